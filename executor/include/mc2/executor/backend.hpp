@@ -1,0 +1,96 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/executor/communicator.hpp"
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::executor {
+
+/// What carries data between ranks.
+struct LinkSpec {
+  enum class Mode : std::uint8_t {
+    SharedMemory, ///< plain loads and stores; communication costs CPU time and nothing else
+    Emulated,     ///< the data really moves, then the lane sleeps until a link of this speed would have delivered it
+    Tcp,          ///< loopback TCP, paced by the kernel (SO_MAX_PACING_RATE)
+  };
+  Mode mode = Mode::SharedMemory;
+  double bits_per_s = 0; ///< of one rank's incoming direction; 0 for SharedMemory
+  double latency_us = 0; ///< added to every message; Emulated only
+
+  /// "shm", "2.5Gbit,20us" or "tcp:2.5Gbit": parse_link(text()) gives the same link.
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] bool is_emulated() const noexcept { return mode != Mode::SharedMemory; }
+  bool operator==(const LinkSpec&) const = default;
+};
+
+/// Reads "shm", "RATE[,LATENCY]" or "tcp:RATE"; RATE is a number with kbit, Mbit or Gbit, LATENCY with ns, us or ms.
+/// Errors: InvalidSpec naming the part that cannot be read and the legal forms; rates 1 kbit..10 Tbit, latency 0..1 s.
+[[nodiscard]] planner::Result<LinkSpec> parse_link(std::string_view text);
+
+/// A compute lane that sleeps for a modelled time instead of multiplying:
+/// time of a block = fixed_us + 2 * rows * n * k / (gflop_per_s * 1000) us.
+struct VirtualCompute {
+  double gflop_per_s = 0;
+  double fixed_us = 0;
+
+  /// "90Gflops,10us": parse_virtual_compute(text()) gives the same device.
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] double block_us(const planner::OpSpec& op, std::int64_t rows) const noexcept;
+  bool operator==(const VirtualCompute&) const = default;
+};
+
+/// Reads "RATE[,FIXED]"; RATE is a number with Gflops or Tflops, FIXED with ns, us or ms. Errors: InvalidSpec.
+[[nodiscard]] planner::Result<VirtualCompute> parse_virtual_compute(std::string_view text);
+
+struct CommunicatorOptions {
+  int world_size = 2;
+  LinkSpec link;
+  std::optional<VirtualCompute> virtual_compute;
+  bool pin_threads = true;
+  std::chrono::milliseconds deadline{60'000}; ///< one run that takes longer is aborted with an error naming the rank
+
+  /// Errors: InvalidSpec naming the option.
+  [[nodiscard]] planner::Result<void> validate() const;
+};
+
+struct Availability {
+  bool is_available = false;
+  std::string reason; ///< what it would run on, or why it is missing and what would make it available
+};
+
+/// A kind of device that runs plans. Stateless; safe to share.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  [[nodiscard]] virtual Availability availability() const = 0;
+  /// Variants that the backend can run, best known default first.
+  [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op) const = 0;
+  /// Whether the backend can run this operator and type here. Errors: Unsupported with the reason, InvalidSpec.
+  [[nodiscard]] virtual planner::Result<void> supports(const planner::OpSpec& op) const = 0;
+  /// What makes measurements on this backend comparable; queries the machine.
+  [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
+  /// Starts the ranks. Errors: InvalidSpec (options), Unsupported. Throws SystemError.
+  [[nodiscard]] virtual planner::Result<std::unique_ptr<Communicator>> open(
+      const CommunicatorOptions& options) const = 0;
+};
+
+/// Every backend in this build, best default first.
+[[nodiscard]] std::span<const Backend* const> backend_registry() noexcept;
+
+/// Errors: UnknownName, listing the legal names.
+[[nodiscard]] planner::Result<const Backend*> find_backend(std::string_view name);
+
+} // namespace mc2::executor

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "mc2/executor/buffer.hpp"
+#include "mc2/executor/stage.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/plan.hpp"
+
+namespace mc2::executor {
+
+/// What a run executes.
+enum class RunMode : std::uint8_t {
+  Fused,             ///< both lanes, every block's collective after its matmul
+  ComputeOnly,       ///< the matmuls of all blocks, back to back; C is not written
+  CommunicationOnly, ///< the collectives of all blocks, back to back, on whatever the heap holds
+  Independent,       ///< both lanes at once, on separate data and without waiting for each other: measures contention
+};
+
+/// Start and end of one stage on one lane, relative to the run's start.
+struct StageTime {
+  std::chrono::nanoseconds start{0};
+  std::chrono::nanoseconds end{0};
+};
+
+/// When every local rank's lanes worked.
+struct RankTimes {
+  int rank = 0;
+  std::vector<StageTime> compute;       ///< one per stage; empty spans in CommunicationOnly
+  std::vector<StageTime> communication; ///< one per stage; empty spans in ComputeOnly
+};
+
+/// One run: the slowest rank counts.
+struct RunRecord {
+  std::chrono::nanoseconds makespan{0}; ///< first start to last end, over the local ranks
+  std::vector<RankTimes> ranks;
+};
+
+struct PrepareOptions {
+  bool allow_independent = false; ///< also allocate what RunMode::Independent needs (a second partial product)
+};
+
+/// A plan bound to buffers, ready to run any number of times.
+class Prepared {
+ public:
+  virtual ~Prepared() = default;
+
+  /// Runs once and returns when every local rank has finished; the record stays valid until the next run.
+  /// Order: *collective* over processes. Threads: externally synchronised; one run at a time per Communicator.
+  /// Throws: SystemError when a lane fails or the communicator's deadline passes; the communicator is then aborted
+  /// and every later run throws too. Independent without PrepareOptions::allow_independent is a programming error.
+  virtual const RunRecord& run(RunMode mode) = 0;
+};
+
+/// The ranks that this process holds, with their lanes, memory and links. Made by Backend::open.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  [[nodiscard]] virtual int world_size() const noexcept = 0;
+  [[nodiscard]] virtual std::span<const int> local_ranks() const noexcept = 0;
+  [[nodiscard]] virtual const planner::Fingerprint& fingerprint() const noexcept = 0;
+
+  /// Packs weights, builds kernels and allocates everything, so that run() allocates nothing.
+  /// @param buffers one per local rank, in the order of local_ranks(); must outlive the result, as must *this
+  /// Errors: InvalidSpec (wrong buffer size, overlapping C, world size differs), UnknownName (variant),
+  /// Unsupported (dtype or operator on this machine). Throws SystemError when memory or a library fails.
+  [[nodiscard]] virtual planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
+                                                                           const planner::Variant& variant,
+                                                                           std::span<const RankBuffers> buffers,
+                                                                           const PrepareOptions& options) = 0;
+};
+
+} // namespace mc2::executor

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mc2/planner/cost_curve.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::planner {
+
+/// How a block is executed. The host backend has one, "direct"; others differ in transport, SM share or algorithm.
+struct Variant {
+  std::string name;                          ///< e.g. "direct"
+  std::map<std::string, std::string> fields; ///< settings that the backend reads, e.g. {"sm_count", "116"}
+  bool operator==(const Variant&) const = default;
+};
+
+/// One lane's cost of a block: curve + fixed, stretched by `slowdown` while the other lane is busy.
+struct LaneCost {
+  CostCurve curve;         ///< over rows for compute, over bytes of the full array for communication
+  double fixed_us = 0;     ///< added to every block of a cut plan: hand-over between the lanes
+  double slowdown = 1;     ///< >= 1; duration multiplier while the other lane is busy
+  bool operator==(const LaneCost&) const = default;
+};
+
+struct VariantCost {
+  Variant variant;
+  LaneCost compute;
+  LaneCost communication;
+  bool operator==(const VariantCost&) const = default;
+};
+
+/// What the planner knows of one operator on one machine. Valid for every m of the given n, k, dtype and ranks.
+struct CostModel {
+  OpSpec op; ///< m is the uncut size that was profiled; other m are answered through the curves
+  Fingerprint fingerprint;
+  std::vector<VariantCost> variants; ///< at least one
+  std::string source;                ///< where it came from, e.g. "profile on this machine" or a citation
+
+  /// Errors: InvalidSpec for no variants, an invalid curve, a slow-down below 1 or a fixed cost below 0.
+  [[nodiscard]] Result<void> validate() const;
+
+  bool operator==(const CostModel&) const = default;
+};
+
+} // namespace mc2::planner

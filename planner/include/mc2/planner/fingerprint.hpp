@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mc2::planner {
+
+/// What makes a measurement comparable with another: device, link, driver and library versions.
+///
+/// Keys are lower_snake_case ("cpu_model", "cores", "backend", "link", "onednn"). A measurement made under an
+/// emulated link or virtual compute carries the key `emulation`, so that it can never equal a real machine's.
+struct Fingerprint {
+  std::map<std::string, std::string> fields;
+
+  /// True when any part of the machine was emulated or virtual.
+  [[nodiscard]] bool is_emulated() const { return fields.contains("emulation"); }
+
+  /// One "key=value" per field, ordered by key, joined with "; ". Values have ';' and '=' escaped with '\\', so
+  /// distinct fingerprints have distinct texts.
+  [[nodiscard]] std::string canonical_text() const;
+
+  /// Short human label: the device and link, and "EMULATED: ..." where it applies.
+  [[nodiscard]] std::string label() const;
+
+  /// Keys whose values differ or that only one side has, as "key: here 'x', there 'y'".
+  [[nodiscard]] std::vector<std::string> differences(const Fingerprint& other) const;
+
+  bool operator==(const Fingerprint&) const = default;
+};
+
+} // namespace mc2::planner

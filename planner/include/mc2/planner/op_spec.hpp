@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/units.hpp"
+
+namespace mc2::planner {
+
+/// A fused matmul + collective operator. Values are stored and served: never renumber or reuse one.
+enum class OpKind : std::uint8_t { MatmulAllReduce = 1 };
+
+/// The two lanes of a pipeline. A block passes one, then the other.
+enum class Lane : std::uint8_t { Compute = 1, Communication = 2 };
+
+/// One problem: what one rank multiplies and what the ranks then exchange.
+struct OpSpec {
+  OpKind kind = OpKind::MatmulAllReduce;
+  std::int64_t m = 0; ///< rows of the product of one rank's matmul
+  std::int64_t n = 0; ///< columns of the product
+  std::int64_t k = 0; ///< inner length of one rank's matmul: A is [m, k], B is [k, n], row-major
+  DType dtype = DType::F32;
+  int world_size = 0; ///< ranks that take part
+
+  /// Errors: InvalidSpec naming the first field outside its legal range (sizes 1..kMaxSize, ranks 2..kMaxWorldSize),
+  /// or when A, B or the product would exceed kMaxOperandBytes.
+  [[nodiscard]] Result<void> validate() const;
+
+  /// Multiply-adds counted as two: 2 m n k.
+  [[nodiscard]] double flop_count() const noexcept;
+
+  /// "matmul_all_reduce m=4096 n=8192 k=3072 bf16 x8", for people and logs.
+  [[nodiscard]] std::string text() const;
+
+  bool operator==(const OpSpec&) const = default;
+};
+
+inline constexpr std::int64_t kMaxSize = 1'000'000'000;
+inline constexpr int kMaxWorldSize = 1024;
+inline constexpr std::int64_t kMaxOperandBytes = std::int64_t{1} << 46;
+
+/// What the planner knows of an operator kind: one row of the table in src/op_registry.cpp.
+struct OpTraits {
+  OpKind kind;
+  std::string_view name;      ///< served name, e.g. "matmul_all_reduce"
+  std::string_view semantics; ///< one sentence for help texts
+  Lane first_lane;            ///< the lane that a block passes first
+  /// Length of the axis that blocks are cut from, in rows.
+  std::int64_t (*cut_axis_length)(const OpSpec&);
+  /// Bytes of the full array that one row of the cut axis contributes to the collective (nccl-tests' convention).
+  std::int64_t (*message_bytes_per_row)(const OpSpec&);
+};
+
+/// All operator kinds, in order of preference in listings.
+[[nodiscard]] std::span<const OpTraits> op_registry() noexcept;
+
+/// The traits of a kind; every OpKind has them.
+[[nodiscard]] const OpTraits& traits_of(OpKind kind);
+
+[[nodiscard]] std::string_view to_string(OpKind kind);
+
+/// Errors: UnknownName, listing the legal names.
+[[nodiscard]] Result<OpKind> parse_op_kind(std::string_view name);
+
+[[nodiscard]] std::string_view to_string(Lane lane) noexcept;
+
+} // namespace mc2::planner

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/pipeline.hpp"
+
+namespace mc2::planner {
+
+/// Where the short block runs. Values are stored: never renumber.
+enum class BlockOrder : std::uint8_t { Uncut = 1, Uniform = 2, ShortFirst = 3, ShortLast = 4, Free = 5 };
+
+[[nodiscard]] std::string_view to_string(BlockOrder order) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<BlockOrder> parse_block_order(std::string_view text);
+
+/// How the cut axis is divided.
+struct Cut {
+  std::vector<std::int64_t> block_rows; ///< in execution order; sums to the length of the cut axis
+
+  [[nodiscard]] BlockOrder order() const noexcept;
+  /// "uncut", "8 x 128", "512 + 4 x 896", "3 x 256 + 100" or the list itself.
+  [[nodiscard]] std::string text() const;
+  bool operator==(const Cut&) const = default;
+};
+
+/// A time with its 90 % interval and where it came from.
+struct Estimate {
+  double us = 0;
+  double low_us = 0;
+  double high_us = 0;
+  Provenance provenance = Provenance::Analytic;
+  std::string reason; ///< why this provenance, e.g. "largest block 2048 rows is outside the profiled 256..1024"
+  bool operator==(const Estimate&) const = default;
+};
+
+enum class Bound : std::uint8_t { Compute = 1, Communication = 2 };
+[[nodiscard]] std::string_view to_string(Bound bound) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<Bound> parse_bound(std::string_view text);
+
+/// A candidate that was considered and not chosen.
+struct RunnerUp {
+  Cut cut;
+  Variant variant;
+  double makespan_us = 0;
+  std::string reason; ///< why it lost, with numbers
+  bool operator==(const RunnerUp&) const = default;
+};
+
+/// How the search knows that nothing better was overlooked.
+struct Certificate {
+  std::int64_t candidate_count = 0; ///< legal cuts in the family, all variants
+  std::int64_t simulated_count = 0; ///< of those, simulated in full
+  std::int64_t bounded_count = 0;   ///< of those, excluded because their lower bound already exceeds the best
+  std::string text;                 ///< one sentence
+  bool operator==(const Certificate&) const = default;
+};
+
+/// One step of the published recipe, for people who check it by hand.
+struct RecipeStep {
+  std::string name;
+  double value = 0;
+  std::string unit;
+  std::string text;
+  bool operator==(const RecipeStep&) const = default;
+};
+
+/// What was measured when the plan was run on the machine, where it was.
+struct Validation {
+  double fused_us = 0;   ///< median
+  double serial_us = 0;  ///< median
+  double benefit = 0;    ///< 1 - median of paired fused/serial ratios
+  double benefit_low = 0, benefit_high = 0; ///< 95 % interval
+  int pair_count = 0;
+  bool operator==(const Validation&) const = default;
+};
+
+/// The decision for one operator on one machine, and everything needed to understand it.
+struct Plan {
+  OpSpec op;
+  Fingerprint fingerprint; ///< of the model it was made from
+  std::string strategy;    ///< "search", "formula", or "given" for blocks that the user named
+  Variant variant;
+  Cut cut;
+  Estimate makespan;       ///< predicted, fused
+  double serial_us = 0;    ///< uncut matmul then uncut collective, predicted
+  double compute_us = 0;   ///< uncut matmul, predicted
+  double communication_us = 0; ///< uncut collective, predicted
+  double ideal_us = 0;     ///< max(compute_us, communication_us): no plan can beat it
+  Bound bound = Bound::Compute;
+  Slowdown slowdown;       ///< {compute, communication} factors used
+  Timeline timeline;       ///< predicted; first = the kind's first lane
+  std::vector<RunnerUp> runners_up; ///< best first
+  std::optional<Certificate> certificate; ///< strategy search only
+  std::vector<RecipeStep> recipe;   ///< strategy formula only
+  std::optional<Validation> validation;
+  std::string reason;      ///< why this cut, one or two sentences
+
+  /// (serial - fused) / serial.
+  [[nodiscard]] double benefit() const noexcept { return serial_us > 0 ? (serial_us - makespan.us) / serial_us : 0; }
+  /// (serial - fused) / (serial - ideal); 0 when nothing can be gained.
+  [[nodiscard]] double overlap_efficiency() const noexcept {
+    return serial_us > ideal_us ? (serial_us - makespan.us) / (serial_us - ideal_us) : 0;
+  }
+  [[nodiscard]] bool is_cut() const noexcept { return cut.block_rows.size() > 1; }
+  bool operator==(const Plan&) const = default;
+};
+
+} // namespace mc2::planner

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/plan.hpp"
+
+namespace mc2::planner {
+
+/// Which of the recipe's three lower limits sets the short block: its text says the smallest, its worked example
+/// uses the largest (docs/cost_model.md §3).
+enum class ShortBlockRule : std::uint8_t { Largest = 1, Smallest = 2 };
+
+[[nodiscard]] std::string_view to_string(ShortBlockRule rule) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<ShortBlockRule> parse_short_block_rule(std::string_view text);
+
+struct PlanOptions {
+  std::string strategy = "search";
+  std::int64_t alignment = 128;     ///< long blocks are multiples of this many rows
+  std::int64_t min_block_rows = 128; ///< no block of a cut plan is shorter
+  std::int64_t max_block_count = 64;
+  int runner_up_count = 5;
+  double formula_contention = 1.15; ///< the recipe's bandwidth contention factor; strategy formula only
+  ShortBlockRule formula_short_block = ShortBlockRule::Largest;
+
+  /// Errors: InvalidSpec naming the option; UnknownName for the strategy.
+  [[nodiscard]] Result<void> validate() const;
+  bool operator==(const PlanOptions&) const = default;
+};
+
+/// Every strategy's name, in order of preference.
+[[nodiscard]] std::span<const std::string_view> strategy_names() noexcept;
+
+/// Decides how to cut `op` on the machine that `model` describes. Pure: same arguments, same plan, to the bit.
+/// Errors: InvalidSpec (op, options, model), UnknownName (strategy), OutOfRange (n, k, dtype, kind or ranks differ
+/// from the model's), Infeasible (strategy formula cannot cut this shape and says which step failed).
+[[nodiscard]] Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options);
+
+/// Predicts a cut that the caller chose. The plan's strategy is "given" and it has no runners-up.
+/// Errors: as make_plan, and InvalidSpec when the blocks are not positive or do not sum to the cut axis.
+[[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant,
+                                       const Cut& cut);
+
+/// Every cut of the short/long family: uncut, n equal blocks, and a short block first or last with n >= 1 long ones;
+/// long blocks are multiples of the alignment, the short one takes the rest of a ragged length.
+/// Errors: InvalidSpec as make_plan.
+[[nodiscard]] Result<std::vector<Cut>> enumerate_cuts(const OpSpec& op, const PlanOptions& options);
+
+} // namespace mc2::planner

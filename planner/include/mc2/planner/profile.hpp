@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::planner {
+
+/// What a sample measured. Values are stored: never renumber.
+enum class Component : std::uint8_t { Matmul = 1, Collective = 2 };
+
+/// What the other lane did meanwhile. Values are stored: never renumber.
+enum class Context : std::uint8_t { Alone = 1, CoRun = 2 };
+
+[[nodiscard]] std::string_view to_string(Component component) noexcept;
+[[nodiscard]] std::string_view to_string(Context context) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<Component> parse_component(std::string_view text);
+/// Errors: UnknownName.
+[[nodiscard]] Result<Context> parse_context(std::string_view text);
+
+/// One timed iteration of one lane over `block_count` equal blocks.
+struct Sample {
+  Component component = Component::Matmul;
+  Context context = Context::Alone;
+  std::string variant;              ///< name of the variant that was timed
+  std::int64_t block_rows = 0;      ///< rows of one block on the cut axis
+  std::int64_t block_count = 1;     ///< blocks that the iteration ran back to back
+  std::int64_t message_bytes = 0;   ///< of one block, full array; 0 for a matmul
+  std::chrono::nanoseconds time{0}; ///< of ONE block: the slowest rank's lane time / block_count
+  int slowest_rank = 0;
+  int round = 0;                    ///< samples of one round were taken within moments of each other
+  bool is_outlier = false;          ///< kept and reported, but not fitted
+  bool operator==(const Sample&) const = default;
+};
+
+/// Every sample of one operator on one machine.
+struct Profile {
+  OpSpec op; ///< m is the uncut size
+  Fingerprint fingerprint;
+  std::vector<Sample> samples;
+  bool operator==(const Profile&) const = default;
+};
+
+} // namespace mc2::planner

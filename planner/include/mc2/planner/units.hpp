@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::planner {
+
+inline constexpr double kBytesPerMib = 1024.0 * 1024.0;
+inline constexpr double kNsPerUs = 1000.0;
+
+/// Element type of A, B and the product. Values are stored: never renumber.
+enum class DType : std::uint8_t { F32 = 1, F16 = 2, Bf16 = 3 };
+
+[[nodiscard]] std::string_view to_string(DType dtype) noexcept;
+
+/// Errors: UnknownName, listing the legal spellings.
+[[nodiscard]] Result<DType> parse_dtype(std::string_view text);
+
+/// Bytes of one element.
+[[nodiscard]] std::int64_t size_bytes(DType dtype) noexcept;
+
+/// `numerator / denominator` rounded up; both > 0.
+[[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t numerator, std::int64_t denominator) noexcept {
+  return (numerator + denominator - 1) / denominator;
+}
+
+/// `value` rounded down to a multiple of `step`; step > 0.
+[[nodiscard]] constexpr std::int64_t align_down(std::int64_t value, std::int64_t step) noexcept {
+  return value - value % step;
+}
+
+} // namespace mc2::planner

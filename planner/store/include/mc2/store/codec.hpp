@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/planner/profile.hpp"
+
+namespace mc2::store {
+
+/// A question to the planner, as a file or request body carries it (schemas/request.schema.json).
+struct PlanRequest {
+  planner::OpSpec op;
+  planner::PlanOptions options;
+  bool operator==(const PlanRequest&) const = default;
+};
+
+/// Values to JSON and back. encode is canonical: keys sorted, numbers in shortest round-trip form, no white space, so
+/// equal values give equal bytes; `pretty` re-formats a document for people. decode(encode(v)) == v, to the bit.
+/// Every document carries {"schema": "mc2.<kind>/1"}.
+/// decode errors: Malformed naming the JSON path and what was expected; NewerVersion for a schema number above ours;
+/// UnknownName for an enum name; InvalidSpec when the value fails its own validate().
+/// Depth is limited to 32 and documents to 64 MiB; unknown keys are refused, naming them.
+[[nodiscard]] std::string encode(const planner::Plan& plan);
+[[nodiscard]] std::string encode(const planner::CostModel& model);
+[[nodiscard]] std::string encode(const planner::Profile& profile);
+[[nodiscard]] std::string encode(const planner::Fingerprint& fingerprint);
+[[nodiscard]] std::string encode(const PlanRequest& request);
+[[nodiscard]] planner::Result<planner::Plan> decode_plan(std::string_view json);
+[[nodiscard]] planner::Result<planner::CostModel> decode_model(std::string_view json);
+[[nodiscard]] planner::Result<planner::Profile> decode_profile(std::string_view json);
+[[nodiscard]] planner::Result<planner::Fingerprint> decode_fingerprint(std::string_view json);
+[[nodiscard]] planner::Result<PlanRequest> decode_request(std::string_view json);
+
+/// Two-space indented form of a canonical document, with a final newline.
+[[nodiscard]] std::string pretty(std::string_view json);
+
+/// SHA-256 of the bytes, as 64 lower-case hexadecimal digits.
+[[nodiscard]] std::string digest(std::string_view bytes);
+
+} // namespace mc2::store

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/store/store.hpp"
+
+namespace mc2::store {
+
+/// Where stores are looked for, weakest first; a later layer overrides an earlier one.
+struct LayerPaths {
+  std::vector<std::filesystem::path> read_only; ///< system stores; missing files are skipped
+  std::filesystem::path writable;               ///< the user's store, or the one named with --store
+};
+
+/// Several stores seen as one: reads ask the writable layer first, then the read-only ones; writes go to the writable.
+/// A damaged document in one layer is a miss there, with its reason, and the next layer is asked.
+class Layers {
+ public:
+  /// Errors: as Store::open, for the writable layer. A read-only layer that cannot be opened is skipped with a note.
+  [[nodiscard]] static planner::Result<Layers> open(const LayerPaths& paths);
+
+  /// The layer that is written to.
+  [[nodiscard]] Store& writable() noexcept { return stores_.front(); }
+  [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
+
+  /// First match. Errors: NotFound with each layer's reason, one per line.
+  [[nodiscard]] planner::Result<StoredPlan> find_plan(const PlanKey& key) const;
+  /// First match. Errors: NotFound with each layer's reason.
+  [[nodiscard]] planner::Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
+  /// First match. Errors: NotFound with each layer's reason.
+  [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
+                                                               const planner::Fingerprint& fingerprint) const;
+
+ private:
+  std::vector<Store> stores_; ///< writable first
+  std::vector<std::string> notes_;
+};
+
+} // namespace mc2::store

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace mc2::profiler {
+
+/// A point value with an interval that covers it with the stated confidence.
+struct Interval {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+  /// Half the interval's width relative to the value; infinite for a value of 0.
+  [[nodiscard]] double relative_half_width() const noexcept;
+};
+
+/// Linear-interpolated quantile (type 7 of Hyndman and Fan, 1996). `values` need not be sorted; not empty; 0 <= q <= 1.
+[[nodiscard]] double quantile(std::span<const double> values, double q);
+
+/// Distribution-free confidence interval of a quantile from order statistics (binomial). With too few values for
+/// the confidence asked, the interval is the range of the values.
+[[nodiscard]] Interval quantile_interval(std::span<const double> values, double q, double confidence);
+
+/// Marks values further than `limit` scaled median absolute deviations from the median, on the slow AND the fast side.
+/// Fewer than 5 values, or a deviation of 0, mark nothing beyond a factor of 2 of the median.
+[[nodiscard]] std::vector<bool> find_outliers(std::span<const double> values, double limit = 6.0);
+
+/// Median of the ratios numerator[i] / denominator[i] with its interval: pairs were taken moments apart, so that the
+/// machine's drift cancels. Same length, not empty, denominators > 0.
+[[nodiscard]] Interval paired_ratio(std::span<const double> numerators, std::span<const double> denominators,
+                                    double confidence);
+
+} // namespace mc2::profiler
