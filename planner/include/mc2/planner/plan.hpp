@@ -12,7 +12,8 @@
 
 namespace mc2::planner {
 
-/// Where the short block runs. Values are stored: never renumber.
+/// Shape of a cut: which block is the odd one out, normally the short one. ShortFirst and ShortLast also name the rare
+/// cuts whose odd block is longer than the others. Values are stored: never renumber.
 enum class BlockOrder : std::uint8_t { Uncut = 1, Uniform = 2, ShortFirst = 3, ShortLast = 4, Free = 5 };
 
 [[nodiscard]] std::string_view to_string(BlockOrder order) noexcept;

@@ -1,0 +1,80 @@
+#include "mc2/planner/cost_curve.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "curves/affine.hpp"
+#include "curves/piecewise.hpp"
+#include "names.hpp"
+#include "text.hpp"
+
+namespace mc2::planner {
+namespace {
+
+constexpr std::array kAxisNames{Name<CurveAxis>{CurveAxis::Rows, "rows"}, Name<CurveAxis>{CurveAxis::Bytes, "bytes"}};
+constexpr std::array kProvenanceNames{Name<Provenance>{Provenance::Measured, "measured"},
+                                      Name<Provenance>{Provenance::Interpolated, "interpolated"},
+                                      Name<Provenance>{Provenance::Extrapolated, "extrapolated"},
+                                      Name<Provenance>{Provenance::Analytic, "analytic"}};
+
+Result<void> validate_range(const CostCurve& curve) {
+  if (!std::isfinite(curve.valid_min_x) || curve.valid_min_x < 0)
+    return Error{ErrorCode::InvalidSpec, "valid_min_x", "must be finite and >= 0"};
+  if (!std::isfinite(curve.valid_max_x) || curve.valid_max_x < curve.valid_min_x)
+    return Error{ErrorCode::InvalidSpec, "valid_max_x", "must be finite and >= valid_min_x"};
+  if (!std::isfinite(curve.relative_interval) || curve.relative_interval < 0)
+    return Error{ErrorCode::InvalidSpec, "relative_interval", "must be finite and >= 0"};
+  return {};
+}
+
+} // namespace
+
+std::string_view to_string(CurveAxis axis) noexcept { return name_of<CurveAxis>(kAxisNames, axis); }
+Result<CurveAxis> parse_curve_axis(std::string_view text) { return parse_name<CurveAxis>(kAxisNames, text, "axis"); }
+std::string_view to_string(Provenance provenance) noexcept { return name_of<Provenance>(kProvenanceNames, provenance); }
+Result<Provenance> parse_provenance(std::string_view text) {
+  return parse_name<Provenance>(kProvenanceNames, text, "provenance");
+}
+
+double CostCurve::time_us(double x) const noexcept {
+  if (!(x > 0)) return 0;
+  const double us = std::visit([x](const auto& family) { return curves::time_us(family, x); }, shape);
+  return std::max(us, 0.0);
+}
+
+Result<double> CostCurve::inverse(double t_us, double max_x) const {
+  if (!(time_us(max_x) >= t_us))
+    return Error{ErrorCode::OutOfRange, "time",
+                 "no block up to " + number_text(max_x) + " " + std::string(to_string(axis)) + " costs " +
+                     number_text(t_us) + " us; the largest costs " + number_text(time_us(max_x)) + " us"};
+  // Bisection: cost does not fall with size, and a curve may jump at its knot, which rules Newton's method out.
+  double low = 0, high = max_x;
+  for (int step = 0; step < 200 && high - low > 1e-9 * high; ++step) {
+    const double middle = low + (high - low) / 2;
+    (time_us(middle) >= t_us ? high : low) = middle;
+  }
+  return high;
+}
+
+Provenance CostCurve::provenance(double x) const noexcept {
+  if (is_analytic) return Provenance::Analytic;
+  return x >= valid_min_x && x <= valid_max_x ? Provenance::Interpolated : Provenance::Extrapolated;
+}
+
+std::string_view CostCurve::family() const noexcept {
+  return std::holds_alternative<AffineCurve>(shape) ? "affine" : "piecewise";
+}
+
+std::string CostCurve::formula_text() const {
+  return std::visit([this](const auto& family) { return curves::formula_text(family, axis); }, shape);
+}
+
+Result<void> CostCurve::validate() const {
+  if (auto range = validate_range(*this); !range) return range;
+  if (const auto* affine = std::get_if<AffineCurve>(&shape)) return curves::validate(*affine);
+  return curves::validate(std::get<PiecewiseCurve>(shape), valid_min_x, valid_max_x);
+}
+
+} // namespace mc2::planner

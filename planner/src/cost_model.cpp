@@ -1,0 +1,37 @@
+#include "mc2/planner/cost_model.hpp"
+
+#include <cmath>
+
+namespace mc2::planner {
+namespace {
+
+Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::string& field) {
+  if (auto curve = lane.curve.validate(); !curve)
+    return Error{curve.error().code, field + ".curve." + curve.error().field, curve.error().message};
+  if (lane.curve.axis != axis)
+    return Error{ErrorCode::InvalidSpec, field + ".curve.axis",
+                 "is " + std::string(to_string(lane.curve.axis)) + "; must be " + std::string(to_string(axis))};
+  if (!std::isfinite(lane.fixed_us) || lane.fixed_us < 0)
+    return Error{ErrorCode::InvalidSpec, field + ".fixed_us", "must be finite and >= 0"};
+  if (!std::isfinite(lane.slowdown) || lane.slowdown < 1)
+    return Error{ErrorCode::InvalidSpec, field + ".slowdown", "must be finite and >= 1"};
+  return {};
+}
+
+} // namespace
+
+Result<void> CostModel::validate() const {
+  if (auto valid = op.validate(); !valid) return valid;
+  if (variants.empty()) return Error{ErrorCode::InvalidSpec, "variants", "is empty; a model needs at least one"};
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const std::string field = "variants[" + std::to_string(i) + "]";
+    if (variants[i].variant.name.empty())
+      return Error{ErrorCode::InvalidSpec, field + ".variant.name", "is empty; name the variant"};
+    if (auto lane = validate_lane(variants[i].compute, CurveAxis::Rows, field + ".compute"); !lane) return lane;
+    if (auto lane = validate_lane(variants[i].communication, CurveAxis::Bytes, field + ".communication"); !lane)
+      return lane;
+  }
+  return {};
+}
+
+} // namespace mc2::planner

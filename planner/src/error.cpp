@@ -1,0 +1,35 @@
+#include "mc2/planner/error.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace mc2::planner {
+
+std::string_view to_string(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::InvalidSpec: return "invalid_spec";
+    case ErrorCode::UnknownName: return "unknown_name";
+    case ErrorCode::Infeasible: return "infeasible";
+    case ErrorCode::OutOfRange: return "out_of_range";
+    case ErrorCode::Stale: return "stale";
+    case ErrorCode::NotFound: return "not_found";
+    case ErrorCode::Malformed: return "malformed";
+    case ErrorCode::CannotFit: return "cannot_fit";
+    case ErrorCode::Unsupported: return "unsupported";
+    case ErrorCode::Corrupt: return "corrupt";
+    case ErrorCode::NewerVersion: return "newer_version";
+    case ErrorCode::ReadOnly: return "read_only";
+    case ErrorCode::Cancelled: return "cancelled";
+    case ErrorCode::Mismatch: return "mismatch";
+  }
+  return "unknown";
+}
+
+std::string Error::text() const { return field.empty() ? message : field + ": " + message; }
+
+void check_failed(const char* condition, const char* file, int line, const char* message) {
+  std::fprintf(stderr, "mc2: internal error at %s:%d: %s (%s)\n", file, line, message, condition);
+  std::abort();
+}
+
+} // namespace mc2::planner

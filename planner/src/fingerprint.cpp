@@ -1,0 +1,47 @@
+#include "mc2/planner/fingerprint.hpp"
+
+namespace mc2::planner {
+namespace {
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\\' || c == ';' || c == '=') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string field_or(const Fingerprint& fingerprint, const std::string& key, const char* fallback) {
+  const auto found = fingerprint.fields.find(key);
+  return found == fingerprint.fields.end() ? fallback : found->second;
+}
+
+} // namespace
+
+std::string Fingerprint::canonical_text() const {
+  std::string result;
+  for (const auto& [key, value] : fields) result += (result.empty() ? "" : "; ") + escaped(key) + "=" + escaped(value);
+  return result;
+}
+
+std::string Fingerprint::label() const {
+  std::string result = field_or(*this, "backend", "unknown backend") + " on " +
+                       field_or(*this, "cpu_model", field_or(*this, "device", "unknown device").c_str()) +
+                       ", link " + field_or(*this, "link", "unknown");
+  if (is_emulated()) result += " [EMULATED: " + fields.at("emulation") + "]";
+  return result;
+}
+
+std::vector<std::string> Fingerprint::differences(const Fingerprint& other) const {
+  std::vector<std::string> result;
+  for (const auto& [key, here] : fields) {
+    const std::string there = field_or(other, key, "nothing");
+    if (there != here) result.push_back(key + ": here '" + here + "', there '" + there + "'");
+  }
+  for (const auto& [key, there] : other.fields)
+    if (!fields.contains(key)) result.push_back(key + ": here 'nothing', there '" + there + "'");
+  return result;
+}
+
+} // namespace mc2::planner

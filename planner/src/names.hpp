@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::planner {
+
+/// One enumerator and its served name.
+template <typename Enum>
+struct Name {
+  Enum value;
+  std::string_view text;
+};
+
+template <typename Enum>
+[[nodiscard]] std::string_view name_of(std::span<const Name<Enum>> names, Enum value) noexcept {
+  for (const auto& name : names)
+    if (name.value == value) return name.text;
+  return "unknown";
+}
+
+/// Errors: UnknownName for `field`, listing the legal names.
+template <typename Enum>
+[[nodiscard]] Result<Enum> parse_name(std::span<const Name<Enum>> names, std::string_view text,
+                                      std::string_view field) {
+  std::string legal;
+  for (const auto& name : names) {
+    if (name.text == text) return name.value;
+    legal += (legal.empty() ? "" : ", ") + std::string(name.text);
+  }
+  return Error{ErrorCode::UnknownName, std::string(field),
+               "unknown name '" + std::string(text.substr(0, 64)) + "'; legal: " + legal};
+}
+
+} // namespace mc2::planner

@@ -1,0 +1,16 @@
+#include "ops/matmul_all_reduce.hpp"
+
+namespace mc2::planner::ops {
+
+OpTraits matmul_all_reduce() noexcept {
+  return {
+      .kind = OpKind::MatmulAllReduce,
+      .name = "matmul_all_reduce",
+      .semantics = "every rank computes A[m,k] x B[k,n]; the sum over the ranks ends on all of them",
+      .first_lane = Lane::Compute,
+      .cut_axis_length = [](const OpSpec& op) { return op.m; },
+      .message_bytes_per_row = [](const OpSpec& op) { return op.n * size_bytes(op.dtype); },
+  };
+}
+
+} // namespace mc2::planner::ops

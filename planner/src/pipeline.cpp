@@ -1,0 +1,103 @@
+#include "mc2/planner/pipeline.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+namespace mc2::planner {
+namespace {
+
+/// One lane of the running pipeline.
+struct LaneState {
+  std::span<const double> durations_us;
+  double slowdown = 1;
+  std::size_t next = 0;      ///< block being worked on, or the next one to start
+  double remaining_us = 0;   ///< work left in it, in undisturbed time
+  bool is_busy = false;
+
+  [[nodiscard]] bool is_done() const noexcept { return next == durations_us.size(); }
+  void start() noexcept {
+    remaining_us = durations_us[next];
+    is_busy = true;
+  }
+};
+
+/// Nothing is recorded: for scoring candidates.
+struct NoRecorder {
+  void on_start(int, std::size_t, double) noexcept {}
+  void on_end(int, std::size_t, double) noexcept {}
+  void on_overlap(double) noexcept {}
+};
+
+struct TimelineRecorder {
+  Timeline& timeline;
+  std::vector<Span>& lane(int index) { return index == 0 ? timeline.first : timeline.second; }
+  void on_start(int index, std::size_t block, double now_us) { lane(index)[block].start_us = now_us; }
+  void on_end(int index, std::size_t block, double now_us) { lane(index)[block].end_us = now_us; }
+  void on_overlap(double us) { timeline.overlap_us += us; }
+};
+
+template <typename Recorder>
+void start_ready(LaneState& first, LaneState& second, double now_us, Recorder& recorder) {
+  if (!first.is_busy && !first.is_done()) {
+    first.start();
+    recorder.on_start(0, first.next, now_us);
+  }
+  if (!second.is_busy && !second.is_done() && second.next < first.next) {
+    second.start();
+    recorder.on_start(1, second.next, now_us);
+  }
+}
+
+/// Advances a busy lane by `elapsed_us` of wall time; `is_end` when this event is its block's end.
+template <typename Recorder>
+void advance(LaneState& lane, int index, double elapsed_us, double rate, bool is_end, double now_us,
+             Recorder& recorder) {
+  if (!lane.is_busy) return;
+  lane.remaining_us = std::max(lane.remaining_us - elapsed_us * rate, 0.0);
+  if (!is_end) return;
+  recorder.on_end(index, lane.next, now_us);
+  lane.is_busy = false;
+  ++lane.next;
+}
+
+template <typename Recorder>
+double run_pipeline(std::span<const double> first_us, std::span<const double> second_us, const Slowdown& slowdown,
+                    Recorder& recorder) {
+  LaneState first{first_us, slowdown.first};
+  LaneState second{second_us, slowdown.second};
+  double now_us = 0;
+  while (!second.is_done()) {
+    start_ready(first, second, now_us, recorder);
+    const bool both = first.is_busy && second.is_busy;
+    const double first_factor = both ? first.slowdown : 1, second_factor = both ? second.slowdown : 1;
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    const double first_end = first.is_busy ? first.remaining_us * first_factor : kNever;
+    const double second_end = second.is_busy ? second.remaining_us * second_factor : kNever;
+    const double elapsed_us = std::min(first_end, second_end);
+    now_us += elapsed_us;
+    if (both) recorder.on_overlap(elapsed_us);
+    advance(first, 0, elapsed_us, 1 / first_factor, first_end <= second_end, now_us, recorder);
+    advance(second, 1, elapsed_us, 1 / second_factor, second_end <= first_end, now_us, recorder);
+  }
+  return now_us;
+}
+
+} // namespace
+
+Timeline simulate(std::span<const double> first_us, std::span<const double> second_us, const Slowdown& slowdown) {
+  Timeline timeline;
+  timeline.first.resize(first_us.size());
+  timeline.second.resize(second_us.size());
+  TimelineRecorder recorder{timeline};
+  timeline.makespan_us = run_pipeline(first_us, second_us, slowdown, recorder);
+  return timeline;
+}
+
+double makespan_us(std::span<const double> first_us, std::span<const double> second_us,
+                   const Slowdown& slowdown) noexcept {
+  NoRecorder recorder;
+  return run_pipeline(first_us, second_us, slowdown, recorder);
+}
+
+} // namespace mc2::planner

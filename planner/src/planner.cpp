@@ -1,0 +1,139 @@
+#include "mc2/planner/planner.hpp"
+
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "names.hpp"
+#include "strategies/family.hpp"
+#include "strategies/formula.hpp"
+#include "strategies/prediction.hpp"
+#include "strategies/search.hpp"
+#include "text.hpp"
+
+namespace mc2::planner {
+namespace {
+
+constexpr std::array kRuleNames{Name<ShortBlockRule>{ShortBlockRule::Largest, "largest"},
+                                Name<ShortBlockRule>{ShortBlockRule::Smallest, "smallest"}};
+constexpr std::array<std::string_view, 2> kStrategyNames{"search", "formula"};
+constexpr std::int64_t kMaxBlockCount = 1024;
+constexpr int kMaxRunnerUpCount = 100;
+
+Error range_error(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
+  return {ErrorCode::InvalidSpec, field,
+          "is " + std::to_string(value) + "; legal: " + std::to_string(low) + " to " + std::to_string(high)};
+}
+
+Result<void> validate_strategy(const std::string& name) {
+  std::string legal;
+  for (const auto known : kStrategyNames) {
+    if (known == name) return {};
+    legal += (legal.empty() ? "" : ", ") + std::string(known);
+  }
+  return Error{ErrorCode::UnknownName, "strategy", "unknown name '" + name.substr(0, 64) + "'; legal: " + legal};
+}
+
+/// A model answers for every m of its operator, but for no other operator.
+Result<void> match(const OpSpec& op, const OpSpec& model) {
+  OpSpec same_m = model;
+  same_m.m = op.m;
+  if (op == same_m) return {};
+  return Error{ErrorCode::OutOfRange, "model",
+               "describes " + model.text() + " and answers only for other m of it, not for " + op.text() +
+                   "; profile that operator"};
+}
+
+Result<void> validate_question(const OpSpec& op, const CostModel& model) {
+  if (auto valid = op.validate(); !valid) return valid;
+  if (auto valid = model.validate(); !valid)
+    return Error{valid.error().code, "model." + valid.error().field, valid.error().message};
+  return match(op, model.op);
+}
+
+strategies::Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
+  const OpTraits& traits = traits_of(op.kind);
+  return {op, model, options, traits, traits.cut_axis_length(op),
+          static_cast<double>(traits.message_bytes_per_row(op))};
+}
+
+Result<Plan> require_finite(Plan plan) {
+  if (std::isfinite(plan.makespan.us) && std::isfinite(plan.makespan.high_us) && std::isfinite(plan.serial_us))
+    return plan;
+  return Error{ErrorCode::OutOfRange, "model", "gives a time that is not a finite number for " + plan.op.text()};
+}
+
+Result<void> validate_cut(const Cut& cut, std::int64_t rows) {
+  if (cut.block_rows.empty()) return Error{ErrorCode::InvalidSpec, "blocks", "is empty; give at least one block"};
+  std::int64_t sum = 0;
+  for (const auto length : cut.block_rows) {
+    if (length < 1 || length > rows)
+      return Error{ErrorCode::InvalidSpec, "blocks",
+                   "holds " + std::to_string(length) + "; every block is 1 to " + std::to_string(rows) + " rows"};
+    sum += length;
+    if (sum > rows) break;
+  }
+  if (sum != rows)
+    return Error{ErrorCode::InvalidSpec, "blocks",
+                 "sum to " + std::string(sum > rows ? "more than " : std::to_string(sum) + ", not ") +
+                     std::to_string(rows) + " rows, the length of the cut axis"};
+  return {};
+}
+
+} // namespace
+
+std::string_view to_string(ShortBlockRule rule) noexcept { return name_of<ShortBlockRule>(kRuleNames, rule); }
+Result<ShortBlockRule> parse_short_block_rule(std::string_view text) {
+  return parse_name<ShortBlockRule>(kRuleNames, text, "short block rule");
+}
+
+std::span<const std::string_view> strategy_names() noexcept { return kStrategyNames; }
+
+Result<void> PlanOptions::validate() const {
+  if (auto known = validate_strategy(strategy); !known) return known;
+  if (alignment < 1 || alignment > kMaxSize) return range_error("alignment", alignment, 1, kMaxSize);
+  if (min_block_rows < 1 || min_block_rows > kMaxSize) return range_error("min_block_rows", min_block_rows, 1, kMaxSize);
+  if (max_block_count < 1 || max_block_count > kMaxBlockCount)
+    return range_error("max_block_count", max_block_count, 1, kMaxBlockCount);
+  if (runner_up_count < 0 || runner_up_count > kMaxRunnerUpCount)
+    return range_error("runner_up_count", runner_up_count, 0, kMaxRunnerUpCount);
+  if (!(formula_contention >= 1 && formula_contention <= 10))
+    return Error{ErrorCode::InvalidSpec, "formula_contention",
+                 "is " + number_text(formula_contention) + "; legal: 1 to 10"};
+  return {};
+}
+
+Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
+  if (auto valid = options.validate(); !valid) return valid.error();
+  if (auto valid = validate_question(op, model); !valid) return valid.error();
+  const strategies::Problem problem = make_problem(op, model, options);
+  if (options.strategy == "search") return require_finite(strategies::plan_by_search(problem));
+  auto plan = strategies::plan_by_formula(problem);
+  return plan ? require_finite(std::move(plan).value()) : plan;
+}
+
+Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut) {
+  if (auto valid = validate_question(op, model); !valid) return valid.error();
+  const PlanOptions options;
+  const strategies::Problem problem = make_problem(op, model, options);
+  if (auto valid = validate_cut(cut, problem.rows); !valid) return valid.error();
+  for (const auto& cost : model.variants)
+    if (cost.variant == variant) {
+      Plan plan = strategies::predict(problem, cost, cut, "given");
+      plan.reason = "blocks given by the caller";
+      return require_finite(std::move(plan));
+    }
+  return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.name.substr(0, 64) + "'"};
+}
+
+Result<std::vector<Cut>> enumerate_cuts(const OpSpec& op, const PlanOptions& options) {
+  if (auto valid = op.validate(); !valid) return valid.error();
+  if (auto valid = options.validate(); !valid) return valid.error();
+  const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
+  std::vector<Cut> cuts{Cut{{rows}}};
+  strategies::for_each_member(rows, options,
+                              [&](const strategies::FamilyMember& member) { cuts.push_back(to_cut(member)); });
+  return cuts;
+}
+
+} // namespace mc2::planner
