@@ -34,4 +34,29 @@ Result<void> CostModel::validate() const {
   return {};
 }
 
+CostCurve scaled(CostCurve curve, double factor) {
+  if (auto* affine = std::get_if<AffineCurve>(&curve.shape)) {
+    affine->alpha_us *= factor;
+    affine->beta_us_per_x *= factor;
+    return curve;
+  }
+  auto& piecewise = std::get<PiecewiseCurve>(curve.shape);
+  for (double* coefficient : {&piecewise.q2, &piecewise.q1, &piecewise.q0, &piecewise.l1, &piecewise.l0})
+    *coefficient *= factor;
+  return curve;
+}
+
+CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us) {
+  const OpTraits& traits = traits_of(op.kind);
+  const auto rows = static_cast<double>(traits.cut_axis_length(op));
+  const double bytes = rows * static_cast<double>(traits.message_bytes_per_row(op));
+  for (auto& variant : model.variants) {
+    LaneCost& compute = variant.compute;
+    LaneCost& communication = variant.communication;
+    compute.curve = scaled(compute.curve, compute_us / compute.curve.time_us(rows));
+    communication.curve = scaled(communication.curve, communication_us / communication.curve.time_us(bytes));
+  }
+  return model;
+}
+
 } // namespace mc2::planner

@@ -47,4 +47,11 @@ struct CostModel {
   bool operator==(const CostModel&) const = default;
 };
 
+/// The curve with every time multiplied by `factor` > 0; sizes, range and relative interval stay.
+[[nodiscard]] CostCurve scaled(CostCurve curve, double factor);
+
+/// The model with each variant's curves scaled so that the uncut parts of `op` take the given times: what remains of a
+/// model when the machine's speed has drifted since it was profiled. Times > 0.
+[[nodiscard]] CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us);
+
 } // namespace mc2::planner

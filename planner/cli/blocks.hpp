@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/plan.hpp"
+
+namespace mc2::cli {
+
+/// Reads "512,896,896" or "512,4x896"; at most 1024 blocks.
+/// Errors: InvalidSpec naming the part that cannot be read.
+[[nodiscard]] planner::Result<planner::Cut> parse_blocks(std::string_view text);
+
+} // namespace mc2::cli

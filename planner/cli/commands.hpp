@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+
+#include "context.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace mc2::cli {
+
+/// What a subcommand does once its options are parsed.
+using Action = std::function<Result<ExitCode>()>;
+
+/// Each adds one subcommand to `app` and returns its action.
+struct Command {
+  CLI::App* app;
+  Action action;
+};
+
+[[nodiscard]] Command add_bench(CLI::App& app);
+[[nodiscard]] Command add_db(CLI::App& app);
+[[nodiscard]] Command add_doctor(CLI::App& app);
+[[nodiscard]] Command add_fit(CLI::App& app);
+[[nodiscard]] Command add_plan(CLI::App& app);
+[[nodiscard]] Command add_profile(CLI::App& app);
+[[nodiscard]] Command add_run(CLI::App& app);
+[[nodiscard]] Command add_tune(CLI::App& app);
+
+} // namespace mc2::cli

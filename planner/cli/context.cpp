@@ -1,0 +1,214 @@
+#include "context.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <random>
+
+namespace mc2::cli {
+namespace {
+constexpr std::uintmax_t kMaxFileBytes = 64ULL << 20;
+} // namespace
+
+ExitCode to_exit_code(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::InvalidSpec:
+    case ErrorCode::UnknownName:
+    case ErrorCode::Malformed: return ExitCode::Usage;
+    case ErrorCode::Infeasible:
+    case ErrorCode::OutOfRange:
+    case ErrorCode::Stale:
+    case ErrorCode::NotFound:
+    case ErrorCode::CannotFit: return ExitCode::NoAnswer;
+    case ErrorCode::Unsupported: return ExitCode::Unsupported;
+    case ErrorCode::Corrupt:
+    case ErrorCode::NewerVersion:
+    case ErrorCode::ReadOnly: return ExitCode::Store;
+    case ErrorCode::Cancelled: return ExitCode::Interrupted;
+    case ErrorCode::Mismatch: return ExitCode::Negative;
+  }
+  return ExitCode::System;
+}
+
+void OpOptions::add_to(CLI::App& app, bool is_required) {
+  app.add_option("--op", kind, "operator kind (matmul_all_reduce)")->capture_default_str();
+  app.add_option("--m", m, "rows of one rank's product")->required(is_required);
+  app.add_option("--n", n, "columns of one rank's product")->required(is_required);
+  app.add_option("--k", k, "inner length of one rank's matmul")->required(is_required);
+  app.add_option("--dtype", dtype, "element type: f32, f16, bf16")->capture_default_str();
+  app.add_option("--ranks", ranks, "ranks that take part")->capture_default_str();
+}
+
+Result<planner::OpSpec> OpOptions::spec() const {
+  planner::OpSpec op;
+  const auto parsed_kind = planner::parse_op_kind(kind);
+  if (!parsed_kind) return parsed_kind.error();
+  const auto parsed_dtype = planner::parse_dtype(dtype);
+  if (!parsed_dtype) return parsed_dtype.error();
+  op.kind = parsed_kind.value();
+  op.dtype = parsed_dtype.value();
+  op.m = m, op.n = n, op.k = k;
+  op.world_size = ranks;
+  if (auto valid = op.validate(); !valid) return valid.error();
+  return op;
+}
+
+void MachineOptions::add_to(CLI::App& app) {
+  app.add_option("--backend", backend, "what runs the plan; `mc2 doctor` lists them")->capture_default_str();
+  app.add_option("--link", link, "shm, an emulated link such as 2.5Gbit,20us, or paced loopback tcp:2.5Gbit")
+      ->capture_default_str();
+  app.add_option("--virtual-compute", virtual_compute,
+                 "sleep for a modelled time instead of multiplying, e.g. 90Gflops,10us");
+  app.add_flag("--no-pin", no_pin, "do not pin lanes to cores");
+  app.add_option("--deadline", deadline_s, "abort a run that takes longer, in seconds")->capture_default_str();
+}
+
+Result<const executor::Backend*> MachineOptions::find() const {
+  auto found = executor::find_backend(backend);
+  if (!found) return found;
+  const auto availability = found.value()->availability();
+  if (!availability.is_available)
+    return Error{ErrorCode::Unsupported, "--backend", backend + " is not available: " + availability.reason};
+  return found;
+}
+
+Result<executor::CommunicatorOptions> MachineOptions::communicator_options(int ranks) const {
+  executor::CommunicatorOptions options;
+  options.world_size = ranks;
+  options.pin_threads = !no_pin;
+  if (!(deadline_s > 0 && deadline_s <= 86'400))
+    return Error{ErrorCode::InvalidSpec, "--deadline", "must be above 0 and at most 86400 seconds"};
+  options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(deadline_s * 1000)));
+  auto parsed = executor::parse_link(link);
+  if (!parsed) return parsed.error();
+  options.link = parsed.value();
+  if (!virtual_compute.empty()) {
+    auto device = executor::parse_virtual_compute(virtual_compute);
+    if (!device) return device.error();
+    options.virtual_compute = device.value();
+  }
+  if (auto valid = options.validate(); !valid) return valid.error();
+  return options;
+}
+
+Result<planner::Fingerprint> MachineOptions::fingerprint(int ranks) const {
+  const auto found = find();
+  if (!found) return found.error();
+  const auto options = communicator_options(ranks);
+  if (!options) return options.error();
+  return found.value()->fingerprint(options.value());
+}
+
+void PlanningOptions::add_to(CLI::App& app) {
+  app.add_option("--strategy", values.strategy, "search or formula")->capture_default_str();
+  app.add_option("--align", values.alignment, "long blocks are multiples of this many rows")->capture_default_str();
+  app.add_option("--min-block", values.min_block_rows, "no block of a cut plan is shorter")->capture_default_str();
+  app.add_option("--max-blocks", values.max_block_count, "most blocks of a plan")->capture_default_str();
+  app.add_option("--runners-up", values.runner_up_count, "rejected candidates to show")->capture_default_str();
+  app.add_option("--contention", values.formula_contention, "the recipe's contention factor (strategy formula)")
+      ->capture_default_str();
+  app.add_option("--short-block", short_block, "the recipe's short block: largest or smallest (strategy formula)")
+      ->capture_default_str();
+}
+
+Result<planner::PlanOptions> PlanningOptions::checked() const {
+  planner::PlanOptions options = values;
+  const auto rule = planner::parse_short_block_rule(short_block);
+  if (!rule) return rule.error();
+  options.formula_short_block = rule.value();
+  if (auto valid = options.validate(); !valid) return valid.error();
+  return options;
+}
+
+void StoreOptions::add_to(CLI::App& app) {
+  app.add_option("--store", path, "store to read and write (default: $XDG_DATA_HOME/mc2/store.db)");
+}
+
+Result<std::filesystem::path> StoreOptions::user_path() {
+  // An empty or relative XDG_DATA_HOME counts as unset (XDG Base Directory Specification).
+  if (const char* data_home = std::getenv("XDG_DATA_HOME"); data_home && data_home[0] == '/')
+    return std::filesystem::path(data_home) / "mc2" / "store.db";
+  if (const char* home = std::getenv("HOME"); home && home[0] != '\0')
+    return std::filesystem::path(home) / ".local" / "share" / "mc2" / "store.db";
+  return Error{ErrorCode::NotFound, "--store", "neither XDG_DATA_HOME nor HOME is set; name a store with --store PATH"};
+}
+
+std::vector<std::filesystem::path> StoreOptions::system_paths() {
+  return {"/usr/share/mc2/store.db", "/etc/mc2/store.db"};
+}
+
+Result<std::filesystem::path> StoreOptions::writable_path() const {
+  if (!path.empty()) return std::filesystem::path(path);
+  return user_path();
+}
+
+Result<store::Layers> StoreOptions::open() const {
+  const auto writable = writable_path();
+  if (!writable) return writable.error();
+  store::LayerPaths layers;
+  layers.read_only = system_paths();
+  layers.writable = writable.value();
+  if (!path.empty())
+    if (const auto user = user_path(); user && std::filesystem::exists(user.value()))
+      layers.read_only.push_back(user.value());
+  auto opened = store::Layers::open(layers);
+  if (opened)
+    for (const auto& note : opened.value().notes()) std::cerr << "mc2: note: " << note << "\n";
+  return opened;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+std::uint64_t fresh_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+Result<std::string> read_file(const std::filesystem::path& path) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(path, failure);
+  if (!std::filesystem::exists(status)) return Error{ErrorCode::NotFound, path.string(), "no such file"};
+  if (std::filesystem::is_directory(status)) return Error{ErrorCode::NotFound, path.string(), "is a directory, not a file"};
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return Error{ErrorCode::NotFound, path.string(), std::string("cannot be opened: ") + std::strerror(errno)};
+  std::string content;
+  char chunk[65536];
+  while (stream.read(chunk, sizeof chunk) || stream.gcount() > 0) {
+    content.append(chunk, static_cast<std::size_t>(stream.gcount()));
+    if (content.size() > kMaxFileBytes)
+      return Error{ErrorCode::Malformed, path.string(), "is larger than 64 MiB, the limit for documents"};
+  }
+  return content;
+}
+
+void write_file(const std::filesystem::path& path, std::string_view content) {
+  const std::filesystem::path temporary = path.string() + ".part";
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+  stream << content;
+  stream.close();
+  if (!stream) {
+    const int code = errno;
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw planner::SystemError("write " + path.string(), code,
+                               std::string(std::strerror(code)) + "; nothing was changed");
+  }
+  std::error_code failure;
+  std::filesystem::rename(temporary, path, failure);
+  if (failure) throw planner::SystemError("rename to " + path.string(), failure.value(), failure.message());
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/executor/backend.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/store/layers.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace mc2::cli {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+/// What a program ends with; documented in `mc2 --help`.
+enum class ExitCode : int {
+  Success = 0,
+  Negative = 1,    ///< a check failed: wrong result, damaged store
+  Usage = 2,       ///< an argument or input file is wrong
+  NoAnswer = 3,    ///< legal question, but no plan, model or sample answers it
+  Unsupported = 4, ///< this build or machine cannot do it
+  Store = 5,       ///< the store cannot be read or written
+  System = 6,      ///< a library, device or file failed
+  Interrupted = 130,
+};
+
+[[nodiscard]] ExitCode to_exit_code(ErrorCode code) noexcept;
+
+/// The operator as options name it.
+struct OpOptions {
+  std::string kind = "matmul_all_reduce";
+  std::int64_t m = 0, n = 0, k = 0;
+  std::string dtype = "f32";
+  int ranks = 2;
+
+  /// @param is_required whether --m, --n and --k must be given
+  void add_to(CLI::App& app, bool is_required);
+  [[nodiscard]] bool is_given() const noexcept { return m != 0 || n != 0 || k != 0; }
+  /// Errors: UnknownName, InvalidSpec.
+  [[nodiscard]] Result<planner::OpSpec> spec() const;
+};
+
+/// The machine as options name it.
+struct MachineOptions {
+  std::string backend = "host";
+  std::string link = "shm";
+  std::string virtual_compute;
+  bool no_pin = false;
+  double deadline_s = 60;
+
+  void add_to(CLI::App& app);
+  /// Errors: UnknownName, InvalidSpec.
+  [[nodiscard]] Result<const executor::Backend*> find() const;
+  /// Errors: InvalidSpec naming the part that cannot be read.
+  [[nodiscard]] Result<executor::CommunicatorOptions> communicator_options(int ranks) const;
+  /// Errors: as the two above.
+  [[nodiscard]] Result<planner::Fingerprint> fingerprint(int ranks) const;
+};
+
+/// Planning options as the command line names them.
+struct PlanningOptions {
+  planner::PlanOptions values;
+  std::string short_block = "largest";
+
+  void add_to(CLI::App& app);
+  /// Errors: InvalidSpec, UnknownName.
+  [[nodiscard]] Result<planner::PlanOptions> checked() const;
+};
+
+struct StoreOptions {
+  std::string path;
+
+  void add_to(CLI::App& app);
+  /// Where the user's own store lives: $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db.
+  /// Errors: NotFound when neither XDG_DATA_HOME nor HOME is set.
+  [[nodiscard]] static Result<std::filesystem::path> user_path();
+  /// System stores that are read when present.
+  [[nodiscard]] static std::vector<std::filesystem::path> system_paths();
+  /// Errors: as Layers::open. Notes about skipped layers go to standard error.
+  [[nodiscard]] Result<store::Layers> open() const;
+  /// --store, or the user's store. Errors: as user_path.
+  [[nodiscard]] Result<std::filesystem::path> writable_path() const;
+};
+
+/// Now as ISO 8601 UTC, for the store.
+[[nodiscard]] std::string utc_now();
+
+/// A seed from the system's random source, for data that should be new in every run.
+[[nodiscard]] std::uint64_t fresh_seed();
+
+/// Errors: NotFound naming the file; Malformed above 64 MiB.
+[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
+/// Writes a temporary file beside it and renames, so that an interrupted write leaves the old content.
+/// Throws SystemError.
+void write_file(const std::filesystem::path& path, std::string_view content);
+
+} // namespace mc2::cli

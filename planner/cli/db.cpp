@@ -1,0 +1,137 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "commands.hpp"
+#include "mc2/store/store.hpp"
+#include "render.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct DbCommand {
+  StoreOptions store;
+  std::string file;
+  Action action; ///< of the subcommand that was parsed
+
+  [[nodiscard]] Result<store::Store> open(store::OpenMode mode) const;
+  [[nodiscard]] Result<ExitCode> check() const;
+  [[nodiscard]] Result<ExitCode> stats() const;
+  [[nodiscard]] Result<ExitCode> list() const;
+  [[nodiscard]] Result<ExitCode> export_to() const;
+  [[nodiscard]] Result<ExitCode> import_from() const;
+  [[nodiscard]] Result<ExitCode> merge_from() const;
+};
+
+Result<store::Store> DbCommand::open(store::OpenMode mode) const {
+  const auto path = store.writable_path();
+  if (!path) return path.error();
+  return store::Store::open(path.value(), mode);
+}
+
+Result<ExitCode> DbCommand::check() const {
+  auto opened = open(store::OpenMode::ReadOnly);
+  if (!opened) return opened.error();
+  const auto report = opened.value().check();
+  std::cout << opened.value().path().string() << ": " << (report.is_healthy ? "healthy" : "DAMAGED") << ", "
+            << report.row_count << " rows, database " << report.database_check << "\n";
+  for (const auto& damage : report.damages)
+    std::cout << "  " << damage.table << " row " << damage.row_id << ": " << damage.what << "\n";
+  return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
+}
+
+Result<ExitCode> DbCommand::stats() const {
+  auto opened = open(store::OpenMode::ReadOnly);
+  if (!opened) return opened.error();
+  const auto stats = opened.value().stats();
+  std::cout << stats.path.string() << "\n"
+            << table({{"schema", "bytes", "fingerprints", "samples", "models", "plans", "measurements"},
+                      {std::to_string(stats.schema_version), std::to_string(stats.file_bytes),
+                       std::to_string(stats.fingerprint_count), std::to_string(stats.sample_count),
+                       std::to_string(stats.model_count), std::to_string(stats.plan_count),
+                       std::to_string(stats.measurement_count)}});
+  return ExitCode::Success;
+}
+
+Result<ExitCode> DbCommand::list() const {
+  auto opened = open(store::OpenMode::ReadOnly);
+  if (!opened) return opened.error();
+  const auto plans = opened.value().list_plans();
+  if (!plans) return plans.error();
+  std::vector<std::vector<std::string>> rows{{"plan", "operator", "cut", "benefit", "machine", "kept"}};
+  for (const auto& stored : plans.value()) {
+    const auto& plan = stored.plan;
+    const std::string benefit = plan.validation ? percent_text(plan.validation->benefit) + " measured"
+                                                : percent_text(plan.benefit()) + " predicted";
+    rows.push_back({stored.digest.substr(0, 12), plan.op.text(), plan.cut.text(), benefit, plan.fingerprint.label(),
+                    stored.created_at});
+  }
+  std::cout << table(rows);
+  return ExitCode::Success;
+}
+
+Result<ExitCode> DbCommand::export_to() const {
+  auto opened = open(store::OpenMode::ReadOnly);
+  if (!opened) return opened.error();
+  const auto document = opened.value().export_json();
+  if (!document) return document.error();
+  if (file.empty())
+    std::cout << document.value() << "\n";
+  else
+    write_file(file, document.value() + "\n");
+  return ExitCode::Success;
+}
+
+Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) {
+  if (!merged) return merged.error();
+  std::cout << merged.value().added_count << " added, " << merged.value().same_count << " already there, "
+            << merged.value().conflicts.size() << " conflicts (ours kept)\n";
+  for (const auto& conflict : merged.value().conflicts) std::cout << "  " << conflict << "\n";
+  return ExitCode::Success;
+}
+
+Result<ExitCode> DbCommand::import_from() const {
+  const auto content = read_file(file);
+  if (!content) return content.error();
+  auto opened = open(store::OpenMode::ReadWrite);
+  if (!opened) return opened.error();
+  return report_merge(opened.value().import_json(content.value()));
+}
+
+Result<ExitCode> DbCommand::merge_from() const {
+  auto other = store::Store::open(file, store::OpenMode::ReadOnly);
+  if (!other) return other.error();
+  auto opened = open(store::OpenMode::ReadWrite);
+  if (!opened) return opened.error();
+  return report_merge(opened.value().merge(other.value()));
+}
+
+using Member = Result<ExitCode> (DbCommand::*)() const;
+
+CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const char* name, const char* help, Member member) {
+  auto* sub = db.add_subcommand(name, help);
+  sub->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
+  command->store.add_to(*sub);
+  return sub;
+}
+
+} // namespace
+
+Command add_db(CLI::App& app) {
+  auto command = std::make_shared<DbCommand>();
+  auto* db = app.add_subcommand("db", "look after the store");
+  db->require_subcommand(1);
+  add(*db, command, "check", "verify the database and every document's checksum", &DbCommand::check);
+  add(*db, command, "stats", "count what the store holds", &DbCommand::stats);
+  add(*db, command, "list", "list the kept plans", &DbCommand::list);
+  add(*db, command, "export", "write the whole store as JSON", &DbCommand::export_to)
+      ->add_option("file", command->file, "where to write; standard output when omitted");
+  add(*db, command, "import", "add the content of an exported JSON file", &DbCommand::import_from)
+      ->add_option("file", command->file, "the exported file")->required();
+  add(*db, command, "merge", "add the content of another store", &DbCommand::merge_from)
+      ->add_option("file", command->file, "the other store")->required();
+  db->footer("Examples:\n  mc2 db check\n  mc2 db export plans.json\n  mc2 db merge colleague.db");
+  return {db, [command] { return command->action(); }};
+}
+
+} // namespace mc2::cli

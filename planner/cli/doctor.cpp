@@ -1,0 +1,109 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "mc2/executor/backend.hpp"
+#include "mc2/store/store.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct DoctorCommand {
+  StoreOptions store;
+  bool is_json = false;
+
+  [[nodiscard]] nlohmann::ordered_json examine_backends() const;
+  [[nodiscard]] nlohmann::ordered_json examine_store() const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+nlohmann::ordered_json DoctorCommand::examine_backends() const {
+  auto result = nlohmann::ordered_json::array();
+  for (const auto* backend : executor::backend_registry()) {
+    const auto availability = backend->availability();
+    nlohmann::ordered_json entry{{"name", backend->name()},
+                                 {"available", availability.is_available},
+                                 {"reason", availability.reason}};
+    if (availability.is_available) {
+      executor::CommunicatorOptions options;
+      for (const auto& [key, value] : backend->fingerprint(options).fields) entry["fingerprint"][key] = value;
+      for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::F16}) {
+        const auto supported =
+            backend->supports({planner::OpKind::MatmulAllReduce, 1024, 1024, 1024, dtype, options.world_size});
+        entry["dtypes"][std::string(to_string(dtype))] = supported ? "yes" : "no: " + supported.error().message;
+      }
+    }
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+nlohmann::ordered_json DoctorCommand::examine_store() const {
+  const auto path = store.writable_path();
+  if (!path) return {{"healthy", false}, {"reason", path.error().text()}};
+  nlohmann::ordered_json result{{"path", path.value().string()}};
+  if (!std::filesystem::exists(path.value())) {
+    result["healthy"] = true;
+    result["reason"] = "does not exist yet; the first profile or tune creates it";
+    return result;
+  }
+  auto opened = store::Store::open(path.value(), store::OpenMode::ReadOnly);
+  if (!opened) {
+    result["healthy"] = false;
+    result["reason"] = opened.error().text();
+    return result;
+  }
+  const auto report = opened.value().check();
+  const auto stats = opened.value().stats();
+  result["healthy"] = report.is_healthy;
+  result["reason"] = report.is_healthy ? "every row matches its checksum"
+                                       : std::to_string(report.damages.size()) + " damaged rows; run mc2 db check";
+  result["plans"] = stats.plan_count;
+  result["models"] = stats.model_count;
+  result["samples"] = stats.sample_count;
+  return result;
+}
+
+void print_page(const nlohmann::ordered_json& report) {
+  std::cout << "mc2 " << report["version"].get<std::string>() << "\n";
+  for (const auto& backend : report["backends"]) {
+    std::cout << "\nbackend " << backend["name"].get<std::string>() << ": "
+              << (backend["available"].get<bool>() ? "available, " : "not available, ")
+              << backend["reason"].get<std::string>() << "\n";
+    for (const char* section : {"fingerprint", "dtypes"})
+      if (backend.contains(section))
+        for (const auto& [key, value] : backend[section].items())
+          std::cout << "  " << key << ": " << value.get<std::string>() << "\n";
+  }
+  const auto& store = report["store"];
+  std::cout << "\nstore " << store.value("path", "") << ": " << (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ")
+            << store["reason"].get<std::string>() << "\n";
+  for (const char* count : {"plans", "models", "samples"})
+    if (store.contains(count)) std::cout << "  " << count << ": " << store[count].get<std::int64_t>() << "\n";
+}
+
+Result<ExitCode> DoctorCommand::run() const {
+  nlohmann::ordered_json report{{"version", MC2_VERSION}};
+  report["backends"] = examine_backends();
+  report["store"] = examine_store();
+  if (is_json)
+    std::cout << report.dump(2) << "\n";
+  else
+    print_page(report);
+  return report["store"]["healthy"].get<bool>() ? ExitCode::Success : ExitCode::Negative;
+}
+
+} // namespace
+
+Command add_doctor(CLI::App& app) {
+  auto command = std::make_shared<DoctorCommand>();
+  auto* sub = app.add_subcommand("doctor", "say what this machine can do and whether the store is healthy");
+  command->store.add_to(*sub);
+  sub->add_flag("--json", command->is_json, "print as JSON");
+  sub->footer("Example:\n  mc2 doctor");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,280 @@
+#include "measure.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "mc2/executor/stage.hpp"
+#include "terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using executor::RunMode;
+using planner::Component;
+using planner::Context;
+using planner::Sample;
+
+/// A lane's mean time per full block on the slowest rank.
+struct LaneTime {
+  double block_us = 0;
+  int rank = 0;
+  int block_count = 0;
+};
+
+const std::vector<executor::StageTime>& lane_of(const executor::RankTimes& times, Component component) {
+  return component == Component::Matmul ? times.compute : times.communication;
+}
+
+/// Blocks of `lane` that lie inside the time during which `other` was working; all of them when `other` is empty.
+LaneTime mean_block(const executor::RunRecord& record, Component component, std::size_t full_count, bool co_run) {
+  LaneTime slowest;
+  for (const auto& rank : record.ranks) {
+    const auto& lane = lane_of(rank, component);
+    const auto& other = lane_of(rank, component == Component::Matmul ? Component::Collective : Component::Matmul);
+    double total_us = 0;
+    int count = 0;
+    for (std::size_t i = 0; i < full_count; ++i) {
+      if (co_run && (lane[i].start < other.front().start || lane[i].end > other.back().end)) continue;
+      total_us += to_us(lane[i].end - lane[i].start);
+      ++count;
+    }
+    if (count > 0 && total_us / count > slowest.block_us) slowest = {total_us / count, rank.rank, count};
+  }
+  return slowest;
+}
+
+planner::Cut equal_blocks(std::int64_t rows, std::int64_t length) {
+  planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(rows / length), length)};
+  if (rows % length != 0) cut.block_rows.push_back(rows % length);
+  return cut;
+}
+
+/// One size of the sweep: what to run and how to turn the record into samples.
+struct SizeCase {
+  executor::Prepared* prepared;
+  std::string variant;
+  std::int64_t block_rows;
+  std::int64_t row_bytes;
+  std::size_t full_count;
+
+  [[nodiscard]] Sample sample(Component component, Context context, const LaneTime& time) const {
+    Sample sample;
+    sample.component = component;
+    sample.context = context;
+    sample.variant = variant;
+    sample.block_rows = block_rows;
+    sample.block_count = time.block_count;
+    sample.message_bytes = component == Component::Collective ? block_rows * row_bytes : 0;
+    sample.time = std::chrono::nanoseconds(static_cast<std::int64_t>(time.block_us * planner::kNsPerUs));
+    sample.slowest_rank = time.rank;
+    return sample;
+  }
+
+  [[nodiscard]] std::vector<Sample> measure_alone(Component component) const {
+    const auto mode = component == Component::Matmul ? RunMode::ComputeOnly : RunMode::CommunicationOnly;
+    const LaneTime time = mean_block(prepared->run(mode), component, full_count, false);
+    return {sample(component, Context::Alone, time)};
+  }
+
+  [[nodiscard]] std::vector<Sample> measure_together() const {
+    const executor::RunRecord& record = prepared->run(RunMode::Independent);
+    std::vector<Sample> samples;
+    for (const auto component : {Component::Matmul, Component::Collective})
+      if (const LaneTime time = mean_block(record, component, full_count, true); time.block_count > 0)
+        samples.push_back(sample(component, Context::CoRun, time));
+    return samples;
+  }
+};
+
+profiler::SweepCase alone_case(const SizeCase& size, Component component) {
+  return {std::string(to_string(component)) + " " + std::to_string(size.block_rows) + " rows",
+          [size, component] { return size.measure_alone(component); },
+          [size, component](const Sample& s) {
+            return s.component == component && s.context == Context::Alone && s.block_rows == size.block_rows &&
+                   s.variant == size.variant;
+          }};
+}
+
+profiler::SweepCase together_case(const SizeCase& size) {
+  return {"both lanes " + std::to_string(size.block_rows) + " rows", [size] { return size.measure_together(); },
+          [size](const Sample& s) {
+            return s.context == Context::CoRun && s.block_rows == size.block_rows && s.variant == size.variant;
+          }};
+}
+
+/// The lengths at which both lanes are also timed together: those near typical plans of 4 to 16 blocks.
+bool is_co_run_length(std::int64_t rows, std::int64_t length) { return length * 3 <= rows && length * 17 >= rows; }
+
+Result<std::vector<profiler::SweepCase>> sweep_cases(Workbench& bench, std::int64_t alignment) {
+  const auto& traits = planner::traits_of(bench.op().kind);
+  const std::int64_t rows = traits.cut_axis_length(bench.op());
+  std::vector<profiler::SweepCase> cases;
+  for (const std::int64_t length : profiler::sweep_block_rows(rows, alignment)) {
+    auto prepared = bench.prepare(equal_blocks(rows, length), bench.default_variant());
+    if (!prepared) return prepared.error();
+    const SizeCase size{prepared.value(), bench.default_variant().name, length,
+                        traits.message_bytes_per_row(bench.op()), static_cast<std::size_t>(rows / length)};
+    cases.push_back(alone_case(size, Component::Matmul));
+    cases.push_back(alone_case(size, Component::Collective));
+    if (is_co_run_length(rows, length)) cases.push_back(together_case(size));
+  }
+  return cases;
+}
+
+/// One measured round of a race.
+void race_round(Race& race, executor::Prepared& uncut, const std::vector<executor::Prepared*>& prepared, int round) {
+  const auto timed = [](executor::Prepared& p, RunMode mode) { return to_us(p.run(mode).makespan); };
+  for (std::size_t i = 0; i < prepared.size(); ++i) {
+    // The order within a pair alternates, and so does the order of contenders, so that a steady drift cancels.
+    const std::size_t index = round % 2 == 0 ? i : prepared.size() - 1 - i;
+    Contender& contender = race.contenders[index];
+    const bool fused_first = (round + static_cast<int>(i)) % 2 == 0;
+    if (fused_first) contender.fused_us.push_back(timed(*prepared[index], RunMode::Fused));
+    contender.serial_us.push_back(timed(uncut, RunMode::Fused));
+    if (!fused_first) contender.fused_us.push_back(timed(*prepared[index], RunMode::Fused));
+  }
+  race.compute_us.push_back(timed(uncut, RunMode::ComputeOnly));
+  race.communication_us.push_back(timed(uncut, RunMode::CommunicationOnly));
+}
+
+bool is_settled(const Race& race, const RaceSettings& settings) {
+  if (static_cast<int>(race.compute_us.size()) < settings.min_rounds) return false;
+  return std::all_of(race.contenders.begin(), race.contenders.end(), [&](const Contender& c) {
+    return profiler::paired_ratio(c.fused_us, c.serial_us, 0.95).relative_half_width() <= settings.relative_half_width;
+  });
+}
+
+double median(const std::vector<double>& values) { return profiler::quantile(values, 0.5); }
+
+constexpr int kWarmupRounds = 2;
+
+} // namespace
+
+double to_us(std::chrono::nanoseconds time) noexcept { return static_cast<double>(time.count()) / planner::kNsPerUs; }
+
+Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
+                     planner::Variant variant, std::uint64_t seed)
+    : op_(op), communicator_(std::move(communicator)), variant_(std::move(variant)), seed_(seed), problem_(op, seed) {}
+
+Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& backend,
+                                                   const executor::CommunicatorOptions& options,
+                                                   const planner::OpSpec& op, std::uint64_t seed) {
+  if (auto supported = backend.supports(op); !supported) return supported.error();
+  auto communicator = backend.open(options);
+  if (!communicator) return communicator.error();
+  return std::unique_ptr<Workbench>(
+      new Workbench(op, std::move(communicator).value(), backend.variants(op).front(), seed));
+}
+
+Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant) {
+  auto& slot = prepared_[variant.name + ": " + cut.text()];
+  if (slot) return slot.get();
+  const auto stages = executor::lower(op_, cut);
+  if (!stages) return stages.error();
+  auto prepared = communicator_->prepare(stages.value(), variant, problem_.buffers(), {.allow_independent = true});
+  if (!prepared) return prepared.error();
+  slot = std::move(prepared).value();
+  return slot.get();
+}
+
+Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const planner::Variant& variant) {
+  auto prepared = prepare(cut, variant);
+  if (!prepared) return prepared.error();
+  problem_.poison();
+  prepared.value()->run(RunMode::Fused);
+  return executor::verify_matmul_all_reduce(op_, problem_.buffers(), cut, seed_);
+}
+
+Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
+                                                store::Store& store) {
+  auto cases = sweep_cases(bench, settings.alignment);
+  if (!cases) return cases.error();
+  std::vector<Sample> earlier;
+  if (auto kept = store.find_profile(bench.op(), bench.fingerprint())) earlier = std::move(kept).value().samples;
+
+  ProgressLine progress("profile " + bench.op().text());
+  std::optional<Error> store_error;
+  profiler::SweepHooks hooks;
+  hooks.now = [] { return std::chrono::steady_clock::now(); };
+  hooks.on_progress = [&](const profiler::SweepProgress& p) {
+    progress.update(p.fraction, p.remaining,
+                    std::to_string(p.finished_case_count) + " of " + std::to_string(p.case_count) + " cases settled");
+  };
+  hooks.on_samples = [&](std::span<const Sample> samples) {
+    auto kept = store.append_samples(bench.op(), bench.fingerprint(), samples, utc_now());
+    if (!kept && !store_error) store_error = kept.error();
+  };
+  hooks.is_cancelled = [&] { return is_interrupted() || store_error.has_value(); };
+  auto summary = profiler::run_sweep(cases.value(), settings.sweep, hooks, earlier);
+  if (store_error) return *store_error;
+  return summary;
+}
+
+planner::Validation Race::validation(const Contender& contender) const {
+  const profiler::Interval ratio = profiler::paired_ratio(contender.fused_us, contender.serial_us, 0.95);
+  planner::Validation result;
+  result.fused_us = median(contender.fused_us);
+  result.serial_us = median(contender.serial_us);
+  result.benefit = 1 - ratio.value;
+  result.benefit_low = 1 - ratio.high;
+  result.benefit_high = 1 - ratio.low;
+  result.pair_count = static_cast<int>(contender.fused_us.size());
+  return result;
+}
+
+profiler::Interval Race::overlap_efficiency(const Contender& contender) const {
+  std::vector<double> gained, possible;
+  for (std::size_t i = 0; i < contender.fused_us.size(); ++i) {
+    gained.push_back(contender.serial_us[i] - contender.fused_us[i]);
+    possible.push_back(contender.serial_us[i] - std::max(compute_us[i], communication_us[i]));
+  }
+  // Where a round's parts took as long as the whole there was nothing to gain; such rounds say nothing.
+  for (std::size_t i = possible.size(); i-- > 0;)
+    if (possible[i] <= 0) {
+      possible.erase(possible.begin() + static_cast<std::ptrdiff_t>(i));
+      gained.erase(gained.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  return possible.empty() ? profiler::Interval{} : profiler::paired_ratio(gained, possible, 0.95);
+}
+
+Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, const RaceSettings& settings,
+                  const std::string& label) {
+  auto uncut = bench.prepare(planner::Cut{{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}},
+                             bench.default_variant());
+  if (!uncut) return uncut.error();
+  std::vector<executor::Prepared*> prepared;
+  for (const auto& plan : plans) {
+    auto ready = bench.prepare(plan.cut, plan.variant);
+    if (!ready) return ready.error();
+    prepared.push_back(ready.value());
+  }
+  Race result;
+  const auto reset = [&] {
+    result = {};
+    for (const auto& plan : plans) result.contenders.push_back({plan.cut, plan.variant, {}, {}});
+  };
+  reset();
+  ProgressLine progress(label);
+  const auto start = std::chrono::steady_clock::now();
+  for (int round = -kWarmupRounds; round < settings.max_rounds && !is_settled(result, settings); ++round) {
+    if (is_interrupted()) return Error{ErrorCode::Cancelled, label, "interrupted; nothing of this race was kept"};
+    if (round == 0) reset();
+    race_round(result, *uncut.value(), prepared, round);
+    const auto elapsed = std::chrono::steady_clock::now() - start;
+    if (round >= settings.min_rounds && elapsed > settings.budget) break;
+    const int done = round + kWarmupRounds + 1, all = settings.max_rounds + kWarmupRounds;
+    progress.update(static_cast<double>(done) / all,
+                    std::chrono::duration_cast<std::chrono::milliseconds>(elapsed / done * (all - done)),
+                    std::to_string(done) + " of at most " + std::to_string(all) + " rounds");
+  }
+  return result;
+}
+
+Result<planner::Plan> anchored_prediction(const Race& race, const Contender& contender, const planner::OpSpec& op,
+                                          const planner::CostModel& model) {
+  const auto anchored =
+      planner::anchored(model, op, median(race.compute_us), median(race.communication_us));
+  return planner::predict_cut(op, anchored, contender.variant, contender.cut);
+}
+
+} // namespace mc2::cli

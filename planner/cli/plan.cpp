@@ -1,0 +1,105 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "blocks.hpp"
+#include "commands.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/store/codec.hpp"
+#include "render.hpp"
+#include "terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct PlanCommand {
+  OpOptions op;
+  MachineOptions machine;
+  StoreOptions store;
+  PlanningOptions planning;
+  std::string model_file, request_file, out, blocks;
+  bool is_json = false;
+
+  [[nodiscard]] Result<store::PlanRequest> request() const;
+  [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request) const;
+  [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
+                                                const planner::CostModel& model) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<store::PlanRequest> PlanCommand::request() const {
+  if (!request_file.empty()) {
+    const auto content = read_file(request_file);
+    if (!content) return content.error();
+    auto request = store::decode_request(content.value());
+    if (!request) return Error{request.error().code, request_file, request.error().text()};
+    return request;
+  }
+  const auto spec = op.spec();
+  if (!spec) return spec.error();
+  const auto options = planning.checked();
+  if (!options) return options.error();
+  return store::PlanRequest{spec.value(), options.value()};
+}
+
+Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
+                                             const planner::CostModel& model) const {
+  if (blocks.empty()) return planner::make_plan(request.op, model, request.options);
+  const auto cut = parse_blocks(blocks);
+  if (!cut) return cut.error();
+  if (model.variants.empty()) return Error{ErrorCode::InvalidSpec, "model.variants", "is empty"};
+  return planner::predict_cut(request.op, model, model.variants.front().variant, cut.value());
+}
+
+Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request) const {
+  if (!model_file.empty()) {
+    const auto content = read_file(model_file);
+    if (!content) return content.error();
+    const auto model = store::decode_model(content.value());
+    if (!model) return Error{model.error().code, model_file, model.error().text()};
+    return plan_with(request, model.value());
+  }
+  const auto fingerprint = machine.fingerprint(request.op.world_size);
+  if (!fingerprint) return fingerprint.error();
+  auto layers = store.open();
+  if (!layers) return layers.error();
+  const auto model = layers.value().find_model(request.op, fingerprint.value());
+  if (!model) return model.error();
+  return plan_with(request, model.value());
+}
+
+Result<ExitCode> PlanCommand::run() const {
+  const auto question = request();
+  if (!question) return question.error();
+  const auto plan = make(question.value());
+  if (!plan) return plan.error();
+  const std::string document = store::encode(plan.value());
+  if (!out.empty()) write_file(out, store::pretty(document));
+  if (is_json)
+    std::cout << store::pretty(document);
+  else
+    std::cout << plan_page(plan.value(), terminal_width(), has_color());
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_plan(CLI::App& app) {
+  auto command = std::make_shared<PlanCommand>();
+  auto* sub = app.add_subcommand("plan", "decide how to cut an operator, from a fitted model");
+  command->op.add_to(*sub, false);
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  command->planning.add_to(*sub);
+  sub->add_option("--model", command->model_file, "use this model document instead of a kept one");
+  sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
+  sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
+  sub->add_option("--out", command->out, "also write the plan to this JSON file");
+  sub->add_flag("--json", command->is_json, "print the plan as JSON");
+  sub->footer("Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+              "  mc2 plan --model data/worked_example_model.json --strategy formula \\\n"
+              "           --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

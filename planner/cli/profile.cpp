@@ -1,0 +1,72 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "commands.hpp"
+#include "mc2/store/codec.hpp"
+#include "measure.hpp"
+#include "render.hpp"
+#include "sweep_options.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct ProfileCommand {
+  OpOptions op;
+  MachineOptions machine;
+  StoreOptions store;
+  SweepSettings sweep;
+  bool is_fresh = false;
+  std::string out;
+
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<ExitCode> ProfileCommand::run() const {
+  const auto spec = op.spec();
+  if (!spec) return spec.error();
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto options = machine.communicator_options(spec.value().world_size);
+  if (!options) return options.error();
+  const auto settings = sweep.checked();
+  if (!settings) return settings.error();
+  auto layers = store.open();
+  if (!layers) return layers.error();
+  store::Store& writable = layers.value().writable();
+
+  auto bench = Workbench::open(*backend.value(), options.value(), spec.value(), sweep.seed);
+  if (!bench) return bench.error();
+  if (is_fresh)
+    if (auto removed = writable.remove_samples(spec.value(), bench.value()->fingerprint()); !removed)
+      return removed.error();
+  auto summary = profile_operator(*bench.value(), settings.value(), writable);
+  if (!summary) return summary.error();
+  std::cout << spec.value().text() << "\n" << bench.value()->fingerprint().label() << "\n\n"
+            << sweep_page(summary.value());
+  if (!out.empty()) {
+    const planner::Profile profile{spec.value(), bench.value()->fingerprint(), summary.value().samples};
+    write_file(out, store::pretty(store::encode(profile)));
+    std::cout << "  written to " << out << "\n";
+  }
+  std::cout << "  kept in " << writable.path().string() << "; next: mc2 fit with the same options\n";
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_profile(CLI::App& app) {
+  auto command = std::make_shared<ProfileCommand>();
+  auto* sub = app.add_subcommand("profile", "measure matmul and collective costs, alone and together");
+  command->op.add_to(*sub, true);
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  command->sweep.add_to(*sub);
+  sub->add_flag("--fresh", command->is_fresh, "discard samples kept earlier for this operator and machine");
+  sub->add_option("--out", command->out, "also write the profile to this JSON file");
+  sub->footer("Example:\n  mc2 profile --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+              "Interrupted work resumes: run the same command again.");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,130 @@
+#include "race_page.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "mc2/store/codec.hpp"
+#include "render.hpp"
+
+namespace mc2::cli {
+namespace {
+
+double median(const std::vector<double>& values) { return profiler::quantile(values, 0.5); }
+
+std::string interval_text(double value, double low, double high) {
+  return percent_text(value) + " (95 % interval " + percent_text(low) + " to " + percent_text(high) + ")";
+}
+
+std::string verdict(const planner::Validation& measured) {
+  if (measured.benefit_low > 0) return "faster than serial beyond the noise";
+  if (measured.benefit_high < 0) return "SLOWER than serial beyond the noise: do not use this plan here";
+  return "not distinguishable from serial";
+}
+
+} // namespace
+
+store::Measurement to_measurement(const Race& race, const Contender& contender, const planner::Plan& plan) {
+  const planner::Validation validation = race.validation(contender);
+  store::Measurement measurement;
+  measurement.op = plan.op;
+  measurement.cut = contender.cut;
+  measurement.variant = contender.variant;
+  measurement.fused_us = validation.fused_us;
+  measurement.serial_us = validation.serial_us;
+  measurement.compute_us = median(race.compute_us);
+  measurement.communication_us = median(race.communication_us);
+  measurement.benefit = validation.benefit;
+  measurement.benefit_low = validation.benefit_low;
+  measurement.benefit_high = validation.benefit_high;
+  measurement.predicted_us = plan.makespan.us;
+  measurement.pair_count = validation.pair_count;
+  return measurement;
+}
+
+planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::RunRecord& record) {
+  const auto last_end = [](const executor::RankTimes& rank) {
+    return std::max(rank.compute.back().end, rank.communication.back().end);
+  };
+  const auto& slowest = *std::max_element(record.ranks.begin(), record.ranks.end(), [&](const auto& a, const auto& b) {
+    return last_end(a) < last_end(b);
+  });
+  const auto spans = [](const std::vector<executor::StageTime>& lane) {
+    std::vector<planner::Span> result;
+    for (const auto& stage : lane) result.push_back({to_us(stage.start), to_us(stage.end)});
+    return result;
+  };
+  const bool compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
+  planner::Timeline timeline;
+  timeline.first = spans(compute_first ? slowest.compute : slowest.communication);
+  timeline.second = spans(compute_first ? slowest.communication : slowest.compute);
+  timeline.makespan_us = to_us(record.makespan);
+  return timeline;
+}
+
+std::string race_table(const Race& race, const std::vector<planner::Plan>& plans) {
+  std::vector<std::vector<std::string>> rows{
+      {"cut", "predicted", "measured", "serial", "benefit", "95 % interval", "overlap efficiency", "pairs"}};
+  for (std::size_t i = 0; i < race.contenders.size(); ++i) {
+    const auto& contender = race.contenders[i];
+    const planner::Validation v = race.validation(contender);
+    rows.push_back({contender.cut.text(), time_text(plans[i].makespan.us), time_text(v.fused_us),
+                    time_text(v.serial_us), percent_text(v.benefit),
+                    percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high),
+                    percent_text(race.overlap_efficiency(contender).value), std::to_string(v.pair_count)});
+  }
+  return table(rows);
+}
+
+std::string run_page(const planner::Plan& plan, const Race& race, const executor::Verification& verification,
+                     const executor::RunRecord& record, int width, bool color) {
+  const auto& contender = race.contenders.front();
+  const planner::Validation measured = race.validation(contender);
+  const profiler::Interval efficiency = race.overlap_efficiency(contender);
+  const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
+  const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
+  std::string page = plan.op.text() + "\n" + plan.fingerprint.label() + "\n\n";
+  page += "  correct: " + verification.text + "\n\n";
+  page += table({{"", "fused", "serial", "matmul alone", "collective alone", "ideal"},
+                 {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us),
+                  time_text(communication_us), time_text(std::max(compute_us, communication_us))},
+                 {"predicted", time_text(plan.makespan.us), time_text(plan.serial_us), time_text(plan.compute_us),
+                  time_text(plan.communication_us), time_text(plan.ideal_us)}});
+  page += "\n  cut                 " + plan.cut.text();
+  page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
+          ", predicted " + percent_text(plan.benefit());
+  if (plan.is_cut())
+    page += "\n  overlap efficiency  " + interval_text(efficiency.value, efficiency.low, efficiency.high) +
+            ", predicted " + percent_text(plan.overlap_efficiency());
+  page += "\n  verdict             " + (plan.is_cut() ? verdict(measured) : std::string("this plan is not cut: it is serial")) +
+          "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs\n\n";
+  page += "  measured, one run, slowest rank\n" + draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
+  page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);
+  return page;
+}
+
+std::string run_json(const planner::Plan& plan, const Race& race, const executor::Verification& verification) {
+  const auto& contender = race.contenders.front();
+  const planner::Validation v = race.validation(contender);
+  const profiler::Interval efficiency = race.overlap_efficiency(contender);
+  const nlohmann::ordered_json document{
+      {"plan", nlohmann::ordered_json::parse(store::encode(plan))},
+      {"measured",
+       {{"fused_us", v.fused_us},
+        {"serial_us", v.serial_us},
+        {"compute_us", median(race.compute_us)},
+        {"communication_us", median(race.communication_us)},
+        {"benefit", v.benefit},
+        {"benefit_low", v.benefit_low},
+        {"benefit_high", v.benefit_high},
+        {"overlap_efficiency", efficiency.value},
+        {"overlap_efficiency_low", efficiency.low},
+        {"overlap_efficiency_high", efficiency.high},
+        {"pair_count", v.pair_count}}},
+      {"verification",
+       {{"worst_error_ratio", verification.worst_error_ratio},
+        {"element_count", verification.element_count},
+        {"exact_row_count", verification.exact_row_count}}}};
+  return document.dump(2) + "\n";
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,153 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "blocks.hpp"
+#include "commands.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/store/codec.hpp"
+#include "measure.hpp"
+#include "race_page.hpp"
+#include "render.hpp"
+#include "terminal.hpp"
+#include "trace.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct RunCommand {
+  OpOptions op;
+  MachineOptions machine;
+  StoreOptions store;
+  std::string plan_name, blocks, trace_file;
+  bool accept_other_machine = false;
+  bool is_json = false;
+  std::uint64_t seed = 0;
+  RaceSettings race;
+  double budget_s = 60;
+
+  [[nodiscard]] Result<planner::Plan> load_named() const;
+  [[nodiscard]] Result<planner::Plan> find_plan(store::Layers& layers, const planner::Fingerprint& here) const;
+  [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
+                                                     const planner::Fingerprint& here) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+  [[nodiscard]] Result<ExitCode> measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const;
+};
+
+/// --plan names a file or the digest of a kept plan.
+Result<planner::Plan> RunCommand::load_named() const {
+  if (!std::filesystem::exists(plan_name)) {
+    auto layers = store.open();
+    if (!layers) return layers.error();
+    auto stored = layers.value().find_plan(plan_name);
+    if (stored) return stored.value().plan;
+    return Error{stored.error().code, "--plan", "'" + plan_name + "' is no file, and as a digest: " + stored.error().message};
+  }
+  const auto content = read_file(plan_name);
+  if (!content) return content.error();
+  auto plan = store::decode_plan(content.value());
+  if (!plan) return Error{plan.error().code, plan_name, plan.error().text()};
+  return plan;
+}
+
+Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
+                                                 const planner::Fingerprint& here) const {
+  const auto cut = parse_blocks(blocks);
+  if (!cut) return cut.error();
+  const auto model = layers.find_model(spec, here);
+  if (!model) return model.error();
+  return planner::predict_cut(spec, model.value(), model.value().variants.front().variant, cut.value());
+}
+
+/// The blocks given, the tuned plan kept for this operator and machine, or a plan from the kept model.
+Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner::Fingerprint& here) const {
+  const auto spec = op.spec();
+  if (!spec) return spec.error();
+  if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here);
+  const store::PlanKey key{spec.value(), store::digest(here.canonical_text()), "tuned"};
+  if (auto kept = layers.find_plan(key)) return kept.value().plan;
+  const auto model = layers.find_model(spec.value(), here);
+  if (!model)
+    return Error{model.error().code, model.error().field,
+                 model.error().message + "; run mc2 tune with the same options first"};
+  return planner::make_plan(spec.value(), model.value(), {});
+}
+
+Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const {
+  auto checked = bench.verify(plan.cut, plan.variant);
+  if (!checked) return checked.error();
+  RaceSettings settings = race;
+  settings.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1000));
+  auto raced = cli::race(bench, {plan}, settings, "run " + plan.op.text());
+  if (!raced) return raced.error();
+  auto ready = bench.prepare(plan.cut, plan.variant);
+  if (!ready) return ready.error();
+  const executor::RunRecord& record = ready.value()->run(executor::RunMode::Fused);
+  if (!trace_file.empty()) write_file(trace_file, chrome_trace(plan, record));
+
+  const store::Measurement measurement = to_measurement(raced.value(), raced.value().contenders.front(), plan);
+  if (auto kept = layers.writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
+    std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
+  if (is_json)
+    std::cout << run_json(plan, raced.value(), checked.value());
+  else
+    std::cout << run_page(plan, raced.value(), checked.value(), record, terminal_width(), has_color());
+  if (!trace_file.empty() && !is_json) std::cout << "  trace written to " << trace_file << " (open in ui.perfetto.dev)\n";
+  return ExitCode::Success;
+}
+
+Result<ExitCode> RunCommand::run() const {
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  std::optional<planner::Plan> named;
+  if (!plan_name.empty()) {
+    auto loaded = load_named();
+    if (!loaded) return loaded.error();
+    named = std::move(loaded).value();
+  }
+  const int ranks = named ? named->op.world_size : op.ranks;
+  const auto options = machine.communicator_options(ranks);
+  if (!options) return options.error();
+  const planner::Fingerprint here = backend.value()->fingerprint(options.value());
+  auto layers = store.open();
+  if (!layers) return layers.error();
+  const auto plan = named ? Result<planner::Plan>(*named) : find_plan(layers.value(), here);
+  if (!plan) return plan.error();
+  if (!(plan.value().fingerprint == here) && !accept_other_machine)
+    return Error{ErrorCode::Stale, "plan",
+                 "was made for another machine (" + here.differences(plan.value().fingerprint).front() +
+                     "); plan again here, pass the same --link, or add --accept-other-machine"};
+  auto bench = Workbench::open(*backend.value(), options.value(), plan.value().op, seed);
+  if (!bench) return bench.error();
+  return measure(*bench.value(), plan.value(), layers.value());
+}
+
+} // namespace
+
+Command add_run(CLI::App& app) {
+  auto command = std::make_shared<RunCommand>();
+  auto* sub = app.add_subcommand("run", "execute a plan: check the result, then time it against serial");
+  command->op.add_to(*sub, false);
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  sub->add_option("--plan", command->plan_name, "a plan file, or the digest of a kept plan");
+  sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896");
+  sub->add_option("--trace", command->trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
+  sub->add_flag("--accept-other-machine", command->accept_other_machine, "run a plan that was made for another machine");
+  sub->add_option("--pairs", command->race.max_rounds, "most fused/serial pairs")->capture_default_str()
+      ->check(CLI::Range(3, 100'000));
+  sub->add_option("--budget", command->budget_s, "seconds after which no new pair starts")->capture_default_str()
+      ->check(CLI::Range(0.001, 86'400.0));
+  sub->add_option("--seed", command->seed, "of the random matrices; 0 takes a new one each time")
+      ->capture_default_str();
+  sub->add_flag("--json", command->is_json, "print as JSON");
+  sub->footer("Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --trace run.trace.json\n"
+              "  mc2 run --plan plan.json --link 2.5Gbit,20us");
+  return {sub, [command] {
+            if (command->seed == 0) command->seed = fresh_seed();
+            command->race.min_rounds = std::min(command->race.min_rounds, command->race.max_rounds);
+            return command->run();
+          }};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,79 @@
+#include "trace.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "measure.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kPredictedProcess = 0;
+constexpr int kComputeThread = 1, kCommunicationThread = 2;
+
+/// Appends trace events of the format described in the Trace Event Format document.
+class TraceWriter {
+ public:
+  void name_process(int process, const std::string& name) {
+    events_.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_name"}, {"args", {{"name", name}}}});
+    events_.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_sort_index"}, {"args", {{"sort_index", process}}}});
+    name_thread(process, kComputeThread, "compute lane");
+    name_thread(process, kCommunicationThread, "communication lane");
+  }
+  void add_block(int process, int thread, std::size_t block, std::int64_t rows, double start_us, double end_us) {
+    events_.push_back({{"ph", "X"},
+                       {"pid", process},
+                       {"tid", thread},
+                       {"name", (thread == kComputeThread ? "matmul " : "collective ") + std::to_string(block + 1)},
+                       {"cat", thread == kComputeThread ? "compute" : "communication"},
+                       {"ts", start_us},
+                       {"dur", end_us - start_us},
+                       {"args", {{"rows", rows}}}});
+  }
+  [[nodiscard]] std::string text(ordered_json about) const {
+    return ordered_json{{"displayTimeUnit", "ms"}, {"otherData", std::move(about)}, {"traceEvents", events_}}.dump(1) + "\n";
+  }
+
+ private:
+  void name_thread(int process, int thread, const char* name) {
+    events_.push_back(
+        {{"ph", "M"}, {"pid", process}, {"tid", thread}, {"name", "thread_name"}, {"args", {{"name", name}}}});
+  }
+  ordered_json events_ = ordered_json::array();
+};
+
+void add_predicted(TraceWriter& trace, const planner::Plan& plan) {
+  trace.name_process(kPredictedProcess, "predicted");
+  const bool compute_first = planner::traits_of(plan.op.kind).first_lane == planner::Lane::Compute;
+  const auto& compute = compute_first ? plan.timeline.first : plan.timeline.second;
+  const auto& communication = compute_first ? plan.timeline.second : plan.timeline.first;
+  for (std::size_t i = 0; i < plan.cut.block_rows.size(); ++i) {
+    const std::int64_t rows = plan.cut.block_rows[i];
+    trace.add_block(kPredictedProcess, kComputeThread, i, rows, compute[i].start_us, compute[i].end_us);
+    trace.add_block(kPredictedProcess, kCommunicationThread, i, rows, communication[i].start_us,
+                    communication[i].end_us);
+  }
+}
+
+void add_measured(TraceWriter& trace, const planner::Plan& plan, const executor::RankTimes& rank) {
+  const int process = rank.rank + 1;
+  trace.name_process(process, "measured rank " + std::to_string(rank.rank));
+  for (std::size_t i = 0; i < plan.cut.block_rows.size(); ++i) {
+    const std::int64_t rows = plan.cut.block_rows[i];
+    trace.add_block(process, kComputeThread, i, rows, to_us(rank.compute[i].start), to_us(rank.compute[i].end));
+    trace.add_block(process, kCommunicationThread, i, rows, to_us(rank.communication[i].start),
+                    to_us(rank.communication[i].end));
+  }
+}
+
+} // namespace
+
+std::string chrome_trace(const planner::Plan& plan, const executor::RunRecord& record) {
+  TraceWriter trace;
+  add_predicted(trace, plan);
+  for (const auto& rank : record.ranks) add_measured(trace, plan, rank);
+  return trace.text({{"operator", plan.op.text()}, {"cut", plan.cut.text()}, {"machine", plan.fingerprint.label()}});
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/plan.hpp"
+
+namespace mc2::profiler {
+
+/// One cut as it ran, beside the uncut parts as they ran moments before and after.
+struct RaceObservation {
+  planner::Variant variant;
+  planner::Cut cut;
+  double fused_us = 0;
+  double compute_us = 0;       ///< uncut matmul alone
+  double communication_us = 0; ///< uncut collective alone
+};
+
+struct RecalibrateOptions {
+  /// How far a slow-down factor may be expected to be off, relative: the width of the prior around the profiled value.
+  double slowdown_spread = 0.1;
+  /// Expected size of the fixed cost of a block relative to the block's share of the fused time.
+  double fixed_spread = 0.02;
+  /// Expected relative error of a measured fused time.
+  double measurement_spread = 0.01;
+};
+
+struct Recalibration {
+  planner::CostModel model;
+  double error_before = 0; ///< relative rms of predicted against measured fused times
+  double error_after = 0;
+  std::string text; ///< one sentence
+};
+
+/// Adjusts what cannot be seen in either lane alone - both slow-down factors and the fixed cost per block on the second
+/// lane - so that the anchored model predicts the fused times that were measured. Maximum a posteriori: squared log
+/// residuals plus squared log deviations of the factors from their profiled values, each over its spread; bounded to
+/// factors >= 1 and fixed >= 0; solved with Ceres. docs/cost_model.md §6.
+/// Errors: CannotFit (no observations, or a time that is not positive and finite), and as planner::predict_cut.
+[[nodiscard]] planner::Result<Recalibration> recalibrate(const planner::CostModel& model,
+                                                         std::span<const RaceObservation> observations,
+                                                         const RecalibrateOptions& options = {});
+
+} // namespace mc2::profiler

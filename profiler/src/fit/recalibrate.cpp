@@ -1,0 +1,158 @@
+#include "mc2/profiler/recalibrate.hpp"
+
+#include <ceres/ceres.h>
+
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "mc2/planner/planner.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::CostModel;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+/// Parameters: compute slow-down, communication slow-down, fixed us per block.
+constexpr int kParameterCount = 3;
+constexpr double kMaxSlowdown = 20;
+
+/// The anchored model of one observation, with the parameters put in.
+CostModel with_parameters(CostModel model, const std::string& variant, const double* parameters) {
+  for (auto& cost : model.variants) {
+    if (cost.variant.name != variant) continue;
+    cost.compute.slowdown = parameters[0];
+    cost.communication.slowdown = parameters[1];
+    const bool compute_first = planner::traits_of(model.op.kind).first_lane == planner::Lane::Compute;
+    (compute_first ? cost.communication : cost.compute).fixed_us = parameters[2];
+  }
+  return model;
+}
+
+Result<double> predicted_us(const CostModel& model, const RaceObservation& seen, const double* parameters) {
+  const CostModel anchored = planner::anchored(with_parameters(model, seen.variant.name, parameters), model.op,
+                                               seen.compute_us, seen.communication_us);
+  const auto plan = planner::predict_cut(model.op, anchored, seen.variant, seen.cut);
+  if (!plan) return plan.error();
+  return plan.value().makespan.us;
+}
+
+/// log(predicted / measured) / spread of one raced cut.
+struct RaceResidual {
+  const CostModel& model;
+  const RaceObservation& seen;
+  double spread;
+
+  bool operator()(const double* parameters, double* residual) const {
+    const auto us = predicted_us(model, seen, parameters);
+    if (!us) return false;
+    *residual = std::log(us.value() / seen.fused_us) / spread;
+    return std::isfinite(*residual);
+  }
+};
+
+/// Deviation of the parameters from what was profiled.
+struct PriorResidual {
+  double profiled[kParameterCount];
+  double slowdown_spread;
+  double fixed_scale_us;
+
+  bool operator()(const double* parameters, double* residual) const {
+    residual[0] = std::log(parameters[0] / profiled[0]) / slowdown_spread;
+    residual[1] = std::log(parameters[1] / profiled[1]) / slowdown_spread;
+    residual[2] = (parameters[2] - profiled[2]) / fixed_scale_us;
+    return true;
+  }
+};
+
+Result<void> validate(const CostModel& model, std::span<const RaceObservation> observations) {
+  if (auto valid = model.validate(); !valid) return valid;
+  if (observations.empty()) return Error{ErrorCode::CannotFit, "race", "has no measured cut to recalibrate with"};
+  for (const auto& seen : observations)
+    for (const double us : {seen.fused_us, seen.compute_us, seen.communication_us})
+      if (!(us > 0) || !std::isfinite(us))
+        return Error{ErrorCode::CannotFit, "race", "holds a time that is not positive and finite"};
+  return {};
+}
+
+Result<double> relative_rms(const CostModel& model, std::span<const RaceObservation> observations,
+                            const double* parameters) {
+  double sum = 0;
+  for (const auto& seen : observations) {
+    const auto us = predicted_us(model, seen, parameters);
+    if (!us) return us;
+    sum += std::pow(us.value() / seen.fused_us - 1, 2);
+  }
+  return std::sqrt(sum / static_cast<double>(observations.size()));
+}
+
+double mean_block_us(std::span<const RaceObservation> observations) {
+  double sum = 0;
+  for (const auto& seen : observations) sum += seen.fused_us / static_cast<double>(seen.cut.block_rows.size());
+  return sum / static_cast<double>(observations.size());
+}
+
+void solve(const CostModel& model, std::span<const RaceObservation> observations, const RecalibrateOptions& options,
+           double* parameters) {
+  ceres::Problem problem;
+  for (const auto& seen : observations)
+    problem.AddResidualBlock(
+        new ceres::NumericDiffCostFunction<RaceResidual, ceres::CENTRAL, 1, kParameterCount>(
+            new RaceResidual{model, seen, options.measurement_spread}),
+        nullptr, parameters);
+  problem.AddResidualBlock(
+      new ceres::NumericDiffCostFunction<PriorResidual, ceres::CENTRAL, kParameterCount, kParameterCount>(
+          new PriorResidual{{parameters[0], parameters[1], parameters[2]},
+                            options.slowdown_spread,
+                            options.fixed_spread * mean_block_us(observations)}),
+      nullptr, parameters);
+  for (const int slowdown : {0, 1}) {
+    problem.SetParameterLowerBound(parameters, slowdown, 1);
+    problem.SetParameterUpperBound(parameters, slowdown, kMaxSlowdown);
+  }
+  problem.SetParameterLowerBound(parameters, 2, 0);
+  ceres::Solver::Options solver;
+  solver.logging_type = ceres::SILENT;
+  solver.max_num_iterations = 100;
+  ceres::Solver::Summary summary;
+  ceres::Solve(solver, &problem, &summary);
+}
+
+const planner::VariantCost* find_variant(const CostModel& model, const std::string& name) {
+  for (const auto& cost : model.variants)
+    if (cost.variant.name == name) return &cost;
+  return nullptr;
+}
+
+} // namespace
+
+Result<Recalibration> recalibrate(const CostModel& model, std::span<const RaceObservation> observations,
+                                  const RecalibrateOptions& options) {
+  if (auto valid = validate(model, observations); !valid) return valid.error();
+  const std::string& variant = observations.front().variant.name;
+  const auto* cost = find_variant(model, variant);
+  if (cost == nullptr) return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant + "'"};
+  const bool compute_first = planner::traits_of(model.op.kind).first_lane == planner::Lane::Compute;
+  double parameters[kParameterCount] = {cost->compute.slowdown, cost->communication.slowdown,
+                                        (compute_first ? cost->communication : cost->compute).fixed_us};
+  const auto before = relative_rms(model, observations, parameters);
+  if (!before) return before.error();
+  solve(model, observations, options, parameters);
+  const auto after = relative_rms(model, observations, parameters);
+  if (!after) return after.error();
+
+  Recalibration result{with_parameters(model, variant, parameters), before.value(), after.value(), ""};
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "slow-down compute %.3f, communication %.3f, %.1f us fixed per block; predicted against %zu raced cuts "
+                "%.1f %% rms before, %.1f %% after",
+                parameters[0], parameters[1], parameters[2], observations.size(), before.value() * 100,
+                after.value() * 100);
+  result.text = text;
+  return result;
+}
+
+} // namespace mc2::profiler
