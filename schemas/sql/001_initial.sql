@@ -24,8 +24,7 @@ CREATE TABLE sample_batch (
   created_at         TEXT NOT NULL,
   digest             TEXT NOT NULL,
   document           TEXT NOT NULL, -- mc2.profile/1
-  checksum           TEXT NOT NULL,
-  sample_count       INTEGER GENERATED ALWAYS AS (json_array_length(document, '$.samples')) STORED
+  checksum           TEXT NOT NULL
 ) STRICT;
 CREATE INDEX sample_batch_key ON sample_batch (fingerprint_digest, kind, m, n, k, dtype, world_size);
 CREATE INDEX sample_batch_checksum ON sample_batch (checksum);

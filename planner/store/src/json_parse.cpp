@@ -100,13 +100,16 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
     return false;
   }
 
+  /// Where the next value would go: the containers on the way hold their child already, the innermost does not.
   [[nodiscard]] std::string path() const {
     std::string result;
-    for (const Frame& frame : open_)
+    for (const Frame& frame : open_) {
+      const bool is_innermost = &frame == &open_.back();
       if (frame.container->is_array())
-        result += "[" + std::to_string(frame.container->size()) + "]";
-      else if (!frame.key.empty() && &frame != &open_.back())
+        result += "[" + std::to_string(frame.container->size() - (is_innermost ? 0 : 1)) + "]";
+      else if (!is_innermost)
         result += (result.empty() ? "" : ".") + one_line(frame.key, 64);
+    }
     return result;
   }
 

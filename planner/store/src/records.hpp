@@ -75,6 +75,10 @@ void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key);
 [[nodiscard]] planner::Result<std::optional<Record>> find_record(const SQLite::Database& database, Table table,
                                                                  const PlanKey& key);
 
+/// SQL for the number of samples in the documents of sample_batch, whatever state they are in.
+inline constexpr std::string_view kSampleCountSql =
+    "coalesce(sum(CASE WHEN json_valid(document) THEN json_array_length(document, '$.samples') END), 0)";
+
 /// Visits every undamaged record by ascending row and returns what is damaged, however badly the file is.
 [[nodiscard]] std::vector<Damage> scan_records(const SQLite::Database& database, Table table,
                                                const std::function<void(const Record&)>& visit);

@@ -2,7 +2,9 @@
 
 #include <sqlite3.h>
 
+#include <SQLiteCpp/Column.h>
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -53,6 +55,18 @@ bool needs_recovery(const SQLite::Exception& exception) {
   return exception.getExtendedErrorCode() == SQLITE_READONLY_ROLLBACK;
 }
 
+/// SQLite takes a last page that is cut short for one full of zeros.
+Result<void> require_whole(SQLite::Database& database, const fs::path& path, const fs::path& file) {
+  const auto expected = database.execAndGet("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size");
+  const std::int64_t expected_bytes = expected.getInt64();
+  std::error_code failed;
+  const auto file_bytes = fs::file_size(file, failed);
+  if (failed || std::cmp_greater_equal(file_bytes, expected_bytes)) return {};
+  return Error{ErrorCode::Corrupt, path.string(),
+               "is truncated (" + std::to_string(file_bytes) + " of " + std::to_string(expected_bytes) +
+                   " bytes); restore it from an export, or move it away to start afresh"};
+}
+
 Result<SQLite::Database> open_read_only(const fs::path& path, const fs::path& file) {
   if (auto readable = require_readable(file); !readable) return readable.error();
   SQLite::Database database = connect(file, OpenMode::ReadOnly);
@@ -62,6 +76,7 @@ Result<SQLite::Database> open_read_only(const fs::path& path, const fs::path& fi
     if (!needs_recovery(exception)) throw;
     recover(file);
   }
+  if (auto whole = require_whole(database, path, file); !whole) return whole.error();
   if (auto current = require_current(database, path, migrations()); !current) return current.error();
   return database;
 }
@@ -74,6 +89,7 @@ Result<SQLite::Database> open_read_write(const fs::path& path, const fs::path& f
   if (database.execAndGet("PRAGMA journal_mode = DELETE").getString() != "delete")
     return Error{ErrorCode::Unsupported, path.string(),
                  "is in SQLite's WAL mode and in use by another program; close that program first"};
+  if (auto whole = require_whole(database, path, file); !whole) return whole.error();
   if (auto migrated = migrate(database, path, migrations()); !migrated) return migrated.error();
   return database;
 }
@@ -137,7 +153,7 @@ Result<std::int64_t> Store::remove_samples(const planner::OpSpec& op, const plan
   return impl_->write("Store::remove_samples", [&]() -> Result<std::int64_t> {
     const PlanKey key{op, fingerprint_digest(fingerprint), ""};
     const std::string rows = "FROM sample_batch WHERE " + key_condition(Table::SampleBatch);
-    SQLite::Statement count(impl_->database, "SELECT coalesce(sum(sample_count), 0) " + rows);
+    SQLite::Statement count(impl_->database, "SELECT " + std::string(kSampleCountSql) + " " + rows);
     bind_key(count, Table::SampleBatch, key);
     count.executeStep();
     const std::int64_t sample_count = count.getColumn(0).getInt64();

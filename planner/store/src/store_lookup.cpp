@@ -22,7 +22,7 @@ using planner::Result;
 
 constexpr std::size_t kMinPrefixLength = 6;
 constexpr std::size_t kDigestLength = 64;
-constexpr int kColumnOfM = 3, kColumnOfDigest = 10; ///< of select_sql
+constexpr int kColumnOfM = 3; ///< of select_sql
 constexpr std::size_t kListedCount = 5; ///< what a message lists before it says "and N more"
 
 /// Errors: Corrupt, where a document that passes its checksum was kept by an mc2 with other rules.
@@ -92,6 +92,20 @@ Result<std::string> valid_prefix(const std::string& prefix) {
                in_quotes(prefix) + " is no digest; give 6 to 64 hexadecimal digits of one"};
 }
 
+/// Errors: NotFound; InvalidSpec when several plans begin like this.
+Result<std::string> whole_digest(const SQLite::Database& database, const std::string& prefix) {
+  // 'g' follows the last hexadecimal digit, so the range holds exactly the digests with this prefix.
+  SQLite::Statement statement(
+      database, "SELECT DISTINCT digest FROM plan WHERE digest >= ?1 AND digest < ?1 || 'g' ORDER BY digest LIMIT 2");
+  statement.bind(1, prefix);
+  if (!statement.executeStep()) return Error{ErrorCode::NotFound, "", "has no plan with digest " + prefix};
+  const std::string first = statement.getColumn(0).getString();
+  if (!statement.executeStep()) return first;
+  return Error{ErrorCode::InvalidSpec, "digest",
+               prefix + " is ambiguous; give more digits: " + one_line(first) + " or " +
+                   one_line(statement.getColumn(0).getString())};
+}
+
 } // namespace
 
 Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
@@ -156,20 +170,14 @@ Result<StoredPlan> Store::find_plan(const std::string& digest_prefix) const {
   const auto prefix = valid_prefix(digest_prefix);
   if (!prefix) return prefix.error();
   return impl_->read("Store::find_plan", [&]() -> Result<StoredPlan> {
-    // 'g' follows the last hexadecimal digit, so the range holds exactly the digests with this prefix.
+    const auto whole = whole_digest(impl_->database, prefix.value());
+    if (!whole) return impl_->located(whole.error());
     SQLite::Statement statement(impl_->database, select_sql(Table::Plan,
-                                                            "WHERE digest >= ?1 AND digest < ?1 || 'g' "
-                                                            "ORDER BY digest, created_at DESC, id DESC"));
-    statement.bind(1, prefix.value());
-    if (!statement.executeStep())
-      return impl_->error(ErrorCode::NotFound, "has no plan with digest " + prefix.value());
+                                                            "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));
+    statement.bind(1, whole.value());
+    if (!statement.executeStep()) return impl_->error(ErrorCode::Corrupt, "has a damaged index of plan digests");
     const auto record = current_record(statement, Table::Plan);
     if (!record) return impl_->located(record.error());
-    while (statement.executeStep())
-      if (const std::string other = statement.getColumn(kColumnOfDigest).getString(); other != record.value().digest)
-        return Error{ErrorCode::InvalidSpec, "digest",
-                     prefix.value() + " is ambiguous; give more digits: " + record.value().digest + " or " +
-                         one_line(other)};
     auto plan = to_stored_plan(record.value());
     return plan ? std::move(plan) : impl_->located(plan.error());
   });
