@@ -55,20 +55,29 @@ bool needs_recovery(const SQLite::Exception& exception) {
   return exception.getExtendedErrorCode() == SQLITE_READONLY_ROLLBACK;
 }
 
-/// SQLite takes a last page that is cut short for one full of zeros.
-Result<void> require_whole(SQLite::Database& database, const fs::path& path, const fs::path& file) {
-  const auto expected = database.execAndGet("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size");
-  const std::int64_t expected_bytes = expected.getInt64();
+std::uintmax_t size_of(const fs::path& file) {
   std::error_code failed;
-  const auto file_bytes = fs::file_size(file, failed);
-  if (failed || std::cmp_greater_equal(file_bytes, expected_bytes)) return {};
+  const auto bytes = fs::file_size(file, failed);
+  return failed ? 0 : bytes;
+}
+
+/// SQLite takes a last page that is cut short for one full of zeros, and a file of a few bytes for an empty one.
+/// @param bytes_before  of the file before it was opened: another process may be filling an empty one meanwhile
+Result<void> require_whole(SQLite::Database& database, const fs::path& path, const fs::path& file,
+                           std::uintmax_t bytes_before) {
+  const std::int64_t expected_bytes =
+      database.execAndGet("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").getInt64();
+  const std::uintmax_t file_bytes = size_of(file);
+  const bool is_stub = expected_bytes == 0 && bytes_before > 0 && file_bytes > 0;
+  if (!is_stub && std::cmp_greater_equal(file_bytes, expected_bytes)) return {};
   return Error{ErrorCode::Corrupt, path.string(),
-               "is truncated (" + std::to_string(file_bytes) + " of " + std::to_string(expected_bytes) +
-                   " bytes); restore it from an export, or move it away to start afresh"};
+               "is no whole mc2 store (" + std::to_string(file_bytes) + " of " + std::to_string(expected_bytes) +
+                   " bytes are there); restore it from an export, or move it away to start afresh"};
 }
 
 Result<SQLite::Database> open_read_only(const fs::path& path, const fs::path& file) {
   if (auto readable = require_readable(file); !readable) return readable.error();
+  const std::uintmax_t bytes_before = size_of(file);
   SQLite::Database database = connect(file, OpenMode::ReadOnly);
   try {
     static_cast<void>(read_schema_state(database));
@@ -76,20 +85,21 @@ Result<SQLite::Database> open_read_only(const fs::path& path, const fs::path& fi
     if (!needs_recovery(exception)) throw;
     recover(file);
   }
-  if (auto whole = require_whole(database, path, file); !whole) return whole.error();
+  if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
   if (auto current = require_current(database, path, migrations()); !current) return current.error();
   return database;
 }
 
 Result<SQLite::Database> open_read_write(const fs::path& path, const fs::path& file) {
   if (auto place = prepare_writable(file); !place) return place.error();
+  const std::uintmax_t bytes_before = size_of(file);
   SQLite::Database database = connect(file, OpenMode::ReadWrite);
   // EXTRA also flushes the directory when the journal goes, without which a power cut could bring it back.
   database.exec("PRAGMA synchronous = EXTRA");
   if (database.execAndGet("PRAGMA journal_mode = DELETE").getString() != "delete")
     return Error{ErrorCode::Unsupported, path.string(),
                  "is in SQLite's WAL mode and in use by another program; close that program first"};
-  if (auto whole = require_whole(database, path, file); !whole) return whole.error();
+  if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
   if (auto migrated = migrate(database, path, migrations()); !migrated) return migrated.error();
   return database;
 }
