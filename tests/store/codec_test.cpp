@@ -33,13 +33,14 @@ struct DocumentCase {
 };
 
 std::vector<DocumentCase> every_document() {
-  return {{"plan", encode(examples::plan()), [](std::string_view text) { return reencoded(decode_plan(text)); }},
-          {"model", encode(examples::model()), [](std::string_view text) { return reencoded(decode_model(text)); }},
-          {"profile", encode(examples::profile()), [](std::string_view text) { return reencoded(decode_profile(text)); }},
-          {"fingerprint", encode(examples::fingerprint()),
-           [](std::string_view text) { return reencoded(decode_fingerprint(text)); }},
-          {"request", encode(examples::request()),
-           [](std::string_view text) { return reencoded(decode_request(text)); }}};
+  return {
+      {"plan", encode(examples::plan()), [](std::string_view text) { return reencoded(decode_plan(text)); }},
+      {"model", encode(examples::model()), [](std::string_view text) { return reencoded(decode_model(text)); }},
+      {"profile", encode(examples::profile()), [](std::string_view text) { return reencoded(decode_profile(text)); }},
+      {"fingerprint", encode(examples::fingerprint()),
+       [](std::string_view text) { return reencoded(decode_fingerprint(text)); }},
+      {"request", encode(examples::request()),
+       [](std::string_view text) { return reencoded(decode_request(text)); }}};
 }
 
 /// The plan example with one value replaced, as text.
@@ -113,11 +114,12 @@ TEST(Codec, EveryDocumentIsCanonical) {
 
 TEST(Codec, CanonicalFormIsSortedAndWithoutWhiteSpace) {
   // Keys in byte order; 1.15 and whole sizes in their shortest form.
-  EXPECT_EQ(encode(PlanRequest{examples::op(), {}}),
-            "{\"op\":{\"dtype\":\"f32\",\"k\":256,\"kind\":\"matmul_all_reduce\",\"m\":1024,\"n\":512,\"world_size\":2},"
-            "\"options\":{\"alignment\":128,\"formula_contention\":1.15,\"formula_short_block\":\"largest\","
-            "\"max_block_count\":64,\"min_block_rows\":128,\"runner_up_count\":5,\"strategy\":\"search\"},"
-            "\"schema\":\"mc2.request/1\"}");
+  EXPECT_EQ(
+      encode(PlanRequest{examples::op(), {}}),
+      "{\"op\":{\"dtype\":\"f32\",\"k\":256,\"kind\":\"matmul_all_reduce\",\"m\":1024,\"n\":512,\"world_size\":2},"
+      "\"options\":{\"alignment\":128,\"formula_contention\":1.15,\"formula_short_block\":\"largest\","
+      "\"max_block_count\":64,\"min_block_rows\":128,\"runner_up_count\":5,\"strategy\":\"search\"},"
+      "\"schema\":\"mc2.request/1\"}");
 }
 
 TEST(Codec, SignedZeroAndExtremeDoublesSurvive) {
@@ -175,7 +177,8 @@ TEST(Codec, EveryMissingKeyAndWrongTypeIsRefusedWithItsPath) {
 }
 
 TEST(Codec, SchemaOfANewerVersionIsNamed) {
-  expect_plan_refused(plan_with("/schema", "mc2.plan/2"), ErrorCode::NewerVersion, "schema", "this one reads 'mc2.plan/1'");
+  expect_plan_refused(plan_with("/schema", "mc2.plan/2"), ErrorCode::NewerVersion, "schema",
+                      "this one reads 'mc2.plan/1'");
 }
 
 TEST(Codec, NewerVersionIsReportedBeforeItsUnknownKeys) {
@@ -203,7 +206,8 @@ TEST(Codec, UnknownNamesListTheLegalOnes) {
   expect_plan_refused(plan_with("/op/kind", "matmul"), ErrorCode::UnknownName, "op.kind", "matmul_all_reduce");
   expect_plan_refused(plan_with("/op/dtype", "f64"), ErrorCode::UnknownName, "op.dtype", "bf16");
   expect_plan_refused(plan_with("/bound", "memory"), ErrorCode::UnknownName, "bound", "communication");
-  expect_plan_refused(plan_with("/makespan/provenance", "?"), ErrorCode::UnknownName, "makespan.provenance", "analytic");
+  expect_plan_refused(plan_with("/makespan/provenance", "?"), ErrorCode::UnknownName, "makespan.provenance",
+                      "analytic");
   json model = json::parse(encode(examples::model()));
   model["variants"][0]["compute"]["curve"]["shape"]["family"] = "cubic";
   expect_refused(reencoded(decode_model(model.dump())), ErrorCode::UnknownName,
@@ -221,12 +225,14 @@ TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {
   expect_refused(reencoded(decode_request(request.dump())), ErrorCode::InvalidSpec, "options.alignment", "");
   json model = json::parse(encode(examples::model()));
   model["variants"][0]["compute"]["slowdown"] = 0.5;
-  expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, "variants[0].compute.slowdown", ">= 1");
+  expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, "variants[0].compute.slowdown",
+                 ">= 1");
 }
 
 TEST(Codec, NumbersThatDoNotFitAreMalformed) {
   expect_plan_refused(plan_with("/op/m", 1024.5), ErrorCode::Malformed, "op.m", "expected a whole number");
-  expect_plan_refused(plan_with("/op/m", std::uint64_t{1} << 63U), ErrorCode::Malformed, "op.m", "found 9223372036854775808");
+  expect_plan_refused(plan_with("/op/m", std::uint64_t{1} << 63U), ErrorCode::Malformed, "op.m",
+                      "found 9223372036854775808");
   expect_plan_refused(plan_with("/op/world_size", std::int64_t{1} << 31U), ErrorCode::Malformed, "op.world_size",
                       "to 2147483647");
   expect_plan_refused(plan_with("/cut/block_rows/0", -1), ErrorCode::Malformed, "cut.block_rows[0]", "from 1 to");

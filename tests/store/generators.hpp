@@ -25,8 +25,9 @@ inline double positive_double() { return std::fabs(any_double()); }
 
 /// Valid UTF-8 with everything that JSON escapes.
 inline std::string any_text() {
-  const auto pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
-      "a", "Z", " ", "\"", "\\", "/", "\n", "\t", "\x01", "\x7f", std::string(1, '\0'), "é", "日", "\U0001F680", "=", ";"));
+  const auto pieces = *rc::gen::container<std::vector<std::string>>(
+      rc::gen::element<std::string>("a", "Z", " ", "\"", "\\", "/", "\n", "\t", "\x01", "\x7f", std::string(1, '\0'),
+                                    "é", "日", "\U0001F680", "=", ";"));
   std::string text;
   for (const auto& piece : pieces) text += piece;
   return text;
@@ -107,9 +108,10 @@ inline planner::CostModel any_model() {
   model.op = any_op();
   model.fingerprint = {any_texts()};
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
-    model.variants.push_back({any_variant(),
-                              {any_curve(planner::CurveAxis::Rows), positive_double(), 1 + *rc::gen::inRange(0, 9) / 7.0},
-                              {any_curve(planner::CurveAxis::Bytes), positive_double(), 1}});
+    model.variants.push_back(
+        {any_variant(),
+         {any_curve(planner::CurveAxis::Rows), positive_double(), 1 + *rc::gen::inRange(0, 9) / 7.0},
+         {any_curve(planner::CurveAxis::Bytes), positive_double(), 1}});
   model.source = any_text();
   return model;
 }
@@ -122,7 +124,8 @@ inline planner::Sample any_sample() {
   sample.block_rows = *rc::gen::inRange<std::int64_t>(0, planner::kMaxSize);
   sample.block_count = *rc::gen::inRange<std::int64_t>(1, planner::kMaxSize);
   sample.message_bytes = *rc::gen::inRange<std::int64_t>(0, std::numeric_limits<std::int64_t>::max());
-  sample.time = std::chrono::nanoseconds(*rc::gen::inRange<std::int64_t>(0, std::numeric_limits<std::int64_t>::max()));
+  sample.time =
+      std::chrono::nanoseconds(*rc::gen::inRange<std::int64_t>(0, std::numeric_limits<std::int64_t>::max()));
   sample.slowest_rank = any_count();
   sample.round = any_count();
   sample.is_outlier = *rc::gen::arbitrary<bool>();

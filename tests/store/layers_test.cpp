@@ -97,7 +97,8 @@ TEST(Layers, EveryLayersReasonIsGivenInOneLine) {
 TEST(Layers, DigestsAndModelsAreFoundInAnyLayer) {
   const TemporaryDirectory directory;
   keep(directory / "system.db", plan_from("system"));
-  ASSERT_TRUE(Store::open(directory / "system.db", OpenMode::ReadWrite).value().put_model(examples::model(), kNow).ok());
+  ASSERT_TRUE(
+      Store::open(directory / "system.db", OpenMode::ReadWrite).value().put_model(examples::model(), kNow).ok());
   const Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
   EXPECT_EQ(reason_of(layers.find_plan(digest(encode(plan_from("system"))).substr(0, 8))), "system");
   EXPECT_EQ(layers.find_model(examples::op(), examples::fingerprint()).value(), examples::model());

@@ -120,7 +120,8 @@ TEST(StoreDurability, TwoProcessesWriteOneStore) {
   EXPECT_EQ(store.stats().value().sample_count, 2 * kPlanCount);
 }
 
-/// Writes until the store says that it cannot. 0 when it said so in one line and everything kept before is still there.
+/// Writes until the store says that it cannot. 0 when it said so in one line and everything kept before is still
+/// there.
 int fill_until_refused(const fs::path& path, const std::string& expected) {
   Store store = Store::open(path, OpenMode::ReadWrite).value();
   for (int index = 0; index < 10'000; ++index) {
@@ -141,11 +142,12 @@ int fill_until_refused(const fs::path& path, const std::string& expected) {
 TEST(StoreDurability, FileSizeLimitIsReportedAndNothingIsLost) {
   const TemporaryDirectory directory;
   EXPECT_EQ(place::run_child([&] {
-    ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{400'000, 400'000};
-    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 97;
-    return fill_until_refused(directory / "mc2.db", "nothing already kept was lost");
-  }), 0);
+              ::signal(SIGXFSZ, SIG_IGN);
+              const rlimit limit{400'000, 400'000};
+              if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 97;
+              return fill_until_refused(directory / "mc2.db", "nothing already kept was lost");
+            }),
+            0);
   EXPECT_TRUE(Store::open(directory / "mc2.db", OpenMode::ReadWrite).value().check().is_healthy);
 }
 

@@ -132,7 +132,8 @@ TEST(Store, AmbiguousDigestPrefixIsRefused) {
     ASSERT_TRUE(store.put_plan(examples::plan(2048), "tuned", kNow).ok());
   }
   // No two real digests are known to share six digits, so one is forged.
-  execute(directory / "mc2.db", "UPDATE plan SET digest = '" + kept.substr(0, 8) + "' || substr(digest, 9) WHERE m = 2048");
+  execute(directory / "mc2.db",
+          "UPDATE plan SET digest = '" + kept.substr(0, 8) + "' || substr(digest, 9) WHERE m = 2048");
   expect_error(open_new(directory / "mc2.db").find_plan(kept.substr(0, 8)), ErrorCode::InvalidSpec, "is ambiguous");
 }
 
@@ -163,7 +164,8 @@ TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
   EXPECT_EQ(store.find_profile(op, fingerprint).value(), (planner::Profile{op, fingerprint, samples}));
   EXPECT_EQ(store.stats().value().sample_count, 25'000);
   EXPECT_EQ(store.remove_samples(op, fingerprint).value(), 25'000);
-  expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound, "has no samples for matmul_all_reduce m=1024");
+  expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound,
+               "has no samples for matmul_all_reduce m=1024");
 }
 
 TEST(Store, SamplesOfAnotherSizeOrMachineStayApart) {
@@ -188,7 +190,8 @@ TEST(Store, ModelAnswersForItsOperatorAndOtherRowCounts) {
   EXPECT_EQ(store.find_model(examples::op(512), fingerprint).value().op.m, 2048);
   planner::OpSpec other = examples::op();
   other.n = 64;
-  expect_error(store.find_model(other, fingerprint), ErrorCode::NotFound, "for this machine it has matmul_all_reduce m=1024");
+  expect_error(store.find_model(other, fingerprint), ErrorCode::NotFound,
+               "for this machine it has matmul_all_reduce m=1024");
 }
 
 TEST(Store, ModelOfAnotherMachineIsNamedWithTheDifference) {
@@ -239,7 +242,8 @@ TEST(Store, ReadOnlyStoreRefusesEveryWrite) {
   const auto sample = examples::sample();
   expect_error(store.put_plan(examples::plan(), "tuned", kNow), ErrorCode::ReadOnly, "read-only");
   expect_error(store.put_model(examples::model(), kNow), ErrorCode::ReadOnly, "read-only");
-  expect_error(store.append_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly, "read-only");
+  expect_error(store.append_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly,
+               "read-only");
   expect_error(store.remove_samples(examples::op(), fingerprint), ErrorCode::ReadOnly, "read-only");
   expect_error(store.add_measurement(fingerprint, examples::measurement(), kNow), ErrorCode::ReadOnly, "read-only");
   expect_error(store.merge(store), ErrorCode::ReadOnly, "read-only");
@@ -274,34 +278,41 @@ TEST(Store, UnwritableDirectoryIsReadOnlyAndCanStillBeRead) {
   const TemporaryDirectory directory;
   ASSERT_TRUE(open_new(directory / "mc2.db").put_plan(examples::plan(), "tuned", kNow).ok());
   fs::permissions(directory.path(), fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_EQ(place::run_unprivileged(directory.path(), [&] {
-    const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadWrite);
-    if (refused.ok() || refused.error().code != ErrorCode::ReadOnly) return 1;
-    const auto inside = Store::open(directory / "new/mc2.db", OpenMode::ReadWrite);
-    if (inside.ok() || inside.error().code != ErrorCode::ReadOnly) return 2;
-    const auto store = Store::open(directory / "mc2.db", OpenMode::ReadOnly);
-    return store.ok() && store.value().find_plan(key_of(examples::plan())).ok() ? 0 : 3;
-  }), 0);
+  EXPECT_EQ(place::run_unprivileged(directory.path(),
+                                    [&] {
+                                      const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadWrite);
+                                      if (refused.ok() || refused.error().code != ErrorCode::ReadOnly) return 1;
+                                      const auto inside = Store::open(directory / "new/mc2.db", OpenMode::ReadWrite);
+                                      if (inside.ok() || inside.error().code != ErrorCode::ReadOnly) return 2;
+                                      const auto store = Store::open(directory / "mc2.db", OpenMode::ReadOnly);
+                                      return store.ok() && store.value().find_plan(key_of(examples::plan())).ok() ? 0
+                                                                                                                  : 3;
+                                    }),
+            0);
 }
 
 TEST(Store, UnwritableFileIsReadOnly) {
   const TemporaryDirectory directory;
   { const Store created = open_new(directory / "mc2.db"); }
   fs::permissions(directory / "mc2.db", fs::perms::owner_read);
-  EXPECT_EQ(place::run_unprivileged(directory.path(), [&] {
-    const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadWrite);
-    return !refused.ok() && refused.error().code == ErrorCode::ReadOnly ? 0 : 1;
-  }), 0);
+  EXPECT_EQ(place::run_unprivileged(directory.path(),
+                                    [&] {
+                                      const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadWrite);
+                                      return !refused.ok() && refused.error().code == ErrorCode::ReadOnly ? 0 : 1;
+                                    }),
+            0);
 }
 
 TEST(Store, UnreadableFileIsNotFound) {
   const TemporaryDirectory directory;
   { const Store created = open_new(directory / "mc2.db"); }
   fs::permissions(directory / "mc2.db", fs::perms::none);
-  EXPECT_EQ(place::run_unprivileged(directory.path(), [&] {
-    const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadOnly);
-    return !refused.ok() && refused.error().code == ErrorCode::NotFound ? 0 : 1;
-  }), 0);
+  EXPECT_EQ(place::run_unprivileged(directory.path(),
+                                    [&] {
+                                      const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadOnly);
+                                      return !refused.ok() && refused.error().code == ErrorCode::NotFound ? 0 : 1;
+                                    }),
+            0);
 }
 
 TEST(Store, NewerSchemaIsRefusedInBothModes) {
@@ -310,6 +321,19 @@ TEST(Store, NewerSchemaIsRefusedInBothModes) {
   execute(directory / "mc2.db", "PRAGMA user_version = 2");
   for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite})
     expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 2, this one knows 1");
+}
+
+TEST(Store, WalModeIsTurnedOffUnlessSomebodyUsesIt) {
+  const TemporaryDirectory directory;
+  { const Store created = open_new(directory / "mc2.db"); }
+  {
+    RawConnection other(directory / "mc2.db");
+    other.execute("PRAGMA journal_mode = WAL; SELECT count(*) FROM plan");
+    expect_error(Store::open(directory / "mc2.db", OpenMode::ReadWrite), ErrorCode::Unsupported, "WAL mode");
+    EXPECT_TRUE(Store::open(directory / "mc2.db", OpenMode::ReadOnly).ok());
+  }
+  EXPECT_TRUE(open_new(directory / "mc2.db").check().is_healthy);
+  EXPECT_EQ(place::read_file(directory / "mc2.db").substr(18, 2), "\x01\x01");
 }
 
 TEST(Store, LinkedStoreIsOpenedWhereItLies) {

@@ -52,8 +52,9 @@ TEST(Transfer, ExportThenImportGivesTheSameStore) {
 TEST(Transfer, ExportIsCanonicalJson) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
-  EXPECT_EQ(store.export_json().value(),
-            "{\"damages\":[],\"measurements\":[],\"models\":[],\"plans\":[],\"samples\":[],\"schema\":\"mc2.store/1\"}");
+  EXPECT_EQ(
+      store.export_json().value(),
+      "{\"damages\":[],\"measurements\":[],\"models\":[],\"plans\":[],\"samples\":[],\"schema\":\"mc2.store/1\"}");
   fill(store);
   const std::string exported = store.export_json().value();
   EXPECT_EQ(exported, json::parse(exported).dump());
@@ -80,10 +81,11 @@ TEST(Transfer, MergeKeepsOursAndNamesTheConflict) {
   EXPECT_EQ(report.added_count, 1);
   EXPECT_EQ(report.same_count, 0);
   ASSERT_EQ(report.conflicts.size(), 1U);
-  EXPECT_NE(report.conflicts[0].find("plan for matmul_all_reduce m=1024 n=512 k=256 f32 x2 (tuned): kept ours " +
-                                     digest(encode(examples::plan())).substr(0, 12) + " of " + kNow + ", left theirs " +
-                                     digest(encode(changed_plan())).substr(0, 12) + " of " + kLater),
-            std::string::npos)
+  EXPECT_NE(
+      report.conflicts[0].find("plan for matmul_all_reduce m=1024 n=512 k=256 f32 x2 (tuned): kept ours " +
+                               digest(encode(examples::plan())).substr(0, 12) + " of " + kNow + ", left theirs " +
+                               digest(encode(changed_plan())).substr(0, 12) + " of " + kLater),
+      std::string::npos)
       << report.conflicts[0];
   EXPECT_EQ(ours.find_plan(key_of(examples::plan())).value().plan, examples::plan());
   EXPECT_EQ(ours.find_plan(key_of(examples::plan(2048))).value().created_at, kLater);
@@ -150,14 +152,14 @@ TEST(Transfer, BadImportChangesNothing) {
     ErrorCode code;
     const char* field;
   };
-  const Case cases[] = {{"/schema", "mc2.store/2", ErrorCode::NewerVersion, "schema"},
-                        {"/schema", "mc2.plan/1", ErrorCode::Malformed, "schema"},
-                        {"/extra", 1, ErrorCode::Malformed, ""},
-                        {"/samples/0/document/schema", "mc2.profile/2", ErrorCode::NewerVersion,
-                         "samples[0].document.schema"},
-                        {"/plans/0/document/op/m", 0, ErrorCode::InvalidSpec, "plans[0].document.op.m"},
-                        {"/plans/0/document/op/kind", "?", ErrorCode::UnknownName, "plans[0].document.op.kind"},
-                        {"/models/0/created_at", 7, ErrorCode::Malformed, "models[0].created_at"}};
+  const Case cases[] = {
+      {"/schema", "mc2.store/2", ErrorCode::NewerVersion, "schema"},
+      {"/schema", "mc2.plan/1", ErrorCode::Malformed, "schema"},
+      {"/extra", 1, ErrorCode::Malformed, ""},
+      {"/samples/0/document/schema", "mc2.profile/2", ErrorCode::NewerVersion, "samples[0].document.schema"},
+      {"/plans/0/document/op/m", 0, ErrorCode::InvalidSpec, "plans[0].document.op.m"},
+      {"/plans/0/document/op/kind", "?", ErrorCode::UnknownName, "plans[0].document.op.kind"},
+      {"/models/0/created_at", 7, ErrorCode::Malformed, "models[0].created_at"}};
   for (const Case& bad : cases) {
     json document = good;
     document[json::json_pointer(bad.pointer)] = bad.value;

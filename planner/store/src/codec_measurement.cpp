@@ -38,9 +38,9 @@ Json write_measurement(const MeasurementRecord& record) {
 template <>
 MeasurementRecord read_document<MeasurementRecord>(const Node& node) {
   check_schema(node, "measurement");
-  const Fields fields(node, {"benefit", "benefit_high", "benefit_low", "communication_us", "compute_us", "cut",
-                             "fingerprint", "fused_us", "op", "pair_count", "predicted_us", "schema", "serial_us",
-                             "variant"});
+  const Fields fields(
+      node, {"benefit", "benefit_high", "benefit_low", "communication_us", "compute_us", "cut", "fingerprint",
+             "fused_us", "op", "pair_count", "predicted_us", "schema", "serial_us", "variant"});
   MeasurementRecord record;
   record.measurement.op = read_op(fields["op"]);
   record.measurement.cut = read_cut(fields["cut"], &record.measurement.op);

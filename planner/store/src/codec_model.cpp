@@ -16,9 +16,9 @@ Json write_shape(const AffineCurve& curve) {
 }
 
 Json write_shape(const PiecewiseCurve& curve) {
-  return {{"family", "piecewise"},         {"knot_x", finite(curve.knot_x)}, {"l0", finite(curve.l0)},
-          {"l1", finite(curve.l1)},        {"q0", finite(curve.q0)},         {"q1", finite(curve.q1)},
-          {"q2", finite(curve.q2)},        {"scale_x", finite(curve.scale_x)}};
+  return {{"family", "piecewise"},  {"knot_x", finite(curve.knot_x)},  {"l0", finite(curve.l0)},
+          {"l1", finite(curve.l1)}, {"q0", finite(curve.q0)},          {"q1", finite(curve.q1)},
+          {"q2", finite(curve.q2)}, {"scale_x", finite(curve.scale_x)}};
 }
 
 CostCurve::Shape read_affine(const Node& node) {
@@ -80,8 +80,8 @@ Json write_curve(const CostCurve& curve) {
 }
 
 CostCurve read_curve(const Node& node) {
-  const Fields fields(
-      node, {"axis", "is_analytic", "quality", "relative_interval", "shape", "valid_max_x", "valid_min_x"});
+  const Fields fields(node,
+                      {"axis", "is_analytic", "quality", "relative_interval", "shape", "valid_max_x", "valid_min_x"});
   CostCurve curve;
   curve.axis = fields["axis"].name(planner::parse_curve_axis);
   curve.shape = read_shape(fields["shape"]);
@@ -94,9 +94,8 @@ CostCurve read_curve(const Node& node) {
 }
 
 Json write_lane(const planner::LaneCost& lane) {
-  return {{"curve", write_curve(lane.curve)},
-          {"fixed_us", finite(lane.fixed_us)},
-          {"slowdown", finite(lane.slowdown)}};
+  return {
+      {"curve", write_curve(lane.curve)}, {"fixed_us", finite(lane.fixed_us)}, {"slowdown", finite(lane.slowdown)}};
 }
 
 planner::LaneCost read_lane(const Node& node) {

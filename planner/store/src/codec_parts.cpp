@@ -59,8 +59,8 @@ void check_schema(const Node& node, std::string_view kind) {
 }
 
 Json write_op(const planner::OpSpec& op) {
-  return {{"dtype", to_string(op.dtype)}, {"k", op.k}, {"kind", to_string(op.kind)},
-          {"m", op.m},                    {"n", op.n}, {"world_size", op.world_size}};
+  return {{"dtype", to_string(op.dtype)}, {"k", op.k}, {"kind", to_string(op.kind)}, {"m", op.m}, {"n", op.n},
+          {"world_size", op.world_size}};
 }
 
 planner::OpSpec read_op(const Node& node) {

@@ -26,7 +26,8 @@ Estimate read_estimate(const Node& node) {
 
 Json write_spans(const std::vector<Span>& spans) {
   Json result = Json::array();
-  for (const Span& span : spans) result.push_back({{"end_us", finite(span.end_us)}, {"start_us", finite(span.start_us)}});
+  for (const Span& span : spans)
+    result.push_back({{"end_us", finite(span.end_us)}, {"start_us", finite(span.start_us)}});
   return result;
 }
 
@@ -90,12 +91,9 @@ RecipeStep read_recipe_step(const Node& node) {
 }
 
 Json write_validation(const planner::Validation& validation) {
-  return {{"benefit", finite(validation.benefit)},
-          {"benefit_high", finite(validation.benefit_high)},
-          {"benefit_low", finite(validation.benefit_low)},
-          {"fused_us", finite(validation.fused_us)},
-          {"pair_count", validation.pair_count},
-          {"serial_us", finite(validation.serial_us)}};
+  return {{"benefit", finite(validation.benefit)},         {"benefit_high", finite(validation.benefit_high)},
+          {"benefit_low", finite(validation.benefit_low)}, {"fused_us", finite(validation.fused_us)},
+          {"pair_count", validation.pair_count},           {"serial_us", finite(validation.serial_us)}};
 }
 
 planner::Validation read_validation(const Node& node) {
@@ -175,11 +173,11 @@ Json write_plan(const planner::Plan& plan) {
 template <>
 planner::Plan read_document<planner::Plan>(const Node& node) {
   check_schema(node, "plan");
-  const Fields fields(node,
-                      {"bound", "communication_us", "compute_us", "cut", "fingerprint", "ideal_us", "makespan", "op",
-                       "reason", "recipe", "runners_up", "schema", "serial_us", "slowdown", "strategy", "timeline",
-                       "variant"},
-                      {"certificate", "validation"});
+  const Fields fields(
+      node,
+      {"bound", "communication_us", "compute_us", "cut", "fingerprint", "ideal_us", "makespan", "op", "reason",
+       "recipe", "runners_up", "schema", "serial_us", "slowdown", "strategy", "timeline", "variant"},
+      {"certificate", "validation"});
   planner::Plan plan;
   read_decision(fields, plan);
   read_prediction(fields, plan);

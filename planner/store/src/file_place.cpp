@@ -14,7 +14,6 @@
 #include <sstream>
 #include <string>
 
-
 namespace mc2::store {
 namespace {
 
@@ -30,12 +29,12 @@ struct NetworkMagic {
 };
 
 /// From statfs(2) and linux/magic.h. Parallel file systems with working POSIX locks (GPFS, Lustre, Ceph) are absent.
-constexpr std::array kNetworkMagics{
-    NetworkMagic{0x6969, "NFS"},     NetworkMagic{0x517B, "SMB"},       NetworkMagic{0xFF534D42, "CIFS"},
-    NetworkMagic{0xFE534D42, "SMB"}, NetworkMagic{0x01021997, "9p"},    NetworkMagic{0x5346414F, "AFS"},
-    NetworkMagic{0x73757245, "Coda"}};
+constexpr std::array kNetworkMagics{NetworkMagic{0x6969, "NFS"},      NetworkMagic{0x517B, "SMB"},
+                                    NetworkMagic{0xFF534D42, "CIFS"}, NetworkMagic{0xFE534D42, "SMB"},
+                                    NetworkMagic{0x01021997, "9p"},   NetworkMagic{0x5346414F, "AFS"},
+                                    NetworkMagic{0x73757245, "Coda"}};
 constexpr long kFuseMagic = 0x65735546;
-constexpr std::array<std::string_view, 6> kNetworkFuseTypes{"fuse.sshfs",  "fuse.rclone",    "fuse.s3fs",
+constexpr std::array<std::string_view, 6> kNetworkFuseTypes{"fuse.sshfs",   "fuse.rclone",    "fuse.s3fs",
                                                             "fuse.gcsfuse", "fuse.glusterfs", "fuse.davfs"};
 
 /// The one refusal for a place that cannot be written; anything but a lack of permission is the world's failure.
@@ -101,7 +100,8 @@ std::string mount_type(dev_t device) {
     std::string id, parent, number;
     words >> id >> parent >> number;
     const auto dash = line.find(" - ");
-    if (number == wanted && dash != std::string::npos) return line.substr(dash + 3, line.find(' ', dash + 3) - dash - 3);
+    if (number == wanted && dash != std::string::npos)
+      return line.substr(dash + 3, line.find(' ', dash + 3) - dash - 3);
   }
   return {};
 }
@@ -116,8 +116,9 @@ Result<void> refuse_network(const fs::path& directory) {
   if (magic == kFuseMagic) name = network_fuse_type(mount_type(status.st_dev));
   if (name.empty()) return {};
   return Error{ErrorCode::Unsupported, directory.string(),
-               "is on a network file system (" + name + "), whose locks do not protect a database; name a store on a "
-               "local disk"};
+               "is on a network file system (" + name +
+                   "), whose locks do not protect a database; name a store on a "
+                   "local disk"};
 }
 
 Result<void> require_regular(const fs::path& path) {

@@ -35,7 +35,8 @@ SchemaState read_schema_state(SQLite::Database& database) {
           database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() > 0};
 }
 
-Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path, std::span<const Migration> steps) {
+Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
+                     std::span<const Migration> steps) {
   const int latest = latest_version(steps);
   SchemaState state = read_schema_state(database);
   if (auto valid = validate(state, path, latest); !valid || state.version == latest) return valid;
@@ -57,8 +58,7 @@ Result<void> require_current(SQLite::Database& database, const std::filesystem::
   const int latest = latest_version(steps);
   const SchemaState state = read_schema_state(database);
   if (auto valid = validate(state, path, latest); !valid) return valid;
-  if (!state.has_tables)
-    return Error{ErrorCode::NotFound, path.string(), "is empty: nothing was ever kept in it"};
+  if (!state.has_tables) return Error{ErrorCode::NotFound, path.string(), "is empty: nothing was ever kept in it"};
   if (state.version < latest)
     return Error{ErrorCode::ReadOnly, path.string(),
                  "was written by an older mc2 and must be brought up to date; open it once for writing"};

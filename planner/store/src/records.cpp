@@ -53,16 +53,26 @@ std::string hashed(std::initializer_list<std::string_view> parts) {
 
 /// The digest stands for the document, so a caller checks that one first.
 std::string checksum(Table table, const RawRow& row) {
-  return hashed({traits_of(table).name, row.fingerprint_digest, row.kind, std::to_string(row.m), std::to_string(row.n),
-                 std::to_string(row.k), row.dtype, std::to_string(row.world_size), row.purpose, row.created_at,
-                 row.digest});
+  return hashed({traits_of(table).name, row.fingerprint_digest, row.kind, std::to_string(row.m),
+                 std::to_string(row.n), std::to_string(row.k), row.dtype, std::to_string(row.world_size), row.purpose,
+                 row.created_at, row.digest});
 }
 
 RawRow to_row(Table table, const Record& record) {
   const planner::OpSpec& op = record.key.op;
-  RawRow row{record.row_id, record.key.fingerprint_digest, std::string(to_string(op.kind)), op.m, op.n, op.k,
-             std::string(to_string(op.dtype)), op.world_size, record.key.purpose, record.created_at,
-             record.digest, record.document, {}};
+  RawRow row{record.row_id,
+             record.key.fingerprint_digest,
+             std::string(to_string(op.kind)),
+             op.m,
+             op.n,
+             op.k,
+             std::string(to_string(op.dtype)),
+             op.world_size,
+             record.key.purpose,
+             record.created_at,
+             record.digest,
+             record.document,
+             {}};
   row.checksum = checksum(table, row);
   return row;
 }
@@ -179,8 +189,9 @@ std::string select_sql(Table table, std::string_view tail) {
 }
 
 std::string key_condition(Table table) {
-  return std::string("fingerprint_digest = ?1 AND kind = ?2 AND m = ?3 AND n = ?4 AND k = ?5 AND dtype = ?6 AND "
-                     "world_size = ?7") +
+  return std::string(
+             "fingerprint_digest = ?1 AND kind = ?2 AND m = ?3 AND n = ?4 AND k = ?5 AND dtype = ?6 AND "
+             "world_size = ?7") +
          (traits_of(table).has_purpose ? " AND purpose = ?8" : "");
 }
 

@@ -16,7 +16,8 @@ namespace mc2::store {
 [[nodiscard]] planner::Error to_error(const SQLite::Exception& exception, const std::filesystem::path& path,
                                       const char* call);
 
-/// The one wrapper around calls into SQLite. `body` returns a Result; a transaction in it is rolled back on the way out.
+/// The one wrapper around calls into SQLite. `body` returns a Result; a transaction in it is rolled back on the way
+/// out.
 template <typename Body>
 auto guarded(const std::filesystem::path& path, const char* call, Body&& body) -> decltype(body()) {
   try {

@@ -55,6 +55,19 @@ bool needs_recovery(const SQLite::Exception& exception) {
   return exception.getExtendedErrorCode() == SQLITE_READONLY_ROLLBACK;
 }
 
+/// WAL mode is a property of the file, which another program may have set.
+bool is_wal(SQLite::Database& database) { return database.execAndGet("PRAGMA journal_mode").getString() == "wal"; }
+
+/// Errors: Unsupported.
+Result<void> leave_wal(SQLite::Database& database, const fs::path& path) {
+  if (!is_wal(database)) return {};
+  // Fails when the file is in use; the mode afterwards tells.
+  static_cast<void>(database.tryExec("PRAGMA journal_mode = DELETE"));
+  if (!is_wal(database)) return {};
+  return Error{ErrorCode::Unsupported, path.string(),
+               "is in SQLite's WAL mode and in use by another program; close that program first"};
+}
+
 std::uintmax_t size_of(const fs::path& file) {
   std::error_code failed;
   const auto bytes = fs::file_size(file, failed);
@@ -62,9 +75,11 @@ std::uintmax_t size_of(const fs::path& file) {
 }
 
 /// SQLite takes a last page that is cut short for one full of zeros, and a file of a few bytes for an empty one.
+/// In WAL mode some pages may rightly be elsewhere.
 /// @param bytes_before  of the file before it was opened: another process may be filling an empty one meanwhile
 Result<void> require_whole(SQLite::Database& database, const fs::path& path, const fs::path& file,
                            std::uintmax_t bytes_before) {
+  if (is_wal(database)) return {};
   const std::int64_t expected_bytes =
       database.execAndGet("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").getInt64();
   const std::uintmax_t file_bytes = size_of(file);
@@ -96,9 +111,7 @@ Result<SQLite::Database> open_read_write(const fs::path& path, const fs::path& f
   SQLite::Database database = connect(file, OpenMode::ReadWrite);
   // EXTRA also flushes the directory when the journal goes, without which a power cut could bring it back.
   database.exec("PRAGMA synchronous = EXTRA");
-  if (database.execAndGet("PRAGMA journal_mode = DELETE").getString() != "delete")
-    return Error{ErrorCode::Unsupported, path.string(),
-                 "is in SQLite's WAL mode and in use by another program; close that program first"};
+  if (auto journal = leave_wal(database, path); !journal) return journal.error();
   if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
   if (auto migrated = migrate(database, path, migrations()); !migrated) return migrated.error();
   return database;

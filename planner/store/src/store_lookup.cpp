@@ -22,7 +22,7 @@ using planner::Result;
 
 constexpr std::size_t kMinPrefixLength = 6;
 constexpr std::size_t kDigestLength = 64;
-constexpr int kColumnOfM = 3; ///< of select_sql
+constexpr int kColumnOfM = 3;           ///< of select_sql
 constexpr std::size_t kListedCount = 5; ///< what a message lists before it says "and N more"
 
 /// Errors: Corrupt, where a document that passes its checksum was kept by an mc2 with other rules.
@@ -42,7 +42,8 @@ std::string listed_ops(SQLite::Statement& statement) {
     names.push_back(text(0) + " m=" + text(1) + " n=" + text(2) + " k=" + text(3) + " " + text(4) + " x" + text(5));
   }
   std::string result;
-  for (std::size_t i = 0; i < std::min(names.size(), kListedCount); ++i) result += (i ? ", " : "") + one_line(names[i]);
+  for (std::size_t i = 0; i < std::min(names.size(), kListedCount); ++i)
+    result += (i ? ", " : "") + one_line(names[i]);
   if (names.size() > kListedCount) result += " and " + std::to_string(names.size() - kListedCount) + " more";
   return result;
 }
@@ -108,13 +109,14 @@ Result<std::string> whole_digest(const SQLite::Database& database, const std::st
 
 } // namespace
 
-Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
+Result<planner::Profile> Store::find_profile(const planner::OpSpec& op,
+                                             const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::find_profile", [&]() -> Result<planner::Profile> {
     const PlanKey key{op, fingerprint_digest(fingerprint), ""};
     planner::Profile profile{op, fingerprint, {}};
-    SQLite::Statement statement(impl_->database,
-                                select_sql(Table::SampleBatch, "WHERE " + key_condition(Table::SampleBatch) +
-                                                                   " ORDER BY id"));
+    SQLite::Statement statement(
+        impl_->database,
+        select_sql(Table::SampleBatch, "WHERE " + key_condition(Table::SampleBatch) + " ORDER BY id"));
     bind_key(statement, Table::SampleBatch, key);
     while (statement.executeStep()) {
       const auto record = current_record(statement, Table::SampleBatch, key);
@@ -125,13 +127,14 @@ Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const pl
       profile.samples.insert(profile.samples.end(), samples.begin(), samples.end());
     }
     if (!profile.samples.empty()) return profile;
-    return impl_->error(ErrorCode::NotFound, "has no samples for " + op.text() + " on this machine" +
-                                                 alternatives(impl_->database, Table::SampleBatch,
-                                                              key.fingerprint_digest));
+    return impl_->error(ErrorCode::NotFound,
+                        "has no samples for " + op.text() + " on this machine" +
+                            alternatives(impl_->database, Table::SampleBatch, key.fingerprint_digest));
   });
 }
 
-Result<planner::CostModel> Store::find_model(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
+Result<planner::CostModel> Store::find_model(const planner::OpSpec& op,
+                                             const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::find_model", [&]() -> Result<planner::CostModel> {
     PlanKey key{op, fingerprint_digest(fingerprint), ""};
     SQLite::Statement statement(impl_->database,
@@ -159,8 +162,9 @@ Result<StoredPlan> Store::find_plan(const PlanKey& key) const {
     const auto record = find_record(impl_->database, Table::Plan, key);
     if (!record) return impl_->located(record.error());
     if (!record.value())
-      return impl_->error(ErrorCode::NotFound, "has no " + one_line(key.purpose, 24) + " plan for " + key.op.text() +
-                                                   alternatives(impl_->database, Table::Plan, key.fingerprint_digest));
+      return impl_->error(ErrorCode::NotFound,
+                          "has no " + one_line(key.purpose, 24) + " plan for " + key.op.text() +
+                              alternatives(impl_->database, Table::Plan, key.fingerprint_digest));
     auto plan = to_stored_plan(*record.value());
     return plan ? std::move(plan) : impl_->located(plan.error());
   });
@@ -172,8 +176,8 @@ Result<StoredPlan> Store::find_plan(const std::string& digest_prefix) const {
   return impl_->read("Store::find_plan", [&]() -> Result<StoredPlan> {
     const auto whole = whole_digest(impl_->database, prefix.value());
     if (!whole) return impl_->located(whole.error());
-    SQLite::Statement statement(impl_->database, select_sql(Table::Plan,
-                                                            "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));
+    SQLite::Statement statement(impl_->database,
+                                select_sql(Table::Plan, "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));
     statement.bind(1, whole.value());
     if (!statement.executeStep()) return impl_->error(ErrorCode::Corrupt, "has a damaged index of plan digests");
     const auto record = current_record(statement, Table::Plan);
@@ -203,9 +207,9 @@ Result<std::vector<Measurement>> Store::list_measurements(const planner::OpSpec&
                                                           const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::list_measurements", [&]() -> Result<std::vector<Measurement>> {
     const PlanKey key{op, fingerprint_digest(fingerprint), ""};
-    SQLite::Statement statement(impl_->database,
-                                select_sql(Table::Measurement, "WHERE " + key_condition(Table::Measurement) +
-                                                                   " ORDER BY id"));
+    SQLite::Statement statement(
+        impl_->database,
+        select_sql(Table::Measurement, "WHERE " + key_condition(Table::Measurement) + " ORDER BY id"));
     bind_key(statement, Table::Measurement, key);
     std::vector<Measurement> result;
     while (statement.executeStep()) {

@@ -1,7 +1,9 @@
 #include <SQLiteCpp/Column.h>
 
+#include <cstdint>
+#include <iterator>
 #include <string>
-#include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,10 +48,14 @@ planner::Fingerprint fingerprint_of(std::string_view document) {
 /// The fingerprint inside a document that was checked before.
 planner::Fingerprint fingerprint_in(Table table, std::string_view document) {
   switch (table) {
-    case Table::SampleBatch: return fingerprint_of<planner::Profile>(document);
-    case Table::Model: return fingerprint_of<planner::CostModel>(document);
-    case Table::Plan: return fingerprint_of<planner::Plan>(document);
-    case Table::Measurement: break;
+    case Table::SampleBatch:
+      return fingerprint_of<planner::Profile>(document);
+    case Table::Model:
+      return fingerprint_of<planner::CostModel>(document);
+    case Table::Plan:
+      return fingerprint_of<planner::Plan>(document);
+    case Table::Measurement:
+      break;
   }
   return fingerprint_of<MeasurementRecord>(document);
 }
@@ -74,8 +80,8 @@ std::string conflict_text(Table table, const Record& ours, const Record& theirs)
     return record.digest.substr(0, kShownDigits) + " of " + one_line(record.created_at);
   };
   return std::string(traits_of(table).noun) + " for " + ours.key.op.text() +
-         (ours.key.purpose.empty() ? "" : " (" + one_line(ours.key.purpose, 24) + ")") + ": kept ours " + shown(ours) +
-         ", left theirs " + shown(theirs);
+         (ours.key.purpose.empty() ? "" : " (" + one_line(ours.key.purpose, 24) + ")") + ": kept ours " +
+         shown(ours) + ", left theirs " + shown(theirs);
 }
 
 /// Whether a sound row of a collecting table already holds exactly this record.
@@ -161,9 +167,12 @@ Entry read_table_entry(const Node& node, Table table) {
   }
   const Fields fields(node, {"created_at", "document"});
   switch (table) {
-    case Table::SampleBatch: return read_entry<planner::Profile>(fields, table);
-    case Table::Model: return read_entry<planner::CostModel>(fields, table);
-    default: return read_entry<MeasurementRecord>(fields, table);
+    case Table::SampleBatch:
+      return read_entry<planner::Profile>(fields, table);
+    case Table::Model:
+      return read_entry<planner::CostModel>(fields, table);
+    default:
+      return read_entry<MeasurementRecord>(fields, table);
   }
 }
 
@@ -195,7 +204,8 @@ std::int64_t count(SQLite::Database& database, const std::string& what) {
 std::string integrity(SQLite::Database& database) {
   std::string result;
   SQLite::Statement statement(database, "PRAGMA integrity_check(5)");
-  while (statement.executeStep()) result += (result.empty() ? "" : "; ") + one_line(statement.getColumn(0).getString());
+  while (statement.executeStep())
+    result += (result.empty() ? "" : "; ") + one_line(statement.getColumn(0).getString());
   SQLite::Statement orphans(database, "PRAGMA foreign_key_check");
   if (orphans.executeStep()) result += "; " + orphans.getColumn(0).getString() + " refers to a missing fingerprint";
   return result;
@@ -240,9 +250,10 @@ Result<std::string> Store::export_json() const {
     const Contents contents = read_contents(impl_->database);
     return "{\"damages\":" + damages_json(contents.damages) +
            ",\"measurements\":" + entries_json(contents, Table::Measurement) +
-           ",\"models\":" + entries_json(contents, Table::Model) + ",\"plans\":" + entries_json(contents, Table::Plan) +
-           ",\"samples\":" + entries_json(contents, Table::SampleBatch) + ",\"schema\":" + dump(schema_name("store")) +
-           "}";
+           ",\"models\":" + entries_json(contents, Table::Model) +
+           ",\"plans\":" + entries_json(contents, Table::Plan) +
+           ",\"samples\":" + entries_json(contents, Table::SampleBatch) +
+           ",\"schema\":" + dump(schema_name("store")) + "}";
   });
 }
 
@@ -255,8 +266,8 @@ Result<MergeReport> Store::import_json(std::string_view json) {
 
 Result<MergeReport> Store::merge(const Store& other) {
   // Read to the end before writing: both may be the same file.
-  const auto contents = other.impl_->read(
-      "Store::merge", [&]() -> Result<Contents> { return read_contents(other.impl_->database); });
+  const auto contents =
+      other.impl_->read("Store::merge", [&]() -> Result<Contents> { return read_contents(other.impl_->database); });
   if (!contents) return contents.error();
   return impl_->write("Store::merge",
                       [&]() -> Result<MergeReport> { return add_all(impl_->database, contents.value()); });

@@ -18,8 +18,8 @@ struct PlanRequest {
   bool operator==(const PlanRequest&) const = default;
 };
 
-/// Values to JSON and back. encode is canonical: keys sorted, numbers in a short form that reads back to the same bits,
-/// no white space, so equal values give equal bytes; `pretty` re-formats a document for people.
+/// Values to JSON and back. encode is canonical: keys sorted, numbers in a short form that reads back to the same
+/// bits, no white space, so equal values give equal bytes; `pretty` re-formats a document for people.
 /// decode(encode(v)) == v, to the bit, for every v that decode accepts; bytes that are not UTF-8 become U+FFFD. A NaN
 /// or infinity has no JSON form: encoding one is a programming mistake and aborts.
 /// Every document carries {"schema": "mc2.<kind>/1"}; schemas/ has the JSON Schemas.

@@ -15,8 +15,8 @@ struct LayerPaths {
   std::filesystem::path writable;               ///< the user's store, or the one named with --store
 };
 
-/// Several stores seen as one: reads ask the writable layer first, then the read-only ones; writes go to the writable.
-/// A damaged document in one layer is a miss there, with its reason, and the next layer is asked.
+/// Several stores seen as one: reads ask the writable layer first, then the read-only ones; writes go to the
+/// writable. A damaged document in one layer is a miss there, with its reason, and the next layer is asked.
 class Layers {
  public:
   /// Errors: as Store::open, for the writable layer. A read-only layer that cannot be opened is skipped with a note.

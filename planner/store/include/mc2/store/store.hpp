@@ -76,11 +76,11 @@ struct MergeReport {
 
 /// One SQLite file. Durable when a call returns: rollback journal (not WAL: SQLite 3.40 can corrupt it with several
 /// writers, docs/adr/), synchronous=EXTRA. A checksum per document and its key is verified on every read.
-/// Threads: one connection, externally synchronised; several processes may share the file, and wait up to 10 s for one
-/// another.
-/// Throws: SystemError for I/O errors, a full disk and a lock that others do not give up (the transaction is rolled
-/// back, nothing kept is lost).
-/// Errors, beside those named with each function: Corrupt wherever damage keeps SQLite from answering.
+/// Threads: one connection, externally synchronised; several processes may share the file and wait up to 10 s for each
+/// other.
+/// Throws: SystemError for I/O errors, a full disk and a lock that others do not give up; the transaction is rolled
+/// back and nothing kept is lost.
+/// Errors beside those named with each function: Corrupt wherever damage keeps SQLite from answering.
 class Store {
  public:
   /// Opens or creates the file (mode 0600, directories 0700) and brings its schema up to date. An empty file is a new
@@ -126,7 +126,8 @@ class Store {
                                                       const std::string& created_at);
   /// Errors: NotFound; Corrupt when the checksum does not match.
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const PlanKey& key) const;
-  /// By digest or a unique prefix of at least 6 digits. Errors: NotFound, InvalidSpec (ambiguous or too short), Corrupt.
+  /// By digest or a unique prefix of at least 6 digits. Errors: NotFound, InvalidSpec (ambiguous or too short),
+  /// Corrupt.
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
   /// Every undamaged plan, newest first.
   [[nodiscard]] planner::Result<std::vector<StoredPlan>> list_plans() const;
@@ -141,8 +142,8 @@ class Store {
   /// SQLite's integrity check and every document's checksum.
   [[nodiscard]] CheckReport check() const;
   [[nodiscard]] planner::Result<StoreStats> stats() const;
-  /// Every undamaged document as one JSON document {"schema": "mc2.store/1"} that also names the damaged ones: the way
-  /// to salvage a store. import_json adds it to this store under the same rules as merge.
+  /// Every undamaged document as one JSON document {"schema": "mc2.store/1"} that also names the damaged ones: the
+  /// way to salvage a store. import_json adds it to this store under the same rules as merge.
   [[nodiscard]] planner::Result<std::string> export_json() const;
   /// Errors: as the decoders in codec.hpp, and ReadOnly; all or nothing. At most 1 GiB.
   [[nodiscard]] planner::Result<MergeReport> import_json(std::string_view json);
