@@ -107,9 +107,9 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
     for (const Frame& frame : open_) {
       const bool is_innermost = &frame == &open_.back();
       if (frame.container->is_array())
-        result += "[" + std::to_string(frame.container->size() - (is_innermost ? 0 : 1)) + "]";
+        result.append("[").append(std::to_string(frame.container->size() - (is_innermost ? 0 : 1))).append("]");
       else if (!is_innermost)
-        result += (result.empty() ? "" : ".") + one_line(frame.key, 64);
+        result.append(result.empty() ? "" : ".").append(one_line(frame.key, 64));
     }
     return result;
   }

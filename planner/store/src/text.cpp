@@ -21,6 +21,6 @@ std::string one_line(std::string_view text, std::size_t max_bytes) {
   return length < text.size() ? result + "..." : result;
 }
 
-std::string in_quotes(std::string_view text) { return "'" + one_line(text, 64) + "'"; }
+std::string in_quotes(std::string_view text) { return std::string("'").append(one_line(text, 64)).append("'"); }
 
 } // namespace mc2::store

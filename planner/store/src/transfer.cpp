@@ -131,10 +131,10 @@ std::string entry_json(const Entry& entry) {
 }
 
 std::string entries_json(const Contents& contents, Table table) {
-  std::string result;
+  std::string result = "[";
   for (const Entry& entry : contents.entries)
-    if (entry.table == table) result += (result.empty() ? "" : ",") + entry_json(entry);
-  return "[" + result + "]";
+    if (entry.table == table) result.append(result.size() > 1 ? "," : "").append(entry_json(entry));
+  return result.append("]");
 }
 
 std::string damages_json(const std::vector<Damage>& damages) {
