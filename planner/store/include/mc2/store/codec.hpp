@@ -18,12 +18,15 @@ struct PlanRequest {
   bool operator==(const PlanRequest&) const = default;
 };
 
-/// Values to JSON and back. encode is canonical: keys sorted, numbers in shortest round-trip form, no white space, so
-/// equal values give equal bytes; `pretty` re-formats a document for people. decode(encode(v)) == v, to the bit.
-/// Every document carries {"schema": "mc2.<kind>/1"}.
+/// Values to JSON and back. encode is canonical: keys sorted, numbers in a short form that reads back to the same
+/// bits, no white space, so equal values give equal bytes; `pretty` re-formats a document for people.
+/// decode(encode(v)) == v, to the bit, for every v that decode accepts; bytes that are not UTF-8 become U+FFFD. A NaN
+/// or infinity has no JSON form: encoding one is a programming mistake and aborts.
+/// Every document carries {"schema": "mc2.<kind>/1"}; schemas/ has the JSON Schemas.
 /// decode errors: Malformed naming the JSON path and what was expected; NewerVersion for a schema number above ours;
-/// UnknownName for an enum name; InvalidSpec when the value fails its own validate().
-/// Depth is limited to 32 and documents to 64 MiB; unknown keys are refused, naming them.
+/// UnknownName for an enum name; InvalidSpec when the value fails its own validate() or blocks do not sum to the cut
+/// axis. Depth is limited to 32, documents to 64 MiB, 8 million values and 1 million elements per array; unknown and
+/// repeated keys are refused, naming them.
 [[nodiscard]] std::string encode(const planner::Plan& plan);
 [[nodiscard]] std::string encode(const planner::CostModel& model);
 [[nodiscard]] std::string encode(const planner::Profile& profile);

@@ -15,8 +15,8 @@ struct LayerPaths {
   std::filesystem::path writable;               ///< the user's store, or the one named with --store
 };
 
-/// Several stores seen as one: reads ask the writable layer first, then the read-only ones; writes go to the writable.
-/// A damaged document in one layer is a miss there, with its reason, and the next layer is asked.
+/// Several stores seen as one: reads ask the writable layer first, then the read-only ones; writes go to the
+/// writable. A damaged document in one layer is a miss there, with its reason, and the next layer is asked.
 class Layers {
  public:
   /// Errors: as Store::open, for the writable layer. A read-only layer that cannot be opened is skipped with a note.
@@ -26,9 +26,9 @@ class Layers {
   [[nodiscard]] Store& writable() noexcept { return stores_.front(); }
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
 
-  /// First match. Errors: NotFound with each layer's reason, one per line.
+  /// First match. Errors: NotFound with each layer's reason, joined into one line.
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const PlanKey& key) const;
-  /// First match. Errors: NotFound with each layer's reason.
+  /// First match. Errors: NotFound with each layer's reason; InvalidSpec as Store::find_plan.
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
   /// First match. Errors: NotFound with each layer's reason.
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,

@@ -71,17 +71,24 @@ struct MergeReport {
   std::int64_t added_count = 0;
   std::int64_t same_count = 0;
   std::vector<std::string> conflicts; ///< same key, different content: ours is kept, theirs is named here
+  std::vector<std::string> damaged;   ///< of theirs, and therefore not taken
 };
 
 /// One SQLite file. Durable when a call returns: rollback journal (not WAL: SQLite 3.40 can corrupt it with several
-/// writers, docs/adr/), synchronous=FULL. A checksum per document is verified on every read.
-/// Threads: one connection, externally synchronised; several processes may share the file.
-/// Throws: SystemError for I/O errors and a full disk (the transaction is rolled back, nothing kept is lost).
+/// writers, docs/adr/), synchronous=EXTRA. A checksum per document and its key is verified on every read.
+/// Threads: one connection, externally synchronised; several processes may share the file and wait up to 10 s for each
+/// other.
+/// Throws: SystemError for I/O errors, a full disk and a lock that others do not give up; the transaction is rolled
+/// back and nothing kept is lost.
+/// Errors beside those named with each function: Corrupt wherever damage keeps SQLite from answering.
 class Store {
  public:
-  /// Opens or creates the file and brings its schema up to date.
-  /// Errors: NotFound (read-only and missing), ReadOnly (file or directory not writable), NewerVersion, Corrupt (not a
-  /// database, truncated, or damaged; the message says how to salvage), Unsupported (network filesystem).
+  /// Opens or creates the file (mode 0600, directories 0700) and brings its schema up to date. An empty file is a new
+  /// store: a program killed while creating one leaves that.
+  /// Errors: NotFound (read-only and missing, empty or unreadable), ReadOnly (file or directory not writable; or open
+  /// read-only what must first be recovered or brought up to date), NewerVersion, Corrupt (not a database, truncated,
+  /// or damaged; the message says how to salvage), Unsupported (network file system, unless read-only), InvalidSpec
+  /// (the path names a directory or the like).
   [[nodiscard]] static planner::Result<Store> open(const std::filesystem::path& path, OpenMode mode);
 
   Store(Store&&) noexcept;
@@ -92,19 +99,20 @@ class Store {
   [[nodiscard]] OpenMode mode() const noexcept;
 
   /// Adds samples to those kept for the operator (m included) and fingerprint, in one transaction.
-  /// Errors: ReadOnly.
+  /// Errors: ReadOnly; InvalidSpec for a value that could not be read back, here and wherever a value is kept.
   [[nodiscard]] planner::Result<void> append_samples(const planner::OpSpec& op,
                                                      const planner::Fingerprint& fingerprint,
                                                      std::span<const planner::Sample> samples,
                                                      const std::string& created_at);
-  /// Removes the samples kept for the operator and fingerprint. Errors: ReadOnly.
+  /// Removes the samples kept for the operator and fingerprint; returns their number. Errors: ReadOnly.
   [[nodiscard]] planner::Result<std::int64_t> remove_samples(const planner::OpSpec& op,
                                                              const planner::Fingerprint& fingerprint);
-  /// Errors: NotFound, Corrupt.
+  /// All samples, in the order in which they were added. Errors: NotFound naming what the store does have, Corrupt.
   [[nodiscard]] planner::Result<planner::Profile> find_profile(const planner::OpSpec& op,
                                                                const planner::Fingerprint& fingerprint) const;
 
-  /// Keeps a model under its operator and fingerprint, replacing an earlier one. Returns its digest. Errors: ReadOnly.
+  /// Keeps a model under its operator and fingerprint, replacing an earlier one. Returns its digest.
+  /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<std::string> put_model(const planner::CostModel& model,
                                                        const std::string& created_at);
   /// The model fitted for exactly this operator, or else the newest for the same kind, n, k, type and ranks.
@@ -112,30 +120,35 @@ class Store {
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                                const planner::Fingerprint& fingerprint) const;
 
-  /// Keeps a plan under its key, replacing an earlier one. Returns its digest. Errors: ReadOnly.
+  /// Keeps a plan under its key, replacing an earlier one. Returns its digest.
+  /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<std::string> put_plan(const planner::Plan& plan, const std::string& purpose,
                                                       const std::string& created_at);
   /// Errors: NotFound; Corrupt when the checksum does not match.
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const PlanKey& key) const;
-  /// By digest or a unique prefix of at least 6 digits. Errors: NotFound, InvalidSpec (ambiguous or too short), Corrupt.
+  /// By digest or a unique prefix of at least 6 digits. Errors: NotFound, InvalidSpec (ambiguous or too short),
+  /// Corrupt.
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
   /// Every undamaged plan, newest first.
   [[nodiscard]] planner::Result<std::vector<StoredPlan>> list_plans() const;
 
-  /// Errors: ReadOnly.
+  /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<void> add_measurement(const planner::Fingerprint& fingerprint,
                                                       const Measurement& measurement, const std::string& created_at);
+  /// Every undamaged measurement, oldest first; check() reports the others.
   [[nodiscard]] planner::Result<std::vector<Measurement>> list_measurements(
       const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;
 
   /// SQLite's integrity check and every document's checksum.
   [[nodiscard]] CheckReport check() const;
-  [[nodiscard]] StoreStats stats() const;
-  /// The whole store as one JSON document; import adds it to this store under the same rules as merge.
+  [[nodiscard]] planner::Result<StoreStats> stats() const;
+  /// Every undamaged document as one JSON document {"schema": "mc2.store/1"} that also names the damaged ones: the
+  /// way to salvage a store. import_json adds it to this store under the same rules as merge.
   [[nodiscard]] planner::Result<std::string> export_json() const;
-  /// Errors: Malformed, NewerVersion, ReadOnly; all or nothing.
+  /// Errors: as the decoders in codec.hpp, and ReadOnly; all or nothing. At most 1 GiB.
   [[nodiscard]] planner::Result<MergeReport> import_json(std::string_view json);
-  /// Adds everything of another store. Errors: ReadOnly; all or nothing.
+  /// Adds every undamaged document of another store; a damaged one of ours gives way to theirs.
+  /// Errors: ReadOnly; all or nothing.
   [[nodiscard]] planner::Result<MergeReport> merge(const Store& other);
 
  private:

@@ -1,0 +1,54 @@
+#include "mc2/store/codec.hpp"
+
+#include <sodium.h>
+
+#include <array>
+
+#include "codec_parts.hpp"
+
+namespace mc2::store {
+
+template <>
+planner::Fingerprint read_document<planner::Fingerprint>(const Node& node) {
+  check_schema(node, "fingerprint");
+  const Fields fields(node, {"fields", "schema"});
+  return read_fingerprint(fields["fields"]);
+}
+
+std::string encode(const planner::Plan& plan) { return dump(write_plan(plan)); }
+std::string encode(const planner::CostModel& model) { return dump(write_model(model)); }
+std::string encode(const planner::Profile& profile) { return dump(write_profile(profile)); }
+std::string encode(const planner::Fingerprint& fingerprint) {
+  return dump({{"fields", write_fingerprint(fingerprint)}, {"schema", schema_name("fingerprint")}});
+}
+
+planner::Result<planner::Plan> decode_plan(std::string_view json) { return decode_document<planner::Plan>(json); }
+planner::Result<planner::CostModel> decode_model(std::string_view json) {
+  return decode_document<planner::CostModel>(json);
+}
+planner::Result<planner::Profile> decode_profile(std::string_view json) {
+  return decode_document<planner::Profile>(json);
+}
+planner::Result<planner::Fingerprint> decode_fingerprint(std::string_view json) {
+  return decode_document<planner::Fingerprint>(json);
+}
+planner::Result<PlanRequest> decode_request(std::string_view json) { return decode_document<PlanRequest>(json); }
+
+std::string pretty(std::string_view json) {
+  const auto document = parse_json(json);
+  MC2_CHECK(document.ok(), "pretty() takes a document that encode() made");
+  return document.value().dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string digest(std::string_view bytes) {
+  static const int initialised = sodium_init();
+  MC2_CHECK(initialised >= 0, "libsodium cannot be initialised");
+  std::array<unsigned char, crypto_hash_sha256_BYTES> hash{};
+  crypto_hash_sha256(hash.data(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  std::string result(hash.size() * 2 + 1, '\0');
+  sodium_bin2hex(result.data(), result.size(), hash.data(), hash.size());
+  result.pop_back();
+  return result;
+}
+
+} // namespace mc2::store

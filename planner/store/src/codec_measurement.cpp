@@ -1,0 +1,55 @@
+#include "codec_parts.hpp"
+
+namespace mc2::store {
+namespace {
+
+void read_times(const Fields& fields, Measurement& measurement) {
+  measurement.fused_us = fields["fused_us"].number();
+  measurement.serial_us = fields["serial_us"].number();
+  measurement.compute_us = fields["compute_us"].number();
+  measurement.communication_us = fields["communication_us"].number();
+  measurement.benefit = fields["benefit"].number();
+  measurement.benefit_low = fields["benefit_low"].number();
+  measurement.benefit_high = fields["benefit_high"].number();
+  measurement.predicted_us = fields["predicted_us"].number();
+  measurement.pair_count = fields["pair_count"].small_integer(0);
+}
+
+} // namespace
+
+Json write_measurement(const MeasurementRecord& record) {
+  const Measurement& measurement = record.measurement;
+  return {{"benefit", finite(measurement.benefit)},
+          {"benefit_high", finite(measurement.benefit_high)},
+          {"benefit_low", finite(measurement.benefit_low)},
+          {"communication_us", finite(measurement.communication_us)},
+          {"compute_us", finite(measurement.compute_us)},
+          {"cut", write_cut(measurement.cut)},
+          {"fingerprint", write_fingerprint(record.fingerprint)},
+          {"fused_us", finite(measurement.fused_us)},
+          {"op", write_op(measurement.op)},
+          {"pair_count", measurement.pair_count},
+          {"predicted_us", finite(measurement.predicted_us)},
+          {"schema", schema_name("measurement")},
+          {"serial_us", finite(measurement.serial_us)},
+          {"variant", write_variant(measurement.variant)}};
+}
+
+template <>
+MeasurementRecord read_document<MeasurementRecord>(const Node& node) {
+  check_schema(node, "measurement");
+  const Fields fields(
+      node, {"benefit", "benefit_high", "benefit_low", "communication_us", "compute_us", "cut", "fingerprint",
+             "fused_us", "op", "pair_count", "predicted_us", "schema", "serial_us", "variant"});
+  MeasurementRecord record;
+  record.measurement.op = read_op(fields["op"]);
+  record.measurement.cut = read_cut(fields["cut"], &record.measurement.op);
+  record.measurement.variant = read_variant(fields["variant"]);
+  record.fingerprint = read_fingerprint(fields["fingerprint"]);
+  read_times(fields, record.measurement);
+  return record;
+}
+
+std::string encode(const MeasurementRecord& record) { return dump(write_measurement(record)); }
+
+} // namespace mc2::store

@@ -1,0 +1,188 @@
+#include <string>
+
+#include "codec_parts.hpp"
+
+namespace mc2::store {
+namespace {
+
+using planner::Estimate;
+using planner::RecipeStep;
+using planner::RunnerUp;
+using planner::Span;
+
+Json write_estimate(const Estimate& estimate) {
+  return {{"high_us", finite(estimate.high_us)},
+          {"low_us", finite(estimate.low_us)},
+          {"provenance", to_string(estimate.provenance)},
+          {"reason", estimate.reason},
+          {"us", finite(estimate.us)}};
+}
+
+Estimate read_estimate(const Node& node) {
+  const Fields fields(node, {"high_us", "low_us", "provenance", "reason", "us"});
+  return {fields["us"].number(), fields["low_us"].number(), fields["high_us"].number(),
+          fields["provenance"].name(planner::parse_provenance), fields["reason"].text()};
+}
+
+Json write_spans(const std::vector<Span>& spans) {
+  Json result = Json::array();
+  for (const Span& span : spans)
+    result.push_back({{"end_us", finite(span.end_us)}, {"start_us", finite(span.start_us)}});
+  return result;
+}
+
+Span read_span(const Node& node) {
+  const Fields fields(node, {"end_us", "start_us"});
+  return {fields["start_us"].number(), fields["end_us"].number()};
+}
+
+Json write_timeline(const planner::Timeline& timeline) {
+  return {{"first", write_spans(timeline.first)},
+          {"makespan_us", finite(timeline.makespan_us)},
+          {"overlap_us", finite(timeline.overlap_us)},
+          {"second", write_spans(timeline.second)}};
+}
+
+planner::Timeline read_timeline(const Node& node) {
+  const Fields fields(node, {"first", "makespan_us", "overlap_us", "second"});
+  return {fields["first"].list(read_span), fields["second"].list(read_span), fields["makespan_us"].number(),
+          fields["overlap_us"].number()};
+}
+
+Json write_runners_up(const std::vector<RunnerUp>& runners_up) {
+  Json result = Json::array();
+  for (const RunnerUp& each : runners_up)
+    result.push_back({{"cut", write_cut(each.cut)},
+                      {"makespan_us", finite(each.makespan_us)},
+                      {"reason", each.reason},
+                      {"variant", write_variant(each.variant)}});
+  return result;
+}
+
+RunnerUp read_runner_up(const Node& node) {
+  const Fields fields(node, {"cut", "makespan_us", "reason", "variant"});
+  return {read_cut(fields["cut"]), read_variant(fields["variant"]), fields["makespan_us"].number(),
+          fields["reason"].text()};
+}
+
+Json write_certificate(const planner::Certificate& certificate) {
+  return {{"bounded_count", certificate.bounded_count},
+          {"candidate_count", certificate.candidate_count},
+          {"simulated_count", certificate.simulated_count},
+          {"text", certificate.text}};
+}
+
+planner::Certificate read_certificate(const Node& node) {
+  const Fields fields(node, {"bounded_count", "candidate_count", "simulated_count", "text"});
+  return {fields["candidate_count"].integer(0), fields["simulated_count"].integer(0),
+          fields["bounded_count"].integer(0), fields["text"].text()};
+}
+
+Json write_recipe(const std::vector<RecipeStep>& recipe) {
+  Json result = Json::array();
+  for (const RecipeStep& step : recipe)
+    result.push_back({{"name", step.name}, {"text", step.text}, {"unit", step.unit}, {"value", finite(step.value)}});
+  return result;
+}
+
+RecipeStep read_recipe_step(const Node& node) {
+  const Fields fields(node, {"name", "text", "unit", "value"});
+  return {fields["name"].text(), fields["value"].number(), fields["unit"].text(), fields["text"].text()};
+}
+
+Json write_validation(const planner::Validation& validation) {
+  return {{"benefit", finite(validation.benefit)},         {"benefit_high", finite(validation.benefit_high)},
+          {"benefit_low", finite(validation.benefit_low)}, {"fused_us", finite(validation.fused_us)},
+          {"pair_count", validation.pair_count},           {"serial_us", finite(validation.serial_us)}};
+}
+
+planner::Validation read_validation(const Node& node) {
+  const Fields fields(node, {"benefit", "benefit_high", "benefit_low", "fused_us", "pair_count", "serial_us"});
+  planner::Validation validation;
+  validation.fused_us = fields["fused_us"].number();
+  validation.serial_us = fields["serial_us"].number();
+  validation.benefit = fields["benefit"].number();
+  validation.benefit_low = fields["benefit_low"].number();
+  validation.benefit_high = fields["benefit_high"].number();
+  validation.pair_count = fields["pair_count"].small_integer(0);
+  return validation;
+}
+
+Json write_slowdown(const planner::Slowdown& slowdown) {
+  return {{"first", finite(slowdown.first)}, {"second", finite(slowdown.second)}};
+}
+
+planner::Slowdown read_slowdown(const Node& node) {
+  const Fields fields(node, {"first", "second"});
+  return {fields["first"].number(), fields["second"].number()};
+}
+
+/// What was decided, and for what.
+void read_decision(const Fields& fields, planner::Plan& plan) {
+  plan.op = read_op(fields["op"]);
+  plan.fingerprint = read_fingerprint(fields["fingerprint"]);
+  plan.strategy = fields["strategy"].text();
+  plan.variant = read_variant(fields["variant"]);
+  plan.cut = read_cut(fields["cut"], &plan.op);
+  plan.reason = fields["reason"].text();
+}
+
+void read_prediction(const Fields& fields, planner::Plan& plan) {
+  plan.makespan = read_estimate(fields["makespan"]);
+  plan.serial_us = fields["serial_us"].number();
+  plan.compute_us = fields["compute_us"].number();
+  plan.communication_us = fields["communication_us"].number();
+  plan.ideal_us = fields["ideal_us"].number();
+  plan.bound = fields["bound"].name(planner::parse_bound);
+  plan.slowdown = read_slowdown(fields["slowdown"]);
+  plan.timeline = read_timeline(fields["timeline"]);
+}
+
+void read_evidence(const Fields& fields, planner::Plan& plan) {
+  plan.runners_up = fields["runners_up"].list(read_runner_up);
+  plan.recipe = fields["recipe"].list(read_recipe_step);
+  if (fields.has("certificate")) plan.certificate = read_certificate(fields["certificate"]);
+  if (fields.has("validation")) plan.validation = read_validation(fields["validation"]);
+}
+
+} // namespace
+
+Json write_plan(const planner::Plan& plan) {
+  Json result = {{"bound", to_string(plan.bound)},
+                 {"communication_us", finite(plan.communication_us)},
+                 {"compute_us", finite(plan.compute_us)},
+                 {"cut", write_cut(plan.cut)},
+                 {"fingerprint", write_fingerprint(plan.fingerprint)},
+                 {"ideal_us", finite(plan.ideal_us)},
+                 {"makespan", write_estimate(plan.makespan)},
+                 {"op", write_op(plan.op)},
+                 {"reason", plan.reason},
+                 {"recipe", write_recipe(plan.recipe)},
+                 {"runners_up", write_runners_up(plan.runners_up)},
+                 {"schema", schema_name("plan")},
+                 {"serial_us", finite(plan.serial_us)},
+                 {"slowdown", write_slowdown(plan.slowdown)},
+                 {"strategy", plan.strategy},
+                 {"timeline", write_timeline(plan.timeline)},
+                 {"variant", write_variant(plan.variant)}};
+  if (plan.certificate) result["certificate"] = write_certificate(*plan.certificate);
+  if (plan.validation) result["validation"] = write_validation(*plan.validation);
+  return result;
+}
+
+template <>
+planner::Plan read_document<planner::Plan>(const Node& node) {
+  check_schema(node, "plan");
+  const Fields fields(
+      node,
+      {"bound", "communication_us", "compute_us", "cut", "fingerprint", "ideal_us", "makespan", "op", "reason",
+       "recipe", "runners_up", "schema", "serial_us", "slowdown", "strategy", "timeline", "variant"},
+      {"certificate", "validation"});
+  planner::Plan plan;
+  read_decision(fields, plan);
+  read_prediction(fields, plan);
+  read_evidence(fields, plan);
+  return plan;
+}
+
+} // namespace mc2::store

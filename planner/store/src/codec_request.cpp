@@ -1,0 +1,54 @@
+#include "codec_parts.hpp"
+
+namespace mc2::store {
+namespace {
+
+using planner::PlanOptions;
+
+Json write_options(const PlanOptions& options) {
+  return {{"alignment", options.alignment},
+          {"formula_contention", finite(options.formula_contention)},
+          {"formula_short_block", to_string(options.formula_short_block)},
+          {"max_block_count", options.max_block_count},
+          {"min_block_rows", options.min_block_rows},
+          {"runner_up_count", options.runner_up_count},
+          {"strategy", options.strategy}};
+}
+
+/// Every option may be left out: a request says only what differs from the defaults.
+PlanOptions read_options(const Node& node) {
+  const Fields fields(node, {},
+                      {"alignment", "formula_contention", "formula_short_block", "max_block_count", "min_block_rows",
+                       "runner_up_count", "strategy"});
+  PlanOptions options;
+  if (fields.has("strategy")) options.strategy = fields["strategy"].text();
+  if (fields.has("alignment")) options.alignment = fields["alignment"].integer();
+  if (fields.has("min_block_rows")) options.min_block_rows = fields["min_block_rows"].integer();
+  if (fields.has("max_block_count")) options.max_block_count = fields["max_block_count"].integer();
+  if (fields.has("runner_up_count")) options.runner_up_count = fields["runner_up_count"].small_integer();
+  if (fields.has("formula_contention")) options.formula_contention = fields["formula_contention"].number();
+  if (fields.has("formula_short_block"))
+    options.formula_short_block = fields["formula_short_block"].name(planner::parse_short_block_rule);
+  if (node.is_ok()) node.check(options.validate());
+  return options;
+}
+
+} // namespace
+
+std::string encode(const PlanRequest& request) {
+  return dump({{"op", write_op(request.op)},
+               {"options", write_options(request.options)},
+               {"schema", schema_name("request")}});
+}
+
+template <>
+PlanRequest read_document<PlanRequest>(const Node& node) {
+  check_schema(node, "request");
+  const Fields fields(node, {"op", "schema"}, {"options"});
+  PlanRequest request;
+  request.op = read_op(fields["op"]);
+  if (fields.has("options")) request.options = read_options(fields["options"]);
+  return request;
+}
+
+} // namespace mc2::store

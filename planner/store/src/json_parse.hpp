@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::store {
+
+using Json = nlohmann::json;
+
+/// Bounds on a foreign document, so that reading one costs limited time and memory.
+struct JsonLimits {
+  std::size_t max_bytes = std::size_t{64} << 20U;
+  std::size_t max_value_count = 8'000'000; ///< a parsed value takes about 100 bytes
+  std::size_t max_array_length = 1'000'000;
+  int max_depth = 32;
+};
+
+/// Parses RFC 8259 JSON and nothing else: no comments, NaN, Infinity, overflowing numbers or invalid UTF-8.
+/// Errors: Malformed with the line and column, or with the JSON path of a repeated key or an exceeded limit.
+[[nodiscard]] planner::Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
+
+} // namespace mc2::store

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "json_parse.hpp"
+#include "mc2/planner/error.hpp"
+
+namespace mc2::store {
+
+/// The first thing wrong with a document; later ones follow from it and are dropped.
+struct ReadStatus {
+  std::optional<planner::Error> error;
+};
+
+/// One value of a document and where it stands. A read that fails records its Error in the status and returns a zero
+/// value, so that a reader is one straight list of fields. Valid while the document and the parent nodes are.
+class Node {
+ public:
+  Node(const Json& root, ReadStatus& status) : value_(&root), status_(&status) {}
+
+  [[nodiscard]] const Json& json() const noexcept { return *value_; }
+  [[nodiscard]] bool is_ok() const noexcept { return !status_->error.has_value(); }
+  [[nodiscard]] std::string path() const;
+
+  [[nodiscard]] double number() const;
+  [[nodiscard]] std::int64_t integer(std::int64_t low = std::numeric_limits<std::int64_t>::min(),
+                                     std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
+  [[nodiscard]] int small_integer(int low = std::numeric_limits<int>::min()) const;
+  [[nodiscard]] bool boolean() const;
+  [[nodiscard]] std::string text() const;
+
+  /// An enumerator through the planner's own parser.
+  template <typename T>
+  [[nodiscard]] T name(planner::Result<T> (*parse)(std::string_view)) const {
+    const std::string spelled = text();
+    if (!is_ok()) return T{};
+    const auto parsed = parse(spelled);
+    if (parsed) return parsed.value();
+    fail(parsed.error().code, parsed.error().message);
+    return T{};
+  }
+
+  /// Every element of an array, each read by `read(Node)`; stops at the first failure.
+  template <typename Read>
+  [[nodiscard]] auto list(Read read) const {
+    std::vector<decltype(read(*this))> result;
+    if (!require(value_->is_array(), "an array")) return result;
+    result.reserve(value_->size());
+    for (std::size_t i = 0; i < value_->size() && is_ok(); ++i) result.push_back(read(element(i)));
+    return result;
+  }
+
+  /// A value of this object, standing under `key`; both must outlive the node.
+  [[nodiscard]] Node member(std::string_view key, const Json& value) const;
+
+  /// Records an Error at this place.
+  void fail(planner::ErrorCode code, std::string message) const;
+  /// Records a value's own verdict, its field under this node's path.
+  void check(const planner::Result<void>& verdict) const;
+  /// Records "expected `what`, found ..." unless the condition holds.
+  bool require(bool condition, std::string_view what) const;
+
+ private:
+  [[nodiscard]] Node element(std::size_t index) const;
+
+  const Json* value_;
+  ReadStatus* status_;
+  const Node* parent_ = nullptr;
+  std::string_view key_;  ///< under an object
+  std::size_t index_ = 0; ///< under an array
+};
+
+/// An object whose keys are known: required ones must be there, optional ones may, others are refused by name.
+class Fields {
+ public:
+  Fields(const Node& node, std::initializer_list<std::string_view> required,
+         std::initializer_list<std::string_view> optional = {});
+
+  /// The value under a key, or a null whose reads fail (the missing key was already recorded).
+  [[nodiscard]] Node operator[](std::string_view key) const;
+  [[nodiscard]] bool has(std::string_view key) const;
+
+ private:
+  void refuse_unknown(std::initializer_list<std::string_view> required,
+                      std::initializer_list<std::string_view> optional) const;
+  Node node_;
+};
+
+} // namespace mc2::store

@@ -1,0 +1,64 @@
+#include "mc2/store/layers.hpp"
+
+#include <ranges>
+#include <utility>
+
+namespace mc2::store {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+/// Asks every store in turn. `InvalidSpec` is the question's fault, so no other layer is asked then.
+template <typename Find>
+auto first_match(const std::vector<Store>& stores, Find find) -> decltype(find(stores.front())) {
+  std::string reasons;
+  for (const Store& store : stores) {
+    auto found = find(store);
+    if (found || found.error().code == ErrorCode::InvalidSpec) return found;
+    reasons += (reasons.empty() ? "" : "; ") + found.error().text();
+  }
+  return Error{ErrorCode::NotFound, "", reasons};
+}
+
+/// A layer that nobody may write to must not keep the writable one from working, whatever is wrong with it.
+Result<Store> open_read_only(const std::filesystem::path& path) {
+  try {
+    return Store::open(path, OpenMode::ReadOnly);
+  } catch (const planner::SystemError& error) {
+    return Error{ErrorCode::Unsupported, path.string(), error.what()};
+  }
+}
+
+} // namespace
+
+Result<Layers> Layers::open(const LayerPaths& paths) {
+  auto writable = Store::open(paths.writable, OpenMode::ReadWrite);
+  if (!writable) return writable.error();
+  Layers layers;
+  layers.stores_.push_back(std::move(writable).value());
+  for (const auto& path : std::views::reverse(paths.read_only)) {
+    auto store = open_read_only(path);
+    if (store)
+      layers.stores_.push_back(std::move(store).value());
+    else if (store.error().code != ErrorCode::NotFound)
+      layers.notes_.push_back("skipped: " + store.error().text());
+  }
+  return layers;
+}
+
+Result<StoredPlan> Layers::find_plan(const PlanKey& key) const {
+  return first_match(stores_, [&](const Store& store) { return store.find_plan(key); });
+}
+
+Result<StoredPlan> Layers::find_plan(const std::string& digest_prefix) const {
+  return first_match(stores_, [&](const Store& store) { return store.find_plan(digest_prefix); });
+}
+
+Result<planner::CostModel> Layers::find_model(const planner::OpSpec& op,
+                                              const planner::Fingerprint& fingerprint) const {
+  return first_match(stores_, [&](const Store& store) { return store.find_model(op, fingerprint); });
+}
+
+} // namespace mc2::store

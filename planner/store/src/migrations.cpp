@@ -1,0 +1,68 @@
+#include "migrations.hpp"
+
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+
+#include <string>
+
+namespace mc2::store {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+/// Errors: as migrate.
+Result<void> validate(const SchemaState& state, const std::filesystem::path& path, int latest) {
+  const bool is_fresh = !state.has_tables && state.version == 0 && state.application_id == 0;
+  if (is_fresh) return {};
+  if (state.application_id != kApplicationId || !state.has_tables || state.version < 1)
+    return Error{ErrorCode::Corrupt, path.string(),
+                 "is an SQLite database, but no undamaged mc2 store; name another file, or move it away"};
+  if (state.version > latest)
+    return Error{ErrorCode::NewerVersion, path.string(),
+                 "was written by a newer mc2 (schema " + std::to_string(state.version) + ", this one knows " +
+                     std::to_string(latest) + "); update mc2 or name another store"};
+  return {};
+}
+
+int latest_version(std::span<const Migration> steps) { return steps.empty() ? 0 : steps.back().version; }
+
+} // namespace
+
+SchemaState read_schema_state(SQLite::Database& database) {
+  return {database.execAndGet("PRAGMA user_version").getInt(), database.execAndGet("PRAGMA application_id").getInt(),
+          database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() > 0};
+}
+
+Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
+                     std::span<const Migration> steps) {
+  const int latest = latest_version(steps);
+  SchemaState state = read_schema_state(database);
+  if (auto valid = validate(state, path, latest); !valid || state.version == latest) return valid;
+  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+  state = read_schema_state(database); // another process may have been faster
+  if (auto valid = validate(state, path, latest); !valid) return valid;
+  for (const Migration& step : steps) {
+    if (step.version <= state.version) continue;
+    database.exec(std::string(step.sql));
+    database.exec("PRAGMA user_version = " + std::to_string(step.version));
+  }
+  database.exec("PRAGMA application_id = " + std::to_string(kApplicationId));
+  transaction.commit();
+  return {};
+}
+
+Result<void> require_current(SQLite::Database& database, const std::filesystem::path& path,
+                             std::span<const Migration> steps) {
+  const int latest = latest_version(steps);
+  const SchemaState state = read_schema_state(database);
+  if (auto valid = validate(state, path, latest); !valid) return valid;
+  if (!state.has_tables) return Error{ErrorCode::NotFound, path.string(), "is empty: nothing was ever kept in it"};
+  if (state.version < latest)
+    return Error{ErrorCode::ReadOnly, path.string(),
+                 "was written by an older mc2 and must be brought up to date; open it once for writing"};
+  return {};
+}
+
+} // namespace mc2::store

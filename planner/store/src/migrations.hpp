@@ -1,0 +1,44 @@
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::store {
+
+/// One file of schemas/sql/.
+struct Migration {
+  int version; ///< PRAGMA user_version once it is applied
+  std::string_view name;
+  std::string_view sql;
+};
+
+/// PRAGMA application_id: "mc2s".
+inline constexpr int kApplicationId = 0x6D633273;
+
+/// Every migration, by ascending version; the build generates it from schemas/sql/.
+[[nodiscard]] std::span<const Migration> migrations() noexcept;
+
+/// What a database file claims to be.
+struct SchemaState {
+  int version = 0;
+  int application_id = 0;
+  bool has_tables = false;
+};
+
+[[nodiscard]] SchemaState read_schema_state(SQLite::Database& database);
+
+/// Brings the schema up to date in one transaction; two processes may do so at once.
+/// Errors: NewerVersion; Corrupt when the file holds another program's database or a damaged header.
+[[nodiscard]] planner::Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
+                                            std::span<const Migration> steps);
+
+/// For a file that is not written: as migrate, and ReadOnly for one that would have to be migrated first.
+[[nodiscard]] planner::Result<void> require_current(SQLite::Database& database, const std::filesystem::path& path,
+                                                    std::span<const Migration> steps);
+
+} // namespace mc2::store

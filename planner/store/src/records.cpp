@@ -1,0 +1,258 @@
+#include "records.hpp"
+
+#include <SQLiteCpp/Column.h>
+#include <SQLiteCpp/Exception.h>
+
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+#include "codec_parts.hpp"
+#include "mc2/store/codec.hpp"
+#include "sqlite_errors.hpp"
+#include "text.hpp"
+
+namespace mc2::store {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+template <typename T>
+Result<void> check_document(std::string_view document) {
+  const auto decoded = decode_document<T>(document);
+  return decoded ? Result<void>() : Result<void>(decoded.error());
+}
+
+constexpr std::array<TableTraits, 4> kTables{{
+    {Table::SampleBatch, "sample_batch", "samples", "samples", false, false, check_document<planner::Profile>},
+    {Table::Model, "model", "model", "models", false, true, check_document<planner::CostModel>},
+    {Table::Plan, "plan", "plan", "plans", true, true, check_document<planner::Plan>},
+    {Table::Measurement, "measurement", "measurement", "measurements", false, false,
+     check_document<MeasurementRecord>},
+}};
+
+constexpr int kKeyColumnCount = 7; ///< without purpose
+
+/// A row as the file has it, which may be anything once it is damaged.
+struct RawRow {
+  std::int64_t id = 0;
+  std::string fingerprint_digest, kind;
+  std::int64_t m = 0, n = 0, k = 0;
+  std::string dtype;
+  std::int64_t world_size = 0;
+  std::string purpose, created_at, digest, document, checksum;
+};
+
+std::string hashed(std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (const std::string_view part : parts) text += std::to_string(part.size()) + ":" + std::string(part);
+  return digest(text);
+}
+
+/// The digest stands for the document, so a caller checks that one first.
+std::string checksum(Table table, const RawRow& row) {
+  return hashed({traits_of(table).name, row.fingerprint_digest, row.kind, std::to_string(row.m),
+                 std::to_string(row.n), std::to_string(row.k), row.dtype, std::to_string(row.world_size), row.purpose,
+                 row.created_at, row.digest});
+}
+
+RawRow to_row(Table table, const Record& record) {
+  const planner::OpSpec& op = record.key.op;
+  RawRow row{record.row_id,
+             record.key.fingerprint_digest,
+             std::string(to_string(op.kind)),
+             op.m,
+             op.n,
+             op.k,
+             std::string(to_string(op.dtype)),
+             op.world_size,
+             record.key.purpose,
+             record.created_at,
+             record.digest,
+             record.document,
+             {}};
+  row.checksum = checksum(table, row);
+  return row;
+}
+
+RawRow read_row(const SQLite::Statement& statement) {
+  int index = 0;
+  const auto number = [&] { return statement.getColumn(index++).getInt64(); };
+  const auto text = [&] { return statement.getColumn(index++).getString(); };
+  RawRow row;
+  row.id = number();
+  row.fingerprint_digest = text();
+  row.kind = text();
+  row.m = number();
+  row.n = number();
+  row.k = number();
+  row.dtype = text();
+  row.world_size = number();
+  row.purpose = text();
+  row.created_at = text();
+  row.digest = text();
+  row.document = text();
+  row.checksum = text();
+  return row;
+}
+
+Error damaged(Table table, std::int64_t row_id, const std::string& why) {
+  return {ErrorCode::Corrupt, "",
+          std::string(traits_of(table).noun) + " in row " + std::to_string(row_id) + " is damaged (" + why +
+              "); make it anew, or restore the store from an export"};
+}
+
+/// Errors: Corrupt.
+Result<Record> verified(Table table, RawRow&& row) {
+  if (digest(row.document) != row.digest) return damaged(table, row.id, "its document fails its checksum");
+  if (checksum(table, row) != row.checksum) return damaged(table, row.id, "its key fails its checksum");
+  const auto kind = planner::parse_op_kind(row.kind);
+  const auto dtype = planner::parse_dtype(row.dtype);
+  if (!kind || !dtype || !std::in_range<int>(row.world_size))
+    return damaged(table, row.id, "its key names an operator that this mc2 does not know");
+  const planner::OpSpec op{kind.value(), row.m, row.n, row.k, dtype.value(), static_cast<int>(row.world_size)};
+  return Record{row.id, PlanKey{op, std::move(row.fingerprint_digest), std::move(row.purpose)},
+                std::move(row.created_at), std::move(row.digest), std::move(row.document)};
+}
+
+/// Runs `visit_rows`; damage that stops SQLite itself becomes one more entry.
+std::vector<Damage> collect(std::string_view table, const std::function<void(std::vector<Damage>&)>& visit_rows) {
+  std::vector<Damage> damages;
+  try {
+    visit_rows(damages);
+  } catch (const SQLite::Exception& exception) {
+    if (!is_damage(exception)) throw;
+    damages.push_back({std::string(table), 0, std::string("cannot be read to its end: ") + exception.what()});
+  }
+  return damages;
+}
+
+std::string fingerprint_checksum(std::string_view digest_text, std::string_view document) {
+  return hashed({"fingerprint", digest_text, document});
+}
+
+} // namespace
+
+const std::array<TableTraits, 4>& all_tables() noexcept { return kTables; }
+
+const TableTraits& traits_of(Table table) { return kTables[static_cast<std::size_t>(table)]; }
+
+Record make_record(const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::string document,
+                   const std::string& created_at) {
+  std::string document_digest = digest(document);
+  return {0, PlanKey{op, fingerprint_digest(fingerprint), ""}, created_at, std::move(document_digest),
+          std::move(document)};
+}
+
+std::string checksum(Table table, const Record& record) { return to_row(table, record).checksum; }
+
+std::string fingerprint_digest(const planner::Fingerprint& fingerprint) {
+  return digest(fingerprint.canonical_text());
+}
+
+void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fingerprint) {
+  const std::string key = fingerprint_digest(fingerprint);
+  const std::string document = encode(fingerprint);
+  SQLite::Statement statement(
+      database,
+      "INSERT INTO fingerprint (digest, document, checksum) VALUES (?1, ?2, ?3) ON CONFLICT (digest) DO UPDATE SET "
+      "document = excluded.document, checksum = excluded.checksum "
+      "WHERE document <> excluded.document OR checksum <> excluded.checksum");
+  statement.bind(1, key);
+  statement.bind(2, document);
+  statement.bind(3, fingerprint_checksum(key, document));
+  statement.exec();
+}
+
+void put_record(SQLite::Database& database, Table table, const Record& record) {
+  const TableTraits& traits = traits_of(table);
+  SQLite::Statement statement(
+      database, "INSERT OR REPLACE INTO " + std::string(traits.name) +
+                    " (fingerprint_digest, kind, m, n, k, dtype, world_size, created_at, digest, document, checksum" +
+                    (traits.has_purpose ? ", purpose) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ?11, ?12, ?8)"
+                                        : ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ?11, ?12)"));
+  bind_key(statement, table, record.key);
+  statement.bind(9, record.created_at);
+  statement.bind(10, record.digest);
+  statement.bind(11, record.document);
+  statement.bind(12, checksum(table, record));
+  statement.exec();
+}
+
+std::string select_sql(Table table, std::string_view tail) {
+  const TableTraits& traits = traits_of(table);
+  return std::string("SELECT id, fingerprint_digest, kind, m, n, k, dtype, world_size, ") +
+         (traits.has_purpose ? "purpose" : "''") + ", created_at, digest, document, checksum FROM " +
+         std::string(traits.name) + " " + std::string(tail);
+}
+
+std::string key_condition(Table table) {
+  return std::string(
+             "fingerprint_digest = ?1 AND kind = ?2 AND m = ?3 AND n = ?4 AND k = ?5 AND dtype = ?6 AND "
+             "world_size = ?7") +
+         (traits_of(table).has_purpose ? " AND purpose = ?8" : "");
+}
+
+void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key) {
+  statement.bind(1, key.fingerprint_digest);
+  statement.bind(2, std::string(to_string(key.op.kind)));
+  statement.bind(3, key.op.m);
+  statement.bind(4, key.op.n);
+  statement.bind(5, key.op.k);
+  statement.bind(6, std::string(to_string(key.op.dtype)));
+  statement.bind(kKeyColumnCount, key.op.world_size);
+  if (traits_of(table).has_purpose) statement.bind(kKeyColumnCount + 1, key.purpose);
+}
+
+Result<Record> current_record(const SQLite::Statement& statement, Table table) {
+  return verified(table, read_row(statement));
+}
+
+Result<Record> current_record(const SQLite::Statement& statement, Table table, const PlanKey& key) {
+  auto record = current_record(statement, table);
+  if (record && record.value().key != key)
+    return damaged(table, record.value().row_id, "its key is not the one that led to it");
+  return record;
+}
+
+Result<std::optional<Record>> find_record(const SQLite::Database& database, Table table, const PlanKey& key) {
+  SQLite::Statement statement(database, select_sql(table, "WHERE " + key_condition(table)));
+  bind_key(statement, table, key);
+  if (!statement.executeStep()) return std::optional<Record>();
+  auto record = current_record(statement, table, key);
+  if (!record) return record.error();
+  return std::optional<Record>(std::move(record).value());
+}
+
+std::vector<Damage> scan_records(const SQLite::Database& database, Table table,
+                                 const std::function<void(const Record&)>& visit) {
+  const TableTraits& traits = traits_of(table);
+  return collect(traits.name, [&](std::vector<Damage>& damages) {
+    SQLite::Statement statement(database, select_sql(table, "ORDER BY id"));
+    while (statement.executeStep()) {
+      const auto record = current_record(statement, table);
+      const auto readable = record ? traits.check_document(record.value().document) : Result<void>(record.error());
+      if (readable)
+        visit(record.value());
+      else
+        damages.push_back({std::string(traits.name), statement.getColumn(0).getInt64(), readable.error().text()});
+    }
+  });
+}
+
+std::vector<Damage> scan_fingerprints(const SQLite::Database& database, std::int64_t& row_count) {
+  return collect("fingerprint", [&](std::vector<Damage>& damages) {
+    SQLite::Statement statement(database, "SELECT id, digest, document, checksum FROM fingerprint ORDER BY id");
+    while (statement.executeStep()) {
+      ++row_count;
+      const std::string key = statement.getColumn(1).getString();
+      const std::string document = statement.getColumn(2).getString();
+      if (fingerprint_checksum(key, document) != statement.getColumn(3).getString())
+        damages.push_back({"fingerprint", statement.getColumn(0).getInt64(), "it fails its checksum"});
+    }
+  });
+}
+
+} // namespace mc2::store

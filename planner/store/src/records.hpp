@@ -1,0 +1,89 @@
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/store/store.hpp"
+
+/// Rows of schemas/sql/: one document under a key, with its checksum.
+namespace mc2::store {
+
+enum class Table : std::uint8_t { SampleBatch, Model, Plan, Measurement };
+
+struct TableTraits {
+  Table table;
+  std::string_view name;       ///< in SQL
+  std::string_view noun;       ///< for people
+  std::string_view export_key; ///< in an exported document
+  bool has_purpose;
+  bool has_unique_key; ///< one document per key; the other tables collect
+  /// Whether a document can be read. Errors: as the decoder.
+  planner::Result<void> (*check_document)(std::string_view document);
+};
+
+/// In the order of schemas/sql/001_initial.sql.
+[[nodiscard]] const std::array<TableTraits, 4>& all_tables() noexcept;
+[[nodiscard]] const TableTraits& traits_of(Table table);
+
+/// What is kept, before and after it is a row. `purpose` is empty outside the plan table.
+struct Record {
+  std::int64_t row_id = 0;
+  PlanKey key;
+  std::string created_at;
+  std::string digest; ///< of the document
+  std::string document;
+};
+
+/// A record of a value that was just encoded. `purpose` stays empty outside the plan table.
+[[nodiscard]] Record make_record(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
+                                 std::string document, const std::string& created_at);
+
+/// SHA-256 over table, key, creation time and document, each length-prefixed so that no two rows share a text.
+[[nodiscard]] std::string checksum(Table table, const Record& record);
+
+[[nodiscard]] std::string fingerprint_digest(const planner::Fingerprint& fingerprint);
+
+/// Keeps the fingerprint that documents refer to, or repairs its row.
+void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fingerprint);
+/// Inserts, replacing the row under the same key where a table has unique keys.
+void put_record(SQLite::Database& database, Table table, const Record& record);
+
+/// "SELECT <columns> FROM <table> " + tail, for next_record.
+[[nodiscard]] std::string select_sql(Table table, std::string_view tail);
+/// "fingerprint_digest = ?1 AND ..." over the whole key, for bind_key.
+[[nodiscard]] std::string key_condition(Table table);
+void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key);
+
+/// The current row of a select_sql statement.
+/// Errors: Corrupt when the checksum does not cover what the row holds.
+[[nodiscard]] planner::Result<Record> current_record(const SQLite::Statement& statement, Table table);
+
+/// As above, and Corrupt when the row stands under another key than the one that was asked for: an index is damaged.
+[[nodiscard]] planner::Result<Record> current_record(const SQLite::Statement& statement, Table table,
+                                                     const PlanKey& key);
+
+/// The row under a key of a table with unique keys; nothing when there is none. Errors: Corrupt.
+[[nodiscard]] planner::Result<std::optional<Record>> find_record(const SQLite::Database& database, Table table,
+                                                                 const PlanKey& key);
+
+/// SQL for the number of samples in the documents of sample_batch, whatever state they are in.
+inline constexpr std::string_view kSampleCountSql =
+    "coalesce(sum(CASE WHEN json_valid(document) THEN json_array_length(document, '$.samples') END), 0)";
+
+/// Visits every undamaged record by ascending row and returns what is damaged, however badly the file is.
+[[nodiscard]] std::vector<Damage> scan_records(const SQLite::Database& database, Table table,
+                                               const std::function<void(const Record&)>& visit);
+
+/// Rows of the fingerprint table whose checksum or digest does not match. Adds the rows seen to `row_count`.
+[[nodiscard]] std::vector<Damage> scan_fingerprints(const SQLite::Database& database, std::int64_t& row_count);
+
+} // namespace mc2::store

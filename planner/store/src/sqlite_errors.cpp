@@ -1,0 +1,65 @@
+#include "sqlite_errors.hpp"
+
+#include <sqlite3.h>
+
+#include <string>
+
+namespace mc2::store {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+
+const char* advice(int primary_code) {
+  switch (primary_code) {
+    case SQLITE_FULL:
+      return "the disk is full; free some space and try again, nothing already kept was lost";
+    case SQLITE_IOERR:
+      return "an input/output error; check the disk, nothing already kept was lost";
+    case SQLITE_BUSY:
+      return "another process has held the store for 10 s; wait for it to finish and try again";
+    case SQLITE_CANTOPEN:
+      return "the store or its journal cannot be opened; check that its directory still exists";
+    case SQLITE_NOMEM:
+      return "out of memory";
+    default:
+      return "unexpected failure";
+  }
+}
+
+} // namespace
+
+bool is_damage(const SQLite::Exception& exception) noexcept {
+  // SQLITE_ERROR from statements that are fixed at build time means that the file's schema is not the one they were
+  // written for; a broken index shows as a constraint that cannot fail otherwise.
+  switch (exception.getErrorCode() & 0xFF) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+    case SQLITE_ERROR:
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
+      return true;
+    case SQLITE_IOERR:
+      return exception.getExtendedErrorCode() == SQLITE_IOERR_SHORT_READ;
+    default:
+      return false;
+  }
+}
+
+Error to_error(const SQLite::Exception& exception, const std::filesystem::path& path, const char* call) {
+  const std::string said = exception.what();
+  if (is_damage(exception))
+    return {
+        ErrorCode::Corrupt, path.string(),
+        "is no undamaged mc2 store (" + said + "); salvage it with 'mc2 db export', or move it away to start afresh"};
+  const int primary_code = exception.getErrorCode() & 0xFF;
+  if (primary_code == SQLITE_READONLY)
+    return {ErrorCode::ReadOnly, path.string(),
+            "cannot be written (" + said + "); name a store that you may write to"};
+  throw planner::SystemError(call, exception.getExtendedErrorCode(),
+                             path.string() + ": " + advice(primary_code) + " (" + said + ")");
+}
+
+} // namespace mc2::store

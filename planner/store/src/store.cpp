@@ -1,0 +1,213 @@
+#include "mc2/store/store.hpp"
+
+#include <sqlite3.h>
+
+#include <SQLiteCpp/Column.h>
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "codec_parts.hpp"
+#include "file_place.hpp"
+#include "mc2/store/codec.hpp"
+#include "migrations.hpp"
+#include "store_impl.hpp"
+
+namespace mc2::store {
+namespace {
+
+namespace fs = std::filesystem;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr int kBusyTimeoutMs = 10'000;
+/// A batch of samples stays far below the codec's limit of 64 MiB per document.
+constexpr std::size_t kSamplesPerBatch = 10'000;
+constexpr int kMaxValueBytes = 80 << 20;
+
+/// The file that a path leads to. SQLite keeps its journal beside that file, and an absolute path is never a URI.
+fs::path resolved(const fs::path& path) {
+  std::error_code failed;
+  fs::path result = fs::weakly_canonical(fs::absolute(path, failed), failed);
+  return failed ? fs::absolute(path, failed) : result;
+}
+
+SQLite::Database connect(const fs::path& file, OpenMode mode) {
+  const int flags = mode == OpenMode::ReadOnly ? SQLite::OPEN_READONLY : SQLite::OPEN_READWRITE;
+  SQLite::Database database(file.string(), flags, kBusyTimeoutMs);
+  sqlite3* const handle = database.getHandle();
+  database.check(sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr));
+  sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kMaxValueBytes);
+  database.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA foreign_keys = ON");
+  return database;
+}
+
+/// A writer that was killed leaves a journal, which only a connection that may write can roll back.
+void recover(const fs::path& file) {
+  SQLite::Database database = connect(file, OpenMode::ReadWrite);
+  static_cast<void>(read_schema_state(database));
+}
+
+bool needs_recovery(const SQLite::Exception& exception) {
+  return exception.getExtendedErrorCode() == SQLITE_READONLY_ROLLBACK;
+}
+
+/// WAL mode is a property of the file, which another program may have set.
+bool is_wal(SQLite::Database& database) { return database.execAndGet("PRAGMA journal_mode").getString() == "wal"; }
+
+/// Errors: Unsupported.
+Result<void> leave_wal(SQLite::Database& database, const fs::path& path) {
+  if (!is_wal(database)) return {};
+  // Fails when the file is in use; the mode afterwards tells.
+  static_cast<void>(database.tryExec("PRAGMA journal_mode = DELETE"));
+  if (!is_wal(database)) return {};
+  return Error{ErrorCode::Unsupported, path.string(),
+               "is in SQLite's WAL mode and in use by another program; close that program first"};
+}
+
+std::uintmax_t size_of(const fs::path& file) {
+  std::error_code failed;
+  const auto bytes = fs::file_size(file, failed);
+  return failed ? 0 : bytes;
+}
+
+/// SQLite takes a last page that is cut short for one full of zeros, and a file of a few bytes for an empty one.
+/// In WAL mode some pages may rightly be elsewhere.
+/// @param bytes_before  of the file before it was opened: another process may be filling an empty one meanwhile
+Result<void> require_whole(SQLite::Database& database, const fs::path& path, const fs::path& file,
+                           std::uintmax_t bytes_before) {
+  if (is_wal(database)) return {};
+  const std::int64_t expected_bytes =
+      database.execAndGet("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").getInt64();
+  const std::uintmax_t file_bytes = size_of(file);
+  const bool is_stub = expected_bytes == 0 && bytes_before > 0 && file_bytes > 0;
+  if (!is_stub && std::cmp_greater_equal(file_bytes, expected_bytes)) return {};
+  return Error{ErrorCode::Corrupt, path.string(),
+               "is no whole mc2 store (" + std::to_string(file_bytes) + " of " + std::to_string(expected_bytes) +
+                   " bytes are there); restore it from an export, or move it away to start afresh"};
+}
+
+Result<SQLite::Database> open_read_only(const fs::path& path, const fs::path& file) {
+  if (auto readable = require_readable(file); !readable) return readable.error();
+  const std::uintmax_t bytes_before = size_of(file);
+  SQLite::Database database = connect(file, OpenMode::ReadOnly);
+  try {
+    static_cast<void>(read_schema_state(database));
+  } catch (const SQLite::Exception& exception) {
+    if (!needs_recovery(exception)) throw;
+    recover(file);
+  }
+  if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
+  if (auto current = require_current(database, path, migrations()); !current) return current.error();
+  return database;
+}
+
+Result<SQLite::Database> open_read_write(const fs::path& path, const fs::path& file) {
+  if (auto place = prepare_writable(file); !place) return place.error();
+  const std::uintmax_t bytes_before = size_of(file);
+  SQLite::Database database = connect(file, OpenMode::ReadWrite);
+  // EXTRA also flushes the directory when the journal goes, without which a power cut could bring it back.
+  database.exec("PRAGMA synchronous = EXTRA");
+  if (auto journal = leave_wal(database, path); !journal) return journal.error();
+  if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
+  if (auto migrated = migrate(database, path, migrations()); !migrated) return migrated.error();
+  return database;
+}
+
+/// Errors: InvalidSpec when the document would not come back as the value, e.g. for text that is not UTF-8.
+template <typename T>
+Result<void> require_readable_back(const T& value, const std::string& document) {
+  const auto decoded = decode_document<T>(document);
+  if (!decoded) return Error{ErrorCode::InvalidSpec, decoded.error().field, decoded.error().message};
+  if (decoded.value() != value)
+    return Error{ErrorCode::InvalidSpec, "", "holds text that is not UTF-8 and cannot be kept"};
+  return {};
+}
+
+} // namespace
+
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&&) noexcept = default;
+Store::~Store() = default;
+
+Result<Store> Store::open(const fs::path& path, OpenMode mode) {
+  if (path.empty()) return Error{ErrorCode::InvalidSpec, "store", "the path is empty; name a file, e.g. mc2.db"};
+  return guarded(path, "Store::open", [&]() -> Result<Store> {
+    const fs::path file = resolved(path);
+    auto database = mode == OpenMode::ReadOnly ? open_read_only(path, file) : open_read_write(path, file);
+    if (!database) return database.error();
+    return Store(std::make_unique<Impl>(Impl{path, mode, std::move(database).value()}));
+  });
+}
+
+const fs::path& Store::path() const noexcept { return impl_->path; }
+OpenMode Store::mode() const noexcept { return impl_->mode; }
+
+Result<std::string> Store::Impl::put(const char* call, Table table, const planner::Fingerprint& fingerprint,
+                                     const Record& record) {
+  return write(call, [&]() -> Result<std::string> {
+    put_fingerprint(database, fingerprint);
+    put_record(database, table, record);
+    return record.digest;
+  });
+}
+
+Result<void> Store::append_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
+                                   std::span<const planner::Sample> samples, const std::string& created_at) {
+  std::vector<Record> records;
+  for (std::size_t first = 0; first < samples.size(); first += kSamplesPerBatch) {
+    const auto batch = samples.subspan(first, std::min(kSamplesPerBatch, samples.size() - first));
+    const planner::Profile profile{op, fingerprint, {batch.begin(), batch.end()}};
+    records.push_back(make_record(op, fingerprint, encode(profile), created_at));
+    if (auto kept = require_readable_back(profile, records.back().document); !kept) return kept;
+  }
+  return impl_->write("Store::append_samples", [&]() -> Result<void> {
+    if (!records.empty()) put_fingerprint(impl_->database, fingerprint);
+    for (const Record& record : records) put_record(impl_->database, Table::SampleBatch, record);
+    return {};
+  });
+}
+
+Result<std::int64_t> Store::remove_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) {
+  return impl_->write("Store::remove_samples", [&]() -> Result<std::int64_t> {
+    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    const std::string rows = "FROM sample_batch WHERE " + key_condition(Table::SampleBatch);
+    SQLite::Statement count(impl_->database, "SELECT " + std::string(kSampleCountSql) + " " + rows);
+    bind_key(count, Table::SampleBatch, key);
+    count.executeStep();
+    const std::int64_t sample_count = count.getColumn(0).getInt64();
+    SQLite::Statement remove(impl_->database, "DELETE " + rows);
+    bind_key(remove, Table::SampleBatch, key);
+    remove.exec();
+    return sample_count;
+  });
+}
+
+Result<std::string> Store::put_model(const planner::CostModel& model, const std::string& created_at) {
+  const Record record = make_record(model.op, model.fingerprint, encode(model), created_at);
+  if (auto kept = require_readable_back(model, record.document); !kept) return kept.error();
+  return impl_->put("Store::put_model", Table::Model, model.fingerprint, record);
+}
+
+Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string& purpose,
+                                    const std::string& created_at) {
+  Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
+  record.key.purpose = purpose;
+  if (auto kept = require_readable_back(plan, record.document); !kept) return kept.error();
+  return impl_->put("Store::put_plan", Table::Plan, plan.fingerprint, record);
+}
+
+Result<void> Store::add_measurement(const planner::Fingerprint& fingerprint, const Measurement& measurement,
+                                    const std::string& created_at) {
+  const MeasurementRecord value{fingerprint, measurement};
+  const Record record = make_record(measurement.op, fingerprint, encode(value), created_at);
+  if (auto kept = require_readable_back(value, record.document); !kept) return kept;
+  const auto digest = impl_->put("Store::add_measurement", Table::Measurement, fingerprint, record);
+  return digest ? Result<void>() : Result<void>(digest.error());
+}
+
+} // namespace mc2::store

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Transaction.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "mc2/store/store.hpp"
+#include "records.hpp"
+#include "sqlite_errors.hpp"
+
+namespace mc2::store {
+
+struct Store::Impl {
+  std::filesystem::path path; ///< as the caller named it
+  OpenMode mode;
+  mutable SQLite::Database database; ///< reads change nothing that a caller can see
+
+  [[nodiscard]] planner::Error error(planner::ErrorCode code, std::string message) const {
+    return {code, path.string(), std::move(message)};
+  }
+  /// A damaged record names its row; the store adds which file.
+  [[nodiscard]] planner::Error located(const planner::Error& error) const {
+    return error.field.empty() ? this->error(error.code, error.message) : error;
+  }
+
+  /// Runs `body` in a transaction that takes the write lock at once, so that it never has to be upgraded.
+  /// Errors: ReadOnly, and those of `body`, which roll the transaction back.
+  template <typename Body>
+  auto write(const char* call, Body&& body) -> decltype(body()) {
+    if (mode == OpenMode::ReadOnly)
+      return error(planner::ErrorCode::ReadOnly, "is open read-only; name a store that you may write to");
+    return guarded(path, call, [&]() -> decltype(body()) {
+      SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+      auto result = body();
+      if (result) transaction.commit();
+      return result;
+    });
+  }
+
+  /// Runs `body` on one snapshot of the store.
+  template <typename Body>
+  auto read(const char* call, Body&& body) const -> decltype(body()) {
+    return guarded(path, call, [&]() -> decltype(body()) {
+      const SQLite::Transaction transaction(database);
+      return body();
+    });
+  }
+
+  /// Keeps one document in its own transaction. Returns its digest.
+  [[nodiscard]] planner::Result<std::string> put(const char* call, Table table,
+                                                 const planner::Fingerprint& fingerprint, const Record& record);
+};
+
+} // namespace mc2::store

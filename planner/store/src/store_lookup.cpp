@@ -1,0 +1,225 @@
+#include <SQLiteCpp/Column.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "codec_parts.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/store.hpp"
+#include "store_impl.hpp"
+#include "text.hpp"
+
+namespace mc2::store {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::size_t kMinPrefixLength = 6;
+constexpr std::size_t kDigestLength = 64;
+constexpr int kColumnOfM = 3;           ///< of select_sql
+constexpr std::size_t kListedCount = 5; ///< what a message lists before it says "and N more"
+
+/// Errors: Corrupt, where a document that passes its checksum was kept by an mc2 with other rules.
+Result<StoredPlan> to_stored_plan(const Record& record) {
+  auto plan = decode_plan(record.document);
+  if (!plan)
+    return Error{ErrorCode::Corrupt, "",
+                 "plan in row " + std::to_string(record.row_id) + " cannot be read (" + plan.error().text() + ")"};
+  return StoredPlan{record.key, std::move(plan).value(), record.document, record.digest, record.created_at};
+}
+
+/// The operator names of a query over "kind, m, n, k, dtype, world_size", without repetition.
+std::string listed_ops(SQLite::Statement& statement) {
+  std::vector<std::string> names;
+  while (statement.executeStep()) {
+    const auto text = [&](int index) { return statement.getColumn(index).getString(); };
+    names.push_back(text(0) + " m=" + text(1) + " n=" + text(2) + " k=" + text(3) + " " + text(4) + " x" + text(5));
+  }
+  std::string result;
+  for (std::size_t i = 0; i < std::min(names.size(), kListedCount); ++i)
+    result += (i ? ", " : "") + one_line(names[i]);
+  if (names.size() > kListedCount) result += " and " + std::to_string(names.size() - kListedCount) + " more";
+  return result;
+}
+
+/// "; it has <noun>s for ..." of this machine, or of others where this one has none.
+std::string alternatives(const SQLite::Database& database, Table table, const std::string& fingerprint) {
+  const TableTraits& traits = traits_of(table);
+  const std::string query = "SELECT DISTINCT kind, m, n, k, dtype, world_size FROM " + std::string(traits.name) +
+                            " WHERE (fingerprint_digest = ?1) = ?2 ORDER BY kind, m, n, k, dtype, world_size";
+  for (const bool is_this_machine : {true, false}) {
+    SQLite::Statement statement(database, query);
+    statement.bind(1, fingerprint);
+    statement.bind(2, is_this_machine ? 1 : 0);
+    const std::string ops = listed_ops(statement);
+    if (!ops.empty())
+      return "; " + std::string(is_this_machine ? "for this machine" : "only for another machine or version") +
+             " it has " + ops;
+  }
+  return "; it has none at all";
+}
+
+/// "; one was made elsewhere (cpu_model: here 'x', there 'y')" when only the fingerprint stands in the way.
+std::string other_machine(const SQLite::Database& database, const planner::OpSpec& op,
+                          const planner::Fingerprint& fingerprint) {
+  SQLite::Statement statement(database, select_sql(Table::Model,
+                                                   "WHERE kind = ?2 AND m = ?3 AND n = ?4 AND k = ?5 AND dtype = ?6 "
+                                                   "AND world_size = ?7 AND fingerprint_digest <> ?1 "
+                                                   "ORDER BY created_at DESC, id DESC LIMIT 1"));
+  bind_key(statement, Table::Model, PlanKey{op, fingerprint_digest(fingerprint), ""});
+  if (!statement.executeStep()) return {};
+  const auto record = current_record(statement, Table::Model);
+  if (!record) return {};
+  const auto model = decode_model(record.value().document);
+  if (!model) return {};
+  const auto differences = fingerprint.differences(model.value().fingerprint);
+  return "; one was made elsewhere (" + (differences.empty() ? "" : one_line(differences.front())) + ")";
+}
+
+/// Errors: InvalidSpec.
+Result<std::string> valid_prefix(const std::string& prefix) {
+  std::string lower;
+  for (const char c : prefix) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (lower.size() >= kMinPrefixLength && lower.size() <= kDigestLength &&
+      lower.find_first_not_of("0123456789abcdef") == std::string::npos)
+    return lower;
+  return Error{ErrorCode::InvalidSpec, "digest",
+               in_quotes(prefix) + " is no digest; give 6 to 64 hexadecimal digits of one"};
+}
+
+/// Errors: NotFound; InvalidSpec when several plans begin like this.
+Result<std::string> whole_digest(const SQLite::Database& database, const std::string& prefix) {
+  // 'g' follows the last hexadecimal digit, so the range holds exactly the digests with this prefix.
+  SQLite::Statement statement(
+      database, "SELECT DISTINCT digest FROM plan WHERE digest >= ?1 AND digest < ?1 || 'g' ORDER BY digest LIMIT 2");
+  statement.bind(1, prefix);
+  if (!statement.executeStep()) return Error{ErrorCode::NotFound, "", "has no plan with digest " + prefix};
+  const std::string first = statement.getColumn(0).getString();
+  if (!statement.executeStep()) return first;
+  return Error{ErrorCode::InvalidSpec, "digest",
+               prefix + " is ambiguous; give more digits: " + one_line(first) + " or " +
+                   one_line(statement.getColumn(0).getString())};
+}
+
+} // namespace
+
+Result<planner::Profile> Store::find_profile(const planner::OpSpec& op,
+                                             const planner::Fingerprint& fingerprint) const {
+  return impl_->read("Store::find_profile", [&]() -> Result<planner::Profile> {
+    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    planner::Profile profile{op, fingerprint, {}};
+    SQLite::Statement statement(
+        impl_->database,
+        select_sql(Table::SampleBatch, "WHERE " + key_condition(Table::SampleBatch) + " ORDER BY id"));
+    bind_key(statement, Table::SampleBatch, key);
+    while (statement.executeStep()) {
+      const auto record = current_record(statement, Table::SampleBatch, key);
+      if (!record) return impl_->located(record.error());
+      const auto batch = decode_profile(record.value().document);
+      if (!batch) return impl_->error(ErrorCode::Corrupt, "samples cannot be read (" + batch.error().text() + ")");
+      const auto& samples = batch.value().samples;
+      profile.samples.insert(profile.samples.end(), samples.begin(), samples.end());
+    }
+    if (!profile.samples.empty()) return profile;
+    return impl_->error(ErrorCode::NotFound,
+                        "has no samples for " + op.text() + " on this machine" +
+                            alternatives(impl_->database, Table::SampleBatch, key.fingerprint_digest));
+  });
+}
+
+Result<planner::CostModel> Store::find_model(const planner::OpSpec& op,
+                                             const planner::Fingerprint& fingerprint) const {
+  return impl_->read("Store::find_model", [&]() -> Result<planner::CostModel> {
+    PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    SQLite::Statement statement(impl_->database,
+                                select_sql(Table::Model,
+                                           "WHERE fingerprint_digest = ?1 AND kind = ?2 AND n = ?4 AND k = ?5 AND "
+                                           "dtype = ?6 AND world_size = ?7 "
+                                           "ORDER BY m = ?3 DESC, created_at DESC, id DESC LIMIT 1"));
+    bind_key(statement, Table::Model, key);
+    if (!statement.executeStep())
+      return impl_->error(ErrorCode::NotFound,
+                          "has no cost model for " + op.text() + " on this machine" +
+                              other_machine(impl_->database, op, fingerprint) +
+                              alternatives(impl_->database, Table::Model, key.fingerprint_digest));
+    key.op.m = statement.getColumn(kColumnOfM).getInt64();
+    const auto record = current_record(statement, Table::Model, key);
+    if (!record) return impl_->located(record.error());
+    auto model = decode_model(record.value().document);
+    if (!model) return impl_->error(ErrorCode::Corrupt, "a model cannot be read (" + model.error().text() + ")");
+    return model;
+  });
+}
+
+Result<StoredPlan> Store::find_plan(const PlanKey& key) const {
+  return impl_->read("Store::find_plan", [&]() -> Result<StoredPlan> {
+    const auto record = find_record(impl_->database, Table::Plan, key);
+    if (!record) return impl_->located(record.error());
+    if (!record.value())
+      return impl_->error(ErrorCode::NotFound,
+                          "has no " + one_line(key.purpose, 24) + " plan for " + key.op.text() +
+                              alternatives(impl_->database, Table::Plan, key.fingerprint_digest));
+    auto plan = to_stored_plan(*record.value());
+    return plan ? std::move(plan) : impl_->located(plan.error());
+  });
+}
+
+Result<StoredPlan> Store::find_plan(const std::string& digest_prefix) const {
+  const auto prefix = valid_prefix(digest_prefix);
+  if (!prefix) return prefix.error();
+  return impl_->read("Store::find_plan", [&]() -> Result<StoredPlan> {
+    const auto whole = whole_digest(impl_->database, prefix.value());
+    if (!whole) return impl_->located(whole.error());
+    SQLite::Statement statement(impl_->database,
+                                select_sql(Table::Plan, "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));
+    statement.bind(1, whole.value());
+    if (!statement.executeStep()) return impl_->error(ErrorCode::Corrupt, "has a damaged index of plan digests");
+    const auto record = current_record(statement, Table::Plan);
+    if (!record) return impl_->located(record.error());
+    auto plan = to_stored_plan(record.value());
+    return plan ? std::move(plan) : impl_->located(plan.error());
+  });
+}
+
+Result<std::vector<StoredPlan>> Store::list_plans() const {
+  return impl_->read("Store::list_plans", [&]() -> Result<std::vector<StoredPlan>> {
+    std::vector<std::pair<std::int64_t, StoredPlan>> plans;
+    // Damaged plans are check()'s to report.
+    static_cast<void>(scan_records(impl_->database, Table::Plan, [&](const Record& record) {
+      if (auto plan = to_stored_plan(record)) plans.emplace_back(record.row_id, std::move(plan).value());
+    }));
+    std::sort(plans.begin(), plans.end(), [](const auto& left, const auto& right) {
+      return std::tie(left.second.created_at, left.first) > std::tie(right.second.created_at, right.first);
+    });
+    std::vector<StoredPlan> result;
+    for (auto& [row_id, plan] : plans) result.push_back(std::move(plan));
+    return result;
+  });
+}
+
+Result<std::vector<Measurement>> Store::list_measurements(const planner::OpSpec& op,
+                                                          const planner::Fingerprint& fingerprint) const {
+  return impl_->read("Store::list_measurements", [&]() -> Result<std::vector<Measurement>> {
+    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    SQLite::Statement statement(
+        impl_->database,
+        select_sql(Table::Measurement, "WHERE " + key_condition(Table::Measurement) + " ORDER BY id"));
+    bind_key(statement, Table::Measurement, key);
+    std::vector<Measurement> result;
+    while (statement.executeStep()) {
+      const auto record = current_record(statement, Table::Measurement, key);
+      if (!record) continue;
+      if (auto value = decode_document<MeasurementRecord>(record.value().document))
+        result.push_back(std::move(value).value().measurement);
+    }
+    return result;
+  });
+}
+
+} // namespace mc2::store

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace mc2::store {
+
+/// Foreign text made fit for a one-line message: control characters become spaces and everything past `max_bytes` is
+/// cut off, between characters, with "...".
+[[nodiscard]] std::string one_line(std::string_view text, std::size_t max_bytes = 160);
+
+/// one_line between single quotes.
+[[nodiscard]] std::string in_quotes(std::string_view text);
+
+} // namespace mc2::store

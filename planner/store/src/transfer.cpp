@@ -1,0 +1,276 @@
+#include <SQLiteCpp/Column.h>
+
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "codec_parts.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/store.hpp"
+#include "migrations.hpp"
+#include "store_impl.hpp"
+#include "text.hpp"
+
+/// Whole stores: checked, counted, exported, imported and merged.
+namespace mc2::store {
+namespace {
+
+using planner::ErrorCode;
+using planner::Result;
+
+/// An export may be far larger than one document, but not without bound.
+constexpr JsonLimits kExportLimits{.max_bytes = std::size_t{1} << 30U,
+                                   .max_value_count = 100'000'000,
+                                   .max_array_length = 10'000'000,
+                                   .max_depth = 32};
+constexpr std::size_t kShownDigits = 12;
+
+/// A record and what it takes to keep it.
+struct Entry {
+  Table table;
+  planner::Fingerprint fingerprint;
+  Record record;
+};
+
+struct Contents {
+  std::vector<Entry> entries;
+  std::vector<Damage> damages;
+};
+
+template <typename T>
+planner::Fingerprint fingerprint_of(std::string_view document) {
+  return decode_document<T>(document).value().fingerprint;
+}
+
+/// The fingerprint inside a document that was checked before.
+planner::Fingerprint fingerprint_in(Table table, std::string_view document) {
+  switch (table) {
+    case Table::SampleBatch:
+      return fingerprint_of<planner::Profile>(document);
+    case Table::Model:
+      return fingerprint_of<planner::CostModel>(document);
+    case Table::Plan:
+      return fingerprint_of<planner::Plan>(document);
+    case Table::Measurement:
+      break;
+  }
+  return fingerprint_of<MeasurementRecord>(document);
+}
+
+Contents read_contents(const SQLite::Database& database) {
+  Contents result;
+  for (const TableTraits& traits : all_tables()) {
+    const auto damages = scan_records(database, traits.table, [&](const Record& record) {
+      result.entries.push_back({traits.table, fingerprint_in(traits.table, record.document), record});
+    });
+    result.damages.insert(result.damages.end(), damages.begin(), damages.end());
+  }
+  return result;
+}
+
+std::string damage_text(const Damage& damage) {
+  return damage.table + " row " + std::to_string(damage.row_id) + ": " + damage.what;
+}
+
+std::string conflict_text(Table table, const Record& ours, const Record& theirs) {
+  const auto shown = [](const Record& record) {
+    return record.digest.substr(0, kShownDigits) + " of " + one_line(record.created_at);
+  };
+  return std::string(traits_of(table).noun) + " for " + ours.key.op.text() +
+         (ours.key.purpose.empty() ? "" : " (" + one_line(ours.key.purpose, 24) + ")") + ": kept ours " +
+         shown(ours) + ", left theirs " + shown(theirs);
+}
+
+/// Whether a sound row of a collecting table already holds exactly this record.
+bool has_same_row(const SQLite::Database& database, Table table, const Record& record) {
+  SQLite::Statement statement(database, select_sql(table, "WHERE checksum = ?1"));
+  statement.bind(1, checksum(table, record));
+  while (statement.executeStep())
+    if (current_record(statement, table)) return true;
+  return false;
+}
+
+void add(SQLite::Database& database, const Entry& entry, MergeReport& report) {
+  const bool is_unique = traits_of(entry.table).has_unique_key;
+  if (!is_unique && has_same_row(database, entry.table, entry.record)) {
+    ++report.same_count;
+    return;
+  }
+  if (is_unique) {
+    // A damaged row of ours gives way to theirs.
+    const auto ours = find_record(database, entry.table, entry.record.key);
+    if (ours && ours.value() && ours.value()->digest == entry.record.digest) {
+      ++report.same_count;
+      return;
+    }
+    if (ours && ours.value()) {
+      report.conflicts.push_back(conflict_text(entry.table, *ours.value(), entry.record));
+      return;
+    }
+  }
+  put_fingerprint(database, entry.fingerprint);
+  put_record(database, entry.table, entry.record);
+  ++report.added_count;
+}
+
+MergeReport add_all(SQLite::Database& database, const Contents& contents) {
+  MergeReport report;
+  for (const Entry& entry : contents.entries) add(database, entry, report);
+  for (const Damage& damage : contents.damages) report.damaged.push_back(damage_text(damage));
+  return report;
+}
+
+/// The document is spliced in as it is kept: no value passes through a second encoding.
+std::string entry_json(const Entry& entry) {
+  std::string result = "{\"created_at\":" + dump(entry.record.created_at) + ",\"document\":" + entry.record.document;
+  if (traits_of(entry.table).has_purpose) result += ",\"purpose\":" + dump(entry.record.key.purpose);
+  return result + "}";
+}
+
+std::string entries_json(const Contents& contents, Table table) {
+  std::string result = "[";
+  for (const Entry& entry : contents.entries)
+    if (entry.table == table) result.append(result.size() > 1 ? "," : "").append(entry_json(entry));
+  return result.append("]");
+}
+
+std::string damages_json(const std::vector<Damage>& damages) {
+  Json result = Json::array();
+  for (const Damage& damage : damages) result.push_back(damage_text(damage));
+  return dump(result);
+}
+
+template <typename T>
+Entry read_entry(const Fields& fields, Table table) {
+  const T value = read_document<T>(fields["document"]);
+  const std::string created_at = fields["created_at"].text();
+  Entry entry{table, {}, {}};
+  // A document that failed to read may hold anything, numbers that cannot be encoded aside.
+  if (!fields["document"].is_ok()) return entry;
+  entry.fingerprint = value.fingerprint;
+  if constexpr (std::is_same_v<T, MeasurementRecord>)
+    entry.record = make_record(value.measurement.op, value.fingerprint, encode(value), created_at);
+  else
+    entry.record = make_record(value.op, value.fingerprint, encode(value), created_at);
+  return entry;
+}
+
+Entry read_table_entry(const Node& node, Table table) {
+  if (table == Table::Plan) {
+    const Fields fields(node, {"created_at", "document", "purpose"});
+    Entry entry = read_entry<planner::Plan>(fields, table);
+    entry.record.key.purpose = fields["purpose"].text();
+    return entry;
+  }
+  const Fields fields(node, {"created_at", "document"});
+  switch (table) {
+    case Table::SampleBatch:
+      return read_entry<planner::Profile>(fields, table);
+    case Table::Model:
+      return read_entry<planner::CostModel>(fields, table);
+    default:
+      return read_entry<MeasurementRecord>(fields, table);
+  }
+}
+
+/// Errors: Malformed, NewerVersion, UnknownName, InvalidSpec.
+Result<Contents> decode_export(std::string_view text) {
+  const auto json = parse_json(text, kExportLimits);
+  if (!json) return json.error();
+  ReadStatus status;
+  const Node root(json.value(), status);
+  check_schema(root, "store");
+  const Fields fields(root, {"damages", "measurements", "models", "plans", "samples", "schema"});
+  Contents contents;
+  static_cast<void>(fields["damages"].list([](const Node& node) { return node.text(); }));
+  for (const TableTraits& traits : all_tables()) {
+    const Node list = fields[traits.export_key];
+    auto entries = list.list([&](const Node& node) { return read_table_entry(node, traits.table); });
+    contents.entries.insert(contents.entries.end(), std::make_move_iterator(entries.begin()),
+                            std::make_move_iterator(entries.end()));
+  }
+  if (status.error) return *status.error;
+  return contents;
+}
+
+std::int64_t count(SQLite::Database& database, const std::string& what) {
+  return database.execAndGet("SELECT " + what).getInt64();
+}
+
+/// The first few lines of SQLite's own check, or "ok".
+std::string integrity(SQLite::Database& database) {
+  std::string result;
+  SQLite::Statement statement(database, "PRAGMA integrity_check(5)");
+  while (statement.executeStep())
+    result += (result.empty() ? "" : "; ") + one_line(statement.getColumn(0).getString());
+  SQLite::Statement orphans(database, "PRAGMA foreign_key_check");
+  if (orphans.executeStep()) result += "; " + orphans.getColumn(0).getString() + " refers to a missing fingerprint";
+  return result;
+}
+
+} // namespace
+
+CheckReport Store::check() const {
+  CheckReport report;
+  const auto verdict = impl_->read("Store::check", [&]() -> Result<std::string> {
+    report.damages = scan_fingerprints(impl_->database, report.row_count);
+    for (const TableTraits& traits : all_tables()) {
+      const auto damages = scan_records(impl_->database, traits.table, [&](const Record&) { ++report.row_count; });
+      report.damages.insert(report.damages.end(), damages.begin(), damages.end());
+      report.row_count += static_cast<std::int64_t>(damages.size());
+    }
+    return integrity(impl_->database);
+  });
+  report.database_check = verdict ? verdict.value() : verdict.error().message;
+  report.is_healthy = report.database_check == "ok" && report.damages.empty();
+  return report;
+}
+
+Result<StoreStats> Store::stats() const {
+  return impl_->read("Store::stats", [&]() -> Result<StoreStats> {
+    SQLite::Database& database = impl_->database;
+    StoreStats stats;
+    stats.path = impl_->path;
+    stats.schema_version = read_schema_state(database).version;
+    stats.file_bytes = count(database, "page_count * page_size FROM pragma_page_count, pragma_page_size");
+    stats.fingerprint_count = count(database, "count(*) FROM fingerprint");
+    stats.sample_count = count(database, std::string(kSampleCountSql) + " FROM sample_batch");
+    stats.model_count = count(database, "count(*) FROM model");
+    stats.plan_count = count(database, "count(*) FROM plan");
+    stats.measurement_count = count(database, "count(*) FROM measurement");
+    return stats;
+  });
+}
+
+Result<std::string> Store::export_json() const {
+  return impl_->read("Store::export_json", [&]() -> Result<std::string> {
+    const Contents contents = read_contents(impl_->database);
+    return "{\"damages\":" + damages_json(contents.damages) +
+           ",\"measurements\":" + entries_json(contents, Table::Measurement) +
+           ",\"models\":" + entries_json(contents, Table::Model) +
+           ",\"plans\":" + entries_json(contents, Table::Plan) +
+           ",\"samples\":" + entries_json(contents, Table::SampleBatch) +
+           ",\"schema\":" + dump(schema_name("store")) + "}";
+  });
+}
+
+Result<MergeReport> Store::import_json(std::string_view json) {
+  const auto contents = decode_export(json);
+  if (!contents) return contents.error();
+  return impl_->write("Store::import_json",
+                      [&]() -> Result<MergeReport> { return add_all(impl_->database, contents.value()); });
+}
+
+Result<MergeReport> Store::merge(const Store& other) {
+  // Read to the end before writing: both may be the same file.
+  const auto contents =
+      other.impl_->read("Store::merge", [&]() -> Result<Contents> { return read_contents(other.impl_->database); });
+  if (!contents) return contents.error();
+  return impl_->write("Store::merge",
+                      [&]() -> Result<MergeReport> { return add_all(impl_->database, contents.value()); });
+}
+
+} // namespace mc2::store

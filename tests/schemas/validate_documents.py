@@ -1,0 +1,113 @@
+"""Validates documents that mc2 wrote against schemas/, and proves that changed ones fail.
+
+usage: validate_documents.py SCHEMAS_DIRECTORY DOCUMENTS_DIRECTORY
+"""
+
+import copy
+import json
+import pathlib
+import sys
+import warnings
+
+import jsonschema
+
+OPTIONAL_KEYS = {"certificate", "validation", "options"}
+FREE_OBJECTS = {"fingerprint", "fields"}  # any key, text values
+
+
+def load_validators(directory):
+    """One validator per document kind, keyed by its schema name, e.g. "mc2.plan/1"."""
+    schemas = {path.name: json.loads(path.read_text()) for path in sorted(directory.glob("*.schema.json"))}
+    validators = {}
+    for name, schema in schemas.items():
+        jsonschema.Draft202012Validator.check_schema(schema)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer versions prefer `referencing`
+            resolver = jsonschema.RefResolver(name, schema, store=schemas)
+        kind = schema.get("properties", {}).get("schema", {}).get("const")
+        if kind:
+            validators[kind] = jsonschema.Draft202012Validator(schema, resolver=resolver)
+    return validators
+
+
+def places(value, path=()):
+    """Every value inside a document with its path, the document itself aside."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield path + (key,)
+        yield from places(child, path + (key,))
+
+
+def parent_of(document, path):
+    for key in path[:-1]:
+        document = document[key]
+    return document
+
+
+def is_free(path):
+    """True for an object whose keys are the user's own. A fingerprint document has its keys under "fields"."""
+    return bool(path) and path[-1] in FREE_OBJECTS
+
+
+def is_optional(path):
+    return path[-1] in OPTIONAL_KEYS or "options" in path[:-1] or is_free(path[:-1])
+
+
+def mutations(document):
+    """(what was changed, changed document): each must be refused."""
+    changed = dict(document, unknown_key=1)
+    yield "unknown key at the root", changed
+    for path in places(document):
+        value = parent_of(document, path)[path[-1]]
+        for wrong in ({"unknown_key": [1]}, None):
+            changed = copy.deepcopy(document)
+            parent_of(changed, path)[path[-1]] = wrong
+            yield f"{path} replaced by {wrong}", changed
+        if isinstance(path[-1], str) and not is_optional(path):
+            changed = copy.deepcopy(document)
+            del parent_of(changed, path)[path[-1]]
+            yield f"{path} removed", changed
+        if isinstance(value, dict) and not is_free(path):
+            changed = copy.deepcopy(document)
+            parent_of(changed, path)[path[-1]]["unknown_key"] = "text"
+            yield f"unknown key in {path}", changed
+        if isinstance(value, int) and not isinstance(value, bool):
+            changed = copy.deepcopy(document)
+            parent_of(changed, path)[path[-1]] = -1
+            yield f"{path} made negative", changed
+
+
+def check(path, validators):
+    """Problems with one document and its mutations."""
+    document = json.loads(path.read_text())
+    validator = validators.get(document.get("schema"))
+    if validator is None:
+        return [f"{path.name}: no schema for {document.get('schema')}"], 0
+    problems = [f"{path.name}: {error.json_path}: {error.message}" for error in validator.iter_errors(document)]
+    count = 0
+    for what, changed in mutations(document):
+        count += 1
+        if validator.is_valid(changed):
+            problems.append(f"{path.name}: accepted with {what}")
+    return problems, count
+
+
+def main(schemas_directory, documents_directory):
+    validators = load_validators(pathlib.Path(schemas_directory))
+    documents = sorted(pathlib.Path(documents_directory).glob("*.json"))
+    problems, mutation_count, seen = [], 0, set()
+    for path in documents:
+        found, count = check(path, validators)
+        problems += found
+        mutation_count += count
+        seen.add(json.loads(path.read_text()).get("schema"))
+    problems += [f"no document tests {kind}" for kind in sorted(set(validators) - seen)]
+    print(f"{len(documents)} documents valid, {mutation_count} mutations refused" if not problems else
+          "\n".join(problems[:50]))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1], sys.argv[2]))

@@ -1,0 +1,288 @@
+#include "mc2/store/codec.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "examples.hpp"
+#include "generators.hpp"
+
+namespace mc2::store {
+namespace {
+
+using nlohmann::json;
+using planner::ErrorCode;
+
+/// What a test needs of a decoder, whichever value it makes.
+using Verdict = planner::Result<std::string>;
+
+template <typename T>
+Verdict reencoded(const planner::Result<T>& decoded) {
+  return decoded ? Verdict(encode(decoded.value())) : Verdict(decoded.error());
+}
+
+struct DocumentCase {
+  std::string name;
+  std::string text;
+  Verdict (*decode)(std::string_view);
+};
+
+std::vector<DocumentCase> every_document() {
+  return {
+      {"plan", encode(examples::plan()), [](std::string_view text) { return reencoded(decode_plan(text)); }},
+      {"model", encode(examples::model()), [](std::string_view text) { return reencoded(decode_model(text)); }},
+      {"profile", encode(examples::profile()), [](std::string_view text) { return reencoded(decode_profile(text)); }},
+      {"fingerprint", encode(examples::fingerprint()),
+       [](std::string_view text) { return reencoded(decode_fingerprint(text)); }},
+      {"request", encode(examples::request()),
+       [](std::string_view text) { return reencoded(decode_request(text)); }}};
+}
+
+/// The plan example with one value replaced, as text.
+std::string plan_with(const std::string& pointer, const json& value) {
+  json document = json::parse(encode(examples::plan()));
+  document[json::json_pointer(pointer)] = value;
+  return document.dump();
+}
+
+void expect_refused(const Verdict& verdict, ErrorCode code, const std::string& field, const std::string& message) {
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_EQ(verdict.error().code, code) << verdict.error().text();
+  EXPECT_EQ(verdict.error().field, field) << verdict.error().text();
+  EXPECT_NE(verdict.error().message.find(message), std::string::npos) << verdict.error().text();
+  EXPECT_EQ(verdict.error().text().find('\n'), std::string::npos);
+}
+
+void expect_plan_refused(const std::string& text, ErrorCode code, const std::string& field,
+                         const std::string& message) {
+  expect_refused(reencoded(decode_plan(text)), code, field, message);
+}
+
+RC_GTEST_PROP(Codec, PlanComesBackToTheBit, ()) {
+  const auto plan = generators::any_plan();
+  const auto decoded = decode_plan(encode(plan));
+  RC_ASSERT(decoded.ok());
+  RC_ASSERT(decoded.value() == plan);
+  RC_ASSERT(encode(decoded.value()) == encode(plan));
+}
+
+RC_GTEST_PROP(Codec, ModelComesBackToTheBit, ()) {
+  const auto model = generators::any_model();
+  const auto decoded = decode_model(encode(model));
+  RC_ASSERT(decoded.ok());
+  RC_ASSERT(decoded.value() == model);
+  RC_ASSERT(encode(decoded.value()) == encode(model));
+}
+
+RC_GTEST_PROP(Codec, ProfileComesBackToTheBit, ()) {
+  const auto profile = generators::any_profile();
+  const auto decoded = decode_profile(encode(profile));
+  RC_ASSERT(decoded.ok());
+  RC_ASSERT(decoded.value() == profile);
+}
+
+RC_GTEST_PROP(Codec, FingerprintComesBackToTheBit, ()) {
+  const planner::Fingerprint fingerprint{generators::any_texts()};
+  const auto decoded = decode_fingerprint(encode(fingerprint));
+  RC_ASSERT(decoded.ok());
+  RC_ASSERT(decoded.value() == fingerprint);
+}
+
+RC_GTEST_PROP(Codec, DamagedTextIsRefusedOrReadsAsAValue, ()) {
+  for (const auto& document : every_document()) {
+    std::string text = document.text;
+    for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
+      text[*rc::gen::inRange<std::size_t>(0, text.size())] = *rc::gen::arbitrary<char>();
+    const auto verdict = document.decode(text);
+    if (verdict) RC_ASSERT(document.decode(verdict.value()).ok());
+  }
+}
+
+TEST(Codec, EveryDocumentIsCanonical) {
+  for (const auto& document : every_document()) {
+    const auto again = document.decode(document.text);
+    ASSERT_TRUE(again.ok()) << document.name << ": " << again.error().text();
+    EXPECT_EQ(again.value(), document.text);
+    EXPECT_EQ(document.text, json::parse(document.text).dump()) << "keys are not sorted or white space is left";
+  }
+}
+
+TEST(Codec, CanonicalFormIsSortedAndWithoutWhiteSpace) {
+  // Keys in byte order; 1.15 and whole sizes in their shortest form.
+  EXPECT_EQ(
+      encode(PlanRequest{examples::op(), {}}),
+      "{\"op\":{\"dtype\":\"f32\",\"k\":256,\"kind\":\"matmul_all_reduce\",\"m\":1024,\"n\":512,\"world_size\":2},"
+      "\"options\":{\"alignment\":128,\"formula_contention\":1.15,\"formula_short_block\":\"largest\","
+      "\"max_block_count\":64,\"min_block_rows\":128,\"runner_up_count\":5,\"strategy\":\"search\"},"
+      "\"schema\":\"mc2.request/1\"}");
+}
+
+TEST(Codec, SignedZeroAndExtremeDoublesSurvive) {
+  planner::Plan plan = examples::plan();
+  plan.serial_us = -0.0;
+  plan.compute_us = std::numeric_limits<double>::denorm_min();
+  plan.communication_us = std::numeric_limits<double>::max();
+  plan.ideal_us = 0.1;
+  const auto decoded = decode_plan(encode(plan));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_TRUE(std::signbit(decoded.value().serial_us));
+  EXPECT_EQ(decoded.value(), plan);
+  EXPECT_NE(encode(plan).find("\"ideal_us\":0.1,"), std::string::npos);
+}
+
+TEST(Codec, RequestWithoutOptionsMeansTheDefaults) {
+  const auto full = json::parse(encode(PlanRequest{examples::op(), {}}));
+  json without = full;
+  without.erase("options");
+  json partial = full;
+  partial["options"] = {{"alignment", 64}};
+  ASSERT_TRUE(decode_request(without.dump()).ok());
+  EXPECT_EQ(decode_request(without.dump()).value().options, planner::PlanOptions{});
+  ASSERT_TRUE(decode_request(partial.dump()).ok());
+  EXPECT_EQ(decode_request(partial.dump()).value().options.alignment, 64);
+}
+
+TEST(Codec, WholeNumbersAreAcceptedWhereDoublesAreExpected) {
+  const auto decoded = decode_plan(plan_with("/serial_us", 7));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded.value().serial_us, 7.0);
+}
+
+TEST(Codec, EveryTruncationIsMalformed) {
+  for (const auto& document : every_document())
+    for (std::size_t length = 0; length < document.text.size(); ++length) {
+      const auto verdict = document.decode(std::string_view(document.text).substr(0, length));
+      ASSERT_FALSE(verdict.ok()) << document.name << " of " << length << " bytes";
+      ASSERT_EQ(verdict.error().code, ErrorCode::Malformed);
+    }
+}
+
+TEST(Codec, EveryMissingKeyAndWrongTypeIsRefusedWithItsPath) {
+  for (const auto& document : every_document()) {
+    const json flat = json::parse(document.text).flatten();
+    for (const auto& [pointer, value] : flat.items()) {
+      json changed = json::parse(document.text);
+      changed[json::json_pointer(pointer)] = json::array({json::object()});
+      const auto verdict = document.decode(changed.dump());
+      ASSERT_FALSE(verdict.ok()) << document.name << pointer;
+      const std::string last = json::json_pointer(pointer).back();
+      EXPECT_NE(verdict.error().field.find(last), std::string::npos) << pointer << ": " << verdict.error().text();
+    }
+  }
+}
+
+TEST(Codec, SchemaOfANewerVersionIsNamed) {
+  expect_plan_refused(plan_with("/schema", "mc2.plan/2"), ErrorCode::NewerVersion, "schema",
+                      "this one reads 'mc2.plan/1'");
+}
+
+TEST(Codec, NewerVersionIsReportedBeforeItsUnknownKeys) {
+  expect_plan_refused("{\"schema\":\"mc2.plan/2\",\"future\":1}", ErrorCode::NewerVersion, "schema", "newer");
+}
+
+TEST(Codec, OtherOrMissingSchemaIsMalformed) {
+  expect_plan_refused(plan_with("/schema", "mc2.profile/1"), ErrorCode::Malformed, "schema", "expected 'mc2.plan/1'");
+  expect_plan_refused(plan_with("/schema", "mc2.plan/x"), ErrorCode::Malformed, "schema", "expected 'mc2.plan/1'");
+  expect_plan_refused("{}", ErrorCode::Malformed, "", "key 'schema' is missing");
+  expect_plan_refused("[1]", ErrorCode::Malformed, "", "expected an object, found an array");
+}
+
+TEST(Codec, UnknownKeyIsNamedWithTheLegalOnes) {
+  expect_plan_refused(plan_with("/op/q", 1), ErrorCode::Malformed, "op",
+                      "unknown key 'q'; legal: dtype, k, kind, m, n, world_size");
+}
+
+TEST(Codec, RepeatedKeyIsRefused) {
+  expect_plan_refused("{\"schema\":\"mc2.plan/1\",\"op\":{\"m\":1,\"m\":2}}", ErrorCode::Malformed, "op",
+                      "key 'm' appears twice");
+}
+
+TEST(Codec, UnknownNamesListTheLegalOnes) {
+  expect_plan_refused(plan_with("/op/kind", "matmul"), ErrorCode::UnknownName, "op.kind", "matmul_all_reduce");
+  expect_plan_refused(plan_with("/op/dtype", "f64"), ErrorCode::UnknownName, "op.dtype", "bf16");
+  expect_plan_refused(plan_with("/bound", "memory"), ErrorCode::UnknownName, "bound", "communication");
+  expect_plan_refused(plan_with("/makespan/provenance", "?"), ErrorCode::UnknownName, "makespan.provenance",
+                      "analytic");
+  json model = json::parse(encode(examples::model()));
+  model["variants"][0]["compute"]["curve"]["shape"]["family"] = "cubic";
+  expect_refused(reencoded(decode_model(model.dump())), ErrorCode::UnknownName,
+                 "variants[0].compute.curve.shape.family", "legal: affine, piecewise");
+}
+
+TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {
+  expect_plan_refused(plan_with("/op/m", 0), ErrorCode::InvalidSpec, "op.m", "legal: 1 to 1000000000");
+  expect_plan_refused(plan_with("/op/world_size", 1), ErrorCode::InvalidSpec, "op.world_size", "legal: 2 to 1024");
+  // 128 + 896 = 1024 rows in the example; 128 + 895 = 1023.
+  expect_plan_refused(plan_with("/cut/block_rows/1", 895), ErrorCode::InvalidSpec, "cut.block_rows",
+                      "blocks sum to 1023; must sum to the 1024 rows");
+  json request = json::parse(encode(examples::request()));
+  request["options"]["alignment"] = 0;
+  expect_refused(reencoded(decode_request(request.dump())), ErrorCode::InvalidSpec, "options.alignment", "");
+  json model = json::parse(encode(examples::model()));
+  model["variants"][0]["compute"]["slowdown"] = 0.5;
+  expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, "variants[0].compute.slowdown",
+                 ">= 1");
+}
+
+TEST(Codec, NumbersThatDoNotFitAreMalformed) {
+  expect_plan_refused(plan_with("/op/m", 1024.5), ErrorCode::Malformed, "op.m", "expected a whole number");
+  expect_plan_refused(plan_with("/op/m", std::uint64_t{1} << 63U), ErrorCode::Malformed, "op.m",
+                      "found 9223372036854775808");
+  expect_plan_refused(plan_with("/op/world_size", std::int64_t{1} << 31U), ErrorCode::Malformed, "op.world_size",
+                      "to 2147483647");
+  expect_plan_refused(plan_with("/cut/block_rows/0", -1), ErrorCode::Malformed, "cut.block_rows[0]", "from 1 to");
+}
+
+TEST(Codec, WhatIsNotJsonIsMalformedWithLineAndColumn) {
+  expect_plan_refused("{\n  \"schema\": NaN}", ErrorCode::Malformed, "line 2, column 13", "is no JSON");
+  expect_plan_refused("", ErrorCode::Malformed, "line 1, column 1", "is no JSON");
+  for (const char* text : {"{\"a\":Infinity}", "{\"a\":-Infinity}", "{\"a\":1e999}", "{\"a\":01}", "{'a':1}", "{}{}",
+                           "{\"a\":1,}", "// comment\n{}", "{\"a\":\"\xff\"}", "{\"a\":\"\\ud800\"}"}) {
+    const auto verdict = decode_plan(text);
+    ASSERT_FALSE(verdict.ok()) << text;
+    EXPECT_EQ(verdict.error().code, ErrorCode::Malformed) << text;
+  }
+}
+
+TEST(Codec, LongForeignTextIsCutInMessages) {
+  const auto verdict = decode_plan(plan_with("/op/kind", std::string(100'000, 'x') + "\n"));
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_LT(verdict.error().text().size(), 400U);
+}
+
+TEST(Codec, TextThatIsNotUtf8IsReplacedRatherThanFatal) {
+  planner::Plan plan = examples::plan();
+  plan.reason = "bad \xff byte";
+  const auto decoded = decode_plan(encode(plan));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded.value().reason, "bad \xEF\xBF\xBD byte");
+}
+
+TEST(CodecDeathTest, EncodingANumberThatIsNotFiniteAborts) {
+  planner::Plan plan = examples::plan();
+  plan.serial_us = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_DEATH(static_cast<void>(encode(plan)), "not finite");
+}
+
+TEST(Codec, PrettyFormReadsBackAsTheSameValue) {
+  const std::string text = pretty(encode(examples::plan()));
+  EXPECT_EQ(text.substr(0, 14), "{\n  \"bound\": \"");
+  EXPECT_EQ(text.back(), '\n');
+  const auto decoded = decode_plan(text);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded.value(), examples::plan());
+}
+
+TEST(Codec, DigestIsSha256) {
+  // FIPS 180-4 examples.
+  EXPECT_EQ(digest(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(digest("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+} // namespace
+} // namespace mc2::store

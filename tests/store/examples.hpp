@@ -1,0 +1,112 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "mc2/planner/plan.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/planner/profile.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/store.hpp"
+
+/// Small valid values with every optional part present.
+namespace mc2::store::examples {
+
+inline constexpr const char* kNow = "2025-01-02T03:04:05Z";
+
+inline planner::OpSpec op(std::int64_t m = 1024) {
+  return {planner::OpKind::MatmulAllReduce, m, 512, 256, planner::DType::F32, 2};
+}
+
+inline planner::Fingerprint fingerprint(const std::string& cpu_model = "Example CPU") {
+  return {{{"backend", "host"}, {"cores", "2"}, {"cpu_model", cpu_model}, {"link", "shm; \"quoted\" \\ = é"}}};
+}
+
+inline planner::Variant variant() { return {"direct", {{"chunk_rows", "64"}}}; }
+
+inline planner::Plan plan(std::int64_t m = 1024, const std::string& cpu_model = "Example CPU") {
+  planner::Plan plan;
+  plan.op = op(m);
+  plan.fingerprint = fingerprint(cpu_model);
+  plan.strategy = "search";
+  plan.variant = variant();
+  plan.cut = {{128, m - 128}};
+  plan.makespan = {90.5, 88.25, 0.1 + 0.2, planner::Provenance::Interpolated, "inside the profiled range"};
+  plan.serial_us = 120;
+  plan.compute_us = 70;
+  plan.communication_us = 50;
+  plan.ideal_us = 70;
+  plan.bound = planner::Bound::Compute;
+  plan.slowdown = {1.1, 1.25};
+  plan.timeline = {{{0, 10}, {10, 70}}, {{10, 20}, {70, 90.5}}, 90.5, 10};
+  plan.runners_up = {{{{m}}, variant(), 120, "uncut: 32.6 % slower"}};
+  plan.certificate = planner::Certificate{12, 7, 5, "every legal cut was simulated or excluded by its bound"};
+  plan.recipe = {{"short block", 384, "rows", "the largest of a, b, c"}};
+  plan.validation = planner::Validation{91, 121, 0.25, -0.01, 0.5, 40};
+  plan.reason = "overlap hides the collective";
+  return plan;
+}
+
+inline planner::CostCurve affine_curve(planner::CurveAxis axis) {
+  planner::CostCurve curve;
+  curve.axis = axis;
+  curve.shape = planner::AffineCurve{12.5, 0.025};
+  curve.valid_min_x = 64;
+  curve.valid_max_x = 4096;
+  curve.relative_interval = 0.05;
+  curve.quality = {9, 0.01, 0.03, 0.012, "affine explains the samples"};
+  return curve;
+}
+
+/// The published all-reduce curve: -0.9698202 x^2 + 27.0622573 x + 14.769 below 8 MiB, affine from there on.
+inline planner::CostCurve piecewise_curve() {
+  planner::CostCurve curve = affine_curve(planner::CurveAxis::Bytes);
+  curve.shape = planner::PiecewiseCurve{8388608, 1048576, -0.9698202, 27.0622573, 14.769, 13.58491263, 61.508333};
+  curve.valid_max_x = 67108864;
+  curve.is_analytic = true;
+  return curve;
+}
+
+inline planner::CostModel model(std::int64_t m = 1024, const std::string& cpu_model = "Example CPU") {
+  planner::CostModel model;
+  model.op = op(m);
+  model.fingerprint = fingerprint(cpu_model);
+  model.variants = {{variant(), {affine_curve(planner::CurveAxis::Rows), 1.5, 1.1}, {piecewise_curve(), 2.5, 1.25}}};
+  model.source = "profile on this machine";
+  return model;
+}
+
+inline planner::Sample sample(int round = 0) {
+  planner::Sample sample;
+  sample.component = planner::Component::Collective;
+  sample.context = planner::Context::CoRun;
+  sample.variant = "direct";
+  sample.block_rows = 256;
+  sample.block_count = 4;
+  sample.message_bytes = 524288;
+  sample.time = std::chrono::nanoseconds(123456789);
+  sample.slowest_rank = 1;
+  sample.round = round;
+  sample.is_outlier = round % 2 == 1;
+  return sample;
+}
+
+inline planner::Profile profile(std::int64_t m = 1024) { return {op(m), fingerprint(), {sample(0), sample(1)}}; }
+
+inline PlanRequest request() {
+  PlanRequest request{op(), {}};
+  request.options.strategy = "formula";
+  request.options.formula_short_block = planner::ShortBlockRule::Smallest;
+  return request;
+}
+
+inline Measurement measurement(std::int64_t m = 1024) {
+  return {op(m), {{128, m - 128}}, variant(), 91, 121, 70, 50, 0.25, 0.2, 0.3, 90.5, 40};
+}
+
+inline PlanKey key_of(const planner::Plan& plan, const std::string& purpose = "tuned") {
+  return {plan.op, digest(plan.fingerprint.canonical_text()), purpose};
+}
+
+} // namespace mc2::store::examples

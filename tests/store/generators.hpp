@@ -1,0 +1,141 @@
+#pragma once
+
+#include <rapidcheck.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "examples.hpp"
+
+/// Random values that are legal but otherwise as odd as the types allow.
+namespace mc2::store::generators {
+
+/// Any finite double by its bits: negative zero, subnormal and extreme values included.
+inline double any_double() {
+  const double value = std::bit_cast<double>(*rc::gen::arbitrary<std::uint64_t>());
+  return std::isfinite(value) ? value : -0.0;
+}
+
+inline double positive_double() { return std::fabs(any_double()); }
+
+/// Valid UTF-8 with everything that JSON escapes.
+inline std::string any_text() {
+  const auto pieces = *rc::gen::container<std::vector<std::string>>(
+      rc::gen::element<std::string>("a", "Z", " ", "\"", "\\", "/", "\n", "\t", "\x01", "\x7f", std::string(1, '\0'),
+                                    "é", "日", "\U0001F680", "=", ";"));
+  std::string text;
+  for (const auto& piece : pieces) text += piece;
+  return text;
+}
+
+inline std::map<std::string, std::string> any_texts() {
+  std::map<std::string, std::string> result;
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i) result.emplace(any_text(), any_text());
+  return result;
+}
+
+inline int any_count() { return *rc::gen::inRange(0, std::numeric_limits<int>::max()); }
+
+inline planner::OpSpec any_op() {
+  planner::OpSpec op;
+  op.m = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
+  op.n = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
+  op.k = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
+  op.dtype = *rc::gen::element(planner::DType::F32, planner::DType::F16, planner::DType::Bf16);
+  op.world_size = *rc::gen::inRange(2, planner::kMaxWorldSize + 1);
+  return op;
+}
+
+/// Positive blocks that sum to `length`.
+inline planner::Cut any_cut(std::int64_t length) {
+  planner::Cut cut;
+  while (length > 0) {
+    cut.block_rows.push_back(*rc::gen::inRange<std::int64_t>(length / 4 + 1, length + 1));
+    length -= cut.block_rows.back();
+  }
+  return cut;
+}
+
+inline planner::Variant any_variant() { return {any_text() + "v", any_texts()}; }
+
+inline std::vector<planner::Span> any_spans() {
+  std::vector<planner::Span> spans(*rc::gen::inRange<std::size_t>(0, 4));
+  for (auto& span : spans) span = {any_double(), any_double()};
+  return spans;
+}
+
+inline planner::Plan any_plan() {
+  planner::Plan plan = examples::plan();
+  plan.op = any_op();
+  plan.fingerprint = {any_texts()};
+  plan.strategy = any_text();
+  plan.variant = any_variant();
+  plan.cut = any_cut(plan.op.m);
+  plan.makespan = {any_double(), any_double(), any_double(),
+                   *rc::gen::element(planner::Provenance::Measured, planner::Provenance::Extrapolated), any_text()};
+  plan.serial_us = any_double();
+  plan.compute_us = any_double();
+  plan.communication_us = any_double();
+  plan.ideal_us = any_double();
+  plan.bound = *rc::gen::element(planner::Bound::Compute, planner::Bound::Communication);
+  plan.slowdown = {any_double(), any_double()};
+  plan.timeline = {any_spans(), any_spans(), any_double(), any_double()};
+  plan.runners_up.assign(*rc::gen::inRange<std::size_t>(0, 3),
+                         {any_cut(plan.op.m), any_variant(), any_double(), any_text()});
+  plan.recipe.assign(*rc::gen::inRange<std::size_t>(0, 3), {any_text(), any_double(), any_text(), any_text()});
+  if (*rc::gen::arbitrary<bool>()) plan.certificate.reset();
+  if (*rc::gen::arbitrary<bool>()) plan.validation.reset();
+  plan.reason = any_text();
+  return plan;
+}
+
+inline planner::CostCurve any_curve(planner::CurveAxis axis) {
+  planner::CostCurve curve = examples::affine_curve(axis);
+  curve.shape = planner::AffineCurve{positive_double(), positive_double()};
+  if (axis == planner::CurveAxis::Bytes && *rc::gen::arbitrary<bool>()) curve = examples::piecewise_curve();
+  curve.relative_interval = positive_double();
+  curve.quality = {any_count(), any_double(), any_double(), any_double(), any_text()};
+  return curve;
+}
+
+inline planner::CostModel any_model() {
+  planner::CostModel model;
+  model.op = any_op();
+  model.fingerprint = {any_texts()};
+  for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
+    model.variants.push_back(
+        {any_variant(),
+         {any_curve(planner::CurveAxis::Rows), positive_double(), 1 + *rc::gen::inRange(0, 9) / 7.0},
+         {any_curve(planner::CurveAxis::Bytes), positive_double(), 1}});
+  model.source = any_text();
+  return model;
+}
+
+inline planner::Sample any_sample() {
+  planner::Sample sample;
+  sample.component = *rc::gen::element(planner::Component::Matmul, planner::Component::Collective);
+  sample.context = *rc::gen::element(planner::Context::Alone, planner::Context::CoRun);
+  sample.variant = any_text();
+  sample.block_rows = *rc::gen::inRange<std::int64_t>(0, planner::kMaxSize);
+  sample.block_count = *rc::gen::inRange<std::int64_t>(1, planner::kMaxSize);
+  sample.message_bytes = *rc::gen::inRange<std::int64_t>(0, std::numeric_limits<std::int64_t>::max());
+  sample.time =
+      std::chrono::nanoseconds(*rc::gen::inRange<std::int64_t>(0, std::numeric_limits<std::int64_t>::max()));
+  sample.slowest_rank = any_count();
+  sample.round = any_count();
+  sample.is_outlier = *rc::gen::arbitrary<bool>();
+  return sample;
+}
+
+inline planner::Profile any_profile() {
+  planner::Profile profile{any_op(), {any_texts()}, {}};
+  for (int i = *rc::gen::inRange(0, 5); i > 0; --i) profile.samples.push_back(any_sample());
+  return profile;
+}
+
+} // namespace mc2::store::generators

@@ -1,0 +1,112 @@
+#include "mc2/store/layers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "examples.hpp"
+#include "mc2/store/codec.hpp"
+#include "place.hpp"
+#include "raw_sql.hpp"
+
+namespace mc2::store {
+namespace {
+
+using examples::key_of;
+using examples::kNow;
+using place::TemporaryDirectory;
+using planner::ErrorCode;
+
+planner::Plan plan_from(const std::string& layer, std::int64_t m = 1024) {
+  planner::Plan plan = examples::plan(m);
+  plan.reason = layer;
+  return plan;
+}
+
+void keep(const std::filesystem::path& path, const planner::Plan& plan) {
+  ASSERT_TRUE(Store::open(path, OpenMode::ReadWrite).value().put_plan(plan, "tuned", kNow).ok());
+}
+
+std::string reason_of(const planner::Result<StoredPlan>& found) {
+  return found ? found.value().plan.reason : found.error().text();
+}
+
+TEST(Layers, StrongerLayersAnswerFirst) {
+  const TemporaryDirectory directory;
+  keep(directory / "system.db", plan_from("system"));
+  keep(directory / "site.db", plan_from("site"));
+  const LayerPaths paths{{directory / "system.db", directory / "site.db"}, directory / "user.db"};
+  Layers layers = Layers::open(paths).value();
+  EXPECT_EQ(reason_of(layers.find_plan(key_of(examples::plan()))), "site");
+  ASSERT_TRUE(layers.writable().put_plan(plan_from("user"), "tuned", kNow).ok());
+  EXPECT_EQ(reason_of(layers.find_plan(key_of(examples::plan()))), "user");
+}
+
+TEST(Layers, WritesGoToTheWritableLayerOnly) {
+  const TemporaryDirectory directory;
+  keep(directory / "system.db", plan_from("system"));
+  Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
+  ASSERT_TRUE(layers.writable().put_plan(plan_from("user", 2048), "tuned", kNow).ok());
+  EXPECT_EQ(layers.writable().path(), directory / "user.db");
+  EXPECT_EQ(Store::open(directory / "system.db", OpenMode::ReadOnly).value().stats().value().plan_count, 1);
+}
+
+TEST(Layers, MissingSystemStoreIsNoNews) {
+  const TemporaryDirectory directory;
+  const Layers layers = Layers::open({{directory / "none.db"}, directory / "user.db"}).value();
+  EXPECT_TRUE(layers.notes().empty());
+}
+
+TEST(Layers, DamagedSystemStoreIsSkippedWithANote) {
+  const TemporaryDirectory directory;
+  place::write_file(directory / "system.db", std::string(4096, 'x'));
+  const Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
+  ASSERT_EQ(layers.notes().size(), 1U);
+  EXPECT_NE(layers.notes()[0].find("system.db"), std::string::npos);
+}
+
+TEST(Layers, UnusableWritableLayerIsAnError) {
+  const TemporaryDirectory directory;
+  place::write_file(directory / "user.db", std::string(4096, 'x'));
+  EXPECT_EQ(Layers::open({{}, directory / "user.db"}).error().code, ErrorCode::Corrupt);
+}
+
+TEST(Layers, DamagedDocumentIsAMissAndTheNextLayerAnswers) {
+  const TemporaryDirectory directory;
+  keep(directory / "system.db", plan_from("system"));
+  keep(directory / "user.db", plan_from("user"));
+  execute(directory / "user.db", "UPDATE plan SET document = replace(document, 'user', 'uset')");
+  const Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
+  EXPECT_EQ(reason_of(layers.find_plan(key_of(examples::plan()))), "system");
+}
+
+TEST(Layers, EveryLayersReasonIsGivenInOneLine) {
+  const TemporaryDirectory directory;
+  keep(directory / "system.db", plan_from("system", 2048));
+  keep(directory / "user.db", plan_from("user"));
+  execute(directory / "user.db", "UPDATE plan SET document = replace(document, 'user', 'uset')");
+  const Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
+  const auto found = layers.find_plan(key_of(examples::plan()));
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.error().code, ErrorCode::NotFound);
+  EXPECT_NE(found.error().message.find("user.db: plan in row 1 is damaged"), std::string::npos);
+  EXPECT_NE(found.error().message.find("system.db: has no tuned plan"), std::string::npos);
+  EXPECT_EQ(found.error().text().find('\n'), std::string::npos);
+}
+
+TEST(Layers, DigestsAndModelsAreFoundInAnyLayer) {
+  const TemporaryDirectory directory;
+  keep(directory / "system.db", plan_from("system"));
+  ASSERT_TRUE(
+      Store::open(directory / "system.db", OpenMode::ReadWrite).value().put_model(examples::model(), kNow).ok());
+  const Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
+  EXPECT_EQ(reason_of(layers.find_plan(digest(encode(plan_from("system"))).substr(0, 8))), "system");
+  EXPECT_EQ(layers.find_model(examples::op(), examples::fingerprint()).value(), examples::model());
+  EXPECT_EQ(layers.find_plan(std::string("xyz")).error().code, ErrorCode::InvalidSpec);
+  planner::OpSpec other = examples::op();
+  other.n = 64;
+  EXPECT_EQ(layers.find_model(other, examples::fingerprint()).error().code, ErrorCode::NotFound);
+}
+
+} // namespace
+} // namespace mc2::store

@@ -1,0 +1,80 @@
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "codec_parts.hpp"
+#include "examples.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/store.hpp"
+
+/// Writes documents for tests/schemas/validate_documents.py: schema_documents DIRECTORY.
+namespace {
+
+namespace fs = std::filesystem;
+using namespace mc2::store;
+using namespace mc2;
+
+void write(const fs::path& path, std::string_view document) { std::ofstream(path) << document; }
+
+/// A plan as the planner makes it, which may use parts that no example has.
+planner::Plan made_plan(const std::string& strategy) {
+  planner::PlanOptions options;
+  options.strategy = strategy;
+  // The recipe's lower limit a k n >= 4 * 1024^3 asks for at least 32768 rows at k = 256, n = 512.
+  const planner::CostModel model = examples::model(131072);
+  return planner::make_plan(model.op, model, options).value();
+}
+
+planner::Plan bare_plan() {
+  planner::Plan plan = examples::plan();
+  plan.certificate.reset();
+  plan.validation.reset();
+  plan.runners_up.clear();
+  plan.recipe.clear();
+  plan.fingerprint.fields.clear();
+  return plan;
+}
+
+/// One profile with every enumerator of op, component and context.
+planner::Profile varied_profile() {
+  planner::Profile profile = examples::profile();
+  profile.op.dtype = planner::DType::Bf16;
+  profile.samples[0].component = planner::Component::Matmul;
+  profile.samples[0].context = planner::Context::Alone;
+  return profile;
+}
+
+std::string exported(const fs::path& directory) {
+  fs::remove(directory / "scratch.db");
+  Store store = Store::open(directory / "scratch.db", OpenMode::ReadWrite).value();
+  const auto profile = examples::profile();
+  if (!store.put_plan(examples::plan(), "tuned", examples::kNow) ||
+      !store.put_model(examples::model(), examples::kNow) ||
+      !store.append_samples(profile.op, profile.fingerprint, profile.samples, examples::kNow) ||
+      !store.add_measurement(profile.fingerprint, examples::measurement(), examples::kNow))
+    return {};
+  return store.export_json().value();
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return std::fputs("usage: schema_documents DIRECTORY\n", stderr), 2;
+  const fs::path directory = argv[1];
+  fs::create_directories(directory);
+  write(directory / "plan_example.json", encode(examples::plan()));
+  write(directory / "plan_bare.json", pretty(encode(bare_plan())));
+  write(directory / "plan_search.json", encode(made_plan("search")));
+  write(directory / "plan_formula.json", encode(made_plan("formula")));
+  write(directory / "cost_model.json", encode(examples::model()));
+  write(directory / "profile.json", encode(examples::profile()));
+  write(directory / "profile_varied.json", encode(varied_profile()));
+  write(directory / "request.json", encode(examples::request()));
+  write(directory / "request_default.json", encode(PlanRequest{examples::op(), {}}));
+  write(directory / "fingerprint.json", encode(examples::fingerprint()));
+  write(directory / "measurement.json", encode(MeasurementRecord{examples::fingerprint(), examples::measurement()}));
+  write(directory / "store.json", exported(directory));
+  return 0;
+}

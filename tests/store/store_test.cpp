@@ -1,0 +1,348 @@
+#include "mc2/store/store.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "examples.hpp"
+#include "mc2/store/codec.hpp"
+#include "place.hpp"
+#include "raw_sql.hpp"
+
+namespace mc2::store {
+namespace {
+
+namespace fs = std::filesystem;
+using examples::key_of;
+using examples::kNow;
+using place::TemporaryDirectory;
+using planner::ErrorCode;
+
+Store open_new(const fs::path& path) { return Store::open(path, OpenMode::ReadWrite).value(); }
+
+template <typename T>
+void expect_error(const planner::Result<T>& result, ErrorCode code, const std::string& part) {
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, code) << result.error().text();
+  EXPECT_NE(result.error().text().find(part), std::string::npos) << result.error().text();
+  EXPECT_EQ(result.error().text().find('\n'), std::string::npos) << result.error().text();
+}
+
+int mode_of(const fs::path& path) {
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return static_cast<int>(status.st_mode & 0777);
+}
+
+TEST(Store, CreatesPrivateFileAndDirectories) {
+  const TemporaryDirectory directory;
+  const Store store = open_new(directory / "a/b/mc2.db");
+  EXPECT_EQ(mode_of(directory / "a"), 0700);
+  EXPECT_EQ(mode_of(directory / "a/b"), 0700);
+  EXPECT_EQ(mode_of(directory / "a/b/mc2.db"), 0600);
+  EXPECT_TRUE(store.check().is_healthy);
+  EXPECT_EQ(store.stats().value().schema_version, 1);
+}
+
+TEST(Store, UsesARollbackJournalAndLeavesNoneBehind) {
+  const TemporaryDirectory directory;
+  {
+    Store store = open_new(directory / "mc2.db");
+    ASSERT_TRUE(store.put_plan(examples::plan(), "tuned", kNow).ok());
+  }
+  EXPECT_FALSE(fs::exists(directory / "mc2.db-journal"));
+  EXPECT_FALSE(fs::exists(directory / "mc2.db-wal"));
+  // Bytes 18 and 19 of the header: 1 for a rollback journal, 2 for WAL (sqlite.org/fileformat2.html).
+  EXPECT_EQ(place::read_file(directory / "mc2.db").substr(18, 2), "\x01\x01");
+}
+
+TEST(Store, KeptPlanComesBackByteForByte) {
+  const TemporaryDirectory directory;
+  const planner::Plan plan = examples::plan();
+  const std::string kept_digest = open_new(directory / "mc2.db").put_plan(plan, "tuned", kNow).value();
+  for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite}) {
+    const Store store = Store::open(directory / "mc2.db", mode).value();
+    const auto found = store.find_plan(key_of(plan));
+    ASSERT_TRUE(found.ok()) << found.error().text();
+    EXPECT_EQ(found.value().document, encode(plan));
+    EXPECT_EQ(found.value().plan, plan);
+    EXPECT_EQ(found.value().digest, kept_digest);
+    EXPECT_EQ(found.value().digest, digest(encode(plan)));
+    EXPECT_EQ(found.value().key, key_of(plan));
+    EXPECT_EQ(found.value().created_at, kNow);
+  }
+}
+
+TEST(Store, LaterPlanReplacesTheEarlierUnderTheSameKey) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  planner::Plan plan = examples::plan();
+  ASSERT_TRUE(store.put_plan(plan, "tuned", kNow).ok());
+  plan.reason = "measured again";
+  ASSERT_TRUE(store.put_plan(plan, "tuned", kNow).ok());
+  EXPECT_EQ(store.find_plan(key_of(plan)).value().plan.reason, "measured again");
+  EXPECT_EQ(store.stats().value().plan_count, 1);
+}
+
+TEST(Store, PurposesAndFingerprintsAreSeparateKeys) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const planner::Plan here = examples::plan(), there = examples::plan(1024, "Other CPU");
+  ASSERT_TRUE(store.put_plan(here, "tuned", kNow).ok());
+  ASSERT_TRUE(store.put_plan(here, "0123abcd", kNow).ok());
+  ASSERT_TRUE(store.put_plan(there, "tuned", kNow).ok());
+  EXPECT_EQ(store.stats().value().plan_count, 3);
+  EXPECT_EQ(store.stats().value().fingerprint_count, 2);
+  EXPECT_EQ(store.find_plan(key_of(there)).value().plan, there);
+  expect_error(store.find_plan(key_of(there, "0123abcd")), ErrorCode::NotFound, "has no 0123abcd plan for");
+}
+
+TEST(Store, MissingPlanNamesWhatTheStoreHas) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  expect_error(store.find_plan(key_of(examples::plan())), ErrorCode::NotFound, "it has none at all");
+  ASSERT_TRUE(store.put_plan(examples::plan(2048), "tuned", kNow).ok());
+  expect_error(store.find_plan(key_of(examples::plan())), ErrorCode::NotFound,
+               "for this machine it has matmul_all_reduce m=2048 n=512 k=256 f32 x2");
+  expect_error(store.find_plan(key_of(examples::plan(2048, "Other CPU"))), ErrorCode::NotFound,
+               "only for another machine or version it has matmul_all_reduce m=2048");
+}
+
+TEST(Store, DigestPrefixFindsOnePlanOrSaysWhyNot) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const std::string kept = store.put_plan(examples::plan(), "tuned", kNow).value();
+  EXPECT_EQ(store.find_plan(kept).value().digest, kept);
+  EXPECT_EQ(store.find_plan(kept.substr(0, 6)).value().digest, kept);
+  expect_error(store.find_plan(kept.substr(0, 5)), ErrorCode::InvalidSpec, "6 to 64 hexadecimal digits");
+  expect_error(store.find_plan(std::string("xyzxyz")), ErrorCode::InvalidSpec, "6 to 64 hexadecimal digits");
+  const std::string absent = (kept[0] == '0' ? "1" : "0") + kept.substr(1, 7);
+  expect_error(store.find_plan(absent), ErrorCode::NotFound, absent);
+}
+
+TEST(Store, AmbiguousDigestPrefixIsRefused) {
+  const TemporaryDirectory directory;
+  std::string kept;
+  {
+    Store store = open_new(directory / "mc2.db");
+    kept = store.put_plan(examples::plan(), "tuned", kNow).value();
+    ASSERT_TRUE(store.put_plan(examples::plan(2048), "tuned", kNow).ok());
+  }
+  // No two real digests are known to share six digits, so one is forged.
+  execute(directory / "mc2.db",
+          "UPDATE plan SET digest = '" + kept.substr(0, 8) + "' || substr(digest, 9) WHERE m = 2048");
+  expect_error(open_new(directory / "mc2.db").find_plan(kept.substr(0, 8)), ErrorCode::InvalidSpec, "is ambiguous");
+}
+
+TEST(Store, PlansAreListedNewestFirst) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  ASSERT_TRUE(store.put_plan(examples::plan(256), "tuned", "2025-01-02T00:00:00Z").ok());
+  ASSERT_TRUE(store.put_plan(examples::plan(512), "tuned", "2025-01-03T00:00:00Z").ok());
+  ASSERT_TRUE(store.put_plan(examples::plan(768), "tuned", "2025-01-01T00:00:00Z").ok());
+  const auto plans = store.list_plans().value();
+  ASSERT_EQ(plans.size(), 3U);
+  EXPECT_EQ(plans[0].plan.op.m, 512);
+  EXPECT_EQ(plans[1].plan.op.m, 256);
+  EXPECT_EQ(plans[2].plan.op.m, 768);
+}
+
+TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto op = examples::op();
+  const auto fingerprint = examples::fingerprint();
+  std::vector<planner::Sample> samples;
+  for (int round = 0; round < 25'000; ++round) samples.push_back(examples::sample(round));
+  const std::span<const planner::Sample> all(samples);
+  ASSERT_TRUE(store.append_samples(op, fingerprint, all.first(10), kNow).ok());
+  ASSERT_TRUE(store.append_samples(op, fingerprint, all.subspan(10), kNow).ok());
+  ASSERT_TRUE(store.append_samples(op, fingerprint, {}, kNow).ok());
+  EXPECT_EQ(store.find_profile(op, fingerprint).value(), (planner::Profile{op, fingerprint, samples}));
+  EXPECT_EQ(store.stats().value().sample_count, 25'000);
+  EXPECT_EQ(store.remove_samples(op, fingerprint).value(), 25'000);
+  expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound,
+               "has no samples for matmul_all_reduce m=1024");
+}
+
+TEST(Store, SamplesOfAnotherSizeOrMachineStayApart) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto profile = examples::profile();
+  ASSERT_TRUE(store.append_samples(profile.op, profile.fingerprint, profile.samples, kNow).ok());
+  expect_error(store.find_profile(examples::op(2048), profile.fingerprint), ErrorCode::NotFound, "m=1024");
+  expect_error(store.find_profile(profile.op, examples::fingerprint("Other CPU")), ErrorCode::NotFound,
+               "only for another machine");
+}
+
+TEST(Store, ModelAnswersForItsOperatorAndOtherRowCounts) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto fingerprint = examples::fingerprint();
+  ASSERT_TRUE(store.put_model(examples::model(1024), "2025-01-01T00:00:00Z").ok());
+  ASSERT_TRUE(store.put_model(examples::model(2048), "2025-01-03T00:00:00Z").ok());
+  ASSERT_TRUE(store.put_model(examples::model(4096), "2025-01-02T00:00:00Z").ok());
+  EXPECT_EQ(store.find_model(examples::op(1024), fingerprint).value(), examples::model(1024));
+  // No model for m = 512: the newest one answers.
+  EXPECT_EQ(store.find_model(examples::op(512), fingerprint).value().op.m, 2048);
+  planner::OpSpec other = examples::op();
+  other.n = 64;
+  expect_error(store.find_model(other, fingerprint), ErrorCode::NotFound,
+               "for this machine it has matmul_all_reduce m=1024");
+}
+
+TEST(Store, ModelOfAnotherMachineIsNamedWithTheDifference) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  ASSERT_TRUE(store.put_model(examples::model(1024, "Other CPU"), kNow).ok());
+  expect_error(store.find_model(examples::op(), examples::fingerprint()), ErrorCode::NotFound,
+               "cpu_model: here 'Example CPU', there 'Other CPU'");
+}
+
+TEST(Store, MeasurementsComeBackOldestFirst) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto fingerprint = examples::fingerprint();
+  Measurement second = examples::measurement();
+  second.fused_us = 92;
+  ASSERT_TRUE(store.add_measurement(fingerprint, examples::measurement(), kNow).ok());
+  ASSERT_TRUE(store.add_measurement(fingerprint, second, kNow).ok());
+  EXPECT_EQ(store.list_measurements(examples::op(), fingerprint).value(),
+            (std::vector<Measurement>{examples::measurement(), second}));
+  EXPECT_TRUE(store.list_measurements(examples::op(2048), fingerprint).value().empty());
+}
+
+TEST(Store, ValueThatCouldNotBeReadBackIsNotKept) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  planner::Plan plan = examples::plan();
+  plan.reason = "bad \xff byte";
+  expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "not UTF-8");
+  plan = examples::plan();
+  plan.cut.block_rows = {1};
+  expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "blocks sum to 1");
+  planner::CostModel model = examples::model();
+  model.variants.clear();
+  expect_error(store.put_model(model, kNow), ErrorCode::InvalidSpec, "variants");
+  planner::Sample sample = examples::sample();
+  sample.block_count = 0;
+  expect_error(store.append_samples(examples::op(), examples::fingerprint(), {&sample, 1}, kNow),
+               ErrorCode::InvalidSpec, "samples[0].block_count");
+  EXPECT_EQ(store.stats().value().plan_count, 0);
+}
+
+TEST(Store, ReadOnlyStoreRefusesEveryWrite) {
+  const TemporaryDirectory directory;
+  { const Store created = open_new(directory / "mc2.db"); }
+  Store store = Store::open(directory / "mc2.db", OpenMode::ReadOnly).value();
+  const auto fingerprint = examples::fingerprint();
+  const auto sample = examples::sample();
+  expect_error(store.put_plan(examples::plan(), "tuned", kNow), ErrorCode::ReadOnly, "read-only");
+  expect_error(store.put_model(examples::model(), kNow), ErrorCode::ReadOnly, "read-only");
+  expect_error(store.append_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly,
+               "read-only");
+  expect_error(store.remove_samples(examples::op(), fingerprint), ErrorCode::ReadOnly, "read-only");
+  expect_error(store.add_measurement(fingerprint, examples::measurement(), kNow), ErrorCode::ReadOnly, "read-only");
+  expect_error(store.merge(store), ErrorCode::ReadOnly, "read-only");
+  expect_error(store.import_json(store.export_json().value()), ErrorCode::ReadOnly, "read-only");
+}
+
+TEST(Store, ReadOnlyNeedsAStoreThatExists) {
+  const TemporaryDirectory directory;
+  expect_error(Store::open(directory / "mc2.db", OpenMode::ReadOnly), ErrorCode::NotFound, "mc2.db");
+  EXPECT_FALSE(fs::exists(directory / "mc2.db"));
+  place::write_file(directory / "mc2.db", "");
+  expect_error(Store::open(directory / "mc2.db", OpenMode::ReadOnly), ErrorCode::NotFound, "is empty");
+}
+
+TEST(Store, EmptyFileBecomesAStore) {
+  const TemporaryDirectory directory;
+  place::write_file(directory / "mc2.db", "");
+  EXPECT_TRUE(Store::open(directory / "mc2.db", OpenMode::ReadWrite).ok());
+}
+
+TEST(Store, PathMustNameAFile) {
+  const TemporaryDirectory directory;
+  expect_error(Store::open("", OpenMode::ReadWrite), ErrorCode::InvalidSpec, "name a file");
+  expect_error(Store::open("/dev/null", OpenMode::ReadWrite), ErrorCode::InvalidSpec, "not a regular file");
+  for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite})
+    expect_error(Store::open(directory.path(), mode), ErrorCode::InvalidSpec, "is a directory");
+  place::write_file(directory / "file", "x");
+  expect_error(Store::open(directory / "file/mc2.db", OpenMode::ReadWrite), ErrorCode::InvalidSpec, "is a file");
+}
+
+TEST(Store, UnwritableDirectoryIsReadOnlyAndCanStillBeRead) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(open_new(directory / "mc2.db").put_plan(examples::plan(), "tuned", kNow).ok());
+  fs::permissions(directory.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_EQ(place::run_unprivileged(directory.path(),
+                                    [&] {
+                                      const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadWrite);
+                                      if (refused.ok() || refused.error().code != ErrorCode::ReadOnly) return 1;
+                                      const auto inside = Store::open(directory / "new/mc2.db", OpenMode::ReadWrite);
+                                      if (inside.ok() || inside.error().code != ErrorCode::ReadOnly) return 2;
+                                      const auto store = Store::open(directory / "mc2.db", OpenMode::ReadOnly);
+                                      return store.ok() && store.value().find_plan(key_of(examples::plan())).ok() ? 0
+                                                                                                                  : 3;
+                                    }),
+            0);
+}
+
+TEST(Store, UnwritableFileIsReadOnly) {
+  const TemporaryDirectory directory;
+  { const Store created = open_new(directory / "mc2.db"); }
+  fs::permissions(directory / "mc2.db", fs::perms::owner_read);
+  EXPECT_EQ(place::run_unprivileged(directory.path(),
+                                    [&] {
+                                      const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadWrite);
+                                      return !refused.ok() && refused.error().code == ErrorCode::ReadOnly ? 0 : 1;
+                                    }),
+            0);
+}
+
+TEST(Store, UnreadableFileIsNotFound) {
+  const TemporaryDirectory directory;
+  { const Store created = open_new(directory / "mc2.db"); }
+  fs::permissions(directory / "mc2.db", fs::perms::none);
+  EXPECT_EQ(place::run_unprivileged(directory.path(),
+                                    [&] {
+                                      const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadOnly);
+                                      return !refused.ok() && refused.error().code == ErrorCode::NotFound ? 0 : 1;
+                                    }),
+            0);
+}
+
+TEST(Store, NewerSchemaIsRefusedInBothModes) {
+  const TemporaryDirectory directory;
+  { const Store created = open_new(directory / "mc2.db"); }
+  execute(directory / "mc2.db", "PRAGMA user_version = 2");
+  for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite})
+    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 2, this one knows 1");
+}
+
+TEST(Store, WalModeIsTurnedOffUnlessSomebodyUsesIt) {
+  const TemporaryDirectory directory;
+  { const Store created = open_new(directory / "mc2.db"); }
+  {
+    RawConnection other(directory / "mc2.db");
+    other.execute("PRAGMA journal_mode = WAL; SELECT count(*) FROM plan");
+    expect_error(Store::open(directory / "mc2.db", OpenMode::ReadWrite), ErrorCode::Unsupported, "WAL mode");
+    EXPECT_TRUE(Store::open(directory / "mc2.db", OpenMode::ReadOnly).ok());
+  }
+  EXPECT_TRUE(open_new(directory / "mc2.db").check().is_healthy);
+  EXPECT_EQ(place::read_file(directory / "mc2.db").substr(18, 2), "\x01\x01");
+}
+
+TEST(Store, LinkedStoreIsOpenedWhereItLies) {
+  const TemporaryDirectory directory;
+  const planner::Plan plan = examples::plan();
+  ASSERT_TRUE(open_new(directory / "real/mc2.db").put_plan(plan, "tuned", kNow).ok());
+  fs::create_symlink(directory / "real/mc2.db", directory / "link.db");
+  EXPECT_TRUE(open_new(directory / "link.db").find_plan(key_of(plan)).ok());
+}
+
+} // namespace
+} // namespace mc2::store
