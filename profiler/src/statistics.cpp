@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 
 #include "mc2/planner/error.hpp"
 
@@ -87,6 +88,15 @@ std::vector<bool> find_outliers(std::span<const double> values, double limit) {
     marks[i] = is_scale_known ? deviations[i] > reach : is_beyond_factor(values[i], median, kFallbackFactor);
   }
   return marks;
+}
+
+double relative_deviation(std::span<const double> values) noexcept {
+  if (values.size() < 2) return 0;
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  if (mean == 0) return 0;
+  double sum = 0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return std::sqrt(sum / static_cast<double>(values.size() - 1)) / mean;
 }
 
 Interval paired_ratio(std::span<const double> numerators, std::span<const double> denominators, double confidence) {

@@ -29,6 +29,9 @@ struct Interval {
 /// Default: 6 deviations keep every value of a long-tailed, uninterrupted series.
 [[nodiscard]] std::vector<bool> find_outliers(std::span<const double> values, double limit = 6.0);
 
+/// Standard deviation (n - 1) / mean; 0 for fewer than 2 values or a mean of 0.
+[[nodiscard]] double relative_deviation(std::span<const double> values) noexcept;
+
 /// Median of the ratios numerator[i] / denominator[i] with its interval: pairs were taken moments apart, so that the
 /// machine's drift cancels. Same length, not empty, denominators > 0.
 [[nodiscard]] Interval paired_ratio(std::span<const double> numerators, std::span<const double> denominators,

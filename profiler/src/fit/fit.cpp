@@ -1,0 +1,162 @@
+#include "mc2/profiler/fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "fit/cross_validation.hpp"
+#include "fit/family.hpp"
+#include "fit/points.hpp"
+#include "fit/robust.hpp"
+#include "text.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::CostCurve;
+using planner::CurveAxis;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+/// Below this cross-validated error a richer family cannot be told from rounding and clock resolution.
+constexpr double kNegligibleError = 0.001;
+
+struct Candidate {
+  const fit::Family* family = nullptr;
+  CostCurve curve;
+  double cross_validated_rms = 0;
+};
+
+CostCurve make_curve(const CostCurve::Shape& shape, CurveAxis axis, std::span<const FitPoint> points) {
+  CostCurve curve;
+  curve.axis = axis;
+  curve.shape = shape;
+  curve.valid_min_x = points.front().x;
+  curve.valid_max_x = points.back().x;
+  return curve;
+}
+
+bool can_carry(std::span<const FitPoint> points, const fit::Family& family) {
+  return static_cast<int>(points.size()) >= family.min_point_count;
+}
+
+/// True for the points that some family explains: what none explains is wrong, whatever the right family is.
+std::vector<bool> explained_points(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
+  std::vector<bool> explained(points.size(), false);
+  for (const fit::Family& family : fit::families()) {
+    if (!can_carry(points, family)) continue;
+    const auto shape = family.fit({points, axis, options.robust_scale});
+    if (!shape) continue;
+    const CostCurve curve = make_curve(*shape, axis, points);
+    std::vector<double> errors;
+    for (const FitPoint& point : points) errors.push_back(fit::ratio_error(curve.time_us(point.x), point.time_us));
+    const std::vector<bool> inliers = fit::find_inliers(errors, options.robust_scale);
+    for (std::size_t i = 0; i < points.size(); ++i) explained[i] = explained[i] || inliers[i];
+  }
+  return explained;
+}
+
+std::vector<Candidate> fit_families(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
+  std::vector<Candidate> candidates;
+  for (const fit::Family& family : fit::families()) {
+    if (!can_carry(points, family)) continue;
+    const fit::FamilyInput input{points, axis, options.robust_scale};
+    const auto shape = family.fit(input);
+    const auto rms = fit::cross_validated_rms(family, input);
+    if (!shape || !rms || !std::isfinite(*rms)) continue;
+    Candidate candidate{&family, make_curve(*shape, axis, points), *rms};
+    if (candidate.curve.validate()) candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+std::size_t choose(std::span<const Candidate> candidates, double gain) {
+  std::size_t chosen = 0;
+  for (std::size_t i = 1; i < candidates.size(); ++i) {
+    const double simpler_rms = candidates[chosen].cross_validated_rms;
+    const double limit = gain * simpler_rms;
+    if (simpler_rms > kNegligibleError && candidates[i].cross_validated_rms <= limit) chosen = i;
+  }
+  return chosen;
+}
+
+std::string rivals_text(std::span<const Candidate> candidates, std::size_t chosen) {
+  std::string text;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (i == chosen) continue;
+    text += text.empty() ? " against " : " and ";
+    text += percent_text(candidates[i].cross_validated_rms) + " for " + std::string(candidates[i].family->name);
+  }
+  return text;
+}
+
+std::string reason_text(std::span<const Candidate> candidates, std::size_t chosen, std::size_t point_count,
+                        std::span<const FitPoint> left_out) {
+  std::string text = std::string(candidates[chosen].family->name) + ": cross-validated error " +
+                     percent_text(candidates[chosen].cross_validated_rms) + rivals_text(candidates, chosen) +
+                     " over " + std::to_string(point_count) + " sizes";
+  for (const fit::Family& family : fit::families()) {
+    if (static_cast<int>(point_count) < family.min_point_count) {
+      text += ", too few for " + std::string(family.name) + " (" + std::to_string(family.min_point_count) + ")";
+    }
+  }
+  for (const FitPoint& point : left_out) text += ", left out size " + number_text(point.x) + " as an outlier";
+  return text;
+}
+
+CostCurve describe(Candidate candidate, std::span<const FitPoint> points, std::string reason) {
+  CostCurve curve = std::move(candidate.curve);
+  const std::vector<double> residuals = fit::relative_residuals(curve, points);
+  curve.quality.point_count = static_cast<int>(points.size());
+  curve.quality.relative_rms = fit::root_mean_square(residuals);
+  for (const double residual : residuals) {
+    curve.quality.relative_worst = std::max(curve.quality.relative_worst, std::abs(residual));
+  }
+  curve.quality.cross_validated_rms = candidate.cross_validated_rms;
+  curve.quality.reason = std::move(reason);
+  curve.relative_interval = fit::relative_interval(residuals, candidate.family->parameter_count,
+                                                   candidate.cross_validated_rms, points);
+  return curve;
+}
+
+} // namespace
+
+Result<void> FitOptions::validate() const {
+  if (!(quantile >= 0 && quantile <= 1)) return Error{ErrorCode::InvalidSpec, "quantile", "must be between 0 and 1"};
+  if (!(robust_scale > 0) || !std::isfinite(robust_scale)) {
+    return Error{ErrorCode::InvalidSpec, "robust_scale", "must be above 0"};
+  }
+  if (min_point_count < 3) return Error{ErrorCode::InvalidSpec, "min_point_count", "must be at least 3"};
+  if (!(cross_validation_gain > 0 && cross_validation_gain <= 1)) {
+    return Error{ErrorCode::InvalidSpec, "cross_validation_gain", "must be above 0 and at most 1"};
+  }
+  return {};
+}
+
+Result<CostCurve> fit_curve(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
+  if (auto valid = options.validate(); !valid) return valid.error();
+  const auto prepared = fit::prepare_points(points, options.min_point_count);
+  if (!prepared) return prepared.error();
+
+  const std::vector<bool> explained = explained_points(prepared.value(), axis, options);
+  std::vector<FitPoint> kept;
+  std::vector<FitPoint> left_out;
+  for (std::size_t i = 0; i < explained.size(); ++i) {
+    (explained[i] ? kept : left_out).push_back(prepared.value()[i]);
+  }
+  if (auto grows = fit::check_growth(kept); !grows) return grows.error();
+
+  std::vector<Candidate> candidates = fit_families(kept, axis, options);
+  if (candidates.empty()) {
+    return Error{ErrorCode::CannotFit, "points", "no family of curves converged on these " +
+                                                     std::to_string(kept.size()) + " sizes"};
+  }
+  const std::size_t chosen = choose(candidates, options.cross_validation_gain);
+  std::string reason = reason_text(candidates, chosen, kept.size(), left_out);
+  return describe(std::move(candidates[chosen]), kept, std::move(reason));
+}
+
+} // namespace mc2::profiler
