@@ -50,11 +50,13 @@ double root_mean_square(std::span<const double> values) noexcept {
   return std::sqrt(sum / static_cast<double>(values.size()));
 }
 
-std::optional<double> cross_validated_rms(const Family& family, const FamilyInput& input) {
+std::optional<double> cross_validated_rms(const Family& family, const FamilyInput& input,
+                                          const planner::CostCurve& curve) {
   if (input.points.size() < 3) return std::nullopt;
   const std::size_t interior_count = input.points.size() - 2;
   const std::size_t fold_count = std::min(interior_count, kMaxFoldCount);
-  std::vector<double> residuals;
+  const std::array ends{input.points.front(), input.points.back()};
+  std::vector<double> residuals = relative_residuals(curve, ends);
   for (std::size_t fold = 0; fold < fold_count; ++fold) {
     const auto residual = left_out_residual(family, input, 1 + fold * interior_count / fold_count);
     if (!residual) return std::nullopt;

@@ -24,6 +24,8 @@ using planner::Result;
 /// Below this cross-validated error a richer family cannot be told from rounding and clock resolution.
 constexpr double kNegligibleError = 0.001;
 
+constexpr double kMaxOutlierShare = 0.2;
+
 struct Candidate {
   const fit::Family* family = nullptr;
   CostCurve curve;
@@ -43,20 +45,46 @@ bool can_carry(std::span<const FitPoint> points, const fit::Family& family) {
   return static_cast<int>(points.size()) >= family.min_point_count;
 }
 
-/// True for the points that some family explains: what none explains is wrong, whatever the right family is.
-std::vector<bool> explained_points(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
-  std::vector<bool> explained(points.size(), false);
+/// Points to fit and points to leave out.
+struct Split {
+  std::vector<FitPoint> kept;
+  std::vector<FitPoint> left_out;
+
+  void leave_out(const std::vector<bool>& marks) {
+    std::vector<FitPoint> rest;
+    for (std::size_t i = 0; i < marks.size(); ++i) (marks[i] ? left_out : rest).push_back(kept[i]);
+    kept = std::move(rest);
+  }
+};
+
+/// Marks the points that no family explains: they are wrong, whatever the right family is. None when they are too
+/// many for that.
+std::vector<bool> find_unexplained(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
+  std::vector<bool> unexplained(points.size(), true);
   for (const fit::Family& family : fit::families()) {
     if (!can_carry(points, family)) continue;
     const auto shape = family.fit({points, axis, options.robust_scale});
     if (!shape) continue;
     const CostCurve curve = make_curve(*shape, axis, points);
-    std::vector<double> errors;
-    for (const FitPoint& point : points) errors.push_back(fit::ratio_error(curve.time_us(point.x), point.time_us));
-    const std::vector<bool> inliers = fit::find_inliers(errors, options.robust_scale);
-    for (std::size_t i = 0; i < points.size(); ++i) explained[i] = explained[i] || inliers[i];
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const double error = fit::ratio_error(curve.time_us(points[i].x), points[i].time_us);
+      if (fit::is_inlier(error, options.robust_scale)) unexplained[i] = false;
+    }
   }
-  return explained;
+  const auto count = static_cast<double>(std::count(unexplained.begin(), unexplained.end(), true));
+  if (count > kMaxOutlierShare * static_cast<double>(points.size())) unexplained.assign(points.size(), false);
+  return unexplained;
+}
+
+/// At most one point in five is left out, by both rules together.
+Split split_points(std::vector<FitPoint> points, CurveAxis axis, const FitOptions& options) {
+  const auto limit = static_cast<std::size_t>(kMaxOutlierShare * static_cast<double>(points.size()));
+  Split split{std::move(points), {}};
+  split.leave_out(fit::find_contradicting(split.kept));
+  const std::vector<bool> unexplained = find_unexplained(split.kept, axis, options);
+  const auto count = static_cast<std::size_t>(std::count(unexplained.begin(), unexplained.end(), true));
+  if (split.left_out.size() + count <= limit) split.leave_out(unexplained);
+  return split;
 }
 
 std::vector<Candidate> fit_families(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
@@ -65,10 +93,10 @@ std::vector<Candidate> fit_families(std::span<const FitPoint> points, CurveAxis 
     if (!can_carry(points, family)) continue;
     const fit::FamilyInput input{points, axis, options.robust_scale};
     const auto shape = family.fit(input);
-    const auto rms = fit::cross_validated_rms(family, input);
-    if (!shape || !rms || !std::isfinite(*rms)) continue;
-    Candidate candidate{&family, make_curve(*shape, axis, points), *rms};
-    if (candidate.curve.validate()) candidates.push_back(std::move(candidate));
+    if (!shape) continue;
+    const CostCurve curve = make_curve(*shape, axis, points);
+    const auto rms = fit::cross_validated_rms(family, input, curve);
+    if (rms && std::isfinite(*rms) && curve.validate()) candidates.push_back({&family, curve, *rms});
   }
   return candidates;
 }
@@ -141,12 +169,7 @@ Result<CostCurve> fit_curve(std::span<const FitPoint> points, CurveAxis axis, co
   const auto prepared = fit::prepare_points(points, options.min_point_count);
   if (!prepared) return prepared.error();
 
-  const std::vector<bool> explained = explained_points(prepared.value(), axis, options);
-  std::vector<FitPoint> kept;
-  std::vector<FitPoint> left_out;
-  for (std::size_t i = 0; i < explained.size(); ++i) {
-    (explained[i] ? kept : left_out).push_back(prepared.value()[i]);
-  }
+  const auto [kept, left_out] = split_points(prepared.value(), axis, options);
   if (auto grows = fit::check_growth(kept); !grows) return grows.error();
 
   std::vector<Candidate> candidates = fit_families(kept, axis, options);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string>
 
 #include "mc2/profiler/statistics.hpp"
@@ -21,6 +22,10 @@ constexpr double kSameSizeRatio = 1e-6;
 constexpr double kFallTolerance = 0.1;
 constexpr double kFallStandardErrors = 2;
 constexpr double kMaxFallShare = 0.2;
+constexpr double kContradictionRatio = 1.25;
+constexpr double kMaxOutlierShare = 0.2;
+constexpr double kResolvedShare = 0.2;
+constexpr double kTiedShare = 0.95;
 
 /// Empty when the value is legal.
 std::string fault_of(double value, double limit) {
@@ -91,7 +96,67 @@ bool falls(const FitPoint& smaller, const FitPoint& larger) {
   return larger.time_us < smaller.time_us * (1 - tolerance);
 }
 
+/// Logarithm of how far two sizes exceed the factor by which they may contradict each other; 0 when they agree.
+double contradiction(const FitPoint& a, const FitPoint& b) {
+  const FitPoint& smaller = a.x < b.x ? a : b;
+  const FitPoint& larger = a.x < b.x ? b : a;
+  const double growth = std::log(larger.time_us / smaller.time_us);
+  const double excess = std::max(-growth, growth - std::log(larger.x / smaller.x));
+  return std::max(excess - std::log(kContradictionRatio), 0.0);
+}
+
+/// How much each point contradicts all others.
+class Blame {
+ public:
+  explicit Blame(std::span<const FitPoint> points) : points_(points), blames_(points.size(), 0) {
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      for (const FitPoint& other : points) blames_[i] += contradiction(points[i], other);
+    }
+  }
+
+  [[nodiscard]] double total() const { return std::accumulate(blames_.begin(), blames_.end(), 0.0) / 2; }
+
+  [[nodiscard]] std::size_t worst() const {
+    return static_cast<std::size_t>(std::max_element(blames_.begin(), blames_.end()) - blames_.begin());
+  }
+
+  /// Whether another point might as well be the wrong one: it is to blame as much, mostly for contradicting this one.
+  [[nodiscard]] bool is_tied(std::size_t point) const {
+    for (std::size_t i = 0; i < blames_.size(); ++i) {
+      if (i == point || blames_[i] < kTiedShare * blames_[point]) continue;
+      if (contradiction(points_[i], points_[point]) > blames_[i] / 2) return true;
+    }
+    return false;
+  }
+
+  void remove(std::size_t point) {
+    for (std::size_t i = 0; i < blames_.size(); ++i) {
+      blames_[i] = std::max(blames_[i] - contradiction(points_[i], points_[point]), 0.0);
+    }
+    blames_[point] = 0;
+  }
+
+ private:
+  std::span<const FitPoint> points_;
+  std::vector<double> blames_;
+};
+
 } // namespace
+
+std::vector<bool> find_contradicting(std::span<const FitPoint> points) {
+  Blame blame(points);
+  const double total = blame.total();
+  std::vector<bool> marked(points.size(), false);
+  const auto limit = static_cast<std::size_t>(kMaxOutlierShare * static_cast<double>(points.size()));
+  for (std::size_t count = 0; count < limit && blame.total() > kResolvedShare * total; ++count) {
+    const std::size_t worst = blame.worst();
+    if (blame.is_tied(worst)) break;
+    marked[worst] = true;
+    blame.remove(worst);
+  }
+  if (blame.total() > kResolvedShare * total) marked.assign(points.size(), false);
+  return marked;
+}
 
 Result<std::vector<FitPoint>> prepare_points(std::span<const FitPoint> points, int min_point_count) {
   if (points.empty()) return Error{ErrorCode::CannotFit, "points", "there are no samples to fit"};

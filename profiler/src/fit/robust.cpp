@@ -13,7 +13,8 @@ namespace {
 using Index = Eigen::Index;
 using Indices = std::vector<Index>;
 
-constexpr double kInlierScales = 5;
+constexpr double kInlierScales = 20; // a factor of 2 at the default scale
+constexpr double kCapScales = 3;
 constexpr double kMaxOutlierShare = 0.2;
 constexpr Index kSubsetPointCount = 8; // 8 points hold 56 triples: enough that many of them have no wrong point
 
@@ -137,15 +138,17 @@ double ratio_error(double fitted, double measured) noexcept {
 
 double capped_cost(std::span<const double> errors, double scale) noexcept {
   double cost = 0;
-  for (const double error : errors) cost += std::min(error, scale);
+  for (const double error : errors) cost += std::min(error, kCapScales * scale);
   return cost;
 }
+
+bool is_inlier(double error, double scale) noexcept { return error <= kInlierScales * scale; }
 
 std::vector<bool> find_inliers(std::span<const double> errors, double scale) {
   std::vector<bool> inliers(errors.size());
   std::size_t outlier_count = 0;
   for (std::size_t i = 0; i < errors.size(); ++i) {
-    inliers[i] = errors[i] <= kInlierScales * scale;
+    inliers[i] = is_inlier(errors[i], scale);
     if (!inliers[i]) ++outlier_count;
   }
   if (static_cast<double>(outlier_count) > kMaxOutlierShare * static_cast<double>(errors.size())) {

@@ -12,10 +12,13 @@ namespace mc2::profiler::fit {
 /// either is not positive.
 [[nodiscard]] double ratio_error(double fitted, double measured) noexcept;
 
-/// Sum of the errors, each counted up to `scale`: a wrong point costs the same however wrong it is.
+/// Sum of the errors, each counted up to 3 scales: a wrong point costs the same however wrong it is.
 [[nodiscard]] double capped_cost(std::span<const double> errors, double scale) noexcept;
 
-/// False for points whose error exceeds 5 scales; all true when that would leave out more than one point in five,
+/// True for errors of at most 20 scales.
+[[nodiscard]] bool is_inlier(double error, double scale) noexcept;
+
+/// is_inlier of every error; all true when that would leave out more than one point in five,
 /// because then the model is wrong rather than the points.
 [[nodiscard]] std::vector<bool> find_inliers(std::span<const double> errors, double scale);
 

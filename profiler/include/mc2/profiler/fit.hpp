@@ -39,9 +39,11 @@ struct FitOptions {
 ///   residual  r_i = (t(x_i) - t_i) / t_i, Huber loss of scale robust_scale, every parameter bounded so that the curve
 ///             is positive and does not fall; the knot is a parameter (docs/cost_model.md, Ceres).
 ///   start     least trimmed exact fits of few points, then weighted least squares over the points within
-///             5 robust_scale of it (Rousseeuw and Leroy, Robust Regression and Outlier Detection, 1987): a point that
-///             no family explains is left out, at most one in five, and quality.reason says so.
-///   choice    relative rms over interior sizes left out in turn (quality.cross_validated_rms).
+///             20 robust_scale of it (Rousseeuw and Leroy, Robust Regression and Outlier Detection, 1987).
+///   outliers  a size that contradicts the others (faster than a smaller one, or dearer per unit, by more than 1.25x)
+///             or that no family explains is left out, at most one in five, and quality.reason says so.
+///   choice    relative rms over interior sizes left out in turn, and over both ends as fitted
+///             (quality.cross_validated_rms).
 ///   interval  relative_interval = t_0.95(n-p) sqrt(max(s^2 (1 + p/n), cv^2) + spread^2), s^2 = sum r_i^2 / (n-p),
 ///             n sizes, p parameters, cv the cross-validated rms, spread the median relative_spread. Prediction
 ///             interval of linear regression with the mean leverage p/n (Draper and Smith, Applied Regression
