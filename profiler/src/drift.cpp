@@ -84,10 +84,10 @@ std::vector<double> round_effects(const Table& table) {
   std::vector<double> rows(table.cells_of_row.size(), 0);
   std::vector<double> rounds(table.rounds.size(), 0);
   for (int i = 0; i < kMaxIterations; ++i) {
-    const double row_change =
-        polish(table, table.cells_of_row, [&](const Cell& cell) { return rounds[cell.round]; }, rows);
-    const double round_change =
-        polish(table, table.cells_of_round, [&](const Cell& cell) { return rows[cell.row]; }, rounds);
+    const double row_change = polish(
+        table, table.cells_of_row, [&](const Cell& cell) { return rounds[cell.round]; }, rows);
+    const double round_change = polish(
+        table, table.cells_of_round, [&](const Cell& cell) { return rows[cell.row]; }, rounds);
     if (std::max(row_change, round_change) < kConverged) break;
   }
   return rounds;

@@ -11,7 +11,7 @@
 namespace mc2::profiler {
 namespace {
 
-constexpr double kNormalMad = 1.4826;        // scales a MAD to a standard deviation for normal noise
+constexpr double kNormalMad = 1.4826; // scales a MAD to a standard deviation for normal noise
 constexpr std::size_t kMinOutlierCount = 5;
 constexpr double kNeverOutlierRatio = 0.1;
 constexpr double kFallbackFactor = 2.0;

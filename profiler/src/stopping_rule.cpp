@@ -20,7 +20,8 @@ bool is_inside_unit(double value) { return value > 0 && value < 1; }
 planner::Result<void> StoppingOptions::validate() const {
   if (min_count < 1) return Error{ErrorCode::InvalidSpec, "stopping.min_count", "must be at least 1"};
   if (max_count < min_count) return Error{ErrorCode::InvalidSpec, "stopping.max_count", "must be at least min_count"};
-  if (!is_inside_unit(quantile)) return Error{ErrorCode::InvalidSpec, "stopping.quantile", "must be above 0, below 1"};
+  if (!is_inside_unit(quantile))
+    return Error{ErrorCode::InvalidSpec, "stopping.quantile", "must be above 0, below 1"};
   if (!is_inside_unit(confidence)) {
     return Error{ErrorCode::InvalidSpec, "stopping.confidence", "must be above 0, below 1"};
   }
@@ -56,7 +57,8 @@ std::string StoppingRule::reason() const {
   if (width <= options_.relative_half_width) return "interval " + percent_text(width) + " after " + samples;
   if (count() >= options_.max_count) return "interval " + percent_text(width) + " at the maximum of " + samples;
   if (count() < options_.min_count) return samples + " of at least " + std::to_string(options_.min_count);
-  return "interval " + percent_text(width) + " after " + samples + ", waiting for " + percent_text(options_.relative_half_width);
+  return "interval " + percent_text(width) + " after " + samples + ", waiting for " +
+         percent_text(options_.relative_half_width);
 }
 
 } // namespace mc2::profiler

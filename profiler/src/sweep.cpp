@@ -41,9 +41,9 @@ void shuffle(std::vector<std::size_t>& order, std::mt19937_64& random) {
 
 /// What the sweep knows of one case.
 struct CaseState {
-  std::vector<std::size_t> watched;                        ///< indices of the first sample of every iteration
+  std::vector<std::size_t> watched;                           ///< indices of the first sample of every iteration
   std::map<Component, std::vector<std::size_t>> of_component; ///< indices of all its samples
-  Clock::duration busy{0};                                 ///< spent in `measure`, warm-up included
+  Clock::duration busy{0};                                    ///< spent in `measure`, warm-up included
   int run_count = 0;
   int expected_count = 0; ///< samples after which it should be settled
   bool is_finished = false;
@@ -257,7 +257,8 @@ std::vector<std::size_t> Sweep::references() const {
     for (const auto& [component, samples] : states_[i].of_component) {
       if (!states_[i].is_finished) is_wanted[component] = true;
       const bool is_single = states_[i].of_component.size() == 1;
-      if (states_[i].is_finished && is_single) finished[component].emplace_back(time_us(samples_[samples.front()]), i);
+      if (states_[i].is_finished && is_single)
+        finished[component].emplace_back(time_us(samples_[samples.front()]), i);
     }
   }
   std::vector<std::size_t> chosen;

@@ -17,7 +17,8 @@ struct Fraction {
   std::int64_t numerator;
   std::int64_t denominator;
 };
-constexpr std::array<Fraction, 5> kFractions{Fraction{1, 8}, Fraction{1, 4}, Fraction{1, 3}, Fraction{1, 2}, Fraction{3, 4}};
+constexpr std::array<Fraction, 5> kFractions{Fraction{1, 8}, Fraction{1, 4}, Fraction{1, 3}, Fraction{1, 2},
+                                             Fraction{3, 4}};
 
 /// A length within an eighth of one that is there already would cost its time and teach little.
 bool is_near(const std::set<std::int64_t>& lengths, std::int64_t length) {

@@ -1,9 +1,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "mc2/profiler/drift.hpp"
 #include "mc2/profiler/fit.hpp"

@@ -74,7 +74,8 @@ double relative_interval(std::span<const double> residuals, int parameter_count,
   std::vector<double> spreads;
   for (const FitPoint& point : points) spreads.push_back(point.relative_spread);
   const double spread = quantile(spreads, 0.5);
-  return student_t95(degrees) * std::sqrt(std::max(variance, cross_validated_rms * cross_validated_rms) + spread * spread);
+  return student_t95(degrees) *
+         std::sqrt(std::max(variance, cross_validated_rms * cross_validated_rms) + spread * spread);
 }
 
 } // namespace mc2::profiler::fit

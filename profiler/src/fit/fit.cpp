@@ -10,6 +10,7 @@
 #include "fit/family.hpp"
 #include "fit/points.hpp"
 #include "fit/robust.hpp"
+#include "mc2/profiler/statistics.hpp"
 #include "text.hpp"
 
 namespace mc2::profiler {
@@ -21,8 +22,10 @@ using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
 
-/// Below this cross-validated error a richer family cannot be told from rounding and clock resolution.
-constexpr double kNegligibleError = 0.001;
+constexpr double kClockError = 0.001;
+/// A low quantile of n normal values has 1.36 times the standard error of their mean (a median: 1.25).
+constexpr double kQuantileError = 1.36;
+constexpr double kNoiseMargin = 1.5;
 
 constexpr double kMaxOutlierShare = 0.2;
 
@@ -101,12 +104,20 @@ std::vector<Candidate> fit_families(std::span<const FitPoint> points, CurveAxis 
   return candidates;
 }
 
-std::size_t choose(std::span<const Candidate> candidates, double gain) {
+/// Error below which a misfit cannot be told from the noise of the points, so that no richer family is called for.
+double noise_floor(std::span<const FitPoint> points) {
+  std::vector<double> errors;
+  for (const FitPoint& point : points) {
+    errors.push_back(kQuantileError * point.relative_spread / std::sqrt(std::max(point.sample_count, 1)));
+  }
+  return std::max(kNoiseMargin * quantile(errors, 0.5), kClockError);
+}
+
+std::size_t choose(std::span<const Candidate> candidates, double gain, double floor) {
   std::size_t chosen = 0;
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     const double simpler_rms = candidates[chosen].cross_validated_rms;
-    const double limit = gain * simpler_rms;
-    if (simpler_rms > kNegligibleError && candidates[i].cross_validated_rms <= limit) chosen = i;
+    if (simpler_rms > floor && candidates[i].cross_validated_rms <= gain * simpler_rms) chosen = i;
   }
   return chosen;
 }
@@ -145,8 +156,8 @@ CostCurve describe(Candidate candidate, std::span<const FitPoint> points, std::s
   }
   curve.quality.cross_validated_rms = candidate.cross_validated_rms;
   curve.quality.reason = std::move(reason);
-  curve.relative_interval = fit::relative_interval(residuals, candidate.family->parameter_count,
-                                                   candidate.cross_validated_rms, points);
+  curve.relative_interval =
+      fit::relative_interval(residuals, candidate.family->parameter_count, candidate.cross_validated_rms, points);
   return curve;
 }
 
@@ -174,10 +185,10 @@ Result<CostCurve> fit_curve(std::span<const FitPoint> points, CurveAxis axis, co
 
   std::vector<Candidate> candidates = fit_families(kept, axis, options);
   if (candidates.empty()) {
-    return Error{ErrorCode::CannotFit, "points", "no family of curves converged on these " +
-                                                     std::to_string(kept.size()) + " sizes"};
+    return Error{ErrorCode::CannotFit, "points",
+                 "no family of curves converged on these " + std::to_string(kept.size()) + " sizes"};
   }
-  const std::size_t chosen = choose(candidates, options.cross_validation_gain);
+  const std::size_t chosen = choose(candidates, options.cross_validation_gain, noise_floor(kept));
   std::string reason = reason_text(candidates, chosen, kept.size(), left_out);
   return describe(std::move(candidates[chosen]), kept, std::move(reason));
 }

@@ -14,12 +14,13 @@ namespace mc2::profiler::fit {
                                                                     int min_point_count);
 
 /// Marks the fewest points, at most one in five, without which (nearly) no two sizes contradict each other. Two sizes
-/// contradict each other when the larger one is faster, or costs more per unit of size, by more than a factor of 1.25:
-/// the cost of a block has a fixed part and a part that grows with it. Marks none where no few points are to blame.
+/// contradict each other when the larger one is faster, or costs more per unit of size, by more than a factor
+/// of 1.25: the cost of a block has a fixed part and a part that grows with it. Marks none where no few points are to
+/// blame.
 [[nodiscard]] std::vector<bool> find_contradicting(std::span<const FitPoint> points);
 
-/// Errors: CannotFit when more than one pair of sizes in five shows the larger one faster, by more than 10 % and twice
-/// the standard error of the two times. `points` ascend.
+/// Errors: CannotFit when more than one pair of sizes in five shows the larger one faster, by more than 10 % and
+/// twice the standard error of the two times. `points` ascend.
 [[nodiscard]] planner::Result<void> check_growth(std::span<const FitPoint> points);
 
 } // namespace mc2::profiler::fit

@@ -50,8 +50,7 @@ std::optional<Coefficients> solve_subset(const Basis& relative, const Indices& r
   Coefficients norms(column_count);
   for (Index column = 0; column < column_count; ++column) {
     for (Index row = 0; row < row_count; ++row) {
-      part(row, column) =
-          relative(rows[static_cast<std::size_t>(row)], columns[static_cast<std::size_t>(column)]);
+      part(row, column) = relative(rows[static_cast<std::size_t>(row)], columns[static_cast<std::size_t>(column)]);
     }
     // Columns of equal length: otherwise the rank decision below would depend on the unit of x.
     norms(column) = part.col(column).norm();
@@ -63,7 +62,8 @@ std::optional<Coefficients> solve_subset(const Basis& relative, const Indices& r
   const Coefficients solution = qr.solve(Eigen::VectorXd::Ones(row_count)).cwiseQuotient(norms);
   if (!solution.allFinite() || solution.minCoeff() < 0) return std::nullopt;
   Coefficients all = Coefficients::Zero(relative.cols());
-  for (Index column = 0; column < column_count; ++column) all(columns[static_cast<std::size_t>(column)]) = solution(column);
+  for (Index column = 0; column < column_count; ++column)
+    all(columns[static_cast<std::size_t>(column)]) = solution(column);
   return all;
 }
 

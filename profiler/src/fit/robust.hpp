@@ -26,8 +26,8 @@ namespace mc2::profiler::fit {
 using Basis = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor, Eigen::Dynamic, 3>;
 using Coefficients = Eigen::Matrix<double, Eigen::Dynamic, 1, Eigen::ColMajor, 3, 1>;
 
-/// Non-negative coefficients that describe most of the times, unmoved by the others: the exact fit of as few points as
-/// there are coefficients with the smallest capped cost, refined by relative least squares (QR) over its inliers.
+/// Non-negative coefficients that describe most of the times, unmoved by the others: the exact fit of as few points
+/// as there are coefficients with the smallest capped cost, refined by relative least squares (QR) over its inliers.
 /// Source: elemental subsets, Rousseeuw and Leroy, Robust Regression and Outlier Detection, 1987, ch. 5.
 /// Empty when no subset of the points determines any coefficient. Times are > 0.
 [[nodiscard]] std::optional<Coefficients> nonnegative_start(const Basis& basis, std::span<const double> times,

@@ -24,9 +24,9 @@ inline constexpr double kMaxFitSize = 1e18;
 inline constexpr double kMaxFitTimeUs = 1e15;
 
 struct FitOptions {
-  double quantile = 0.25;       ///< of each size's samples
-  double robust_scale = 0.05;   ///< relative residual beyond which the loss grows linearly (Huber)
-  int min_point_count = 3;      ///< distinct sizes, at least 3; the piecewise family needs 6
+  double quantile = 0.25;             ///< of each size's samples
+  double robust_scale = 0.05;         ///< relative residual beyond which the loss grows linearly (Huber)
+  int min_point_count = 3;            ///< distinct sizes, at least 3; the piecewise family needs 6
   double cross_validation_gain = 0.8; ///< a richer family must have at most this fraction of the simpler one's error
 
   /// Errors: InvalidSpec naming the option: quantile in [0, 1], robust_scale > 0, min_point_count >= 3,
@@ -36,14 +36,16 @@ struct FitOptions {
 
 /// Fits every family that the points can carry and keeps the one that predicts best, the simpler one unless the
 /// richer is clearly better. Points of equal size are merged (median); beyond 128 distinct sizes neighbours are.
-///   residual  r_i = (t(x_i) - t_i) / t_i, Huber loss of scale robust_scale, every parameter bounded so that the curve
-///             is positive and does not fall; the knot is a parameter (docs/cost_model.md, Ceres).
+///   residual  r_i = (t(x_i) - t_i) / t_i under Huber's loss of scale robust_scale; parameters are bounded so that
+///             the curve is positive and does not fall; the knot is a parameter.
 ///   start     least trimmed exact fits of few points, then weighted least squares over the points within
 ///             20 robust_scale of it (Rousseeuw and Leroy, Robust Regression and Outlier Detection, 1987).
 ///   outliers  a size that contradicts the others (faster than a smaller one, or dearer per unit, by more than 1.25x)
 ///             or that no family explains is left out, at most one in five, and quality.reason says so.
 ///   choice    relative rms over interior sizes left out in turn, and over both ends as fitted
-///             (quality.cross_validated_rms).
+///             (quality.cross_validated_rms); a richer family needs at most cross_validation_gain of the simpler
+///             one's, and the simpler one's above 1.5 standard errors of the points (1.36 relative_spread /
+///             sqrt(sample_count), median).
 ///   interval  relative_interval = t_0.95(n-p) sqrt(max(s^2 (1 + p/n), cv^2) + spread^2), s^2 = sum r_i^2 / (n-p),
 ///             n sizes, p parameters, cv the cross-validated rms, spread the median relative_spread. Prediction
 ///             interval of linear regression with the mean leverage p/n (Draper and Smith, Applied Regression

@@ -10,11 +10,12 @@ namespace mc2::profiler {
 struct StoppingOptions {
   int min_count = 7;
   int max_count = 40;
-  double quantile = 0.25;             ///< the low quantile that is fitted
+  double quantile = 0.25; ///< the low quantile that is fitted
   double confidence = 0.90;
-  double relative_half_width = 0.02;  ///< stop when the quantile's interval is this narrow
+  double relative_half_width = 0.02; ///< stop when the quantile's interval is this narrow
 
-  /// Errors: InvalidSpec naming the option: counts 1 <= min <= max, quantile and confidence inside (0, 1), width >= 0.
+  /// Errors: InvalidSpec naming the option: counts 1 <= min <= max, quantile and confidence inside (0, 1), width >=
+  /// 0.
   [[nodiscard]] planner::Result<void> validate() const;
 };
 

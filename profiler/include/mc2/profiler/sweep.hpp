@@ -23,7 +23,7 @@ struct SweepCase {
 };
 
 struct SweepOptions {
-  int warmup_rounds = 2;                     ///< timed by nobody, recorded nowhere
+  int warmup_rounds = 2; ///< timed by nobody, recorded nowhere
   StoppingOptions stopping;
   std::chrono::milliseconds budget{120'000}; ///< no new round starts after this, except the first
   std::uint64_t seed = 1;                    ///< of the order of cases within a round
@@ -75,10 +75,10 @@ struct SweepSummary {
 };
 
 /// Times all cases in rounds, in a new random order each round, until every case's stopping rule is satisfied or the
-/// budget is spent: sizes are interleaved so that the machine's drift falls on all of them alike. A settled case drops
-/// out unless it serves as a reference. The stopping rules and the outlier marks judge times divided by the drift
-/// factor of their round (drift.hpp).
-/// The order depends on the seed and the first round's number only: the same on every standard library.
+/// budget is spent: sizes are interleaved so that the machine's drift falls on all of them alike. A settled case
+/// drops out unless it serves as a reference. The stopping rules and the outlier marks judge times divided by the
+/// drift factor of their round (drift.hpp). The order depends on the seed and the first round's number only: the same
+/// on every standard library.
 /// @param earlier samples of the same operator and fingerprint from interrupted work; they count, and new rounds are
 ///                numbered after them
 /// Errors: InvalidSpec (no cases, a case without `measure` or `owns`, no `now`, bad options), Cancelled (after
