@@ -57,7 +57,8 @@ class [[nodiscard]] Result {
 
   [[nodiscard]] T& value() & { return require_value(), std::get<0>(state_); }
   [[nodiscard]] const T& value() const& { return require_value(), std::get<0>(state_); }
-  [[nodiscard]] T&& value() && { return require_value(), std::get<0>(std::move(state_)); }
+  /// By value, so that `for (auto& x : f().value())` keeps what it iterates over alive.
+  [[nodiscard]] T value() && { return require_value(), std::get<0>(std::move(state_)); }
   [[nodiscard]] const Error& error() const& {
     if (ok()) check_failed("!ok()", __FILE__, __LINE__, "error() called on a Result that holds a value");
     return std::get<1>(state_);

@@ -9,6 +9,7 @@ namespace mc2::planner {
 struct Slowdown {
   double first = 1;
   double second = 1;
+  bool operator==(const Slowdown&) const = default;
 };
 
 struct Span {

@@ -1,0 +1,86 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "mc2/planner/planner.hpp"
+#include "support/models.hpp"
+
+namespace mc2::planner {
+namespace {
+
+double step_value(const Plan& plan, const std::string& name) {
+  for (const auto& step : plan.recipe)
+    if (step.name == name) return step.value;
+  ADD_FAILURE() << "no recipe step " << name;
+  return -1;
+}
+
+PlanOptions formula_options() {
+  PlanOptions options;
+  options.strategy = "formula";
+  return options;
+}
+
+// The published example, docs/cost_model.md §3: a=171 b=192 c=384 -> 384 -> 6 MiB -> 142.2 us -> x 1.15 = 163.6 us
+// -> 834 rows of matmul -> 768 -> count 4 -> 896 -> short block 512, first.
+TEST(Formula, ReproducesThePublishedExampleToTheBlock) {
+  const CostModel model = testing::worked_example_model();
+  const Plan plan = make_plan(model.op, model, formula_options()).value();
+  EXPECT_EQ(plan.cut.block_rows, (std::vector<std::int64_t>{512, 896, 896, 896, 896}));
+  EXPECT_EQ(plan.bound, Bound::Communication);
+  EXPECT_EQ(step_value(plan, "a"), 171);
+  EXPECT_EQ(step_value(plan, "b"), 192);
+  EXPECT_EQ(step_value(plan, "m0"), 384);
+  EXPECT_NEAR(step_value(plan, "t"), 164, 0.5);
+  EXPECT_EQ(step_value(plan, "m1"), 768);
+  EXPECT_EQ(step_value(plan, "count"), 4);
+  EXPECT_EQ(step_value(plan, "m1 final"), 896);
+}
+
+TEST(Formula, SmallestRuleFollowsTheText) {
+  const CostModel model = testing::worked_example_model();
+  PlanOptions options = formula_options();
+  options.formula_short_block = ShortBlockRule::Smallest;
+  EXPECT_EQ(step_value(make_plan(model.op, model, options).value(), "m0"), 171);
+}
+
+TEST(Formula, ComputeBoundPutsTheShortBlockLast) {
+  CostModel model = testing::worked_example_model();
+  model.variants[0].compute.curve = testing::affine(CurveAxis::Rows, 0, 3000.0 / 4096);
+  const Plan plan = make_plan(model.op, model, formula_options()).value();
+  EXPECT_EQ(plan.bound, Bound::Compute);
+  EXPECT_EQ(plan.cut.order(), BlockOrder::ShortLast);
+  EXPECT_EQ(std::accumulate(plan.cut.block_rows.begin(), plan.cut.block_rows.end(), std::int64_t{0}), 4096);
+}
+
+TEST(Formula, RefusesAShapeShorterThanItsShortBlock) {
+  CostModel model = testing::worked_example_model();
+  OpSpec op = model.op;
+  op.m = 300; // the short block would be 384
+  const auto plan = make_plan(op, model, formula_options());
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::Infeasible);
+}
+
+TEST(Formula, RefusesWhenTheOtherLaneCannotFillOneAlignedBlock) {
+  CostModel model = testing::worked_example_model();
+  // Communication costs 142 us for the short block; a matmul of 128 rows costs 128 * 2 us > 164 us... but then the
+  // operator is compute bound, and t is the matmul's 384 * 2 * 1.15 = 883 us, which covers much communication.
+  // So make communication expensive per message instead: alpha 10 ms against t = 1.15 * 384 * 3 us.
+  model.variants[0].compute.curve = testing::affine(CurveAxis::Rows, 0, 3.0);
+  model.variants[0].communication.curve = testing::affine(CurveAxis::Bytes, 10'000, 0);
+  const auto plan = make_plan(model.op, model, formula_options());
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::Infeasible);
+}
+
+TEST(Formula, RefusesAContentionBelowOne) {
+  PlanOptions options = formula_options();
+  options.formula_contention = 0.5;
+  const CostModel model = testing::worked_example_model();
+  EXPECT_EQ(make_plan(model.op, model, options).error().field, "formula_contention");
+}
+
+} // namespace
+} // namespace mc2::planner
