@@ -19,17 +19,39 @@ struct FitPoint {
   int sample_count = 1;
 };
 
+/// Sizes and times that a curve is fitted to lie in (0, limit]: beyond, squares of them leave the range of a double.
+inline constexpr double kMaxFitSize = 1e18;
+inline constexpr double kMaxFitTimeUs = 1e15;
+
 struct FitOptions {
-  double quantile = 0.25;       ///< of each size's samples
-  double robust_scale = 0.05;   ///< relative residual beyond which the loss grows linearly (Huber)
-  int min_point_count = 3;      ///< distinct sizes; the piecewise family needs 6
+  double quantile = 0.25;             ///< of each size's samples
+  double robust_scale = 0.05;         ///< relative residual beyond which the loss grows linearly (Huber)
+  int min_point_count = 3;            ///< distinct sizes, at least 3; the piecewise family needs 6
   double cross_validation_gain = 0.8; ///< a richer family must have at most this fraction of the simpler one's error
+
+  /// Errors: InvalidSpec naming the option: quantile in [0, 1], robust_scale > 0, min_point_count >= 3,
+  /// cross_validation_gain in (0, 1].
+  [[nodiscard]] planner::Result<void> validate() const;
 };
 
-/// Fits every family that the points can carry with Ceres (relative residuals, Huber loss, knots as parameters) and
-/// keeps the one with the lowest cross-validated relative error, the simpler one unless the richer is clearly better.
-/// Errors: CannotFit naming the reason: too few distinct sizes, a non-finite or non-positive time or size, times that
-/// do not grow with size.
+/// Fits every family that the points can carry and keeps the one that predicts best, the simpler one unless the
+/// richer is clearly better. Points of equal size are merged (median); beyond 128 distinct sizes neighbours are.
+///   residual  r_i = (t(x_i) - t_i) / t_i under Huber's loss of scale robust_scale; parameters are bounded so that
+///             the curve is positive and does not fall; the knot is a parameter.
+///   start     least trimmed exact fits of few points, then weighted least squares over the points within
+///             20 robust_scale of it (Rousseeuw and Leroy, Robust Regression and Outlier Detection, 1987).
+///   outliers  a size that contradicts the others (faster than a smaller one, or dearer per unit, by more than 1.25x)
+///             or that no family explains is left out, at most one in five, and quality.reason says so.
+///   choice    relative rms over interior sizes left out in turn, and over both ends as fitted
+///             (quality.cross_validated_rms); a richer family needs at most cross_validation_gain of the simpler
+///             one's, and the simpler one's above 1.5 standard errors of the points (1.36 relative_spread /
+///             sqrt(sample_count), median).
+///   interval  relative_interval = t_0.95(n-p) sqrt(max(s^2 (1 + p/n), cv^2) + spread^2), s^2 = sum r_i^2 / (n-p),
+///             n sizes, p parameters, cv the cross-validated rms, spread the median relative_spread. Prediction
+///             interval of linear regression with the mean leverage p/n (Draper and Smith, Applied Regression
+///             Analysis, 1998, ch. 3), widened by what a single timing varies around its size's statistic.
+/// Errors: InvalidSpec (options). CannotFit naming the reason: too few distinct sizes, a size or time that is not
+/// finite, not positive or beyond its limit, times that fall with size beyond their noise.
 [[nodiscard]] planner::Result<planner::CostCurve> fit_curve(std::span<const FitPoint> points, planner::CurveAxis axis,
                                                             const FitOptions& options = {});
 
@@ -39,9 +61,15 @@ struct FitSummary {
   std::vector<std::string> notes; ///< outliers left out, sizes with few samples, factors and how they were found
 };
 
-/// Builds CostMM and CostComm and the two slow-down factors of every variant in the profile. The factors are medians
-/// of paired ratios: co-run over alone, same size, same round.
-/// Errors: InvalidSpec (operator), CannotFit naming variant and component.
+/// Builds CostMM (over rows) and CostComm (over message_bytes) and the two slow-down factors of every variant in the
+/// profile, from samples that are not marked as outliers.
+///   time of a size  `quantile` of its samples taken alone, each divided by the drift factor of its round
+///                   (drift.hpp; factors of one component, all sizes and variants), at the level of the rounds'
+///                   own `quantile`.
+///   slow-down       median over sizes and rounds of co-run / alone of the same size and round, at least 1; 1 with a
+///                   note where there is no such pair.
+/// fixed_us stays 0: it is recalibrated from measured plans. Variants carry their name only, no fields.
+/// Errors: InvalidSpec (operator, options), CannotFit naming variant and component.
 [[nodiscard]] planner::Result<FitSummary> fit_cost_model(const planner::Profile& profile,
                                                          const FitOptions& options = {});
 

@@ -13,8 +13,8 @@
 
 namespace mc2::profiler {
 
-/// One thing to time. `measure` runs it once and returns the samples of that iteration (a co-run gives one per lane);
-/// the sweep fills in `round`. The stopping rule watches the first sample.
+/// One thing to time. `measure` runs it once and returns the samples of that iteration (a co-run gives one per lane),
+/// at least one; the sweep fills in `round`. The stopping rule watches the first sample.
 struct SweepCase {
   std::string name; ///< for progress and summaries, e.g. "matmul 256 rows"
   std::function<std::vector<planner::Sample>()> measure;
@@ -23,10 +23,17 @@ struct SweepCase {
 };
 
 struct SweepOptions {
-  int warmup_rounds = 2;
+  int warmup_rounds = 2; ///< timed by nobody, recorded nowhere
   StoppingOptions stopping;
-  std::chrono::milliseconds budget{120'000}; ///< no new round starts after this
+  std::chrono::milliseconds budget{120'000}; ///< no new round starts after this, except the first
   std::uint64_t seed = 1;                    ///< of the order of cases within a round
+  /// Settled cases, the cheapest of each component, that stay in every round while a case of that component is
+  /// unsettled: without them the drift of late rounds could not be told from the size of what is still timed.
+  /// Default: what estimate_drift needs.
+  int reference_case_count = 4;
+
+  /// Errors: InvalidSpec naming the option: counts and budget >= 0, stopping as StoppingOptions::validate.
+  [[nodiscard]] planner::Result<void> validate() const;
 };
 
 struct SweepProgress {
@@ -38,19 +45,22 @@ struct SweepProgress {
   std::chrono::milliseconds remaining{0}; ///< estimate
 };
 
-/// What the sweep needs from the world.
+/// What the sweep needs from the world. All are called on the sweep's thread.
 struct SweepHooks {
   std::function<std::chrono::steady_clock::time_point()> now;
-  std::function<void(const SweepProgress&)> on_progress;             ///< may be empty
-  std::function<void(std::span<const planner::Sample>)> on_samples;  ///< called after each round; may be empty
-  std::function<bool()> is_cancelled;                                ///< may be empty
+  std::function<void(const SweepProgress&)> on_progress; ///< called after each measurement; may be empty
+  /// Called with the new samples after each round, and with those of an unfinished round before the sweep returns
+  /// Cancelled or lets an exception of `measure` pass. Outliers are not marked yet. May be empty.
+  std::function<void(std::span<const planner::Sample>)> on_samples;
+  std::function<bool()> is_cancelled; ///< asked before each measurement; may be empty
 };
 
+/// One case's watched samples, as measured (not corrected for drift), outliers included unless said otherwise.
 struct CaseSummary {
   std::string name;
   int sample_count = 0;
   int outlier_count = 0;
-  double low_quantile_us = 0;
+  double low_quantile_us = 0; ///< at StoppingOptions::quantile
   double median_us = 0;
   double p95_us = 0;
   double noise_ratio = 0; ///< standard deviation / mean, outliers excluded
@@ -58,22 +68,29 @@ struct CaseSummary {
 };
 
 struct SweepSummary {
-  std::vector<planner::Sample> samples; ///< resumed and new, outliers marked
+  std::vector<planner::Sample> samples; ///< all earlier ones, then the new ones; outliers of every case marked anew
   std::vector<CaseSummary> cases;
-  int round_count = 0;
+  int round_count = 0;     ///< recorded rounds of this call
   std::string termination; ///< "every size settled", "time budget spent", ...
 };
 
 /// Times all cases in rounds, in a new random order each round, until every case's stopping rule is satisfied or the
-/// budget is spent: sizes are interleaved so that the machine's drift falls on all of them alike.
-/// @param earlier samples of the same operator and fingerprint from interrupted work; they count
-/// Errors: InvalidSpec (no cases, bad options), Cancelled (after on_samples has received everything measured).
+/// budget is spent: sizes are interleaved so that the machine's drift falls on all of them alike. A settled case
+/// drops out unless it serves as a reference. The stopping rules and the outlier marks judge times divided by the
+/// drift factor of their round (drift.hpp). The order depends on the seed and the first round's number only: the same
+/// on every standard library.
+/// @param earlier samples of the same operator and fingerprint from interrupted work; they count, and new rounds are
+///                numbered after them
+/// Errors: InvalidSpec (no cases, a case without `measure` or `owns`, no `now`, bad options), Cancelled (after
+/// on_samples has received everything measured). Exceptions of `measure` pass through.
 [[nodiscard]] planner::Result<SweepSummary> run_sweep(std::span<const SweepCase> cases, const SweepOptions& options,
                                                       const SweepHooks& hooks,
                                                       std::span<const planner::Sample> earlier);
 
-/// Block lengths worth timing for a cut axis of `rows`: 256, 512, 768, 1024, 2048 where they fit, short ones down to
-/// the alignment, fractions of the axis and the whole of it; ascending, each at most `rows`.
+/// Block lengths worth timing for a cut axis of `rows`: 256, 512, 768, 1024, 2048 and further doublings where they
+/// fit, short ones down to the alignment, fractions of the axis and the whole of it; ascending, each at most `rows`.
+/// Short axes are filled up with finer steps, below the alignment if need be, to 6 lengths: enough for the piecewise
+/// family. Fewer only when rows < 6; empty when rows < 1. An alignment below 1 counts as 1.
 [[nodiscard]] std::vector<std::int64_t> sweep_block_rows(std::int64_t rows, std::int64_t alignment);
 
 } // namespace mc2::profiler

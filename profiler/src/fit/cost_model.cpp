@@ -1,0 +1,234 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "mc2/profiler/drift.hpp"
+#include "mc2/profiler/fit.hpp"
+#include "mc2/profiler/statistics.hpp"
+#include "text.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Component;
+using planner::Context;
+using planner::CurveAxis;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Profile;
+using planner::Result;
+using planner::Sample;
+
+constexpr double kFactorConfidence = 0.90;
+constexpr double kNormalMad = 1.4826;
+constexpr double kNotableDrift = 1.1;
+constexpr std::size_t kFewSamples = 3;
+
+/// One curve to be: a component of a variant.
+struct Series {
+  std::string variant;
+  Component component = Component::Matmul;
+
+  [[nodiscard]] std::string text() const { return variant + " " + std::string(to_string(component)); }
+};
+
+std::int64_t size_of(const Sample& sample) {
+  return sample.component == Component::Matmul ? sample.block_rows : sample.message_bytes;
+}
+
+double time_us(const Sample& sample) { return static_cast<double>(sample.time.count()) / planner::kNsPerUs; }
+
+bool is_of(const Sample& sample, const Series& series, Context context) {
+  return !sample.is_outlier && sample.variant == series.variant && sample.component == series.component &&
+         sample.context == context;
+}
+
+Result<void> check_samples(const Profile& profile) {
+  for (std::size_t i = 0; i < profile.samples.size(); ++i) {
+    const Sample& sample = profile.samples[i];
+    if (sample.is_outlier) continue;
+    const std::string field = sample.variant + " " + std::string(to_string(sample.component));
+    const std::string which = "sample " + std::to_string(i);
+    if (sample.time.count() <= 0) {
+      return Error{ErrorCode::CannotFit, field,
+                   which + " has a time of " + std::to_string(sample.time.count()) + " ns; must be above 0"};
+    }
+    if (size_of(sample) <= 0) {
+      return Error{ErrorCode::CannotFit, field,
+                   which + " has a size of " + std::to_string(size_of(sample)) + "; must be above 0"};
+    }
+  }
+  return {};
+}
+
+/// Drift of one component over all its sizes, contexts and variants: they share the machine.
+Drift drift_of(const Profile& profile, Component component) {
+  std::map<std::tuple<std::string, Context, std::int64_t>, int> rows;
+  std::vector<DriftCell> cells;
+  for (const Sample& sample : profile.samples) {
+    if (sample.is_outlier || sample.component != component) continue;
+    const auto key = std::tuple(sample.variant, sample.context, size_of(sample));
+    const int row = rows.try_emplace(key, static_cast<int>(rows.size())).first->second;
+    cells.push_back({row, sample.round, time_us(sample)});
+  }
+  return estimate_drift(cells);
+}
+
+/// The level of drift that times are brought to: the low quantile of the rounds, as of the samples.
+double reference_factor(const Drift& drift, double q) {
+  std::vector<double> factors;
+  for (const auto& [number, round] : drift.rounds) {
+    if (round.is_estimated) factors.push_back(round.factor);
+  }
+  return factors.empty() ? 1.0 : quantile(factors, q);
+}
+
+/// Times of one size at the reference level.
+struct SizeTimes {
+  std::vector<double> steady_us; ///< of rounds whose drift is known
+  std::vector<double> all_us;
+
+  /// A round whose factor is borrowed from a neighbour adds error, so it counts only where nothing better is there.
+  [[nodiscard]] const std::vector<double>& best() const {
+    return steady_us.size() >= kFewSamples ? steady_us : all_us;
+  }
+};
+
+FitPoint make_point(std::int64_t size, const std::vector<double>& times_us, double q) {
+  FitPoint point;
+  point.x = static_cast<double>(size);
+  point.time_us = quantile(times_us, q);
+  point.sample_count = static_cast<int>(times_us.size());
+  const double median = quantile(times_us, 0.5);
+  std::vector<double> deviations;
+  for (const double time : times_us) deviations.push_back(std::abs(time - median));
+  point.relative_spread = kNormalMad * quantile(deviations, 0.5) / point.time_us;
+  return point;
+}
+
+std::vector<FitPoint> points_of(const Profile& profile, const Series& series, const Drift& drift, double q) {
+  const double reference = reference_factor(drift, q);
+  std::map<std::int64_t, SizeTimes> sizes;
+  for (const Sample& sample : profile.samples) {
+    if (!is_of(sample, series, Context::Alone)) continue;
+    SizeTimes& times = sizes[size_of(sample)];
+    const double corrected_us = time_us(sample) * reference / drift.factor(sample.round);
+    times.all_us.push_back(corrected_us);
+    if (drift.is_estimated(sample.round)) times.steady_us.push_back(corrected_us);
+  }
+  std::vector<FitPoint> points;
+  for (const auto& [size, times] : sizes) points.push_back(make_point(size, times.best(), q));
+  return points;
+}
+
+void note_samples(const Profile& profile, const Series& series, std::span<const FitPoint> points,
+                  std::vector<std::string>& notes) {
+  const auto outlier_count = std::count_if(profile.samples.begin(), profile.samples.end(), [&](const Sample& sample) {
+    return sample.is_outlier && sample.variant == series.variant && sample.component == series.component;
+  });
+  if (outlier_count > 0) {
+    notes.push_back(series.text() + ": " + std::to_string(outlier_count) + " samples left out as outliers");
+  }
+  for (const FitPoint& point : points) {
+    if (point.sample_count >= static_cast<int>(kFewSamples)) continue;
+    notes.push_back(series.text() + ": size " + number_text(point.x) + " has only " +
+                    std::to_string(point.sample_count) + (point.sample_count == 1 ? " sample" : " samples"));
+  }
+}
+
+/// Co-run over alone, median; 1 where nothing was paired.
+double fit_slowdown(const Profile& profile, const Series& series, std::vector<std::string>& notes) {
+  std::map<std::pair<std::int64_t, int>, std::vector<double>> alone;
+  for (const Sample& sample : profile.samples) {
+    if (is_of(sample, series, Context::Alone)) alone[{size_of(sample), sample.round}].push_back(time_us(sample));
+  }
+  std::vector<double> co_run_us;
+  std::vector<double> alone_us;
+  for (const Sample& sample : profile.samples) {
+    if (!is_of(sample, series, Context::CoRun)) continue;
+    const auto pair = alone.find({size_of(sample), sample.round});
+    if (pair == alone.end()) continue;
+    co_run_us.push_back(time_us(sample));
+    alone_us.push_back(quantile(pair->second, 0.5));
+  }
+  if (co_run_us.empty()) {
+    notes.push_back(series.text() + ": slow-down 1 assumed, no co-run sample has an alone one of its size and round");
+    return 1;
+  }
+  const Interval ratio = paired_ratio(co_run_us, alone_us, kFactorConfidence);
+  notes.push_back(series.text() + ": slow-down " + number_text(ratio.value) + " while the other lane is busy (" +
+                  number_text(ratio.low) + " to " + number_text(ratio.high) + ", median of " +
+                  std::to_string(co_run_us.size()) + " pairs)" + (ratio.value < 1 ? ", taken as 1" : ""));
+  return std::max(ratio.value, 1.0);
+}
+
+Result<planner::LaneCost> fit_lane(const Profile& profile, const Series& series, const Drift& drift,
+                                   const FitOptions& options, std::vector<std::string>& notes) {
+  const CurveAxis axis = series.component == Component::Matmul ? CurveAxis::Rows : CurveAxis::Bytes;
+  const std::vector<FitPoint> points = points_of(profile, series, drift, options.quantile);
+  auto curve = fit_curve(points, axis, options);
+  if (!curve) return Error{curve.error().code, series.text(), curve.error().message};
+  note_samples(profile, series, points, notes);
+  notes.push_back(series.text() + ": " + curve.value().quality.reason);
+  return planner::LaneCost{std::move(curve).value(), 0, fit_slowdown(profile, series, notes)};
+}
+
+Result<planner::VariantCost> fit_variant(const Profile& profile, const std::string& name,
+                                         const std::map<Component, Drift>& drifts, const FitOptions& options,
+                                         std::vector<std::string>& notes) {
+  auto compute = fit_lane(profile, {name, Component::Matmul}, drifts.at(Component::Matmul), options, notes);
+  if (!compute) return compute.error();
+  auto communication =
+      fit_lane(profile, {name, Component::Collective}, drifts.at(Component::Collective), options, notes);
+  if (!communication) return communication.error();
+  notes.push_back(name + ": no fixed cost per block yet, it is recalibrated from measured plans");
+  return planner::VariantCost{{name, {}}, std::move(compute).value(), std::move(communication).value()};
+}
+
+std::string source_text(const Profile& profile) {
+  std::set<int> rounds;
+  for (const Sample& sample : profile.samples) rounds.insert(sample.round);
+  return "profile of " + std::to_string(profile.samples.size()) + " samples in " + std::to_string(rounds.size()) +
+         " rounds";
+}
+
+} // namespace
+
+Result<FitSummary> fit_cost_model(const Profile& profile, const FitOptions& options) {
+  if (auto valid = options.validate(); !valid) return valid.error();
+  if (auto valid = profile.op.validate(); !valid) return valid.error();
+  if (profile.samples.empty()) return Error{ErrorCode::CannotFit, "samples", "the profile has no samples"};
+  if (auto valid = check_samples(profile); !valid) return valid.error();
+
+  FitSummary summary;
+  summary.model.op = profile.op;
+  summary.model.fingerprint = profile.fingerprint;
+  summary.model.source = source_text(profile);
+  std::map<Component, Drift> drifts;
+  for (const Component component : {Component::Matmul, Component::Collective}) {
+    const Drift& drift = drifts[component] = drift_of(profile, component);
+    if (drift.range() < kNotableDrift) continue;
+    summary.notes.push_back(std::string(to_string(component)) + ": the machine's speed drifted by a factor of " +
+                            number_text(drift.range()) + " between rounds, corrected");
+  }
+  std::set<std::string> variants;
+  for (const Sample& sample : profile.samples) variants.insert(sample.variant);
+  for (const std::string& name : variants) {
+    auto variant = fit_variant(profile, name, drifts, options, summary.notes);
+    if (!variant) return variant.error();
+    summary.model.variants.push_back(std::move(variant).value());
+  }
+  if (auto valid = summary.model.validate(); !valid) {
+    return Error{ErrorCode::CannotFit, valid.error().field, valid.error().message};
+  }
+  return summary;
+}
+
+} // namespace mc2::profiler

@@ -1,0 +1,30 @@
+#include "fit/family.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace mc2::profiler::fit {
+namespace {
+
+constexpr std::array kFamilies{
+    Family{"affine", 3, 2, &fit_affine},
+    Family{"piecewise", 6, 6, &fit_piecewise},
+};
+
+} // namespace
+
+std::span<const Family> families() noexcept { return kFamilies; }
+
+ScaledPoints scale_points(std::span<const FitPoint> points) {
+  ScaledPoints scaled;
+  scaled.x_scale = points.back().x;
+  scaled.time_scale = points.front().time_us;
+  for (const FitPoint& point : points) scaled.time_scale = std::max(scaled.time_scale, point.time_us);
+  for (const FitPoint& point : points) {
+    scaled.x.push_back(point.x / scaled.x_scale);
+    scaled.time.push_back(point.time_us / scaled.time_scale);
+  }
+  return scaled;
+}
+
+} // namespace mc2::profiler::fit

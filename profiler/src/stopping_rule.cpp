@@ -1,0 +1,64 @@
+#include "mc2/profiler/stopping_rule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "mc2/profiler/statistics.hpp"
+#include "text.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+
+bool is_inside_unit(double value) { return value > 0 && value < 1; }
+
+} // namespace
+
+planner::Result<void> StoppingOptions::validate() const {
+  if (min_count < 1) return Error{ErrorCode::InvalidSpec, "stopping.min_count", "must be at least 1"};
+  if (max_count < min_count) return Error{ErrorCode::InvalidSpec, "stopping.max_count", "must be at least min_count"};
+  if (!is_inside_unit(quantile))
+    return Error{ErrorCode::InvalidSpec, "stopping.quantile", "must be above 0, below 1"};
+  if (!is_inside_unit(confidence)) {
+    return Error{ErrorCode::InvalidSpec, "stopping.confidence", "must be above 0, below 1"};
+  }
+  if (!(relative_half_width >= 0)) {
+    return Error{ErrorCode::InvalidSpec, "stopping.relative_half_width", "must be 0 or more"};
+  }
+  return {};
+}
+
+void StoppingRule::add(double time_us) { times_us_.push_back(time_us); }
+
+double StoppingRule::relative_half_width() const {
+  if (times_us_.empty() || count() < options_.min_count) return std::numeric_limits<double>::infinity();
+  return quantile_interval(times_us_, options_.quantile, options_.confidence).relative_half_width();
+}
+
+bool StoppingRule::is_settled() const { return relative_half_width() <= options_.relative_half_width; }
+
+bool StoppingRule::is_finished() const { return count() >= options_.max_count || is_settled(); }
+
+int StoppingRule::expected_count() const {
+  const double width = relative_half_width();
+  const int least = std::max(options_.min_count, count());
+  if (count() < options_.min_count || width <= options_.relative_half_width) return least;
+  const double growth = width / options_.relative_half_width;
+  const double expected = std::min(count() * growth * growth, static_cast<double>(options_.max_count));
+  return std::max(least, static_cast<int>(std::isfinite(expected) ? expected : options_.max_count));
+}
+
+std::string StoppingRule::reason() const {
+  const std::string samples = std::to_string(count()) + " samples";
+  const double width = relative_half_width();
+  if (width <= options_.relative_half_width) return "interval " + percent_text(width) + " after " + samples;
+  if (count() >= options_.max_count) return "interval " + percent_text(width) + " at the maximum of " + samples;
+  if (count() < options_.min_count) return samples + " of at least " + std::to_string(options_.min_count);
+  return "interval " + percent_text(width) + " after " + samples + ", waiting for " +
+         percent_text(options_.relative_half_width);
+}
+
+} // namespace mc2::profiler

@@ -1,0 +1,156 @@
+#include "mc2/profiler/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+namespace mc2::profiler {
+namespace {
+
+TEST(Quantile, InterpolatesBetweenOrderStatistics) {
+  // Type 7: position q (n - 1) = 0.25 * 3 = 0.75 between 10 and 20: 10 + 0.75 * 10.
+  EXPECT_DOUBLE_EQ(quantile(std::vector{40.0, 10.0, 30.0, 20.0}, 0.25), 17.5);
+}
+
+TEST(Quantile, EndsAreTheExtremes) {
+  const std::vector values{3.0, 1.0, 2.0};
+  EXPECT_EQ(quantile(values, 0), 1);
+  EXPECT_EQ(quantile(values, 1), 3);
+}
+
+TEST(Quantile, OfOneValueIsThatValue) { EXPECT_EQ(quantile(std::vector{7.0}, 0.25), 7); }
+
+TEST(Quantile, LiesWithinTheValuesAndGrowsWithQ) {
+  EXPECT_TRUE(rc::check([](const std::vector<int>& integers) {
+    RC_PRE(!integers.empty());
+    const std::vector<double> values(integers.begin(), integers.end());
+    double previous = *std::min_element(values.begin(), values.end());
+    for (const double q : {0.0, 0.1, 0.5, 0.9, 1.0}) {
+      const double value = quantile(values, q);
+      RC_ASSERT(value >= previous - 1e-9 * std::abs(previous));
+      previous = value;
+    }
+    RC_ASSERT(previous == *std::max_element(values.begin(), values.end()));
+  }));
+}
+
+TEST(QuantileInterval, OfMedianOfTenUsesSecondAndNinthValue) {
+  // Binomial(10, 1/2): P(B <= 1) = 11/1024 = 0.011 and P(B <= 2) = 56/1024 = 0.055. 95 % leaves 0.025 in each tail:
+  // the 2nd and, by symmetry, the 9th smallest value.
+  std::vector<double> values(10);
+  std::iota(values.begin(), values.end(), 1.0);
+  const Interval interval = quantile_interval(values, 0.5, 0.95);
+  EXPECT_DOUBLE_EQ(interval.value, 5.5);
+  EXPECT_EQ(interval.low, 2);
+  EXPECT_EQ(interval.high, 9);
+}
+
+TEST(QuantileInterval, LowSideEndsAtTheSmallestWhenThereAreTooFewValues) {
+  // P(no value of 7 below the lower quartile) = 0.75^7 = 0.13 > 0.05: no order statistic bounds it from below.
+  // Above: P(B >= 4) = 0.071 > 0.05 and P(B >= 5) = 0.013 for Binomial(7, 1/4): the 5th smallest.
+  const Interval interval = quantile_interval(std::vector{1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0}, 0.25, 0.90);
+  EXPECT_EQ(interval.low, 1);
+  EXPECT_EQ(interval.high, 5);
+}
+
+TEST(QuantileInterval, OfTwoValuesIsTheirRange) {
+  const Interval interval = quantile_interval(std::vector{4.0, 2.0}, 0.5, 0.90);
+  EXPECT_EQ(interval.low, 2);
+  EXPECT_EQ(interval.high, 4);
+}
+
+TEST(QuantileInterval, OfAnExtremeQuantileIsTheRange) {
+  const Interval interval = quantile_interval(std::vector{4.0, 2.0, 3.0}, 0, 0.90);
+  EXPECT_EQ(interval.value, 2);
+  EXPECT_EQ(interval.high, 4);
+}
+
+TEST(QuantileInterval, NarrowsAroundTheQuantileOfManyValues) {
+  // Ranks of the 90 % interval: n q +- 1.645 sqrt(n q (1 - q)) = 25000 +- 225 of 100000.
+  std::vector<double> values(100'000);
+  std::iota(values.begin(), values.end(), 0.0);
+  const Interval interval = quantile_interval(values, 0.25, 0.90);
+  EXPECT_NEAR(interval.low, 25'000 - 225, 3);
+  EXPECT_NEAR(interval.high, 25'000 + 225, 3);
+}
+
+TEST(QuantileInterval, HoldsItsValue) {
+  EXPECT_TRUE(rc::check([](const std::vector<int>& integers) {
+    RC_PRE(!integers.empty());
+    const std::vector<double> values(integers.begin(), integers.end());
+    const Interval interval = quantile_interval(values, 0.25, 0.90);
+    RC_ASSERT(interval.low <= interval.value && interval.value <= interval.high);
+  }));
+}
+
+TEST(Interval, RelativeHalfWidthIsHalfTheWidthOverTheValue) {
+  EXPECT_DOUBLE_EQ((Interval{100, 96, 106}.relative_half_width()), 0.05);
+  EXPECT_TRUE(std::isinf((Interval{0, -1, 1}.relative_half_width())));
+}
+
+TEST(FindOutliers, MarksBothSides) {
+  // Median 101, absolute deviations 2 1 0 1 2 99 81: median 2, scaled 2.97, reach 6 * 2.97 = 17.8.
+  const std::vector values{99.0, 100.0, 101.0, 102.0, 103.0, 200.0, 20.0};
+  EXPECT_THAT(find_outliers(values), testing::ElementsAre(false, false, false, false, false, true, true));
+}
+
+TEST(FindOutliers, KeepsValuesWithinTenPercentHoweverTightTheRest) {
+  // Scaled deviation about 0.1, so 109 is 60 deviations away; but it is within 10 % of the median of 100.1.
+  const std::vector values{100.0, 100.1, 100.2, 100.0, 100.1, 100.2, 109.0, 111.0};
+  EXPECT_THAT(find_outliers(values), testing::ElementsAre(false, false, false, false, false, false, false, true));
+}
+
+TEST(FindOutliers, MarksOnlyBeyondAFactorOfTwoWhenThereIsNoDeviation) {
+  const std::vector values{10.0, 10.0, 10.0, 10.0, 19.0, 21.0, 4.0};
+  EXPECT_THAT(find_outliers(values), testing::ElementsAre(false, false, false, false, false, true, true));
+}
+
+TEST(FindOutliers, MarksOnlyBeyondAFactorOfTwoAmongFewValues) {
+  EXPECT_THAT(find_outliers(std::vector{10.0, 11.0, 19.0}), testing::ElementsAre(false, false, false));
+  EXPECT_THAT(find_outliers(std::vector{10.0, 11.0, 23.0}), testing::ElementsAre(false, false, true));
+}
+
+TEST(FindOutliers, AcceptsNoneAndOne) {
+  EXPECT_TRUE(find_outliers({}).empty());
+  EXPECT_THAT(find_outliers(std::vector{5.0}), testing::ElementsAre(false));
+}
+
+TEST(PairedRatio, IsTheMedianOfRatiosNotTheRatioOfMedians) {
+  // Ratios 2, 2, 0.5: median 2. Medians 20 and 20 would give 1.
+  const Interval ratio = paired_ratio(std::vector{2.0, 20.0, 50.0}, std::vector{1.0, 10.0, 100.0}, 0.90);
+  EXPECT_DOUBLE_EQ(ratio.value, 2);
+  EXPECT_DOUBLE_EQ(ratio.low, 0.5);
+  EXPECT_DOUBLE_EQ(ratio.high, 2);
+}
+
+TEST(PairedRatio, CancelsDriftThatBothShareWithinAPair) {
+  EXPECT_TRUE(rc::check([] {
+    const auto drifts = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 1000)));
+    std::vector<double> slow;
+    std::vector<double> fast;
+    for (const int drift : drifts) {
+      fast.push_back(drift);
+      slow.push_back(1.25 * drift);
+    }
+    RC_ASSERT(std::abs(paired_ratio(slow, fast, 0.90).value - 1.25) < 1e-12);
+  }));
+}
+
+TEST(RelativeDeviation, IsSampleDeviationOverMean) {
+  // Mean 10, squared deviations 4 + 0 + 4, over 2: deviation 2.
+  EXPECT_DOUBLE_EQ(relative_deviation(std::vector{8.0, 10.0, 12.0}), 0.2);
+  EXPECT_EQ(relative_deviation(std::vector{8.0}), 0);
+  EXPECT_EQ(relative_deviation(std::vector{-1.0, 1.0}), 0);
+}
+
+TEST(StatisticsDeathTest, QuantileOfNothingIsABrokenInvariant) {
+  EXPECT_DEATH(static_cast<void>(quantile({}, 0.5)), "");
+}
+
+} // namespace
+} // namespace mc2::profiler
