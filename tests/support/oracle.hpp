@@ -1,0 +1,54 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "mc2/executor/buffer.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/units.hpp"
+
+namespace mc2::testing {
+
+/// Element `index` of a packed matrix as a double. Written apart from the library's own conversions, on purpose.
+inline double element(planner::DType dtype, std::span<const std::byte> bytes, std::int64_t index) {
+  if (dtype == planner::DType::F32) {
+    float value = 0;
+    std::memcpy(&value, bytes.data() + index * 4, sizeof value);
+    return value;
+  }
+  std::uint16_t upper_half = 0;
+  std::memcpy(&upper_half, bytes.data() + index * 2, sizeof upper_half);
+  return std::bit_cast<float>(static_cast<std::uint32_t>(upper_half) << 16U);
+}
+
+/// The definition: result[i, j] = sum over ranks r and l of A_r[i, l] B_r[l, j], row-major, in double.
+inline std::vector<double> naive_matmul_all_reduce(const planner::OpSpec& op,
+                                                   std::span<const executor::RankBuffers> buffers) {
+  std::vector<double> result(static_cast<std::size_t>(op.m * op.n));
+  for (std::int64_t i = 0; i < op.m; ++i) {
+    for (std::int64_t j = 0; j < op.n; ++j) {
+      double sum = 0;
+      for (const auto& rank : buffers) {
+        for (std::int64_t l = 0; l < op.k; ++l) {
+          sum += element(op.dtype, rank.a, i * op.k + l) * element(op.dtype, rank.b, l * op.n + j);
+        }
+      }
+      result[static_cast<std::size_t>(i * op.n + j)] = sum;
+    }
+  }
+  return result;
+}
+
+/// How far one element may be from the oracle for numbers in [-1, 1): every one of the R k additions loses at most
+/// half a unit of a sum that is at most R k, a wide bound; short types round R partial products and the sum.
+inline double allowed_error(const planner::OpSpec& op) {
+  const double terms = static_cast<double>(op.k) * op.world_size;
+  const double roundoff = op.dtype == planner::DType::F32 ? 0x1p-24 : 0x1p-8;
+  return op.dtype == planner::DType::F32 ? roundoff * terms * 4 : roundoff * terms;
+}
+
+} // namespace mc2::testing
