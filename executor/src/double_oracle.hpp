@@ -49,10 +49,10 @@ class DoubleOracle {
   void add_rank(std::size_t rank, std::int64_t row);
 
   planner::OpSpec op_;
-  std::vector<MatrixReader> a_, b_;                ///< by rank
-  std::vector<std::vector<double>> column_norms_;  ///< by rank: |b_rj|
-  std::vector<double> a_row_, b_row_, product_;    ///< scratch
-  std::vector<double> product_magnitude_;          ///< sum over ranks of |p_rij|
+  std::vector<MatrixReader> a_, b_;               ///< by rank
+  std::vector<std::vector<double>> column_norms_; ///< by rank: |b_rj|
+  std::vector<double> a_row_, b_row_, product_;   ///< scratch
+  std::vector<double> product_magnitude_;         ///< sum over ranks of |p_rij|
   OracleRow row_;
 };
 
@@ -71,9 +71,9 @@ class ProjectedOracle {
  private:
   struct RankProjection {
     MatrixReader a;
-    std::vector<double> b_x;    ///< B x
-    double frobenius_norm = 0;  ///< of B
-    double spectral_norm = 0;   ///< of B, estimated from below
+    std::vector<double> b_x;   ///< B x
+    double frobenius_norm = 0; ///< of B
+    double spectral_norm = 0;  ///< of B, estimated from below
   };
 
   planner::OpSpec op_;

@@ -20,9 +20,9 @@ struct Unit {
   double factor;
 };
 
-constexpr Unit kRateUnits[] = {{"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}};      // bit/s
-constexpr Unit kTimeUnits[] = {{"ms", 1e6}, {"us", 1e3}, {"ns", 1.0}};            // ns
-constexpr Unit kSpeedUnits[] = {{"Tflops", 1e3}, {"Gflops", 1.0}};                // Gflop/s
+constexpr Unit kRateUnits[] = {{"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}}; // bit/s
+constexpr Unit kTimeUnits[] = {{"ms", 1e6}, {"us", 1e3}, {"ns", 1.0}};       // ns
+constexpr Unit kSpeedUnits[] = {{"Tflops", 1e3}, {"Gflops", 1.0}};           // Gflop/s
 
 constexpr double kMinBitsPerS = 1e3;
 constexpr double kMaxBitsPerS = 1e13;
@@ -60,7 +60,8 @@ Complaint read_quantity(std::string_view text, std::string_view what, std::span<
   double number = 0;
   const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   const bool starts_with_digit = text.front() >= '0' && text.front() <= '9';
-  if (code != std::errc{} || !starts_with_digit) return "the " + name + " " + quoted(text) + " is not a number with a unit";
+  if (code != std::errc{} || !starts_with_digit)
+    return "the " + name + " " + quoted(text) + " is not a number with a unit";
   const std::string_view unit_text = text.substr(static_cast<std::size_t>(rest - text.data()));
   for (const Unit& unit : units) {
     if (unit.name != unit_text) continue;
@@ -119,8 +120,8 @@ Complaint read_link(std::string_view text, LinkSpec& link) {
 
 Complaint read_virtual_compute(std::string_view text, VirtualCompute& device) {
   const auto comma = text.find(',');
-  auto wrong = read_in_range(text.substr(0, comma), "rate", kSpeedUnits, kMinGflopPerS, kMaxGflopPerS,
-                             device.gflop_per_s);
+  auto wrong =
+      read_in_range(text.substr(0, comma), "rate", kSpeedUnits, kMinGflopPerS, kMaxGflopPerS, device.gflop_per_s);
   if (!wrong.empty() || comma == std::string_view::npos) return wrong;
   double fixed_ns = 0;
   wrong = read_in_range(text.substr(comma + 1), "fixed time", kTimeUnits, 0, kMaxTimeNs, fixed_ns);

@@ -80,7 +80,8 @@ class Results {
  private:
   [[nodiscard]] bool is_poison(const Position& at) const {
     const auto bytes = static_cast<std::size_t>(planner::size_bytes(op_.dtype));
-    const auto element = readers_[at.rank].row_bytes(at.row).subspan(static_cast<std::size_t>(at.column) * bytes, bytes);
+    const auto element =
+        readers_[at.rank].row_bytes(at.row).subspan(static_cast<std::size_t>(at.column) * bytes, bytes);
     const void* poison = op_.dtype == planner::DType::F32 ? static_cast<const void*>(&kF32Poison) : &kBf16Poison;
     return std::memcmp(element.data(), poison, bytes) == 0;
   }
@@ -114,8 +115,8 @@ WorstElement worst_element(std::span<const double> values, const OracleRow& orac
 Error rank_difference(const Position& at, const OracleRow& oracle, Results& results) {
   const auto own = worst_element(results.row(0, at.row), oracle);
   const auto other = worst_element(results.row(at.rank, at.row), oracle);
-  const std::string suffix = "; ranks 0 and " + std::to_string(at.rank) + " differ in column " +
-                             std::to_string(at.column);
+  const std::string suffix =
+      "; ranks 0 and " + std::to_string(at.rank) + " differ in column " + std::to_string(at.column);
   if (own.ratio > other.ratio) return mismatch({0, at.row, own.column}, own.text + suffix);
   return mismatch({at.rank, at.row, other.column}, other.text + suffix);
 }
@@ -184,8 +185,8 @@ std::string success_text(const Verification& found, std::int64_t row_count, cons
 }
 
 /// One row of the sum of partial products, with its bound.
-void sum_partials(std::span<const MatrixReader> partials, double roundoff, std::int64_t row, std::span<double> scratch,
-                  OracleRow& oracle) {
+void sum_partials(std::span<const MatrixReader> partials, double roundoff, std::int64_t row,
+                  std::span<double> scratch, OracleRow& oracle) {
   std::ranges::fill(oracle.expected, 0.0);
   std::ranges::fill(oracle.allowed, 0.0);
   for (const MatrixReader& partial : partials) {
@@ -235,10 +236,8 @@ Result<Verification> verify_sum_of_partials(const planner::OpSpec& op,
   OracleRow oracle{std::vector<double>(columns), std::vector<double>(columns)};
   std::vector<double> scratch(columns);
   const double roundoff = op.world_size * kF32Roundoff + unit_roundoff(op.dtype);
-  Verification found{.worst_error_ratio = 0,
-                     .element_count = op.world_size * op.m * op.n,
-                     .exact_row_count = op.m,
-                     .text = {}};
+  Verification found{
+      .worst_error_ratio = 0, .element_count = op.world_size * op.m * op.n, .exact_row_count = op.m, .text = {}};
   for (std::int64_t i = 0; i < op.m; ++i) {
     sum_partials(readers, roundoff, i, scratch, oracle);
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {

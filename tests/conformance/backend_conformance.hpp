@@ -48,7 +48,8 @@ struct Bound {
 class BackendConformance : public ::testing::TestWithParam<BackendUnderTest> {
  protected:
   static OpSpec op(std::int64_t m, std::int64_t n, std::int64_t k, int world_size, DType dtype = DType::F32) {
-    return {.kind = planner::OpKind::MatmulAllReduce, .m = m, .n = n, .k = k, .dtype = dtype, .world_size = world_size};
+    return {
+        .kind = planner::OpKind::MatmulAllReduce, .m = m, .n = n, .k = k, .dtype = dtype, .world_size = world_size};
   }
 
   static const executor::Backend& backend() { return *GetParam().backend; }
@@ -145,8 +146,8 @@ inline std::vector<Cut> cuts_of(std::int64_t m) {
 
 TEST_P(BackendConformance, FusedResultIsTheSumOfProductsForEveryCutAndRankCount) {
   // Ragged and prime sizes, one element, one row, one column, one inner step, and a round shape.
-  const std::vector<std::vector<std::int64_t>> shapes{{1, 1, 1},    {7, 5, 3},     {1, 67, 31}, {64, 1, 9},
-                                                      {31, 17, 1},  {64, 48, 32},  {97, 53, 101}};
+  const std::vector<std::vector<std::int64_t>> shapes{{1, 1, 1},   {7, 5, 3},    {1, 67, 31},  {64, 1, 9},
+                                                      {31, 17, 1}, {64, 48, 32}, {97, 53, 101}};
   for (const int world_size : {2, 3, 4, 8}) {
     auto communicator = open(world_size);
     for (const auto& shape : shapes) {
@@ -249,8 +250,7 @@ TEST_P(BackendConformance, PartialsOfAFusedRunSumToC) {
   const OpSpec spec = op(33, 21, 17, 3);
   auto bound = bind(spec, {{11, 22}});
   bound.prepared->run(RunMode::Fused);
-  const auto found =
-      executor::verify_sum_of_partials(spec, bound.prepared->partials(), bound.problem->buffers());
+  const auto found = executor::verify_sum_of_partials(spec, bound.prepared->partials(), bound.problem->buffers());
   EXPECT_TRUE(found.ok()) << found.error().text();
 }
 
@@ -298,7 +298,9 @@ TEST_P(BackendConformance, RefusesAPlanOfAnotherMachineUnlessToldNotTo) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::Stale);
   EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("another CPU"));
-  EXPECT_TRUE(executor::prepare(foreign, problem.buffers(), *communicator, {.accept_other_fingerprint = true, .prepare = {}}).ok());
+  EXPECT_TRUE(
+      executor::prepare(foreign, problem.buffers(), *communicator, {.accept_other_fingerprint = true, .prepare = {}})
+          .ok());
 }
 
 TEST_P(BackendConformance, RefusesAnotherWorldSize) {

@@ -21,8 +21,8 @@ std::vector<const std::byte*> addresses(const std::vector<std::vector<Element>>&
 TEST(SumInRankOrder, AddsInTheOrderOfRanksForLengthsAroundTheTile) {
   for (const std::size_t length : {1U, 7U, 1023U, 1024U, 1025U, 3000U}) {
     // 2^24 + 1 - 2^24 is 0 in this order in f32 (1 is lost), and would be 1 in another.
-    const std::vector<std::vector<float>> partials{std::vector<float>(length, 0x1p24F), std::vector<float>(length, 1.0F),
-                                                   std::vector<float>(length, -0x1p24F)};
+    const std::vector<std::vector<float>> partials{
+        std::vector<float>(length, 0x1p24F), std::vector<float>(length, 1.0F), std::vector<float>(length, -0x1p24F)};
     std::vector<float> result(length, -1.0F);
     sum_in_rank_order(planner::DType::F32, addresses(partials), reinterpret_cast<std::byte*>(result.data()),
                       static_cast<std::int64_t>(length));
@@ -39,7 +39,7 @@ TEST(SumInRankOrder, AccumulatesShortTypesInF32) {
 }
 
 TEST(Bf16, RoundsToNearestEvenAndKeepsSpecialValues) {
-  EXPECT_EQ(to_float(to_bf16(1.0F + 0x1p-8F)), 1.0F);              // tie, to even
+  EXPECT_EQ(to_float(to_bf16(1.0F + 0x1p-8F)), 1.0F); // tie, to even
   EXPECT_EQ(to_float(to_bf16(1.0F + 0x1p-7F + 0x1p-8F)), 1.0F + 0x1p-6F);
   EXPECT_EQ(to_float(to_bf16(-1.0F - 0x1.8p-8F)), -1.0F - 0x1p-7F);
   EXPECT_TRUE(std::isinf(to_float(to_bf16(std::numeric_limits<float>::infinity()))));

@@ -9,7 +9,11 @@ namespace mc2::executor::host {
 namespace {
 
 TEST(Gemm, MultipliesEveryBlockLengthWithOnePackedCopyOfB) {
-  planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce, .m = 200, .n = 96, .k = 80, .dtype = planner::DType::F32,
+  planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
+                     .m = 200,
+                     .n = 96,
+                     .k = 80,
+                     .dtype = planner::DType::F32,
                      .world_size = 2};
   const RandomProblem problem(op, 5);
   const RankBuffers& rank = problem.buffers()[1];

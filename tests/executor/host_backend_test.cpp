@@ -20,7 +20,12 @@ INSTANTIATE_TEST_SUITE_P(Host, BackendConformance,
                          [](const auto& instance) { return instance.param.name; });
 
 OpSpec spec(std::int64_t m, std::int64_t n, std::int64_t k, int world_size) {
-  return {.kind = planner::OpKind::MatmulAllReduce, .m = m, .n = n, .k = k, .dtype = DType::F32, .world_size = world_size};
+  return {.kind = planner::OpKind::MatmulAllReduce,
+          .m = m,
+          .n = n,
+          .k = k,
+          .dtype = DType::F32,
+          .world_size = world_size};
 }
 
 CommunicatorOptions virtual_options(const std::string& device, const std::string& link) {
@@ -48,7 +53,8 @@ TEST(HostBackend, IsInTheRegistryAndUnknownNamesListIt) {
 
 TEST(HostBackend, FingerprintNamesTheMachineAndWhatIsEmulated) {
   const auto real = host_backend().fingerprint({});
-  for (const char* key : {"backend", "compute_threads", "cores", "cpu_model", "isa", "link", "onednn", "pinning", "ranks"}) {
+  for (const char* key :
+       {"backend", "compute_threads", "cores", "cpu_model", "isa", "link", "onednn", "pinning", "ranks"}) {
     EXPECT_TRUE(real.fields.contains(key)) << key;
   }
   EXPECT_FALSE(real.is_emulated());
@@ -116,7 +122,8 @@ TEST(HostBackend, EmulatedLinkCarriesOneBlockPerPeer) {
   options.world_size = 3;
   auto communicator = host_backend().open(options).value();
   const RandomProblem problem(op, 1);
-  const auto& record = prepare(op, {{10}}, problem, *communicator)->run(RunMode::CommunicationOnly);
+  const auto prepared = prepare(op, {{10}}, problem, *communicator);
+  const auto& record = prepared->run(RunMode::CommunicationOnly);
   EXPECT_GE(record.ranks[2].communication[0].end, std::chrono::microseconds(640));
 }
 

@@ -21,7 +21,11 @@ using ::testing::HasSubstr;
 constexpr const char* kLinks[] = {"shm", "100Gbit", "tcp:100Gbit"};
 
 planner::OpSpec small_op() {
-  return {.kind = planner::OpKind::MatmulAllReduce, .m = 64, .n = 16, .k = 16, .dtype = planner::DType::F32,
+  return {.kind = planner::OpKind::MatmulAllReduce,
+          .m = 64,
+          .n = 16,
+          .k = 16,
+          .dtype = planner::DType::F32,
           .world_size = 3};
 }
 
@@ -89,7 +93,8 @@ TEST(HostCommunicator, LaneThatHangsIsReportedWithItsRankWhenTheDeadlinePasses) 
   for (const char* link : kLinks) {
     // Rank 1 sleeps well beyond the deadline before its second block, then finds itself aborted.
     const auto hang = [](int rank, Lane lane, std::size_t stage) {
-      if (rank == 1 && lane == Lane::Compute && stage == 1) std::this_thread::sleep_for(std::chrono::milliseconds(120));
+      if (rank == 1 && lane == Lane::Compute && stage == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(120));
     };
     Rig rig(link, hang, std::chrono::milliseconds{30});
     const std::string failure = rig.run_failure();
@@ -112,8 +117,12 @@ TEST(HostCommunicator, ModelledTimesBeyondTheDeadlineEndTheRun) {
 
 TEST(HostCommunicator, SlowPacedSocketsEndAtTheDeadline) {
   // 2 MB per peer at 1 kbit/s: the sockets' buffers fill up and nothing moves.
-  const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce, .m = 1024, .n = 2048, .k = 1,
-                           .dtype = planner::DType::F32, .world_size = 2};
+  const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
+                           .m = 1024,
+                           .n = 2048,
+                           .k = 1,
+                           .dtype = planner::DType::F32,
+                           .world_size = 2};
   CommunicatorOptions options;
   options.link = parse_link("tcp:1kbit").value();
   options.deadline = std::chrono::milliseconds{50};

@@ -33,10 +33,14 @@ TEST(ParseLink, TextReadsBackAsTheSameLink) {
 
 TEST(ParseLink, RefusesAnythingElseNamingThePartAndTheLegalForms) {
   for (const char* text :
-       {"", "SHM", "shm,20us", "Gbit", "2.5", "2.5gbit", "2.5 Gbit", " 2.5Gbit", "2.5Gbit ", "-1Gbit", "+1Gbit",
-        "infGbit", "nanGbit", "1e3Gbit", "0x1Gbit", "0Gbit", "0.5kbit", "10001Gbit", "1Gbit,", "1Gbit,20", "1Gbit,20s",
-        "1Gbit,-1us", "1Gbit,1001ms", "1Gbit,20us,3us", "tcp:", "tcp", "tcp:1Gbit,20us", "tcp:shm", "udp:1Gbit",
-        "1Gbit/s", ".5Gbit", "999999999999999999999999999999999999999999999Gbit"}) {
+       {"",          "SHM",        "shm,20us",       "Gbit",
+        "2.5",       "2.5gbit",    "2.5 Gbit",       " 2.5Gbit",
+        "2.5Gbit ",  "-1Gbit",     "+1Gbit",         "infGbit",
+        "nanGbit",   "1e3Gbit",    "0x1Gbit",        "0Gbit",
+        "0.5kbit",   "10001Gbit",  "1Gbit,",         "1Gbit,20",
+        "1Gbit,20s", "1Gbit,-1us", "1Gbit,1001ms",   "1Gbit,20us,3us",
+        "tcp:",      "tcp",        "tcp:1Gbit,20us", "tcp:shm",
+        "udp:1Gbit", "1Gbit/s",    ".5Gbit",         "999999999999999999999999999999999999999999999Gbit"}) {
     const auto link = parse_link(text);
     ASSERT_FALSE(link.ok()) << text;
     EXPECT_EQ(link.error().code, ErrorCode::InvalidSpec);
@@ -59,8 +63,8 @@ TEST(ParseVirtualCompute, ReadsAndWritesItsForms) {
 }
 
 TEST(ParseVirtualCompute, RefusesAnythingElse) {
-  for (const char* text : {"", "90", "90Mflops", "0Gflops", "-1Gflops", "90Gflops,", "90Gflops,1s", "90Gflops,1us,1us",
-                           "2000000Tflops"}) {
+  for (const char* text : {"", "90", "90Mflops", "0Gflops", "-1Gflops", "90Gflops,", "90Gflops,1s",
+                           "90Gflops,1us,1us", "2000000Tflops"}) {
     const auto device = parse_virtual_compute(text);
     ASSERT_FALSE(device.ok()) << text;
     EXPECT_EQ(device.error().field, "virtual_compute");
@@ -70,8 +74,12 @@ TEST(ParseVirtualCompute, RefusesAnythingElse) {
 
 TEST(VirtualCompute, BlockTimeIsFixedPlusFlopCountOverRate) {
   // 2 * 100 * 300 * 500 = 30e6 flop at 90 Gflop/s: 333.333 us, plus 10 us.
-  const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce, .m = 100, .n = 300, .k = 500,
-                           .dtype = planner::DType::F32, .world_size = 2};
+  const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
+                           .m = 100,
+                           .n = 300,
+                           .k = 500,
+                           .dtype = planner::DType::F32,
+                           .world_size = 2};
   EXPECT_DOUBLE_EQ((VirtualCompute{90, 10}).block_us(op, 100), 10 + 30e6 / 90e3);
 }
 

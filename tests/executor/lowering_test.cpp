@@ -12,7 +12,11 @@ using planner::ErrorCode;
 using ::testing::HasSubstr;
 
 planner::OpSpec op(std::int64_t m) {
-  return {.kind = planner::OpKind::MatmulAllReduce, .m = m, .n = 4, .k = 2, .dtype = planner::DType::F32,
+  return {.kind = planner::OpKind::MatmulAllReduce,
+          .m = m,
+          .n = 4,
+          .k = 2,
+          .dtype = planner::DType::F32,
           .world_size = 2};
 }
 
@@ -27,7 +31,8 @@ TEST(Lower, UncutIsOneStage) { EXPECT_EQ(lower(op(10), {{10}}).value().stages, (
 
 TEST(Lower, RefusesBlocksThatAreNotPositiveOrDoNotSum) {
   constexpr auto kHuge = std::numeric_limits<std::int64_t>::max();
-  const std::vector<std::vector<std::int64_t>> illegal{{}, {0, 10}, {-1, 11}, {3, 3}, {3, 3, 5}, {kHuge, kHuge}, {10, 1}};
+  const std::vector<std::vector<std::int64_t>> illegal{{},        {0, 10},        {-1, 11}, {3, 3},
+                                                       {3, 3, 5}, {kHuge, kHuge}, {10, 1}};
   for (const auto& blocks : illegal) {
     const auto refused = lower(op(10), {blocks});
     ASSERT_FALSE(refused.ok());

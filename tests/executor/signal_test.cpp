@@ -42,7 +42,8 @@ TEST(Signal, WakesEveryWaiterAndPublishesWhatWasWritten) {
     for (int w = 0; w < 3; ++w) {
       waiters.emplace_back([&] {
         for (std::uint32_t i = 0; i < 100; ++i) {
-          if (signal.wait_at_least(i + 1, kForever) == WaitResult::Reached && published[i] == static_cast<int>(i)) ++right;
+          if (signal.wait_at_least(i + 1, kForever) == WaitResult::Reached && published[i] == static_cast<int>(i))
+            ++right;
         }
       });
     }

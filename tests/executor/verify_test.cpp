@@ -164,7 +164,8 @@ TEST(VerifySumOfPartials, AcceptsTheSumAndFindsOneWrongElement) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_THAT(wrong.error().message, HasSubstr("rank 1, row 1, column 3"));
   problem.poison();
-  EXPECT_THAT(verify_sum_of_partials(spec, partials, problem.buffers()).error().message, HasSubstr("was not written"));
+  EXPECT_THAT(verify_sum_of_partials(spec, partials, problem.buffers()).error().message,
+              HasSubstr("was not written"));
 }
 
 TEST(RandomProblem, IsReproducibleAndItsNumbersAreInRange) {

@@ -36,7 +36,8 @@ struct LinkSpec {
 };
 
 /// Reads "shm", "RATE[,LATENCY]" or "tcp:RATE"; RATE is a number with kbit, Mbit or Gbit, LATENCY with ns, us or ms.
-/// Errors: InvalidSpec naming the part that cannot be read and the legal forms; rates 1 kbit..10 Tbit, latency 0..1 s.
+/// Errors: InvalidSpec naming the part that cannot be read and the legal forms; rates are 1 kbit to 10 Tbit,
+/// latencies 0 to 1 s.
 [[nodiscard]] planner::Result<LinkSpec> parse_link(std::string_view text);
 
 /// A compute lane that sleeps for a modelled time instead of multiplying:

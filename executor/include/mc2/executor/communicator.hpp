@@ -21,8 +21,8 @@ enum class RunMode : std::uint8_t {
   Fused,             ///< both lanes, every block's collective after its matmul
   ComputeOnly,       ///< the matmuls of all blocks, back to back; C is not written
   CommunicationOnly, ///< the collectives of all blocks, back to back, on whatever the heap holds
-  Independent,       ///< both lanes at once, on separate data and without waiting for each other: measures contention.
-                     ///< C is then the sum of unrelated data
+  Independent, ///< both lanes at once, on separate data and without waiting for each other: measures contention.
+               ///< C is then the sum of unrelated data
 };
 
 /// Start and end of one stage on one lane, relative to the run's start.
@@ -59,9 +59,10 @@ class Prepared {
   /// and every later run throws too. Independent without PrepareOptions::allow_independent is a programming error.
   virtual const RunRecord& run(RunMode mode) = 0;
 
-  /// Each local rank's partial product [m, n] as the last run left it, in the order of local_ranks(): after a Fused or
-  /// CommunicationOnly run every C is their sum (verify_sum_of_partials). Virtual compute never writes them: they keep
-  /// the reproducible random numbers that prepare() put there. Zero before the first real run. Valid as long as *this.
+  /// Each local rank's partial product [m, n] as the last run left it, in the order of local_ranks(): after a Fused
+  /// or CommunicationOnly run every C is their sum (verify_sum_of_partials). Virtual compute never writes them: they
+  /// keep the reproducible random numbers that prepare() put there. Zero before the first real run. Valid as long as
+  /// *this.
   [[nodiscard]] virtual std::span<const std::span<const std::byte>> partials() const noexcept = 0;
 };
 

@@ -45,16 +45,16 @@ class RandomProblem {
 
 /// What a check found.
 struct Verification {
-  double worst_error_ratio = 0; ///< largest |result - oracle| / allowed error; <= 1 passes
-  std::int64_t element_count = 0; ///< elements of C checked to be written and finite, all ranks
+  double worst_error_ratio = 0;     ///< largest |result - oracle| / allowed error; <= 1 passes
+  std::int64_t element_count = 0;   ///< elements of C checked to be written and finite, all ranks
   std::int64_t exact_row_count = 0; ///< rows compared element by element with the oracle
-  std::string text;             ///< one sentence for people
+  std::string text;                 ///< one sentence for people
 };
 
 /// Compares every rank's C with an oracle in double precision: every element written and finite; all ranks equal to
 /// the bit; sampled rows (all of them in small problems, always those around block edges) element by element; every
-/// row through a random projection x of +-1: C x against the sum over ranks of A (B x). A wrong element passes only if
-/// it is in an unsampled row and wrong by less than that row's allowed projected error, about sqrt(n) times the
+/// row through a random projection x of +-1: C x against the sum over ranks of A (B x). A wrong element passes only
+/// if it is in an unsampled row and wrong by less than that row's allowed projected error, about sqrt(n) times the
 /// allowed error of one element.
 ///   allowed(i, j) = 4 u32 (sqrt(k) + R) sum_r |a_ri| |b_rj| + 1.01 u (sum_r |p_rij| + |c_ij|)
 /// with u32 = 2^-24, u the type's own unit roundoff (the second term only for types shorter than f32), |a_ri| and

@@ -63,7 +63,8 @@ void pin_current_thread(std::span<const int> cores, int rank) {
   CpuMask mask;
   for (const int core : cores) CPU_SET_S(static_cast<std::size_t>(core), sizeof mask.words, mask.set());
   if (sched_setaffinity(0, sizeof mask.words, mask.set()) != 0) {
-    throw planner::SystemError("sched_setaffinity", errno, "rank " + std::to_string(rank) + ": " + std::strerror(errno));
+    throw planner::SystemError("sched_setaffinity", errno,
+                               "rank " + std::to_string(rank) + ": " + std::strerror(errno));
   }
 }
 

@@ -39,7 +39,8 @@ class CoreLayout {
   int compute_thread_count_ = 1;
 };
 
-/// Restricts the calling thread, and the threads that it starts later, to `cores`. Throws SystemError naming the rank.
+/// Restricts the calling thread, and the threads that it starts later, to `cores`. Throws SystemError naming the
+/// rank.
 void pin_current_thread(std::span<const int> cores, int rank);
 
 } // namespace mc2::executor::host

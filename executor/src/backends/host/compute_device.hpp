@@ -26,8 +26,8 @@ class ComputeDevice {
   virtual ComputeTimes run_stage(const Stage& stage, const RunControl& control) = 0;
 };
 
-/// Multiplies with oneDNN. Build it on the compute lane's thread. `buffers.a` is read by every stage, `buffers.b` only
-/// here. Throws SystemError.
+/// Multiplies with oneDNN. Build it on the compute lane's thread. `buffers.a` is read by every stage, `buffers.b`
+/// only here. Throws SystemError.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_matmul_device(const StageList& list, int rank,
                                                                 const RankBuffers& buffers,
                                                                 std::span<std::byte> partial);

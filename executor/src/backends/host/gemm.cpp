@@ -19,7 +19,8 @@ decltype(auto) checked(const char* name, int rank, Call&& call) {
   try {
     return call();
   } catch (const dnnl::error& error) {
-    throw planner::SystemError(name, static_cast<int>(error.status), "rank " + std::to_string(rank) + ": " + error.message);
+    throw planner::SystemError(name, static_cast<int>(error.status),
+                               "rank " + std::to_string(rank) + ": " + error.message);
   }
 }
 
@@ -137,10 +138,10 @@ void Gemm::multiply(const std::byte* a, std::byte* product, std::int64_t rows) {
     kernel->a.set_data_handle(const_cast<std::byte*>(a));
     kernel->product.set_data_handle(product);
     // The C call: the C++ one builds a map and a vector on every execution.
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(kernel->primitive.get(), state_->stream.get(),
-                                                   static_cast<int>(kernel->arguments.size()),
-                                                   kernel->arguments.data()),
-                            "could not multiply a block");
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(kernel->primitive.get(), state_->stream.get(),
+                               static_cast<int>(kernel->arguments.size()), kernel->arguments.data()),
+        "could not multiply a block");
     state_->stream.wait();
   });
 }

@@ -14,8 +14,8 @@ namespace mc2::executor::host {
 /// Threads: build, use and destroy on one thread at a time; the library sizes its team by the building thread's.
 class Gemm {
  public:
-  /// Builds one kernel per distinct length in `block_rows` and packs `b` into the layout that the longest one prefers.
-  /// A length whose kernel cannot use that layout gets its own copy. Throws SystemError naming the rank.
+  /// Builds one kernel per distinct length in `block_rows` and packs `b` into the layout that the longest one
+  /// prefers. A length whose kernel cannot use that layout gets its own copy. Throws SystemError naming the rank.
   Gemm(const planner::OpSpec& op, int rank, std::span<const std::byte> b, std::span<const std::int64_t> block_rows);
   ~Gemm();
   Gemm(const Gemm&) = delete;

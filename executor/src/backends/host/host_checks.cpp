@@ -19,7 +19,8 @@ Result<void> check_dtype(planner::DType dtype) {
   switch (dtype) {
     case planner::DType::F32: return {};
     case planner::DType::F16:
-      return unsupported_type("the host backend does not run f16: CPUs would convert it to f32 and back; use f32 or bf16");
+      return unsupported_type(
+          "the host backend does not run f16: CPUs would convert it to f32 and back; use f32 or bf16");
     case planner::DType::Bf16: break;
   }
   if (!has_cpu_feature("avx512_bf16")) {

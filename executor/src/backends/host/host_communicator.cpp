@@ -50,8 +50,8 @@ std::int64_t prepared_bytes(const StageList& list, const PrepareOptions& options
 planner::Result<void> check_world(const StageList& list, int world_size) {
   if (list.op.world_size == world_size) return {};
   return planner::Error{planner::ErrorCode::InvalidSpec, "world_size",
-                        "the operator has " + std::to_string(list.op.world_size) + " ranks and the communicator has " +
-                            std::to_string(world_size)};
+                        "the operator has " + std::to_string(list.op.world_size) +
+                            " ranks and the communicator has " + std::to_string(world_size)};
 }
 
 } // namespace
@@ -97,8 +97,7 @@ planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const Stage
   return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, buffers, options));
 }
 
-void HostCommunicator::execute(LaneTask& task, RunMode mode,
-                               const std::function<void(Clock::time_point)>& at_start) {
+void HostCommunicator::execute(LaneTask& task, RunMode mode, const std::function<void(Clock::time_point)>& at_start) {
   throw_if_failed();
   control_.begin(mode, options_.deadline);
   transport_->begin_run(control_.start());
@@ -124,7 +123,8 @@ void HostCommunicator::call_on_lanes(planner::Lane lane, const std::function<voi
 }
 
 void HostCommunicator::post_to(LaneTask& task, planner::Lane lane) noexcept {
-  for (const auto& thread : lane == planner::Lane::Compute ? compute_lanes_ : communication_lanes_) thread->post(task);
+  for (const auto& thread : lane == planner::Lane::Compute ? compute_lanes_ : communication_lanes_)
+    thread->post(task);
 }
 
 void HostCommunicator::fail(const planner::SystemError& failure) noexcept {

@@ -33,7 +33,7 @@ class HostPrepared final : public Prepared, private LaneTask {
     std::span<std::byte> spare_partial; ///< read instead of `partial` by RunMode::Independent; may be empty
     std::unique_ptr<ComputeDevice> device;
     std::vector<std::byte> staging;
-    std::vector<Clock::time_point> ready_at;     ///< by stage; published by the rank's ready signal
+    std::vector<Clock::time_point> ready_at;      ///< by stage; published by the rank's ready signal
     std::vector<const std::byte*> block_partials; ///< by rank: the block that is being exchanged
   };
 

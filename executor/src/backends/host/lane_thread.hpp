@@ -23,7 +23,9 @@ class Completion {
   /// Before the lanes are woken.
   void expect(int lane_count) noexcept;
   void lane_finished() noexcept;
-  [[nodiscard]] WaitResult wait(Clock::time_point deadline) const noexcept { return finished_.wait_at_least(1, deadline); }
+  [[nodiscard]] WaitResult wait(Clock::time_point deadline) const noexcept {
+    return finished_.wait_at_least(1, deadline);
+  }
 
  private:
   std::atomic<int> running_{0};

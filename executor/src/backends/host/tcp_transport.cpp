@@ -115,7 +115,8 @@ class Endpoint {
     const auto block_bytes = static_cast<std::size_t>(exchange.element_count * planner::size_bytes(exchange.dtype));
     const std::byte* own = exchange.partials[static_cast<std::size_t>(rank_)];
     for (PeerState& peer : peers_) peer.sent = peer.received = 0;
-    while (!move_what_can_move(own, exchange.staging, block_bytes)) wait_for_sockets(exchange.block, block_bytes, control);
+    while (!move_what_can_move(own, exchange.staging, block_bytes))
+      wait_for_sockets(exchange.block, block_bytes, control);
     order_by_rank(own, exchange.staging, block_bytes);
     sum_in_rank_order(exchange.dtype, ordered_, exchange.result, exchange.element_count);
     return {start, Clock::now()};
@@ -152,8 +153,9 @@ class Endpoint {
     const long received = recv(peer.socket.descriptor(), rest.data(), rest.size(), MSG_DONTWAIT);
     if (received < 0 && would_block()) return;
     if (received == 0) {
-      throw planner::SystemError("recv", ECONNRESET, "rank " + std::to_string(rank_) + ": rank " +
-                                                         std::to_string(peer.rank) + " closed the connection");
+      throw planner::SystemError(
+          "recv", ECONNRESET,
+          "rank " + std::to_string(rank_) + ": rank " + std::to_string(peer.rank) + " closed the connection");
     }
     peer.received += static_cast<std::size_t>(checked("recv", rank_, received));
   }
@@ -164,8 +166,8 @@ class Endpoint {
       const PeerState& peer = peers_[i];
       const bool is_done = peer.sent == block_bytes && peer.received == block_bytes;
       polls_[i].fd = is_done ? -1 : peer.socket.descriptor(); // poll skips negative descriptors
-      polls_[i].events = static_cast<short>((peer.sent < block_bytes ? POLLOUT : 0) |
-                                            (peer.received < block_bytes ? POLLIN : 0));
+      polls_[i].events =
+          static_cast<short>((peer.sent < block_bytes ? POLLOUT : 0) | (peer.received < block_bytes ? POLLIN : 0));
     }
     const auto left = control.deadline() - Clock::now();
     if (left <= Clock::duration::zero()) throw deadline_error(awaited_text(block, block_bytes));
@@ -178,9 +180,8 @@ class Endpoint {
   }
 
   [[nodiscard]] std::string awaited_text(std::size_t block, std::size_t block_bytes) const {
-    const auto slow = std::ranges::find_if(peers_, [&](const PeerState& peer) {
-      return peer.received < block_bytes || peer.sent < block_bytes;
-    });
+    const auto slow = std::ranges::find_if(
+        peers_, [&](const PeerState& peer) { return peer.received < block_bytes || peer.sent < block_bytes; });
     return "rank " + std::to_string(rank_) + " waited for block " + std::to_string(block) + " of rank " +
            (slow == peers_.end() ? "?" : std::to_string(slow->rank));
   }

@@ -29,8 +29,8 @@ struct ExchangeTimes {
   Clock::time_point end;
 };
 
-/// Carries partial products between ranks and leaves their sum in C. all_reduce is called by each rank's communication
-/// lane, concurrently for different ranks; the rest while no lane is running, except abort().
+/// Carries partial products between ranks and leaves their sum in C. all_reduce is called by each rank's
+/// communication lane, concurrently for different ranks; the rest while no lane is running, except abort().
 class Transport {
  public:
   virtual ~Transport() = default;
