@@ -124,7 +124,7 @@ Error rank_difference(const Position& at, const OracleRow& oracle, Results& resu
 /// Rows to compare element by element: all of a small problem; otherwise the first and last row of every block, and
 /// a few at random.
 std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const planner::Cut& cut, std::uint64_t seed) {
-  constexpr double kSmallMultiplyAdds = 0x1p27; // a tenth of a second
+  constexpr double kSmallMultiplyAdds = 0x1p24; // about 10 ms
   constexpr int kRandomRows = 8;
   std::vector<std::int64_t> rows;
   if (op.flop_count() / 2 * op.world_size <= kSmallMultiplyAdds) {

@@ -94,9 +94,9 @@ TEST(HostCommunicator, LaneThatHangsIsReportedWithItsRankWhenTheDeadlinePasses) 
     // Rank 1 sleeps well beyond the deadline before its second block, then finds itself aborted.
     const auto hang = [](int rank, Lane lane, std::size_t stage) {
       if (rank == 1 && lane == Lane::Compute && stage == 1)
-        std::this_thread::sleep_for(std::chrono::milliseconds(120));
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
     };
-    Rig rig(link, hang, std::chrono::milliseconds{30});
+    Rig rig(link, hang, std::chrono::milliseconds{150});
     const std::string failure = rig.run_failure();
     EXPECT_EQ(rig.last_code, ETIMEDOUT) << failure;
     EXPECT_THAT(failure, HasSubstr("rank 1")) << link;

@@ -25,19 +25,26 @@ inline double element(planner::DType dtype, std::span<const std::byte> bytes, st
   return std::bit_cast<float>(static_cast<std::uint32_t>(upper_half) << 16U);
 }
 
+inline std::vector<double> elements(planner::DType dtype, std::span<const std::byte> bytes) {
+  std::vector<double> values(bytes.size() / static_cast<std::size_t>(planner::size_bytes(dtype)));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = element(dtype, bytes, static_cast<std::int64_t>(i));
+  return values;
+}
+
 /// The definition: result[i, j] = sum over ranks r and l of A_r[i, l] B_r[l, j], row-major, in double.
 inline std::vector<double> naive_matmul_all_reduce(const planner::OpSpec& op,
                                                    std::span<const executor::RankBuffers> buffers) {
-  std::vector<double> result(static_cast<std::size_t>(op.m * op.n));
-  for (std::int64_t i = 0; i < op.m; ++i) {
-    for (std::int64_t j = 0; j < op.n; ++j) {
-      double sum = 0;
-      for (const auto& rank : buffers) {
-        for (std::int64_t l = 0; l < op.k; ++l) {
-          sum += element(op.dtype, rank.a, i * op.k + l) * element(op.dtype, rank.b, l * op.n + j);
-        }
+  const auto m = static_cast<std::size_t>(op.m);
+  const auto n = static_cast<std::size_t>(op.n);
+  const auto k = static_cast<std::size_t>(op.k);
+  std::vector<double> result(m * n);
+  for (const auto& rank : buffers) {
+    const auto a = elements(op.dtype, rank.a);
+    const auto b = elements(op.dtype, rank.b);
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t l = 0; l < k; ++l) {
+        for (std::size_t j = 0; j < n; ++j) result[i * n + j] += a[i * k + l] * b[l * n + j];
       }
-      result[static_cast<std::size_t>(i * op.n + j)] = sum;
     }
   }
   return result;
