@@ -25,8 +25,9 @@ struct LinkSpec {
     Tcp,          ///< loopback TCP, paced by the kernel (SO_MAX_PACING_RATE)
   };
   Mode mode = Mode::SharedMemory;
-  double bits_per_s = 0; ///< of one rank's incoming direction; 0 for SharedMemory
-  double latency_us = 0; ///< added to every message; Emulated only
+  double bits_per_s = 0; ///< of one rank's incoming direction, whole bit/s; 0 for SharedMemory. Tcp shares it
+                         ///< equally among the rank's connections
+  double latency_us = 0; ///< added to every block, whole ns; Emulated only
 
   /// "shm", "2.5Gbit,20us" or "tcp:2.5Gbit": parse_link(text()) gives the same link.
   [[nodiscard]] std::string text() const;
@@ -35,7 +36,8 @@ struct LinkSpec {
 };
 
 /// Reads "shm", "RATE[,LATENCY]" or "tcp:RATE"; RATE is a number with kbit, Mbit or Gbit, LATENCY with ns, us or ms.
-/// Errors: InvalidSpec naming the part that cannot be read and the legal forms; rates 1 kbit..10 Tbit, latency 0..1 s.
+/// Errors: InvalidSpec naming the part that cannot be read and the legal forms; rates are 1 kbit to 10 Tbit,
+/// latencies 0 to 1 s.
 [[nodiscard]] planner::Result<LinkSpec> parse_link(std::string_view text);
 
 /// A compute lane that sleeps for a modelled time instead of multiplying:
@@ -80,7 +82,7 @@ class Backend {
   [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op) const = 0;
   /// Whether the backend can run this operator and type here. Errors: Unsupported with the reason, InvalidSpec.
   [[nodiscard]] virtual planner::Result<void> supports(const planner::OpSpec& op) const = 0;
-  /// What makes measurements on this backend comparable; queries the machine.
+  /// What makes measurements on this backend comparable; queries the machine. `options` are valid.
   [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
   /// Starts the ranks. Errors: InvalidSpec (options), Unsupported. Throws SystemError.
   [[nodiscard]] virtual planner::Result<std::unique_ptr<Communicator>> open(

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,7 +21,8 @@ enum class RunMode : std::uint8_t {
   Fused,             ///< both lanes, every block's collective after its matmul
   ComputeOnly,       ///< the matmuls of all blocks, back to back; C is not written
   CommunicationOnly, ///< the collectives of all blocks, back to back, on whatever the heap holds
-  Independent,       ///< both lanes at once, on separate data and without waiting for each other: measures contention
+  Independent, ///< both lanes at once, on separate data and without waiting for each other: measures contention.
+               ///< C is then the sum of unrelated data
 };
 
 /// Start and end of one stage on one lane, relative to the run's start.
@@ -32,13 +34,13 @@ struct StageTime {
 /// When every local rank's lanes worked.
 struct RankTimes {
   int rank = 0;
-  std::vector<StageTime> compute;       ///< one per stage; empty spans in CommunicationOnly
-  std::vector<StageTime> communication; ///< one per stage; empty spans in ComputeOnly
+  std::vector<StageTime> compute;       ///< one per stage; all zero in CommunicationOnly
+  std::vector<StageTime> communication; ///< one per stage; all zero in ComputeOnly
 };
 
 /// One run: the slowest rank counts.
 struct RunRecord {
-  std::chrono::nanoseconds makespan{0}; ///< first start to last end, over the local ranks
+  std::chrono::nanoseconds makespan{0}; ///< first start to last end, over the local ranks and the lanes that ran
   std::vector<RankTimes> ranks;
 };
 
@@ -56,6 +58,12 @@ class Prepared {
   /// Throws: SystemError when a lane fails or the communicator's deadline passes; the communicator is then aborted
   /// and every later run throws too. Independent without PrepareOptions::allow_independent is a programming error.
   virtual const RunRecord& run(RunMode mode) = 0;
+
+  /// Each local rank's partial product [m, n] as the last run left it, in the order of local_ranks(): after a Fused
+  /// or CommunicationOnly run every C is their sum (verify_sum_of_partials). Virtual compute never writes them: they
+  /// keep the reproducible random numbers that prepare() put there. Zero before the first real run. Valid as long as
+  /// *this.
+  [[nodiscard]] virtual std::span<const std::span<const std::byte>> partials() const noexcept = 0;
 };
 
 /// The ranks that this process holds, with their lanes, memory and links. Made by Backend::open.
@@ -70,7 +78,8 @@ class Communicator {
   /// Packs weights, builds kernels and allocates everything, so that run() allocates nothing.
   /// @param buffers one per local rank, in the order of local_ranks(); must outlive the result, as must *this
   /// Errors: InvalidSpec (wrong buffer size, overlapping C, world size differs), UnknownName (variant),
-  /// Unsupported (dtype or operator on this machine). Throws SystemError when memory or a library fails.
+  /// Unsupported (dtype, operator or memory of this machine). Throws SystemError when memory or a library fails, and
+  /// when an earlier run has aborted the communicator.
   [[nodiscard]] virtual planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
                                                                            const planner::Variant& variant,
                                                                            std::span<const RankBuffers> buffers,

@@ -1,0 +1,71 @@
+#include "backends/host/affinity.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::host {
+namespace {
+
+constexpr int kMaxCores = 4096;
+
+/// A CPU mask that is large enough for any machine; cpu_set_t stops at 1024 cores.
+struct CpuMask {
+  CpuMask() { CPU_ZERO_S(sizeof words, set()); }
+  cpu_set_t* set() noexcept { return reinterpret_cast<cpu_set_t*>(words); }
+  unsigned long words[kMaxCores / (8 * sizeof(unsigned long))];
+};
+
+} // namespace
+
+std::string_view to_string(Pinning pinning) noexcept {
+  switch (pinning) {
+    case Pinning::None: return "none";
+    case Pinning::Shared: return "shared";
+    case Pinning::Separate: return "separate";
+  }
+  return "unknown";
+}
+
+std::vector<int> allowed_cores() {
+  CpuMask mask;
+  if (sched_getaffinity(0, sizeof mask.words, mask.set()) != 0) {
+    throw planner::SystemError("sched_getaffinity", errno, std::strerror(errno));
+  }
+  std::vector<int> cores;
+  for (int core = 0; core < kMaxCores; ++core) {
+    if (CPU_ISSET_S(static_cast<std::size_t>(core), sizeof mask.words, mask.set())) cores.push_back(core);
+  }
+  return cores;
+}
+
+CoreLayout::CoreLayout(std::vector<int> cores, int world_size, bool pin_threads) : cores_(std::move(cores)) {
+  cores_per_rank_ = cores_.size() / static_cast<std::size_t>(std::max(1, world_size));
+  if (cores_per_rank_ >= 2) compute_thread_count_ = static_cast<int>(cores_per_rank_) - 1;
+  if (!pin_threads || cores_per_rank_ == 0) return;
+  pinning_ = cores_per_rank_ >= 2 ? Pinning::Separate : Pinning::Shared;
+}
+
+std::span<const int> CoreLayout::cores_of(int rank, planner::Lane lane) const noexcept {
+  if (pinning_ == Pinning::None) return {};
+  const auto own = std::span(cores_).subspan(static_cast<std::size_t>(rank) * cores_per_rank_, cores_per_rank_);
+  if (pinning_ == Pinning::Shared) return own;
+  return lane == planner::Lane::Compute ? own.first(cores_per_rank_ - 1) : own.last(1);
+}
+
+void pin_current_thread(std::span<const int> cores, int rank) {
+  CpuMask mask;
+  for (const int core : cores) CPU_SET_S(static_cast<std::size_t>(core), sizeof mask.words, mask.set());
+  if (sched_setaffinity(0, sizeof mask.words, mask.set()) != 0) {
+    throw planner::SystemError("sched_setaffinity", errno,
+                               "rank " + std::to_string(rank) + ": " + std::strerror(errno));
+  }
+}
+
+} // namespace mc2::executor::host

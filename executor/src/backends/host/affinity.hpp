@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::executor::host {
+
+/// How the lanes share the cores that this process may use.
+enum class Pinning : std::uint8_t {
+  None,     ///< fewer cores than ranks, or switched off: the scheduler decides
+  Shared,   ///< both lanes of a rank on the rank's own core
+  Separate, ///< the communication lane has a core of its own, the compute lane the rank's other cores
+};
+
+[[nodiscard]] std::string_view to_string(Pinning pinning) noexcept;
+
+/// Cores that this process may use, ascending. Throws SystemError.
+[[nodiscard]] std::vector<int> allowed_cores();
+
+/// Which cores each lane gets; a value, decided once per communicator.
+class CoreLayout {
+ public:
+  /// With C cores and R ranks: C >= 2R separates the lanes, C >= R shares the rank's core, fewer are not pinned.
+  /// Without `pin_threads` the compute lane keeps the same number of threads, and nothing is pinned.
+  CoreLayout(std::vector<int> cores, int world_size, bool pin_threads);
+
+  [[nodiscard]] Pinning pinning() const noexcept { return pinning_; }
+  [[nodiscard]] int compute_thread_count() const noexcept { return compute_thread_count_; }
+  /// Empty when the lane is not pinned.
+  [[nodiscard]] std::span<const int> cores_of(int rank, planner::Lane lane) const noexcept;
+
+ private:
+  std::vector<int> cores_;
+  std::size_t cores_per_rank_ = 0;
+  Pinning pinning_ = Pinning::None;
+  int compute_thread_count_ = 1;
+};
+
+/// Restricts the calling thread, and the threads that it starts later, to `cores`. Throws SystemError naming the
+/// rank.
+void pin_current_thread(std::span<const int> cores, int rank);
+
+} // namespace mc2::executor::host

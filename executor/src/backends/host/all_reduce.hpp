@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "mc2/planner/units.hpp"
+
+namespace mc2::executor::host {
+
+/// result[i] = partials[0][i] + partials[1][i] + ... in this order, accumulated in f32 and rounded once to `dtype`:
+/// every rank that sums the same partials gets the same bits. `dtype` is F32 or Bf16; `result` overlaps no partial.
+void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
+                       std::int64_t element_count) noexcept;
+
+} // namespace mc2::executor::host

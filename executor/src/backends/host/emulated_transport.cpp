@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <vector>
+
+#include "backends/host/all_reduce.hpp"
+#include "backends/host/transport.hpp"
+
+namespace mc2::executor::host {
+namespace {
+
+class EmulatedTransport final : public Transport {
+ public:
+  EmulatedTransport(const LinkSpec& link, int world_size)
+      : link_(link), incoming_(static_cast<std::size_t>(world_size)) {}
+
+  void begin_run(Clock::time_point start) noexcept override {
+    for (Incoming& direction : incoming_) direction.free_at = start;
+  }
+
+  ExchangeTimes all_reduce(const BlockExchange& exchange, const RunControl& control) override {
+    Incoming& direction = incoming_[static_cast<std::size_t>(exchange.rank)];
+    const auto start = std::max(exchange.ready, direction.free_at);
+    const auto delivery = start + transfer_time(exchange);
+    sum_in_rank_order(exchange.dtype, exchange.partials, exchange.result, exchange.element_count);
+    const auto reduced = Clock::now();
+    control.sleep_until(delivery, exchange.rank);
+    direction.free_at = std::max(delivery, reduced);
+    return {start, direction.free_at};
+  }
+
+ private:
+  struct alignas(64) Incoming { // a cache line each: every rank's lane writes its own
+    Clock::time_point free_at;
+  };
+
+  [[nodiscard]] std::chrono::nanoseconds transfer_time(const BlockExchange& exchange) const {
+    constexpr double kBitsPerByte = 8;
+    constexpr double kNsPerS = 1e9;
+    const auto block_bytes = static_cast<double>(exchange.element_count * planner::size_bytes(exchange.dtype));
+    const double incoming_bytes = static_cast<double>(incoming_.size() - 1) * block_bytes;
+    const double wire_ns = incoming_bytes * kBitsPerByte / link_.bits_per_s * kNsPerS;
+    // A slow link and a large block exceed what nanoseconds can count; no run lasts that long.
+    constexpr double kLongestNs = 1e18;
+    return std::chrono::nanoseconds(
+        static_cast<std::int64_t>(std::min(link_.latency_us * planner::kNsPerUs + wire_ns, kLongestNs)));
+  }
+
+  LinkSpec link_;
+  std::vector<Incoming> incoming_; ///< by rank
+};
+
+} // namespace
+
+std::unique_ptr<Transport> make_emulated_transport(const LinkSpec& link, int world_size) {
+  return std::make_unique<EmulatedTransport>(link, world_size);
+}
+
+} // namespace mc2::executor::host

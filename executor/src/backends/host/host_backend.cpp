@@ -1,0 +1,94 @@
+#include "backends/host/host_backend.hpp"
+
+#include <string>
+#include <utility>
+
+#include "backends/host/affinity.hpp"
+#include "backends/host/gemm.hpp"
+#include "backends/host/host_checks.hpp"
+#include "backends/host/host_communicator.hpp"
+#include "backends/host/machine.hpp"
+
+namespace mc2::executor::host {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::string_view kName = "host";
+
+/// Which parts of the machine are not what they would be in earnest; empty when all are real.
+std::string emulation_text(const CommunicatorOptions& options) {
+  std::string text;
+  if (options.link.is_emulated()) text = "link " + options.link.text();
+  if (options.virtual_compute) {
+    text += (text.empty() ? "" : ", ") + ("virtual compute " + options.virtual_compute->text());
+  }
+  return text;
+}
+
+class HostBackend final : public Backend {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return kName; }
+
+  [[nodiscard]] Availability availability() const override {
+    return {.is_available = true,
+            .reason = std::to_string(allowed_cores().size()) + " cores of " + cpu_model() + ", oneDNN " +
+                      gemm_library_version() + " with " + gemm_isa()};
+  }
+
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/) const override {
+    return {{.name = kDirectVariant, .fields = {}}};
+  }
+
+  [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
+    if (auto legal = check_operator(op); !legal) return legal.error();
+    if (auto legal = check_rank_count(op.world_size); !legal) return legal.error();
+    return check_memory(operator_bytes(op));
+  }
+
+  [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& options) const override {
+    const auto cores = allowed_cores();
+    const CoreLayout layout(cores, options.world_size, options.pin_threads);
+    planner::Fingerprint print{.fields = {{"backend", std::string(kName)},
+                                          {"compute_threads", std::to_string(layout.compute_thread_count())},
+                                          {"cores", std::to_string(cores.size())},
+                                          {"cpu_model", cpu_model()},
+                                          {"isa", gemm_isa()},
+                                          {"link", options.link.text()},
+                                          {"onednn", gemm_library_version()},
+                                          {"pinning", std::string(to_string(layout.pinning()))},
+                                          {"ranks", std::to_string(options.world_size)}}};
+    if (auto emulation = emulation_text(options); !emulation.empty())
+      print.fields["emulation"] = std::move(emulation);
+    return print;
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
+    return open_host(options, {});
+  }
+
+  static Result<void> check_rank_count(int world_size) {
+    if (world_size <= kMaxHostRanks) return {};
+    return Error{
+        ErrorCode::Unsupported, "world_size",
+        std::to_string(world_size) + " ranks; the host backend runs at most " + std::to_string(kMaxHostRanks)};
+  }
+};
+
+} // namespace
+
+const Backend& host_backend() noexcept {
+  static const HostBackend kBackend;
+  return kBackend;
+}
+
+Result<std::unique_ptr<Communicator>> open_host(const CommunicatorOptions& options, StageHook hook) {
+  if (auto legal = options.validate(); !legal) return legal.error();
+  if (auto legal = HostBackend::check_rank_count(options.world_size); !legal) return legal.error();
+  return std::unique_ptr<Communicator>(
+      std::make_unique<HostCommunicator>(options, host_backend().fingerprint(options), std::move(hook)));
+}
+
+} // namespace mc2::executor::host

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "backends/host/run_control.hpp"
+#include "mc2/executor/backend.hpp"
+
+namespace mc2::executor::host {
+
+/// The CPU of this machine: ranks in one process, matmul through oneDNN, all-reduce by direct read.
+[[nodiscard]] const Backend& host_backend() noexcept;
+
+/// host_backend().open() with a hook on every stage, so that tests can make a lane fail or hang.
+[[nodiscard]] planner::Result<std::unique_ptr<Communicator>> open_host(const CommunicatorOptions& options,
+                                                                       StageHook hook);
+
+} // namespace mc2::executor::host

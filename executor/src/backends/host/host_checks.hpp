@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "mc2/executor/buffer.hpp"
+#include "mc2/executor/stage.hpp"
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::executor::host {
+
+inline constexpr int kMaxHostRanks = 64; ///< two threads each, and a mesh of connections with tcp
+inline constexpr const char* kDirectVariant = "direct";
+
+/// Whether this CPU runs the kind and the type. Errors: InvalidSpec, Unsupported.
+[[nodiscard]] planner::Result<void> check_operator(const planner::OpSpec& op);
+
+/// Errors: Unsupported, naming the bytes, when `needed_bytes` exceed what the machine has available.
+[[nodiscard]] planner::Result<void> check_memory(std::int64_t needed_bytes);
+
+/// Bytes of A, B, the packed copy of B, the partial product and C, of all ranks.
+[[nodiscard]] std::int64_t operator_bytes(const planner::OpSpec& op) noexcept;
+
+/// Errors: UnknownName for another variant than "direct", InvalidSpec for one with settings.
+[[nodiscard]] planner::Result<void> check_variant(const planner::Variant& variant);
+
+/// Errors: InvalidSpec for stages that lower() would not have made from their own block lengths.
+[[nodiscard]] planner::Result<void> check_stages(const StageList& list);
+
+/// Errors: InvalidSpec naming rank and buffer: count, size, alignment to an element, or a C that overlaps another
+/// buffer.
+[[nodiscard]] planner::Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
+
+} // namespace mc2::executor::host

@@ -1,0 +1,141 @@
+#include "backends/host/host_communicator.hpp"
+
+#include <omp.h>
+
+#include <cerrno>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "backends/host/host_checks.hpp"
+#include "backends/host/host_prepared.hpp"
+
+namespace mc2::executor::host {
+namespace {
+
+class CallTask final : public LaneTask {
+ public:
+  CallTask(const std::function<void(int)>& work, int world_size)
+      : work_(work), errors_(static_cast<std::size_t>(world_size)) {}
+
+  void run_lane(int rank, planner::Lane /*lane*/) noexcept override {
+    try {
+      work_(rank);
+    } catch (...) {
+      errors_[static_cast<std::size_t>(rank)] = std::current_exception();
+    }
+  }
+
+  void rethrow_first() const {
+    for (const auto& error : errors_) {
+      if (error) std::rethrow_exception(error);
+    }
+  }
+
+ private:
+  const std::function<void(int)>& work_;
+  std::vector<std::exception_ptr> errors_; ///< by rank
+};
+
+/// What prepare() adds to the caller's own buffers.
+std::int64_t prepared_bytes(const StageList& list, const PrepareOptions& options, const Transport& transport) {
+  const std::int64_t element_bytes = planner::size_bytes(list.op.dtype);
+  std::int64_t longest = 0;
+  for (const Stage& stage : list.stages) longest = std::max(longest, stage.row_count);
+  const std::int64_t partials = (options.allow_independent ? 2 : 1) * list.op.m * list.op.n * element_bytes;
+  const std::int64_t packed_b = list.op.k * list.op.n * element_bytes;
+  return list.op.world_size * (partials + packed_b + transport.staging_bytes(longest * list.op.n * element_bytes));
+}
+
+planner::Result<void> check_world(const StageList& list, int world_size) {
+  if (list.op.world_size == world_size) return {};
+  return planner::Error{planner::ErrorCode::InvalidSpec, "world_size",
+                        "the operator has " + std::to_string(list.op.world_size) +
+                            " ranks and the communicator has " + std::to_string(world_size)};
+}
+
+} // namespace
+
+HostCommunicator::HostCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint,
+                                   StageHook hook)
+    : options_(options),
+      fingerprint_(std::move(fingerprint)),
+      hook_(std::move(hook)),
+      ranks_(static_cast<std::size_t>(options.world_size)),
+      control_(options.world_size),
+      transport_(make_transport(options.link, options.world_size)) {
+  std::iota(ranks_.begin(), ranks_.end(), 0);
+  set_up_lanes(CoreLayout(allowed_cores(), options.world_size, options.pin_threads));
+}
+
+void HostCommunicator::set_up_lanes(const CoreLayout& layout) {
+  for (const int rank : ranks_) {
+    compute_lanes_.push_back(std::make_unique<LaneThread>(rank, planner::Lane::Compute, completion_));
+    communication_lanes_.push_back(std::make_unique<LaneThread>(rank, planner::Lane::Communication, completion_));
+  }
+  for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
+    call_on_lanes(lane, [&](int rank) {
+      const auto cores = layout.cores_of(rank, lane);
+      // Before the thread's first parallel region: its team inherits the cores.
+      if (!cores.empty()) pin_current_thread(cores, rank);
+      omp_set_num_threads(lane == planner::Lane::Compute ? layout.compute_thread_count() : 1);
+    });
+  }
+}
+
+planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const StageList& stages,
+                                                                     const planner::Variant& variant,
+                                                                     std::span<const RankBuffers> buffers,
+                                                                     const PrepareOptions& options) {
+  if (auto legal = check_operator(stages.op); !legal) return legal.error();
+  if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
+  if (auto legal = check_variant(variant); !legal) return legal.error();
+  if (auto legal = check_stages(stages); !legal) return legal.error();
+  if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
+  if (auto legal = check_memory(prepared_bytes(stages, options, *transport_)); !legal) return legal.error();
+  throw_if_failed();
+  return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, buffers, options));
+}
+
+void HostCommunicator::execute(LaneTask& task, RunMode mode, const std::function<void(Clock::time_point)>& at_start) {
+  throw_if_failed();
+  control_.begin(mode, options_.deadline);
+  transport_->begin_run(control_.start());
+  at_start(control_.start());
+  const bool has_both = runs_lane(mode, planner::Lane::Compute) && runs_lane(mode, planner::Lane::Communication);
+  completion_.expect((has_both ? 2 : 1) * options_.world_size);
+  for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
+    if (runs_lane(mode, lane)) post_to(task, lane);
+  }
+  if (completion_.wait(control_.deadline()) != WaitResult::Reached) {
+    fail(deadline_error(control_.laggard()));
+    (void)completion_.wait(Clock::time_point::max());
+  }
+  if (control_.has_failed()) throw control_.failure();
+}
+
+void HostCommunicator::call_on_lanes(planner::Lane lane, const std::function<void(int)>& work) {
+  CallTask task(work, options_.world_size);
+  completion_.expect(options_.world_size);
+  post_to(task, lane);
+  (void)completion_.wait(Clock::time_point::max());
+  task.rethrow_first();
+}
+
+void HostCommunicator::post_to(LaneTask& task, planner::Lane lane) noexcept {
+  for (const auto& thread : lane == planner::Lane::Compute ? compute_lanes_ : communication_lanes_)
+    thread->post(task);
+}
+
+void HostCommunicator::fail(const planner::SystemError& failure) noexcept {
+  control_.fail(failure);
+  transport_->abort();
+}
+
+void HostCommunicator::throw_if_failed() const {
+  if (!control_.has_failed()) return;
+  throw planner::SystemError("communicator", ECANCELED,
+                             std::string("aborted by an earlier failure: ") + control_.failure().what());
+}
+
+} // namespace mc2::executor::host

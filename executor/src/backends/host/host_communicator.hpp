@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/host/affinity.hpp"
+#include "backends/host/lane_thread.hpp"
+#include "backends/host/run_control.hpp"
+#include "backends/host/transport.hpp"
+#include "mc2/executor/backend.hpp"
+
+namespace mc2::executor::host {
+
+/// All ranks of a world in this process, each with a compute and a communication thread.
+class HostCommunicator final : public Communicator {
+ public:
+  /// Options are valid, at most kMaxHostRanks ranks. Starts, pins and sizes the lanes, connects the transport.
+  /// Throws SystemError.
+  HostCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint, StageHook hook);
+
+  [[nodiscard]] int world_size() const noexcept override { return options_.world_size; }
+  [[nodiscard]] std::span<const int> local_ranks() const noexcept override { return ranks_; }
+  [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
+  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
+                                                                   const planner::Variant& variant,
+                                                                   std::span<const RankBuffers> buffers,
+                                                                   const PrepareOptions& options) override;
+
+  [[nodiscard]] const CommunicatorOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const StageHook& hook() const noexcept { return hook_; }
+  [[nodiscard]] RunControl& control() noexcept { return control_; }
+  [[nodiscard]] Transport& transport() noexcept { return *transport_; }
+
+  /// Runs `task` on the lanes that `mode` uses and returns when the last has finished. `at_start` is called with the
+  /// run's start before any lane wakes. Throws the SystemError of the first lane that failed, and of every later run.
+  void execute(LaneTask& task, RunMode mode, const std::function<void(Clock::time_point)>& at_start);
+
+  /// Runs `work(rank)` once on every rank's `lane` thread; throws what the first failing rank threw.
+  void call_on_lanes(planner::Lane lane, const std::function<void(int rank)>& work);
+
+  /// Records a failure and wakes every lane that waits.
+  void fail(const planner::SystemError& failure) noexcept;
+
+ private:
+  void set_up_lanes(const CoreLayout& layout);
+  void post_to(LaneTask& task, planner::Lane lane) noexcept;
+  void throw_if_failed() const;
+
+  CommunicatorOptions options_;
+  planner::Fingerprint fingerprint_;
+  StageHook hook_;
+  std::vector<int> ranks_;
+  RunControl control_;
+  std::unique_ptr<Transport> transport_;
+  Completion completion_;
+  // Last: the threads use everything above, and are joined first.
+  std::vector<std::unique_ptr<LaneThread>> compute_lanes_;       ///< by rank
+  std::vector<std::unique_ptr<LaneThread>> communication_lanes_; ///< by rank
+};
+
+} // namespace mc2::executor::host

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/host/compute_device.hpp"
+#include "backends/host/host_communicator.hpp"
+#include "backends/host/lane_thread.hpp"
+#include "backends/host/symmetric_heap.hpp"
+#include "mc2/executor/communicator.hpp"
+
+namespace mc2::executor::host {
+
+/// A stage list bound to buffers: the partial products in a symmetric heap, the kernels, and the two lanes' loops.
+///
+/// Each compute lane multiplies its blocks into its own partial product and signals each block with the time at which
+/// it became ready; each communication lane waits for a block on all ranks, sums it and writes its own C. A block is
+/// written once and read once per run, and the next run starts only after all lanes have finished this one, so there
+/// is no barrier inside a run.
+class HostPrepared final : public Prepared, private LaneTask {
+ public:
+  /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
+  HostPrepared(HostCommunicator& communicator, const StageList& stages, std::span<const RankBuffers> buffers,
+               const PrepareOptions& options);
+
+  const RunRecord& run(RunMode mode) override;
+  [[nodiscard]] std::span<const std::span<const std::byte>> partials() const noexcept override { return partials_; }
+
+ private:
+  struct alignas(64) RankState { // a cache line each: every rank's lanes write their own
+    RankBuffers buffers;
+    std::span<std::byte> partial;
+    std::span<std::byte> spare_partial; ///< read instead of `partial` by RunMode::Independent; may be empty
+    std::unique_ptr<ComputeDevice> device;
+    std::vector<std::byte> staging;
+    std::vector<Clock::time_point> ready_at;      ///< by stage; published by the rank's ready signal
+    std::vector<const std::byte*> block_partials; ///< by rank: the block that is being exchanged
+  };
+
+  void allocate(std::span<const RankBuffers> buffers, bool allow_independent);
+  void build(int rank);
+  void run_lane(int rank, planner::Lane lane) noexcept override;
+  void compute(int rank);
+  void communicate(int rank);
+  [[nodiscard]] Clock::time_point wait_until_ready(int rank, std::size_t stage);
+  [[nodiscard]] BlockExchange exchange_of(int rank, std::size_t stage, Clock::time_point ready);
+  void call_hook(int rank, planner::Lane lane, std::size_t stage) const;
+  void finish_record();
+
+  HostCommunicator& communicator_;
+  StageList list_;
+  std::unique_ptr<SymmetricHeap> heap_;
+  std::vector<RankState> ranks_;
+  std::vector<std::span<const std::byte>> partials_;
+  RunRecord record_;
+};
+
+} // namespace mc2::executor::host

@@ -1,0 +1,73 @@
+#include "backends/host/lane_thread.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <string>
+
+namespace mc2::executor::host {
+namespace {
+
+/// Shows in top and perf; at most 15 characters.
+std::string thread_name(int rank, planner::Lane lane) {
+  return (lane == planner::Lane::Compute ? "mc2-matmul-" : "mc2-comm-") + std::to_string(rank);
+}
+
+/// The kernel's struct sched_attr as of its first version; not every C library declares it.
+struct SchedulingAttributes {
+  std::uint32_t size = sizeof(SchedulingAttributes);
+  std::uint32_t policy = SCHED_OTHER;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime_ns = 0;
+  std::uint64_t deadline_ns = 0;
+  std::uint64_t period_ns = 0;
+};
+
+/// Asks for short time slices, so that a lane that wakes up for a moment's work preempts the matmul on the same core
+/// instead of waiting for the end of its slice, about 3 ms. Kernels before 6.12 ignore it; nothing depends on it.
+void ask_for_short_slices() {
+  SchedulingAttributes attributes;
+  attributes.runtime_ns = 100'000; // the shortest that the kernel grants
+  syscall(SYS_sched_setattr, 0, &attributes, 0U);
+}
+
+} // namespace
+
+void Completion::expect(int lane_count) noexcept {
+  finished_.reset();
+  running_.store(lane_count, std::memory_order_relaxed);
+}
+
+void Completion::lane_finished() noexcept {
+  if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) finished_.add();
+}
+
+LaneThread::LaneThread(int rank, planner::Lane lane, Completion& completion)
+    : rank_(rank), lane_(lane), completion_(completion), thread_([this] { loop(); }) {
+  pthread_setname_np(thread_.native_handle(), thread_name(rank, lane).c_str());
+}
+
+LaneThread::~LaneThread() { command_.poison(); }
+
+void LaneThread::post(LaneTask& task) noexcept {
+  task_ = &task;
+  command_.add();
+}
+
+void LaneThread::loop() noexcept {
+  prctl(PR_SET_TIMERSLACK, 1UL); // ns; the default rounds sleeps up by 50 us
+  if (lane_ == planner::Lane::Communication) ask_for_short_slices();
+  while (command_.wait_at_least(1, Clock::time_point::max()) == WaitResult::Reached) {
+    command_.reset();
+    task_->run_lane(rank_, lane_);
+    completion_.lane_finished();
+  }
+}
+
+} // namespace mc2::executor::host

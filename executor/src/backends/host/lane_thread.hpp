@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "backends/host/signal.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::executor::host {
+
+/// What a lane does when it is woken.
+class LaneTask {
+ public:
+  virtual void run_lane(int rank, planner::Lane lane) noexcept = 0;
+
+ protected:
+  ~LaneTask() = default;
+};
+
+/// Counts the lanes that still run and wakes whoever waits for the last.
+class Completion {
+ public:
+  /// Before the lanes are woken.
+  void expect(int lane_count) noexcept;
+  void lane_finished() noexcept;
+  [[nodiscard]] WaitResult wait(Clock::time_point deadline) const noexcept {
+    return finished_.wait_at_least(1, deadline);
+  }
+
+ private:
+  std::atomic<int> running_{0};
+  Signal finished_;
+};
+
+/// One lane of one rank: a thread that sleeps between tasks. The destructor joins it; no task may be running then.
+class LaneThread {
+ public:
+  LaneThread(int rank, planner::Lane lane, Completion& completion);
+  ~LaneThread();
+  LaneThread(const LaneThread&) = delete;
+  LaneThread& operator=(const LaneThread&) = delete;
+
+  /// Wakes the thread for one task and returns; the completion reports its end. Allocates nothing.
+  void post(LaneTask& task) noexcept;
+
+ private:
+  void loop() noexcept;
+
+  int rank_;
+  planner::Lane lane_;
+  Completion& completion_;
+  LaneTask* task_ = nullptr; ///< handed over through command_
+  Signal command_;
+  std::jthread thread_; ///< last: starts when the members above exist
+};
+
+} // namespace mc2::executor::host

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/host/signal.hpp"
+#include "mc2/executor/communicator.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::executor::host {
+
+/// Leaves a lane whose communicator another lane has aborted; the first failure is already recorded.
+struct RunAborted {};
+
+/// Called on a lane's thread before each of its stages; what it throws fails that lane. For fault injection in tests.
+using StageHook = std::function<void(int rank, planner::Lane lane, std::size_t stage)>;
+
+[[nodiscard]] constexpr bool runs_lane(RunMode mode, planner::Lane lane) noexcept {
+  if (mode == RunMode::ComputeOnly) return lane == planner::Lane::Compute;
+  if (mode == RunMode::CommunicationOnly) return lane == planner::Lane::Communication;
+  return true;
+}
+
+/// What the lanes of one communicator share during a run: the clock's frame, the block signals, the first failure.
+class RunControl {
+ public:
+  explicit RunControl(int world_size);
+
+  /// Prepares the signals of a run. No lane may be running.
+  void begin(RunMode mode, std::chrono::nanoseconds time_limit);
+
+  [[nodiscard]] RunMode mode() const noexcept { return mode_; }
+  [[nodiscard]] Clock::time_point start() const noexcept { return start_; }
+  [[nodiscard]] Clock::time_point deadline() const noexcept { return deadline_; }
+
+  /// Number of blocks whose partial product is complete on a rank.
+  [[nodiscard]] Signal& ready(int rank) noexcept { return ready_[static_cast<std::size_t>(rank)]; }
+
+  /// Counts a lane's stages, for the text of laggard().
+  void stage_finished(int rank, planner::Lane lane) noexcept;
+  /// The lane that has got least far, e.g. "rank 1's compute lane had finished 3 blocks".
+  [[nodiscard]] std::string laggard() const;
+
+  /// Sleeps until `time` without using the CPU. Throws RunAborted, and SystemError naming the rank when the run's
+  /// deadline comes first.
+  void sleep_until(Clock::time_point time, int rank) const;
+
+  /// Throws RunAborted when another lane has failed.
+  void throw_if_aborted() const;
+
+  /// Records the first failure and wakes every lane that waits for a signal. Later failures are dropped: they follow
+  /// from the first.
+  void fail(const planner::SystemError& failure) noexcept;
+  [[nodiscard]] bool has_failed() const noexcept { return aborted_.is_poisoned(); }
+  /// The first failure. Call only when has_failed() and no lane is running.
+  [[nodiscard]] const planner::SystemError& failure() const noexcept { return *failure_; }
+
+ private:
+  struct alignas(64) Progress { // a cache line each: every lane writes its own
+    std::atomic<std::uint32_t> stage_count{0};
+  };
+
+  [[nodiscard]] std::size_t progress_index(int rank, planner::Lane lane) const noexcept;
+
+  std::vector<Signal> ready_;      ///< by rank
+  std::vector<Progress> progress_; ///< the compute lanes by rank, then the communication lanes
+  Signal aborted_;
+  std::atomic_flag failure_is_claimed_;
+  std::optional<planner::SystemError> failure_;
+  RunMode mode_ = RunMode::Fused;
+  Clock::time_point start_;
+  Clock::time_point deadline_;
+};
+
+/// The failure of a wait that outlasted the run's deadline; `awaited` says who waited for what.
+[[nodiscard]] planner::SystemError deadline_error(const std::string& awaited);
+
+} // namespace mc2::executor::host

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace mc2::executor::host {
+
+using Clock = std::chrono::steady_clock;
+
+enum class WaitResult : std::uint8_t { Reached, TimedOut, Aborted };
+
+/// A count that one thread raises and others sleep for. Safe to share; never allocates, takes no mutex, never spins.
+/// What was written before add() is visible after a wait that it satisfied.
+class alignas(64) Signal {
+ public:
+  void add() noexcept;
+  /// Back to zero; a poisoned signal stays poisoned. Nobody may be waiting.
+  void reset() noexcept;
+  /// Wakes every present and future waiter with Aborted. Cannot be undone.
+  void poison() noexcept;
+  [[nodiscard]] bool is_poisoned() const noexcept;
+  [[nodiscard]] std::uint32_t count() const noexcept;
+
+  /// Blocks until the count is at least `count`, the signal is poisoned (which wins), or `deadline` has passed.
+  /// Clock::time_point::max() waits for ever.
+  [[nodiscard]] WaitResult wait_at_least(std::uint32_t count, Clock::time_point deadline) const noexcept;
+
+ private:
+  std::atomic<std::uint32_t> value_{0}; ///< the top bit is the poison
+};
+
+} // namespace mc2::executor::host

@@ -1,0 +1,39 @@
+#include "backends/host/symmetric_heap.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::host {
+namespace {
+
+constexpr std::size_t kSmallPageBytes = 4096;
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
+
+std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
+
+} // namespace
+
+SymmetricHeap::SymmetricHeap(int world_size, std::size_t bytes_per_rank) : bytes_per_rank_(bytes_per_rank) {
+  stride_bytes_ = round_up(bytes_per_rank, bytes_per_rank < kHugePageBytes ? kSmallPageBytes : kHugePageBytes);
+  mapped_bytes_ = stride_bytes_ * static_cast<std::size_t>(world_size);
+  void* base = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) {
+    throw planner::SystemError(
+        "mmap", errno, "symmetric heap of " + std::to_string(mapped_bytes_) + " bytes: " + std::strerror(errno));
+  }
+  base_ = static_cast<std::byte*>(base);
+  madvise(base_, mapped_bytes_, MADV_HUGEPAGE); // a hint: small pages only cost speed
+}
+
+SymmetricHeap::~SymmetricHeap() { munmap(base_, mapped_bytes_); }
+
+std::span<std::byte> SymmetricHeap::segment(int rank) const noexcept {
+  return {base_ + stride_bytes_ * static_cast<std::size_t>(rank), bytes_per_rank_};
+}
+
+} // namespace mc2::executor::host

@@ -1,0 +1,250 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/host/all_reduce.hpp"
+#include "backends/host/transport.hpp"
+
+namespace mc2::executor::host {
+namespace {
+
+/// The one place where a failed socket call becomes a SystemError.
+long checked(const char* call, int rank, long rc) {
+  if (rc >= 0) return rc;
+  const int code = errno;
+  throw planner::SystemError(call, code, "rank " + std::to_string(rank) + ": " + std::strerror(code));
+}
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(long descriptor) : descriptor_(static_cast<int>(descriptor)) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Socket() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+Socket new_socket(int rank) {
+  return Socket(checked("socket", rank, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+}
+
+sockaddr_in loopback() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+sockaddr* generic(sockaddr_in& address) { return reinterpret_cast<sockaddr*>(&address); }
+
+sockaddr_in local_address(const Socket& socket, int rank) {
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  checked("getsockname", rank, getsockname(socket.descriptor(), generic(address), &length));
+  return address;
+}
+
+/// A listener that only this machine can reach, on a port that the kernel picks.
+Socket listen_on_loopback(int rank) {
+  Socket listener = new_socket(rank);
+  sockaddr_in address = loopback();
+  checked("bind", rank, bind(listener.descriptor(), generic(address), sizeof address));
+  checked("listen", rank, listen(listener.descriptor(), 1));
+  return listener;
+}
+
+/// Accepts exactly the connection whose other end is `expected`; a stranger's is closed.
+Socket accept_from(const Socket& listener, const sockaddr_in& expected, int rank) {
+  for (;;) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof peer;
+    Socket accepted(checked("accept4", rank, accept4(listener.descriptor(), generic(peer), &length, SOCK_CLOEXEC)));
+    if (peer.sin_port == expected.sin_port && peer.sin_addr.s_addr == expected.sin_addr.s_addr) return accepted;
+  }
+}
+
+void configure(const Socket& socket, std::uint64_t bytes_per_s, int rank) {
+  const int one = 1;
+  checked("setsockopt(TCP_NODELAY)", rank,
+          setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
+  checked("setsockopt(SO_MAX_PACING_RATE)", rank,
+          setsockopt(socket.descriptor(), SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof bytes_per_s));
+}
+
+/// How far one block has got with one peer.
+struct PeerState {
+  int rank = 0;
+  Socket socket;
+  std::size_t sent = 0;
+  std::size_t received = 0;
+};
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+/// One rank's end of the mesh.
+class Endpoint {
+ public:
+  Endpoint(int rank, int world_size) : rank_(rank), ordered_(static_cast<std::size_t>(world_size)) {
+    peers_.reserve(static_cast<std::size_t>(world_size) - 1);
+    polls_.resize(static_cast<std::size_t>(world_size) - 1);
+  }
+
+  void add_peer(int peer, Socket socket) { peers_.push_back({.rank = peer, .socket = std::move(socket)}); }
+
+  ExchangeTimes all_reduce(const BlockExchange& exchange, const RunControl& control) {
+    const auto start = Clock::now();
+    const auto block_bytes = static_cast<std::size_t>(exchange.element_count * planner::size_bytes(exchange.dtype));
+    const std::byte* own = exchange.partials[static_cast<std::size_t>(rank_)];
+    for (PeerState& peer : peers_) peer.sent = peer.received = 0;
+    while (!move_what_can_move(own, exchange.staging, block_bytes))
+      wait_for_sockets(exchange.block, block_bytes, control);
+    order_by_rank(own, exchange.staging, block_bytes);
+    sum_in_rank_order(exchange.dtype, ordered_, exchange.result, exchange.element_count);
+    return {start, Clock::now()};
+  }
+
+  void abort() noexcept {
+    for (const PeerState& peer : peers_) shutdown(peer.socket.descriptor(), SHUT_RDWR);
+  }
+
+ private:
+  /// True when the block has been sent to and received from every peer.
+  bool move_what_can_move(const std::byte* own, std::span<std::byte> staging, std::size_t block_bytes) {
+    bool is_finished = true;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      PeerState& peer = peers_[i];
+      send_some(peer, {own, block_bytes});
+      receive_some(peer, staging.subspan(i * block_bytes, block_bytes));
+      is_finished = is_finished && peer.sent == block_bytes && peer.received == block_bytes;
+    }
+    return is_finished;
+  }
+
+  void send_some(PeerState& peer, std::span<const std::byte> block) const {
+    const auto rest = block.subspan(peer.sent);
+    if (rest.empty()) return;
+    const long sent = send(peer.socket.descriptor(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && would_block()) return;
+    peer.sent += static_cast<std::size_t>(checked("send", rank_, sent));
+  }
+
+  void receive_some(PeerState& peer, std::span<std::byte> block) const {
+    const auto rest = block.subspan(peer.received);
+    if (rest.empty()) return;
+    const long received = recv(peer.socket.descriptor(), rest.data(), rest.size(), MSG_DONTWAIT);
+    if (received < 0 && would_block()) return;
+    if (received == 0) {
+      throw planner::SystemError(
+          "recv", ECONNRESET,
+          "rank " + std::to_string(rank_) + ": rank " + std::to_string(peer.rank) + " closed the connection");
+    }
+    peer.received += static_cast<std::size_t>(checked("recv", rank_, received));
+  }
+
+  void wait_for_sockets(std::size_t block, std::size_t block_bytes, const RunControl& control) {
+    control.throw_if_aborted();
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const PeerState& peer = peers_[i];
+      const bool is_done = peer.sent == block_bytes && peer.received == block_bytes;
+      polls_[i].fd = is_done ? -1 : peer.socket.descriptor(); // poll skips negative descriptors
+      polls_[i].events =
+          static_cast<short>((peer.sent < block_bytes ? POLLOUT : 0) | (peer.received < block_bytes ? POLLIN : 0));
+    }
+    const auto left = control.deadline() - Clock::now();
+    if (left <= Clock::duration::zero()) throw deadline_error(awaited_text(block, block_bytes));
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+    const timespec limit{.tv_sec = static_cast<time_t>(seconds.count()),
+                         .tv_nsec = static_cast<long>(std::chrono::nanoseconds(left - seconds).count())};
+    const int rc = ppoll(polls_.data(), polls_.size(), &limit, nullptr);
+    if (rc < 0 && errno != EINTR) checked("ppoll", rank_, rc);
+    control.throw_if_aborted();
+  }
+
+  [[nodiscard]] std::string awaited_text(std::size_t block, std::size_t block_bytes) const {
+    const auto slow = std::ranges::find_if(
+        peers_, [&](const PeerState& peer) { return peer.received < block_bytes || peer.sent < block_bytes; });
+    return "rank " + std::to_string(rank_) + " waited for block " + std::to_string(block) + " of rank " +
+           (slow == peers_.end() ? "?" : std::to_string(slow->rank));
+  }
+
+  void order_by_rank(const std::byte* own, std::span<const std::byte> staging, std::size_t block_bytes) {
+    ordered_[static_cast<std::size_t>(rank_)] = own;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      ordered_[static_cast<std::size_t>(peers_[i].rank)] = staging.data() + i * block_bytes;
+    }
+  }
+
+  int rank_;
+  std::vector<PeerState> peers_;
+  std::vector<pollfd> polls_;
+  std::vector<const std::byte*> ordered_; ///< by rank: the block that is being summed
+};
+
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(const LinkSpec& link, int world_size) {
+    constexpr double kBitsPerByte = 8;
+    const double per_peer = link.bits_per_s / kBitsPerByte / (world_size - 1);
+    const auto bytes_per_s = static_cast<std::uint64_t>(std::max(1.0, per_peer));
+    for (int rank = 0; rank < world_size; ++rank) endpoints_.emplace_back(rank, world_size);
+    for (int rank = 0; rank < world_size; ++rank) {
+      for (int peer = rank + 1; peer < world_size; ++peer) connect_pair(rank, peer, bytes_per_s);
+    }
+  }
+
+  [[nodiscard]] bool reads_peers_directly() const noexcept override { return false; }
+
+  [[nodiscard]] std::int64_t staging_bytes(std::int64_t block_bytes) const noexcept override {
+    return (static_cast<std::int64_t>(endpoints_.size()) - 1) * block_bytes;
+  }
+
+  ExchangeTimes all_reduce(const BlockExchange& exchange, const RunControl& control) override {
+    return endpoints_[static_cast<std::size_t>(exchange.rank)].all_reduce(exchange, control);
+  }
+
+  void abort() noexcept override {
+    for (Endpoint& endpoint : endpoints_) endpoint.abort();
+  }
+
+ private:
+  void connect_pair(int rank, int peer, std::uint64_t bytes_per_s) {
+    const Socket listener = listen_on_loopback(peer);
+    sockaddr_in address = local_address(listener, peer);
+    Socket outgoing = new_socket(rank);
+    checked("connect", rank, connect(outgoing.descriptor(), generic(address), sizeof address));
+    Socket incoming = accept_from(listener, local_address(outgoing, rank), peer);
+    configure(outgoing, bytes_per_s, rank);
+    configure(incoming, bytes_per_s, peer);
+    endpoints_[static_cast<std::size_t>(rank)].add_peer(peer, std::move(outgoing));
+    endpoints_[static_cast<std::size_t>(peer)].add_peer(rank, std::move(incoming));
+  }
+
+  std::vector<Endpoint> endpoints_; ///< by rank
+};
+
+} // namespace
+
+std::unique_ptr<Transport> make_tcp_transport(const LinkSpec& link, int world_size) {
+  return std::make_unique<TcpTransport>(link, world_size);
+}
+
+} // namespace mc2::executor::host

@@ -1,0 +1,38 @@
+#include "backends/host/compute_device.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mc2::executor::host {
+namespace {
+
+class VirtualDevice final : public ComputeDevice {
+ public:
+  VirtualDevice(const planner::OpSpec& op, int rank, const VirtualCompute& model)
+      : op_(op), rank_(rank), model_(model) {}
+
+  void begin_run(Clock::time_point start) noexcept override { free_at_ = start; }
+
+  ComputeTimes run_stage(const Stage& stage, const RunControl& control) override {
+    constexpr double kLongestNs = 1e18; // longer than any deadline, and nanoseconds can still count it
+    const double modelled_ns = std::min(model_.block_us(op_, stage.row_count) * planner::kNsPerUs, kLongestNs);
+    const auto start = free_at_;
+    free_at_ += std::chrono::nanoseconds(std::llround(modelled_ns));
+    control.sleep_until(free_at_, rank_);
+    return {start, free_at_};
+  }
+
+ private:
+  planner::OpSpec op_;
+  int rank_;
+  VirtualCompute model_;
+  Clock::time_point free_at_;
+};
+
+} // namespace
+
+std::unique_ptr<ComputeDevice> make_virtual_device(const planner::OpSpec& op, int rank, const VirtualCompute& model) {
+  return std::make_unique<VirtualDevice>(op, rank, model);
+}
+
+} // namespace mc2::executor::host

@@ -1,0 +1,39 @@
+#include "mc2/executor/executor.hpp"
+
+#include <string>
+
+#include "mc2/executor/stage.hpp"
+
+namespace mc2::executor {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+Result<void> check_fingerprint(const planner::Fingerprint& plan, const planner::Fingerprint& machine) {
+  const auto differences = machine.differences(plan);
+  if (differences.empty()) return {};
+  std::string list;
+  for (const auto& difference : differences) list += (list.empty() ? "" : ", ") + difference;
+  return Error{ErrorCode::Stale, "fingerprint", "the plan was made for another machine: " + list};
+}
+
+} // namespace
+
+Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<const RankBuffers> buffers,
+                                          Communicator& communicator, const ExecuteOptions& options) {
+  if (plan.op.world_size != communicator.world_size()) {
+    return Error{ErrorCode::InvalidSpec, "world_size",
+                 "the plan is for " + std::to_string(plan.op.world_size) + " ranks and the communicator has " +
+                     std::to_string(communicator.world_size())};
+  }
+  if (!options.accept_other_fingerprint) {
+    if (auto same = check_fingerprint(plan.fingerprint, communicator.fingerprint()); !same) return same.error();
+  }
+  auto stages = lower(plan.op, plan.cut);
+  if (!stages) return stages.error();
+  return communicator.prepare(stages.value(), plan.variant, buffers, options.prepare);
+}
+
+} // namespace mc2::executor

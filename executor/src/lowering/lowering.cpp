@@ -1,0 +1,59 @@
+#include "lowering/lowering.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace mc2::executor {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+struct LoweringRow {
+  planner::OpKind kind;
+  LowerFunction lower;
+};
+
+// In the order of the planner's operator table.
+constexpr std::array kLoweringTable{
+    LoweringRow{planner::OpKind::MatmulAllReduce, &lower_matmul_all_reduce},
+};
+
+Result<void> check_blocks(const planner::Cut& cut, std::int64_t cut_axis_length) {
+  std::int64_t remaining = cut_axis_length;
+  for (std::size_t i = 0; i < cut.block_rows.size(); ++i) {
+    const std::int64_t rows = cut.block_rows[i];
+    if (rows < 1) {
+      return Error{ErrorCode::InvalidSpec, "blocks[" + std::to_string(i) + "]",
+                   "a block has " + std::to_string(rows) + " rows; every block needs at least 1"};
+    }
+    if (rows > remaining) {
+      return Error{ErrorCode::InvalidSpec, "blocks[" + std::to_string(i) + "]",
+                   "the blocks exceed the " + std::to_string(cut_axis_length) + " rows that are cut"};
+    }
+    remaining -= rows;
+  }
+  if (remaining != 0) {
+    return Error{ErrorCode::InvalidSpec, "blocks",
+                 "the blocks sum to " + std::to_string(cut_axis_length - remaining) + " rows; they must sum to " +
+                     std::to_string(cut_axis_length)};
+  }
+  return {};
+}
+
+} // namespace
+
+Result<StageList> lower(const planner::OpSpec& op, const planner::Cut& cut) {
+  if (auto legal = op.validate(); !legal) return legal.error();
+  if (auto legal = check_blocks(cut, planner::traits_of(op.kind).cut_axis_length(op)); !legal) return legal.error();
+  const auto* row = std::ranges::find(kLoweringTable, op.kind, &LoweringRow::kind);
+  if (row == kLoweringTable.end()) {
+    return Error{ErrorCode::Unsupported, "kind",
+                 "the executor cannot run " + std::string(planner::to_string(op.kind)) + " yet"};
+  }
+  return row->lower(op, cut);
+}
+
+} // namespace mc2::executor

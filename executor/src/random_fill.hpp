@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "mc2/planner/units.hpp"
+
+namespace mc2::executor {
+
+/// Fills `bytes` with numbers in [-1, 1) that `dtype` (F32 or Bf16) represents exactly. Same seed, same numbers, on
+/// every machine.
+void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t seed) noexcept;
+
+} // namespace mc2::executor

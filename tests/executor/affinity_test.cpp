@@ -1,0 +1,48 @@
+#include "backends/host/affinity.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mc2::executor::host {
+namespace {
+
+using planner::Lane;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(CoreLayout, SeparatesTheLanesWithTwoCoresPerRankOrMore) {
+  const CoreLayout layout({0, 1, 2, 3, 8, 9, 10}, 2, true);
+  EXPECT_EQ(layout.pinning(), Pinning::Separate);
+  EXPECT_EQ(layout.compute_thread_count(), 2);
+  EXPECT_THAT(layout.cores_of(0, Lane::Compute), ElementsAre(0, 1));
+  EXPECT_THAT(layout.cores_of(0, Lane::Communication), ElementsAre(2));
+  EXPECT_THAT(layout.cores_of(1, Lane::Compute), ElementsAre(3, 8));
+  EXPECT_THAT(layout.cores_of(1, Lane::Communication), ElementsAre(9));
+}
+
+TEST(CoreLayout, SharesTheRanksCoreWithOneCorePerRank) {
+  const CoreLayout layout({4, 5, 6}, 2, true);
+  EXPECT_EQ(layout.pinning(), Pinning::Shared);
+  EXPECT_EQ(layout.compute_thread_count(), 1);
+  EXPECT_THAT(layout.cores_of(1, Lane::Compute), ElementsAre(5));
+  EXPECT_THAT(layout.cores_of(1, Lane::Communication), ElementsAre(5));
+}
+
+TEST(CoreLayout, LeavesPlacementToTheSchedulerWithFewerCoresThanRanks) {
+  const CoreLayout layout({0, 1}, 3, true);
+  EXPECT_EQ(layout.pinning(), Pinning::None);
+  EXPECT_EQ(layout.compute_thread_count(), 1);
+  EXPECT_THAT(layout.cores_of(0, Lane::Compute), IsEmpty());
+}
+
+TEST(CoreLayout, KeepsTheThreadCountWhenPinningIsOff) {
+  const CoreLayout layout({0, 1, 2, 3, 4, 5}, 2, false);
+  EXPECT_EQ(layout.pinning(), Pinning::None);
+  EXPECT_EQ(layout.compute_thread_count(), 2);
+  EXPECT_THAT(layout.cores_of(1, Lane::Communication), IsEmpty());
+}
+
+TEST(AllowedCores, HasAtLeastOne) { EXPECT_FALSE(allowed_cores().empty()); }
+
+} // namespace
+} // namespace mc2::executor::host

@@ -1,0 +1,144 @@
+#include "backends/host/host_backend.hpp"
+
+#include "conformance/backend_conformance.hpp"
+
+namespace mc2::testing {
+namespace {
+
+using executor::LinkSpec;
+using executor::host::host_backend;
+
+BackendUnderTest host_with(const std::string& name, const std::string& link) {
+  CommunicatorOptions options;
+  options.link = executor::parse_link(link).value();
+  return {name, &host_backend(), options};
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, BackendConformance,
+                         ::testing::Values(host_with("shm", "shm"), host_with("emulated", "100Gbit"),
+                                           host_with("tcp", "tcp:100Gbit")),
+                         [](const auto& instance) { return instance.param.name; });
+
+OpSpec spec(std::int64_t m, std::int64_t n, std::int64_t k, int world_size) {
+  return {.kind = planner::OpKind::MatmulAllReduce,
+          .m = m,
+          .n = n,
+          .k = k,
+          .dtype = DType::F32,
+          .world_size = world_size};
+}
+
+CommunicatorOptions virtual_options(const std::string& device, const std::string& link) {
+  CommunicatorOptions options;
+  options.link = executor::parse_link(link).value();
+  options.virtual_compute = executor::parse_virtual_compute(device).value();
+  return options;
+}
+
+std::unique_ptr<Prepared> prepare(const OpSpec& op, const Cut& cut, const RandomProblem& problem,
+                                  Communicator& communicator) {
+  const auto stages = executor::lower(op, cut).value();
+  return communicator.prepare(stages, {"direct", {}}, problem.buffers(), {.allow_independent = true}).value();
+}
+
+TEST(HostBackend, IsInTheRegistryAndUnknownNamesListIt) {
+  EXPECT_EQ(executor::find_backend("host").value(), &host_backend());
+  const auto unknown = executor::find_backend("abacus");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().code, ErrorCode::UnknownName);
+  EXPECT_THAT(unknown.error().message, ::testing::HasSubstr("host"));
+  EXPECT_TRUE(host_backend().availability().is_available);
+  EXPECT_THAT(host_backend().availability().reason, ::testing::HasSubstr("oneDNN"));
+}
+
+TEST(HostBackend, FingerprintNamesTheMachineAndWhatIsEmulated) {
+  const auto real = host_backend().fingerprint({});
+  for (const char* key :
+       {"backend", "compute_threads", "cores", "cpu_model", "isa", "link", "onednn", "pinning", "ranks"}) {
+    EXPECT_TRUE(real.fields.contains(key)) << key;
+  }
+  EXPECT_FALSE(real.is_emulated());
+  const auto emulated = host_backend().fingerprint(virtual_options("90Gflops,10us", "2.5Gbit,20us"));
+  EXPECT_EQ(emulated.fields.at("emulation"), "link 2.5Gbit,20us, virtual compute 90Gflops,10us");
+  EXPECT_EQ(host_backend().fingerprint(virtual_options("90Gflops", "shm")).fields.at("emulation"),
+            "virtual compute 90Gflops");
+}
+
+TEST(HostBackend, RefusesHalfPrecisionAndTooManyRanks) {
+  OpSpec half = spec(8, 4, 2, 2);
+  half.dtype = DType::F16;
+  EXPECT_EQ(host_backend().supports(half).error().code, ErrorCode::Unsupported);
+  EXPECT_EQ(host_backend().supports(spec(8, 4, 2, 65)).error().code, ErrorCode::Unsupported);
+  CommunicatorOptions options;
+  options.world_size = 65;
+  EXPECT_EQ(host_backend().open(options).error().code, ErrorCode::Unsupported);
+}
+
+TEST(HostBackend, VirtualComputeFollowsItsModelHoweverLateTheLaneWakesUp) {
+  // 2 * rows * 500 * 1000 flop at 100 Gflop/s = 10 us a row, plus 50 us a block: 30 rows 350 us, 20 rows 250 us.
+  const OpSpec op = spec(70, 500, 1000, 2);
+  auto communicator = host_backend().open(virtual_options("100Gflops,50us", "1Gbit,100us")).value();
+  const RandomProblem problem(op, 1);
+  const auto prepared = prepare(op, {{30, 20, 20}}, problem, *communicator);
+  const auto& record = prepared->run(RunMode::Fused);
+  using std::chrono::microseconds;
+  for (const auto& rank : record.ranks) {
+    EXPECT_EQ(rank.compute[0].start, microseconds(0));
+    EXPECT_EQ(rank.compute[0].end, microseconds(350));
+    EXPECT_EQ(rank.compute[1].start, microseconds(350));
+    EXPECT_EQ(rank.compute[1].end, microseconds(600));
+    EXPECT_EQ(rank.compute[2].end, microseconds(850));
+  }
+}
+
+TEST(HostBackend, EmulatedTransfersStartWhenDataAndLinkAreBothFree) {
+  // One peer's rows of 500 f32 at 1 Gbit/s: 16 us a row, plus 100 us a block: 30 rows 580 us, 20 rows 420 us.
+  const OpSpec op = spec(70, 500, 1000, 2);
+  auto communicator = host_backend().open(virtual_options("100Gflops,50us", "1Gbit,100us")).value();
+  const RandomProblem problem(op, 1);
+  const auto prepared = prepare(op, {{30, 20, 20}}, problem, *communicator);
+  const auto& record = prepared->run(RunMode::Fused);
+  using std::chrono::microseconds;
+  const microseconds ready[] = {microseconds(350), microseconds(600), microseconds(850)};
+  const microseconds transfer[] = {microseconds(580), microseconds(420), microseconds(420)};
+  for (const auto& rank : record.ranks) {
+    std::chrono::nanoseconds free_at{0};
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(rank.communication[i].start, std::max<std::chrono::nanoseconds>(ready[i], free_at));
+      // At least: on a busy machine the reduction itself may take longer than the link.
+      EXPECT_GE(rank.communication[i].end, rank.communication[i].start + transfer[i]);
+      free_at = rank.communication[i].end;
+    }
+  }
+  const auto& alone = prepared->run(RunMode::CommunicationOnly);
+  EXPECT_EQ(alone.ranks[0].communication[0].start, microseconds(0));
+  EXPECT_EQ(alone.ranks[0].communication[1].start, alone.ranks[0].communication[0].end);
+}
+
+TEST(HostBackend, EmulatedLinkCarriesOneBlockPerPeer) {
+  // 3 ranks: 2 peers' blocks of 10 * 100 * 4 bytes at 100 Mbit/s: 2 * 320 us.
+  const OpSpec op = spec(10, 100, 1, 3);
+  auto options = virtual_options("1Gflops", "100Mbit");
+  options.world_size = 3;
+  auto communicator = host_backend().open(options).value();
+  const RandomProblem problem(op, 1);
+  const auto prepared = prepare(op, {{10}}, problem, *communicator);
+  const auto& record = prepared->run(RunMode::CommunicationOnly);
+  EXPECT_GE(record.ranks[2].communication[0].end, std::chrono::microseconds(640));
+}
+
+TEST(HostBackend, CollectiveUnderVirtualComputeSumsThePartialsItWasGiven) {
+  for (const char* link : {"shm", "100Gbit", "tcp:100Gbit"}) {
+    const OpSpec op = spec(37, 29, 11, 2);
+    auto communicator = host_backend().open(virtual_options("1000Gflops", link)).value();
+    const RandomProblem problem(op, 1);
+    const auto prepared = prepare(op, {{7, 30}}, problem, *communicator);
+    prepared->run(RunMode::Fused);
+    const auto found = executor::verify_sum_of_partials(op, prepared->partials(), problem.buffers());
+    EXPECT_TRUE(found.ok()) << link << ": " << found.error().text();
+    EXPECT_NE(element(DType::F32, problem.buffers()[0].c, 0), 0.0);
+  }
+}
+
+} // namespace
+} // namespace mc2::testing

@@ -1,0 +1,150 @@
+#include "backends/host/host_communicator.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "backends/host/host_backend.hpp"
+#include "mc2/executor/executor.hpp"
+#include "mc2/executor/verify.hpp"
+
+namespace mc2::executor::host {
+namespace {
+
+using planner::Lane;
+using ::testing::HasSubstr;
+
+constexpr const char* kLinks[] = {"shm", "100Gbit", "tcp:100Gbit"};
+
+planner::OpSpec small_op() {
+  return {.kind = planner::OpKind::MatmulAllReduce,
+          .m = 64,
+          .n = 16,
+          .k = 16,
+          .dtype = planner::DType::F32,
+          .world_size = 3};
+}
+
+/// A communicator of three ranks with four blocks to run, whose stages call `hook` first.
+struct Rig {
+  Rig(const std::string& link, StageHook hook, std::chrono::milliseconds deadline = std::chrono::seconds{60})
+      : problem(small_op(), 1) {
+    CommunicatorOptions options;
+    options.world_size = 3;
+    options.link = parse_link(link).value();
+    options.deadline = deadline;
+    communicator = open_host(options, std::move(hook)).value();
+    prepared = bind();
+  }
+
+  std::unique_ptr<Prepared> bind() {
+    const auto stages = lower(small_op(), {{16, 16, 16, 16}}).value();
+    return communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
+  }
+
+  std::string run_failure() {
+    try {
+      prepared->run(RunMode::Fused);
+    } catch (const planner::SystemError& error) {
+      last_code = error.native_code();
+      return error.what();
+    }
+    return "";
+  }
+
+  RandomProblem problem;
+  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Prepared> prepared;
+  int last_code = 0;
+};
+
+StageHook throw_at(int rank, Lane lane, std::size_t stage) {
+  return [=](int r, Lane l, std::size_t s) {
+    if (r == rank && l == lane && s == stage) throw std::runtime_error("injected fault");
+  };
+}
+
+TEST(HostCommunicator, FaultInAnyLaneEndsEveryRankAndNamesTheRank) {
+  for (const char* link : kLinks) {
+    for (const Lane lane : {Lane::Compute, Lane::Communication}) {
+      for (const std::size_t stage : {0U, 2U}) {
+        Rig rig(link, throw_at(1, lane, stage));
+        const std::string failure = rig.run_failure();
+        EXPECT_THAT(failure, HasSubstr("rank 1")) << link;
+        EXPECT_THAT(failure, HasSubstr("injected fault")) << link;
+      }
+    }
+  }
+}
+
+TEST(HostCommunicator, AbortedCommunicatorRefusesEveryLaterRun) {
+  Rig rig("shm", throw_at(2, Lane::Compute, 1));
+  rig.run_failure();
+  EXPECT_THAT(rig.run_failure(), HasSubstr("aborted by an earlier failure"));
+  EXPECT_EQ(rig.last_code, ECANCELED);
+  EXPECT_THROW(rig.bind(), planner::SystemError);
+}
+
+TEST(HostCommunicator, LaneThatHangsIsReportedWithItsRankWhenTheDeadlinePasses) {
+  for (const char* link : kLinks) {
+    // Rank 1 sleeps well beyond the deadline before its second block, then finds itself aborted.
+    const auto hang = [](int rank, Lane lane, std::size_t stage) {
+      if (rank == 1 && lane == Lane::Compute && stage == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    };
+    Rig rig(link, hang, std::chrono::milliseconds{150});
+    const std::string failure = rig.run_failure();
+    EXPECT_EQ(rig.last_code, ETIMEDOUT) << failure;
+    EXPECT_THAT(failure, HasSubstr("rank 1")) << link;
+  }
+}
+
+TEST(HostCommunicator, ModelledTimesBeyondTheDeadlineEndTheRun) {
+  CommunicatorOptions options;
+  options.world_size = 3;
+  options.link = parse_link("1kbit").value(); // 16 rows of 16 f32 from 2 peers: 16 s a block
+  options.deadline = std::chrono::milliseconds{20};
+  RandomProblem problem(small_op(), 1);
+  auto communicator = open_host(options, {}).value();
+  const auto stages = lower(small_op(), {{64}}).value();
+  auto prepared = communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
+  EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), planner::SystemError);
+}
+
+TEST(HostCommunicator, SlowPacedSocketsEndAtTheDeadline) {
+  // 2 MB per peer at 1 kbit/s: the sockets' buffers fill up and nothing moves.
+  const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
+                           .m = 1024,
+                           .n = 2048,
+                           .k = 1,
+                           .dtype = planner::DType::F32,
+                           .world_size = 2};
+  CommunicatorOptions options;
+  options.link = parse_link("tcp:1kbit").value();
+  options.deadline = std::chrono::milliseconds{50};
+  RandomProblem problem(op, 1);
+  auto communicator = open_host(options, {}).value();
+  const auto stages = lower(op, {{1024}}).value();
+  auto prepared = communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
+  EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), planner::SystemError);
+}
+
+TEST(HostCommunicator, OpensAndClosesWithoutARun) {
+  for (const char* link : kLinks) {
+    for (int i = 0; i < 3; ++i) Rig rig(link, {});
+  }
+}
+
+TEST(HostCommunicator, HookSeesEveryStageOfEveryLane) {
+  std::atomic<int> calls{0};
+  Rig rig("shm", [&](int, Lane, std::size_t) { ++calls; });
+  rig.prepared->run(RunMode::Fused);
+  EXPECT_EQ(calls, 3 * 2 * 4);
+}
+
+} // namespace
+} // namespace mc2::executor::host

@@ -1,0 +1,214 @@
+#include "mc2/executor/verify.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "bf16.hpp"
+#include "support/oracle.hpp"
+
+namespace mc2::executor {
+namespace {
+
+using planner::DType;
+using planner::ErrorCode;
+using planner::OpSpec;
+using ::testing::HasSubstr;
+
+OpSpec op(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::F32, int world_size = 2) {
+  return {.kind = planner::OpKind::MatmulAllReduce, .m = m, .n = n, .k = k, .dtype = dtype, .world_size = world_size};
+}
+
+void store(const OpSpec& spec, const RankBuffers& rank, std::int64_t index, double value) {
+  const auto narrow = static_cast<float>(value);
+  if (spec.dtype == DType::F32) {
+    std::memcpy(rank.c.data() + index * 4, &narrow, 4);
+  } else {
+    const Bf16 shorter = to_bf16(narrow);
+    std::memcpy(rank.c.data() + index * 2, &shorter, 2);
+  }
+}
+
+/// A problem whose every C holds the naive result, rounded once to the type.
+RandomProblem solved(const OpSpec& spec) {
+  RandomProblem problem(spec, 9);
+  const auto expected = testing::naive_matmul_all_reduce(spec, problem.buffers());
+  for (const RankBuffers& rank : problem.buffers()) {
+    for (std::int64_t i = 0; i < spec.m * spec.n; ++i) store(spec, rank, i, expected[static_cast<std::size_t>(i)]);
+  }
+  return problem;
+}
+
+std::string complaint(const OpSpec& spec, const RandomProblem& problem, const planner::Cut& cut) {
+  const auto found = verify_matmul_all_reduce(spec, problem.buffers(), cut, 1);
+  if (found.ok()) return "";
+  EXPECT_EQ(found.error().code, ErrorCode::Mismatch);
+  return found.error().message;
+}
+
+TEST(Verify, AcceptsTheRoundedResultInBothTypes) {
+  for (const DType dtype : {DType::F32, DType::Bf16}) {
+    const OpSpec spec = op(40, 30, 200, dtype, 3);
+    const RandomProblem problem = solved(spec);
+    const auto found = verify_matmul_all_reduce(spec, problem.buffers(), {{10, 30}}, 1);
+    ASSERT_TRUE(found.ok()) << found.error().text();
+    EXPECT_EQ(found.value().element_count, 3 * 40 * 30);
+    EXPECT_EQ(found.value().exact_row_count, 40);
+    EXPECT_LT(found.value().worst_error_ratio, 1);
+    EXPECT_THAT(found.value().text, HasSubstr("40 of 40 rows"));
+  }
+}
+
+TEST(Verify, FindsOneWrongElementAndNamesIt) {
+  for (const DType dtype : {DType::F32, DType::Bf16}) {
+    const OpSpec spec = op(40, 30, 50, dtype);
+    const RandomProblem problem = solved(spec);
+    for (const RankBuffers& rank : problem.buffers()) {
+      store(spec, rank, 17 * 30 + 5, testing::element(dtype, rank.c, 17 * 30 + 5) + 1);
+    }
+    EXPECT_THAT(complaint(spec, problem, {{40}}), HasSubstr("rank 0, row 17, column 5: is "));
+  }
+}
+
+// 2 * 1024 * 64 * 150 = 19.7e6 multiply-adds: too many to compare every row of it element by element.
+OpSpec sampled_op() { return op(1024, 64, 150); }
+
+TEST(Verify, FindsOneWrongElementInARowThatIsNotSampled) {
+  const OpSpec spec = sampled_op();
+  const RandomProblem problem = solved(spec);
+  const auto clean = verify_matmul_all_reduce(spec, problem.buffers(), {{1024}}, 1);
+  ASSERT_TRUE(clean.ok()) << clean.error().text();
+  EXPECT_LE(clean.value().exact_row_count, 10); // the first, the last and 8 at random
+  const std::int64_t at = 700 * 64 + 37;
+  for (const RankBuffers& rank : problem.buffers()) {
+    store(spec, rank, at, testing::element(spec.dtype, rank.c, at) + 1);
+  }
+  const auto found = complaint(spec, problem, {{1024}});
+  EXPECT_THAT(found, HasSubstr("rank 0, row 700, column 37"));
+  EXPECT_THAT(found, HasSubstr("projection"));
+}
+
+TEST(Verify, ComparesTheRowsAtBlockEdgesElementByElement) {
+  const OpSpec spec = sampled_op();
+  const RandomProblem problem = solved(spec);
+  // One element may be off by 4 * 2^-24 * (sqrt(150) + 2) * 2 * |a| |b| with |a| |b| near 150 / 3: 3.4e-4. A
+  // projected row may be off by sqrt(64) times that, 2.7e-3. So 1e-3 is found where elements are compared, and only
+  // there.
+  const std::int64_t at = 700 * 64 + 3;
+  for (const RankBuffers& rank : problem.buffers()) {
+    store(spec, rank, at, testing::element(spec.dtype, rank.c, at) + 1e-3);
+  }
+  EXPECT_THAT(complaint(spec, problem, {{700, 324}}), HasSubstr("row 700, column 3"));
+  EXPECT_EQ(complaint(spec, problem, {{512, 512}}), "");
+}
+
+TEST(Verify, FindsPoisonThatWasNeverOverwritten) {
+  for (const DType dtype : {DType::F32, DType::Bf16}) {
+    const OpSpec spec = op(6, 4, 3, dtype);
+    RandomProblem problem(spec, 1);
+    EXPECT_THAT(complaint(spec, problem, {{6}}), HasSubstr("rank 0, row 0, column 0: was not written"));
+    RandomProblem almost = solved(spec);
+    const auto c = almost.buffers()[1].c;
+    std::memcpy(c.data(), problem.buffers()[0].c.data(), static_cast<std::size_t>(planner::size_bytes(dtype)));
+    EXPECT_THAT(complaint(spec, almost, {{6}}), HasSubstr("rank 1, row 0, column 0: was not written"));
+  }
+}
+
+TEST(Verify, FindsInfinity) {
+  const OpSpec spec = op(6, 4, 3);
+  const RandomProblem problem = solved(spec);
+  store(spec, problem.buffers()[1], 9, std::numeric_limits<double>::infinity());
+  EXPECT_THAT(complaint(spec, problem, {{6}}), HasSubstr("rank 1, row 2, column 1: is inf"));
+}
+
+TEST(Verify, FindsRanksThatDifferByOneBit) {
+  const OpSpec spec = op(6, 4, 3, DType::F32, 3);
+  const RandomProblem problem = solved(spec);
+  problem.buffers()[2].c[4 * 9] ^= std::byte{1};
+  EXPECT_THAT(complaint(spec, problem, {{6}}), HasSubstr("ranks 0 and 2 differ in column 1"));
+}
+
+TEST(Verify, BlamesTheRankThatIsWrong) {
+  const OpSpec spec = op(6, 4, 3);
+  const RandomProblem first = solved(spec);
+  store(spec, first.buffers()[0], 9, 50);
+  EXPECT_THAT(complaint(spec, first, {{6}}), HasSubstr("rank 0, row 2, column 1: is 50"));
+  const RandomProblem second = solved(spec);
+  store(spec, second.buffers()[1], 9, 50);
+  EXPECT_THAT(complaint(spec, second, {{6}}), HasSubstr("rank 1, row 2, column 1: is 50"));
+}
+
+TEST(Verify, FindsRowsThatLackARank) {
+  const OpSpec spec = sampled_op();
+  const RandomProblem problem = solved(spec);
+  const auto partial = testing::naive_matmul_all_reduce(spec, problem.buffers().first(1));
+  for (std::int64_t i = 512 * 64; i < 516 * 64; ++i) {
+    for (const RankBuffers& rank : problem.buffers()) store(spec, rank, i, partial[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_THAT(complaint(spec, problem, {{1024}}), HasSubstr("row 51"));
+}
+
+TEST(Verify, RefusesHalfPrecision) {
+  const auto refused = verify_matmul_all_reduce(op(1, 1, 1, DType::F16), {}, {{1}}, 1);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
+}
+
+TEST(VerifySumOfPartials, AcceptsTheSumAndFindsOneWrongElement) {
+  const OpSpec spec = op(5, 4, 1);
+  RandomProblem problem(spec, 1);
+  const std::vector<float> ones(20, 1.0F);
+  const auto bytes = std::as_bytes(std::span(ones));
+  const std::span<const std::byte> partials[] = {bytes, bytes};
+  for (const RankBuffers& rank : problem.buffers()) {
+    for (std::int64_t i = 0; i < 20; ++i) store(spec, rank, i, 2.0);
+  }
+  EXPECT_TRUE(verify_sum_of_partials(spec, partials, problem.buffers()).ok());
+  store(spec, problem.buffers()[1], 7, 2.0001);
+  const auto wrong = verify_sum_of_partials(spec, partials, problem.buffers());
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().message, HasSubstr("rank 1, row 1, column 3"));
+  problem.poison();
+  EXPECT_THAT(verify_sum_of_partials(spec, partials, problem.buffers()).error().message,
+              HasSubstr("was not written"));
+}
+
+TEST(RandomProblem, IsReproducibleAndItsNumbersAreInRange) {
+  for (const DType dtype : {DType::F32, DType::Bf16}) {
+    const OpSpec spec = op(30, 20, 10, dtype);
+    const RandomProblem first(spec, 4);
+    const RandomProblem second(spec, 4);
+    const RandomProblem other(spec, 5);
+    const auto a = first.buffers()[0].a;
+    EXPECT_EQ(std::memcmp(a.data(), second.buffers()[0].a.data(), a.size()), 0);
+    EXPECT_NE(std::memcmp(a.data(), other.buffers()[0].a.data(), a.size()), 0);
+    EXPECT_NE(std::memcmp(a.data(), first.buffers()[1].a.data(), a.size()), 0);
+    double low = 1;
+    double high = -1;
+    for (std::int64_t i = 0; i < 300; ++i) {
+      low = std::min(low, testing::element(dtype, a, i));
+      high = std::max(high, testing::element(dtype, a, i));
+    }
+    EXPECT_GE(low, -1.0);
+    EXPECT_LT(low, -0.9);
+    EXPECT_LT(high, 1.0);
+    EXPECT_GT(high, 0.9);
+  }
+}
+
+TEST(RandomProblem, StartsPoisonedAndRefillsOnlyA) {
+  const OpSpec spec = op(3, 2, 4);
+  RandomProblem problem(spec, 4);
+  EXPECT_TRUE(std::isnan(testing::element(spec.dtype, problem.buffers()[1].c, 5)));
+  const RandomProblem original(spec, 4);
+  problem.refill_a(5);
+  const auto& rank = problem.buffers()[0];
+  EXPECT_NE(std::memcmp(rank.a.data(), original.buffers()[0].a.data(), rank.a.size()), 0);
+  EXPECT_EQ(std::memcmp(rank.b.data(), original.buffers()[0].b.data(), rank.b.size()), 0);
+}
+
+} // namespace
+} // namespace mc2::executor
