@@ -43,7 +43,9 @@ Result<ExitCode> DbCommand::check() const {
 Result<ExitCode> DbCommand::stats() const {
   auto opened = open(store::OpenMode::ReadOnly);
   if (!opened) return opened.error();
-  const auto stats = opened.value().stats();
+  const auto counted = opened.value().stats();
+  if (!counted) return counted.error();
+  const store::StoreStats& stats = counted.value();
   std::cout << stats.path.string() << "\n"
             << table({{"schema", "bytes", "fingerprints", "samples", "models", "plans", "measurements"},
                       {std::to_string(stats.schema_version), std::to_string(stats.file_bytes),
@@ -87,6 +89,7 @@ Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) {
   std::cout << merged.value().added_count << " added, " << merged.value().same_count << " already there, "
             << merged.value().conflicts.size() << " conflicts (ours kept)\n";
   for (const auto& conflict : merged.value().conflicts) std::cout << "  " << conflict << "\n";
+  for (const auto& damaged : merged.value().damaged) std::cout << "  damaged, not taken: " << damaged << "\n";
   return ExitCode::Success;
 }
 

@@ -60,9 +60,10 @@ nlohmann::ordered_json DoctorCommand::examine_store() const {
   result["healthy"] = report.is_healthy;
   result["reason"] = report.is_healthy ? "every row matches its checksum"
                                        : std::to_string(report.damages.size()) + " damaged rows; run mc2 db check";
-  result["plans"] = stats.plan_count;
-  result["models"] = stats.model_count;
-  result["samples"] = stats.sample_count;
+  if (!stats) return result;
+  result["plans"] = stats.value().plan_count;
+  result["models"] = stats.value().model_count;
+  result["samples"] = stats.value().sample_count;
   return result;
 }
 

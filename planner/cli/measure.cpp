@@ -153,8 +153,13 @@ constexpr int kWarmupRounds = 2;
 double to_us(std::chrono::nanoseconds time) noexcept { return static_cast<double>(time.count()) / planner::kNsPerUs; }
 
 Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
-                     planner::Variant variant, std::uint64_t seed)
-    : op_(op), communicator_(std::move(communicator)), variant_(std::move(variant)), seed_(seed), problem_(op, seed) {}
+                     planner::Variant variant, bool is_virtual, std::uint64_t seed)
+    : op_(op),
+      communicator_(std::move(communicator)),
+      variant_(std::move(variant)),
+      is_virtual_(is_virtual),
+      seed_(seed),
+      problem_(op, seed) {}
 
 Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& backend,
                                                    const executor::CommunicatorOptions& options,
@@ -163,7 +168,8 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& back
   auto communicator = backend.open(options);
   if (!communicator) return communicator.error();
   return std::unique_ptr<Workbench>(
-      new Workbench(op, std::move(communicator).value(), backend.variants(op).front(), seed));
+      new Workbench(op, std::move(communicator).value(), backend.variants(op).front(),
+                    options.virtual_compute.has_value(), seed));
 }
 
 Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant) {
@@ -182,6 +188,7 @@ Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const 
   if (!prepared) return prepared.error();
   problem_.poison();
   prepared.value()->run(RunMode::Fused);
+  if (is_virtual_) return executor::verify_sum_of_partials(op_, prepared.value()->partials(), problem_.buffers());
   return executor::verify_matmul_all_reduce(op_, problem_.buffers(), cut, seed_);
 }
 
@@ -207,6 +214,10 @@ Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileS
   hooks.is_cancelled = [&] { return is_interrupted() || store_error.has_value(); };
   auto summary = profiler::run_sweep(cases.value(), settings.sweep, hooks, earlier);
   if (store_error) return *store_error;
+  if (!summary) return summary;
+  // Outliers can be told only once every sample is there.
+  auto kept = store.replace_samples(bench.op(), bench.fingerprint(), summary.value().samples, utc_now());
+  if (!kept) return kept.error();
   return summary;
 }
 

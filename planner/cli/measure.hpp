@@ -41,11 +41,12 @@ class Workbench {
 
  private:
   Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
-            planner::Variant variant, std::uint64_t seed);
+            planner::Variant variant, bool is_virtual, std::uint64_t seed);
 
   planner::OpSpec op_;
   std::unique_ptr<executor::Communicator> communicator_;
   planner::Variant variant_;
+  bool is_virtual_; ///< virtual compute leaves the matmul out, so only the sum of partial products can be checked
   std::uint64_t seed_;
   executor::RandomProblem problem_;
   std::map<std::string, std::unique_ptr<executor::Prepared>> prepared_;
@@ -56,7 +57,8 @@ struct ProfileSettings {
   std::int64_t alignment = 128;
 };
 
-/// Times both lanes alone and together over a sweep of block lengths. Samples go to `store` after every round.
+/// Times both lanes alone and together over a sweep of block lengths. Samples go to `store` after every round,
+/// and earlier ones of the same operator and machine count.
 /// Errors: as Workbench and run_sweep; Cancelled keeps what was measured.
 [[nodiscard]] Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                               store::Store& store);

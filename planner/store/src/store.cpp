@@ -127,6 +127,31 @@ Result<void> require_readable_back(const T& value, const std::string& document) 
   return {};
 }
 
+/// Samples as records of one document per batch. Errors: InvalidSpec.
+Result<std::vector<Record>> sample_records(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
+                                           std::span<const planner::Sample> samples, const std::string& created_at) {
+  std::vector<Record> records;
+  for (std::size_t first = 0; first < samples.size(); first += kSamplesPerBatch) {
+    const auto batch = samples.subspan(first, std::min(kSamplesPerBatch, samples.size() - first));
+    const planner::Profile profile{op, fingerprint, {batch.begin(), batch.end()}};
+    records.push_back(make_record(op, fingerprint, encode(profile), created_at));
+    if (auto kept = require_readable_back(profile, records.back().document); !kept) return kept.error();
+  }
+  return records;
+}
+
+void put_samples(SQLite::Database& database, const planner::Fingerprint& fingerprint,
+                 const std::vector<Record>& records) {
+  if (!records.empty()) put_fingerprint(database, fingerprint);
+  for (const Record& record : records) put_record(database, Table::SampleBatch, record);
+}
+
+void delete_samples(SQLite::Database& database, const PlanKey& key) {
+  SQLite::Statement remove(database, "DELETE FROM sample_batch WHERE " + key_condition(Table::SampleBatch));
+  bind_key(remove, Table::SampleBatch, key);
+  remove.exec();
+}
+
 } // namespace
 
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -158,16 +183,21 @@ Result<std::string> Store::Impl::put(const char* call, Table table, const planne
 
 Result<void> Store::append_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                    std::span<const planner::Sample> samples, const std::string& created_at) {
-  std::vector<Record> records;
-  for (std::size_t first = 0; first < samples.size(); first += kSamplesPerBatch) {
-    const auto batch = samples.subspan(first, std::min(kSamplesPerBatch, samples.size() - first));
-    const planner::Profile profile{op, fingerprint, {batch.begin(), batch.end()}};
-    records.push_back(make_record(op, fingerprint, encode(profile), created_at));
-    if (auto kept = require_readable_back(profile, records.back().document); !kept) return kept;
-  }
+  const auto records = sample_records(op, fingerprint, samples, created_at);
+  if (!records) return records.error();
   return impl_->write("Store::append_samples", [&]() -> Result<void> {
-    if (!records.empty()) put_fingerprint(impl_->database, fingerprint);
-    for (const Record& record : records) put_record(impl_->database, Table::SampleBatch, record);
+    put_samples(impl_->database, fingerprint, records.value());
+    return {};
+  });
+}
+
+Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
+                                    std::span<const planner::Sample> samples, const std::string& created_at) {
+  const auto records = sample_records(op, fingerprint, samples, created_at);
+  if (!records) return records.error();
+  return impl_->write("Store::replace_samples", [&]() -> Result<void> {
+    delete_samples(impl_->database, {op, fingerprint_digest(fingerprint), ""});
+    put_samples(impl_->database, fingerprint, records.value());
     return {};
   });
 }
@@ -175,14 +205,12 @@ Result<void> Store::append_samples(const planner::OpSpec& op, const planner::Fin
 Result<std::int64_t> Store::remove_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) {
   return impl_->write("Store::remove_samples", [&]() -> Result<std::int64_t> {
     const PlanKey key{op, fingerprint_digest(fingerprint), ""};
-    const std::string rows = "FROM sample_batch WHERE " + key_condition(Table::SampleBatch);
-    SQLite::Statement count(impl_->database, "SELECT " + std::string(kSampleCountSql) + " " + rows);
+    SQLite::Statement count(impl_->database, "SELECT " + std::string(kSampleCountSql) + " FROM sample_batch WHERE " +
+                                                 key_condition(Table::SampleBatch));
     bind_key(count, Table::SampleBatch, key);
     count.executeStep();
     const std::int64_t sample_count = count.getColumn(0).getInt64();
-    SQLite::Statement remove(impl_->database, "DELETE " + rows);
-    bind_key(remove, Table::SampleBatch, key);
-    remove.exec();
+    delete_samples(impl_->database, key);
     return sample_count;
   });
 }

@@ -104,6 +104,12 @@ class Store {
                                                      const planner::Fingerprint& fingerprint,
                                                      std::span<const planner::Sample> samples,
                                                      const std::string& created_at);
+  /// Keeps these samples in place of all kept for the operator and fingerprint, in one transaction.
+  /// Errors: ReadOnly, InvalidSpec.
+  [[nodiscard]] planner::Result<void> replace_samples(const planner::OpSpec& op,
+                                                      const planner::Fingerprint& fingerprint,
+                                                      std::span<const planner::Sample> samples,
+                                                      const std::string& created_at);
   /// Removes the samples kept for the operator and fingerprint; returns their number. Errors: ReadOnly.
   [[nodiscard]] planner::Result<std::int64_t> remove_samples(const planner::OpSpec& op,
                                                              const planner::Fingerprint& fingerprint);

@@ -1,0 +1,132 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "commands.hpp"
+#include "mc2/store/codec.hpp"
+#include "race_page.hpp"
+#include "render.hpp"
+#include "shapes.hpp"
+#include "sweep_options.hpp"
+#include "terminal.hpp"
+#include "tuner.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct TuneCommand {
+  OpOptions op;
+  MachineOptions machine;
+  StoreOptions store;
+  PlanningOptions planning;
+  SweepSettings sweep;
+  std::string shapes_file;
+  bool is_fresh = false;
+  bool is_json = false;
+
+  [[nodiscard]] Result<std::vector<planner::OpSpec>> shapes() const;
+  [[nodiscard]] Result<TuneSettings> settings() const;
+  [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const TuneSettings& settings,
+                                      store::Layers& layers) const;
+  void print(const Tuned& tuned, const store::Store& store) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<std::vector<planner::OpSpec>> TuneCommand::shapes() const {
+  if (shapes_file.empty()) {
+    const auto spec = op.spec();
+    if (!spec) return spec.error();
+    return std::vector{spec.value()};
+  }
+  if (op.is_given())
+    return Error{ErrorCode::InvalidSpec, "--shapes", "names the shapes; leave out --m, --n and --k"};
+  const auto content = read_file(shapes_file);
+  if (!content) return content.error();
+  return parse_shapes(content.value(), shapes_file, op);
+}
+
+Result<TuneSettings> TuneCommand::settings() const {
+  TuneSettings result;
+  const auto plan = planning.checked();
+  if (!plan) return plan.error();
+  result.plan = plan.value();
+  const auto profile = sweep.checked();
+  if (!profile) return profile.error();
+  result.profile = profile.value();
+  result.profile.alignment = result.plan.alignment;
+  result.race.budget = result.profile.sweep.budget;
+  return result;
+}
+
+void TuneCommand::print(const Tuned& tuned, const store::Store& store) const {
+  if (is_json) {
+    std::cout << store::pretty(store::encode(tuned.plan));
+    return;
+  }
+  std::cout << model_page(tuned.model) << "\n";
+  for (const auto& note : tuned.notes) std::cout << "  note: " << note << "\n";
+  std::cout << "\n  raced on this machine, beside the uncut plan\n" << race_table(tuned.race, tuned.contenders) << "\n";
+  std::cout << plan_page(tuned.plan, terminal_width(), has_color());
+  std::cout << "  kept as plan " << tuned.plan_digest.substr(0, 12) << " in " << store.path().string() << "\n";
+}
+
+Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettings& settings,
+                                   store::Layers& layers) const {
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto options = machine.communicator_options(spec.world_size);
+  if (!options) return options.error();
+  const planner::Fingerprint here = backend.value()->fingerprint(options.value());
+  store::Store& writable = layers.writable();
+  if (is_fresh) {
+    if (auto removed = writable.remove_samples(spec, here); !removed) return removed.error();
+  } else if (auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), "tuned"})) {
+    std::cerr << "mc2: already tuned on this machine at " << kept.value().created_at << "; --fresh measures again\n";
+    std::cout << (is_json ? store::pretty(kept.value().document)
+                          : plan_page(kept.value().plan, terminal_width(), has_color()));
+    return ExitCode::Success;
+  }
+  auto bench = Workbench::open(*backend.value(), options.value(), spec, sweep.seed);
+  if (!bench) return bench.error();
+  const auto tuned = tune_operator(*bench.value(), settings, writable);
+  if (!tuned) return tuned.error();
+  print(tuned.value(), writable);
+  return ExitCode::Success;
+}
+
+Result<ExitCode> TuneCommand::run() const {
+  const auto list = shapes();
+  if (!list) return list.error();
+  const auto checked = settings();
+  if (!checked) return checked.error();
+  auto layers = store.open();
+  if (!layers) return layers.error();
+  for (std::size_t i = 0; i < list.value().size(); ++i) {
+    if (list.value().size() > 1)
+      std::cerr << "mc2: shape " << i + 1 << " of " << list.value().size() << ": " << list.value()[i].text() << "\n";
+    const auto done = tune(list.value()[i], checked.value(), layers.value());
+    if (!done) return done.error();
+  }
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_tune(CLI::App& app) {
+  auto command = std::make_shared<TuneCommand>();
+  auto* sub = app.add_subcommand("tune", "profile, fit, plan, race the best cuts on this machine and keep the winner");
+  command->op.add_to(*sub, false);
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  command->planning.add_to(*sub);
+  command->sweep.add_to(*sub, false);
+  sub->add_option("--shapes", command->shapes_file, "tune every shape of this CSV file (columns m,n,k[,dtype,ranks])");
+  sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
+  sub->add_flag("--json", command->is_json, "print the kept plans as JSON");
+  sub->footer("Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+              "  mc2 tune --shapes data/shapes.csv --link 2.5Gbit,20us\n"
+              "Interrupted work resumes: run the same command again.");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,176 @@
+#include "tuner.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "mc2/profiler/recalibrate.hpp"
+#include "race_page.hpp"
+
+namespace mc2::cli {
+namespace {
+
+/// Enough runners-up that plans of several block counts are among them.
+constexpr int kSearchDepth = 100;
+/// A contender predicted this much slower than the best is not worth the machine's time.
+constexpr double kContenderMargin = 1.05;
+constexpr int kMaxRaceCount = 2;
+
+Result<planner::CostModel> profile_and_fit(Workbench& bench, const ProfileSettings& settings, store::Store& store,
+                                           std::vector<std::string>& notes) {
+  auto summary = profile_operator(bench, settings, store);
+  if (!summary) return summary.error();
+  auto fitted = profiler::fit_cost_model({bench.op(), bench.fingerprint(), summary.value().samples});
+  if (!fitted) return fitted.error();
+  notes = fitted.value().notes;
+  if (auto kept = store.put_model(fitted.value().model, utc_now()); !kept) return kept.error();
+  return fitted.value().model;
+}
+
+std::vector<profiler::RaceObservation> observations(const Race& race) {
+  std::vector<profiler::RaceObservation> result;
+  for (const auto& contender : race.contenders)
+    if (contender.cut.block_rows.size() > 1)
+      result.push_back({contender.variant, contender.cut, profiler::quantile(contender.fused_us, 0.5),
+                        profiler::quantile(race.compute_us, 0.5), profiler::quantile(race.communication_us, 0.5)});
+  return result;
+}
+
+/// Adjusts the model's factors to what the race measured; without a cut in the race there is nothing to learn.
+Result<planner::CostModel> learn(const planner::CostModel& model, const Race& race, std::vector<std::string>& notes) {
+  const auto seen = observations(race);
+  if (seen.empty()) return model;
+  auto recalibrated = profiler::recalibrate(model, seen);
+  if (!recalibrated) return recalibrated.error();
+  notes.push_back("recalibrated: " + recalibrated.value().text);
+  return recalibrated.value().model;
+}
+
+bool has_raced(const std::vector<planner::Plan>& raced, const planner::Cut& cut) {
+  return std::any_of(raced.begin(), raced.end(), [&](const planner::Plan& plan) { return plan.cut == cut; });
+}
+
+/// The contender with the largest measured benefit, or -1 when none is faster than serial beyond the noise.
+int winner_of(const Race& race) {
+  int winner = -1;
+  double best = 0;
+  for (int i = 0; i < static_cast<int>(race.contenders.size()); ++i) {
+    const auto& contender = race.contenders[static_cast<std::size_t>(i)];
+    if (contender.cut.block_rows.size() < 2) continue;
+    const planner::Validation v = race.validation(contender);
+    if (v.benefit_low <= 0 || v.benefit <= best) continue;
+    best = v.benefit;
+    winner = i;
+  }
+  return winner;
+}
+
+/// Why no cut is kept, with the best measured one as the witness.
+std::string uncut_reason(const Race& race) {
+  const Contender* best = nullptr;
+  for (const auto& contender : race.contenders)
+    if (contender.cut.block_rows.size() > 1 &&
+        (best == nullptr || race.validation(contender).benefit > race.validation(*best).benefit))
+      best = &contender;
+  if (best == nullptr) return "do not cut: no cut is predicted faster than matmul then collective";
+  const planner::Validation v = race.validation(*best);
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "do not cut: the best cut, %s, measured %+.1f %% (95 %% interval %+.1f to %+.1f %%), not faster than "
+                "serial beyond the noise",
+                best->cut.text().c_str(), v.benefit * 100, v.benefit_low * 100, v.benefit_high * 100);
+  return text;
+}
+
+Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostModel& model, const Race& race,
+                                const planner::PlanOptions& options) {
+  const int winner = winner_of(race);
+  const auto searched = planner::make_plan(op, model, options);
+  if (!searched) return searched.error();
+  if (winner < 0) {
+    const planner::Cut uncut{{planner::traits_of(op.kind).cut_axis_length(op)}};
+    auto plan = planner::predict_cut(op, model, searched.value().variant, uncut);
+    if (!plan) return plan.error();
+    plan.value().strategy = searched.value().strategy;
+    plan.value().reason = uncut_reason(race);
+    return plan;
+  }
+  const Contender& contender = race.contenders[static_cast<std::size_t>(winner)];
+  auto plan = planner::predict_cut(op, model, contender.variant, contender.cut);
+  if (!plan) return plan.error();
+  plan.value().strategy = searched.value().strategy;
+  plan.value().validation = race.validation(contender);
+  plan.value().makespan.provenance = planner::Provenance::Measured;
+  plan.value().makespan.reason = "this cut was raced against serial on this machine";
+  plan.value().reason = "fastest of " + std::to_string(race.contenders.size()) + " cuts raced on this machine, " +
+                        std::string(to_string(plan.value().bound)) + " bound";
+  for (const auto& other : race.contenders)
+    if (!(other.cut == contender.cut)) {
+      const planner::Validation v = race.validation(other);
+      char text[96];
+      std::snprintf(text, sizeof text, "measured benefit %.1f %% against %.1f %%", v.benefit * 100,
+                    plan.value().validation->benefit * 100);
+      plan.value().runners_up.push_back({other.cut, other.variant, v.fused_us, text});
+    }
+  return plan;
+}
+
+} // namespace
+
+Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op, const planner::CostModel& model,
+                                                     const planner::PlanOptions& options, int count) {
+  planner::PlanOptions deep = options;
+  deep.runner_up_count = kSearchDepth;
+  auto best = planner::make_plan(op, model, deep);
+  if (!best) return best.error();
+  std::vector<planner::Plan> contenders{best.value()};
+  std::set<std::size_t> block_counts{1, best.value().cut.block_rows.size()};
+  for (const auto& runner_up : best.value().runners_up) {
+    if (static_cast<int>(contenders.size()) == count) break;
+    if (runner_up.makespan_us > kContenderMargin * best.value().makespan.us) break;
+    if (!block_counts.insert(runner_up.cut.block_rows.size()).second) continue;
+    auto plan = planner::predict_cut(op, model, runner_up.variant, runner_up.cut);
+    if (!plan) return plan.error();
+    contenders.push_back(std::move(plan).value());
+  }
+  return contenders;
+}
+
+Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store) {
+  Tuned tuned;
+  auto model = profile_and_fit(bench, settings.profile, store, tuned.notes);
+  if (!model) return model.error();
+  tuned.model = std::move(model).value();
+  auto contenders = choose_contenders(bench.op(), tuned.model, settings.plan, settings.contender_count);
+  if (!contenders) return contenders.error();
+  tuned.contenders = std::move(contenders).value();
+
+  for (int round = 1; round <= kMaxRaceCount; ++round) {
+    for (const auto& plan : tuned.contenders)
+      if (auto checked = bench.verify(plan.cut, plan.variant); !checked) return checked.error();
+    auto raced = race(bench, tuned.contenders, settings.race, "race " + std::to_string(round));
+    if (!raced) return raced.error();
+    tuned.race = std::move(raced).value();
+    auto learned = learn(tuned.model, tuned.race, tuned.notes);
+    if (!learned) return learned.error();
+    tuned.model = std::move(learned).value();
+    auto best = planner::make_plan(bench.op(), tuned.model, settings.plan);
+    if (!best) return best.error();
+    if (has_raced(tuned.contenders, best.value().cut) || !best.value().is_cut()) break;
+    if (round < kMaxRaceCount) tuned.contenders.push_back(std::move(best).value());
+  }
+  auto plan = kept_plan(bench.op(), tuned.model, tuned.race, settings.plan);
+  if (!plan) return plan.error();
+  tuned.plan = std::move(plan).value();
+
+  if (auto kept = store.put_model(tuned.model, utc_now()); !kept) return kept.error();
+  for (std::size_t i = 0; i < tuned.contenders.size(); ++i) {
+    const auto measurement = to_measurement(tuned.race, tuned.race.contenders[i], tuned.contenders[i]);
+    if (auto kept = store.add_measurement(bench.fingerprint(), measurement, utc_now()); !kept) return kept.error();
+  }
+  auto digest = store.put_plan(tuned.plan, "tuned", utc_now());
+  if (!digest) return digest.error();
+  tuned.plan_digest = digest.value();
+  return tuned;
+}
+
+} // namespace mc2::cli
