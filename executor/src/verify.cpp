@@ -23,6 +23,12 @@ struct Position {
   std::int64_t column = 0;
 };
 
+std::string percent_text(double ratio) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g %%", ratio * 100);
+  return text;
+}
+
 std::string number_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.9g", value);
@@ -181,7 +187,7 @@ std::string success_text(const Verification& found, std::int64_t row_count, cons
   return std::to_string(found.element_count) + " elements written and finite, all ranks equal to the bit, " +
          std::to_string(found.exact_row_count) + " of " + std::to_string(row_count) +
          " rows compared element by element" + projections + "; the largest error is " +
-         number_text(found.worst_error_ratio) + " of what rounding allows";
+         percent_text(found.worst_error_ratio) + " of what rounding allows";
 }
 
 /// One row of the sum of partial products, with its bound.

@@ -67,6 +67,8 @@ Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const s
 
 TuneSettings BenchCommand::settings() const {
   TuneSettings result;
+  result.plan.alignment = result.plan.min_block_rows = result.profile.alignment =
+      executor::find_backend("host").value()->default_alignment();
   result.profile.sweep.budget = std::chrono::milliseconds(30'000);
   result.race.budget = std::chrono::milliseconds(static_cast<std::int64_t>(race_budget_s * 1000));
   return result;

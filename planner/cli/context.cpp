@@ -107,8 +107,8 @@ Result<planner::Fingerprint> MachineOptions::fingerprint(int ranks) const {
 
 void PlanningOptions::add_to(CLI::App& app) {
   app.add_option("--strategy", values.strategy, "search or formula")->capture_default_str();
-  app.add_option("--align", values.alignment, "long blocks are multiples of this many rows")->capture_default_str();
-  app.add_option("--min-block", values.min_block_rows, "no block of a cut plan is shorter")->capture_default_str();
+  app.add_option("--align", alignment, "long blocks are multiples of this many rows (default: the backend's)");
+  app.add_option("--min-block", min_block_rows, "no block of a cut plan is shorter (default: --align)");
   app.add_option("--max-blocks", values.max_block_count, "most blocks of a plan")->capture_default_str();
   app.add_option("--runners-up", values.runner_up_count, "rejected candidates to show")->capture_default_str();
   app.add_option("--contention", values.formula_contention, "the recipe's contention factor (strategy formula)")
@@ -117,8 +117,10 @@ void PlanningOptions::add_to(CLI::App& app) {
       ->capture_default_str();
 }
 
-Result<planner::PlanOptions> PlanningOptions::checked() const {
+Result<planner::PlanOptions> PlanningOptions::checked(std::int64_t default_alignment) const {
   planner::PlanOptions options = values;
+  options.alignment = alignment.value_or(default_alignment);
+  options.min_block_rows = min_block_rows.value_or(options.alignment);
   const auto rule = planner::parse_short_block_rule(short_block);
   if (!rule) return rule.error();
   options.formula_short_block = rule.value();

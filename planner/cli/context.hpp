@@ -73,11 +73,13 @@ struct MachineOptions {
 /// Planning options as the command line names them.
 struct PlanningOptions {
   planner::PlanOptions values;
+  std::optional<std::int64_t> alignment;      ///< the backend's own when not given
+  std::optional<std::int64_t> min_block_rows; ///< the alignment when not given
   std::string short_block = "largest";
 
   void add_to(CLI::App& app);
   /// Errors: InvalidSpec, UnknownName.
-  [[nodiscard]] Result<planner::PlanOptions> checked() const;
+  [[nodiscard]] Result<planner::PlanOptions> checked(std::int64_t default_alignment) const;
 };
 
 struct StoreOptions {

@@ -25,20 +25,52 @@ const std::vector<executor::StageTime>& lane_of(const executor::RankTimes& times
   return component == Component::Matmul ? times.compute : times.communication;
 }
 
-/// Blocks of `lane` that lie inside the time during which `other` was working; all of them when `other` is empty.
-LaneTime mean_block(const executor::RunRecord& record, Component component, std::size_t full_count, bool co_run) {
+/// Mean over the first `full_count` blocks, slowest rank.
+LaneTime mean_block(const executor::RunRecord& record, Component component, std::size_t full_count) {
   LaneTime slowest;
   for (const auto& rank : record.ranks) {
     const auto& lane = lane_of(rank, component);
-    const auto& other = lane_of(rank, component == Component::Matmul ? Component::Collective : Component::Matmul);
-    double total_us = 0;
-    int count = 0;
-    for (std::size_t i = 0; i < full_count; ++i) {
-      if (co_run && (lane[i].start < other.front().start || lane[i].end > other.back().end)) continue;
-      total_us += to_us(lane[i].end - lane[i].start);
-      ++count;
-    }
-    if (count > 0 && total_us / count > slowest.block_us) slowest = {total_us / count, rank.rank, count};
+    const auto count = static_cast<double>(full_count);
+    const double block_us = std::accumulate(lane.begin(), lane.begin() + static_cast<std::ptrdiff_t>(full_count), 0.0,
+                                            [](double sum, const auto& s) { return sum + to_us(s.end - s.start); });
+    if (block_us / count > slowest.block_us) slowest = {block_us / count, rank.rank, static_cast<int>(full_count)};
+  }
+  return slowest;
+}
+
+/// A lane's blocks that were touched by the other lane's work.
+struct Overlap {
+  double total_us = 0;   ///< their durations
+  double overlap_us = 0; ///< of that, while the other lane was working
+  int count = 0;
+};
+
+Overlap overlap_of(const executor::RankTimes& rank, Component component, std::size_t full_count) {
+  const auto& lane = lane_of(rank, component);
+  const auto& other = lane_of(rank, component == Component::Matmul ? Component::Collective : Component::Matmul);
+  Overlap result;
+  std::chrono::nanoseconds start{0}; // both lanes have work from the run's start on, even while they wait for a core
+  for (std::size_t i = 0; i < full_count && start < other.back().end; ++i) {
+    result.total_us += to_us(lane[i].end - start);
+    result.overlap_us += to_us(std::min(lane[i].end, other.back().end) - start);
+    ++result.count;
+    start = lane[i].end;
+  }
+  return result;
+}
+
+/// Time of a block that is under contention from start to end. With the lane s times slower while the other works,
+/// `count` blocks of `alone_us` take total = count alone_us + overlap (1 - 1/s), which gives s; a lane that the other
+/// leaves early is thus judged by the part that it shared.
+LaneTime contended_block(const executor::RunRecord& record, Component component, std::size_t full_count,
+                         double alone_us) {
+  constexpr double kMaxSlowdown = 20;
+  LaneTime slowest;
+  for (const auto& rank : record.ranks) {
+    const Overlap seen = overlap_of(rank, component, full_count);
+    const double shared_work_us = seen.count * alone_us - (seen.total_us - seen.overlap_us);
+    const double slowdown = std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown);
+    if (slowdown * alone_us > slowest.block_us) slowest = {slowdown * alone_us, rank.rank, seen.count};
   }
   return slowest;
 }
@@ -70,19 +102,23 @@ struct SizeCase {
     return sample;
   }
 
-  [[nodiscard]] std::vector<Sample> measure_alone(Component component) const {
+  [[nodiscard]] LaneTime time_alone(Component component) const {
     const auto mode = component == Component::Matmul ? RunMode::ComputeOnly : RunMode::CommunicationOnly;
-    const LaneTime time = mean_block(prepared->run(mode), component, full_count, false);
-    return {sample(component, Context::Alone, time)};
+    return mean_block(prepared->run(mode), component, full_count);
   }
 
+  [[nodiscard]] std::vector<Sample> measure_alone(Component component) const {
+    return {sample(component, Context::Alone, time_alone(component))};
+  }
+
+  /// Each lane alone just before, then both together.
   [[nodiscard]] std::vector<Sample> measure_together() const {
+    const double matmul_us = time_alone(Component::Matmul).block_us;
+    const double collective_us = time_alone(Component::Collective).block_us;
     const executor::RunRecord& record = prepared->run(RunMode::Independent);
-    std::vector<Sample> samples;
-    for (const auto component : {Component::Matmul, Component::Collective})
-      if (const LaneTime time = mean_block(record, component, full_count, true); time.block_count > 0)
-        samples.push_back(sample(component, Context::CoRun, time));
-    return samples;
+    return {sample(Component::Matmul, Context::CoRun, contended_block(record, Component::Matmul, full_count, matmul_us)),
+            sample(Component::Collective, Context::CoRun,
+                   contended_block(record, Component::Collective, full_count, collective_us))};
   }
 };
 

@@ -37,7 +37,12 @@ Result<store::PlanRequest> PlanCommand::request() const {
   }
   const auto spec = op.spec();
   if (!spec) return spec.error();
-  const auto options = planning.checked();
+  // A model document describes some other machine, so this machine's backend has no say in its alignment.
+  const auto backend = executor::find_backend(machine.backend);
+  if (!backend) return backend.error();
+  const bool is_foreign = !model_file.empty();
+  const auto options =
+      planning.checked(is_foreign ? planner::PlanOptions{}.alignment : backend.value()->default_alignment());
   if (!options) return options.error();
   return store::PlanRequest{spec.value(), options.value()};
 }

@@ -29,7 +29,7 @@ Result<ExitCode> ProfileCommand::run() const {
   if (!backend) return backend.error();
   const auto options = machine.communicator_options(spec.value().world_size);
   if (!options) return options.error();
-  const auto settings = sweep.checked();
+  const auto settings = sweep.checked(backend.value()->default_alignment());
   if (!settings) return settings.error();
   auto layers = store.open();
   if (!layers) return layers.error();

@@ -70,7 +70,9 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner
   if (!model)
     return Error{model.error().code, model.error().field,
                  model.error().message + "; run mc2 tune with the same options first"};
-  return planner::make_plan(spec.value(), model.value(), {});
+  planner::PlanOptions options;
+  options.alignment = options.min_block_rows = executor::find_backend(machine.backend).value()->default_alignment();
+  return planner::make_plan(spec.value(), model.value(), options);
 }
 
 Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const {

@@ -47,13 +47,14 @@ Result<std::vector<planner::OpSpec>> TuneCommand::shapes() const {
 
 Result<TuneSettings> TuneCommand::settings() const {
   TuneSettings result;
-  const auto plan = planning.checked();
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto plan = planning.checked(backend.value()->default_alignment());
   if (!plan) return plan.error();
   result.plan = plan.value();
-  const auto profile = sweep.checked();
+  const auto profile = sweep.checked(result.plan.alignment);
   if (!profile) return profile.error();
   result.profile = profile.value();
-  result.profile.alignment = result.plan.alignment;
   result.race.budget = result.profile.sweep.budget;
   return result;
 }

@@ -81,8 +81,22 @@ std::string uncut_reason(const Race& race) {
   return text;
 }
 
+/// What the winner left behind, as predicted and as measured.
+std::vector<planner::RunnerUp> losers(const Race& race, const std::vector<planner::Plan>& contenders,
+                                      const planner::Cut& winner, double winning_benefit) {
+  std::vector<planner::RunnerUp> result;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    if (contenders[i].cut == winner || !contenders[i].is_cut()) continue;
+    char text[96];
+    std::snprintf(text, sizeof text, "measured benefit %.1f %% against %.1f %%",
+                  race.validation(race.contenders[i]).benefit * 100, winning_benefit * 100);
+    result.push_back({contenders[i].cut, contenders[i].variant, contenders[i].makespan.us, text});
+  }
+  return result;
+}
+
 Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostModel& model, const Race& race,
-                                const planner::PlanOptions& options) {
+                                const std::vector<planner::Plan>& contenders, const planner::PlanOptions& options) {
   const int winner = winner_of(race);
   const auto searched = planner::make_plan(op, model, options);
   if (!searched) return searched.error();
@@ -92,6 +106,7 @@ Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostMo
     if (!plan) return plan.error();
     plan.value().strategy = searched.value().strategy;
     plan.value().reason = uncut_reason(race);
+    plan.value().runners_up = losers(race, contenders, uncut, 0);
     return plan;
   }
   const Contender& contender = race.contenders[static_cast<std::size_t>(winner)];
@@ -103,14 +118,7 @@ Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostMo
   plan.value().makespan.reason = "this cut was raced against serial on this machine";
   plan.value().reason = "fastest of " + std::to_string(race.contenders.size()) + " cuts raced on this machine, " +
                         std::string(to_string(plan.value().bound)) + " bound";
-  for (const auto& other : race.contenders)
-    if (!(other.cut == contender.cut)) {
-      const planner::Validation v = race.validation(other);
-      char text[96];
-      std::snprintf(text, sizeof text, "measured benefit %.1f %% against %.1f %%", v.benefit * 100,
-                    plan.value().validation->benefit * 100);
-      plan.value().runners_up.push_back({other.cut, other.variant, v.fused_us, text});
-    }
+  plan.value().runners_up = losers(race, contenders, contender.cut, plan.value().validation->benefit);
   return plan;
 }
 
@@ -158,7 +166,7 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
     if (has_raced(tuned.contenders, best.value().cut) || !best.value().is_cut()) break;
     if (round < kMaxRaceCount) tuned.contenders.push_back(std::move(best).value());
   }
-  auto plan = kept_plan(bench.op(), tuned.model, tuned.race, settings.plan);
+  auto plan = kept_plan(bench.op(), tuned.model, tuned.race, tuned.contenders, settings.plan);
   if (!plan) return plan.error();
   tuned.plan = std::move(plan).value();
 

@@ -176,7 +176,6 @@ Result<planner::LaneCost> fit_lane(const Profile& profile, const Series& series,
   auto curve = fit_curve(points, axis, options);
   if (!curve) return Error{curve.error().code, series.text(), curve.error().message};
   note_samples(profile, series, points, notes);
-  notes.push_back(series.text() + ": " + curve.value().quality.reason);
   return planner::LaneCost{std::move(curve).value(), 0, fit_slowdown(profile, series, notes)};
 }
 
@@ -188,7 +187,6 @@ Result<planner::VariantCost> fit_variant(const Profile& profile, const std::stri
   auto communication =
       fit_lane(profile, {name, Component::Collective}, drifts.at(Component::Collective), options, notes);
   if (!communication) return communication.error();
-  notes.push_back(name + ": no fixed cost per block yet, it is recalibrated from measured plans");
   return planner::VariantCost{{name, {}}, std::move(compute).value(), std::move(communication).value()};
 }
 

@@ -2,6 +2,7 @@
 
 #include <ceres/ceres.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -24,10 +25,11 @@ constexpr double kMaxSlowdown = 20;
 CostModel with_parameters(CostModel model, const std::string& variant, const double* parameters) {
   for (auto& cost : model.variants) {
     if (cost.variant.name != variant) continue;
-    cost.compute.slowdown = parameters[0];
-    cost.communication.slowdown = parameters[1];
+    // Numeric differentiation steps over the bounds, where the model is not defined.
+    cost.compute.slowdown = std::max(parameters[0], 1.0);
+    cost.communication.slowdown = std::max(parameters[1], 1.0);
     const bool compute_first = planner::traits_of(model.op.kind).first_lane == planner::Lane::Compute;
-    (compute_first ? cost.communication : cost.compute).fixed_us = parameters[2];
+    (compute_first ? cost.communication : cost.compute).fixed_us = std::max(parameters[2], 0.0);
   }
   return model;
 }

@@ -80,6 +80,8 @@ class Backend {
   [[nodiscard]] virtual Availability availability() const = 0;
   /// Variants that the backend can run, best known default first.
   [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op) const = 0;
+  /// Rows that blocks should be multiples of here; planning starts from it unless the user says otherwise.
+  [[nodiscard]] virtual std::int64_t default_alignment() const noexcept = 0;
   /// Whether the backend can run this operator and type here. Errors: Unsupported with the reason, InvalidSpec.
   [[nodiscard]] virtual planner::Result<void> supports(const planner::OpSpec& op) const = 0;
   /// What makes measurements on this backend comparable; queries the machine. `options` are valid.

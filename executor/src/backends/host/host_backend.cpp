@@ -42,6 +42,10 @@ class HostBackend final : public Backend {
     return {{.name = kDirectVariant, .fields = {}}};
   }
 
+  // 64 rows reach the matmul library's full speed; shorter blocks lose more to wake-ups than they gain in overlap
+  // (docs/benchmarks.md).
+  [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
+
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
     if (auto legal = check_operator(op); !legal) return legal.error();
     if (auto legal = check_rank_count(op.world_size); !legal) return legal.error();
