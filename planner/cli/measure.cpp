@@ -159,7 +159,8 @@ Result<std::vector<profiler::SweepCase>> sweep_cases(Workbench& bench, std::int6
 
 /// One measured round of a race.
 void race_round(Race& race, executor::Prepared& uncut, const std::vector<executor::Prepared*>& prepared, int round) {
-  const auto timed = [](executor::Prepared& p, RunMode mode) { return to_us(p.run(mode).makespan); };
+  // What the caller waits for, wake-ups included: the same for every contender.
+  const auto timed = [](executor::Prepared& p, RunMode mode) { return to_us(p.run(mode).wall); };
   for (std::size_t i = 0; i < prepared.size(); ++i) {
     // The order within a pair alternates, and so does the order of contenders, so that a steady drift cancels.
     const std::size_t index = round % 2 == 0 ? i : prepared.size() - 1 - i;

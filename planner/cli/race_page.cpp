@@ -70,7 +70,8 @@ std::string race_table(const Race& race, const std::vector<planner::Plan>& plans
     rows.push_back({contender.cut.text(), time_text(plans[i].makespan.us), time_text(v.fused_us),
                     time_text(v.serial_us), percent_text(v.benefit),
                     percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high),
-                    percent_text(race.overlap_efficiency(contender).value), std::to_string(v.pair_count)});
+                    contender.cut.block_rows.size() > 1 ? percent_text(race.overlap_efficiency(contender).value) : "-",
+                    std::to_string(v.pair_count)});
   }
   return table(rows);
 }

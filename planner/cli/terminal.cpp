@@ -61,7 +61,8 @@ void ProgressLine::update(double fraction, std::chrono::milliseconds remaining, 
   const auto interval = is_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000);
   if (now - last_line_ < interval) return;
   last_line_ = now;
-  const int percent = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * 100);
+  // The line disappears when the work is done, so it never shows all of it.
+  const int percent = static_cast<int>(std::clamp(fraction, 0.0, 0.99) * 100);
   if (!is_terminal_) {
     std::fprintf(stderr, "%s: %d %%, about %s left, %s\n", label_.c_str(), percent, seconds_text(remaining).c_str(),
                  detail.c_str());

@@ -89,6 +89,11 @@ const VariantCost& best_serial_variant(const Problem& problem) noexcept {
       [&](const VariantCost& a, const VariantCost& b) { return serial_us(a) < serial_us(b); });
 }
 
+Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut) {
+  const BlockTimes expected = block_times(problem, cost, cut, 0);
+  return simulate(expected.first_us, expected.second_us, problem.slowdown(cost));
+}
+
 Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, std::string strategy) {
   const VariantCost& serial = best_serial_variant(problem);
   Plan plan;
@@ -104,9 +109,8 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.ideal_us = std::max(plan.compute_us, plan.communication_us);
   plan.bound = plan.communication_us > plan.compute_us ? Bound::Communication : Bound::Compute;
 
-  const BlockTimes expected = block_times(problem, cost, cut, 0);
   const BlockTimes low = block_times(problem, cost, cut, -1), high = block_times(problem, cost, cut, +1);
-  plan.timeline = simulate(expected.first_us, expected.second_us, plan.slowdown);
+  plan.timeline = simulate_cut(problem, cost, cut);
   plan.makespan = judged_estimate(problem, cost, cut);
   plan.makespan.us = plan.timeline.makespan_us;
   plan.makespan.low_us = makespan_us(low.first_us, low.second_us, plan.slowdown);

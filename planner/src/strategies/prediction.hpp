@@ -33,6 +33,9 @@ struct Problem {
 /// The variant with the shortest uncut matmul + collective: what a plan has to beat.
 [[nodiscard]] const VariantCost& best_serial_variant(const Problem& problem) noexcept;
 
+/// When every block of a cut would be on each lane.
+[[nodiscard]] Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut);
+
 /// A plan for one cut with times, interval, provenance and timeline filled in; no runners-up, no reason.
 [[nodiscard]] Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, std::string strategy);
 

@@ -75,7 +75,7 @@ class VariantSearch {
  public:
   VariantSearch(const Problem& problem, const VariantCost& cost, Podium& podium, Certificate& certificate)
       : problem_(problem), cost_(cost), table_(problem, cost), slowdown_(problem.slowdown(cost)), podium_(podium),
-        certificate_(certificate) {
+        certificate_(certificate), overlap_rate_(1 / slowdown_.first + 1 / slowdown_.second - 1) {
     const auto most = static_cast<std::size_t>(problem.options.max_block_count);
     first_us_.resize(most);
     second_us_.resize(most);
@@ -121,10 +121,9 @@ class VariantSearch {
     const double head = m.odd_rows > 0 && m.odd_first ? odd1 : long1;
     const double tail = m.odd_rows > 0 && !m.odd_first ? odd2 : long2;
     const double chain_us = std::max(head + work2, work1 + tail);
-    const double overlap_rate = 1 / slowdown_.first + 1 / slowdown_.second - 1;
-    if (overlap_rate <= 0) return chain_us;
+    if (overlap_rate_ <= 0) return chain_us;
     const double overlap_us = std::min(slowdown_.first * (work1 - head), slowdown_.second * (work2 - tail));
-    return std::max(chain_us, work1 + work2 - overlap_us * overlap_rate);
+    return std::max(chain_us, work1 + work2 - overlap_us * overlap_rate_);
   }
 
   void score(const FamilyMember& member) {
@@ -146,6 +145,7 @@ class VariantSearch {
   Slowdown slowdown_;
   Podium& podium_;
   Certificate& certificate_;
+  double overlap_rate_; ///< work saved per unit of time during which both lanes are busy
   FamilyMember most_promising_;
   std::vector<double> first_us_, second_us_;
 };
@@ -162,17 +162,16 @@ Exposure exposure(const Timeline& timeline) {
   return {timeline.second.front().start_us, timeline.makespan_us - timeline.first.back().end_us};
 }
 
-std::string loss_reason(const Plan& winner, const Plan& loser) {
-  if (loser.makespan.us <= winner.makespan.us)
-    return loser.cut.block_rows.size() > winner.cut.block_rows.size() ? "as fast, with more blocks" : "as fast";
-  const Exposure ours = exposure(winner.timeline), theirs = exposure(loser.timeline);
-  std::string reason = percent_text(loser.makespan.us / winner.makespan.us - 1) + " slower: ";
-  if (!loser.is_cut()) return reason + "nothing overlaps";
+std::string loss_reason(const Timeline& winner, const Timeline& loser) {
+  const bool has_more_blocks = loser.first.size() > winner.first.size();
+  if (loser.makespan_us <= winner.makespan_us) return has_more_blocks ? "as fast, with more blocks" : "as fast";
+  const Exposure ours = exposure(winner), theirs = exposure(loser);
+  std::string reason = percent_text(loser.makespan_us / winner.makespan_us - 1) + " slower: ";
+  if (loser.first.size() == 1) return reason + "nothing overlaps";
   const double head = theirs.head_us - ours.head_us, tail = theirs.tail_us - ours.tail_us;
-  const double stall = (loser.makespan.us - winner.makespan.us) - std::max(head, tail);
+  const double stall = (loser.makespan_us - winner.makespan_us) - std::max(head, tail);
   if (std::max(head, tail) <= 0 || stall > std::max(head, tail))
-    return reason + (loser.cut.block_rows.size() > winner.cut.block_rows.size() ? "more blocks, each with its fixed cost"
-                                                                                : "the lanes wait for each other");
+    return reason + (has_more_blocks ? "more blocks, each with its fixed cost" : "the lanes wait for each other");
   return reason + (head >= tail ? time_text(head) + " more before the second lane can start"
                                 : time_text(tail) + " more after the first lane has ended");
 }
@@ -185,17 +184,18 @@ std::string choice_reason(const Plan& plan) {
          time_text(exposed.tail_us) + " after the overlap";
 }
 
-void add_runners_up(const Problem& problem, const Podium& podium, const Plan& uncut, Plan& plan) {
-  const auto add = [&](const Plan& loser) {
-    plan.runners_up.push_back({loser.cut, loser.variant, loser.makespan.us, loss_reason(plan, loser)});
+void add_runners_up(const Problem& problem, const Podium& podium, const VariantCost& serial, Plan& plan) {
+  const auto add = [&](const VariantCost& cost, const Cut& cut) {
+    const Timeline timeline = simulate_cut(problem, cost, cut);
+    plan.runners_up.push_back({cut, cost.variant, timeline.makespan_us, loss_reason(plan.timeline, timeline)});
   };
   const auto wanted = static_cast<std::size_t>(problem.options.runner_up_count);
   for (std::size_t i = 1; i < podium.entries().size() && plan.runners_up.size() < wanted; ++i)
-    add(predict(problem, *podium.entries()[i].cost, cut_of(problem, podium.entries()[i]), "search"));
+    add(*podium.entries()[i].cost, cut_of(problem, podium.entries()[i]));
   const bool has_uncut = std::any_of(plan.runners_up.begin(), plan.runners_up.end(),
                                      [](const RunnerUp& r) { return r.cut.block_rows.size() == 1; });
   // Not cutting is what the user has today, so it is shown even when many cuts beat it.
-  if (plan.is_cut() && !has_uncut) add(uncut);
+  if (plan.is_cut() && !has_uncut) add(serial, Cut{{problem.rows}});
 }
 
 std::string certificate_text(const Problem& problem, const Certificate& certificate) {
@@ -214,15 +214,15 @@ Plan plan_by_search(const Problem& problem) {
   Podium podium(static_cast<std::size_t>(problem.options.runner_up_count) + 1);
   Certificate certificate;
   const VariantCost& serial = best_serial_variant(problem);
-  const Plan uncut = predict(problem, serial, Cut{{problem.rows}}, "search");
   certificate.candidate_count = certificate.simulated_count = 1;
-  podium.offer({uncut.makespan.us, FamilyMember{}, &serial});
+  podium.offer({problem.compute_us(serial, problem.rows) + problem.communication_us(serial, problem.rows),
+                FamilyMember{}, &serial});
   for (const auto& cost : problem.model.variants) VariantSearch(problem, cost, podium, certificate).run();
 
   const Scored& best = podium.entries().front();
   Plan plan = predict(problem, *best.cost, cut_of(problem, best), "search");
   plan.reason = choice_reason(plan);
-  add_runners_up(problem, podium, uncut, plan);
+  add_runners_up(problem, podium, serial, plan);
   certificate.text = certificate_text(problem, certificate);
   plan.certificate = certificate;
   return plan;

@@ -41,6 +41,9 @@ struct RankTimes {
 /// One run: the slowest rank counts.
 struct RunRecord {
   std::chrono::nanoseconds makespan{0}; ///< first start to last end, over the local ranks and the lanes that ran
+  /// The caller's wait by the machine's clock: the makespan and every wake-up of a lane. Emulated links and virtual
+  /// compute record stages on the modelled device's schedule; this shows how well the machine kept to it.
+  std::chrono::nanoseconds wall{0};
   std::vector<RankTimes> ranks;
 };
 

@@ -78,9 +78,11 @@ const RunRecord& HostPrepared::run(RunMode mode) {
     std::ranges::fill(rank.compute, StageTime{});
     std::ranges::fill(rank.communication, StageTime{});
   }
+  const auto called = Clock::now();
   communicator_.execute(*this, mode, [this](Clock::time_point start) {
     for (RankState& state : ranks_) state.device->begin_run(start);
   });
+  record_.wall = Clock::now() - called;
   finish_record();
   return record_;
 }
