@@ -1,0 +1,93 @@
+# Run by CTest with `cmake -P`; the variables come from CMakeLists.txt beside this. The first step that does not do what
+# is expected ends the script with that step's command and output.
+cmake_minimum_required(VERSION 3.25)
+
+# step(TITLE EXIT code [OUTPUT regex] COMMAND ...): runs the command, which must end with that code and print that text.
+function(step title)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXIT;OUTPUT" "COMMAND")
+  message(STATUS "${title}")
+  execute_process(COMMAND ${arg_COMMAND} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  list(JOIN arg_COMMAND " " command)
+  if(NOT code STREQUAL arg_EXIT)
+    message(FATAL_ERROR "${title}: ended with '${code}' instead of ${arg_EXIT}\n$ ${command}\n${output}")
+  endif()
+  if(arg_OUTPUT AND NOT output MATCHES "${arg_OUTPUT}")
+    message(FATAL_ERROR "${title}: printed nothing that matches '${arg_OUTPUT}'\n$ ${command}\n${output}")
+  endif()
+endfunction()
+
+# configure(TITLE source build ...): with the compiler, flags and generator that built the libraries.
+function(configure title source build)
+  step("${title}" EXIT 0 COMMAND ${CMAKE_COMMAND} -S ${source} -B ${build} -G ${GENERATOR}
+    -DCMAKE_CXX_COMPILER=${CXX_COMPILER} -DCMAKE_CXX_FLAGS=${CXX_FLAGS} ${ARGN})
+endfunction()
+
+file(REMOVE_RECURSE ${WORK_DIR})
+file(MAKE_DIRECTORY ${WORK_DIR})
+# Nothing outside the work directory is read or written.
+set(ENV{HOME} ${WORK_DIR}/home)
+unset(ENV{XDG_DATA_HOME})
+unset(ENV{DESTDIR})
+
+# Moved after installing: nothing installed may depend on where it was put, or on the trees it came from.
+step("install" EXIT 0 COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/staged)
+set(prefix ${WORK_DIR}/prefix)
+file(RENAME ${WORK_DIR}/staged ${prefix})
+file(GLOB package_files ${prefix}/${LIB_DIR}/cmake/mc2/*.cmake)
+if(NOT package_files)
+  message(FATAL_ERROR "no CMake package files were installed under ${prefix}/${LIB_DIR}/cmake/mc2")
+endif()
+foreach(package_file IN LISTS package_files)
+  file(READ ${package_file} content)
+  string(FIND "${content}" "${SOURCE_DIR}" at)
+  if(NOT at EQUAL -1)
+    message(FATAL_ERROR "${package_file} names the source or build tree ${SOURCE_DIR}")
+  endif()
+endforeach()
+
+set(here ${SOURCE_DIR}/tests/install_consumer)
+set(installed -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_PREFIX_PATH=${prefix})
+configure("configure a project that links every library" ${here}/every_target ${WORK_DIR}/every_target ${installed})
+step("build it" EXIT 0 COMMAND ${CMAKE_COMMAND} --build ${WORK_DIR}/every_target)
+step("run it" EXIT 0 OUTPUT "oneDNN" COMMAND ${WORK_DIR}/every_target/every_target)
+
+configure("configure mc2 as a subdirectory" ${here}/every_target ${WORK_DIR}/subdirectory -DMC2_SOURCE_DIR=${SOURCE_DIR})
+
+set(program ${WORK_DIR}/host_program/host_program)
+configure("configure the example" ${SOURCE_DIR}/docs/examples/host_program ${WORK_DIR}/host_program ${installed})
+step("build the example" EXIT 0 COMMAND ${CMAKE_COMMAND} --build ${WORK_DIR}/host_program)
+step("run the example without a plan" EXIT 0 OUTPUT "running uncut.*x2: uncut.*step 2: [0-9]+ us, every sum is right"
+  COMMAND ${program})
+
+# With b blocks of 512/b rows, either lane takes 20 + 256/b us a block, so (b + 1)(20 + 256/b) us in all: least for
+# b = 4 among the divisors that 64 rows allow (444, 420 and 468 us for 2, 4 and 8).
+set(mc2 ${prefix}/${BIN_DIR}/mc2)
+set(shape --m 512 --n 256 --k 128 --ranks 2)
+set(plan ${WORK_DIR}/plan.json)
+step("plan with the installed program" EXIT 0
+  COMMAND ${mc2} plan --model ${here}/model.json ${shape} --align 64 --out ${plan})
+step("run the example with a plan for another machine" EXIT 2 OUTPUT "made for another machine.*--accept-other-machine"
+  COMMAND ${program} --plan ${plan})
+step("run the example with that plan all the same" EXIT 0 OUTPUT "x2: 4 x 128.*step 2: [0-9]+ us, every sum is right"
+  COMMAND ${program} --plan ${plan} --accept-other-machine)
+
+set(link --link 1Gbit,20us)
+set(store --store ${WORK_DIR}/plans.db)
+step("run the example with a store that does not exist" EXIT 0 OUTPUT "no plan .*plans.db.*running uncut"
+  COMMAND ${program} ${store} ${link})
+step("tune with the installed program" EXIT 0 COMMAND ${mc2} tune ${shape} ${link} ${store} --budget 2 --max-samples 5)
+step("run the example with the plan kept by tune" EXIT 0 OUTPUT "^matmul_all_reduce.*step 2: [0-9]+ us, every sum is right"
+  COMMAND ${program} ${store} ${link})
+step("run the example on a link that was not tuned" EXIT 0 OUTPUT "no plan .*running uncut"
+  COMMAND ${program} ${store} --link 3Gbit)
+
+file(READ ${plan} whole)
+string(LENGTH "${whole}" length)
+math(EXPR half "${length} / 2")
+string(SUBSTRING "${whole}" 0 ${half} part)
+file(WRITE ${WORK_DIR}/truncated.json "${part}")
+step("refuse a truncated plan" EXIT 2 OUTPUT "host_program: .*truncated.json" COMMAND ${program} --plan ${WORK_DIR}/truncated.json)
+step("refuse a missing plan" EXIT 2 OUTPUT "cannot be opened" COMMAND ${program} --plan ${WORK_DIR}/none.json)
+step("refuse an unknown option" EXIT 2 OUTPUT "legal: --plan" COMMAND ${program} --plna x)
+step("refuse an unreadable link" EXIT 2 OUTPUT "host_program: " COMMAND ${program} --link fast)
+file(REMOVE_RECURSE ${WORK_DIR}) # about 50 MB; kept where a step failed

@@ -1,0 +1,118 @@
+#include "mc2/planner/cost_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "mc2/planner/planner.hpp"
+#include "support/models.hpp"
+
+namespace mc2::planner {
+namespace {
+
+/// 64 rows of 1024 bytes: compute 10 + 64 = 74 us, communication 20 + 0.5 us/KiB * 64 KiB = 52 us.
+CostModel example_model() {
+  return testing::model_of(testing::all_reduce_op(64, 256, 32, DType::F32, 2),
+                           testing::affine(CurveAxis::Rows, 10, 1), testing::affine(CurveAxis::Bytes, 20, 0.5 / 1024),
+                           1.25, 1.5);
+}
+
+TEST(Scaled, MultipliesEveryTimeOfAnAffineCurve) {
+  const CostCurve curve = testing::affine(CurveAxis::Rows, 10, 0.5);
+  EXPECT_DOUBLE_EQ(scaled(curve, 3).time_us(100), 3 * (10 + 0.5 * 100));
+  EXPECT_DOUBLE_EQ(scaled(curve, 0.25).time_us(1), 0.25 * 10.5);
+}
+
+TEST(Scaled, MultipliesBothPiecesOfAPiecewiseCurve) {
+  const CostCurve curve = testing::published_all_reduce();
+  for (const double mib : {0.5, 6.0, 8.0, 8.5, 64.0})
+    EXPECT_DOUBLE_EQ(scaled(curve, 1.7).time_us(mib * 1048576), 1.7 * curve.time_us(mib * 1048576)) << mib;
+}
+
+TEST(Scaled, KeepsSizesRangeAndInterval) {
+  CostCurve curve = testing::published_all_reduce();
+  curve.relative_interval = 0.07;
+  const CostCurve twice = scaled(curve, 2);
+  EXPECT_EQ(std::get<PiecewiseCurve>(twice.shape).knot_x, std::get<PiecewiseCurve>(curve.shape).knot_x);
+  EXPECT_EQ(std::get<PiecewiseCurve>(twice.shape).scale_x, std::get<PiecewiseCurve>(curve.shape).scale_x);
+  EXPECT_EQ(twice.valid_min_x, curve.valid_min_x);
+  EXPECT_EQ(twice.valid_max_x, curve.valid_max_x);
+  EXPECT_EQ(twice.relative_interval, 0.07);
+  EXPECT_EQ(scaled(twice, 0.5), curve); // halving and doubling are exact
+}
+
+TEST(Anchored, GivesTheUncutPartsTheirTimes) {
+  const CostModel model = example_model();
+  const CostModel now = anchored(model, model.op, 100, 30);
+  const Plan uncut = predict_cut(model.op, now, now.variants[0].variant, {{64}}).value();
+  EXPECT_DOUBLE_EQ(uncut.compute_us, 100);
+  EXPECT_DOUBLE_EQ(uncut.communication_us, 30);
+  EXPECT_DOUBLE_EQ(uncut.serial_us, 130);
+}
+
+TEST(Anchored, ScalesEveryBlockOfALaneAlike) {
+  const CostModel model = example_model();
+  const CostModel now = anchored(model, model.op, 2 * 74, 3 * 52);
+  const VariantCost& cost = now.variants[0];
+  EXPECT_DOUBLE_EQ(cost.compute.curve.time_us(16), 2 * (10 + 16));
+  EXPECT_DOUBLE_EQ(cost.communication.curve.time_us(16 * 1024), 3 * (20 + 0.5 * 16));
+}
+
+TEST(Anchored, TakesTheTimesAsThoseOfTheOperatorItIsGiven) {
+  // 32 rows: 10 + 32 = 42 us and 20 + 16 = 36 us; twice that makes 64 rows cost 2 * 74 us and 2 * 52 us.
+  const CostModel model = example_model();
+  OpSpec half = model.op;
+  half.m = 32;
+  const CostModel now = anchored(model, half, 2 * 42, 2 * 36);
+  EXPECT_DOUBLE_EQ(now.variants[0].compute.curve.time_us(64), 2 * 74);
+  EXPECT_DOUBLE_EQ(now.variants[0].communication.curve.time_us(64 * 1024), 2 * 52);
+  EXPECT_EQ(now.op, model.op);
+}
+
+TEST(Anchored, AnchorsEveryVariantAndLeavesWhatIsNotSpeed) {
+  CostModel model = example_model();
+  model.variants[0].communication.fixed_us = 7;
+  model.variants.push_back(model.variants[0]);
+  model.variants[1].variant.name = "slow";
+  model.variants[1].compute.curve = testing::affine(CurveAxis::Rows, 0, 5);
+  const CostModel now = anchored(model, model.op, 100, 30);
+  for (const VariantCost& cost : now.variants) {
+    EXPECT_DOUBLE_EQ(cost.compute.curve.time_us(64), 100);
+    EXPECT_DOUBLE_EQ(cost.communication.curve.time_us(64 * 1024), 30);
+    EXPECT_EQ(cost.compute.slowdown, 1.25);
+    EXPECT_EQ(cost.communication.slowdown, 1.5);
+    EXPECT_EQ(cost.communication.fixed_us, 7);
+  }
+  EXPECT_EQ(now.fingerprint, model.fingerprint);
+}
+
+TEST(Anchored, ChangesNothingWhenTheSpeedIsTheProfiledOne) {
+  const CostModel model = example_model();
+  EXPECT_EQ(anchored(model, model.op, 74, 52), model);
+}
+
+TEST(CostModel, RefusesWhatNoLaneCanBeNamingTheField) {
+  const auto field_of = [](const CostModel& model) { return model.validate().error().field; };
+  ASSERT_TRUE(example_model().validate());
+  CostModel model = example_model();
+  model.variants.clear();
+  EXPECT_EQ(field_of(model), "variants");
+  model = example_model();
+  model.variants[0].variant.name.clear();
+  EXPECT_EQ(field_of(model), "variants[0].variant.name");
+  model = example_model();
+  model.variants[0].compute.slowdown = 0.99;
+  EXPECT_EQ(field_of(model), "variants[0].compute.slowdown");
+  model = example_model();
+  model.variants[0].communication.fixed_us = -1;
+  EXPECT_EQ(field_of(model), "variants[0].communication.fixed_us");
+  model = example_model();
+  model.variants[0].communication.slowdown = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(field_of(model), "variants[0].communication.slowdown");
+  model = example_model();
+  std::swap(model.variants[0].compute.curve, model.variants[0].communication.curve);
+  EXPECT_EQ(field_of(model), "variants[0].compute.curve.axis");
+}
+
+} // namespace
+} // namespace mc2::planner

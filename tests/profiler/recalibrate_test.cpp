@@ -1,0 +1,189 @@
+#include "mc2/profiler/recalibrate.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "mc2/planner/planner.hpp"
+#include "support/models.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::CostModel;
+using planner::CurveAxis;
+using planner::Cut;
+using planner::ErrorCode;
+
+/// What cannot be seen in either lane alone.
+struct Factors {
+  double compute_slowdown = 1, communication_slowdown = 1, fixed_us = 0;
+};
+
+/// Balanced lanes, so that either lane's factor shows in some cut: 4096 rows of 4096 bytes,
+/// compute 20 + 0.5 us/row, all-reduce 30 + 0.5 us/row.
+CostModel model_with(const Factors& factors) {
+  CostModel model = mc2::testing::model_of(mc2::testing::all_reduce_op(4096, 1024, 512, planner::DType::F32, 2),
+                                           mc2::testing::affine(CurveAxis::Rows, 20, 0.5),
+                                           mc2::testing::affine(CurveAxis::Bytes, 30, 0.5 / 4096),
+                                           factors.compute_slowdown, factors.communication_slowdown);
+  model.variants[0].communication.fixed_us = factors.fixed_us; // the second lane of matmul + all-reduce
+  return model;
+}
+
+const std::vector<Cut> kCuts{{{512, 3584}},
+                             {{3584, 512}},
+                             {{2048, 2048}},
+                             {{1024, 1024, 1024, 1024}},
+                             {{256, 1920, 1920}},
+                             {{1920, 1920, 256}},
+                             {std::vector<std::int64_t>(16, 256)}};
+
+/// The cut as a machine that `truth` describes would run it, `drift` times slower than when it was profiled.
+RaceObservation observe(const CostModel& truth, const Cut& cut, double drift = 1) {
+  const double compute_us = drift * (20 + 0.5 * 4096), communication_us = drift * (30 + 0.5 * 4096);
+  const CostModel now = planner::anchored(truth, truth.op, compute_us, communication_us);
+  const auto& variant = truth.variants[0].variant;
+  return {variant, cut, planner::predict_cut(truth.op, now, variant, cut).value().makespan.us, compute_us,
+          communication_us};
+}
+
+std::vector<RaceObservation> observe_all(const CostModel& truth) {
+  std::vector<RaceObservation> observations;
+  for (const Cut& cut : kCuts) observations.push_back(observe(truth, cut));
+  return observations;
+}
+
+Factors factors_of(const CostModel& model) {
+  const auto& cost = model.variants[0];
+  return {cost.compute.slowdown, cost.communication.slowdown, cost.communication.fixed_us};
+}
+
+constexpr Factors kTruth{1.2, 1.3, 12};
+/// A prior so wide that the races alone decide.
+constexpr RecalibrateOptions kOpenMind{.slowdown_spread = 10, .fixed_spread = 10, .measurement_spread = 0.001};
+
+TEST(Recalibrate, FindsTheFactorsThatTheRacesShow) {
+  const auto found = recalibrate(model_with({1, 1, 0}), observe_all(model_with(kTruth)), kOpenMind).value();
+  const Factors factors = factors_of(found.model);
+  EXPECT_NEAR(factors.compute_slowdown, kTruth.compute_slowdown, 0.01);
+  EXPECT_NEAR(factors.communication_slowdown, kTruth.communication_slowdown, 0.01);
+  EXPECT_NEAR(factors.fixed_us, kTruth.fixed_us, 1);
+  EXPECT_GT(found.error_before, 0.05);
+  EXPECT_LT(found.error_after, 0.001);
+  EXPECT_THAT(found.text, ::testing::HasSubstr("7 raced cuts"));
+}
+
+TEST(Recalibrate, ExplainsTheRacesFromAnUncertainProfile) {
+  const auto found = recalibrate(model_with({1.1, 1.15, 5}), observe_all(model_with(kTruth))).value();
+  const Factors factors = factors_of(found.model);
+  EXPECT_LT(found.error_after, found.error_before / 5);
+  EXPECT_NEAR(factors.compute_slowdown, kTruth.compute_slowdown, 0.03);
+  EXPECT_NEAR(factors.communication_slowdown, kTruth.communication_slowdown, 0.05);
+}
+
+TEST(Recalibrate, ChangesNothingButTheFactors) {
+  const CostModel before = model_with({1, 1, 0});
+  CostModel after = recalibrate(before, observe_all(model_with(kTruth))).value().model;
+  after.variants[0].compute.slowdown = after.variants[0].communication.slowdown = 1;
+  after.variants[0].communication.fixed_us = 0;
+  EXPECT_EQ(after, before);
+}
+
+TEST(Recalibrate, LeavesAModelThatIsRight) {
+  const auto found = recalibrate(model_with(kTruth), observe_all(model_with(kTruth))).value();
+  EXPECT_LT(found.error_before, 1e-12);
+  EXPECT_LT(found.error_after, 1e-6);
+  EXPECT_NEAR(factors_of(found.model).compute_slowdown, kTruth.compute_slowdown, 1e-4);
+}
+
+TEST(Recalibrate, DoesNotTakeDriftForContention) {
+  // The machine slows down from race to race, its uncut parts with it.
+  std::vector<RaceObservation> observations;
+  double drift = 0.8;
+  for (const Cut& cut : kCuts) observations.push_back(observe(model_with({1.2, 1.3, 0}), cut, drift += 0.1));
+  const auto found = recalibrate(model_with({1, 1, 0}), observations, kOpenMind).value();
+  EXPECT_NEAR(factors_of(found.model).compute_slowdown, 1.2, 0.01);
+  EXPECT_NEAR(factors_of(found.model).communication_slowdown, 1.3, 0.01);
+  EXPECT_NEAR(factors_of(found.model).fixed_us, 0, 1);
+}
+
+TEST(Recalibrate, OneRaceMovesTheFactorsNoFurtherThanItMust) {
+  const auto found = recalibrate(model_with({1, 1, 0}), std::vector{observe(model_with(kTruth), kCuts[2])}).value();
+  EXPECT_LT(found.error_after, found.error_before);
+  EXPECT_GE(factors_of(found.model).compute_slowdown, 1);
+  EXPECT_LT(factors_of(found.model).compute_slowdown, 1.3);
+  EXPECT_LT(factors_of(found.model).communication_slowdown, 1.3);
+}
+
+TEST(Recalibrate, StartsSilentlyAtTheBounds) {
+  // Slow-downs of 1 and a fixed cost of 0 are where every model without co-runs starts.
+  const CostModel model = model_with({1, 1, 0});
+  ::testing::internal::CaptureStderr();
+  const auto found = recalibrate(model, observe_all(model));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ASSERT_TRUE(found) << found.error().text();
+  EXPECT_NEAR(factors_of(found.value().model).compute_slowdown, 1, 1e-4);
+  EXPECT_NEAR(factors_of(found.value().model).fixed_us, 0, 1e-2);
+}
+
+TEST(Recalibrate, StaysInsideTheBoundsWhenTheRacesAreFasterThanPossible) {
+  const CostModel model = model_with({1, 1, 0});
+  auto observations = observe_all(model);
+  for (auto& seen : observations) seen.fused_us *= 0.9;
+  ::testing::internal::CaptureStderr();
+  const auto found = recalibrate(model, observations, kOpenMind);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ASSERT_TRUE(found) << found.error().text();
+  EXPECT_EQ(factors_of(found.value().model).compute_slowdown, 1);
+  EXPECT_EQ(factors_of(found.value().model).communication_slowdown, 1);
+  EXPECT_EQ(factors_of(found.value().model).fixed_us, 0);
+  EXPECT_TRUE(found.value().model.validate());
+}
+
+TEST(Recalibrate, RefusesWithoutObservations) {
+  EXPECT_EQ(recalibrate(model_with(kTruth), {}).error().code, ErrorCode::CannotFit);
+}
+
+TEST(Recalibrate, RefusesTimesThatAreNoTimes) {
+  const CostModel model = model_with(kTruth);
+  for (const double time_us :
+       {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    for (double RaceObservation::*field :
+         {&RaceObservation::fused_us, &RaceObservation::compute_us, &RaceObservation::communication_us}) {
+      auto observations = observe_all(model);
+      observations.back().*field = time_us;
+      const auto refused = recalibrate(model, observations);
+      ASSERT_FALSE(refused) << time_us;
+      EXPECT_EQ(refused.error().code, ErrorCode::CannotFit) << time_us;
+    }
+  }
+}
+
+TEST(Recalibrate, RefusesAVariantThatTheModelDoesNotHave) {
+  const CostModel model = model_with(kTruth);
+  for (const std::size_t where : {std::size_t{0}, kCuts.size() - 1}) {
+    auto observations = observe_all(model);
+    observations[where].variant.name = "copy_engine";
+    const auto refused = recalibrate(model, observations);
+    ASSERT_FALSE(refused) << where;
+    EXPECT_EQ(refused.error().code, ErrorCode::UnknownName) << where;
+    EXPECT_THAT(refused.error().message, ::testing::HasSubstr("copy_engine"));
+  }
+}
+
+TEST(Recalibrate, RefusesBlocksOfAnotherShapeAndAnInvalidModel) {
+  const CostModel model = model_with(kTruth);
+  auto observations = observe_all(model);
+  observations[1].cut = {{4096, 1}};
+  EXPECT_EQ(recalibrate(model, observations).error().code, ErrorCode::InvalidSpec);
+  CostModel broken = model;
+  broken.variants[0].compute.slowdown = 0.5;
+  EXPECT_EQ(recalibrate(broken, observe_all(model)).error().code, ErrorCode::InvalidSpec);
+}
+
+} // namespace
+} // namespace mc2::profiler
