@@ -10,10 +10,22 @@
 #include <fstream>
 #include <iostream>
 #include <random>
+#include <tuple>
+
+#include "numbers.hpp"
 
 namespace mc2::cli {
 namespace {
 constexpr std::uintmax_t kMaxFileBytes = 64ULL << 20;
+
+/// Errors: InvalidSpec when the size was not given.
+Result<void> set_size(const char* field, const std::optional<std::int64_t>& given, std::int64_t& size) {
+  if (!given)
+    return Error{ErrorCode::InvalidSpec, field, "is missing; legal: 1 to " + std::to_string(planner::kMaxSize)};
+  size = *given;
+  return {};
+}
+
 } // namespace
 
 ExitCode to_exit_code(ErrorCode code) noexcept {
@@ -38,11 +50,15 @@ ExitCode to_exit_code(ErrorCode code) noexcept {
 
 void OpOptions::add_to(CLI::App& app, bool is_required) {
   app.add_option("--op", kind, "operator kind (matmul_all_reduce)")->capture_default_str();
-  app.add_option("--m", m, "rows of one rank's product")->required(is_required);
-  app.add_option("--n", n, "columns of one rank's product")->required(is_required);
-  app.add_option("--k", k, "inner length of one rank's matmul")->required(is_required);
+  const auto add_size = [&](const char* name, std::optional<std::int64_t>& size, const char* help) {
+    app.add_option(name, size, help)->required(is_required)->check(whole_number(1, planner::kMaxSize));
+  };
+  add_size("--m", m, "rows of one rank's product");
+  add_size("--n", n, "columns of one rank's product");
+  add_size("--k", k, "inner length of one rank's matmul");
   app.add_option("--dtype", dtype, "element type: f32, f16, bf16")->capture_default_str();
-  app.add_option("--ranks", ranks, "ranks that take part")->capture_default_str();
+  app.add_option("--ranks", ranks, "ranks that take part")->capture_default_str()
+      ->check(whole_number(2, planner::kMaxWorldSize));
 }
 
 Result<planner::OpSpec> OpOptions::spec() const {
@@ -53,7 +69,9 @@ Result<planner::OpSpec> OpOptions::spec() const {
   if (!parsed_dtype) return parsed_dtype.error();
   op.kind = parsed_kind.value();
   op.dtype = parsed_dtype.value();
-  op.m = m, op.n = n, op.k = k;
+  for (const auto& [field, given, size] :
+       {std::tuple("m", &m, &op.m), std::tuple("n", &n, &op.n), std::tuple("k", &k, &op.k)})
+    if (auto set = set_size(field, *given, *size); !set) return set.error();
   op.world_size = ranks;
   if (auto valid = op.validate(); !valid) return valid.error();
   return op;
@@ -66,7 +84,8 @@ void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--virtual-compute", virtual_compute,
                  "sleep for a modelled time instead of multiplying, e.g. 90Gflops,10us");
   app.add_flag("--no-pin", no_pin, "do not pin lanes to cores");
-  app.add_option("--deadline", deadline_s, "abort a run that takes longer, in seconds")->capture_default_str();
+  app.add_option("--deadline", deadline_s, "abort a run that takes longer, in seconds")->capture_default_str()
+      ->check(real_number(0.001, 86'400));
 }
 
 Result<const executor::Backend*> MachineOptions::find() const {
@@ -82,8 +101,6 @@ Result<executor::CommunicatorOptions> MachineOptions::communicator_options(int r
   executor::CommunicatorOptions options;
   options.world_size = ranks;
   options.pin_threads = !no_pin;
-  if (!(deadline_s > 0 && deadline_s <= 86'400))
-    return Error{ErrorCode::InvalidSpec, "--deadline", "must be above 0 and at most 86400 seconds"};
   options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(deadline_s * 1000)));
   auto parsed = executor::parse_link(link);
   if (!parsed) return parsed.error();
@@ -107,12 +124,16 @@ Result<planner::Fingerprint> MachineOptions::fingerprint(int ranks) const {
 
 void PlanningOptions::add_to(CLI::App& app) {
   app.add_option("--strategy", values.strategy, "search or formula")->capture_default_str();
-  app.add_option("--align", alignment, "long blocks are multiples of this many rows (default: the backend's)");
-  app.add_option("--min-block", min_block_rows, "no block of a cut plan is shorter (default: --align)");
-  app.add_option("--max-blocks", values.max_block_count, "most blocks of a plan")->capture_default_str();
-  app.add_option("--runners-up", values.runner_up_count, "rejected candidates to show")->capture_default_str();
+  app.add_option("--align", alignment, "long blocks are multiples of this many rows (default: the backend's)")
+      ->check(whole_number(1, planner::kMaxSize));
+  app.add_option("--min-block", min_block_rows, "no block of a cut plan is shorter (default: --align)")
+      ->check(whole_number(1, planner::kMaxSize));
+  app.add_option("--max-blocks", values.max_block_count, "most blocks of a plan")->capture_default_str()
+      ->check(whole_number(1, planner::kMaxBlockCount));
+  app.add_option("--runners-up", values.runner_up_count, "rejected candidates to show")->capture_default_str()
+      ->check(whole_number(0, planner::kMaxRunnerUpCount));
   app.add_option("--contention", values.formula_contention, "the recipe's contention factor (strategy formula)")
-      ->capture_default_str();
+      ->capture_default_str()->check(real_number(planner::kMinFormulaContention, planner::kMaxFormulaContention));
   app.add_option("--short-block", short_block, "the recipe's short block: largest or smallest (strategy formula)")
       ->capture_default_str();
 }
@@ -182,10 +203,10 @@ std::uint64_t fresh_seed() {
 Result<std::string> read_file(const std::filesystem::path& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
-  if (!std::filesystem::exists(status)) return Error{ErrorCode::NotFound, path.string(), "no such file"};
-  if (std::filesystem::is_directory(status)) return Error{ErrorCode::NotFound, path.string(), "is a directory, not a file"};
+  if (!std::filesystem::exists(status)) return Error{ErrorCode::InvalidSpec, path.string(), "no such file"};
+  if (std::filesystem::is_directory(status)) return Error{ErrorCode::InvalidSpec, path.string(), "is a directory, not a file"};
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return Error{ErrorCode::NotFound, path.string(), std::string("cannot be opened: ") + std::strerror(errno)};
+  if (!stream) return Error{ErrorCode::InvalidSpec, path.string(), std::string("cannot be opened: ") + std::strerror(errno)};
   std::string content;
   char chunk[65536];
   while (stream.read(chunk, sizeof chunk) || stream.gcount() > 0) {

@@ -42,13 +42,13 @@ enum class ExitCode : int {
 /// The operator as options name it.
 struct OpOptions {
   std::string kind = "matmul_all_reduce";
-  std::int64_t m = 0, n = 0, k = 0;
+  std::optional<std::int64_t> m, n, k; ///< unset until given
   std::string dtype = "f32";
   int ranks = 2;
 
   /// @param is_required whether --m, --n and --k must be given
   void add_to(CLI::App& app, bool is_required);
-  [[nodiscard]] bool is_given() const noexcept { return m != 0 || n != 0 || k != 0; }
+  [[nodiscard]] bool is_given() const noexcept { return m || n || k; }
   /// Errors: UnknownName, InvalidSpec.
   [[nodiscard]] Result<planner::OpSpec> spec() const;
 };
@@ -103,7 +103,7 @@ struct StoreOptions {
 /// A seed from the system's random source, for data that should be new in every run.
 [[nodiscard]] std::uint64_t fresh_seed();
 
-/// Errors: NotFound naming the file; Malformed above 64 MiB.
+/// Errors: InvalidSpec naming a file that cannot be read; Malformed above 64 MiB.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
 /// Writes a temporary file beside it and renames, so that an interrupted write leaves the old content.
 /// Throws SystemError.

@@ -111,8 +111,10 @@ Result<ExitCode> DbCommand::merge_from() const {
 
 using Member = Result<ExitCode> (DbCommand::*)() const;
 
-CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const char* name, const char* help, Member member) {
+CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const char* name, const char* help,
+              const std::string& example, Member member) {
   auto* sub = db.add_subcommand(name, help);
+  sub->footer("Example:\n  mc2 db " + example);
   sub->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
   command->store.add_to(*sub);
   return sub;
@@ -124,14 +126,14 @@ Command add_db(CLI::App& app) {
   auto command = std::make_shared<DbCommand>();
   auto* db = app.add_subcommand("db", "look after the store");
   db->require_subcommand(1);
-  add(*db, command, "check", "verify the database and every document's checksum", &DbCommand::check);
-  add(*db, command, "stats", "count what the store holds", &DbCommand::stats);
-  add(*db, command, "list", "list the kept plans", &DbCommand::list);
-  add(*db, command, "export", "write the whole store as JSON", &DbCommand::export_to)
+  add(*db, command, "check", "verify the database and every document's checksum", "check", &DbCommand::check);
+  add(*db, command, "stats", "count what the store holds", "stats", &DbCommand::stats);
+  add(*db, command, "list", "list the kept plans", "list", &DbCommand::list);
+  add(*db, command, "export", "write the whole store as JSON", "export plans.json", &DbCommand::export_to)
       ->add_option("file", command->file, "where to write; standard output when omitted");
-  add(*db, command, "import", "add the content of an exported JSON file", &DbCommand::import_from)
+  add(*db, command, "import", "add the content of an exported JSON file", "import plans.json", &DbCommand::import_from)
       ->add_option("file", command->file, "the exported file")->required();
-  add(*db, command, "merge", "add the content of another store", &DbCommand::merge_from)
+  add(*db, command, "merge", "add the content of another store", "merge colleague.db", &DbCommand::merge_from)
       ->add_option("file", command->file, "the other store")->required();
   db->footer("Examples:\n  mc2 db check\n  mc2 db export plans.json\n  mc2 db merge colleague.db");
   return {db, [command] { return command->action(); }};

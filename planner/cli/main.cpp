@@ -1,8 +1,15 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "commands.hpp"
@@ -26,7 +33,25 @@ Exit codes:
   2  an argument or input is wrong     130  interrupted; what was kept stays kept
   3  no plan, model or sample answers)";
 
-int report(ExitCode code, const std::string& text) {
+/// The option behind a field that the other rooms name in their own words.
+std::string option_of(const std::string& field) {
+  constexpr std::array kOptions{std::pair{"world_size", "--ranks"},
+                                std::pair{"virtual_compute", "--virtual-compute"},
+                                std::pair{"short block rule", "--short-block"},
+                                std::pair{"alignment", "--align"},
+                                std::pair{"min_block_rows", "--min-block"},
+                                std::pair{"max_block_count", "--max-blocks"},
+                                std::pair{"runner_up_count", "--runners-up"},
+                                std::pair{"formula_contention", "--contention"}};
+  constexpr std::array kSameNames{"m", "n", "k", "op", "dtype", "ranks", "backend", "link", "strategy", "blocks"};
+  for (const auto& [name, option] : kOptions)
+    if (field == name) return option;
+  return std::find(kSameNames.begin(), kSameNames.end(), field) == kSameNames.end() ? field : "--" + field;
+}
+
+int report(ExitCode code, std::string text) {
+  // A path may hold a line break, and a library's message may too; scripts read one line.
+  std::replace(text.begin(), text.end(), '\n', ' ');
   std::cerr << "mc2: " << text << "\n";
   return static_cast<int>(code);
 }
@@ -36,19 +61,52 @@ int run(const std::vector<Command>& commands) {
     if (!command.app->parsed()) continue;
     const auto result = command.action();
     if (result) return static_cast<int>(result.value());
-    return report(mc2::cli::to_exit_code(result.error().code), result.error().text());
+    mc2::planner::Error error = result.error();
+    error.field = option_of(error.field);
+    return report(mc2::cli::to_exit_code(error.code), error.text());
   }
   return static_cast<int>(ExitCode::Usage);
 }
 
-/// CLI11 prints help and usage errors itself; only its exit codes are replaced by the documented ones.
+/// The innermost command that was named, and its full name, e.g. "mc2 db import".
+std::pair<const CLI::App*, std::string> parsed_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  std::string name = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  return {command, name};
+}
+
+std::string command_names(const CLI::App& app) {
+  std::string names;
+  for (const auto* command : app.get_subcommands(nullptr)) names += (names.empty() ? "" : ", ") + command->get_name();
+  return names;
+}
+
+/// CLI11 prints help itself; its usage errors become one line with the documented exit code.
 int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
-  return app.exit(error) == 0 ? static_cast<int>(ExitCode::Success) : static_cast<int>(ExitCode::Usage);
+  if (error.get_exit_code() == 0) return app.exit(error);
+  const auto [command, name] = parsed_command(app);
+  const std::string hint = "; see " + name + " --help";
+  const std::string commands = command_names(*command);
+  if (commands.empty()) return report(ExitCode::Usage, error.what() + hint);
+  const auto unknown = app.remaining(true);
+  return report(ExitCode::Usage, (unknown.empty() ? name + ": name a command" : "no command '" + unknown.front() + "'") +
+                                     "; legal: " + commands + hint);
+}
+
+/// Without this a file could be opened as the standard output that the caller closed, and receive what is printed.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", O_RDONLY) != stream) _exit(static_cast<int>(ExitCode::System));
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   CLI::App app{"mc2: cut a fused matmul + collective into blocks so that compute and communication overlap", "mc2"};
   app.set_version_flag("--version", "mc2 " MC2_VERSION);
   app.require_subcommand(1);

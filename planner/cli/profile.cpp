@@ -29,8 +29,6 @@ Result<ExitCode> ProfileCommand::run() const {
   if (!backend) return backend.error();
   const auto options = machine.communicator_options(spec.value().world_size);
   if (!options) return options.error();
-  const auto settings = sweep.checked(backend.value()->default_alignment());
-  if (!settings) return settings.error();
   auto layers = store.open();
   if (!layers) return layers.error();
   store::Store& writable = layers.value().writable();
@@ -40,7 +38,7 @@ Result<ExitCode> ProfileCommand::run() const {
   if (is_fresh)
     if (auto removed = writable.remove_samples(spec.value(), bench.value()->fingerprint()); !removed)
       return removed.error();
-  auto summary = profile_operator(*bench.value(), settings.value(), writable);
+  auto summary = profile_operator(*bench.value(), sweep.settings(backend.value()->default_alignment()), writable);
   if (!summary) return summary.error();
   std::cout << spec.value().text() << "\n" << bench.value()->fingerprint().label() << "\n\n"
             << sweep_page(summary.value());

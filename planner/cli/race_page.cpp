@@ -77,13 +77,15 @@ std::string race_table(const Race& race, const std::vector<planner::Plan>& plans
 }
 
 std::string run_page(const planner::Plan& plan, const Race& race, const executor::Verification& verification,
-                     const executor::RunRecord& record, int width, bool color) {
+                     const executor::RunRecord& record, const planner::Fingerprint& here, int width, bool color) {
   const auto& contender = race.contenders.front();
   const planner::Validation measured = race.validation(contender);
   const profiler::Interval efficiency = race.overlap_efficiency(contender);
   const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
-  std::string page = plan.op.text() + "\n" + plan.fingerprint.label() + "\n\n";
+  std::string page = plan.op.text() + "\n" + here.label() + "\n";
+  if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
+  page += "\n";
   page += "  correct: " + verification.text + "\n\n";
   page += table({{"", "fused", "serial", "matmul alone", "collective alone", "ideal"},
                  {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us),
@@ -103,14 +105,16 @@ std::string run_page(const planner::Plan& plan, const Race& race, const executor
   return page;
 }
 
-std::string run_json(const planner::Plan& plan, const Race& race, const executor::Verification& verification) {
+std::string run_json(const planner::Plan& plan, const Race& race, const executor::Verification& verification,
+                     const planner::Fingerprint& here) {
   const auto& contender = race.contenders.front();
   const planner::Validation v = race.validation(contender);
   const profiler::Interval efficiency = race.overlap_efficiency(contender);
   const nlohmann::ordered_json document{
       {"plan", nlohmann::ordered_json::parse(store::encode(plan))},
       {"measured",
-       {{"fused_us", v.fused_us},
+       {{"machine", here.label()},
+        {"fused_us", v.fused_us},
         {"serial_us", v.serial_us},
         {"compute_us", median(race.compute_us)},
         {"communication_us", median(race.communication_us)},

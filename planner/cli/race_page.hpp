@@ -20,10 +20,12 @@ namespace mc2::cli {
 [[nodiscard]] std::string race_table(const Race& race, const std::vector<planner::Plan>& plans);
 
 /// The readable page of `mc2 run`, and the same as JSON.
+/// @param here  where it was measured, which need not be where the plan was made
 [[nodiscard]] std::string run_page(const planner::Plan& plan, const Race& race,
                                    const executor::Verification& verification, const executor::RunRecord& record,
-                                   int width, bool color);
+                                   const planner::Fingerprint& here, int width, bool color);
 [[nodiscard]] std::string run_json(const planner::Plan& plan, const Race& race,
-                                   const executor::Verification& verification);
+                                   const executor::Verification& verification,
+                                   const planner::Fingerprint& here);
 
 } // namespace mc2::cli

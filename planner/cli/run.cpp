@@ -7,6 +7,7 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 #include "measure.hpp"
+#include "numbers.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
 #include "terminal.hpp"
@@ -85,15 +86,16 @@ Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan
   auto ready = bench.prepare(plan.cut, plan.variant);
   if (!ready) return ready.error();
   const executor::RunRecord& record = ready.value()->run(executor::RunMode::Fused);
-  if (!trace_file.empty()) write_file(trace_file, chrome_trace(plan, record));
+  if (!trace_file.empty()) write_file(trace_file, chrome_trace(plan, record, bench.fingerprint()));
 
   const store::Measurement measurement = to_measurement(raced.value(), raced.value().contenders.front(), plan);
   if (auto kept = layers.writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
     std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
   if (is_json)
-    std::cout << run_json(plan, raced.value(), checked.value());
+    std::cout << run_json(plan, raced.value(), checked.value(), bench.fingerprint());
   else
-    std::cout << run_page(plan, raced.value(), checked.value(), record, terminal_width(), has_color());
+    std::cout << run_page(plan, raced.value(), checked.value(), record, bench.fingerprint(), terminal_width(),
+                          has_color());
   if (!trace_file.empty() && !is_json) std::cout << "  trace written to " << trace_file << " (open in ui.perfetto.dev)\n";
   return ExitCode::Success;
 }
@@ -137,11 +139,11 @@ Command add_run(CLI::App& app) {
   sub->add_option("--trace", command->trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
   sub->add_flag("--accept-other-machine", command->accept_other_machine, "run a plan that was made for another machine");
   sub->add_option("--pairs", command->race.max_rounds, "most fused/serial pairs")->capture_default_str()
-      ->check(CLI::Range(3, 100'000));
+      ->check(whole_number(3, 100'000));
   sub->add_option("--budget", command->budget_s, "seconds after which no new pair starts")->capture_default_str()
-      ->check(CLI::Range(0.001, 86'400.0));
+      ->check(real_number(0.001, 86'400));
   sub->add_option("--seed", command->seed, "of the random matrices; 0 takes a new one each time")
-      ->capture_default_str();
+      ->capture_default_str()->check(whole_number(0, kMaxSeed));
   sub->add_flag("--json", command->is_json, "print as JSON");
   sub->footer("Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --trace run.trace.json\n"
               "  mc2 run --plan plan.json --link 2.5Gbit,20us");

@@ -33,9 +33,9 @@ Result<void> set_integer(const std::string& column, const std::string& cell, Int
 Result<void> set_cell(const std::string& column, const std::string& cell, OpOptions& op) {
   if (column == "op") return op.kind = cell, Result<void>();
   if (column == "dtype") return op.dtype = cell, Result<void>();
-  if (column == "m") return set_integer(column, cell, op.m);
-  if (column == "n") return set_integer(column, cell, op.n);
-  if (column == "k") return set_integer(column, cell, op.k);
+  if (column == "m") return set_integer(column, cell, op.m.emplace());
+  if (column == "n") return set_integer(column, cell, op.n.emplace());
+  if (column == "k") return set_integer(column, cell, op.k.emplace());
   if (column == "ranks") return set_integer(column, cell, op.ranks);
   return Error{ErrorCode::Malformed, column, "is no column of a shapes file; legal: op, m, n, k, dtype, ranks"};
 }

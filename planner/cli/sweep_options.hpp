@@ -7,6 +7,7 @@
 
 #include "context.hpp"
 #include "measure.hpp"
+#include "numbers.hpp"
 
 namespace mc2::cli {
 
@@ -19,34 +20,28 @@ struct SweepSettings {
   std::uint64_t seed = 1;
 
   void add_to(CLI::App& app, bool with_alignment = true) {
-    app.add_option("--budget", budget_s, "seconds after which no new round starts")->capture_default_str();
+    app.add_option("--budget", budget_s, "seconds after which no new round starts")->capture_default_str()
+        ->check(real_number(0.001, 86'400));
     app.add_option("--precision", precision, "stop a size when its interval is this narrow, relative")
-        ->capture_default_str();
-    app.add_option("--max-samples", max_samples, "most samples of one size")->capture_default_str();
-    app.add_option("--seed", seed, "of the random matrices and of the order of sizes")->capture_default_str();
+        ->capture_default_str()->check(real_number(0.0001, 1));
+    app.add_option("--max-samples", max_samples, "most samples of one size")->capture_default_str()
+        ->check(whole_number(5, 10'000));
+    app.add_option("--seed", seed, "of the random matrices and of the order of sizes")->capture_default_str()
+        ->check(whole_number(0, kMaxSeed));
     if (with_alignment)
-      app.add_option("--align", alignment, "shortest block length worth measuring, in rows (default: the backend's)");
+      app.add_option("--align", alignment, "shortest block length worth measuring, in rows (default: the backend's)")
+          ->check(whole_number(1, planner::kMaxSize));
   }
 
-  /// Errors: InvalidSpec naming the option.
-  [[nodiscard]] Result<ProfileSettings> checked(std::int64_t default_alignment) const {
-    if (!(budget_s > 0 && budget_s <= 86'400))
-      return Error{ErrorCode::InvalidSpec, "--budget", "must be above 0 and at most 86400 seconds"};
-    if (!(precision > 0 && precision <= 1))
-      return Error{ErrorCode::InvalidSpec, "--precision", "must be above 0 and at most 1, e.g. 0.02 for 2 %"};
-    if (max_samples < 5 || max_samples > 10'000)
-      return Error{ErrorCode::InvalidSpec, "--max-samples", "must be 5 to 10000"};
-    const std::int64_t rows = alignment.value_or(default_alignment);
-    if (rows < 1 || rows > planner::kMaxSize)
-      return Error{ErrorCode::InvalidSpec, "--align", "must be 1 to " + std::to_string(planner::kMaxSize)};
-    ProfileSettings settings;
-    settings.alignment = rows;
-    settings.sweep.seed = seed;
-    settings.sweep.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1000));
-    settings.sweep.stopping.relative_half_width = precision;
-    settings.sweep.stopping.max_count = max_samples;
-    settings.sweep.stopping.min_count = std::min(settings.sweep.stopping.min_count, max_samples);
-    return settings;
+  [[nodiscard]] ProfileSettings settings(std::int64_t default_alignment) const {
+    ProfileSettings result;
+    result.alignment = alignment.value_or(default_alignment);
+    result.sweep.seed = seed;
+    result.sweep.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1000));
+    result.sweep.stopping.relative_half_width = precision;
+    result.sweep.stopping.max_count = max_samples;
+    result.sweep.stopping.min_count = std::min(result.sweep.stopping.min_count, max_samples);
+    return result;
   }
 };
 

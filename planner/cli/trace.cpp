@@ -69,11 +69,12 @@ void add_measured(TraceWriter& trace, const planner::Plan& plan, const executor:
 
 } // namespace
 
-std::string chrome_trace(const planner::Plan& plan, const executor::RunRecord& record) {
+std::string chrome_trace(const planner::Plan& plan, const executor::RunRecord& record,
+                         const planner::Fingerprint& here) {
   TraceWriter trace;
   add_predicted(trace, plan);
   for (const auto& rank : record.ranks) add_measured(trace, plan, rank);
-  return trace.text({{"operator", plan.op.text()}, {"cut", plan.cut.text()}, {"machine", plan.fingerprint.label()}});
+  return trace.text({{"operator", plan.op.text()}, {"cut", plan.cut.text()}, {"machine", here.label()}});
 }
 
 } // namespace mc2::cli

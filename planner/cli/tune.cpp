@@ -52,9 +52,7 @@ Result<TuneSettings> TuneCommand::settings() const {
   const auto plan = planning.checked(backend.value()->default_alignment());
   if (!plan) return plan.error();
   result.plan = plan.value();
-  const auto profile = sweep.checked(result.plan.alignment);
-  if (!profile) return profile.error();
-  result.profile = profile.value();
+  result.profile = sweep.settings(result.plan.alignment);
   result.race.budget = result.profile.sweep.budget;
   return result;
 }

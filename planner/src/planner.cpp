@@ -17,8 +17,6 @@ namespace {
 constexpr std::array kRuleNames{Name<ShortBlockRule>{ShortBlockRule::Largest, "largest"},
                                 Name<ShortBlockRule>{ShortBlockRule::Smallest, "smallest"}};
 constexpr std::array<std::string_view, 2> kStrategyNames{"search", "formula"};
-constexpr std::int64_t kMaxBlockCount = 1024;
-constexpr int kMaxRunnerUpCount = 100;
 
 Error range_error(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
   return {ErrorCode::InvalidSpec, field,
@@ -97,7 +95,7 @@ Result<void> PlanOptions::validate() const {
     return range_error("max_block_count", max_block_count, 1, kMaxBlockCount);
   if (runner_up_count < 0 || runner_up_count > kMaxRunnerUpCount)
     return range_error("runner_up_count", runner_up_count, 0, kMaxRunnerUpCount);
-  if (!(formula_contention >= 1 && formula_contention <= 10))
+  if (!(formula_contention >= kMinFormulaContention && formula_contention <= kMaxFormulaContention))
     return Error{ErrorCode::InvalidSpec, "formula_contention",
                  "is " + number_text(formula_contention) + "; legal: 1 to 10"};
   return {};

@@ -213,6 +213,33 @@ TEST(FitCostModelRefuses, IllegalOptions) {
   EXPECT_EQ(summary.error().code, ErrorCode::InvalidSpec);
 }
 
+TEST(FitCostModel, MeetsTheOnlySizesOfAnOperatorOfTwoRows) {
+  Profile profile = clean_profile(0);
+  profile.op.m = 2;
+  for (int round = 0; round < 5; ++round)
+    for (const std::int64_t rows : {1, 2}) {
+      profile.samples.push_back(make_sample(Component::Matmul, Context::Alone, rows, compute_us(rows), round));
+      profile.samples.push_back(make_sample(Component::Collective, Context::Alone, rows, communication_us(rows), round));
+    }
+  const auto fitted = fit_cost_model(profile);
+  ASSERT_TRUE(fitted) << fitted.error().text();
+  const auto& cost = fitted.value().model.variants.front();
+  EXPECT_NEAR(cost.compute.curve.time_us(1), 40.5, 1e-9);
+  EXPECT_NEAR(cost.compute.curve.time_us(2), 41, 1e-9);
+  EXPECT_NEAR(cost.communication.curve.time_us(2 * kBytesPerRow), 90.6, 1e-9);
+}
+
+TEST(FitCostModel, IsProportionalForAnOperatorOfOneRow) {
+  Profile profile = clean_profile(0);
+  profile.op.m = 1;
+  profile.samples = {make_sample(Component::Matmul, Context::Alone, 1, 40, 0),
+                     make_sample(Component::Collective, Context::Alone, 1, 90, 0)};
+  const auto fitted = fit_cost_model(profile);
+  ASSERT_TRUE(fitted) << fitted.error().text();
+  EXPECT_NEAR(fitted.value().model.variants.front().compute.curve.time_us(1), 40, 1e-9);
+  EXPECT_NEAR(fitted.value().model.variants.front().compute.curve.time_us(3), 120, 1e-9);
+}
+
 TEST(FitCostModelRefuses, AnEmptyProfile) {
   Profile profile = clean_profile();
   profile.samples.clear();

@@ -30,6 +30,7 @@ constexpr double kFactorConfidence = 0.90;
 constexpr double kNormalMad = 1.4826;
 constexpr double kNotableDrift = 1.1;
 constexpr std::size_t kFewSamples = 3;
+constexpr std::int64_t kFewRows = 2; ///< a cut axis of so many rows has fewer block lengths than a fit needs
 
 /// One curve to be: a component of a variant.
 struct Series {
@@ -173,7 +174,8 @@ Result<planner::LaneCost> fit_lane(const Profile& profile, const Series& series,
                                    const FitOptions& options, std::vector<std::string>& notes) {
   const CurveAxis axis = series.component == Component::Matmul ? CurveAxis::Rows : CurveAxis::Bytes;
   const std::vector<FitPoint> points = points_of(profile, series, drift, options.quantile);
-  auto curve = fit_curve(points, axis, options);
+  const std::int64_t rows = planner::traits_of(profile.op.kind).cut_axis_length(profile.op);
+  auto curve = rows <= kFewRows ? meet_points(points, axis) : fit_curve(points, axis, options);
   if (!curve) return Error{curve.error().code, series.text(), curve.error().message};
   note_samples(profile, series, points, notes);
   return planner::LaneCost{std::move(curve).value(), 0, fit_slowdown(profile, series, notes)};

@@ -175,6 +175,24 @@ Result<void> FitOptions::validate() const {
   return {};
 }
 
+Result<CostCurve> meet_points(std::span<const FitPoint> points, CurveAxis axis) {
+  const auto prepared = fit::prepare_points(points, 1);
+  if (!prepared) return prepared.error();
+  const std::vector<FitPoint>& distinct = prepared.value();
+  if (distinct.size() > 2) return Error{ErrorCode::CannotFit, "points", "more than two sizes; fit a curve to them"};
+  const FitPoint& first = distinct.front();
+  const FitPoint& last = distinct.back();
+  const double proportional = last.time_us / last.x;
+  // Through both points, unless that would fall with size or be negative at size 0.
+  const double slope = distinct.size() < 2 ? proportional : (last.time_us - first.time_us) / (last.x - first.x);
+  const double us_per_unit = std::clamp(slope, 0.0, proportional);
+  Candidate met{&fit::families().front(), {}, 0};
+  met.curve = make_curve(planner::AffineCurve{last.time_us - us_per_unit * last.x, us_per_unit}, axis, distinct);
+  return describe(std::move(met), distinct,
+                  "affine through " + std::to_string(distinct.size()) +
+                      (distinct.size() == 1 ? " size" : " sizes") + ": the operator has no more block lengths");
+}
+
 Result<CostCurve> fit_curve(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
   if (auto valid = options.validate(); !valid) return valid.error();
   const auto prepared = fit::prepare_points(points, options.min_point_count);

@@ -19,6 +19,10 @@ enum class ShortBlockRule : std::uint8_t { Largest = 1, Smallest = 2 };
 /// Errors: UnknownName.
 [[nodiscard]] Result<ShortBlockRule> parse_short_block_rule(std::string_view text);
 
+inline constexpr std::int64_t kMaxBlockCount = 1024;
+inline constexpr int kMaxRunnerUpCount = 100;
+inline constexpr double kMinFormulaContention = 1, kMaxFormulaContention = 10;
+
 struct PlanOptions {
   std::string strategy = "search";
   std::int64_t alignment = 128;     ///< long blocks are multiples of this many rows

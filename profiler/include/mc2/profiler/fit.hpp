@@ -55,6 +55,12 @@ struct FitOptions {
 [[nodiscard]] planner::Result<planner::CostCurve> fit_curve(std::span<const FitPoint> points, planner::CurveAxis axis,
                                                             const FitOptions& options = {});
 
+/// The affine curve through one or two sizes, for an operator whose cut axis has no more lengths than that. One size
+/// says nothing of the fixed cost, so its curve is proportional. Its interval is the spread of single timings.
+/// Errors: as fit_curve; CannotFit for more than two distinct sizes.
+[[nodiscard]] planner::Result<planner::CostCurve> meet_points(std::span<const FitPoint> points,
+                                                              planner::CurveAxis axis);
+
 /// What fitting a profile found, for people.
 struct FitSummary {
   planner::CostModel model;
@@ -68,6 +74,7 @@ struct FitSummary {
 ///                   own `quantile`.
 ///   slow-down       median over sizes and rounds of co-run / alone of the same size and round, at least 1; 1 with a
 ///                   note where there is no such pair.
+/// An operator whose cut axis has one or two rows gets curves from meet_points.
 /// fixed_us stays 0: it is recalibrated from measured plans. Variants carry their name only, no fields.
 /// Errors: InvalidSpec (operator, options), CannotFit naming variant and component.
 [[nodiscard]] planner::Result<FitSummary> fit_cost_model(const planner::Profile& profile,

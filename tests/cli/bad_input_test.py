@@ -1,0 +1,197 @@
+"""Wrong options and input files: one line that names the field and what would be right, and the documented code."""
+
+import json
+
+import program
+from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SYSTEM, UNSUPPORTED, USAGE, ProgramTest
+
+COMMANDS = ("plan", "profile", "fit", "run", "tune")
+
+
+def shape(**changes):
+    """Options of SHAPE with some values changed."""
+    sizes = {"m": 96, "n": 64, "k": 64, **changes}
+    return [text for name, value in sizes.items() for text in (f"--{name}", value)]
+
+
+class OptionTest(ProgramTest):
+    def test_sizes(self):
+        for command in COMMANDS:
+            for name in "mnk":
+                for value in (0, -1, 1_000_000_001, 10**30, "abc", "1e3", "1.5", "", " 5", "0x10"):
+                    with self.subTest(command=command, name=name, value=value):
+                        self.refuse(USAGE, [command, *shape(**{name: value}), "--store", self.store],
+                                    f"--{name}: ", str(value), "1 to 1000000000")
+        self.assertFalse(self.store.exists())
+
+    def test_operands_beyond_64_tib(self):
+        self.refuse(USAGE, ["plan", *shape(m=10**9, n=10**9), "--store", self.store], "m, n, k: ", "64 TiB")
+
+    def test_missing_sizes(self):
+        for command in ("plan", "run", "tune"):
+            self.refuse(USAGE, [command, "--n", 64, "--k", 64, "--store", self.store], "--m: is missing", "1 to 1000000000")
+        self.refuse(USAGE, ["profile", "--n", 64, "--k", 64], "--m is required", "mc2 profile --help")
+        self.refuse(USAGE, ["fit", "--store", self.store], "--m, --n, --k", "--profile FILE")
+
+    def test_ranks(self):
+        for value in (0, 1, -2, 1025, 10**9, 10**10, "two"):
+            for command in COMMANDS:
+                self.refuse(USAGE, [command, *SHAPE, "--ranks", value, "--store", self.store], "--ranks: ", str(value),
+                            "2 to 1024")
+
+    def test_more_ranks_than_the_backend_runs(self):
+        for command in ("profile", "tune"):
+            self.refuse(UNSUPPORTED, [command, *SHAPE, "--ranks", 65, "--store", self.store], "--ranks: 65", "at most 64")
+
+    def test_names(self):
+        for option, legal in (("--op", "matmul_all_reduce"), ("--dtype", "f32, f16, bf16"), ("--backend", "host")):
+            for command in COMMANDS:
+                for value in ("nope", "", "MATMUL_ALL_REDUCE", "x" * 10_000):
+                    self.refuse(USAGE, [command, *SHAPE, option, value, "--store", self.store], f"{option}: ", legal)
+        for option, legal in (("--strategy", "search, formula"), ("--short-block", "largest, smallest")):
+            for command in ("plan", "tune"):
+                self.refuse(USAGE, [command, *SHAPE, option, "nope", "--store", self.store], f"{option}: ", legal)
+
+    def test_types_the_backend_does_not_run(self):
+        self.refuse(UNSUPPORTED, ["tune", *SHAPE, "--dtype", "f16", "--store", self.store], "--dtype: ", "f32")
+
+    def test_links(self):
+        for value in ("nope", "", "tcp", "tcp:", "2.5", "2.5Gb", "-1Gbit", "nanGbit", "0Gbit", "1e99Gbit", "99999Gbit",
+                      "1Gbit,", "1Gbit,20", "1Gbit,2h", "1Gbit,-1us", "1Gbit,9999ms", "tcp:1Gbit,20us", "1Gbit,1us,1us"):
+            for command in COMMANDS:
+                self.refuse(USAGE, [command, *SHAPE, "--link", value, "--store", self.store], "--link: ",
+                            "shm | RATE[,LATENCY]", "tcp:RATE")
+
+    def test_virtual_compute(self):
+        for value in ("nope", "90", "-1Gflops", "0Gflops", "1Pflops", "90Gflops,", "90Gflops,x", "90Gflops,9999ms"):
+            for command in COMMANDS:
+                self.refuse(USAGE, [command, *SHAPE, "--virtual-compute", value, "--store", self.store],
+                            "--virtual-compute: ", "RATE[,FIXED]")
+
+    def test_numbers(self):
+        cases = [("plan", "--max-blocks", "1 to 1024"), ("plan", "--align", "1 to"), ("plan", "--min-block", "1 to"),
+                 ("plan", "--runners-up", "0 to 100"), ("plan", "--contention", "1 to 10"),
+                 ("plan", "--deadline", "0.001 to 86400"), ("tune", "--budget", "0.001 to 86400"),
+                 ("tune", "--precision", "0.0001 to 1"), ("tune", "--max-samples", "5 to 10000"),
+                 ("profile", "--align", "1 to"), ("run", "--pairs", "3 to 100000"), ("run", "--budget", "0.001 to 86400"),
+                 ("run", "--seed", "0 to"), ("tune", "--seed", "0 to")]
+        for command, option, legal in cases:
+            for value in ("-1", "nan", "inf", "abc", "", "1e99", "99999999999999999999"):
+                with self.subTest(command=command, option=option, value=value):
+                    self.refuse(USAGE, [command, *SHAPE, option, value, "--store", self.store], f"{option}: ", value, legal)
+
+    def test_unknown_options_and_commands(self):
+        self.refuse(USAGE, ["plan", *SHAPE, "--frob"], "--frob", "mc2 plan --help")
+        self.refuse(USAGE, ["plan", *SHAPE, "extra"], "extra", "mc2 plan --help")
+        self.refuse(USAGE, ["plan", "--m"], "--m")
+        self.refuse(USAGE, [], "name a command", "tune, profile, fit, plan, run, db, bench, doctor")
+        self.refuse(USAGE, ["frob"], "'frob'", "tune, profile, fit, plan, run, db, bench, doctor")
+        self.refuse(USAGE, ["db"], "name a command", "check, stats, list, export, import, merge", "mc2 db --help")
+        self.refuse(USAGE, ["db", "frob"], "'frob'", "check, stats, list, export, import, merge")
+        self.refuse(USAGE, ["db", "import"], "file", "mc2 db import --help")
+        self.refuse(USAGE, ["db", "check", "extra"], "extra")
+
+    def test_shapes_and_sizes_together(self):
+        self.refuse(USAGE, ["tune", *SHAPE, "--shapes", "shapes.csv", "--store", self.store], "--shapes", "--m")
+
+    def test_more_memory_than_the_machine_has(self):
+        self.profiled_and_fitted()
+        huge = [*shape(m=10**9), *MACHINE, "--store", self.store]
+        self.refuse(UNSUPPORTED, ["tune", *huge, *QUICK], "memory", "TiB")
+        self.refuse(UNSUPPORTED, ["profile", *huge, *QUICK], "memory", "TiB")
+        self.refuse(UNSUPPORTED, ["run", *huge], "memory", "TiB")
+
+
+class ModelTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.profiled_and_fitted()
+
+    def test_blocks(self):
+        for command in ("plan", "run"):
+            asked = [command, *SHAPE, *MACHINE, "--store", self.store, "--blocks"]
+            self.refuse(USAGE, [*asked, "64,16"], "--blocks: ", "sum to 80", "96 rows")
+            self.refuse(USAGE, [*asked, "64,33"], "--blocks: ", "sum to more than 96 rows")
+            for text in ("0,96", "-1,97", "a", ",", "64,", "2x", "x48", "1025x1", "99999999999999999999", "64;32", "64 32"):
+                self.refuse(USAGE, [*asked, text], "--blocks: ", "512,4x896")
+
+    def test_other_operators(self):
+        store = ["--store", self.store]
+        for changes in ({"n": 32}, {"k": 32}):
+            self.refuse(NO_ANSWER, ["plan", *shape(**changes), *MACHINE, *store], "no cost model", "m=96 n=64 k=64")
+            self.refuse(NO_ANSWER, ["run", *shape(**changes), *MACHINE, *store], "no cost model", "mc2 tune")
+            self.refuse(NO_ANSWER, ["fit", *shape(**changes), *MACHINE, *store], "no samples", "m=96 n=64 k=64")
+        self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--ranks", 3, *store], "no cost model")
+        model_file = self.directory / "model.json"
+        self.succeed("fit", *SHAPE, *MACHINE, *store, "--out", model_file)
+        self.refuse(NO_ANSWER, ["plan", *shape(n=32), "--model", model_file], "model: describes", "n=64", "n=32")
+        self.succeed("plan", *shape(m=1000), "--model", model_file)
+
+    def test_other_machine(self):
+        self.refuse(NO_ANSWER, ["plan", *SHAPE, "--link", "1Gbit,20us", "--store", self.store], "no cost model",
+                    "made elsewhere", "emulation")
+
+    def test_digests(self):
+        for name in ("nothing", "abc", "g" * 64, "a" * 65):
+            self.refuse(USAGE, ["run", "--plan", name, "--store", self.store], "--plan", "hexadecimal")
+        self.refuse(NO_ANSWER, ["run", "--plan", "abcdef", "--store", self.store], "--plan", "no plan with digest abcdef")
+
+    def test_outputs_that_cannot_be_written(self):
+        for target in (self.directory, self.directory / "no" / "plan.json", "/proc/plan.json"):
+            self.refuse(SYSTEM, ["plan", *SHAPE, *MACHINE, "--store", self.store, "--out", target], str(target))
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            self.refuse(SYSTEM, ["plan", *SHAPE, *MACHINE, "--store", self.store], "standard output", stdout=full)
+
+
+class FileTest(ProgramTest):
+    """Files that are missing, no files, or hold something else."""
+
+    READERS = (["plan", *SHAPE, "--model"], ["plan", "--request"], ["fit", "--profile"], ["run", "--plan"],
+               ["db", "import"])
+
+    def test_missing_files_and_directories(self):
+        for reader in (*self.READERS[:3], self.READERS[4], ["tune", "--shapes"]):
+            self.refuse(USAGE, [*reader, self.directory / "no.json", "--store", self.store], "no.json", "no such file")
+        for reader in (*self.READERS, ["tune", "--shapes"]):
+            self.refuse(USAGE, [*reader, self.directory, "--store", self.store], str(self.directory), "is a directory")
+
+    def test_malformed_json(self):
+        deep = "[" * 100_000
+        texts = ["", "{", "null", "[]", "{}", '{"schema": "mc2.plan/1"}', '{"schema": "mc2.plan/999"}', deep, "\0" * 100,
+                 '{"schema": 1e999}', "{'schema': 1}", '{"schema":\n\n"x",}']
+        file = self.directory / "document.json"
+        for reader in self.READERS:
+            for text in texts:
+                with self.subTest(reader=reader, text=text[:40]):
+                    file.write_text(text)
+                    self.refuse(USAGE, [*reader, file, "--store", self.store], "document.json: ")
+            file.write_bytes(bytes(range(256)) * 50)
+            self.refuse(USAGE, [*reader, file, "--store", self.store], "document.json: ")
+
+    def test_wrong_values_in_a_document_are_named(self):
+        file = self.directory / "request.json"
+        request = {"schema": "mc2.request/1",
+                   "op": {"kind": "matmul_all_reduce", "m": 0, "n": 64, "k": 64, "dtype": "f32", "ranks": 2}}
+        file.write_text(json.dumps(request))
+        self.refuse(USAGE, ["plan", "--request", file, "--store", self.store], "request.json: ", "op")
+
+    def test_malformed_shapes(self):
+        file = self.directory / "shapes.csv"
+        good = "m,n,k\n96,64,64\n"
+        cases = [("", "holds no shapes"), ("m,n,k\n", "holds no shapes"), ("# m,n,k\n", "holds no shapes"),
+                 (good + "96,64\n", "shapes.csv:3: ", "2 cells", "3"), (good + "96,64,64,1\n", "shapes.csv:3: "),
+                 (good + "96,x,64\n", "shapes.csv:3: n: 'x' is no whole number"),
+                 (good + "96,,64\n", "shapes.csv:3: n: "), (good + "96,-1,64\n", "shapes.csv:3: n: ", "1 to 1000000000"),
+                 (good + "99999999999999999999,1,1\n", "shapes.csv:3: m: "), ("m,n,q\n1,1,1\n", "shapes.csv:2: q", "ranks"),
+                 ("m,n\n1,1\n", "shapes.csv:2: k: is missing"), ("m,n,k,dtype\n1,1,1,f99\n", "shapes.csv:2: dtype", "bf16"),
+                 ("m,n,k,ranks\n1,1,1,1\n", "shapes.csv:2: ranks", "2 to 1024"), ("{\"m\": 1}\n[]\n", "shapes.csv:2: "),
+                 ("\0\x01\x02\n\xff\n", "shapes.csv:2: ")]
+        for text, *expected in cases:
+            with self.subTest(text=text):
+                file.write_text(text, encoding="latin-1")
+                self.refuse(USAGE, ["tune", "--shapes", file, *MACHINE, "--store", self.store], *expected)
+        self.assertFalse(self.store.exists())
+
+
+if __name__ == "__main__":
+    program.main()

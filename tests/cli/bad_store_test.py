@@ -1,0 +1,201 @@
+"""Stores that are damaged, from a newer mc2, read-only, no files or on a full disk. What was kept stays kept."""
+
+import os
+import pathlib
+import random
+import resource
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+
+import program
+from program import (MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, STORE, SUCCESS, SYSTEM, USAGE,
+                     ProgramTest)
+
+FORBIDDEN_USER = 65534  # nobody
+
+
+def limit_files_to(byte_count):
+    """Makes every write beyond this size fail, as a full disk does."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (byte_count, byte_count))
+
+
+class BadStoreTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        """One good store, copied by every test."""
+        cls.origin = pathlib.Path(tempfile.mkdtemp(prefix="mc2-cli-"))
+        cls.addClassCleanup(shutil.rmtree, cls.origin, ignore_errors=True)
+        tuned = subprocess.run(
+            [program.MC2, "tune", *SHAPE, *MACHINE, *QUICK, "--align", "16", "--store", cls.origin / "store.db"],
+            capture_output=True, text=True, env=program.environment(cls.origin), check=False)
+        if tuned.returncode != SUCCESS:
+            raise AssertionError(tuned.stderr)
+
+    def setUp(self):
+        super().setUp()
+        shutil.copy(self.origin / "store.db", self.store)
+
+    def commands(self):
+        """Every command that reads the store."""
+        asked = [*SHAPE, *MACHINE, "--store", self.store]
+        return [["plan", *asked], ["run", *asked], ["tune", *asked, *QUICK], ["profile", *asked, *QUICK], ["fit", *asked],
+                ["db", "stats", "--store", self.store], ["db", "list", "--store", self.store]]
+
+    def assert_refused_untouched(self, code, *texts, commands=None):
+        before = self.store.read_bytes()
+        for command in commands or self.commands():
+            with self.subTest(command=command):
+                self.refuse(code, command, "store.db: ", *texts)
+        self.assertEqual(before, self.store.read_bytes())
+
+    def test_truncated(self):
+        content = self.store.read_bytes()
+        for byte_count in (1, 100, 4096, len(content) // 2, len(content) - 1):
+            self.store.write_bytes(content[:byte_count])
+            self.assert_refused_untouched(STORE, "move it away")
+            self.refuse(STORE, ["db", "check", "--store", self.store], "store.db: ")
+
+    def test_empty(self):
+        self.store.write_bytes(b"")
+        self.refuse(NO_ANSWER, ["db", "check", "--store", self.store], "store.db: ", "empty")
+        self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--store", self.store], "store.db: ", "no cost model")
+
+    def test_random_bytes(self):
+        self.store.write_bytes(random.Random(1).randbytes(100_000))
+        self.assert_refused_untouched(STORE, "move it away")
+        self.refuse(STORE, ["db", "check", "--store", self.store], "store.db: ")
+
+    def test_random_bytes_after_the_first_page(self):
+        content = self.store.read_bytes()
+        self.store.write_bytes(content[:4096] + random.Random(2).randbytes(len(content) - 4096))
+        for command in self.commands():
+            self.refuse(STORE, command, "store.db: ")
+
+    def test_a_changed_document_is_noticed(self):
+        with sqlite3.connect(self.store) as database:
+            database.execute("UPDATE plan SET document = replace(document, 'direct', 'dirext')")
+        database.close()
+        done = self.mc2("db", "check", "--store", self.store)
+        self.assertEqual(done.returncode, NEGATIVE)
+        self.assertIn("DAMAGED", done.stdout)
+        self.assertIn("plan row 1", done.stdout)
+        self.refuse(STORE, ["db", "list", "--store", self.store], "store.db: ", "checksum")
+        self.refuse(STORE, ["run", *SHAPE, *MACHINE, "--store", self.store], "store.db: ", "checksum")
+        salvaged = self.directory / "salvaged.json"
+        self.succeed("db", "export", salvaged, "--store", self.store)  # all but the damaged plan
+        self.assertIn("db export", self.mc2("run", *SHAPE, *MACHINE, "--store", self.store).stderr)
+
+    def test_newer_version(self):
+        database = sqlite3.connect(self.store)
+        database.execute("PRAGMA user_version = 999")
+        database.close()
+        self.assert_refused_untouched(STORE, "999", "newer")
+        self.refuse(STORE, ["db", "check", "--store", self.store], "newer")
+
+    def test_database_of_another_program(self):
+        self.store.unlink()
+        database = sqlite3.connect(self.store)
+        database.execute("CREATE TABLE plan (id INTEGER)")
+        database.commit()
+        database.close()
+        self.assert_refused_untouched(STORE)
+
+    def test_no_file(self):
+        for path, text in ((self.directory, "is a directory"), ("/dev/null", "not a regular file"),
+                           (self.store / "inner.db", "is a file, not a directory")):
+            self.refuse(USAGE, ["plan", *SHAPE, *MACHINE, "--store", path], text)
+        for command in ("check", "stats", "list", "export"):
+            self.refuse(NO_ANSWER, ["db", command, "--store", self.directory / "no.db"], "no.db")
+        self.refuse(NO_ANSWER, ["db", "merge", self.directory / "no.db", "--store", self.store], "no.db")
+        self.assertFalse((self.directory / "no.db").exists())
+
+    def test_import_of_half_an_export_changes_nothing(self):
+        exported = self.directory / "export.json"
+        self.succeed("db", "export", exported, "--store", self.store)
+        exported.write_text(exported.read_text()[:-100])
+        self.refuse(USAGE, ["db", "import", exported, "--store", self.directory / "other.db"], "export.json: ")
+        self.assert_refused_untouched(USAGE, commands=[["db", "import", exported, "--store", self.store]])
+
+    def test_read_only(self):
+        if os.geteuid() != 0:
+            self.store.chmod(0o400)
+            self.directory.chmod(0o500)
+            self.addCleanup(self.directory.chmod, 0o700)
+            self.assert_read_only(program.MC2)
+            return
+        copied = shutil.copy(program.MC2, self.directory / "mc2")  # the build folder may be closed to others
+        self.directory.chmod(0o755)
+        self.store.chmod(0o644)
+        self.assert_read_only(copied, user=FORBIDDEN_USER, group=FORBIDDEN_USER, extra_groups=[])
+
+    def assert_read_only(self, program_path, **identity):
+        def call(*arguments):
+            return subprocess.run([str(text) for text in (program_path, *arguments, "--store", self.store)],
+                                  capture_output=True, text=True, env=program.environment("/nonexistent"), check=False,
+                                  timeout=120, **identity)
+        before = self.store.read_bytes()
+        try:
+            read = call("db", "stats")
+        except PermissionError as error:
+            self.skipTest(f"cannot run as another user: {error}")
+        self.assertEqual(read.returncode, SUCCESS, read.stderr)
+        for command in ("profile", "tune", "fit"):
+            quick = QUICK if command != "fit" else []
+            self.assert_refused(call(command, *SHAPE, *MACHINE, *quick), STORE, str(self.directory), "cannot be written")
+        self.assertEqual(before, self.store.read_bytes())
+
+    def test_disk_full_in_a_growing_file(self):
+        count = self.sample_count()
+        size = self.store.stat().st_size
+        other = ["--m", "80", "--n", "64", "--k", "64", *MACHINE, *QUICK, "--align", "16", "--store", self.store]
+        for room in (0, 4096):
+            done = self.mc2("tune", *other, preexec_fn=limit_files_to(size + room))
+            self.assert_refused(done, SYSTEM, "store.db: ", "nothing already kept was lost")
+        self.assert_healthy()
+        self.assertGreaterEqual(self.sample_count(), count)
+        self.succeed("tune", *other)
+
+    def test_disk_full_on_a_small_file_system(self):
+        mount, file_system = shutil.which("unshare"), self.directory / "small"
+        file_system.mkdir()
+        asked = " ".join([*SHAPE, *MACHINE, "--budget", "1", "--max-samples", "400", "--precision", "0.0001"])
+        script = (f"mount -t tmpfs -o size=48k tmpfs {file_system} || exit 77\n"
+                  f"{program.MC2} profile {asked} --store {file_system}/store.db; code=$?\n"
+                  f"rm -f {file_system}/filler; {program.MC2} db check --store {file_system}/store.db || exit 78\n"
+                  f"exit $code\n")
+        if os.geteuid() != 0 or mount is None:
+            self.skipTest("only root can mount a small file system")
+        done = subprocess.run([mount, "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=120,
+                              env=program.environment(self.directory), check=False)
+        if done.returncode == 77 or "unshare failed" in done.stderr:
+            self.skipTest(f"cannot mount a small file system: {done.stderr.strip()}")
+        self.assert_refused(done, SYSTEM, "store.db: ", "the disk is full", "nothing already kept was lost")
+        self.assertIn("healthy", done.stdout)
+
+    def test_output_file_on_a_full_disk_keeps_the_old_one(self):
+        out = self.directory / "plan.json"
+        out.write_text("old")
+        done = self.mc2("plan", *SHAPE, *MACHINE, "--store", self.store, "--out", out, preexec_fn=limit_files_to(100))
+        self.assert_refused(done, SYSTEM, "plan.json")
+        self.assertEqual(out.read_text(), "old")
+        self.assertFalse((self.directory / "plan.json.part").exists())
+
+    def test_closed_standard_output(self):
+        out = self.directory / "plan.json"
+        asked = ["plan", *SHAPE, *MACHINE, "--store", self.store, "--json"]
+        done = self.mc2(*asked, "--out", out, stdout=None, preexec_fn=lambda: os.close(1))
+        self.assert_refused(done, SYSTEM, "standard output")
+        self.assertEqual(out.read_text(), self.succeed(*asked))
+
+    def test_reader_that_leaves_early(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = self.mc2("db", "export", "--store", self.store, stdout=writing)
+        os.close(writing)
+        self.assert_refused(done, SYSTEM, "standard output")
+
+
+if __name__ == "__main__":
+    program.main()

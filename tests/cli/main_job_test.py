@@ -1,0 +1,145 @@
+"""The main job: profile, fit, plan, run, tune, and what the store keeps of it."""
+
+import json
+
+import program
+from program import MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, SUCCESS, ProgramTest
+
+FEW_PAIRS = ["--pairs", "5", "--budget", "1"]
+EMULATED = "EMULATED: link 1Gbit,20us, virtual compute 1Gflops,5us"
+
+
+class MainJobTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.validators = program.validators()
+
+    def assert_valid(self, document, kind):
+        self.assertEqual(document["schema"], kind)
+        problems = [f"{error.json_path}: {error.message}" for error in self.validators[kind].iter_errors(document)]
+        self.assertEqual(problems, [])
+
+    def at_store(self, command, *arguments):
+        return self.succeed(command, *SHAPE, *MACHINE, *arguments, "--store", self.store)
+
+    def test_profile_fit_plan_and_run(self):
+        profile_file, model_file, plan_file, trace_file = (
+            self.directory / f"{name}.json" for name in ("profile", "model", "plan", "trace"))
+        page = self.at_store("profile", *QUICK, "--align", 16, "--out", profile_file)
+        self.assertIn(EMULATED, page)
+        self.assert_valid(json.loads(profile_file.read_text()), "mc2.profile/1")
+
+        self.assertIn(EMULATED, self.at_store("fit", "--out", model_file))
+        model = json.loads(self.at_store("fit", "--json"))
+        self.assert_valid(model, "mc2.cost_model/1")
+        self.assertEqual(model, json.loads(model_file.read_text()))
+        self.assertEqual(model, json.loads(self.succeed("fit", "--profile", profile_file, "--json",
+                                                        "--store", self.directory / "other.db")))
+
+        self.assertIn(EMULATED, self.at_store("plan", "--align", 16))
+        plan_text = self.at_store("plan", "--align", 16, "--json", "--out", plan_file)
+        self.assertEqual(plan_text, self.at_store("plan", "--align", 16, "--json"))
+        self.assertEqual(plan_text, plan_file.read_text())
+        plan = json.loads(plan_text)
+        self.assert_valid(plan, "mc2.plan/1")
+        self.assertIn("emulation", plan["fingerprint"])
+        self.assertEqual(sum(plan["cut"]["block_rows"]), 96)
+
+        page = self.succeed("run", "--plan", plan_file, *MACHINE, *FEW_PAIRS, "--store", self.store,
+                            "--trace", trace_file)
+        self.assertIn(EMULATED, page)
+        self.assertIn("correct: ", page)
+        self.assert_trace(json.loads(trace_file.read_text()), len(plan["cut"]["block_rows"]))
+
+    def assert_trace(self, trace, block_count):
+        processes = {event["pid"]: event["args"]["name"] for event in trace["traceEvents"]
+                     if event["name"] == "process_name"}
+        self.assertEqual(sorted(processes.values()), ["measured rank 0", "measured rank 1", "predicted"])
+        self.assertIn("EMULATED", trace["otherData"]["machine"])
+        for process in processes:
+            blocks = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["pid"] == process]
+            self.assertEqual(len(blocks), 2 * block_count)
+            self.assertTrue(all(event["dur"] >= 0 for event in blocks))
+
+    def test_tuned_plan_is_found_again_to_the_byte(self):
+        first = self.at_store("tune", *QUICK, "--align", 16, "--json")
+        self.assert_valid(json.loads(first), "mc2.plan/1")
+        self.assertEqual(first, self.at_store("tune", *QUICK, "--align", 16, "--json"))
+        done = self.mc2("tune", *SHAPE, *MACHINE, "--store", self.store)
+        self.assertIn("already tuned", done.stderr)
+        self.assertIn(EMULATED, done.stdout)
+
+        document = json.loads(self.at_store("run", *FEW_PAIRS, "--json"))
+        self.assertEqual(document["plan"], json.loads(first))
+        self.assertIn("EMULATED", document["measured"]["machine"])
+        listed = self.succeed("db", "list", "--store", self.store)
+        self.assertIn("EMULATED", listed)
+        digest = listed.splitlines()[1].split()[0]
+        by_digest = json.loads(self.succeed("run", "--plan", digest, *MACHINE, *FEW_PAIRS, "--json",
+                                            "--store", self.store))
+        self.assertEqual(by_digest["plan"], json.loads(first))
+
+    def test_tune_shows_every_step(self):
+        page = self.at_store("tune", *QUICK, "--align", 16)
+        for text in (EMULATED, "CostMM", "CostComm", "raced on this machine", "kept as plan"):
+            self.assertIn(text, page)
+
+    def test_fresh_tunes_again(self):
+        self.at_store("tune", *QUICK, "--align", 16)
+        done = self.mc2("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--fresh", "--store", self.store)
+        self.assertEqual(done.returncode, SUCCESS, done.stderr)
+        self.assertNotIn("already tuned", done.stderr)
+
+    def test_shapes_are_tuned_in_order(self):
+        shapes = self.directory / "shapes.csv"
+        shapes.write_text("# two\r\nm,n,k\r\n\r\n96,64,64\r\n48,64,64\r\n")
+        done = self.mc2("tune", "--shapes", shapes, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        self.assertEqual(done.returncode, SUCCESS, done.stderr)
+        self.assertIn("shape 2 of 2: matmul_all_reduce m=48 n=64 k=64 f32 x2", done.stderr)
+        self.assertEqual(len(self.succeed("db", "list", "--store", self.store).splitlines()), 3)
+
+    def test_export_import_and_merge_lose_nothing(self):
+        self.at_store("tune", *QUICK, "--align", 16)
+        exported = self.directory / "export.json"
+        self.succeed("db", "export", exported, "--store", self.store)
+        text = exported.read_text()
+        self.assert_valid(json.loads(text), "mc2.store/1")
+        self.assertEqual(text, self.succeed("db", "export", "--store", self.store))
+
+        imported, merged = self.directory / "imported.db", self.directory / "merged.db"
+        self.succeed("db", "import", exported, "--store", imported)
+        self.succeed("db", "merge", self.store, "--store", merged)
+        for other in (imported, merged):
+            self.assertEqual(text, self.succeed("db", "export", "--store", other))
+            self.assertIn("healthy", self.succeed("db", "check", "--store", other))
+        self.assertIn("0 added", self.succeed("db", "merge", imported, "--store", merged))
+        self.assertIn("plans", self.succeed("db", "stats", "--store", merged))
+        doctor = json.loads(self.succeed("doctor", "--json", "--store", merged))
+        self.assertEqual(doctor["store"]["plans"], 1)
+
+    def test_plan_of_another_machine_is_refused_unless_accepted(self):
+        self.profiled_and_fitted()
+        plan_file = self.directory / "plan.json"
+        self.at_store("plan", "--out", plan_file)
+        elsewhere = ["--plan", plan_file, "--link", "2Gbit,20us", *FEW_PAIRS, "--store", self.store]
+        self.refuse(NO_ANSWER, ["run", *elsewhere], "another machine", "--accept-other-machine")
+        page = self.succeed("run", *elsewhere, "--accept-other-machine")
+        # Where it was measured, then where the plan comes from.
+        self.assertIn("EMULATED: link 2Gbit,20us]", page)
+        self.assertIn("plan made on", page)
+
+    def test_worked_example_gives_the_published_blocks(self):
+        model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        question = ["--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8]
+        plan = json.loads(self.succeed("plan", "--model", model, "--strategy", "formula", *question, "--json"))
+        self.assertEqual(plan["cut"]["block_rows"], [512, 896, 896, 896, 896])  # docs/cost_model.md
+
+    def test_doctor_reports_a_damaged_store(self):
+        self.store.write_bytes(b"no database, but long enough to look like a file\n" * 100)
+        done = self.mc2("doctor", "--store", self.store)
+        self.assertEqual(done.returncode, NEGATIVE)
+        self.assertIn("NOT healthy", done.stdout)
+
+
+if __name__ == "__main__":
+    program.main()

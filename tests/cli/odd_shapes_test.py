@@ -1,0 +1,63 @@
+"""Operators at the edges of what is legal, tuned and run to the end."""
+
+import json
+
+import program
+from program import MACHINE, NO_ANSWER, QUICK, SUCCESS, UNSUPPORTED, ProgramTest
+
+FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
+
+
+class OddShapesTest(ProgramTest):
+    def tune_and_run(self, m, n, k, *options):
+        asked = ["--m", m, "--n", n, "--k", k, *options, "--store", self.store]
+        plan = json.loads(self.succeed("tune", *asked, *QUICK, "--json"))
+        self.assertEqual(sum(plan["cut"]["block_rows"]), m)
+        self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
+        return plan
+
+    def test_fewer_rows_than_the_alignment(self):
+        for m in (1, 2, 3, 7, 63):
+            with self.subTest(m=m):
+                self.assertEqual(self.tune_and_run(m, 64, 64, *MACHINE)["cut"]["block_rows"], [m])
+
+    def test_rows_that_are_no_multiple(self):
+        for m in (65, 97, 127):
+            with self.subTest(m=m):
+                self.tune_and_run(m, 64, 64, *MACHINE, "--align", 32)
+
+    def test_single_columns_and_products(self):
+        for n, k in ((1, 64), (64, 1), (1, 1)):
+            with self.subTest(n=n, k=k):
+                self.tune_and_run(96, n, k, *MACHINE)
+
+    def test_more_ranks(self):
+        for ranks in (3, 4, 8):
+            with self.subTest(ranks=ranks):
+                self.tune_and_run(96, 64, 64, *MACHINE, "--ranks", ranks)
+
+    def test_tiny_budget(self):
+        self.tune_and_run(96, 64, 64, *MACHINE, "--budget", "0.001")
+
+    def test_real_lanes(self):
+        """Where the lanes really work, a busy host may make the times unfit for fitting; that is said, not crashed."""
+        for options in (["--link", "shm"], ["--link", "1Gbit,20us"], ["--link", "tcp:1Gbit"],
+                        ["--link", "tcp:1Gbit", "--ranks", 3], ["--dtype", "bf16"], ["--no-pin"]):
+            asked = ["--m", 96, "--n", 64, "--k", 64, *options, "--store", self.store]
+            with self.subTest(options=options):
+                tuned = self.mc2("tune", *asked, *QUICK)
+                if tuned.returncode == UNSUPPORTED:
+                    self.assert_refused(tuned, UNSUPPORTED, "--dtype: ", "bf16")
+                elif tuned.returncode != SUCCESS:
+                    self.assert_refused(tuned, NO_ANSWER, "direct")
+                else:
+                    self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
+
+    def test_emulation_is_marked_for_paced_loopback(self):
+        page = self.succeed("profile", "--m", 48, "--n", 64, "--k", 64, "--link", "tcp:1Gbit", *QUICK, "--store",
+                            self.store)
+        self.assertIn("EMULATED: link tcp:1Gbit", page)
+
+
+if __name__ == "__main__":
+    program.main()

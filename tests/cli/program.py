@@ -1,0 +1,100 @@
+"""What the tests of the mc2 program share: running it, its documents' schemas, a place for files.
+
+Every test file is run as: python3 NAME_test.py PATH_OF_MC2
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+import jsonschema
+
+SOURCE_DIRECTORY = pathlib.Path(__file__).resolve().parents[2]
+MC2 = sys.argv[1] if len(sys.argv) > 1 else "mc2"
+
+SUCCESS, NEGATIVE, USAGE, NO_ANSWER, UNSUPPORTED, STORE, SYSTEM, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
+
+SHAPE = ["--m", "96", "--n", "64", "--k", "64"]
+# Lanes that sleep take the same time on a busy host, so that fits never fail for its noise.
+MACHINE = ["--link", "1Gbit,20us", "--virtual-compute", "1Gflops,5us"]
+QUICK = ["--budget", "1", "--max-samples", "5"]
+
+
+def environment(directory):
+    """No user's own store may be read or written."""
+    return {**os.environ, "XDG_DATA_HOME": str(directory), "HOME": str(directory)}
+
+
+class ProgramTest(unittest.TestCase):
+    """A fresh directory for each test, with a store path in it."""
+
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="mc2-cli-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.store = self.directory / "store.db"
+
+    def mc2(self, *arguments, **options):
+        """Runs the program to its end. Its own store is named unless the arguments name one."""
+        command = [MC2, *map(str, arguments)]
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment(self.directory), **options}
+        return subprocess.run(command, stdin=subprocess.DEVNULL, text=True, timeout=120, check=False, **options)
+
+    def succeed(self, *arguments, **options):
+        """What a run that must succeed printed."""
+        done = self.mc2(*arguments, **options)
+        self.assertEqual(done.returncode, SUCCESS, f"{arguments}: {done.stderr}")
+        return done.stdout
+
+    def assert_refused(self, done, code, *texts):
+        """Exit code, and one line for people that holds each text; lines of progress may come before."""
+        lines = [line for line in done.stderr.splitlines() if not is_progress(line)]
+        self.assertEqual(done.returncode, code, f"{done.args}: {done.stderr}")
+        self.assertEqual(len(lines), 1, f"{done.args}: not one line: {done.stderr}")
+        self.assertTrue(lines[0].startswith("mc2: "), lines[0])
+        for text in texts:
+            self.assertIn(text, lines[0])
+
+    def refuse(self, code, arguments, *texts, **options):
+        done = self.mc2(*arguments, **options)
+        self.assert_refused(done, code, *texts)
+        return done
+
+    def profiled_and_fitted(self):
+        """A store with samples and a model of SHAPE on MACHINE."""
+        self.succeed("profile", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        self.succeed("fit", *SHAPE, *MACHINE, "--store", self.store)
+
+    def sample_count(self):
+        exported = json.loads(self.succeed("db", "export", "--store", self.store))
+        return sum(len(batch["document"]["samples"]) for batch in exported["samples"])
+
+    def assert_healthy(self):
+        self.assertIn("healthy", self.succeed("db", "check", "--store", self.store))
+
+
+def is_progress(line):
+    return line.startswith(("profile ", "race ", "run "))
+
+
+def validators():
+    """One validator per kind of document, e.g. "mc2.plan/1"."""
+    schemas = {path.name: json.loads(path.read_text()) for path in (SOURCE_DIRECTORY / "schemas").glob("*.schema.json")}
+    result = {}
+    for name, schema in schemas.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer versions prefer `referencing`
+            resolver = jsonschema.RefResolver(name, schema, store=schemas)
+        kind = schema.get("properties", {}).get("schema", {}).get("const")
+        if kind:
+            result[kind] = jsonschema.Draft202012Validator(schema, resolver=resolver)
+    return result
+
+
+def main():
+    unittest.main(argv=sys.argv[:1], verbosity=2)
