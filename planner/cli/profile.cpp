@@ -41,7 +41,12 @@ Result<ExitCode> ProfileCommand::run() const {
   auto summary = profile_operator(*bench.value(), sweep.settings(backend.value()->default_alignment()), writable);
   if (!summary) return summary.error();
   std::cout << spec.value().text() << "\n" << bench.value()->fingerprint().label() << "\n\n"
-            << sweep_page(summary.value());
+            << sweep_page(summary.value()) << "\n";
+  // The fixed cost per block and the slow-down factors come out of the fit; `mc2 fit` keeps them.
+  if (const auto fitted = profiler::fit_cost_model({spec.value(), bench.value()->fingerprint(), summary.value().samples}))
+    std::cout << model_page(fitted.value().model) << "\n";
+  else
+    std::cout << "  note: no cost model fits these samples yet: " << fitted.error().text() << "\n";
   if (!out.empty()) {
     const planner::Profile profile{spec.value(), bench.value()->fingerprint(), summary.value().samples};
     write_file(out, store::pretty(store::encode(profile)));

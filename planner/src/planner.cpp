@@ -1,5 +1,6 @@
 #include "mc2/planner/planner.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -55,8 +56,12 @@ strategies::Problem make_problem(const OpSpec& op, const CostModel& model, const
           static_cast<double>(traits.message_bytes_per_row(op))};
 }
 
+/// A plan is served and kept as a document, in which every number has to be finite.
 Result<Plan> require_finite(Plan plan) {
-  if (std::isfinite(plan.makespan.us) && std::isfinite(plan.makespan.high_us) && std::isfinite(plan.serial_us))
+  const auto is_finite_loser = [](const RunnerUp& loser) { return std::isfinite(loser.makespan_us); };
+  if (std::isfinite(plan.makespan.us) && std::isfinite(plan.makespan.high_us) && std::isfinite(plan.serial_us) &&
+      std::isfinite(plan.timeline.overlap_us) &&
+      std::all_of(plan.runners_up.begin(), plan.runners_up.end(), is_finite_loser))
     return plan;
   return Error{ErrorCode::OutOfRange, "model", "gives a time that is not a finite number for " + plan.op.text()};
 }
