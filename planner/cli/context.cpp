@@ -217,6 +217,10 @@ Result<std::string> read_file(const std::filesystem::path& path) {
   return content;
 }
 
+Error document_error(const std::filesystem::path& path, const Error& error) {
+  return {ErrorCode::Malformed, path.string(), error.text()};
+}
+
 void write_file(const std::filesystem::path& path, std::string_view content) {
   const std::filesystem::path temporary = path.string() + ".part";
   std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);

@@ -105,6 +105,8 @@ struct StoreOptions {
 
 /// Errors: InvalidSpec naming a file that cannot be read; Malformed above 64 MiB.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
+/// What is wrong with a document, under its file's name: Malformed, whatever the reason.
+[[nodiscard]] Error document_error(const std::filesystem::path& path, const Error& error);
 /// Writes a temporary file beside it and renames, so that an interrupted write leaves the old content.
 /// Throws SystemError.
 void write_file(const std::filesystem::path& path, std::string_view content);

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <iterator>
 #include <memory>
 
 #include "commands.hpp"
@@ -68,7 +69,12 @@ Result<ExitCode> DbCommand::list() const {
     rows.push_back({stored.digest.substr(0, 12), plan.op.text(), plan.cut.text(), benefit, plan.fingerprint.label(),
                     stored.created_at});
   }
+  const auto stats = opened.value().stats();
+  if (!stats) return stats.error();
   std::cout << table(rows);
+  if (stats.value().plan_count > std::ssize(plans.value()))
+    std::cerr << "mc2: note: " << stats.value().plan_count - std::ssize(plans.value())
+              << " damaged plans are not listed; mc2 db check says what is wrong\n";
   return ExitCode::Success;
 }
 
@@ -98,7 +104,11 @@ Result<ExitCode> DbCommand::import_from() const {
   if (!content) return content.error();
   auto opened = open(store::OpenMode::ReadWrite);
   if (!opened) return opened.error();
-  return report_merge(opened.value().import_json(content.value()));
+  const auto merged = opened.value().import_json(content.value());
+  const bool is_store_at_fault = !merged && to_exit_code(merged.error().code) == ExitCode::Store &&
+                                 merged.error().code != ErrorCode::NewerVersion;
+  if (!merged && !is_store_at_fault) return document_error(file, merged.error());
+  return report_merge(merged);
 }
 
 Result<ExitCode> DbCommand::merge_from() const {

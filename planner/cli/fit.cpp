@@ -27,7 +27,7 @@ Result<planner::Profile> FitCommand::load() const {
     const auto content = read_file(profile_file);
     if (!content) return content.error();
     auto profile = store::decode_profile(content.value());
-    if (!profile) return Error{profile.error().code, profile_file, profile.error().text()};
+    if (!profile) return document_error(profile_file, profile.error());
     return profile;
   }
   if (!op.is_given())

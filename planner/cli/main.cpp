@@ -93,8 +93,9 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
   const std::string commands = command_names(*command);
   if (commands.empty()) return report(ExitCode::Usage, error.what() + hint);
   const auto unknown = app.remaining(true);
-  return report(ExitCode::Usage, (unknown.empty() ? name + ": name a command" : "no command '" + unknown.front() + "'") +
-                                     "; legal: " + commands + hint);
+  const std::string wrong =
+      unknown.empty() ? "name a command after '" + name + "'" : "no command '" + unknown.front() + "'";
+  return report(ExitCode::Usage, wrong + "; legal: " + commands + hint);
 }
 
 /// Without this a file could be opened as the standard output that the caller closed, and receive what is printed.

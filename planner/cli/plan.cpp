@@ -32,7 +32,7 @@ Result<store::PlanRequest> PlanCommand::request() const {
     const auto content = read_file(request_file);
     if (!content) return content.error();
     auto request = store::decode_request(content.value());
-    if (!request) return Error{request.error().code, request_file, request.error().text()};
+    if (!request) return document_error(request_file, request.error());
     return request;
   }
   const auto spec = op.spec();
@@ -61,7 +61,7 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request) const
     const auto content = read_file(model_file);
     if (!content) return content.error();
     const auto model = store::decode_model(content.value());
-    if (!model) return Error{model.error().code, model_file, model.error().text()};
+    if (!model) return document_error(model_file, model.error());
     return plan_with(request, model.value());
   }
   const auto fingerprint = machine.fingerprint(request.op.world_size);

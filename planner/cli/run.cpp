@@ -47,7 +47,7 @@ Result<planner::Plan> RunCommand::load_named() const {
   const auto content = read_file(plan_name);
   if (!content) return content.error();
   auto plan = store::decode_plan(content.value());
-  if (!plan) return Error{plan.error().code, plan_name, plan.error().text()};
+  if (!plan) return document_error(plan_name, plan.error());
   return plan;
 }
 
@@ -66,7 +66,9 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner
   if (!spec) return spec.error();
   if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here);
   const store::PlanKey key{spec.value(), store::digest(here.canonical_text()), "tuned"};
-  if (auto kept = layers.find_plan(key)) return kept.value().plan;
+  const auto kept = layers.find_plan(key);
+  if (kept) return kept.value().plan;
+  if (kept.error().code != ErrorCode::NotFound) return kept.error();
   const auto model = layers.find_model(spec.value(), here);
   if (!model)
     return Error{model.error().code, model.error().field,

@@ -3,15 +3,15 @@
 import json
 
 import program
-from program import MACHINE, NO_ANSWER, QUICK, SUCCESS, UNSUPPORTED, ProgramTest
+from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SUCCESS, UNSUPPORTED, ProgramTest
 
 FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
 
 
 class OddShapesTest(ProgramTest):
-    def tune_and_run(self, m, n, k, *options):
+    def tune_and_run(self, m, n, k, *options, tune_with=()):
         asked = ["--m", m, "--n", n, "--k", k, *options, "--store", self.store]
-        plan = json.loads(self.succeed("tune", *asked, *QUICK, "--json"))
+        plan = json.loads(self.succeed("tune", *asked, *QUICK, *tune_with, "--json"))
         self.assertEqual(sum(plan["cut"]["block_rows"]), m)
         self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
         return plan
@@ -24,7 +24,7 @@ class OddShapesTest(ProgramTest):
     def test_rows_that_are_no_multiple(self):
         for m in (65, 97, 127):
             with self.subTest(m=m):
-                self.tune_and_run(m, 64, 64, *MACHINE, "--align", 32)
+                self.tune_and_run(m, 64, 64, *MACHINE, tune_with=["--align", 32])
 
     def test_single_columns_and_products(self):
         for n, k in ((1, 64), (64, 1), (1, 1)):
@@ -37,7 +37,7 @@ class OddShapesTest(ProgramTest):
                 self.tune_and_run(96, 64, 64, *MACHINE, "--ranks", ranks)
 
     def test_tiny_budget(self):
-        self.tune_and_run(96, 64, 64, *MACHINE, "--budget", "0.001")
+        self.succeed("tune", *SHAPE, *MACHINE, "--budget", "0.001", "--store", self.store)
 
     def test_real_lanes(self):
         """Where the lanes really work, a busy host may make the times unfit for fitting; that is said, not crashed."""

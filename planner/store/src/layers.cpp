@@ -10,16 +10,19 @@ using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
 
-/// Asks every store in turn. `InvalidSpec` is the question's fault, so no other layer is asked then.
+/// Asks every store in turn. `InvalidSpec` is the question's fault, so no other layer is asked then. When no layer
+/// answers, a layer that could not be read outweighs those that hold nothing.
 template <typename Find>
 auto first_match(const std::vector<Store>& stores, Find find) -> decltype(find(stores.front())) {
   std::string reasons;
+  ErrorCode code = ErrorCode::NotFound;
   for (const Store& store : stores) {
     auto found = find(store);
     if (found || found.error().code == ErrorCode::InvalidSpec) return found;
+    if (code == ErrorCode::NotFound) code = found.error().code;
     reasons += (reasons.empty() ? "" : "; ") + found.error().text();
   }
-  return Error{ErrorCode::NotFound, "", reasons};
+  return Error{code, "", reasons};
 }
 
 /// A layer that nobody may write to must not keep the writable one from working, whatever is wrong with it.

@@ -141,7 +141,7 @@ Result<planner::CostModel> Store::find_model(const planner::OpSpec& op,
                                 select_sql(Table::Model,
                                            "WHERE fingerprint_digest = ?1 AND kind = ?2 AND n = ?4 AND k = ?5 AND "
                                            "dtype = ?6 AND world_size = ?7 "
-                                           "ORDER BY m = ?3 DESC, created_at DESC, id DESC LIMIT 1"));
+                                           "ORDER BY m >= ?3 DESC, abs(m - ?3), created_at DESC, id DESC LIMIT 1"));
     bind_key(statement, Table::Model, key);
     if (!statement.executeStep())
       return impl_->error(ErrorCode::NotFound,

@@ -26,11 +26,12 @@ class Layers {
   [[nodiscard]] Store& writable() noexcept { return stores_.front(); }
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
 
-  /// First match. Errors: NotFound with each layer's reason, joined into one line.
+  /// First match. Errors: NotFound with each layer's reason, joined into one line; Corrupt and the like when a layer
+  /// could not be read.
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const PlanKey& key) const;
-  /// First match. Errors: NotFound with each layer's reason; InvalidSpec as Store::find_plan.
+  /// As above; InvalidSpec as Store::find_plan.
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
-  /// First match. Errors: NotFound with each layer's reason.
+  /// As above.
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                                const planner::Fingerprint& fingerprint) const;
 

@@ -121,7 +121,8 @@ class Store {
   /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<std::string> put_model(const planner::CostModel& model,
                                                        const std::string& created_at);
-  /// The model fitted for exactly this operator, or else the newest for the same kind, n, k, type and ranks.
+  /// The model fitted for exactly this operator, or else for another m of it: the next larger one, whose blocks were
+  /// measured up to this size, else the largest.
   /// Errors: NotFound naming what the store does have, Corrupt.
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                                const planner::Fingerprint& fingerprint) const;
