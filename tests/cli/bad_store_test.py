@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import unittest
 
 import program
 from program import (MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, STORE, SUCCESS, SYSTEM, USAGE,
@@ -27,9 +28,14 @@ class BadStoreTest(ProgramTest):
         """One good store, copied by every test."""
         cls.origin = pathlib.Path(tempfile.mkdtemp(prefix="mc2-cli-"))
         cls.addClassCleanup(shutil.rmtree, cls.origin, ignore_errors=True)
-        tuned = subprocess.run(
-            [program.MC2, "tune", *SHAPE, *MACHINE, *QUICK, "--align", "16", "--store", cls.origin / "store.db"],
-            capture_output=True, text=True, env=program.environment(cls.origin), check=False)
+        for _ in range(3):
+            tuned = subprocess.run([program.MC2, "tune", *SHAPE, *MACHINE, *QUICK, "--align", "16", "--fresh", "--store",
+                                    cls.origin / "store.db"],
+                                   capture_output=True, text=True, env=program.environment(cls.origin), check=False)
+            if program.BUSY_HOST not in tuned.stderr:
+                break
+        else:
+            raise unittest.SkipTest(f"this host is too busy to measure on: {tuned.stderr}")
         if tuned.returncode != SUCCESS:
             raise AssertionError(tuned.stderr)
 

@@ -3,7 +3,7 @@
 import json
 
 import program
-from program import MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, SUCCESS, ProgramTest
+from program import MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, ProgramTest
 
 FEW_PAIRS = ["--pairs", "5", "--budget", "1"]
 EMULATED = "EMULATED: link 1Gbit,20us, virtual compute 1Gflops,5us"
@@ -65,7 +65,7 @@ class MainJobTest(ProgramTest):
         first = self.at_store("tune", *QUICK, "--align", 16, "--json")
         self.assert_valid(json.loads(first), "mc2.plan/1")
         self.assertEqual(first, self.at_store("tune", *QUICK, "--align", 16, "--json"))
-        done = self.mc2("tune", *SHAPE, *MACHINE, "--store", self.store)
+        done = self.complete("tune", *SHAPE, *MACHINE, "--store", self.store)
         self.assertIn("already tuned", done.stderr)
         self.assertIn(EMULATED, done.stdout)
 
@@ -86,15 +86,13 @@ class MainJobTest(ProgramTest):
 
     def test_fresh_tunes_again(self):
         self.at_store("tune", *QUICK, "--align", 16)
-        done = self.mc2("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--fresh", "--store", self.store)
-        self.assertEqual(done.returncode, SUCCESS, done.stderr)
+        done = self.complete("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--fresh", "--store", self.store)
         self.assertNotIn("already tuned", done.stderr)
 
     def test_shapes_are_tuned_in_order(self):
         shapes = self.directory / "shapes.csv"
         shapes.write_text("# two\r\nm,n,k\r\n\r\n96,64,64\r\n48,64,64\r\n")
-        done = self.mc2("tune", "--shapes", shapes, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
-        self.assertEqual(done.returncode, SUCCESS, done.stderr)
+        done = self.complete("tune", "--shapes", shapes, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
         self.assertIn("shape 2 of 2: matmul_all_reduce m=48 n=64 k=64 f32 x2", done.stderr)
         self.assertEqual(len(self.succeed("db", "list", "--store", self.store).splitlines()), 3)
 
