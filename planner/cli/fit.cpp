@@ -24,6 +24,8 @@ struct FitCommand {
 
 Result<planner::Profile> FitCommand::load() const {
   if (!profile_file.empty()) {
+    if (op.is_given())
+      return Error{ErrorCode::InvalidSpec, "--profile", "names the operator; leave out --m, --n and --k"};
     const auto content = read_file(profile_file);
     if (!content) return content.error();
     auto profile = store::decode_profile(content.value());

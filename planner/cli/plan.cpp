@@ -29,6 +29,8 @@ struct PlanCommand {
 
 Result<store::PlanRequest> PlanCommand::request() const {
   if (!request_file.empty()) {
+    if (op.is_given())
+      return Error{ErrorCode::InvalidSpec, "--request", "names the operator; leave out --m, --n and --k"};
     const auto content = read_file(request_file);
     if (!content) return content.error();
     auto request = store::decode_request(content.value());

@@ -107,6 +107,8 @@ Result<ExitCode> RunCommand::run() const {
   if (!backend) return backend.error();
   std::optional<planner::Plan> named;
   if (!plan_name.empty()) {
+    if (op.is_given() || !blocks.empty())
+      return Error{ErrorCode::InvalidSpec, "--plan", "names operator and blocks; leave out --m, --n, --k and --blocks"};
     auto loaded = load_named();
     if (!loaded) return loaded.error();
     named = std::move(loaded).value();

@@ -91,6 +91,11 @@ class OptionTest(ProgramTest):
         self.refuse(USAGE, ["db", "import"], "file", "mc2 db import --help")
         self.refuse(USAGE, ["db", "check", "extra"], "extra")
 
+    def test_two_sources_of_the_operator(self):
+        for command, option in (("run", "--plan"), ("plan", "--request"), ("fit", "--profile")):
+            self.refuse(USAGE, [command, *SHAPE, option, "file.json", "--store", self.store], f"{option}: ", "leave out --m")
+        self.refuse(USAGE, ["run", "--plan", "plan.json", "--blocks", "64,32", "--store", self.store], "--plan: ", "--blocks")
+
     def test_shapes_and_sizes_together(self):
         self.refuse(USAGE, ["tune", *SHAPE, "--shapes", "shapes.csv", "--store", self.store], "--shapes", "--m")
 
