@@ -235,7 +235,11 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   }
   std::error_code failure;
   std::filesystem::rename(temporary, path, failure);
-  if (failure) throw planner::SystemError("rename to " + path.string(), failure.value(), failure.message());
+  if (failure) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw planner::SystemError("rename to " + path.string(), failure.value(), failure.message());
+  }
 }
 
 } // namespace mc2::cli

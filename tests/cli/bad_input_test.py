@@ -144,6 +144,7 @@ class ModelTest(ProgramTest):
     def test_outputs_that_cannot_be_written(self):
         for target in (self.directory, self.directory / "no" / "plan.json", "/proc/plan.json"):
             self.refuse(SYSTEM, ["plan", *SHAPE, *MACHINE, "--store", self.store, "--out", target], str(target))
+        self.assertFalse(self.directory.with_name(self.directory.name + ".part").exists())
         with open("/dev/full", "w", encoding="utf-8") as full:
             self.refuse(SYSTEM, ["plan", *SHAPE, *MACHINE, "--store", self.store], "standard output", stdout=full)
 
