@@ -365,7 +365,7 @@ Command add_bench(CLI::App& app) {
   add("virtual", "predicted against measured makespan, virtual compute", &BenchCommand::virtual_prediction);
   add("shm", "plain shared memory, where a cut gains nothing", &BenchCommand::shared_memory);
   add("planning", "time to make a plan from a loaded model", &BenchCommand::planning);
-  add("all", "all of the above, about 15 minutes", &BenchCommand::all);
+  add("all", "all of the above, about 20 minutes", &BenchCommand::all);
   bench->footer("Example:\n  mc2 bench planning");
   return {bench, [command] { return command->action(); }};
 }

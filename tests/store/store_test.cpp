@@ -168,6 +168,19 @@ TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
                "has no samples for matmul_all_reduce m=1024");
 }
 
+TEST(Store, ReplacedSamplesTakeThePlaceOfAllEarlierOnes) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto op = examples::op();
+  const auto fingerprint = examples::fingerprint();
+  const std::vector<planner::Sample> earlier{examples::sample(0), examples::sample(1)};
+  std::vector<planner::Sample> marked{examples::sample(1)};
+  marked.front().is_outlier = true;
+  ASSERT_TRUE(store.append_samples(op, fingerprint, earlier, kNow).ok());
+  ASSERT_TRUE(store.replace_samples(op, fingerprint, marked, kNow).ok());
+  EXPECT_EQ(store.find_profile(op, fingerprint).value(), (planner::Profile{op, fingerprint, marked}));
+}
+
 TEST(Store, SamplesOfAnotherSizeOrMachineStayApart) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
@@ -248,6 +261,8 @@ TEST(Store, ReadOnlyStoreRefusesEveryWrite) {
   expect_error(store.append_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly,
                "read-only");
   expect_error(store.remove_samples(examples::op(), fingerprint), ErrorCode::ReadOnly, "read-only");
+  expect_error(store.replace_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly,
+               "read-only");
   expect_error(store.add_measurement(fingerprint, examples::measurement(), kNow), ErrorCode::ReadOnly, "read-only");
   expect_error(store.merge(store), ErrorCode::ReadOnly, "read-only");
   expect_error(store.import_json(store.export_json().value()), ErrorCode::ReadOnly, "read-only");
