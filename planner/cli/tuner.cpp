@@ -20,7 +20,9 @@ Result<planner::CostModel> profile_and_fit(Workbench& bench, const ProfileSettin
   auto summary = profile_operator(bench, settings, store);
   if (!summary) return summary.error();
   auto fitted = profiler::fit_cost_model({bench.op(), bench.fingerprint(), summary.value().samples});
-  if (!fitted) return fitted.error();
+  if (!fitted)
+    return Error{fitted.error().code, fitted.error().field,
+                 fitted.error().message + "; if the machine was busy, measure again with --fresh"};
   notes = fitted.value().notes;
   if (auto kept = store.put_model(fitted.value().model, utc_now()); !kept) return kept.error();
   return fitted.value().model;

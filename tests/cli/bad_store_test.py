@@ -180,9 +180,13 @@ class BadStoreTest(ProgramTest):
                   f"exit $code\n")
         if os.geteuid() != 0 or unshare is None:
             self.skipTest("only root can mount a small file system")
+        # In a chroot or an unprivileged container even root has no mount namespace of its own.
+        probe = subprocess.run([unshare, "--mount", "true"], capture_output=True, text=True, timeout=60, check=False)
+        if probe.returncode != 0:
+            self.skipTest(f"cannot enter a mount namespace: {probe.stderr.strip()}")
         done = subprocess.run([unshare, "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=120,
                               env=program.environment(self.directory), check=False)
-        if done.returncode == 77 or "unshare failed" in done.stderr:
+        if done.returncode == 77:
             self.skipTest(f"cannot mount a small file system: {done.stderr.strip()}")
         self.assert_refused(done, SYSTEM, "store.db: ", "the disk is full", "nothing already kept was lost")
         self.assertIn("healthy", done.stdout)
