@@ -154,8 +154,8 @@ Result<BruteForce> brute_force(Workbench& bench, const Tuned& tuned, const plann
     result.best_ratio = ratio;
     result.best_cut = contender.cut.text();
   }
-  const double compute_us = quantile(raced.value().compute_us, 0.5);
-  const double communication_us = quantile(raced.value().communication_us, 0.5);
+  const double compute_us = median(raced.value().compute_us);
+  const double communication_us = median(raced.value().communication_us);
   result.ideal_benefit = std::min(compute_us, communication_us) / (compute_us + communication_us);
   return result;
 }
@@ -212,7 +212,7 @@ Result<PredictionError> predict_and_race(const planner::OpSpec& op, planner::Cos
   model.op.m = op.m;
   const auto predicted = anchored_prediction(raced.value(), contender, op, model);
   if (!predicted) return predicted.error();
-  return PredictionError{op, contender.cut.text(), predicted.value().makespan.us, quantile(contender.fused_us, 0.5)};
+  return PredictionError{op, contender.cut.text(), predicted.value().makespan.us, median(contender.fused_us)};
 }
 
 void print_errors(const std::string& title, const std::vector<PredictionError>& errors) {
@@ -223,7 +223,7 @@ void print_errors(const std::string& title, const std::vector<PredictionError>& 
                     percent_text(error.relative())});
     sizes.push_back(std::abs(error.relative()));
   }
-  std::cout << title << "\n" << table(rows) << "  median error " << percent_text(quantile(sizes, 0.5)) << ", worst "
+  std::cout << title << "\n" << table(rows) << "  median error " << percent_text(median(sizes)) << ", worst "
             << percent_text(quantile(sizes, 1)) << " over " << errors.size() << " shapes\n\n";
 }
 
@@ -332,7 +332,7 @@ Result<ExitCode> BenchCommand::planning() const {
       certificate = plan.value().certificate.value();
     }
     rows.push_back({std::to_string(alignment), std::to_string(certificate.candidate_count),
-                    std::to_string(certificate.simulated_count), time_text(quantile(times_us, 0.5)),
+                    std::to_string(certificate.simulated_count), time_text(median(times_us)),
                     time_text(quantile(times_us, 0.99))});
   }
   std::cout << "Planning time, m = 16384, from a loaded model, strategy search\n" << table(rows) << "\n";

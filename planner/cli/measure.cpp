@@ -181,13 +181,13 @@ bool is_settled(const Race& race, const RaceSettings& settings) {
   });
 }
 
-double median(const std::vector<double>& values) { return profiler::quantile(values, 0.5); }
-
 constexpr int kWarmupRounds = 2;
 
 } // namespace
 
 double to_us(std::chrono::nanoseconds time) noexcept { return static_cast<double>(time.count()) / planner::kNsPerUs; }
+
+double median(const std::vector<double>& values) { return profiler::quantile(values, 0.5); }
 
 Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
                      planner::Variant variant, bool is_virtual, std::uint64_t seed)

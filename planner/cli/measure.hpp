@@ -100,4 +100,7 @@ struct Race {
 
 [[nodiscard]] double to_us(std::chrono::nanoseconds time) noexcept;
 
+/// Not empty.
+[[nodiscard]] double median(const std::vector<double>& values);
+
 } // namespace mc2::cli

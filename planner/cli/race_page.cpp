@@ -9,8 +9,6 @@
 namespace mc2::cli {
 namespace {
 
-double median(const std::vector<double>& values) { return profiler::quantile(values, 0.5); }
-
 std::string interval_text(double value, double low, double high) {
   return percent_text(value) + " (95 % interval " + percent_text(low) + " to " + percent_text(high) + ")";
 }

@@ -32,8 +32,8 @@ std::vector<profiler::RaceObservation> observations(const Race& race) {
   std::vector<profiler::RaceObservation> result;
   for (const auto& contender : race.contenders)
     if (contender.cut.block_rows.size() > 1)
-      result.push_back({contender.variant, contender.cut, profiler::quantile(contender.fused_us, 0.5),
-                        profiler::quantile(race.compute_us, 0.5), profiler::quantile(race.communication_us, 0.5)});
+      result.push_back({contender.variant, contender.cut, median(contender.fused_us),
+                        median(race.compute_us), median(race.communication_us)});
   return result;
 }
 
