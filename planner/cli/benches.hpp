@@ -10,4 +10,9 @@ namespace mc2::cli {
 /// Errors: as read_file and parse_published_cases.
 [[nodiscard]] Result<ExitCode> bench_published_cases(const std::string& file);
 
+/// `mc2 bench unseen`: models tuned at one m, asked for others: prediction errors, coverage of the intervals, regret to
+/// a measured brute force, and strategies that compete.
+/// Errors: as tune_operator and race.
+[[nodiscard]] Result<ExitCode> bench_unseen(double race_budget_s);
+
 } // namespace mc2::cli

@@ -17,13 +17,6 @@ constexpr std::array kStudentT95{6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895
                                  1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725};
 constexpr double kNormal95 = 1.645;
 
-double student_t95(int degrees) {
-  const auto row = static_cast<std::size_t>(std::max(degrees, 1) - 1);
-  if (row < kStudentT95.size()) return kStudentT95[row];
-  // First term of the expansion in 1 / degrees: (z^3 + z) / 4 (Abramowitz and Stegun 26.7.5).
-  return kNormal95 + (kNormal95 * kNormal95 * kNormal95 + kNormal95) / (4.0 * degrees);
-}
-
 std::optional<double> left_out_residual(const Family& family, const FamilyInput& input, std::size_t left_out) {
   std::vector<FitPoint> rest(input.points.begin(), input.points.end());
   rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(left_out));
@@ -35,6 +28,13 @@ std::optional<double> left_out_residual(const Family& family, const FamilyInput&
 }
 
 } // namespace
+
+double student_t95(int degrees) noexcept {
+  const auto row = static_cast<std::size_t>(std::max(degrees, 1) - 1);
+  if (row < kStudentT95.size()) return kStudentT95[row];
+  // First term of the expansion in 1 / degrees: (z^3 + z) / 4 (Abramowitz and Stegun 26.7.5).
+  return kNormal95 + (kNormal95 * kNormal95 * kNormal95 + kNormal95) / (4.0 * degrees);
+}
 
 std::vector<double> relative_residuals(const planner::CostCurve& curve, std::span<const FitPoint> points) {
   std::vector<double> residuals;
