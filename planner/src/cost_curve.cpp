@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "curves/affine.hpp"
+#include "curves/interpolated.hpp"
 #include "curves/piecewise.hpp"
+#include "curves/segments.hpp"
+#include "curves/staircase.hpp"
 #include "names.hpp"
 #include "text.hpp"
 
@@ -14,10 +18,35 @@ namespace mc2::planner {
 namespace {
 
 constexpr std::array kAxisNames{Name<CurveAxis>{CurveAxis::Rows, "rows"}, Name<CurveAxis>{CurveAxis::Bytes, "bytes"}};
-constexpr std::array kProvenanceNames{Name<Provenance>{Provenance::Measured, "measured"},
-                                      Name<Provenance>{Provenance::Interpolated, "interpolated"},
-                                      Name<Provenance>{Provenance::Extrapolated, "extrapolated"},
-                                      Name<Provenance>{Provenance::Analytic, "analytic"}};
+constexpr std::array kProvenanceNames{
+    Name<Provenance>{Provenance::Measured, "measured"}, Name<Provenance>{Provenance::Interpolated, "interpolated"},
+    Name<Provenance>{Provenance::Extrapolated, "extrapolated"}, Name<Provenance>{Provenance::Analytic, "analytic"}};
+
+/// In the order of CostCurve::Shape.
+constexpr std::array<std::string_view, std::variant_size_v<CostCurve::Shape>> kFamilyNames{
+    "affine", "piecewise", "segments", "staircase", "interpolated"};
+
+constexpr double kInverseTolerance = 1e-12;
+
+/// The only sizes beyond which a curve may be cheaper than at them.
+struct FallPoints {
+  std::span<const double> operator()(const PiecewiseCurve& curve) const noexcept { return {&curve.knot_x, 1}; }
+  std::span<const double> operator()(const SegmentsCurve& curve) const noexcept { return curve.knots_x; }
+  template <typename Rising>
+  std::span<const double> operator()(const Rising&) const noexcept {
+    return {};
+  }
+};
+
+struct Validate {
+  double min_x;
+  double max_x;
+  Result<void> operator()(const PiecewiseCurve& curve) const { return curves::validate(curve, min_x, max_x); }
+  template <typename Family>
+  Result<void> operator()(const Family& curve) const {
+    return curves::validate(curve);
+  }
+};
 
 Result<void> validate_range(const CostCurve& curve) {
   if (!std::isfinite(curve.valid_min_x) || curve.valid_min_x < 0)
@@ -33,7 +62,9 @@ Result<void> validate_range(const CostCurve& curve) {
 
 std::string_view to_string(CurveAxis axis) noexcept { return name_of<CurveAxis>(kAxisNames, axis); }
 Result<CurveAxis> parse_curve_axis(std::string_view text) { return parse_name<CurveAxis>(kAxisNames, text, "axis"); }
-std::string_view to_string(Provenance provenance) noexcept { return name_of<Provenance>(kProvenanceNames, provenance); }
+std::string_view to_string(Provenance provenance) noexcept {
+  return name_of<Provenance>(kProvenanceNames, provenance);
+}
 Result<Provenance> parse_provenance(std::string_view text) {
   return parse_name<Provenance>(kProvenanceNames, text, "provenance");
 }
@@ -45,13 +76,21 @@ double CostCurve::time_us(double x) const noexcept {
 }
 
 Result<double> CostCurve::inverse(double t_us, double max_x) const {
-  if (!(time_us(max_x) >= t_us))
+  double low = 0, high = max_x;
+  for (const double fall_x : std::visit(FallPoints{}, shape)) {
+    if (!(fall_x < max_x)) break;
+    if (time_us(fall_x) >= t_us) {
+      high = fall_x;
+      break;
+    }
+    low = fall_x;
+  }
+  if (!(time_us(high) >= t_us))
     return Error{ErrorCode::OutOfRange, "time",
                  "no block up to " + number_text(max_x) + " " + std::string(to_string(axis)) + " costs " +
                      number_text(t_us) + " us; the largest costs " + number_text(time_us(max_x)) + " us"};
-  // Bisection: cost does not fall with size, and a curve may jump at its knot, which rules Newton's method out.
-  double low = 0, high = max_x;
-  for (int step = 0; step < 200 && high - low > 1e-9 * high; ++step) {
+  // Bisection: within (low, high] cost does not fall with size, but it may jump, which rules Newton's method out.
+  for (int step = 0; step < 200 && high - low > kInverseTolerance * high; ++step) {
     const double middle = low + (high - low) / 2;
     (time_us(middle) >= t_us ? high : low) = middle;
   }
@@ -63,9 +102,7 @@ Provenance CostCurve::provenance(double x) const noexcept {
   return x >= valid_min_x && x <= valid_max_x ? Provenance::Interpolated : Provenance::Extrapolated;
 }
 
-std::string_view CostCurve::family() const noexcept {
-  return std::holds_alternative<AffineCurve>(shape) ? "affine" : "piecewise";
-}
+std::string_view CostCurve::family() const noexcept { return kFamilyNames[shape.index()]; }
 
 std::string CostCurve::formula_text() const {
   return std::visit([this](const auto& family) { return curves::formula_text(family, axis); }, shape);
@@ -73,8 +110,11 @@ std::string CostCurve::formula_text() const {
 
 Result<void> CostCurve::validate() const {
   if (auto range = validate_range(*this); !range) return range;
-  if (const auto* affine = std::get_if<AffineCurve>(&shape)) return curves::validate(*affine);
-  return curves::validate(std::get<PiecewiseCurve>(shape), valid_min_x, valid_max_x);
+  if (auto numbers = std::visit(Validate{valid_min_x, valid_max_x}, shape); !numbers) return numbers;
+  if (!std::isfinite(time_us(valid_max_x)))
+    return Error{ErrorCode::InvalidSpec, "shape",
+                 "gives a time beyond the range of a double at " + number_text(valid_max_x) + "; must be finite"};
+  return {};
 }
 
 } // namespace mc2::planner

@@ -2,6 +2,12 @@
 
 #include <cmath>
 
+#include "curves/affine.hpp"
+#include "curves/interpolated.hpp"
+#include "curves/piecewise.hpp"
+#include "curves/segments.hpp"
+#include "curves/staircase.hpp"
+
 namespace mc2::planner {
 namespace {
 
@@ -35,14 +41,7 @@ Result<void> CostModel::validate() const {
 }
 
 CostCurve scaled(CostCurve curve, double factor) {
-  if (auto* affine = std::get_if<AffineCurve>(&curve.shape)) {
-    affine->alpha_us *= factor;
-    affine->beta_us_per_x *= factor;
-    return curve;
-  }
-  auto& piecewise = std::get<PiecewiseCurve>(curve.shape);
-  for (double* coefficient : {&piecewise.q2, &piecewise.q1, &piecewise.q0, &piecewise.l1, &piecewise.l0})
-    *coefficient *= factor;
+  std::visit([factor](auto& family) { curves::scale_times(family, factor); }, curve.shape);
   return curve;
 }
 

@@ -211,7 +211,35 @@ TEST(Codec, UnknownNamesListTheLegalOnes) {
   json model = json::parse(encode(examples::model()));
   model["variants"][0]["compute"]["curve"]["shape"]["family"] = "cubic";
   expect_refused(reencoded(decode_model(model.dump())), ErrorCode::UnknownName,
-                 "variants[0].compute.curve.shape.family", "legal: affine, piecewise");
+                 "variants[0].compute.curve.shape.family", "legal: affine, piecewise, segments, staircase, interpolated");
+}
+
+TEST(Codec, EveryCurveFamilySurvives) {
+  const planner::CostModel model = examples::varied_model();
+  const auto again = decode_model(encode(model));
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(again.value(), model);
+}
+
+TEST(Codec, CurvesThatCannotBeAreInvalid) {
+  const json varied = json::parse(encode(examples::varied_model()));
+  const auto refused = [&](const char* pointer, const json& value, const std::string& field) {
+    json model = varied;
+    model[json::json_pointer(pointer)] = value;
+    expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, field, "");
+  };
+  const std::string segments = "variants[1].communication.curve.";
+  const std::string staircase = "variants[1].compute.curve.";
+  const std::string interpolated = "variants[2].communication.curve.";
+  refused("/variants/1/communication/curve/shape/knots_x/1", 65536.0, segments + "knots_x[1]");
+  refused("/variants/1/communication/curve/shape/pieces", json::array(), segments + "pieces");
+  refused("/variants/1/communication/curve/shape/pieces/0/q0", 20.0, segments + "pieces[1].q0"); // falls by 17.7 %
+  refused("/variants/1/communication/curve/shape/knots_x", json(std::vector<double>(257, 1.0)), segments + "knots_x");
+  refused("/variants/1/compute/curve/shape/period_x", 0.5, staircase + "period_x");
+  refused("/variants/1/compute/curve/shape/step_us", -1.0, staircase + "step_us");
+  refused("/variants/1/compute/curve/shape/beta_us_per_x", 1e308, staircase + "shape"); // 4096 times that is infinite
+  refused("/variants/2/communication/curve/shape/knots/1/time_us", 10.0, interpolated + "knots[1].time_us");
+  refused("/variants/2/communication/curve/shape/knots/2/x", 1e19, interpolated + "knots[2].x");
 }
 
 TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {

@@ -68,6 +68,26 @@ inline planner::CostCurve piecewise_curve() {
   return curve;
 }
 
+/// The production all-reduce curve: constant, quadratic, affine; it drops by 8.6 % at its first knot.
+inline planner::CostCurve segments_curve(planner::CurveAxis axis = planner::CurveAxis::Bytes) {
+  planner::CostCurve curve = affine_curve(axis);
+  curve.shape = planner::SegmentsCurve{
+      1048576, {65536, 8388608}, {{0, 0, 18}, {-0.9698202, 27.0622573, 14.769}, {0, 13.58491263, 61.508333}}};
+  return curve;
+}
+
+inline planner::CostCurve staircase_curve(planner::CurveAxis axis = planner::CurveAxis::Rows) {
+  planner::CostCurve curve = affine_curve(axis);
+  curve.shape = planner::StaircaseCurve{5.5, 0.0125, 20.25, 264, "132 of 132 units, tiles of 128 x 128, n = 8192"};
+  return curve;
+}
+
+inline planner::CostCurve interpolated_curve(planner::CurveAxis axis = planner::CurveAxis::Bytes) {
+  planner::CostCurve curve = affine_curve(axis);
+  curve.shape = planner::InterpolatedCurve{{{64.5, 10.5}, {512.5, 12.25}, {4096.5, 80.75}}};
+  return curve;
+}
+
 inline planner::CostModel model(std::int64_t m = 1024, const std::string& cpu_model = "Example CPU") {
   planner::CostModel model;
   model.op = op(m);
@@ -75,6 +95,14 @@ inline planner::CostModel model(std::int64_t m = 1024, const std::string& cpu_mo
   model.variants = {{variant(), {affine_curve(planner::CurveAxis::Rows), 1.5, 1.1}, {piecewise_curve(), 2.5, 1.25}}};
   model.source = "profile on this machine";
   return model;
+}
+
+/// A model with a curve of every family.
+inline planner::CostModel varied_model() {
+  planner::CostModel varied = model();
+  varied.variants.push_back({variant(), {staircase_curve(), 0, 1}, {segments_curve(), 0, 1}});
+  varied.variants.push_back({variant(), {segments_curve(planner::CurveAxis::Rows), 0, 1}, {interpolated_curve(), 0, 1}});
+  return varied;
 }
 
 inline planner::Sample sample(int round = 0) {

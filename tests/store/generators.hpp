@@ -94,10 +94,44 @@ inline planner::Plan any_plan() {
   return plan;
 }
 
+/// As odd as positive_double(), but sums and products with sizes stay in the range of a double.
+inline double positive_time() { return std::fmin(positive_double(), 1e200); }
+
+inline planner::CostCurve::Shape any_segments() {
+  planner::SegmentsCurve curve{1 + *rc::gen::inRange(0, 9) / 7.0, {}, {{0, 0, positive_time()}}};
+  for (int i = *rc::gen::inRange(0, 5); i > 0; --i) {
+    const double knot_x = (curve.knots_x.empty() ? 0 : curve.knots_x.back()) + *rc::gen::inRange(1, 1000) / 3.0;
+    curve.knots_x.push_back(knot_x);
+    curve.pieces.push_back({0, 0, curve.pieces.back().q0 * (1 + *rc::gen::inRange(0, 9) / 7.0)});
+  }
+  curve.pieces.back().q1 = positive_time();
+  curve.pieces.back().q2 = positive_time();
+  return curve;
+}
+
+inline planner::CostCurve::Shape any_staircase() {
+  return planner::StaircaseCurve{positive_time(), positive_time(), positive_time(),
+                                 1 + *rc::gen::inRange(0, 9000) / 7.0, any_text()};
+}
+
+inline planner::CostCurve::Shape any_interpolated() {
+  planner::InterpolatedCurve curve{{{0, std::fmin(positive_double(), 1)}}};
+  for (int i = *rc::gen::inRange(1, 6); i > 0; --i) {
+    const auto [x, time_us] = curve.knots.back();
+    curve.knots.push_back({x + *rc::gen::inRange(1, 1000) / 3.0, time_us + *rc::gen::inRange(0, 1000) / 7.0});
+  }
+  return curve;
+}
+
 inline planner::CostCurve any_curve(planner::CurveAxis axis) {
   planner::CostCurve curve = examples::affine_curve(axis);
-  curve.shape = planner::AffineCurve{positive_double(), positive_double()};
-  if (axis == planner::CurveAxis::Bytes && *rc::gen::arbitrary<bool>()) curve = examples::piecewise_curve();
+  switch (*rc::gen::inRange(0, 5)) {
+    case 0: curve.shape = examples::piecewise_curve().shape; break;
+    case 1: curve.shape = any_segments(); break;
+    case 2: curve.shape = any_staircase(); break;
+    case 3: curve.shape = any_interpolated(); break;
+    default: curve.shape = planner::AffineCurve{positive_time(), positive_time()};
+  }
   curve.relative_interval = positive_double();
   curve.quality = {any_count(), any_double(), any_double(), any_double(), any_text()};
   return curve;

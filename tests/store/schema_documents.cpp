@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
   write(directory / "plan_search.json", encode(made_plan("search")));
   write(directory / "plan_formula.json", encode(made_plan("formula")));
   write(directory / "cost_model.json", encode(examples::model()));
+  write(directory / "cost_model_varied.json", encode(examples::varied_model()));
   write(directory / "profile.json", encode(examples::profile()));
   write(directory / "profile_varied.json", encode(varied_profile()));
   write(directory / "request.json", encode(examples::request()));

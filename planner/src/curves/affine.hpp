@@ -10,5 +10,7 @@ namespace mc2::planner::curves {
 [[nodiscard]] std::string formula_text(const AffineCurve& curve, CurveAxis axis);
 /// Errors: InvalidSpec.
 [[nodiscard]] Result<void> validate(const AffineCurve& curve);
+/// Multiplies every time by the factor.
+void scale_times(AffineCurve& curve, double factor) noexcept;
 
 } // namespace mc2::planner::curves

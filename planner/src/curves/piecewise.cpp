@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "curves/x_text.hpp"
 #include "text.hpp"
 
 namespace mc2::planner::curves {
@@ -20,9 +21,7 @@ double quadratic_slope(const PiecewiseCurve& curve, double x) noexcept {
   return 2 * curve.q2 * x / curve.scale_x + curve.q1;
 }
 
-Error shape_error(const char* field, const std::string& message) {
-  return {ErrorCode::InvalidSpec, field, message};
-}
+Error shape_error(const char* field, const std::string& message) { return {ErrorCode::InvalidSpec, field, message}; }
 
 Result<void> validate_numbers(const PiecewiseCurve& curve) {
   const std::array values{std::pair{"knot_x", curve.knot_x}, std::pair{"scale_x", curve.scale_x},
@@ -43,11 +42,9 @@ double time_us(const PiecewiseCurve& curve, double x) noexcept {
 }
 
 std::string formula_text(const PiecewiseCurve& curve, CurveAxis axis) {
-  const bool is_mib = axis == CurveAxis::Bytes && curve.scale_x == 1048576.0;
-  const std::string unit = is_mib ? " MiB" : axis == CurveAxis::Bytes ? " B" : " rows";
-  const std::string knot = number_text(is_mib ? curve.knot_x / curve.scale_x : curve.knot_x);
-  return "x in" + unit + ": " + number_text(curve.q2) + " x^2 + " + number_text(curve.q1) + " x + " +
-         number_text(curve.q0) + " us up to " + knot + unit + ", then " + number_text(curve.l1) + " x + " +
+  const XText x(axis, curve.scale_x);
+  return "x in" + x.scaled_unit() + ": " + number_text(curve.q2) + " x^2 + " + number_text(curve.q1) + " x + " +
+         number_text(curve.q0) + " us up to " + x.of(curve.knot_x) + ", then " + number_text(curve.l1) + " x + " +
          number_text(curve.l0) + " us";
 }
 
@@ -55,13 +52,20 @@ Result<void> validate(const PiecewiseCurve& curve, double min_x, double max_x) {
   if (auto numbers = validate_numbers(curve); !numbers) return numbers;
   const double quadratic_end_x = std::min(curve.knot_x, max_x);
   // A quadratic is monotone on a range when its slope has one sign at both ends.
-  if (min_x < quadratic_end_x &&
-      (quadratic_slope(curve, min_x) < 0 || quadratic_slope(curve, quadratic_end_x) < 0))
+  if (min_x < quadratic_end_x && (quadratic_slope(curve, min_x) < 0 || quadratic_slope(curve, quadratic_end_x) < 0))
     return shape_error("q2", "makes the curve fall inside its valid range; cost must not fall with size");
   if (curve.l1 < 0) return shape_error("l1", "is negative; cost must not fall with size");
   if (min_x <= curve.knot_x && quadratic_us(curve, min_x) < 0)
     return shape_error("q0", "makes the cost negative inside the valid range");
+  const double before_us = quadratic_us(curve, curve.knot_x);
+  const double after_us = curve.l1 * (curve.knot_x / curve.scale_x) + curve.l0;
+  if (curve.knot_x > min_x && curve.knot_x < max_x && after_us < before_us * (1 - kMaxKnotFall))
+    return shape_error("l0", fall_text(before_us, after_us));
   return {};
+}
+
+void scale_times(PiecewiseCurve& curve, double factor) noexcept {
+  for (double* coefficient : {&curve.q2, &curve.q1, &curve.q0, &curve.l1, &curve.l0}) *coefficient *= factor;
 }
 
 } // namespace mc2::planner::curves

@@ -9,7 +9,12 @@ namespace {
 
 using planner::AffineCurve;
 using planner::CostCurve;
+using planner::CurveKnot;
+using planner::CurvePiece;
+using planner::InterpolatedCurve;
 using planner::PiecewiseCurve;
+using planner::SegmentsCurve;
+using planner::StaircaseCurve;
 
 Json write_shape(const AffineCurve& curve) {
   return {{"alpha_us", finite(curve.alpha_us)}, {"beta_us_per_x", finite(curve.beta_us_per_x)}, {"family", "affine"}};
@@ -19,6 +24,30 @@ Json write_shape(const PiecewiseCurve& curve) {
   return {{"family", "piecewise"},  {"knot_x", finite(curve.knot_x)},  {"l0", finite(curve.l0)},
           {"l1", finite(curve.l1)}, {"q0", finite(curve.q0)},          {"q1", finite(curve.q1)},
           {"q2", finite(curve.q2)}, {"scale_x", finite(curve.scale_x)}};
+}
+
+Json write_shape(const SegmentsCurve& curve) {
+  Json knots = Json::array(), pieces = Json::array();
+  for (const double knot_x : curve.knots_x) knots.push_back(finite(knot_x));
+  for (const CurvePiece& piece : curve.pieces)
+    pieces.push_back({{"q0", finite(piece.q0)}, {"q1", finite(piece.q1)}, {"q2", finite(piece.q2)}});
+  return {{"family", "segments"}, {"knots_x", knots}, {"pieces", pieces}, {"scale_x", finite(curve.scale_x)}};
+}
+
+Json write_shape(const StaircaseCurve& curve) {
+  return {{"alpha_us", finite(curve.alpha_us)},
+          {"beta_us_per_x", finite(curve.beta_us_per_x)},
+          {"family", "staircase"},
+          {"period_source", curve.period_source},
+          {"period_x", finite(curve.period_x)},
+          {"step_us", finite(curve.step_us)}};
+}
+
+Json write_shape(const InterpolatedCurve& curve) {
+  Json knots = Json::array();
+  for (const CurveKnot& knot : curve.knots)
+    knots.push_back({{"time_us", finite(knot.time_us)}, {"x", finite(knot.x)}});
+  return {{"family", "interpolated"}, {"knots", knots}};
 }
 
 CostCurve::Shape read_affine(const Node& node) {
@@ -33,13 +62,41 @@ CostCurve::Shape read_piecewise(const Node& node) {
                         fields["l0"].number()};
 }
 
+CostCurve::Shape read_segments(const Node& node) {
+  const Fields fields(node, {"family", "knots_x", "pieces", "scale_x"});
+  SegmentsCurve curve;
+  curve.scale_x = fields["scale_x"].number();
+  curve.knots_x = fields["knots_x"].list([](const Node& knot) { return knot.number(); });
+  curve.pieces = fields["pieces"].list([](const Node& piece) {
+    const Fields coefficients(piece, {"q0", "q1", "q2"});
+    return CurvePiece{coefficients["q2"].number(), coefficients["q1"].number(), coefficients["q0"].number()};
+  });
+  return curve;
+}
+
+CostCurve::Shape read_staircase(const Node& node) {
+  const Fields fields(node, {"alpha_us", "beta_us_per_x", "family", "period_source", "period_x", "step_us"});
+  return StaircaseCurve{fields["alpha_us"].number(), fields["beta_us_per_x"].number(), fields["step_us"].number(),
+                        fields["period_x"].number(), fields["period_source"].text()};
+}
+
+CostCurve::Shape read_interpolated(const Node& node) {
+  const Fields fields(node, {"family", "knots"});
+  return InterpolatedCurve{fields["knots"].list([](const Node& knot) {
+    const Fields values(knot, {"time_us", "x"});
+    return CurveKnot{values["x"].number(), values["time_us"].number()};
+  })};
+}
+
 struct CurveFamily {
   std::string_view name;
   CostCurve::Shape (*read)(const Node&);
 };
 
 /// Every family that a document may name, in the order in which messages list them.
-constexpr std::array kCurveFamilies{CurveFamily{"affine", read_affine}, CurveFamily{"piecewise", read_piecewise}};
+constexpr std::array kCurveFamilies{CurveFamily{"affine", read_affine}, CurveFamily{"piecewise", read_piecewise},
+                                    CurveFamily{"segments", read_segments}, CurveFamily{"staircase", read_staircase},
+                                    CurveFamily{"interpolated", read_interpolated}};
 
 CostCurve::Shape read_shape(const Node& node) {
   if (!node.require(node.json().is_object() && node.json().contains("family"), "an object with a key 'family'"))

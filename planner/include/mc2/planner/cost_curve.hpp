@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "mc2/planner/error.hpp"
 
@@ -26,8 +28,8 @@ struct AffineCurve {
 /// The published form: quadratic up to a knot, affine beyond it.
 ///   t(x) = q2 (x/scale)^2 + q1 (x/scale) + q0   for x <= knot
 ///   t(x) = l1 (x/scale) + l0                    for x >  knot
-/// `scale_x` keeps the coefficients readable (2^20 turns bytes into MiB). The two pieces need not meet exactly.
-/// Source: the Ascend MC2 recipe, docs/cost_model.md §2.
+/// `scale_x` keeps the coefficients readable (2^20 turns bytes into MiB). The two pieces need not meet exactly; the
+/// cost may drop by kMaxKnotFall there. Source: the Ascend MC2 recipe, docs/cost_model.md §2.
 struct PiecewiseCurve {
   double knot_x = 0;
   double scale_x = 1;
@@ -36,13 +38,84 @@ struct PiecewiseCurve {
   bool operator==(const PiecewiseCurve&) const = default;
 };
 
+/// No family may have more knots; real curves need a handful.
+inline constexpr std::size_t kMaxCurveKnots = 256;
+
+/// A piece may start this much below the end of the one before it. Published curves join regressions of neighbouring
+/// ranges, and libraries change algorithm at a size, so a slightly larger message can truly be cheaper: the
+/// production Ascend curve drops by 8.6 % at 1/16 MiB. A larger drop is a mistake in the document.
+inline constexpr double kMaxKnotFall = 0.10;
+
+/// One piece of a SegmentsCurve, u = x / scale_x:  q2 u^2 + q1 u + q0, us.
+struct CurvePiece {
+  double q2 = 0, q1 = 0, q0 = 0;
+  bool operator==(const CurvePiece&) const = default;
+};
+
+/// Several knots: pieces[i] holds for knots_x[i-1] < x <= knots_x[i], the first from 0 and the last without end.
+/// knots_x ascend; pieces has one entry more. Pieces rise or stay level; at a knot the cost may jump up, or down by
+/// kMaxKnotFall. The floor of a matmul, max(128, rows) c, is knots_x {128}, pieces {{0, 0, 128 c}, {0, c, 0}}.
+/// Evaluated by binary search.
+struct SegmentsCurve {
+  double scale_x = 1; ///< keeps the coefficients readable: 2^20 turns bytes into MiB
+  std::vector<double> knots_x;
+  std::vector<CurvePiece> pieces;
+  bool operator==(const SegmentsCurve&) const = default;
+};
+
+/// Tile and wave quantisation on an affine base: t(x) = alpha_us + beta_us_per_x x + step_us ceil(x / period_x).
+/// A matmul of x rows has ceil(x / tile_rows) ceil(n / tile_columns) tiles, executed unit_count at a time; a wave
+/// therefore holds period_x = tile_rows unit_count / ceil(n / tile_columns) rows (wave_period_rows). Exact at every
+/// multiple of tile_rows; between two of them, off by the part of a tile that is not filled.
+/// Source: docs/cost_model.md §2.
+struct StaircaseCurve {
+  double alpha_us = 0;
+  double beta_us_per_x = 0;
+  double step_us = 0;        ///< of each wave begun
+  double period_x = 1;       ///< x per wave, >= 1
+  std::string period_source; ///< how the period was found, e.g. "fitted" or "132 units, tiles of 128 x 256, n = 8192"
+  bool operator==(const StaircaseCurve&) const = default;
+};
+
+/// What the length of a wave follows from.
+struct WaveFacts {
+  int unit_count = 0;    ///< SMs or cores of the device
+  double unit_share = 1; ///< in (0, 1]: the part of them that the matmul may use
+  int tile_rows = 0;
+  int tile_columns = 0;
+  std::int64_t n = 0; ///< columns of the product
+};
+
+/// Rows that one wave of tiles covers: tile_rows floor(unit_count unit_share) / ceil(n / tile_columns).
+/// Errors: InvalidSpec naming the fact that is not positive, or a share that leaves no unit.
+[[nodiscard]] Result<double> wave_period_rows(const WaveFacts& facts);
+
+/// The facts in words, for StaircaseCurve::period_source: "132 of 132 units, tiles of 128 x 256, n = 8192".
+[[nodiscard]] std::string wave_text(const WaveFacts& facts);
+
+/// A size with its time.
+struct CurveKnot {
+  double x = 0;
+  double time_us = 0;
+  bool operator==(const CurveKnot&) const = default;
+};
+
+/// Monotone cubic interpolation: through every knot, never rising or falling between two of equal time. Beyond the
+/// end knots the end secants go on, never below 0. knots ascend in x, do not fall in time; at least 2.
+/// Source: Fritsch and Carlson, SIAM J. Numer. Anal. 17, 1980; slopes by the weighted harmonic mean of Fritsch and
+/// Butland, SIAM J. Sci. Stat. Comput. 5, 1984 (PCHIP); end slopes are the end secants.
+struct InterpolatedCurve {
+  std::vector<CurveKnot> knots;
+  bool operator==(const InterpolatedCurve&) const = default;
+};
+
 /// How well a fit describes the samples it came from.
 struct FitQuality {
   int point_count = 0;
-  double relative_rms = 0;       ///< root mean square of (measured - fitted) / measured
-  double relative_worst = 0;     ///< largest absolute relative residual
+  double relative_rms = 0;        ///< root mean square of (measured - fitted) / measured
+  double relative_worst = 0;      ///< largest absolute relative residual
   double cross_validated_rms = 0; ///< relative rms over points left out in turn
-  std::string reason;            ///< why this family was chosen, one sentence
+  std::string reason;             ///< why this family was chosen, one sentence
   bool operator==(const FitQuality&) const = default;
 };
 
@@ -55,7 +128,7 @@ enum class Provenance : std::uint8_t { Measured = 1, Interpolated = 2, Extrapola
 
 /// Cost of one block on one lane, in us, as a function of its size. Immutable value; safe to share.
 struct CostCurve {
-  using Shape = std::variant<AffineCurve, PiecewiseCurve>;
+  using Shape = std::variant<AffineCurve, PiecewiseCurve, SegmentsCurve, StaircaseCurve, InterpolatedCurve>;
 
   CurveAxis axis = CurveAxis::Rows;
   Shape shape;
@@ -66,24 +139,26 @@ struct CostCurve {
   bool is_analytic = false; ///< from published constants, not from samples
   FitQuality quality;
 
-  /// Time of a block of size x in us; never negative, and 0 for x <= 0.
+  /// Time of a block of size x in us; never negative, and 0 for x <= 0. Allocates nothing.
   [[nodiscard]] double time_us(double x) const noexcept;
 
-  /// Smallest x >= 0 with time_us(x) >= t: where a block of that cost lies. Monotone in t.
+  /// Smallest x >= 0 with time_us(x) >= t, within a relative 1e-12: where a block of that cost lies. Monotone in t. A
+  /// time inside a jump belongs to the first size beyond it.
   /// Errors: OutOfRange when the curve does not reach t below `max_x`.
   [[nodiscard]] Result<double> inverse(double t_us, double max_x) const;
 
   /// Interpolated inside [valid_min_x, valid_max_x], Extrapolated outside, Analytic for an analytic curve.
   [[nodiscard]] Provenance provenance(double x) const noexcept;
 
-  /// "affine" or "piecewise".
+  /// "affine", "piecewise", "segments", "staircase" or "interpolated".
   [[nodiscard]] std::string_view family() const noexcept;
 
   /// The formula with its numbers, e.g. "12.4 us + 0.0231 us/row".
   [[nodiscard]] std::string formula_text() const;
 
-  /// Errors: InvalidSpec naming the field that is not finite, negative where it must not be, or makes the curve
-  /// decrease or go negative inside its valid range.
+  /// Errors: InvalidSpec naming the field that is not finite, negative where it must not be, out of order, too many,
+  /// or makes the curve fall (kMaxKnotFall at a knot aside), go negative or leave the range of a double inside its
+  /// valid range.
   [[nodiscard]] Result<void> validate() const;
 
   bool operator==(const CostCurve&) const = default;

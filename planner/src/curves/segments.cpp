@@ -1,0 +1,117 @@
+#include "curves/segments.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "curves/x_text.hpp"
+#include "text.hpp"
+
+namespace mc2::planner::curves {
+namespace {
+
+double piece_us(const CurvePiece& piece, double u) noexcept { return (piece.q2 * u + piece.q1) * u + piece.q0; }
+
+double piece_slope(const CurvePiece& piece, double u) noexcept { return 2 * piece.q2 * u + piece.q1; }
+
+std::string piece_field(std::size_t index, const char* field) {
+  return "pieces[" + std::to_string(index) + "]." + field;
+}
+
+Error field_error(std::string field, std::string message) {
+  return {ErrorCode::InvalidSpec, std::move(field), std::move(message)};
+}
+
+Result<void> validate_knots(const SegmentsCurve& curve) {
+  if (!std::isfinite(curve.scale_x) || curve.scale_x <= 0)
+    return field_error("scale_x", "is " + number_text(curve.scale_x) + "; must be finite and > 0");
+  if (curve.knots_x.size() > kMaxCurveKnots)
+    return field_error("knots_x", "has " + std::to_string(curve.knots_x.size()) + " knots; at most " +
+                                      std::to_string(kMaxCurveKnots) + " are allowed");
+  if (curve.pieces.size() != curve.knots_x.size() + 1)
+    return field_error("pieces", "has " + std::to_string(curve.pieces.size()) +
+                                     " entries; must have one more than the " + std::to_string(curve.knots_x.size()) +
+                                     " of knots_x");
+  double previous = 0;
+  for (std::size_t i = 0; i < curve.knots_x.size(); ++i) {
+    const double knot = curve.knots_x[i];
+    if (!(knot > previous && knot <= kMaxKnotX))
+      return field_error("knots_x[" + std::to_string(i) + "]", "is " + number_text(knot) + "; must be above " +
+                                                                   number_text(previous) + " and at most " +
+                                                                   number_text(kMaxKnotX));
+    previous = knot;
+  }
+  return {};
+}
+
+/// Range of one piece in units of scale_x; the last piece has no end, so its end_u is its begin_u.
+struct Range {
+  double begin_u;
+  double end_u;
+  bool is_last;
+};
+
+Result<void> validate_piece(const CurvePiece& piece, std::size_t index, const Range& range) {
+  for (const auto& [field, value] : {std::pair{"q2", piece.q2}, std::pair{"q1", piece.q1}, std::pair{"q0", piece.q0}})
+    if (!std::isfinite(value)) return field_error(piece_field(index, field), "is not a finite number");
+  if (range.is_last && piece.q2 < 0)
+    return field_error(piece_field(index, "q2"), "is negative; the last piece has no end, so its cost would fall");
+  // A quadratic is monotone on a range when its slope has one sign at both ends.
+  if (!(piece_slope(piece, range.begin_u) >= 0))
+    return field_error(piece_field(index, "q1"), "makes the piece fall at its start; cost must not fall with size");
+  if (!range.is_last && !(piece_slope(piece, range.end_u) >= 0))
+    return field_error(piece_field(index, "q2"), "makes the piece fall before its end; cost must not fall with size");
+  const double begin_us = piece_us(piece, range.begin_u);
+  if (!(begin_us >= 0)) return field_error(piece_field(index, "q0"), "makes the cost negative");
+  if (!std::isfinite(begin_us + piece_us(piece, range.end_u)))
+    return field_error(piece_field(index, "q2"), "makes the cost infinite");
+  return {};
+}
+
+} // namespace
+
+double time_us(const SegmentsCurve& curve, double x) noexcept {
+  const auto knot = std::lower_bound(curve.knots_x.begin(), curve.knots_x.end(), x);
+  const auto index = static_cast<std::size_t>(knot - curve.knots_x.begin());
+  return index < curve.pieces.size() ? piece_us(curve.pieces[index], x / curve.scale_x) : 0;
+}
+
+std::string formula_text(const SegmentsCurve& curve, CurveAxis axis) {
+  const XText x(axis, curve.scale_x);
+  std::string text = "x in" + x.scaled_unit() + ": ";
+  for (std::size_t i = 0; i < curve.pieces.size(); ++i) {
+    const CurvePiece& piece = curve.pieces[i];
+    if (piece.q2 != 0) text += number_text(piece.q2) + " x^2 + ";
+    if (piece.q2 != 0 || piece.q1 != 0) text += number_text(piece.q1) + " x + ";
+    text += number_text(piece.q0) + " us";
+    if (i < curve.knots_x.size()) text += " up to " + x.of(curve.knots_x[i]) + ", then ";
+  }
+  return text;
+}
+
+Result<void> validate(const SegmentsCurve& curve) {
+  if (auto knots = validate_knots(curve); !knots) return knots;
+  double end_us = 0;
+  for (std::size_t i = 0; i < curve.pieces.size(); ++i) {
+    const bool is_last = i == curve.knots_x.size();
+    const double begin_u = i == 0 ? 0 : curve.knots_x[i - 1] / curve.scale_x;
+    const Range range{begin_u, is_last ? begin_u : curve.knots_x[i] / curve.scale_x, is_last};
+    if (auto piece = validate_piece(curve.pieces[i], i, range); !piece) return piece;
+    const double begin_us = piece_us(curve.pieces[i], range.begin_u);
+    if (begin_us < end_us * (1 - kMaxKnotFall)) return field_error(piece_field(i, "q0"), fall_text(end_us, begin_us));
+    end_us = piece_us(curve.pieces[i], range.end_u);
+  }
+  return {};
+}
+
+void scale_times(SegmentsCurve& curve, double factor) noexcept {
+  for (CurvePiece& piece : curve.pieces) {
+    piece.q2 *= factor;
+    piece.q1 *= factor;
+    piece.q0 *= factor;
+  }
+}
+
+} // namespace mc2::planner::curves

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "mc2/planner/cost_curve.hpp"
+
+namespace mc2::planner::curves {
+
+[[nodiscard]] double time_us(const StaircaseCurve& curve, double x) noexcept;
+[[nodiscard]] std::string formula_text(const StaircaseCurve& curve, CurveAxis axis);
+/// Errors: InvalidSpec.
+[[nodiscard]] Result<void> validate(const StaircaseCurve& curve);
+/// Multiplies every time by the factor.
+void scale_times(StaircaseCurve& curve, double factor) noexcept;
+
+} // namespace mc2::planner::curves
