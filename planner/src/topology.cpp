@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "names.hpp"
@@ -105,7 +105,9 @@ Result<void> Topology::validate() const {
   if (auto valid = validate_algorithms(*this); !valid) return valid;
   if (auto valid = validate_compute(compute); !valid) return valid;
   if (auto valid = check_range("compute_slowdown", compute_slowdown, {1, kMaxTopologySlowdown}); !valid) return valid;
-  return check_range("communication_slowdown", communication_slowdown, {1, kMaxTopologySlowdown});
+  if (auto valid = check_range("communication_slowdown", communication_slowdown, {1, kMaxTopologySlowdown}); !valid)
+    return valid;
+  return check_range("relative_interval", relative_interval, {0, kMaxRelativeInterval});
 }
 
 } // namespace mc2::planner

@@ -12,7 +12,7 @@ import warnings
 import jsonschema
 
 OPTIONAL_KEYS = {"certificate", "validation", "options"}
-FREE_OBJECTS = {"fingerprint", "fields"}  # any key, text values
+FREE_OBJECTS = {"fingerprint", "fields", "sources"}  # any key, text values
 
 
 def load_validators(directory):

@@ -72,6 +72,7 @@ inline constexpr double kMaxLinkUs = 1e6;
 inline constexpr double kMaxGbPerS = 1e6;
 inline constexpr double kMaxChunkBytes = 1099511627776.0; ///< 1 TiB
 inline constexpr double kMaxTopologySlowdown = 100;
+inline constexpr double kMaxRelativeInterval = 10;
 
 /// A cluster of equal nodes, each with equal ranks and rails, and what its communication library can do on it.
 struct Topology {
@@ -88,6 +89,7 @@ struct Topology {
   ComputeRate compute;
   double compute_slowdown = 1;                ///< >= 1; of the matmul while the collective runs
   double communication_slowdown = 1;          ///< >= 1; of the collective while the matmul runs
+  double relative_interval = 0;               ///< >= 0; half-width of the 90 % interval of a collective's time, relative
   std::string calibration;                    ///< what its constants were fitted to; empty: published constants only
 
   /// Errors: InvalidSpec naming the first field that is outside its legal range or not finite, a protocol or algorithm
