@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "bench_topology.hpp"
 #include "commands.hpp"
 #include "mc2/planner/planner.hpp"
 #include "measure.hpp"
@@ -39,6 +40,7 @@ class ScratchStore {
 
 struct BenchCommand {
   double race_budget_s = 45;
+  std::string data = "data"; ///< this project's data folder
   Action action; ///< of the figure that was asked for
 
   [[nodiscard]] TuneSettings settings() const;
@@ -47,6 +49,7 @@ struct BenchCommand {
   [[nodiscard]] Result<ExitCode> virtual_prediction() const;
   [[nodiscard]] Result<ExitCode> shared_memory() const;
   [[nodiscard]] Result<ExitCode> planning() const;
+  [[nodiscard]] Result<ExitCode> topology() const { return bench_topology(data); }
   [[nodiscard]] Result<ExitCode> all() const;
 };
 
@@ -340,7 +343,7 @@ Result<ExitCode> BenchCommand::planning() const {
 }
 
 Result<ExitCode> BenchCommand::all() const {
-  for (const auto member : {&BenchCommand::planning, &BenchCommand::virtual_prediction, &BenchCommand::shared_memory,
+  for (const auto member : {&BenchCommand::planning, &BenchCommand::topology, &BenchCommand::virtual_prediction, &BenchCommand::shared_memory,
                             &BenchCommand::overlap, &BenchCommand::prediction})
     if (auto done = (this->*member)(); !done) return done;
   return ExitCode::Success;
@@ -354,6 +357,7 @@ Command add_bench(CLI::App& app) {
   bench->require_subcommand(1);
   bench->add_option("--race-budget", command->race_budget_s, "seconds for each race")->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0));
+  bench->add_option("--data", command->data, "the project's data folder, for topology")->capture_default_str();
   using Member = Result<ExitCode> (BenchCommand::*)() const;
   const auto add = [&](const char* name, const char* help, Member member) {
     bench->add_subcommand(name, help)->callback([raw = command.get(), member] {
@@ -365,6 +369,7 @@ Command add_bench(CLI::App& app) {
   add("virtual", "predicted against measured makespan, virtual compute", &BenchCommand::virtual_prediction);
   add("shm", "plain shared memory, where a cut gains nothing", &BenchCommand::shared_memory);
   add("planning", "time to make a plan from a loaded model", &BenchCommand::planning);
+  add("topology", "analytic collective times against published curves", &BenchCommand::topology);
   add("all", "all of the above, about 20 minutes", &BenchCommand::all);
   bench->footer("Example:\n  mc2 bench planning");
   return {bench, [command] { return command->action(); }};

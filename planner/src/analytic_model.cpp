@@ -74,7 +74,8 @@ CostCurve compute_curve(const Topology& topology, const OpSpec& op) {
 }
 
 Fingerprint fingerprint_of(const Topology& topology, int world_size) {
-  return {{{"topology", topology.name},
+  return {{{"backend", "analytic"},
+           {"topology", topology.name},
            {"ranks", std::to_string(world_size)},
            {"transport", std::string(to_string(topology.transport))},
            {"constants", topology.calibration.empty() ? "published" : "calibrated"}}};
@@ -103,13 +104,11 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, con
   model.op = op;
   model.fingerprint = fingerprint_of(topology, op.world_size);
   model.source = "topology " + topology.name + ": " + topology.source + "; " + basis(topology);
-  for (const Algorithm algorithm : topology.algorithms) {
-    const auto found = samples.value().find(algorithm);
-    if (found == samples.value().end()) continue;
+  for (const Algorithm algorithm : topology.algorithms.at(collective_of(op.kind))) {
     const std::string name(to_string(algorithm));
     model.variants.push_back({{name, {{"algorithm", name}, {"topology", topology.name}}},
                               matmul,
-                              {communication_curve(topology, algorithm, found->second), 0,
+                              {communication_curve(topology, algorithm, samples.value().at(algorithm)), 0,
                                topology.communication_slowdown}});
   }
   if (auto valid = model.validate(); !valid) return valid.error();

@@ -5,34 +5,24 @@
 #include <limits>
 
 #include "collectives/algorithms.hpp"
-#include "names.hpp"
 #include "text.hpp"
 
 namespace mc2::planner {
 namespace {
 
-constexpr std::array kCollectiveNames{
-    Name<Collective>{Collective::AllReduce, "all_reduce"}, Name<Collective>{Collective::ReduceScatter, "reduce_scatter"},
-    Name<Collective>{Collective::AllGather, "all_gather"}, Name<Collective>{Collective::AllToAll, "all_to_all"}};
-
 struct AlgorithmRow {
   Algorithm algorithm;
-  bool (*can_do)(Collective);
   bool needs_switch; ///< uses protocols that reduce in the switch, and no others
   collectives::PhaseCost (*cost)(const collectives::Fabric&, Collective, double bytes) noexcept;
 };
 
-bool is_all_reduce(Collective collective) { return collective == Collective::AllReduce; }
-bool is_no_all_to_all(Collective collective) { return collective != Collective::AllToAll; }
-bool is_any(Collective) { return true; }
-
 /// Every algorithm.
 constexpr std::array kAlgorithms{
-    AlgorithmRow{Algorithm::Ring, is_no_all_to_all, false, collectives::ring},
-    AlgorithmRow{Algorithm::Tree, is_all_reduce, false, collectives::tree},
-    AlgorithmRow{Algorithm::Direct, is_any, false, collectives::direct},
-    AlgorithmRow{Algorithm::Hierarchical, is_any, false, collectives::hierarchical},
-    AlgorithmRow{Algorithm::SwitchTree, is_all_reduce, true, collectives::switch_tree}};
+    AlgorithmRow{Algorithm::Ring, false, collectives::ring},
+    AlgorithmRow{Algorithm::Tree, false, collectives::tree},
+    AlgorithmRow{Algorithm::Direct, false, collectives::direct},
+    AlgorithmRow{Algorithm::Hierarchical, false, collectives::hierarchical},
+    AlgorithmRow{Algorithm::SwitchTree, true, collectives::switch_tree}};
 
 const AlgorithmRow& row_of(Algorithm algorithm) {
   for (const auto& row : kAlgorithms)
@@ -52,11 +42,6 @@ CollectiveTime fastest_protocol(const Topology& topology, const CollectiveSpec& 
 }
 
 } // namespace
-
-std::string_view to_string(Collective collective) noexcept { return name_of<Collective>(kCollectiveNames, collective); }
-Result<Collective> parse_collective(std::string_view text) {
-  return parse_name<Collective>(kCollectiveNames, text, "collective");
-}
 
 Collective collective_of(OpKind kind) {
   switch (kind) {
@@ -88,14 +73,13 @@ Result<std::vector<CollectiveTime>> collective_times(const Topology& topology, c
   if (auto valid = topology.validate(); !valid)
     return Error{valid.error().code, "topology." + valid.error().field, valid.error().message};
   if (auto valid = spec.validate(topology); !valid) return valid.error();
+  const auto offered = topology.algorithms.find(spec.collective);
+  if (offered == topology.algorithms.end())
+    return Error{ErrorCode::Infeasible, "topology.algorithms",
+                 "of " + topology.name + " name none for " + std::string(to_string(spec.collective))};
   std::vector<CollectiveTime> times;
-  for (const Algorithm algorithm : topology.algorithms)
-    if (const AlgorithmRow& row = row_of(algorithm); row.can_do(spec.collective))
-      times.push_back(fastest_protocol(topology, spec, row));
-  if (times.empty())
-    return Error{ErrorCode::Infeasible, "algorithms",
-                 "of " + topology.name + " hold none that does " + std::string(to_string(spec.collective)) +
-                     "; direct and hierarchical do every collective"};
+  for (const Algorithm algorithm : offered->second)
+    times.push_back(fastest_protocol(topology, spec, row_of(algorithm)));
   return times;
 }
 

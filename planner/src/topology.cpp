@@ -11,6 +11,9 @@
 namespace mc2::planner {
 namespace {
 
+constexpr std::array kCollectiveNames{
+    Name<Collective>{Collective::AllReduce, "all_reduce"}, Name<Collective>{Collective::ReduceScatter, "reduce_scatter"},
+    Name<Collective>{Collective::AllGather, "all_gather"}, Name<Collective>{Collective::AllToAll, "all_to_all"}};
 constexpr std::array kAlgorithmNames{
     Name<Algorithm>{Algorithm::Ring, "ring"}, Name<Algorithm>{Algorithm::Tree, "tree"},
     Name<Algorithm>{Algorithm::Direct, "direct"}, Name<Algorithm>{Algorithm::Hierarchical, "hierarchical"},
@@ -59,18 +62,30 @@ Result<void> validate_protocols(const std::vector<Protocol>& protocols) {
   return {};
 }
 
+Result<void> validate_algorithm(const Topology& topology, Collective collective, Algorithm algorithm) {
+  const std::string field = "algorithms." + std::string(to_string(collective)), name(to_string(algorithm));
+  const auto& offered = topology.algorithms.at(collective);
+  if (std::count(offered.begin(), offered.end(), algorithm) > 1)
+    return Error{ErrorCode::InvalidSpec, field, "holds " + name + " twice"};
+  if (!can_do(algorithm, collective))
+    return Error{ErrorCode::InvalidSpec, field, "holds " + name + ", which does no " + std::string(to_string(collective))};
+  const bool needs_switch = algorithm == Algorithm::SwitchTree;
+  if (std::none_of(topology.protocols.begin(), topology.protocols.end(),
+                   [&](const Protocol& protocol) { return protocol.reduces_in_switch == needs_switch; }))
+    return Error{ErrorCode::InvalidSpec, field,
+                 "holds " + name + ", but no protocol has reduces_in_switch " + (needs_switch ? "true" : "false")};
+  return {};
+}
+
 Result<void> validate_algorithms(const Topology& topology) {
   if (topology.algorithms.empty())
-    return Error{ErrorCode::InvalidSpec, "algorithms", "is empty; name at least one algorithm of the library"};
-  for (auto each = topology.algorithms.begin(); each != topology.algorithms.end(); ++each) {
-    const std::string name(to_string(*each));
-    if (std::find(topology.algorithms.begin(), each, *each) != each)
-      return Error{ErrorCode::InvalidSpec, "algorithms", "holds " + name + " twice"};
-    const bool needs_switch = *each == Algorithm::SwitchTree;
-    if (std::none_of(topology.protocols.begin(), topology.protocols.end(),
-                     [&](const Protocol& protocol) { return protocol.reduces_in_switch == needs_switch; }))
-      return Error{ErrorCode::InvalidSpec, "algorithms",
-                   "holds " + name + ", but no protocol has reduces_in_switch " + (needs_switch ? "true" : "false")};
+    return Error{ErrorCode::InvalidSpec, "algorithms", "is empty; name a collective and its algorithms"};
+  for (const auto& [collective, offered] : topology.algorithms) {
+    if (offered.empty())
+      return Error{ErrorCode::InvalidSpec, "algorithms." + std::string(to_string(collective)),
+                   "is empty; name at least one algorithm, or leave the collective out"};
+    for (const Algorithm algorithm : offered)
+      if (auto valid = validate_algorithm(topology, collective, algorithm); !valid) return valid;
   }
   return {};
 }
@@ -85,10 +100,25 @@ Result<void> validate_compute(const ComputeRate& compute) {
 
 } // namespace
 
+std::string_view to_string(Collective collective) noexcept { return name_of<Collective>(kCollectiveNames, collective); }
+Result<Collective> parse_collective(std::string_view text) {
+  return parse_name<Collective>(kCollectiveNames, text, "collective");
+}
 std::string_view to_string(Algorithm algorithm) noexcept { return name_of<Algorithm>(kAlgorithmNames, algorithm); }
 Result<Algorithm> parse_algorithm(std::string_view text) {
   return parse_name<Algorithm>(kAlgorithmNames, text, "algorithm");
 }
+bool can_do(Algorithm algorithm, Collective collective) noexcept {
+  switch (algorithm) {
+    case Algorithm::Ring: return collective != Collective::AllToAll;
+    case Algorithm::Tree:
+    case Algorithm::SwitchTree: return collective == Collective::AllReduce;
+    case Algorithm::Direct:
+    case Algorithm::Hierarchical: return true;
+  }
+  return false;
+}
+
 std::string_view to_string(Transport transport) noexcept { return name_of<Transport>(kTransportNames, transport); }
 Result<Transport> parse_transport(std::string_view text) {
   return parse_name<Transport>(kTransportNames, text, "transport");

@@ -11,7 +11,7 @@ import warnings
 
 import jsonschema
 
-OPTIONAL_KEYS = {"certificate", "validation", "options"}
+OPTIONAL_KEYS = {"certificate", "validation", "options", "all_gather", "all_reduce", "all_to_all", "reduce_scatter"}
 FREE_OBJECTS = {"fingerprint", "fields", "sources"}  # any key, text values
 
 

@@ -11,7 +11,7 @@ namespace mc2::planner::collectives {
   return collective == Collective::AllReduce ? 2 : 1;
 }
 
-/// n - 1 steps of B / n per pass; a step crosses p - 1 links inside each node and one between nodes.
+/// n - 1 hops of B / n per pass; every p-th hop of a shard leads to another node.
 [[nodiscard]] PhaseCost ring(const Fabric& fabric, Collective collective, double bytes) noexcept;
 
 /// All-reduce through a pipelined double binary tree over nodes with a chain inside each.

@@ -46,11 +46,28 @@ ComputeRate read_compute(const Node& node) {
           fields["efficiency"].number(), fields["launch_us"].number()};
 }
 
+Json write_algorithms(const Topology& topology) {
+  Json result = Json::object();
+  for (const auto& [collective, offered] : topology.algorithms) {
+    Json names = Json::array();
+    for (const auto algorithm : offered) names.push_back(to_string(algorithm));
+    result[std::string(to_string(collective))] = std::move(names);
+  }
+  return result;
+}
+
+void read_algorithms(const Node& node, Topology& topology) {
+  const Fields fields(node, {}, {"all_gather", "all_reduce", "all_to_all", "reduce_scatter"});
+  if (!node.is_ok()) return;
+  for (const auto& [key, names] : node.json().items())
+    topology.algorithms[planner::parse_collective(key).value()] =
+        fields[key].list([](const Node& name) { return name.name(planner::parse_algorithm); });
+}
+
 Json write_topology(const Topology& topology) {
-  Json algorithms = Json::array(), protocols = Json::array();
-  for (const auto algorithm : topology.algorithms) algorithms.push_back(to_string(algorithm));
+  Json protocols = Json::array();
   for (const auto& protocol : topology.protocols) protocols.push_back(write_protocol(protocol));
-  return {{"algorithms", std::move(algorithms)},
+  return {{"algorithms", write_algorithms(topology)},
           {"calibration", topology.calibration},
           {"chunk_bytes", finite(topology.chunk_bytes)},
           {"communication_slowdown", finite(topology.communication_slowdown)},
@@ -76,8 +93,7 @@ void read_shape(const Fields& fields, Topology& topology) {
   topology.transport = fields["transport"].name(planner::parse_transport);
   topology.chunk_bytes = fields["chunk_bytes"].number();
   topology.protocols = fields["protocols"].list(read_protocol);
-  topology.algorithms =
-      fields["algorithms"].list([](const Node& name) { return name.name(planner::parse_algorithm); });
+  read_algorithms(fields["algorithms"], topology);
 }
 
 } // namespace

@@ -11,13 +11,6 @@
 
 namespace mc2::planner {
 
-/// Values are stored: never renumber.
-enum class Collective : std::uint8_t { AllReduce = 1, ReduceScatter = 2, AllGather = 3, AllToAll = 4 };
-
-[[nodiscard]] std::string_view to_string(Collective collective) noexcept;
-/// Errors: UnknownName.
-[[nodiscard]] Result<Collective> parse_collective(std::string_view text);
-
 /// The collective of an operator kind.
 [[nodiscard]] Collective collective_of(OpKind kind);
 
@@ -42,11 +35,11 @@ struct CollectiveTime {
   double us = 0;
 };
 
-/// Time of a collective by every algorithm that the topology offers and that can do it, in the topology's order.
+/// Time of a collective by every algorithm that the topology offers for it, in the topology's order.
 /// Pure alpha-beta sums: no load imbalance, no other traffic, links full duplex. Monotone: never slower when a latency
 /// or message time falls or a bandwidth grows, never faster when the message grows.
 /// Formulas and their sources: docs/cost_model.md, "Collectives at scale".
-/// Errors: InvalidSpec (topology or spec), Infeasible when no algorithm of the topology does this collective.
+/// Errors: InvalidSpec (topology or spec), Infeasible when the topology offers none for this collective.
 [[nodiscard]] Result<std::vector<CollectiveTime>> collective_times(const Topology& topology, const CollectiveSpec& spec);
 
 /// The fastest of collective_times; the first in the topology's order where two are equal. Errors: the same.

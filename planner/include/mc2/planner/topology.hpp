@@ -10,10 +10,17 @@
 
 namespace mc2::planner {
 
+/// Values are stored: never renumber.
+enum class Collective : std::uint8_t { AllReduce = 1, ReduceScatter = 2, AllGather = 3, AllToAll = 4 };
+
+[[nodiscard]] std::string_view to_string(Collective collective) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<Collective> parse_collective(std::string_view text);
+
 /// How a collective moves its data; formulas in docs/cost_model.md, "Collectives at scale". Values are stored: never
 /// renumber.
 enum class Algorithm : std::uint8_t {
-  Ring = 1,
+  Ring = 1,         ///< all but all-to-all
   Tree = 2,         ///< double binary tree over nodes, chains inside them; all-reduce only
   Direct = 3,       ///< every rank to every other
   Hierarchical = 4, ///< inside the nodes first, then each rail among the nodes
@@ -23,6 +30,9 @@ enum class Algorithm : std::uint8_t {
 [[nodiscard]] std::string_view to_string(Algorithm algorithm) noexcept;
 /// Errors: UnknownName.
 [[nodiscard]] Result<Algorithm> parse_algorithm(std::string_view text);
+
+/// Whether an algorithm can do a collective at all.
+[[nodiscard]] bool can_do(Algorithm algorithm, Collective collective) noexcept;
 
 /// Who posts a message to the network. Values are stored: never renumber.
 enum class Transport : std::uint8_t {
@@ -85,7 +95,8 @@ struct Topology {
   Transport transport = Transport::HostProxy;
   double chunk_bytes = 0;                     ///< largest message on one rail, > 0; longer ones go in pieces of it
   std::vector<Protocol> protocols;            ///< at least one
-  std::vector<Algorithm> algorithms;          ///< that the library offers, at least one
+  /// What the library offers; a collective that is not named cannot be computed.
+  std::map<Collective, std::vector<Algorithm>> algorithms;
   ComputeRate compute;
   double compute_slowdown = 1;                ///< >= 1; of the matmul while the collective runs
   double communication_slowdown = 1;          ///< >= 1; of the collective while the matmul runs
@@ -93,7 +104,7 @@ struct Topology {
   std::string calibration;                    ///< what its constants were fitted to; empty: published constants only
 
   /// Errors: InvalidSpec naming the first field that is outside its legal range or not finite, a protocol or algorithm
-  /// named twice, or an algorithm without a protocol that it can use.
+  /// named twice, or an algorithm that cannot do its collective or has no protocol that it can use.
   [[nodiscard]] Result<void> validate() const;
 
   bool operator==(const Topology&) const = default;
