@@ -75,9 +75,9 @@ CostCurve compute_curve(const Topology& topology, const OpSpec& op) {
 
 Fingerprint fingerprint_of(const Topology& topology, int world_size) {
   return {{{"backend", "analytic"},
-           {"topology", topology.name},
+           {"device", topology.name},
+           {"link", std::string(to_string(topology.transport))},
            {"ranks", std::to_string(world_size)},
-           {"transport", std::string(to_string(topology.transport))},
            {"constants", topology.calibration.empty() ? "published" : "calibrated"}}};
 }
 

@@ -13,16 +13,16 @@ namespace {
 struct AlgorithmRow {
   Algorithm algorithm;
   bool needs_switch; ///< uses protocols that reduce in the switch, and no others
-  collectives::PhaseCost (*cost)(const collectives::Fabric&, Collective, double bytes) noexcept;
+  double (*us)(const collectives::Fabric&, Collective, double bytes) noexcept; ///< without the launch
 };
 
 /// Every algorithm.
 constexpr std::array kAlgorithms{
-    AlgorithmRow{Algorithm::Ring, false, collectives::ring},
-    AlgorithmRow{Algorithm::Tree, false, collectives::tree},
-    AlgorithmRow{Algorithm::Direct, false, collectives::direct},
-    AlgorithmRow{Algorithm::Hierarchical, false, collectives::hierarchical},
-    AlgorithmRow{Algorithm::SwitchTree, true, collectives::switch_tree}};
+    AlgorithmRow{Algorithm::Ring, false, collectives::ring_us},
+    AlgorithmRow{Algorithm::Tree, false, collectives::tree_us},
+    AlgorithmRow{Algorithm::Direct, false, collectives::direct_us},
+    AlgorithmRow{Algorithm::Hierarchical, false, collectives::hierarchical_us},
+    AlgorithmRow{Algorithm::SwitchTree, true, collectives::switch_tree_us}};
 
 const AlgorithmRow& row_of(Algorithm algorithm) {
   for (const auto& row : kAlgorithms)
@@ -35,7 +35,7 @@ CollectiveTime fastest_protocol(const Topology& topology, const CollectiveSpec& 
   for (const Protocol& protocol : topology.protocols) {
     if (protocol.reduces_in_switch != row.needs_switch) continue;
     const auto fabric = collectives::make_fabric(topology, protocol, spec.world_size);
-    const double us = protocol.launch_us + row.cost(fabric, spec.collective, spec.message_bytes).total_us();
+    const double us = protocol.launch_us + row.us(fabric, spec.collective, spec.message_bytes);
     if (us < best.us) best = {row.algorithm, protocol.name, us};
   }
   return best;

@@ -12,21 +12,25 @@ namespace mc2::planner::collectives {
 }
 
 /// n - 1 hops of B / n per pass; every p-th hop of a shard leads to another node.
-[[nodiscard]] PhaseCost ring(const Fabric& fabric, Collective collective, double bytes) noexcept;
+[[nodiscard]] PieceCost ring_piece(const Fabric& fabric, Collective collective, double bytes) noexcept;
 
-/// All-reduce through a pipelined double binary tree over nodes with a chain inside each.
-[[nodiscard]] PhaseCost tree(const Fabric& fabric, Collective collective, double bytes) noexcept;
+/// All-reduce through a double binary tree over nodes with a chain inside each.
+[[nodiscard]] PieceCost tree_piece(const Fabric& fabric, double bytes) noexcept;
 
 /// One message of B / n to each other rank per pass, the links inside and between nodes at once.
-[[nodiscard]] PhaseCost direct(const Fabric& fabric, Collective collective, double bytes) noexcept;
+[[nodiscard]] PieceCost direct_piece(const Fabric& fabric, Collective collective, double bytes) noexcept;
 
-/// Inside the nodes, then among the nodes rail by rail; pieces of the message overlap the two.
-[[nodiscard]] PhaseCost hierarchical(const Fabric& fabric, Collective collective, double bytes) noexcept;
+/// Times in us without the launch.
+[[nodiscard]] double ring_us(const Fabric& fabric, Collective collective, double bytes) noexcept;
+/// In pieces of two messages per rail, one for each tree.
+[[nodiscard]] double tree_us(const Fabric& fabric, Collective collective, double bytes) noexcept;
+[[nodiscard]] double direct_us(const Fabric& fabric, Collective collective, double bytes) noexcept;
+/// Inside the nodes, then among the nodes rail by rail, in pieces of a message per rail that overlap the two.
+[[nodiscard]] double hierarchical_us(const Fabric& fabric, Collective collective, double bytes) noexcept;
+/// All-reduce in the node's switch and through a double binary tree over nodes, in pieces as above.
+[[nodiscard]] double switch_tree_us(const Fabric& fabric, Collective collective, double bytes) noexcept;
 
-/// All-reduce in the node's switch and through a double binary tree over nodes.
-[[nodiscard]] PhaseCost switch_tree(const Fabric& fabric, Collective collective, double bytes) noexcept;
-
-/// Two parts that use different links, the message passing both in `piece_count` >= 1 pieces.
-[[nodiscard]] PhaseCost overlapped(const PhaseCost& first, const PhaseCost& second, double piece_count) noexcept;
+/// A piece that passes two parts which use different links.
+[[nodiscard]] PieceCost chained(const PieceCost& first, const PieceCost& second) noexcept;
 
 } // namespace mc2::planner::collectives

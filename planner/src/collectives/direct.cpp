@@ -4,7 +4,7 @@
 
 namespace mc2::planner::collectives {
 
-PhaseCost direct(const Fabric& fabric, Collective collective, double bytes) noexcept {
+PieceCost direct_piece(const Fabric& fabric, Collective collective, double bytes) noexcept {
   const int n = fabric.rank_count(), p = fabric.node_size;
   const double peer_bytes = bytes / n;
   const double messages = fabric.message_count(peer_bytes);
@@ -15,8 +15,12 @@ PhaseCost direct(const Fabric& fabric, Collective collective, double bytes) noex
   const double inter_alpha_us = n > p ? fabric.inter_alpha_us : 0;
   const int passes = pass_count(collective);
   const bool is_inter = inter_alpha_us + inter_us > intra_alpha_us + intra_us;
-  return is_inter ? PhaseCost{passes * inter_alpha_us, passes * inter_us}
-                  : PhaseCost{passes * intra_alpha_us, passes * intra_us};
+  return is_inter ? PieceCost{passes * inter_alpha_us, passes * inter_us, passes * inter_us}
+                  : PieceCost{passes * intra_alpha_us, passes * intra_us, passes * intra_us};
+}
+
+double direct_us(const Fabric& fabric, Collective collective, double bytes) noexcept {
+  return direct_piece(fabric, collective, bytes).total_us(1);
 }
 
 } // namespace mc2::planner::collectives

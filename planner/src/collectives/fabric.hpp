@@ -31,11 +31,16 @@ struct Fabric {
 /// @param world_size legal for the topology
 [[nodiscard]] Fabric make_fabric(const Topology& topology, const Protocol& protocol, int world_size) noexcept;
 
-/// Latency adds up over phases; what occupies links can overlap with what occupies others.
-struct PhaseCost {
-  double latency_us = 0;
-  double occupancy_us = 0;
-  [[nodiscard]] double total_us() const noexcept { return latency_us + occupancy_us; }
+/// One piece of a message on its way through an algorithm.
+struct PieceCost {
+  double latency_us = 0; ///< of all hops, whatever the size
+  double fill_us = 0;    ///< from the first byte sent to the last one received, latency aside
+  double period_us = 0;  ///< after which the next piece follows: the busiest link
+
+  /// Of `count` >= 1 such pieces one after the other.
+  [[nodiscard]] double total_us(double count) const noexcept {
+    return latency_us + fill_us + (count - 1) * period_us;
+  }
 };
 
 } // namespace mc2::planner::collectives
