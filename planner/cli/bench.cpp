@@ -22,6 +22,7 @@ using profiler::quantile;
 
 struct BenchCommand {
   double race_budget_s = 45;
+  std::string data_folder = "data";
   std::string cases_file = "data/ascend_910b_cases.csv";
   Action action; ///< of the figure that was asked for
 
@@ -31,6 +32,7 @@ struct BenchCommand {
   [[nodiscard]] Result<ExitCode> virtual_prediction() const;
   [[nodiscard]] Result<ExitCode> shared_memory() const;
   [[nodiscard]] Result<ExitCode> planning() const;
+  [[nodiscard]] Result<ExitCode> topology() const { return bench_topology(data_folder); }
   [[nodiscard]] Result<ExitCode> all() const;
 };
 
@@ -267,7 +269,7 @@ Result<ExitCode> BenchCommand::planning() const {
 }
 
 Result<ExitCode> BenchCommand::all() const {
-  for (const auto member : {&BenchCommand::planning, &BenchCommand::virtual_prediction, &BenchCommand::shared_memory,
+  for (const auto member : {&BenchCommand::planning, &BenchCommand::topology, &BenchCommand::virtual_prediction, &BenchCommand::shared_memory,
                             &BenchCommand::overlap, &BenchCommand::prediction})
     if (auto done = (this->*member)(); !done) return done;
   return ExitCode::Success;
@@ -292,6 +294,9 @@ Command add_bench(CLI::App& app) {
   add("virtual", "predicted against measured makespan, virtual compute", &BenchCommand::virtual_prediction);
   add("shm", "plain shared memory, where a cut gains nothing", &BenchCommand::shared_memory);
   add("planning", "time to make a plan from a loaded model", &BenchCommand::planning);
+  auto* topology = bench->add_subcommand("topology", "analytic collective times against published curves");
+  topology->add_option("data", command->data_folder, "folder with topologies/ and published/")->capture_default_str();
+  topology->callback([raw = command.get()] { raw->action = [raw] { return raw->topology(); }; });
   auto* cases = bench->add_subcommand("cases", "published layer shapes: another planner's plans and mc2's");
   cases->add_option("file", command->cases_file, "cases, in the format of data/ascend_910b_cases.csv")
       ->capture_default_str();

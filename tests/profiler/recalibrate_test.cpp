@@ -1,9 +1,9 @@
 #include "mc2/profiler/recalibrate.hpp"
 
-#include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
