@@ -10,6 +10,7 @@
 namespace mc2::planner {
 namespace {
 
+constexpr double kSamePrediction = 0.001; ///< relative
 constexpr double kTouching = 1e-9; ///< relative: times that were rounded to a document's digits may overlap by this
 
 Result<void> validate_time(const std::string& field, double us) {
@@ -111,6 +112,17 @@ std::string bound_text(const Plan& plan, const TimelineUse& use) {
          " after the first lane ends";
 }
 
+/// A model that was fitted again since predicts something else for the same cut.
+void compare_with_model(Explanation& explanation, const CostModel& model) {
+  const Plan& plan = explanation.plan;
+  const auto predicted = predict_cut(plan.op, model, plan.variant, plan.cut);
+  if (!predicted) return;
+  const double us = predicted.value().makespan.us;
+  if (std::abs(us - plan.makespan.us) <= kSamePrediction * plan.makespan.us) return;
+  explanation.notes.push_back("the cost model predicts " + time_text(us) + " for this cut and the plan " +
+                              time_text(plan.makespan.us) + ": the model has changed since, or is another one");
+}
+
 /// By the model, so that both sides of the difference come from the same numbers.
 std::optional<Account> model_account(const Plan& plan, const CostModel& model, const Variant& variant,
                                      const Cut& cut) {
@@ -135,14 +147,15 @@ void add_losses(Explanation& explanation, const CostModel* model) {
 
 void add_sensitivity(Explanation& explanation, const CostModel* model, const PlanOptions& options) {
   if (model == nullptr) {
-    explanation.missing.push_back("the cost model: no sensitivity, curves or losses by cause");
+    explanation.notes.push_back("no cost model: sensitivity, curves and what each runner-up lost by are left out");
     return;
   }
+  compare_with_model(explanation, *model);
   auto sensitivity = analyse_sensitivity(explanation.plan, *model, options);
   if (sensitivity)
     explanation.sensitivity = std::move(sensitivity).value();
   else
-    explanation.missing.push_back("sensitivity: " + sensitivity.error().text());
+    explanation.notes.push_back("sensitivity: " + sensitivity.error().text());
 }
 
 } // namespace

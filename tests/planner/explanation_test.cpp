@@ -78,8 +78,8 @@ TEST(Explanation, WithoutAModelNamesWhatIsMissing) {
   const CostModel model = small_model();
   const Explanation explanation = explain(two_blocks(model), nullptr, {}).value();
   EXPECT_FALSE(explanation.sensitivity.has_value());
-  ASSERT_EQ(explanation.missing.size(), 1U);
-  EXPECT_NE(explanation.missing[0].find("cost model"), std::string::npos);
+  ASSERT_EQ(explanation.notes.size(), 1U);
+  EXPECT_NE(explanation.notes[0].find("cost model"), std::string::npos);
 }
 
 TEST(Explanation, ARunnerUpThatTheModelDoesNotKnowHasNoDifference) {

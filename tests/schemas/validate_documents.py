@@ -11,7 +11,8 @@ import warnings
 
 import jsonschema
 
-OPTIONAL_KEYS = {"certificate", "validation", "options"}
+OPTIONAL_KEYS = {"certificate", "validation", "options", "sensitivity", "measured", "difference", "kept_us",
+                 "one_percent_value", "end_loss"}
 FREE_OBJECTS = {"fingerprint", "fields"}  # any key, text values
 
 

@@ -6,6 +6,7 @@
 
 #include "codec_parts.hpp"
 #include "examples.hpp"
+#include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
 
@@ -25,6 +26,15 @@ planner::Plan made_plan(const std::string& strategy) {
   // The recipe's lower limit a k n >= 4 * 1024^3 asks for at least 32768 rows at k = 256, n = 512.
   const planner::CostModel model = examples::model(131072);
   return planner::make_plan(model.op, model, options).value();
+}
+
+/// Without the model, and with it and a measured run.
+planner::Explanation explanation(bool is_complete) {
+  const planner::CostModel model = examples::model(131072);
+  const planner::Plan plan = made_plan("search");
+  planner::Explanation result = planner::explain(plan, is_complete ? &model : nullptr, {}).value();
+  if (is_complete) result.measured = {plan.timeline, result.use};
+  return result;
 }
 
 planner::Plan bare_plan() {
@@ -75,6 +85,8 @@ int main(int argc, char** argv) {
   write(directory / "request_default.json", encode(PlanRequest{examples::op(), {}}));
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
   write(directory / "measurement.json", encode(MeasurementRecord{examples::fingerprint(), examples::measurement()}));
+  write(directory / "explanation.json", encode(explanation(true)));
+  write(directory / "explanation_bare.json", pretty(encode(explanation(false))));
   write(directory / "store.json", exported(directory));
   return 0;
 }

@@ -66,7 +66,7 @@ struct Explanation {
   std::vector<Loss> losses;               ///< one for each of the plan's runners-up, at most kMaxRunnerUpCount
   std::optional<Sensitivity> sensitivity; ///< none without the model
   std::optional<MeasuredRun> measured;
-  std::vector<std::string> missing; ///< what could not be explained, and why
+  std::vector<std::string> notes;   ///< what could not be explained and why, and what contradicts the plan
   bool operator==(const Explanation&) const = default;
 };
 
@@ -81,7 +81,7 @@ inline constexpr double kMaxExplainedUs = 1e15;
 /// more or fewer spans than there are blocks.
 [[nodiscard]] Result<void> validate_timeline(const Timeline& timeline, const Cut& cut);
 
-/// Explains a plan from any source. Without a model the parts that need one are named in `missing`.
+/// Explains a plan from any source. Without a model the parts that need one are named in `notes`.
 /// @param model    the model that the plan was made from, or nullptr
 /// @param options  the limits within which the plan was made; used for the sensitivity
 /// Errors: InvalidSpec for a plan that contradicts itself: as validate_timeline, and times that are negative.
