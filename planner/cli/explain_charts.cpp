@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "explain_page.hpp"
 #include "plot.hpp"
 #include "render.hpp"
 
@@ -16,7 +17,7 @@ using planner::Span;
 using planner::Timeline;
 
 constexpr double kWidth = 860, kLeft = 190, kRight = 110;
-constexpr double kRowHeight = 30, kBarHeight = 18;
+constexpr double kRowHeight = 30, kBarHeight = 18, kLossTextWidth = 150;
 constexpr std::size_t kMaxDrawnLosers = 12;
 constexpr std::size_t kMaxCutText = 30;
 
@@ -127,20 +128,6 @@ using planner::FlipKind;
 using planner::Parameter;
 using planner::ParameterSensitivity;
 
-std::string parameter_name(Parameter parameter) {
-  switch (parameter) {
-    case Parameter::ComputeTime: return "compute time";
-    case Parameter::CommunicationTime: return "communication time";
-    case Parameter::CommunicationLatency: return "latency of a message";
-    case Parameter::ComputeSlowdown: return "compute slow-down";
-    case Parameter::CommunicationSlowdown: return "communication slow-down";
-    case Parameter::ComputeBlockFixed: return "fixed cost, compute";
-    case Parameter::CommunicationBlockFixed: return "fixed cost, communication";
-    case Parameter::Rows: return "rows (m)";
-  }
-  return "";
-}
-
 /// Where a flip of at least this kind lies, or the end of what was tried.
 double reach(const Excursion& excursion, FlipKind kind) {
   for (const Flip& flip : excursion.flips)
@@ -160,12 +147,23 @@ const Flip* notable(const Excursion& excursion) {
   return nullptr;
 }
 
+/// Beside the flip, or beyond the mark of 1 % where that would run through the word.
+double word_place(const Scale& x, const Flip& flip, const Excursion& excursion, bool is_lower, double base) {
+  constexpr double kWordWidth = 64, kGap = 4;
+  const double at = x.at(flip.value / base);
+  if (!excursion.one_percent_value) return is_lower ? at - kGap : at + kGap;
+  const double mark = x.at(*excursion.one_percent_value / base);
+  const bool is_crossed = is_lower ? mark <= at && mark > at - kWordWidth : mark >= at && mark < at + kWordWidth;
+  const double from = is_crossed ? mark : at;
+  return is_lower ? from - kGap : from + kGap;
+}
+
 /// One parameter's bars; values are divided by `base` to share an axis with other parameters.
 void sensitivity_row(Markup& out, const Rows& rows, std::size_t row, const ParameterSensitivity& p, double base) {
   const auto bar = [&](FlipKind kind, const char* style, const char* meaning) {
     rectangle(out, rows.bar(row, reach(p.lower, kind) / base, reach(p.higher, kind) / base), style, meaning);
   };
-  label(out, kLeft - 10, rows.middle(row) + 4, "end", "row", parameter_name(p.parameter));
+  label(out, kLeft - 10, rows.middle(row) + 4, "end", "row", parameter_text(p.parameter));
   rectangle(out, rows.bar(row, p.lower.end_value / base, p.higher.end_value / base), "tried", "tried");
   bar(FlipKind::OtherCount, "samecount", "as many blocks");
   bar(FlipKind::OtherLengths, "samecut", "this very cut");
@@ -174,11 +172,9 @@ void sensitivity_row(Markup& out, const Rows& rows, std::size_t row, const Param
       const double at = rows.x.at(*excursion->one_percent_value / base);
       segment(out, {at, rows.middle(row) - 12}, {at, rows.middle(row) + 12}, "onepercent");
     }
-    const Flip* flip = notable(*excursion);
-    if (flip == nullptr) continue;
-    const bool is_lower = excursion == &p.lower;
-    const double at = rows.x.at(flip->value / base) + (is_lower ? -4 : 4);
-    label(out, at, rows.middle(row) + 4, is_lower ? "end" : "start", "flip", flip_word(*flip));
+    if (const Flip* flip = notable(*excursion))
+      label(out, word_place(rows.x, *flip, *excursion, excursion == &p.lower, base), rows.middle(row) + 4,
+            excursion == &p.lower ? "end" : "start", "flip", flip_word(*flip));
   }
   segment(out, {rows.x.at(p.value / base), rows.middle(row) - 13}, {rows.x.at(p.value / base), rows.middle(row) + 13},
           "today");
@@ -259,11 +255,11 @@ Markup account_chart(const Explanation& explanation) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& [name, us] = parts[i];
     label(out, kLeft - 10, rows.middle(i) + 4, "end", "row", name);
-    rectangle(out, rows.bar(i, sum_us, sum_us + us), i == 0 ? lane_style(a.lane, 0) : "part",
-              name + ": " + time_text(us));
+    const std::string text = i == 0 ? time_text(us) : signed_time(us);
+    if (text != "0")
+      rectangle(out, rows.bar(i, sum_us, sum_us + us), i == 0 ? lane_style(a.lane, 0) : "part", name + ": " + text);
     sum_us += us;
-    label(out, rows.bar(i, std::max(sum_us, sum_us - us), 0).right + 6, rows.middle(i) + 4, "start", "value",
-          (i == 0 || us < 0 ? "" : "+ ") + time_text(us));
+    label(out, rows.bar(i, std::max(sum_us, sum_us - us), 0).right + 6, rows.middle(i) + 4, "start", "value", text);
   }
   const auto total = [&](std::size_t row, const char* name, double us, const char* style) {
     label(out, kLeft - 10, rows.middle(row) + 4, "end", "row strong", name);
@@ -279,13 +275,13 @@ Markup loss_chart(const Explanation& explanation) {
   const planner::Plan& plan = explanation.plan;
   const std::size_t count = std::min({explanation.losses.size(), plan.runners_up.size(), kMaxDrawnLosers});
   const auto loss = [&](std::size_t i) {
-    return plan.makespan.us > 0 ? 100 * explanation.losses[i].lost_us / plan.makespan.us : 0;
+    return plan.makespan.us > 0 ? 100 * lost_us(explanation.losses[i]) / plan.makespan.us : 0;
   };
   double most = 0.1, least = 0;
   for (std::size_t i = 0; i < count; ++i) most = std::max(most, loss(i)), least = std::min(least, loss(i));
   Markup out;
   open_svg(out, kWidth, static_cast<double>(count) * kRowHeight + 52, "How much slower each runner-up is");
-  const Rows rows{Scale::linear(least, most, kLeft, kWidth - kRight), 4};
+  const Rows rows{Scale::linear(least, most, kLeft, kWidth - kLossTextWidth), 4};
   const double bottom = 4 + kRowHeight * static_cast<double>(count);
   time_axis(out, rows.x, 4, bottom, {1, "%"}, "predicted, slower than the plan");
   for (std::size_t i = 0; i < count; ++i) {
@@ -294,7 +290,7 @@ Markup loss_chart(const Explanation& explanation) {
     label(out, kLeft - 10, rows.middle(i) + 4, "end", "row", name);
     rectangle(out, rows.bar(i, 0, loss(i)), "loser", name + ": " + clipped(loser.reason, 200));
     char text[64];
-    std::snprintf(text, sizeof text, "%+.2f %%, %s", loss(i), time_text(explanation.losses[i].lost_us).c_str());
+    std::snprintf(text, sizeof text, "%+.2f %%, %s", loss(i), signed_time(lost_us(explanation.losses[i])).c_str());
     label(out, rows.bar(i, 0, loss(i)).right + 6, rows.middle(i) + 4, "start", "value", text);
   }
   return out.close();

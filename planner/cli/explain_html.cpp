@@ -82,9 +82,8 @@ void cards(Markup& out, const Explanation& explanation, const Evidence& evidence
     card(out, "measured", time_text(evidence.measurement->fused_us),
          "benefit " + percent_text(evidence.measurement->benefit));
   card(out, "bound by", std::string(to_string(plan.bound)), "ideal " + time_text(plan.ideal_us));
-  card(out, "exposed",
-       time_text(explanation.use.second.before_us) + " + " + time_text(explanation.use.first.after_us),
-       "head + tail");
+  card(out, "exposed head", time_text(explanation.use.second.before_us),
+       "tail " + time_text(explanation.use.first.after_us));
   out.close();
 }
 
@@ -104,6 +103,7 @@ void timeline_section(Markup& out, const Explanation& explanation) {
 
 std::string curve_facts(const CurveEvidence& e) {
   const auto& curve = e.cost.curve;
+  if (curve.is_analytic) return "From published constants, not from measurements: no samples and no interval.";
   char text[320];
   std::snprintf(text, sizeof text,
                 "%d sizes; residual rms %.2f %%, worst %.2f %%, cross-validated %.2f %%; 90 %% interval +-%.2f %%; "

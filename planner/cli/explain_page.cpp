@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "markup.hpp"
 #include "render.hpp"
@@ -27,12 +28,6 @@ std::string short_cut(const planner::Cut& cut) {
   if (cut.block_rows.size() > kMaxCutText && cut.order() == planner::BlockOrder::Free)
     return std::to_string(cut.block_rows.size()) + " blocks of different lengths";
   return clipped(cut.text(), kMaxCutText);
-}
-
-/// "+12.3 us", "-4.0 us", and "0" for what rounds to nothing.
-std::string signed_time(double us) {
-  if (std::abs(us) < 0.05) return "0";
-  return (us < 0 ? "-" : "+") + time_text(std::abs(us));
 }
 
 std::string share_text(double us, double makespan_us) {
@@ -59,19 +54,20 @@ void add_measured(Facts& facts, const planner::Plan& plan, const Evidence& evide
   }
 }
 
-/// A value of a parameter as people say it.
-std::string value_text(const ParameterSensitivity& p, double value) {
+std::string value_text(const ParameterSensitivity& p, double value, int digits) {
   char text[64];
   if (p.unit == "us") return time_text(value);
   if (p.unit == "rows") return std::to_string(static_cast<std::int64_t>(value));
-  std::snprintf(text, sizeof text, "x%.3g", value);
+  std::snprintf(text, sizeof text, "x%.*g", digits, value);
   return text;
 }
 
-std::string parameter_text(const ParameterSensitivity& p) {
-  std::string text(to_string(p.parameter));
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
+/// A value of a parameter as people say it, with as many digits as it takes to differ from today's.
+std::string value_text(const ParameterSensitivity& p, double value) {
+  for (int digits = 3; digits < 6; ++digits)
+    if (value == p.value || value_text(p, value, digits) != value_text(p, p.value, digits))
+      return value_text(p, value, digits);
+  return value_text(p, value, 6);
 }
 
 std::string flip_text(const ParameterSensitivity& p, const Flip& flip) {
@@ -128,7 +124,44 @@ std::string account_text(const Explanation& explanation) {
   return table(cells);
 }
 
+/// Lines of at most `width` columns, indented.
+std::string wrapped(const std::string& text, int width) {
+  std::string result, line = " ";
+  std::size_t from = 0;
+  while (from < text.size()) {
+    const std::size_t end = std::min(text.find(' ', from), text.size());
+    const std::string word = text.substr(from, end - from);
+    if (line.size() > 2 && std::ssize(line) + std::ssize(word) + 1 > width) result += std::exchange(line, " ") + "\n";
+    line += " " + word;
+    from = end + 1;
+  }
+  return result + line + "\n";
+}
+
 } // namespace
+
+double lost_us(const planner::Loss& loss) noexcept {
+  return loss.difference ? loss.difference->sum_us() : loss.lost_us;
+}
+
+std::string parameter_text(Parameter parameter) {
+  switch (parameter) {
+    case Parameter::ComputeTime: return "compute time";
+    case Parameter::CommunicationTime: return "communication time";
+    case Parameter::CommunicationLatency: return "latency of a message";
+    case Parameter::ComputeSlowdown: return "compute slow-down";
+    case Parameter::CommunicationSlowdown: return "communication slow-down";
+    case Parameter::ComputeBlockFixed: return "fixed cost, compute";
+    case Parameter::CommunicationBlockFixed: return "fixed cost, communication";
+    case Parameter::Rows: return "rows (m)";
+  }
+  return "";
+}
+
+std::string signed_time(double us) {
+  if (std::abs(us) < 0.05) return "0";
+  return (us < 0 ? "-" : "+") + time_text(std::abs(us));
+}
 
 Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   const planner::Plan& plan = explanation.plan;
@@ -178,11 +211,10 @@ Cells loss_cells(const Explanation& explanation) {
     const auto& loser = plan.runners_up[i];
     const auto& loss = explanation.losses[i];
     std::vector<std::string> row{short_cut(loser.cut), clipped(loser.variant.name, 24), time_text(loser.makespan_us),
-                                 signed_time(loss.lost_us)};
+                                 signed_time(lost_us(loss))};
     if (loss.difference) {
       const Account& d = *loss.difference;
-      row.insert(row.end(), {signed_time(d.cutting_us), signed_time(d.contention_us),
-                             signed_time(d.before_us + d.between_us + d.after_us)});
+      row.insert(row.end(), {signed_time(d.cutting_us), signed_time(d.contention_us), signed_time(d.waits_us())});
     } else {
       row.insert(row.end(), {"?", "?", "?"});
     }
@@ -195,7 +227,7 @@ Cells loss_cells(const Explanation& explanation) {
 Cells sensitivity_cells(const Sensitivity& sensitivity) {
   Cells cells{{"parameter", "today", "lower: other decision at", "higher: other decision at", "costs 1 % at"}};
   for (const auto& p : sensitivity.parameters)
-    cells.push_back({parameter_text(p), value_text(p, p.value), excursion_text(p, p.lower),
+    cells.push_back({parameter_text(p.parameter), value_text(p, p.value), excursion_text(p, p.lower),
                      excursion_text(p, p.higher), loss_text(p)});
   return cells;
 }
@@ -206,7 +238,7 @@ std::string doubt_text(const Sensitivity& sensitivity) {
     for (const Excursion* e : {&p.lower, &p.higher}) {
       if (p.relative_interval == 0 || e->flips.empty() || std::abs(e->flips.front().value - 1) > p.relative_interval)
         continue;
-      text += (text.empty() ? "" : "; ") + parameter_text(p) + " " + flip_text(p, e->flips.front());
+      text += (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " + flip_text(p, e->flips.front());
     }
   return text.empty() ? text : "inside the curves' own 90 % interval the decision can be another: " + text;
 }
@@ -237,7 +269,7 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
   std::string page =
       heading(plan.op.text().c_str(), color).substr(1) + clipped(plan.fingerprint.label(), kMaxText) + "\n\n";
   page += facts_text(summary_facts(explanation, evidence));
-  page += heading("What bounds it", color) + "  " + explanation.bound_text + "\n\n";
+  page += heading("What bounds it", color) + wrapped(explanation.bound_text, width) + "\n";
   page += table(lane_cells(explanation)) + "\n" + account_text(explanation) + "\n";
   if (explanation.measured)
     page += "  measured, slowest rank\n" + draw_timeline(explanation.measured->timeline, first_lane, width, color) +
@@ -248,14 +280,14 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
   if (explanation.sensitivity) {
     page += heading("What would change the decision", color);
     for (const auto& text : {other_choice_text(*explanation.sensitivity), doubt_text(*explanation.sensitivity)})
-      if (!text.empty()) page += "  " + text + "\n";
+      if (!text.empty()) page += wrapped(text, width);
     page += table(sensitivity_cells(*explanation.sensitivity));
   }
   if (plan.certificate)
     page += heading("Certificate", color) + "  " + clipped(plan.certificate->text, kMaxText) + "\n";
   const auto notes = all_notes(explanation, evidence);
   if (!notes.empty()) page += heading("Notes", color);
-  for (const auto& note : notes) page += "  " + note + "\n";
+  for (const auto& note : notes) page += wrapped(note, width);
   return page;
 }
 

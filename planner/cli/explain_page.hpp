@@ -17,6 +17,12 @@ using Cells = std::vector<std::vector<std::string>>;            ///< rows of a t
 [[nodiscard]] Cells lane_cells(const planner::Explanation& explanation);
 [[nodiscard]] Cells loss_cells(const planner::Explanation& explanation);
 [[nodiscard]] Cells sensitivity_cells(const planner::Sensitivity& sensitivity);
+/// What a runner-up lost by: by the model where it can tell, else as the plan states it.
+[[nodiscard]] double lost_us(const planner::Loss& loss) noexcept;
+/// "fixed cost of a block, compute".
+[[nodiscard]] std::string parameter_text(planner::Parameter parameter);
+/// "+12.3 us", "-4.0 us", and "0" for what rounds to nothing.
+[[nodiscard]] std::string signed_time(double us);
 /// How far the model's own uncertainty reaches; empty when the decision holds inside it.
 [[nodiscard]] std::string doubt_text(const planner::Sensitivity& sensitivity);
 /// What the model itself would decide, and what the plan loses to that; empty when the plan is its decision.

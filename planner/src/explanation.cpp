@@ -118,6 +118,13 @@ void compare_with_model(Explanation& explanation, const CostModel& model) {
   const auto predicted = predict_cut(plan.op, model, plan.variant, plan.cut);
   if (!predicted) return;
   const double us = predicted.value().makespan.us;
+  const auto differs = [&](const Loss& loss) {
+    return loss.difference && std::abs(loss.difference->sum_us() - loss.lost_us) > kSamePrediction * plan.makespan.us;
+  };
+  if (std::any_of(explanation.losses.begin(), explanation.losses.end(), differs))
+    explanation.notes.push_back(
+        "the runners-up were predicted by an earlier state of the model; what they lost by is told by the present "
+        "one");
   if (std::abs(us - plan.makespan.us) <= kSamePrediction * plan.makespan.us) return;
   explanation.notes.push_back("the cost model predicts " + time_text(us) + " for this cut and the plan " +
                               time_text(plan.makespan.us) + ": the model has changed since, or is another one");

@@ -20,10 +20,6 @@ Plan two_blocks(const CostModel& model) {
   return predict_cut(model.op, model, model.variants[0].variant, Cut{{128, 128}}).value();
 }
 
-double sum(const Account& a) {
-  return a.uncut_us + a.cutting_us + a.contention_us + a.before_us + a.between_us + a.after_us;
-}
-
 TEST(Explanation, TellsWhereTheMakespanGoes) {
   // Compute 0-128-256; communication 128-266-404. Of its 276 us, 266 would be needed uncut and 10 are the second
   // latency.
@@ -57,7 +53,7 @@ TEST(Explanation, AccountSumsToTheMakespan) {
   model.variants[0].compute.fixed_us = 7;
   for (const auto& blocks : {Cut{{4096}}, Cut{{512, 896, 896, 896, 896}}, Cut{{3584, 512}}, Cut{{1024, 512, 2560}}}) {
     const Plan plan = predict_cut(model.op, model, model.variants[0].variant, blocks).value();
-    EXPECT_NEAR(sum(explain(plan, &model, {}).value().account), plan.makespan.us, 1e-6) << blocks.text();
+    EXPECT_NEAR(explain(plan, &model, {}).value().account.sum_us(), plan.makespan.us, 1e-6) << blocks.text();
   }
 }
 
@@ -70,7 +66,7 @@ TEST(Explanation, SaysWhatEachRunnerUpLostBy) {
     const Loss& loss = explanation.losses[i];
     EXPECT_DOUBLE_EQ(loss.lost_us, plan.runners_up[i].makespan_us - plan.makespan.us);
     ASSERT_TRUE(loss.difference.has_value());
-    EXPECT_NEAR(sum(*loss.difference), loss.lost_us, 1e-6);
+    EXPECT_NEAR(loss.difference->sum_us(), loss.lost_us, 1e-6);
   }
 }
 
@@ -80,6 +76,19 @@ TEST(Explanation, WithoutAModelNamesWhatIsMissing) {
   EXPECT_FALSE(explanation.sensitivity.has_value());
   ASSERT_EQ(explanation.notes.size(), 1U);
   EXPECT_NE(explanation.notes[0].find("cost model"), std::string::npos);
+}
+
+TEST(Explanation, SaysWhenTheModelHasChangedSinceThePlan) {
+  const CostModel model = small_model();
+  Plan plan = two_blocks(model);
+  EXPECT_TRUE(explain(plan, &model, {}).value().notes.empty());
+  plan.runners_up.push_back({Cut{{256}}, plan.variant, 600, "uncut"}); // the model says 522
+  CostModel slower = model;
+  slower.variants[0].compute.fixed_us = 40; // 2 * 168 + 138 = 474 instead of 404
+  const auto notes = explain(plan, &slower, {}).value().notes;
+  ASSERT_EQ(notes.size(), 2U);
+  EXPECT_NE(notes[0].find("runners-up were predicted by an earlier state"), std::string::npos);
+  EXPECT_NE(notes[1].find("predicts 474.0 us for this cut and the plan 404.0 us"), std::string::npos);
 }
 
 TEST(Explanation, ARunnerUpThatTheModelDoesNotKnowHasNoDifference) {

@@ -39,12 +39,15 @@ struct Account {
   double cutting_us = 0;    ///< what its blocks cost beyond that; negative where blocks are cheaper than the whole
   double contention_us = 0; ///< slowed by the other lane
   double before_us = 0, between_us = 0, after_us = 0; ///< waiting for the other lane
+
+  [[nodiscard]] double waits_us() const noexcept { return before_us + between_us + after_us; }
+  [[nodiscard]] double sum_us() const noexcept { return uncut_us + cutting_us + contention_us + waits_us(); }
   bool operator==(const Account&) const = default;
 };
 
 /// What a runner-up lost by.
 struct Loss {
-  double lost_us = 0; ///< its predicted makespan minus the plan's
+  double lost_us = 0; ///< its predicted makespan minus the plan's, as the plan states them
   /// Its account minus the plan's, both by the model; none where the model is missing or does not know the cut.
   std::optional<Account> difference;
   bool operator==(const Loss&) const = default;
@@ -66,7 +69,7 @@ struct Explanation {
   std::vector<Loss> losses;               ///< one for each of the plan's runners-up, at most kMaxRunnerUpCount
   std::optional<Sensitivity> sensitivity; ///< none without the model
   std::optional<MeasuredRun> measured;
-  std::vector<std::string> notes;   ///< what could not be explained and why, and what contradicts the plan
+  std::vector<std::string> notes; ///< what could not be explained and why, and what contradicts the plan
   bool operator==(const Explanation&) const = default;
 };
 
