@@ -97,8 +97,11 @@ Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
     evidence.profile = std::move(profile).value();
   }
   auto layers = store.open();
-  if (!layers) return layers.error();
-  look_up(evidence, stored.plan, layers.value());
+  if (layers)
+    look_up(evidence, stored.plan, layers.value());
+  else
+    evidence.notes.push_back("the store cannot be read: " + layers.error().text());
+  drop_foreign(evidence, stored.plan);
   return evidence;
 }
 

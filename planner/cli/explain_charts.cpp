@@ -147,9 +147,11 @@ const Flip* notable(const Excursion& excursion) {
   return nullptr;
 }
 
+constexpr double kWordWidth = 64;
+
 /// Beside the flip, or beyond the mark of 1 % where that would run through the word.
 double word_place(const Scale& x, const Flip& flip, const Excursion& excursion, bool is_lower, double base) {
-  constexpr double kWordWidth = 64, kGap = 4;
+  constexpr double kGap = 4;
   const double at = x.at(flip.value / base);
   if (!excursion.one_percent_value) return is_lower ? at - kGap : at + kGap;
   const double mark = x.at(*excursion.one_percent_value / base);
@@ -172,9 +174,13 @@ void sensitivity_row(Markup& out, const Rows& rows, std::size_t row, const Param
       const double at = rows.x.at(*excursion->one_percent_value / base);
       segment(out, {at, rows.middle(row) - 12}, {at, rows.middle(row) + 12}, "onepercent");
     }
-    if (const Flip* flip = notable(*excursion))
-      label(out, word_place(rows.x, *flip, *excursion, excursion == &p.lower, base), rows.middle(row) + 4,
-            excursion == &p.lower ? "end" : "start", "flip", flip_word(*flip));
+    const Flip* flip = notable(*excursion);
+    if (flip == nullptr) continue;
+    const bool is_lower = excursion == &p.lower;
+    const double at = word_place(rows.x, *flip, *excursion, is_lower, base);
+    // At the axis' end there is no room left of a bar: the row's name stands there.
+    if (is_lower && at - kWordWidth < kLeft) continue;
+    label(out, at, rows.middle(row) + 4, is_lower ? "end" : "start", "flip", flip_word(*flip));
   }
   segment(out, {rows.x.at(p.value / base), rows.middle(row) - 13}, {rows.x.at(p.value / base), rows.middle(row) + 13},
           "today");
@@ -210,7 +216,7 @@ double shown_us(const std::vector<ParameterSensitivity>& parameters) {
 void added_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters) {
   const double bottom = top + kRowHeight * static_cast<double>(parameters.size());
   const Rows rows{Scale::linear(0, shown_us(parameters), kLeft, kWidth - kRight), top};
-  time_axis(out, rows.x, top, bottom, time_unit(rows.x.high()), "us of each block");
+  time_axis(out, rows.x, top, bottom, time_unit(rows.x.high()), "per block");
   for (std::size_t i = 0; i < parameters.size(); ++i) sensitivity_row(out, rows, i, parameters[i], 1);
 }
 

@@ -30,7 +30,7 @@ Range range_of(const CurveEvidence& e) {
   if (sizes.empty()) sizes.push_back(1);
   const auto [low, high] = std::minmax_element(sizes.begin(), sizes.end());
   Range range{*low / 1.25, *high * 1.1, 0};
-  range.high_us = e.cost.curve.time_us(range.high_x) * (1 + e.cost.curve.relative_interval);
+  range.high_us = e.cost.curve.time_us(range.high_x) * std::max(1 + e.cost.curve.relative_interval, e.cost.slowdown);
   for (const auto& sample : e.samples)
     if (!sample.is_outlier) range.high_us = std::max(range.high_us, sample.time_us * 1.05);
   return range;
@@ -116,7 +116,8 @@ void draw_curve(Markup& out, const CurveEvidence& e, const Range& range, const s
   const planner::CostCurve& curve = e.cost.curve;
   const Unit unit = x_unit(curve, range), time = time_unit(range.high_us);
   Plot plot(out, kCurveBox, x_scale(range, kCurveBox), y_scale(e, range));
-  plot.axes({"", unit, 8}, {"time of a block, " + time.name, time, 6}, false);
+  // With residuals below, they carry the labels of the axis that both share.
+  plot.axes({"size of a block, " + unit.name, unit, 8}, {"time of a block, " + time.name, time, 6}, samples.empty());
   shade_outside(plot, curve, range);
   const auto sizes = line_sizes(plot.x());
   plot.band(curve_points(curve, sizes, std::max(0.0, 1 - curve.relative_interval)),
@@ -154,7 +155,7 @@ void draw_residuals(Markup& out, const CurveEvidence& e, const Range& range,
   const double limit = residual_limit(e, samples), half_width = 100 * curve.relative_interval;
   Plot plot(out, kResidualBox, x_scale(range, kResidualBox),
             Scale::linear(-limit, limit, kResidualBox.bottom, kResidualBox.top));
-  plot.axes({"size of a block, " + unit.name, unit, 8}, {"residual, %", {1, "%"}, 4});
+  plot.axes({"size of a block, " + unit.name, unit, 8}, {"residual, %", {1, "%"}, 5});
   shade_outside(plot, curve, range);
   const double low = plot.x().low(), high = plot.x().high();
   plot.band({{low, -half_width}, {high, -half_width}}, {{low, half_width}, {high, half_width}}, "band");
@@ -169,9 +170,10 @@ Markup curve_chart(const CurveEvidence& evidence) {
   const Range range = range_of(evidence);
   const auto samples = drawn(evidence.samples);
   Markup out;
-  open_svg(out, kWidth, kHeight, "Fitted cost of a block on the " + std::string(to_string(evidence.lane)) + " lane");
+  open_svg(out, kWidth, samples.empty() ? kResidualBox.top + 6 : kHeight,
+           "Fitted cost of a block on the " + std::string(to_string(evidence.lane)) + " lane");
   draw_curve(out, evidence, range, samples);
-  draw_residuals(out, evidence, range, samples);
+  if (!samples.empty()) draw_residuals(out, evidence, range, samples);
   return out.close();
 }
 

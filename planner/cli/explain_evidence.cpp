@@ -96,6 +96,15 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
     if (measurement.cut == plan.cut && measurement.variant == plan.variant) evidence.measurement = measurement;
 }
 
+void drop_foreign(Evidence& evidence, const planner::Plan& plan) {
+  if (!evidence.profile) return;
+  planner::OpSpec same_m = evidence.profile->op;
+  same_m.m = plan.op.m;
+  if (same_m == plan.op) return;
+  evidence.notes.push_back("the samples are of " + evidence.profile->op.text() + ", another operator: not shown");
+  evidence.profile.reset();
+}
+
 std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evidence& evidence) {
   if (!evidence.model) return {};
   const auto& variants = evidence.model->variants;

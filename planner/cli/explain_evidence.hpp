@@ -25,6 +25,9 @@ struct Evidence {
 /// Fills what `evidence` does not have yet from the store: model, samples and the last race of the plan's cut.
 void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers);
 
+/// Leaves out samples of another operator, and says so; another m of the same one is fine.
+void drop_foreign(Evidence& evidence, const planner::Plan& plan);
+
 /// Both lanes' curves of the plan's variant, compute first; empty without a model that knows the variant.
 [[nodiscard]] std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evidence& evidence);
 

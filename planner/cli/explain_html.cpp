@@ -121,13 +121,13 @@ void curve_section(Markup& out, const CurveEvidence& e) {
                   clipped(curve.formula_text(), 200));
   paragraph(out, clipped(curve.quality.reason, 400));
   plot(out, curve_chart(e));
-  legend(out, {{"alone", "sample, alone"},
-               {"corun", "sample, other lane busy"},
-               {"outlier", "outlier, not fitted"},
-               {"fit", "fit"},
+  if (!e.samples.empty())
+    legend(out,
+           {{"alone", "sample, alone"}, {"corun", "sample, other lane busy"}, {"outlier", "outlier, not fitted"}});
+  legend(out, {{"fit", "fit"},
                {"slowed", "fit, other lane busy"},
                {"band", "90 % interval"},
-               {"outside", "not measured"},
+               {"outside", "outside the valid range"},
                {"blocksize", "blocks of this plan"}});
   paragraph(out, curve_facts(e));
 }

@@ -12,7 +12,7 @@ inline constexpr const char* kExplainStyle = R"css(
   --mark: #0b7a58; --same: #0b7a58; --count: #7cc4ab; --tried: #e4e8ec; }
 @media (prefers-color-scheme: dark) { :root {
   --page: #14171b; --card: #1b2026; --ink: #e6e9ed; --soft: #a0a9b4; --edge: #343b44; --grid: #2a3038;
-  --compute: #4a8fd6; --compute2: #2f6fb3; --comm: #d98237; --comm2: #b0641f; --onblock: #ffffff;
+  --compute: #3a7cc2; --compute2: #2a639f; --comm: #b9651d; --comm2: #965014; --onblock: #ffffff;
   --exposed: #262c33; --part: #8793a1; --total: #e6e9ed; --serial: #5d6773; --loser: #8793a1;
   --fit: #e6e9ed; --band: #4a8fd64d; --outside: #8a95a126; --alone: #6aa9ea; --corun: #e69a57; --bad: #ff7b7b;
   --mark: #4cc79d; --same: #2f9a77; --count: #1f5f4b; --tried: #2a3038; } }
@@ -28,7 +28,7 @@ p { margin: 6px 0; overflow-wrap: anywhere; } li { overflow-wrap: anywhere; }
 .plot { overflow-x: auto; } .plot svg { display: block; }
 table { border-collapse: collapse; font-size: 13px; margin: 8px 0; }
 th, td { text-align: left; vertical-align: top; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--edge); }
-th { color: var(--soft); font-weight: 500; } .plot td { min-width: 60px; } .facts th { white-space: nowrap; } .facts td { overflow-wrap: anywhere; }
+th { color: var(--soft); font-weight: 500; } .plot td, .plot th { white-space: nowrap; } .plot td:last-child { white-space: normal; min-width: 110px; } .facts th { white-space: nowrap; } .facts td { overflow-wrap: anywhere; }
 .legend { color: var(--soft); font-size: 13px; } .legend span { display: inline-block; margin-right: 16px; white-space: nowrap; }
 .legend svg { margin-right: 5px; vertical-align: -1px; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }

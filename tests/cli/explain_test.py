@@ -174,6 +174,12 @@ class WorkedExampleTest(ExplainTest):
         self.assertTrue(any("--model FILE" in note for note in document["notes"]))
         self.assertTrue(any("--profile FILE" in note for note in document["notes"]))
 
+    def test_a_store_that_cannot_be_read_is_no_reason_to_fail(self):
+        self.store.write_text("no database" * 1000)
+        document = self.document(self.plan_file(), "--model", MODEL)
+        self.assertIn("sensitivity", document)
+        self.assertTrue(any(note.startswith("the store cannot be read: ") for note in document["notes"]))
+
     def test_a_model_of_another_operator_is_no_reason_to_fail(self):
         other = json.loads(MODEL.read_text())
         other["op"]["n"] = 4096
@@ -281,6 +287,18 @@ class TunedTest(ExplainTest):
             self.assertEqual(len(circles) % 2, 0)
         self.assertIn("EMULATED", report.text)
         self.assertEqual(document["notes"], [note for note in document["notes"] if "not in the store" not in note])
+
+    def test_samples_from_a_file(self):
+        exported = json.loads(self.succeed("db", "export", "--store", self.store))
+        profile, plan, model = (self.directory / name for name in ("profile.json", "plan.json", "model.json"))
+        model.write_text(json.dumps(exported["models"][0]["document"]))
+        plan.write_text(json.dumps(self.document(*SHAPE, *MACHINE)["plan"]))
+        samples = exported["samples"][0]["document"]
+        self.store = self.directory / "empty.db"
+        for n, expected in ((64, "sample, alone"), (32, "another operator: not shown")):
+            samples["op"]["n"] = n
+            profile.write_text(json.dumps(samples))
+            self.assertIn(expected, self.report(plan, "--model", model, "--profile", profile)[1].text)
 
     def test_by_digest_with_documents_from_elsewhere(self):
         listed = self.succeed("db", "list", "--store", self.store)
