@@ -195,7 +195,7 @@ std::string direction_text(const Knob& knob, const Excursion& excursion, const c
   std::string text;
   for (const auto& flip : excursion.flips) text += (text.empty() ? "" : "; ") + flip.text;
   if (excursion.one_percent_value)
-    text += "; keeping the plan costs 1 % from " + knob.change_text(*excursion.one_percent_value) + " on";
+    text += "; keeping the plan costs 1 % from " + knob.value_text(*excursion.one_percent_value) + " on";
   return text;
 }
 

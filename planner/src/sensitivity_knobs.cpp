@@ -18,6 +18,10 @@ bool add_latency(Shape& shape, double us) {
   } else if constexpr (requires { shape.q0, shape.l0; }) {
     shape.q0 += us;
     shape.l0 += us;
+  } else if constexpr (requires { shape.pieces; }) {
+    for (auto& piece : shape.pieces) piece.q0 += us;
+  } else if constexpr (requires { shape.knots; }) {
+    for (auto& knot : shape.knots) knot.time_us += us;
   } else {
     return false;
   }
@@ -93,16 +97,19 @@ void Knob::turn(OpSpec& op, CostModel& model, double new_value) const {
   for (auto& variant : model.variants) turn_variant(variant, parameter, value, new_value);
 }
 
+std::string Knob::value_text(double new_value) const {
+  if (is_time_factor(parameter))
+    return number_text(std::max(new_value / value, value / new_value), 3) + "x " +
+           (new_value >= value ? "slower" : "faster");
+  if (parameter == Parameter::Rows) return std::to_string(static_cast<std::int64_t>(new_value));
+  return is_slowdown(parameter) ? number_text(new_value) : time_text(new_value);
+}
+
 std::string Knob::change_text(double new_value) const {
   const std::string name = subject(parameter);
-  if (is_time_factor(parameter)) {
-    const bool is_slower = new_value >= value;
-    return name + " " + number_text(is_slower ? new_value / value : value / new_value, 3) + "x " +
-           (is_slower ? "slower" : "faster");
-  }
-  if (parameter == Parameter::Rows) return "m = " + std::to_string(static_cast<std::int64_t>(new_value));
-  if (is_slowdown(parameter)) return name + " " + number_text(new_value) + " instead of " + number_text(value);
-  return name + " " + time_text(new_value) + " instead of " + time_text(value);
+  if (is_time_factor(parameter)) return name + " " + value_text(new_value);
+  if (parameter == Parameter::Rows) return name + " = " + value_text(new_value);
+  return name + " " + value_text(new_value) + " instead of " + value_text(value);
 }
 
 std::vector<Knob> knobs_of(const Plan& plan, const CostModel& model, const PlanOptions& options) {
