@@ -42,10 +42,12 @@ Result<CsvTable> parse_csv(std::string_view text, const std::string& file, std::
                    "has " + std::to_string(cells.size()) + " cells where the heading has " +
                        std::to_string(table.heading.size())};
     if (table.rows.size() == max_rows)
-      return Error{ErrorCode::Malformed, place, "is beyond the limit of " + std::to_string(max_rows) + " " + rows_name};
+      return Error{ErrorCode::Malformed, place,
+                   "is beyond the limit of " + std::to_string(max_rows) + " " + rows_name};
     table.rows.push_back({number, std::move(cells)});
   }
-  if (table.rows.empty()) return Error{ErrorCode::Malformed, file, "holds no " + rows_name + "; write a heading and one line for each"};
+  if (table.rows.empty())
+    return Error{ErrorCode::Malformed, file, "holds no " + rows_name + "; write a heading and one line for each"};
   return table;
 }
 

@@ -67,8 +67,8 @@ TEST(AnalyticModel, PlanSaysWhereItsNumbersComeFrom) {
   const CostModel model = analytic_model(topology(), op).value();
   const Plan plan = make_plan(op, model, {}).value();
   EXPECT_EQ(plan.makespan.provenance, Provenance::Analytic);
-  for (const std::string& text : {std::string("topology example"), plan.variant.name, std::string("published constants"),
-                                  std::string("Tflop/s")})
+  for (const std::string& text : {std::string("topology example"), plan.variant.name,
+                                  std::string("published constants"), std::string("Tflop/s")})
     EXPECT_NE(plan.makespan.reason.find(text), std::string::npos) << text << ": " << plan.makespan.reason;
   Topology calibrated = topology();
   calibrated.calibration = "3 points";
@@ -94,7 +94,25 @@ TEST(AnalyticModel, RefusesBadQuestions) {
   Topology bad = topology();
   bad.protocols[0].intra.gb_per_s = 0;
   EXPECT_EQ(analytic_model(bad, op_of(128, 16)).error().field, "topology.protocols[0].intra.gb_per_s");
-  EXPECT_EQ(analytic_curve(topology(), Collective::AllToAll, 16, Algorithm::Tree).error().code, ErrorCode::Infeasible);
+  EXPECT_EQ(analytic_curve(topology(), Collective::AllToAll, 16, Algorithm::Tree).error().code,
+            ErrorCode::Infeasible);
+}
+
+TEST(AnalyticModel, ExtremeConstantsStillGiveAPlan) {
+  Topology extreme = topology();
+  extreme.node_count = 256;
+  for (const bool is_slow : {true, false}) {
+    const LinkCost link = is_slow ? LinkCost{kMaxLinkUs, kMinGbPerS, kMaxLinkUs} : LinkCost{0, kMaxGbPerS, 0};
+    extreme.protocols[0] = {"extreme", is_slow ? kMaxLinkUs : 0, link, link, false};
+    extreme.chunk_bytes = is_slow ? kMinChunkBytes : kMaxChunkBytes;
+    extreme.compute.peak_tflop_per_s_16bit = is_slow ? kMinTflopPerS : kMaxTflopPerS;
+    for (const std::int64_t m : {std::int64_t{1}, std::int64_t{1'000'000}}) {
+      const OpSpec op = op_of(m, 1024);
+      const Plan plan = make_plan(op, analytic_model(extreme, op).value(), {}).value();
+      EXPECT_TRUE(std::isfinite(plan.makespan.us));
+      EXPECT_LE(plan.makespan.us, plan.serial_us);
+    }
+  }
 }
 
 TEST(AnalyticModel, PlansForAThousandRanksAreNeverSlowerThanSerial) {

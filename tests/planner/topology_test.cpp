@@ -30,6 +30,7 @@ TEST(Topology, RefusesEachFieldOutsideItsRange) {
       {"rails_per_node", [](Topology& t) { t.rails_per_node = 0; }},
       {"chunk_bytes", [](Topology& t) { t.chunk_bytes = 0; }},
       {"chunk_bytes", [](Topology& t) { t.chunk_bytes = kNan; }},
+      {"chunk_bytes", [](Topology& t) { t.chunk_bytes = 1e-300; }},
       {"protocols", [](Topology& t) { t.protocols.clear(); }},
       {"protocols", [](Topology& t) { t.protocols.resize(17, t.protocols.front()); }},
       {"protocols[0].name", [](Topology& t) { t.protocols[0].name.clear(); }},
@@ -50,6 +51,7 @@ TEST(Topology, RefusesEachFieldOutsideItsRange) {
       {"compute.peak_tflop_per_s_16bit", [](Topology& t) { t.compute.peak_tflop_per_s_16bit = 0; }},
       {"compute.peak_tflop_per_s_f32", [](Topology& t) { t.compute.peak_tflop_per_s_f32 = kNan; }},
       {"compute.efficiency", [](Topology& t) { t.compute.efficiency = 1.1; }},
+      {"compute.efficiency", [](Topology& t) { t.compute.efficiency = 1e-300; }},
       {"compute.launch_us", [](Topology& t) { t.compute.launch_us = -1; }},
       {"compute_slowdown", [](Topology& t) { t.compute_slowdown = 0.9; }},
       {"communication_slowdown", [](Topology& t) { t.communication_slowdown = kInf; }},
@@ -66,8 +68,8 @@ TEST(Topology, RefusesEachFieldOutsideItsRange) {
 }
 
 TEST(Topology, EveryNameReadsBack) {
-  for (const auto algorithm : {Algorithm::Ring, Algorithm::Tree, Algorithm::Direct, Algorithm::Hierarchical,
-                               Algorithm::SwitchTree})
+  for (const auto algorithm :
+       {Algorithm::Ring, Algorithm::Tree, Algorithm::Direct, Algorithm::Hierarchical, Algorithm::SwitchTree})
     EXPECT_EQ(parse_algorithm(to_string(algorithm)).value(), algorithm);
   for (const auto transport : {Transport::HostProxy, Transport::DeviceInitiated})
     EXPECT_EQ(parse_transport(to_string(transport)).value(), transport);

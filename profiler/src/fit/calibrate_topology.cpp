@@ -24,16 +24,15 @@ struct Constant {
   const char* name;
   double& (*of)(Protocol&);
   bool is_bandwidth;
-  double most; ///< the legal maximum
 };
 
 constexpr std::array kConstants{
-    Constant{"launch_us", [](Protocol& p) -> double& { return p.launch_us; }, false, planner::kMaxLinkUs},
-    Constant{"intra.alpha_us", [](Protocol& p) -> double& { return p.intra.alpha_us; }, false, planner::kMaxLinkUs},
-    Constant{"inter.alpha_us", [](Protocol& p) -> double& { return p.inter.alpha_us; }, false, planner::kMaxLinkUs},
-    Constant{"intra.gb_per_s", [](Protocol& p) -> double& { return p.intra.gb_per_s; }, true, planner::kMaxGbPerS},
-    Constant{"inter.gb_per_s", [](Protocol& p) -> double& { return p.inter.gb_per_s; }, true, planner::kMaxGbPerS},
-    Constant{"inter.message_us", [](Protocol& p) -> double& { return p.inter.message_us; }, false, planner::kMaxLinkUs}};
+    Constant{"launch_us", [](Protocol& p) -> double& { return p.launch_us; }, false},
+    Constant{"intra.alpha_us", [](Protocol& p) -> double& { return p.intra.alpha_us; }, false},
+    Constant{"inter.alpha_us", [](Protocol& p) -> double& { return p.inter.alpha_us; }, false},
+    Constant{"intra.gb_per_s", [](Protocol& p) -> double& { return p.intra.gb_per_s; }, true},
+    Constant{"inter.gb_per_s", [](Protocol& p) -> double& { return p.inter.gb_per_s; }, true},
+    Constant{"inter.message_us", [](Protocol& p) -> double& { return p.inter.message_us; }, false}};
 constexpr int kCount = static_cast<int>(kConstants.size());
 constexpr double kMaxLogFactor = 6.9; ///< a factor of 1000: beyond it the topology is another one
 constexpr double kNormal95 = 1.645;
@@ -45,8 +44,10 @@ double prior_spread(const Constant& constant, const CalibrateOptions& options) {
 Topology scaled(Topology topology, const double* log_factors) {
   for (Protocol& protocol : topology.protocols)
     for (int i = 0; i < kCount; ++i) {
-      double& value = kConstants[static_cast<std::size_t>(i)].of(protocol);
-      value = std::min(value * std::exp(log_factors[i]), kConstants[static_cast<std::size_t>(i)].most);
+      const Constant& constant = kConstants[static_cast<std::size_t>(i)];
+      double& value = constant.of(protocol);
+      value = std::clamp(value * std::exp(log_factors[i]), constant.is_bandwidth ? planner::kMinGbPerS : 0.0,
+                         constant.is_bandwidth ? planner::kMaxGbPerS : planner::kMaxLinkUs);
     }
   return topology;
 }
@@ -175,8 +176,9 @@ std::string summary_text(const TopologyCalibration& result) {
 
 Result<void> validate(std::span<const CollectivePoint> points) {
   if (points.empty() || points.size() > kMaxCalibrationPoints)
-    return Error{ErrorCode::CannotFit, "points",
-                 "has " + std::to_string(points.size()) + " entries; legal: 1 to " + std::to_string(kMaxCalibrationPoints)};
+    return Error{
+        ErrorCode::CannotFit, "points",
+        "has " + std::to_string(points.size()) + " entries; legal: 1 to " + std::to_string(kMaxCalibrationPoints)};
   for (std::size_t i = 0; i < points.size(); ++i)
     if (!(points[i].us > 0) || !std::isfinite(points[i].us))
       return Error{ErrorCode::CannotFit, "points[" + std::to_string(i) + "].us", "is not a positive, finite time"};
@@ -191,7 +193,8 @@ Result<std::vector<double>> relative_errors(const Topology& topology, std::span<
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto time = planner::best_collective_time(topology, points[i].spec);
     if (!time)
-      return Error{time.error().code, "points[" + std::to_string(i) + "]." + time.error().field, time.error().message};
+      return Error{time.error().code, "points[" + std::to_string(i) + "]." + time.error().field,
+                   time.error().message};
     errors.push_back(time.value().us / points[i].us - 1);
   }
   return errors;
@@ -210,8 +213,8 @@ Result<TopologyCalibration> calibrate_topology(const Topology& topology, std::sp
   result.error_after = median_size(after.value());
   result.factors = factors_of(solution, options);
   result.topology.calibration = what_text(points);
-  result.topology.relative_interval =
-      std::min(std::max(kNormal95 * rms_log(after.value()), options.measurement_spread), planner::kMaxRelativeInterval);
+  result.topology.relative_interval = std::min(
+      std::max(kNormal95 * rms_log(after.value()), options.measurement_spread), planner::kMaxRelativeInterval);
   result.text = summary_text(result);
   return result;
 }
