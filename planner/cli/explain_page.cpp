@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "markup.hpp"
@@ -122,6 +123,13 @@ std::string account_text(const Explanation& explanation) {
               {"waits at the end", signed_time(a.after_us)},
               {"= makespan", time_text(explanation.plan.timeline.makespan_us)}};
   return table(cells);
+}
+
+/// Of the fused operator, where it was ever raced.
+std::optional<double> measured_us(const planner::Plan& plan, const Evidence& evidence) {
+  if (plan.validation) return plan.validation->fused_us;
+  if (evidence.measurement) return evidence.measurement->fused_us;
+  return std::nullopt;
 }
 
 /// Lines of at most `width` columns, indented.
@@ -254,6 +262,11 @@ std::string other_choice_text(const Sensitivity& sensitivity) {
 
 std::vector<std::string> all_notes(const Explanation& explanation, const Evidence& evidence) {
   std::vector<std::string> notes = explanation.notes;
+  const planner::Estimate& predicted = explanation.plan.makespan;
+  const auto fused_us = measured_us(explanation.plan, evidence);
+  if (fused_us && (*fused_us < predicted.low_us || *fused_us > predicted.high_us))
+    notes.push_back("measured, " + time_text(*fused_us) + ", lies outside the predicted 90 % interval, " +
+                    time_text(predicted.low_us) + " to " + time_text(predicted.high_us));
   notes.insert(notes.end(), evidence.notes.begin(), evidence.notes.end());
   if (std::ssize(explanation.plan.runners_up) > static_cast<std::ptrdiff_t>(kMaxShownLosers))
     notes.push_back("the first " + std::to_string(kMaxShownLosers) + " of " +

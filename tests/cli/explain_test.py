@@ -136,6 +136,17 @@ class WorkedExampleTest(ExplainTest):
                      "legal cuts covered", plan["runners_up"][0]["reason"], "the samples are not in the store"):
             self.assertIn(text, page)
 
+    def test_a_measurement_outside_the_interval_is_pointed_out(self):
+        def change(plan):
+            plan["validation"] = {"benefit": 0.1, "benefit_high": 0.2, "benefit_low": 0.05, "fused_us": fused_us,
+                                  "pair_count": 11, "serial_us": 1800}
+
+        # The worked example's curves have no interval: 90 % of its plan's time is the time itself.
+        for fused_us, is_outside in ((json.loads(self.plan_file().read_text())["makespan"]["us"], False), (1500, True)):
+            page = self.explain(self.changed_plan(change))
+            self.assertIn("(95 % interval 5.0 % to 20.0 %, 11 pairs)", page)
+            self.assertEqual("lies outside the predicted 90 % interval" in page, is_outside)
+
     def test_report_draws_the_plan(self):
         file = self.plan_file()
         text, report = self.report(file, "--model", MODEL)
