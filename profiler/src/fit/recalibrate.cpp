@@ -101,9 +101,10 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
            double* parameters) {
   ceres::Problem problem;
   for (const auto& seen : observations)
-    problem.AddResidualBlock(new ceres::NumericDiffCostFunction<RaceResidual, ceres::CENTRAL, 1, kParameterCount>(
-                                 new RaceResidual{model, seen, options.measurement_spread}),
-                             nullptr, parameters);
+    problem.AddResidualBlock(
+        new ceres::NumericDiffCostFunction<RaceResidual, ceres::CENTRAL, 1, kParameterCount>(
+            new RaceResidual{model, seen, options.measurement_spread}),
+        nullptr, parameters);
   problem.AddResidualBlock(
       new ceres::NumericDiffCostFunction<PriorResidual, ceres::CENTRAL, kParameterCount, kParameterCount>(
           new PriorResidual{{parameters[0], parameters[1], parameters[2]},
@@ -147,11 +148,11 @@ Result<Recalibration> recalibrate(const CostModel& model, std::span<const RaceOb
 
   Recalibration result{with_parameters(model, variant, parameters), before.value(), after.value(), ""};
   char text[256];
-  std::snprintf(
-      text, sizeof text,
-      "slow-down compute %.3f, communication %.3f, %.1f us fixed per block; predicted against %zu raced cuts "
-      "%.1f %% rms before, %.1f %% after",
-      parameters[0], parameters[1], parameters[2], observations.size(), before.value() * 100, after.value() * 100);
+  std::snprintf(text, sizeof text,
+                "slow-down compute %.3f, communication %.3f, %.1f us fixed per block; predicted against %zu raced cuts "
+                "%.1f %% rms before, %.1f %% after",
+                parameters[0], parameters[1], parameters[2], observations.size(), before.value() * 100,
+                after.value() * 100);
   result.text = text;
   return result;
 }
