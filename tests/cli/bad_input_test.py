@@ -48,7 +48,7 @@ class OptionTest(ProgramTest):
             for command in COMMANDS:
                 for value in ("nope", "", "MATMUL_ALL_REDUCE", "x" * 10_000):
                     self.refuse(USAGE, [command, *SHAPE, option, value, "--store", self.store], f"{option}: ", legal)
-        for option, legal in (("--strategy", "search, formula"), ("--short-block", "largest, smallest")):
+        for option, legal in (("--strategy", "search, free, formula, wave_groups"), ("--short-block", "largest, smallest")):
             for command in ("plan", "tune"):
                 self.refuse(USAGE, [command, *SHAPE, option, "nope", "--store", self.store], f"{option}: ", legal)
 
