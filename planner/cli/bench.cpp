@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "bench_sweep.hpp"
 #include "commands.hpp"
 #include "mc2/planner/planner.hpp"
 #include "measure.hpp"
@@ -47,6 +48,7 @@ struct BenchCommand {
   [[nodiscard]] Result<ExitCode> virtual_prediction() const;
   [[nodiscard]] Result<ExitCode> shared_memory() const;
   [[nodiscard]] Result<ExitCode> planning() const;
+  [[nodiscard]] Result<ExitCode> sweep() const { return bench_sweep(); }
   [[nodiscard]] Result<ExitCode> all() const;
 };
 
@@ -340,8 +342,8 @@ Result<ExitCode> BenchCommand::planning() const {
 }
 
 Result<ExitCode> BenchCommand::all() const {
-  for (const auto member : {&BenchCommand::planning, &BenchCommand::virtual_prediction, &BenchCommand::shared_memory,
-                            &BenchCommand::overlap, &BenchCommand::prediction})
+  for (const auto member : {&BenchCommand::planning, &BenchCommand::sweep, &BenchCommand::virtual_prediction,
+                            &BenchCommand::shared_memory, &BenchCommand::overlap, &BenchCommand::prediction})
     if (auto done = (this->*member)(); !done) return done;
   return ExitCode::Success;
 }
@@ -365,6 +367,7 @@ Command add_bench(CLI::App& app) {
   add("virtual", "predicted against measured makespan, virtual compute", &BenchCommand::virtual_prediction);
   add("shm", "plain shared memory, where a cut gains nothing", &BenchCommand::shared_memory);
   add("planning", "time to make a plan from a loaded model", &BenchCommand::planning);
+  add("sweep", "time of 10,000 plans over a grid, on one and two threads", &BenchCommand::sweep);
   add("all", "all of the above, about 20 minutes", &BenchCommand::all);
   bench->footer("Example:\n  mc2 bench planning");
   return {bench, [command] { return command->action(); }};

@@ -1,55 +1,40 @@
 #include "shapes.hpp"
 
-#include <charconv>
+#include <array>
+#include <optional>
+
+#include "csv.hpp"
 
 namespace mc2::cli {
 namespace {
 
 constexpr std::size_t kMaxShapeCount = 10'000;
 
-std::string trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(" \t\r") - first + 1));
-}
+enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks };
+constexpr std::array kColumns{CsvColumn{"m", true}, CsvColumn{"n", true}, CsvColumn{"k", true},
+                              CsvColumn{"op"},      CsvColumn{"dtype"},   CsvColumn{"ranks"}};
 
-std::vector<std::string> split(std::string_view line) {
-  std::vector<std::string> cells;
-  while (true) {
-    const std::size_t comma = line.find(',');
-    cells.push_back(trimmed(line.substr(0, comma)));
-    if (comma == std::string_view::npos) return cells;
-    line.remove_prefix(comma + 1);
-  }
-}
-
-template <typename Integer>
-Result<void> set_integer(const std::string& column, const std::string& cell, Integer& target) {
-  const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), target);
-  if (failure == std::errc() && end == cell.data() + cell.size()) return {};
-  return Error{ErrorCode::Malformed, column, "'" + cell.substr(0, 32) + "' is no whole number"};
-}
-
-Result<void> set_cell(const std::string& column, const std::string& cell, OpOptions& op) {
-  if (column == "op") return op.kind = cell, Result<void>();
-  if (column == "dtype") return op.dtype = cell, Result<void>();
-  if (column == "m") return set_integer(column, cell, op.m.emplace());
-  if (column == "n") return set_integer(column, cell, op.n.emplace());
-  if (column == "k") return set_integer(column, cell, op.k.emplace());
-  if (column == "ranks") return set_integer(column, cell, op.ranks);
-  return Error{ErrorCode::Malformed, column, "is no column of a shapes file; legal: op, m, n, k, dtype, ranks"};
-}
-
-Result<planner::OpSpec> parse_row(const std::vector<std::string>& heading, std::string_view line,
-                                  const OpOptions& defaults) {
-  const auto cells = split(line);
-  if (cells.size() != heading.size())
-    return Error{ErrorCode::Malformed, "",
-                 "has " + std::to_string(cells.size()) + " cells where the heading has " + std::to_string(heading.size())};
+Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults) {
   OpOptions op = defaults;
-  for (std::size_t i = 0; i < cells.size(); ++i)
-    if (auto set = set_cell(heading[i], cells[i], op); !set) return set.error();
-  return op.spec();
+  const std::array<std::optional<std::int64_t>*, 3> sizes{&op.m, &op.n, &op.k};
+  for (const std::size_t column : {kM, kN, kK}) {
+    const auto size = row.whole_number(column, kColumns[column].name, 1, planner::kMaxSize);
+    if (!size) return size.error();
+    *sizes[column] = size.value();
+  }
+  if (row.has(kOp)) op.kind = row.text(kOp);
+  if (row.has(kDtype)) op.dtype = row.text(kDtype);
+  if (row.has(kRanks)) {
+    const auto ranks = row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize);
+    if (!ranks) return ranks.error();
+    op.ranks = static_cast<int>(ranks.value());
+  }
+  auto spec = op.spec();
+  if (spec) return spec;
+  for (std::size_t column = 0; column < kColumns.size(); ++column)
+    if (spec.error().field == kColumns[column].name)
+      return Error{spec.error().code, row.place(column), spec.error().text()};
+  return Error{spec.error().code, row.place(kM), spec.error().text()};
 }
 
 } // namespace
@@ -57,25 +42,13 @@ Result<planner::OpSpec> parse_row(const std::vector<std::string>& heading, std::
 Result<std::vector<planner::OpSpec>> parse_shapes(std::string_view text, const std::string& file,
                                                   const OpOptions& defaults) {
   std::vector<planner::OpSpec> shapes;
-  std::vector<std::string> heading;
-  for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string line = trimmed(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.empty() || line.front() == '#') continue;
-    if (heading.empty()) {
-      heading = split(line);
-      continue;
-    }
-    const auto op = parse_row(heading, line, defaults);
-    const std::string place = file + ":" + std::to_string(number);
-    if (!op) return Error{op.error().code, place, op.error().text()};
-    if (shapes.size() == kMaxShapeCount)
-      return Error{ErrorCode::Malformed, place, "is beyond the limit of " + std::to_string(kMaxShapeCount) + " shapes"};
-    shapes.push_back(op.value());
-  }
-  if (shapes.empty())
-    return Error{ErrorCode::Malformed, file, "holds no shapes; write a heading 'm,n,k' and one line per shape"};
+  const auto read = read_csv(text, file, kColumns, "shape", kMaxShapeCount, [&](const CsvRow& row) -> Result<void> {
+    auto shape = read_shape(row, defaults);
+    if (!shape) return shape.error();
+    shapes.push_back(shape.value());
+    return {};
+  });
+  if (!read) return read.error();
   return shapes;
 }
 
