@@ -7,7 +7,7 @@
 #include <memory>
 #include <numeric>
 
-#include "bench_sweep.hpp"
+#include "benches.hpp"
 #include "commands.hpp"
 #include "mc2/planner/planner.hpp"
 #include "measure.hpp"
@@ -40,6 +40,7 @@ class ScratchStore {
 
 struct BenchCommand {
   double race_budget_s = 45;
+  std::string cases_file = "data/ascend_910b_cases.csv";
   Action action; ///< of the figure that was asked for
 
   [[nodiscard]] TuneSettings settings() const;
@@ -368,6 +369,10 @@ Command add_bench(CLI::App& app) {
   add("shm", "plain shared memory, where a cut gains nothing", &BenchCommand::shared_memory);
   add("planning", "time to make a plan from a loaded model", &BenchCommand::planning);
   add("sweep", "time of 10,000 plans over a grid, on one and two threads", &BenchCommand::sweep);
+  auto* cases = bench->add_subcommand("cases", "published layer shapes: another planner's plans and mc2's");
+  cases->add_option("file", command->cases_file, "cases, in the format of data/ascend_910b_cases.csv")
+      ->capture_default_str();
+  cases->callback([raw = command.get()] { raw->action = [raw] { return bench_published_cases(raw->cases_file); }; });
   add("all", "all of the above, about 20 minutes", &BenchCommand::all);
   bench->footer("Example:\n  mc2 bench planning");
   return {bench, [command] { return command->action(); }};

@@ -1,4 +1,4 @@
-#include "bench_sweep.hpp"
+#include "benches.hpp"
 
 #include <chrono>
 #include <cstdio>

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "context.hpp"
+
+namespace mc2::cli {
+
+/// `mc2 bench cases`: reproduces a file of published cases and compares mc2's plans with the published ones.
+/// Errors: as read_file and parse_published_cases.
+[[nodiscard]] Result<ExitCode> bench_published_cases(const std::string& file);
+
+/// `mc2 bench sweep`: how long a sweep of 10,000 plans takes on one and on two threads. The layers of data/llm_layers.csv at
+/// 2, 4 and 8 ranks, m in steps up to 16384, models that cost nothing to find, the table included.
+/// Errors: Cancelled.
+[[nodiscard]] Result<ExitCode> bench_sweep();
+
+} // namespace mc2::cli
