@@ -7,7 +7,7 @@
 #include <memory>
 #include <numeric>
 
-#include "bench_topology.hpp"
+#include "benches.hpp"
 #include "commands.hpp"
 #include "mc2/planner/planner.hpp"
 #include "measure.hpp"
@@ -40,7 +40,8 @@ class ScratchStore {
 
 struct BenchCommand {
   double race_budget_s = 45;
-  std::string data = "data"; ///< this project's data folder
+  std::string data_folder = "data";
+  std::string cases_file = "data/ascend_910b_cases.csv";
   Action action; ///< of the figure that was asked for
 
   [[nodiscard]] TuneSettings settings() const;
@@ -49,7 +50,7 @@ struct BenchCommand {
   [[nodiscard]] Result<ExitCode> virtual_prediction() const;
   [[nodiscard]] Result<ExitCode> shared_memory() const;
   [[nodiscard]] Result<ExitCode> planning() const;
-  [[nodiscard]] Result<ExitCode> topology() const { return bench_topology(data); }
+  [[nodiscard]] Result<ExitCode> topology() const { return bench_topology(data_folder); }
   [[nodiscard]] Result<ExitCode> all() const;
 };
 
@@ -357,7 +358,6 @@ Command add_bench(CLI::App& app) {
   bench->require_subcommand(1);
   bench->add_option("--race-budget", command->race_budget_s, "seconds for each race")->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0));
-  bench->add_option("--data", command->data, "the project's data folder, for topology")->capture_default_str();
   using Member = Result<ExitCode> (BenchCommand::*)() const;
   const auto add = [&](const char* name, const char* help, Member member) {
     bench->add_subcommand(name, help)->callback([raw = command.get(), member] {
@@ -369,7 +369,13 @@ Command add_bench(CLI::App& app) {
   add("virtual", "predicted against measured makespan, virtual compute", &BenchCommand::virtual_prediction);
   add("shm", "plain shared memory, where a cut gains nothing", &BenchCommand::shared_memory);
   add("planning", "time to make a plan from a loaded model", &BenchCommand::planning);
-  add("topology", "analytic collective times against published curves", &BenchCommand::topology);
+  auto* topology = bench->add_subcommand("topology", "analytic collective times against published curves");
+  topology->add_option("data", command->data_folder, "folder with topologies/ and published/")->capture_default_str();
+  topology->callback([raw = command.get()] { raw->action = [raw] { return raw->topology(); }; });
+  auto* cases = bench->add_subcommand("cases", "published layer shapes: another planner's plans and mc2's");
+  cases->add_option("file", command->cases_file, "cases, in the format of data/ascend_910b_cases.csv")
+      ->capture_default_str();
+  cases->callback([raw = command.get()] { raw->action = [raw] { return bench_published_cases(raw->cases_file); }; });
   add("all", "all of the above, about 20 minutes", &BenchCommand::all);
   bench->footer("Example:\n  mc2 bench planning");
   return {bench, [command] { return command->action(); }};

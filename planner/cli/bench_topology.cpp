@@ -1,4 +1,4 @@
-#include "bench_topology.hpp"
+#include "benches.hpp"
 
 #include <algorithm>
 #include <array>
@@ -108,11 +108,11 @@ std::vector<std::string> print_curve(const PublishedCurve& curve, const Comparis
 
 } // namespace
 
-Result<ExitCode> bench_topology(const std::filesystem::path& data) {
+Result<ExitCode> bench_topology(const std::string& data_folder) {
   std::vector<std::vector<std::string>> rows{{"published curve", "points", "published constants, all points", "larger",
                                               "published constants, larger points", "calibrated, larger points"}};
   for (const PublishedCurve& curve : kCurves) {
-    const auto comparison = compare(curve, data);
+    const auto comparison = compare(curve, data_folder);
     if (!comparison) return comparison.error();
     rows.push_back(print_curve(curve, comparison.value()));
   }

@@ -48,8 +48,18 @@ ExitCode to_exit_code(ErrorCode code) noexcept {
   return ExitCode::System;
 }
 
+namespace {
+
+std::string legal_kinds() {
+  std::string text = "operator kind:";
+  for (const auto& traits : planner::op_registry()) text += " " + std::string(traits.name);
+  return text;
+}
+
+} // namespace
+
 void OpOptions::add_to(CLI::App& app, bool is_required) {
-  app.add_option("--op", kind, "operator kind (matmul_all_reduce)")->capture_default_str();
+  app.add_option("--op", kind, legal_kinds())->capture_default_str();
   const auto add_size = [&](const char* name, std::optional<std::int64_t>& size, const char* help) {
     app.add_option(name, size, help)->required(is_required)->check(whole_number(1, planner::kMaxSize));
   };
@@ -123,7 +133,8 @@ Result<planner::Fingerprint> MachineOptions::fingerprint(int ranks) const {
 }
 
 void PlanningOptions::add_to(CLI::App& app) {
-  app.add_option("--strategy", values.strategy, "search or formula")->capture_default_str();
+  app.add_option("--strategy", values.strategy, "search, free (any block lengths), formula or wave_groups")
+      ->capture_default_str();
   app.add_option("--align", alignment, "long blocks are multiples of this many rows (default: the backend's)")
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--min-block", min_block_rows, "no block of a cut plan is shorter (default: --align)")
@@ -132,6 +143,11 @@ void PlanningOptions::add_to(CLI::App& app) {
       ->check(whole_number(1, planner::kMaxBlockCount));
   app.add_option("--runners-up", values.runner_up_count, "rejected candidates to show")->capture_default_str()
       ->check(whole_number(0, planner::kMaxRunnerUpCount));
+  app.add_option("--objective", values.objective_quantile,
+                 "what is minimised: 0.5 the expected makespan, 0.95 the one exceeded in 5 % of cases")
+      ->capture_default_str()->check(real_number(planner::kMinObjectiveQuantile, planner::kMaxObjectiveQuantile));
+  app.add_flag("!--allow-small-gain", values.require_significant_gain,
+               "cut even when the curves' intervals can explain the gain");
   app.add_option("--contention", values.formula_contention, "the recipe's contention factor (strategy formula)")
       ->capture_default_str()->check(real_number(planner::kMinFormulaContention, planner::kMaxFormulaContention));
   app.add_option("--short-block", short_block, "the recipe's short block: largest or smallest (strategy formula)")

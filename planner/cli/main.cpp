@@ -42,6 +42,7 @@ std::string option_of(const std::string& field) {
                                 std::pair{"min_block_rows", "--min-block"},
                                 std::pair{"max_block_count", "--max-blocks"},
                                 std::pair{"runner_up_count", "--runners-up"},
+                                std::pair{"objective_quantile", "--objective"},
                                 std::pair{"formula_contention", "--contention"}};
   constexpr std::array kSameNames{"m", "n", "k", "op", "dtype", "ranks", "backend", "link", "strategy", "blocks"};
   for (const auto& [name, option] : kOptions)

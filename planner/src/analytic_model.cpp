@@ -57,14 +57,16 @@ Result<std::map<Algorithm, std::vector<CurveKnot>>> sample_times(const Topology&
   return samples;
 }
 
-/// 2 m n k flops at the topology's rate, in proportion to the rows.
+/// 2 m n k flops at the topology's rate, in proportion to the rows; less a rank's own shard where that is a local part.
 CostCurve compute_curve(const Topology& topology, const OpSpec& op) {
   const ComputeRate& rate = topology.compute;
   const double peak = op.dtype == DType::F32 ? rate.peak_tflop_per_s_f32 : rate.peak_tflop_per_s_16bit;
-  const auto rows = static_cast<double>(traits_of(op.kind).cut_axis_length(op));
+  const OpTraits& traits = traits_of(op.kind);
+  const auto rows = static_cast<double>(traits.cut_axis_length(op));
+  const double share = traits.has_local_part ? 1 - 1.0 / op.world_size : 1;
   CostCurve curve;
   curve.axis = CurveAxis::Rows;
-  curve.shape = AffineCurve{rate.launch_us, op.flop_count() / rows / (peak * rate.efficiency * 1e6)};
+  curve.shape = AffineCurve{rate.launch_us, share * op.flop_count() / rows / (peak * rate.efficiency * 1e6)};
   curve.valid_min_x = 1;
   curve.valid_max_x = static_cast<double>(kMaxSize);
   curve.is_analytic = true;
@@ -97,14 +99,15 @@ Result<CostCurve> analytic_curve(const Topology& topology, Collective collective
 
 Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, const std::optional<CostCurve>& compute) {
   if (auto valid = op.validate(); !valid) return valid.error();
-  const auto samples = sample_times(topology, collective_of(op.kind), op.world_size);
+  const Collective collective = collective_of(op.kind);
+  const auto samples = sample_times(topology, collective, op.world_size);
   if (!samples) return samples.error();
   const LaneCost matmul{compute.value_or(compute_curve(topology, op)), 0, topology.compute_slowdown};
   CostModel model;
   model.op = op;
   model.fingerprint = fingerprint_of(topology, op.world_size);
   model.source = "topology " + topology.name + ": " + topology.source + "; " + basis(topology);
-  for (const Algorithm algorithm : topology.algorithms.at(collective_of(op.kind))) {
+  for (const Algorithm algorithm : topology.algorithms.at(collective)) {
     const std::string name(to_string(algorithm));
     model.variants.push_back({{name, {{"algorithm", name}, {"topology", topology.name}}},
                               matmul,

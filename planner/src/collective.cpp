@@ -46,6 +46,8 @@ CollectiveTime fastest_protocol(const Topology& topology, const CollectiveSpec& 
 Collective collective_of(OpKind kind) {
   switch (kind) {
     case OpKind::MatmulAllReduce: return Collective::AllReduce;
+    case OpKind::MatmulReduceScatter: return Collective::ReduceScatter;
+    case OpKind::AllGatherMatmul: return Collective::AllGather;
   }
   check_failed("kind is known", __FILE__, __LINE__, "an OpKind without a collective");
 }

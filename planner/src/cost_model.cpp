@@ -24,7 +24,20 @@ Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::stri
   return {};
 }
 
+Result<void> validate_local(const CostCurve& local, const OpTraits& traits, const std::string& field) {
+  if (!traits.has_local_part)
+    return Error{ErrorCode::InvalidSpec, field, "is given, but " + std::string(traits.name) + " has no local part"};
+  return validate_lane({local}, CurveAxis::Rows, field);
+}
+
 } // namespace
+
+double VariantCost::local_us(const OpSpec& op) const {
+  const OpTraits& traits = traits_of(op.kind);
+  if (!traits.has_local_part) return 0;
+  const auto rows = static_cast<double>(traits.cut_axis_length(op));
+  return local_compute ? local_compute->time_us(rows) : compute.curve.time_us(rows / (op.world_size - 1));
+}
 
 Result<void> CostModel::validate() const {
   if (auto valid = op.validate(); !valid) return valid;
@@ -36,6 +49,9 @@ Result<void> CostModel::validate() const {
     if (auto lane = validate_lane(variants[i].compute, CurveAxis::Rows, field + ".compute"); !lane) return lane;
     if (auto lane = validate_lane(variants[i].communication, CurveAxis::Bytes, field + ".communication"); !lane)
       return lane;
+    if (variants[i].local_compute)
+      if (auto local = validate_local(*variants[i].local_compute, traits_of(op.kind), field + ".local_compute"); !local)
+        return local;
   }
   return {};
 }
@@ -52,7 +68,9 @@ CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double 
   for (auto& variant : model.variants) {
     LaneCost& compute = variant.compute;
     LaneCost& communication = variant.communication;
-    compute.curve = scaled(compute.curve, compute_us / compute.curve.time_us(rows));
+    const double compute_factor = compute_us / (compute.curve.time_us(rows) + variant.local_us(op));
+    compute.curve = scaled(compute.curve, compute_factor);
+    if (variant.local_compute) variant.local_compute = scaled(*variant.local_compute, compute_factor);
     communication.curve = scaled(communication.curve, communication_us / communication.curve.time_us(bytes));
   }
   return model;

@@ -22,13 +22,6 @@ struct LaneState {
   }
 };
 
-/// Nothing is recorded: for scoring candidates.
-struct NoRecorder {
-  void on_start(int, std::size_t, double) noexcept {}
-  void on_end(int, std::size_t, double) noexcept {}
-  void on_overlap(double) noexcept {}
-};
-
 struct TimelineRecorder {
   Timeline& timeline;
   std::vector<Span>& lane(int index) { return index == 0 ? timeline.first : timeline.second; }
@@ -37,8 +30,7 @@ struct TimelineRecorder {
   void on_overlap(double us) { timeline.overlap_us += us; }
 };
 
-template <typename Recorder>
-void start_ready(LaneState& first, LaneState& second, double now_us, Recorder& recorder) {
+void start_ready(LaneState& first, LaneState& second, double now_us, TimelineRecorder& recorder) {
   if (!first.is_busy && !first.is_done()) {
     first.start();
     recorder.on_start(0, first.next, now_us);
@@ -50,9 +42,8 @@ void start_ready(LaneState& first, LaneState& second, double now_us, Recorder& r
 }
 
 /// Advances a busy lane by `elapsed_us` of wall time; `is_end` when this event is its block's end.
-template <typename Recorder>
 void advance(LaneState& lane, int index, double elapsed_us, double rate, bool is_end, double now_us,
-             Recorder& recorder) {
+             TimelineRecorder& recorder) {
   if (!lane.is_busy) return;
   lane.remaining_us = std::max(lane.remaining_us - elapsed_us * rate, 0.0);
   if (!is_end) return;
@@ -61,9 +52,8 @@ void advance(LaneState& lane, int index, double elapsed_us, double rate, bool is
   ++lane.next;
 }
 
-template <typename Recorder>
 double run_pipeline(std::span<const double> first_us, std::span<const double> second_us, const Slowdown& slowdown,
-                    Recorder& recorder) {
+                    TimelineRecorder& recorder) {
   LaneState first{first_us, slowdown.first};
   LaneState second{second_us, slowdown.second};
   double now_us = 0;
@@ -96,8 +86,9 @@ Timeline simulate(std::span<const double> first_us, std::span<const double> seco
 
 double makespan_us(std::span<const double> first_us, std::span<const double> second_us,
                    const Slowdown& slowdown) noexcept {
-  NoRecorder recorder;
-  return run_pipeline(first_us, second_us, slowdown, recorder);
+  Backlog state;
+  for (std::size_t i = 0; i < first_us.size(); ++i) state.pass(first_us[i], second_us[i], slowdown);
+  return state.end_us();
 }
 
 } // namespace mc2::planner

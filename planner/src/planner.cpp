@@ -8,8 +8,10 @@
 #include "names.hpp"
 #include "strategies/family.hpp"
 #include "strategies/formula.hpp"
+#include "strategies/free_list.hpp"
 #include "strategies/prediction.hpp"
 #include "strategies/search.hpp"
+#include "strategies/wave_groups.hpp"
 #include "text.hpp"
 
 namespace mc2::planner {
@@ -17,7 +19,24 @@ namespace {
 
 constexpr std::array kRuleNames{Name<ShortBlockRule>{ShortBlockRule::Largest, "largest"},
                                 Name<ShortBlockRule>{ShortBlockRule::Smallest, "smallest"}};
-constexpr std::array<std::string_view, 2> kStrategyNames{"search", "formula"};
+
+struct Strategy {
+  std::string_view name;
+  Result<Plan> (*plan)(const strategies::Problem&);
+};
+
+/// In order of preference. The last two are published recipes to compare with.
+constexpr std::array kStrategies{
+    Strategy{"search", [](const strategies::Problem& problem) { return Result<Plan>(strategies::plan_by_search(problem)); }},
+    Strategy{"free", [](const strategies::Problem& problem) { return Result<Plan>(strategies::plan_by_free_list(problem)); }},
+    Strategy{"formula", strategies::plan_by_formula},
+    Strategy{"wave_groups", strategies::plan_by_wave_groups}};
+
+constexpr auto kStrategyNames = [] {
+  std::array<std::string_view, kStrategies.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kStrategies[i].name;
+  return names;
+}();
 
 Error range_error(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
   return {ErrorCode::InvalidSpec, field,
@@ -103,6 +122,12 @@ Result<void> PlanOptions::validate() const {
   if (!(formula_contention >= kMinFormulaContention && formula_contention <= kMaxFormulaContention))
     return Error{ErrorCode::InvalidSpec, "formula_contention",
                  "is " + number_text(formula_contention) + "; legal: 1 to 10"};
+  if (!(objective_quantile >= kMinObjectiveQuantile && objective_quantile <= kMaxObjectiveQuantile))
+    return Error{ErrorCode::InvalidSpec, "objective_quantile",
+                 "is " + number_text(objective_quantile) + "; legal: 0.5 to 0.999"};
+  if (strategy == "free" && objective_quantile != kMinObjectiveQuantile)
+    return Error{ErrorCode::InvalidSpec, "objective_quantile",
+                 "is " + number_text(objective_quantile) + "; strategy free minimises the expected makespan, 0.5, only"};
   return {};
 }
 
@@ -110,8 +135,9 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
   if (auto valid = options.validate(); !valid) return valid.error();
   if (auto valid = validate_question(op, model); !valid) return valid.error();
   const strategies::Problem problem = make_problem(op, model, options);
-  if (options.strategy == "search") return require_finite(strategies::plan_by_search(problem));
-  auto plan = strategies::plan_by_formula(problem);
+  const auto strategy = std::find_if(kStrategies.begin(), kStrategies.end(),
+                                     [&](const Strategy& each) { return each.name == options.strategy; });
+  auto plan = strategy->plan(problem);
   return plan ? require_finite(std::move(plan).value()) : plan;
 }
 

@@ -34,6 +34,24 @@ TEST(AnalyticModel, MatmulFollowsFromPeakAndEfficiency) {
   EXPECT_NEAR(full.variants[0].compute.curve.time_us(100), 4 + 20, 1e-12);
 }
 
+TEST(AnalyticModel, EveryOperatorKindHasItsCollective) {
+  // 16 ranks hold 256 of 4096 rows each. Reduce-scatter: a row of the cut axis is 16 of the product, 16 * 0.02 us.
+  OpSpec op = op_of(4096, 16);
+  op.kind = OpKind::MatmulReduceScatter;
+  const CostModel scatter = analytic_model(topology(), op).value();
+  EXPECT_NEAR(scatter.variants[0].compute.curve.time_us(256), 4 + 256 * 16 * 0.02, 1e-9);
+  EXPECT_EQ(scatter.variants.size(), 3u);
+  // All-gather: the 15 rows that come from others.
+  op.kind = OpKind::AllGatherMatmul;
+  const CostModel gather = analytic_model(topology(), op).value();
+  EXPECT_NEAR(gather.variants[0].compute.curve.time_us(256), 4 + 256 * 15 * 0.02, 1e-9);
+  for (const CostModel& model : {scatter, gather}) {
+    const Plan plan = make_plan(model.op, model, {}).value();
+    EXPECT_LE(plan.makespan.us, plan.serial_us);
+    EXPECT_EQ(plan.makespan.provenance, Provenance::Analytic);
+  }
+}
+
 TEST(AnalyticModel, CurvesFollowTheCollectiveTimes) {
   const CostModel model = analytic_model(topology(), op_of(4096, 16)).value();
   for (double bytes = 1; bytes < 1e12; bytes *= 3.7) {

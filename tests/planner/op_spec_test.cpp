@@ -52,6 +52,27 @@ TEST(OpRegistry, AllReduceMessageIsTheProduct) {
   EXPECT_EQ(traits_of(OpKind::MatmulAllReduce).message_bytes_per_row(legal()), 4096);
 }
 
+OpSpec sharded(OpKind kind, std::int64_t m) { return {kind, m, 512, 128, DType::F16, 4}; }
+
+TEST(OpRegistry, RowShardedKindsAreCutAlongOneShard) {
+  // 1024 rows over 4 ranks: 256 each. One of them stands for a row of every shard: 4 rows of n or k halves.
+  const OpSpec scatter = sharded(OpKind::MatmulReduceScatter, 1024), gather = sharded(OpKind::AllGatherMatmul, 1024);
+  EXPECT_EQ(traits_of(scatter.kind).cut_axis_length(scatter), 256);
+  EXPECT_EQ(traits_of(gather.kind).cut_axis_length(gather), 256);
+  EXPECT_EQ(traits_of(scatter.kind).message_bytes_per_row(scatter), 4 * 512 * 2);
+  EXPECT_EQ(traits_of(gather.kind).message_bytes_per_row(gather), 4 * 128 * 2);
+}
+
+TEST(OpSpec, RowsThatTheRanksDoNotDivideAreRefusedWithTheNextLegalCount) {
+  for (const OpKind kind : {OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
+    const auto verdict = sharded(kind, 1021).validate();
+    ASSERT_FALSE(verdict);
+    EXPECT_EQ(verdict.error().field, "m");
+    EXPECT_NE(verdict.error().message.find("1024"), std::string::npos);
+  }
+  EXPECT_TRUE(sharded(OpKind::MatmulAllReduce, 1021).validate());
+}
+
 TEST(DType, NamesRoundTripAndUnknownOnesAreRefused) {
   EXPECT_EQ(parse_dtype("bf16").value(), DType::Bf16);
   EXPECT_EQ(parse_dtype("float").error().code, ErrorCode::UnknownName);

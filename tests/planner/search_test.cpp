@@ -2,6 +2,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -142,12 +143,101 @@ TEST(PredictCut, TakesAnyBlockListThatCoversTheAxis) {
   EXPECT_EQ(plan.timeline.first.size(), 3u);
 }
 
+TEST(Search, OwnShardRunsWhileTheOthersArrive) {
+  // Link 4 x 64 us. The own shard ends at 50, block i of 32 us follows its arrival: the last ends at 256 + 32.
+  const CostModel model = testing::all_gather_model();
+  const Plan plan = predict_cut(model.op, model, model.variants[0].variant, Cut{{64, 64, 64, 64}}).value();
+  EXPECT_TRUE(plan.is_local_first);
+  EXPECT_DOUBLE_EQ(plan.makespan.us, 288);
+  EXPECT_EQ(plan.timeline.second.front(), (Span{0, 50}));
+  // Serial: 256 us of link, then 50 + 128 us of matmul. Uncut, the own shard still hides behind the link.
+  EXPECT_DOUBLE_EQ(plan.serial_us, 256 + 50 + 128);
+  EXPECT_DOUBLE_EQ(predict_cut(model.op, model, model.variants[0].variant, Cut{{256}}).value().makespan.us, 256 + 128);
+}
+
+TEST(Search, OwnShardWaitsWhenContentionMakesOverlapDearer) {
+  CostModel model = testing::all_gather_model();
+  model.variants[0].compute.slowdown = model.variants[0].communication.slowdown = 3;
+  const Plan plan = make_plan(model.op, model, {}).value();
+  EXPECT_FALSE(plan.is_cut());
+  EXPECT_FALSE(plan.is_local_first);
+  EXPECT_DOUBLE_EQ(plan.makespan.us, plan.serial_us);
+}
+
+TEST(Search, OwnShardWithoutACurveIsPricedByTheOthers) {
+  CostModel model = testing::all_gather_model();
+  model.variants[0].local_compute.reset();
+  // 256 own rows are as many rows of product as 256 / 3 rows of the cut axis: 85.33 x 0.5 us.
+  EXPECT_DOUBLE_EQ(model.variants[0].local_us(model.op), 256.0 / 3 * 0.5);
+}
+
+TEST(Search, LocalCurveOfAKindWithoutALocalPartIsRefused) {
+  CostModel model = testing::worked_example_model();
+  model.variants[0].local_compute = testing::affine(CurveAxis::Rows, 0, 1);
+  EXPECT_EQ(model.validate().error().field, "variants[0].local_compute");
+}
+
+TEST(Search, CutsOnlyWhenTheGainExceedsWhatTheIntervalsExplain) {
+  CostModel model = testing::worked_example_model();
+  const double benefit = make_plan(model.op, model, {}).value().benefit();
+  const auto with_interval = [&](double relative) {
+    model.variants[0].compute.curve.relative_interval = model.variants[0].communication.curve.relative_interval = relative;
+    return make_plan(model.op, model, {}).value();
+  };
+  EXPECT_TRUE(with_interval(benefit / 4).is_cut());
+  const Plan unsure = with_interval(2 * benefit);
+  EXPECT_FALSE(unsure.is_cut());
+  EXPECT_NE(unsure.reason.find("intervals explain"), std::string::npos);
+  ASSERT_FALSE(unsure.runners_up.empty());
+  EXPECT_LT(unsure.runners_up.front().makespan_us, unsure.makespan.us);
+  PlanOptions bold;
+  bold.require_significant_gain = false;
+  EXPECT_TRUE(make_plan(model.op, model, bold).value().is_cut());
+}
+
+TEST(Search, UpperQuantilePrefersTheVariantThatIsBetterKnown) {
+  // "risky" is 1 % faster but known to 20 % only; "direct" is known exactly.
+  CostModel model = testing::worked_example_model();
+  model.variants.push_back(model.variants[0]);
+  model.variants[1].variant.name = "risky";
+  for (LaneCost* lane : {&model.variants[1].compute, &model.variants[1].communication}) {
+    lane->curve = scaled(lane->curve, 0.99);
+    lane->curve.relative_interval = 0.2;
+  }
+  PlanOptions options;
+  options.require_significant_gain = false;
+  EXPECT_EQ(make_plan(model.op, model, options).value().variant.name, "risky");
+  options.objective_quantile = 0.95;
+  EXPECT_EQ(make_plan(model.op, model, options).value().variant.name, "direct");
+  options.objective_quantile = 0.4;
+  EXPECT_EQ(make_plan(model.op, model, options).error().field, "objective_quantile");
+}
+
+TEST(Search, IntervalAddsTheLanesErrorsAsSquares) {
+  // Uncut: 800 us of compute known to 3 %, 100 us of link known to 32 %: sqrt(24^2 + 32^2) = 40 us.
+  CostModel model = testing::model_of(testing::all_reduce_op(100, 256, 32, DType::F32, 2),
+                                      testing::affine(CurveAxis::Rows, 0, 8),
+                                      testing::affine(CurveAxis::Bytes, 0, 1.0 / 1024));
+  model.variants[0].compute.curve.relative_interval = 0.03;
+  model.variants[0].communication.curve.relative_interval = 0.32;
+  const Estimate estimate = make_plan(model.op, model, {}).value().makespan;
+  EXPECT_DOUBLE_EQ(estimate.us, 900);
+  EXPECT_NEAR(estimate.high_us, 940, 1e-9);
+  EXPECT_NEAR(estimate.low_us, 860, 1e-9);
+}
+
 CostModel random_model(std::int64_t m) {
   const auto number = [](int low, int high, double scale) { return *rc::gen::inRange(low, high) * scale; };
   auto model = testing::model_of(testing::all_reduce_op(m, 512, 512, DType::F32, 2),
                                  testing::affine(CurveAxis::Rows, number(0, 200, 1), number(1, 100, 0.01)),
                                  testing::affine(CurveAxis::Bytes, number(0, 200, 1), number(1, 100, 5e-6)),
                                  1 + number(0, 20, 0.1), 1 + number(0, 20, 0.1));
+  if (*rc::gen::arbitrary<bool>()) {
+    model.op.kind = *rc::gen::element(OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul);
+    model.op.m = 2 * m;
+    if (model.op.kind == OpKind::AllGatherMatmul && *rc::gen::arbitrary<bool>())
+      model.variants[0].local_compute = testing::affine(CurveAxis::Rows, number(0, 200, 1), number(1, 100, 0.01));
+  }
   model.variants[0].compute.fixed_us = number(0, 20, 1);
   model.variants[0].communication.fixed_us = number(0, 20, 1);
   return model;
@@ -174,7 +264,7 @@ RC_GTEST_PROP(Search, PlansAreLegalAndNeverWorseThanUncut, ()) {
   options.max_block_count = *rc::gen::inRange(1, 64);
   const Plan plan = make_plan(model.op, model, options).value();
   const auto& rows = plan.cut.block_rows;
-  RC_ASSERT(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == m);
+  RC_ASSERT(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == m); // the cut axis, whatever the kind
   RC_ASSERT(static_cast<std::int64_t>(rows.size()) <= options.max_block_count);
   RC_ASSERT(plan.makespan.us <= plan.serial_us * (1 + 1e-12));
   RC_ASSERT(plan.makespan.us >= plan.ideal_us * (1 - 1e-12));
@@ -184,6 +274,38 @@ RC_GTEST_PROP(Search, PlansAreLegalAndNeverWorseThanUncut, ()) {
     if (length % options.alignment != 0) unaligned.insert(length);
   }
   RC_ASSERT(unaligned.size() <= 1u);
+}
+
+RC_GTEST_PROP(Search, FasterLinkNeverMakesThePlanSlower, ()) {
+  CostModel model = random_model(*rc::gen::inRange(1, 8000));
+  const double before_us = make_plan(model.op, model, {}).value().makespan.us;
+  CostCurve& link = model.variants[0].communication.curve;
+  link = scaled(link, *rc::gen::inRange(1, 100) / 100.0);
+  RC_ASSERT(make_plan(model.op, model, {}).value().makespan.us <= before_us * (1 + 1e-12));
+}
+
+RC_GTEST_PROP(Search, UnitOfTimeDoesNotMatter, ()) {
+  // Powers of two scale every double exactly, so even ties fall alike.
+  CostModel model = random_model(*rc::gen::inRange(1, 8000));
+  const Plan plan = make_plan(model.op, model, {}).value();
+  const double factor = std::exp2(*rc::gen::inRange(-10, 10));
+  for (LaneCost* lane : {&model.variants[0].compute, &model.variants[0].communication}) {
+    lane->curve = scaled(lane->curve, factor);
+    lane->fixed_us *= factor;
+  }
+  if (auto& local = model.variants[0].local_compute) local = scaled(*local, factor);
+  const Plan other = make_plan(model.op, model, {}).value();
+  RC_ASSERT(other.cut == plan.cut);
+  RC_ASSERT(other.makespan.us == plan.makespan.us * factor);
+}
+
+RC_GTEST_PROP(Search, ElementSizeMattersOnlyThroughBytes, ()) {
+  CostModel model = random_model(*rc::gen::inRange(1, 8000));
+  const Plan plan = make_plan(model.op, model, {}).value();
+  model.op.dtype = DType::F16; // half the bytes per row, at twice the price per byte
+  auto& link = std::get<AffineCurve>(model.variants[0].communication.curve.shape);
+  link.beta_us_per_x *= 2;
+  RC_ASSERT(make_plan(model.op, model, {}).value().cut == plan.cut);
 }
 
 RC_GTEST_PROP(Search, SameQuestionSameAnswer, ()) {

@@ -88,6 +88,8 @@ inline planner::Plan any_plan() {
   plan.runners_up.assign(*rc::gen::inRange<std::size_t>(0, 3),
                          {any_cut(plan.op.m), any_variant(), any_double(), any_text()});
   plan.recipe.assign(*rc::gen::inRange<std::size_t>(0, 3), {any_text(), any_double(), any_text(), any_text()});
+  plan.is_local_first = *rc::gen::arbitrary<bool>();
+  if (*rc::gen::arbitrary<bool>()) plan.certificate->restriction_cost = any_double();
   if (*rc::gen::arbitrary<bool>()) plan.certificate.reset();
   if (*rc::gen::arbitrary<bool>()) plan.validation.reset();
   plan.reason = any_text();
@@ -146,6 +148,11 @@ inline planner::CostModel any_model() {
         {any_variant(),
          {any_curve(planner::CurveAxis::Rows), positive_double(), 1 + *rc::gen::inRange(0, 9) / 7.0},
          {any_curve(planner::CurveAxis::Bytes), positive_double(), 1}});
+  if (*rc::gen::arbitrary<bool>()) {
+    model.op.kind = planner::OpKind::AllGatherMatmul;
+    model.op.m = model.op.world_size * *rc::gen::inRange<std::int64_t>(1, 1000);
+    model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);
+  }
   model.source = any_text();
   return model;
 }

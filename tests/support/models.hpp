@@ -42,6 +42,16 @@ inline planner::CostModel model_of(const planner::OpSpec& op, planner::CostCurve
   return model;
 }
 
+/// R = 4 ranks gather 4 x 256 rows of 1 KiB. Own shard 50 us; a row of the cut axis costs 0.5 us of matmul for the
+/// other ranks' three rows, and 4 KiB on the link, 1 us.
+inline planner::CostModel all_gather_model() {
+  planner::CostModel model = model_of({planner::OpKind::AllGatherMatmul, 1024, 256, 512, planner::DType::F16, 4},
+                                      affine(planner::CurveAxis::Rows, 0, 0.5),
+                                      affine(planner::CurveAxis::Bytes, 0, 1.0 / 4096));
+  model.variants.front().local_compute = affine(planner::CurveAxis::Rows, 0, 50.0 / 256);
+  return model;
+}
+
 /// The published worked example: m=4096 k=3072 n=8192 half on 8 ranks, matmul 803 us uncut.
 inline planner::CostModel worked_example_model() {
   return model_of(all_reduce_op(4096, 8192, 3072, planner::DType::F16, 8),

@@ -1,31 +1,53 @@
 #include "strategies/prediction.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "text.hpp"
 
 namespace mc2::planner::strategies {
 namespace {
 
-/// Both lanes' block times, each stretched by (1 + `sign` * the lane's relative interval).
+/// Both lanes' undisturbed block times.
 struct BlockTimes {
   std::vector<double> first_us;
   std::vector<double> second_us;
+
+  /// Makespan with every block of a lane stretched.
+  [[nodiscard]] double stretched_us(double first, double second, const Slowdown& slowdown) const noexcept {
+    Backlog state;
+    for (std::size_t i = 0; i < first_us.size(); ++i)
+      state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], slowdown);
+    return state.end_us();
+  }
 };
 
-BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cut& cut, double sign) {
+BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cut& cut) {
   const bool is_cut = cut.block_rows.size() > 1;
-  const bool compute_first = problem.traits.first_lane == Lane::Compute;
-  const LaneCost& first = compute_first ? cost.compute : cost.communication;
-  const LaneCost& second = compute_first ? cost.communication : cost.compute;
-  const double first_scale = std::max(0.0, 1 + sign * first.curve.relative_interval);
-  const double second_scale = std::max(0.0, 1 + sign * second.curve.relative_interval);
   BlockTimes times;
-  for (const auto rows : cut.block_rows) {
-    times.first_us.push_back(first_scale * problem.lane_us(cost, true, rows, is_cut));
-    times.second_us.push_back(second_scale * problem.lane_us(cost, false, rows, is_cut));
+  if (is_local_first(problem, cost, is_cut)) {
+    times.first_us.push_back(0);
+    times.second_us.push_back(cost.local_us(problem.op));
   }
+  for (const auto rows : cut.block_rows) {
+    times.first_us.push_back(problem.lane_us(cost, true, rows, is_cut));
+    times.second_us.push_back(problem.lane_us(cost, false, rows, is_cut));
+  }
+  // Without overlap the local part is just more matmul after the collective.
+  if (problem.traits.has_local_part && !is_local_first(problem, cost, is_cut))
+    times.second_us.front() += cost.local_us(problem.op);
   return times;
+}
+
+/// The lanes' errors are independent, so their effects on the makespan add as squares. docs/cost_model.md §5.
+void fill_interval(const Problem& problem, const VariantCost& cost, const BlockTimes& times, Estimate& estimate) {
+  const Slowdown slowdown = problem.slowdown(cost), interval = problem.relative_intervals(cost);
+  const auto effect_us = [&](double sign) {
+    return std::hypot(times.stretched_us(1 + sign * interval.first, 1, slowdown) - estimate.us,
+                      times.stretched_us(1, 1 + sign * interval.second, slowdown) - estimate.us);
+  };
+  estimate.low_us = std::max(0.0, estimate.us - effect_us(-1));
+  estimate.high_us = estimate.us + effect_us(+1);
 }
 
 std::string range_text(const CostCurve& curve) {
@@ -74,6 +96,10 @@ Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const 
   judge_lane(estimate, cost.compute.curve, "compute", small_rows, large_rows);
   judge_lane(estimate, cost.communication.curve, "communication", small_rows * problem.message_bytes_per_row,
              large_rows * problem.message_bytes_per_row);
+  if (cost.local_compute) {
+    const auto rows = static_cast<double>(problem.rows);
+    judge_lane(estimate, *cost.local_compute, "local compute", rows, rows);
+  }
   return estimate;
 }
 
@@ -92,42 +118,70 @@ Slowdown Problem::slowdown(const VariantCost& cost) const noexcept {
   return {cost.communication.slowdown, cost.compute.slowdown};
 }
 
+Slowdown Problem::relative_intervals(const VariantCost& cost) const noexcept {
+  const double compute = cost.compute.curve.relative_interval, communication = cost.communication.curve.relative_interval;
+  return traits.first_lane == Lane::Compute ? Slowdown{compute, communication} : Slowdown{communication, compute};
+}
+
 const VariantCost& best_serial_variant(const Problem& problem) noexcept {
-  const auto serial_us = [&](const VariantCost& cost) {
-    return problem.compute_us(cost, problem.rows) + problem.communication_us(cost, problem.rows);
-  };
-  return *std::min_element(
-      problem.model.variants.begin(), problem.model.variants.end(),
-      [&](const VariantCost& a, const VariantCost& b) { return serial_us(a) < serial_us(b); });
+  return *std::min_element(problem.model.variants.begin(), problem.model.variants.end(),
+                           [&](const VariantCost& a, const VariantCost& b) {
+                             return problem.serial_us(a) < problem.serial_us(b);
+                           });
+}
+
+double serial_half_width_us(const Problem& problem, const VariantCost& cost) {
+  const double compute_us = cost.local_us(problem.op) + problem.compute_us(cost, problem.rows);
+  return std::hypot(cost.compute.curve.relative_interval * compute_us,
+                    cost.communication.curve.relative_interval * problem.communication_us(cost, problem.rows));
+}
+
+bool is_local_first(const Problem& problem, const VariantCost& cost, bool is_cut) {
+  if (!problem.traits.has_local_part || is_cut) return problem.traits.has_local_part;
+  Backlog state{0, cost.local_us(problem.op)};
+  state.pass(problem.lane_us(cost, true, problem.rows, false), problem.lane_us(cost, false, problem.rows, false),
+             problem.slowdown(cost));
+  return state.end_us() < problem.serial_us(cost);
 }
 
 Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut) {
-  const BlockTimes expected = block_times(problem, cost, cut, 0);
-  return simulate(expected.first_us, expected.second_us, problem.slowdown(cost));
+  const BlockTimes times = block_times(problem, cost, cut);
+  return simulate(times.first_us, times.second_us, problem.slowdown(cost));
 }
 
 Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, std::string strategy) {
   const VariantCost& serial = best_serial_variant(problem);
+  const BlockTimes times = block_times(problem, cost, cut);
   Plan plan;
   plan.op = problem.op;
   plan.fingerprint = problem.model.fingerprint;
   plan.strategy = std::move(strategy);
   plan.variant = cost.variant;
   plan.cut = cut;
+  plan.is_local_first = is_local_first(problem, cost, plan.is_cut());
   plan.slowdown = problem.slowdown(cost);
-  plan.compute_us = problem.compute_us(serial, problem.rows);
+  plan.compute_us = serial.local_us(problem.op) + problem.compute_us(serial, problem.rows);
   plan.communication_us = problem.communication_us(serial, problem.rows);
   plan.serial_us = plan.compute_us + plan.communication_us;
   plan.ideal_us = std::max(plan.compute_us, plan.communication_us);
   plan.bound = plan.communication_us > plan.compute_us ? Bound::Communication : Bound::Compute;
-
-  const BlockTimes low = block_times(problem, cost, cut, -1), high = block_times(problem, cost, cut, +1);
-  plan.timeline = simulate_cut(problem, cost, cut);
+  plan.timeline = simulate(times.first_us, times.second_us, plan.slowdown);
   plan.makespan = judged_estimate(problem, cost, cut);
   plan.makespan.us = plan.timeline.makespan_us;
-  plan.makespan.low_us = makespan_us(low.first_us, low.second_us, plan.slowdown);
-  plan.makespan.high_us = makespan_us(high.first_us, high.second_us, plan.slowdown);
+  fill_interval(problem, cost, times, plan.makespan);
   return plan;
+}
+
+double interval_multiple(double quantile) noexcept {
+  const auto normal_quantile = [](double probability) {
+    double low = 0, high = 10; // erf has no inverse in the standard library
+    for (int step = 0; step < 60; ++step) {
+      const double middle = (low + high) / 2;
+      (std::erfc(-middle / std::sqrt(2.0)) / 2 < probability ? low : high) = middle;
+    }
+    return low;
+  };
+  return quantile <= 0.5 ? 0.0 : normal_quantile(quantile) / normal_quantile(0.95);
 }
 
 } // namespace mc2::planner::strategies

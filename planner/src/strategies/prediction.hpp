@@ -23,20 +23,37 @@ struct Problem {
   [[nodiscard]] double communication_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
     return cost.communication.curve.time_us(static_cast<double>(block_rows) * message_bytes_per_row);
   }
+  /// Uncut matmul, the local part included, then the uncut collective.
+  [[nodiscard]] double serial_us(const VariantCost& cost) const {
+    return cost.local_us(op) + compute_us(cost, rows) + communication_us(cost, rows);
+  }
   /// Time of a block on the kind's first or second lane, with the lane's fixed cost when the plan is cut.
   [[nodiscard]] double lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
                                bool is_cut) const noexcept;
   /// The slow-down factors of the kind's first and second lane.
   [[nodiscard]] Slowdown slowdown(const VariantCost& cost) const noexcept;
+  /// The relative 90 % intervals of the kind's first and second lane.
+  [[nodiscard]] Slowdown relative_intervals(const VariantCost& cost) const noexcept;
 };
 
 /// The variant with the shortest uncut matmul + collective: what a plan has to beat.
 [[nodiscard]] const VariantCost& best_serial_variant(const Problem& problem) noexcept;
 
-/// When every block of a cut would be on each lane.
+/// Half-width of the 90 % interval of the serial time: the lanes' errors are independent, so their squares add.
+[[nodiscard]] double serial_half_width_us(const Problem& problem, const VariantCost& cost);
+
+/// Whether the own shard is multiplied while the others arrive: in every cut plan of a kind with a local part, and in
+/// an uncut one unless contention makes plain serial faster.
+[[nodiscard]] bool is_local_first(const Problem& problem, const VariantCost& cost, bool is_cut);
+
+/// When every block of a cut would be on each lane. With the local part first, it is block 0: no time on the first
+/// lane, its matmul on the second.
 [[nodiscard]] Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut);
 
 /// A plan for one cut with times, interval, provenance and timeline filled in; no runners-up, no reason.
 [[nodiscard]] Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, std::string strategy);
+
+/// The standard normal quantile of the objective over that of the 90 % intervals' upper end; 0 for the median.
+[[nodiscard]] double interval_multiple(double quantile) noexcept;
 
 } // namespace mc2::planner::strategies

@@ -1,10 +1,10 @@
 #include "strategies/search.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "strategies/family.hpp"
+#include "strategies/objective.hpp"
 #include "text.hpp"
 
 namespace mc2::planner::strategies {
@@ -40,23 +40,23 @@ class CostTable {
 };
 
 struct Scored {
-  double makespan_us = 0;
+  double score_us = 0;             ///< the objective: the makespan or its upper quantile
   FamilyMember member;             ///< long_count 0: uncut
   const VariantCost* cost = nullptr;
 };
 
 bool is_better(const Scored& a, const Scored& b) {
-  if (a.makespan_us != b.makespan_us) return a.makespan_us < b.makespan_us;
+  if (a.score_us != b.score_us) return a.score_us < b.score_us;
   return a.member.block_count() < b.member.block_count();
 }
 
 /// The best few candidates so far; a bound above the worst of them excludes a candidate.
 class Podium {
  public:
-  explicit Podium(std::size_t size) : size_(size) {}
+  explicit Podium(std::size_t size) : size_(size) { entries_.reserve(size); }
 
   [[nodiscard]] double limit_us() const noexcept {
-    return entries_.size() < size_ ? std::numeric_limits<double>::infinity() : entries_.back().makespan_us;
+    return entries_.size() < size_ ? std::numeric_limits<double>::infinity() : entries_.back().score_us;
   }
   void offer(const Scored& scored) {
     if (entries_.size() == size_ && !is_better(scored, entries_.back())) return;
@@ -74,45 +74,43 @@ class Podium {
 class VariantSearch {
  public:
   VariantSearch(const Problem& problem, const VariantCost& cost, Podium& podium, Certificate& certificate)
-      : problem_(problem), cost_(cost), table_(problem, cost), slowdown_(problem.slowdown(cost)), podium_(podium),
-        certificate_(certificate), overlap_rate_(1 / slowdown_.first + 1 / slowdown_.second - 1) {
-    const auto most = static_cast<std::size_t>(problem.options.max_block_count);
-    first_us_.resize(most);
-    second_us_.resize(most);
-  }
+      : problem_(problem), cost_(cost), table_(problem, cost), slowdown_(problem.slowdown(cost)),
+        objective_(problem, cost), local_us_(cost.local_us(problem.op)), podium_(podium), certificate_(certificate),
+        overlap_rate_(1 / slowdown_.first + 1 / slowdown_.second - 1) {}
 
   void run() {
-    score_most_promising();
-    for_each_member(problem_.rows, problem_.options, [this](const FamilyMember& member) {
-      ++certificate_.candidate_count;
-      if (is_same(member, most_promising_)) return;
-      if (lower_bound_us(member) > podium_.limit_us())
-        ++certificate_.bounded_count;
-      else
-        score(member);
+    const std::size_t promising = bound_all();
+    // A good first incumbent excludes most of the rest by their bounds.
+    visit([&](std::size_t i, const FamilyMember& member) {
+      if (i == promising) score(member);
     });
+    visit([&](std::size_t i, const FamilyMember& member) {
+      if (i != promising && bounds_us_[i] <= podium_.limit_us()) score(member);
+    });
+    certificate_.candidate_count += static_cast<std::int64_t>(bounds_us_.size());
   }
 
  private:
-  static bool is_same(const FamilyMember& a, const FamilyMember& b) {
-    return a.long_rows == b.long_rows && a.long_count == b.long_count && a.odd_first == b.odd_first;
+  template <typename Visit>
+  void visit(const Visit& visit) const {
+    std::size_t i = 0;
+    for_each_member(problem_.rows, problem_.options, [&](const FamilyMember& member) { visit(i++, member); });
   }
 
-  /// A good first incumbent excludes most of the rest by their bounds.
-  void score_most_promising() {
-    double best_bound_us = std::numeric_limits<double>::infinity();
-    for_each_member(problem_.rows, problem_.options, [&](const FamilyMember& member) {
-      const double bound_us = lower_bound_us(member);
-      if (bound_us >= best_bound_us) return;
-      best_bound_us = bound_us;
-      most_promising_ = member;
+  /// Every member's lower bound, and which is the smallest.
+  std::size_t bound_all() {
+    std::size_t promising = 0;
+    visit([&](std::size_t i, const FamilyMember& member) {
+      bounds_us_.push_back(lower_bound_us(member));
+      if (bounds_us_[i] < bounds_us_[promising]) promising = i;
     });
-    if (most_promising_.long_count > 0) score(most_promising_);
+    return promising;
   }
 
   /// No schedule of these blocks ends sooner. With W the work of a lane, s its slow-down, the first block of lane 1
   /// and the last of lane 2 cannot overlap anything, so the time O during which both lanes are busy is at most
-  /// min(s1 (W1 - first), s2 (W2 - last)), and makespan >= W1 + W2 - O (1/s1 + 1/s2 - 1). docs/cost_model.md §5.
+  /// min(s1 (W1 - first), s2 (W2 - last)), and makespan >= W1 + W2 - O (1/s1 + 1/s2 - 1). A local part joins W2, and
+  /// the first block can overlap it. docs/cost_model.md §5.
   [[nodiscard]] double lower_bound_us(const FamilyMember& m) const {
     const auto count = static_cast<double>(m.long_count);
     const double long1 = table_.long_first_us(m), long2 = table_.long_second_us(m);
@@ -120,34 +118,44 @@ class VariantSearch {
     const double work1 = count * long1 + odd1, work2 = count * long2 + odd2;
     const double head = m.odd_rows > 0 && m.odd_first ? odd1 : long1;
     const double tail = m.odd_rows > 0 && !m.odd_first ? odd2 : long2;
-    const double chain_us = std::max(head + work2, work1 + tail);
+    const double chain_us = std::max(std::max(head, local_us_) + work2, work1 + tail);
     if (overlap_rate_ <= 0) return chain_us;
-    const double overlap_us = std::min(slowdown_.first * (work1 - head), slowdown_.second * (work2 - tail));
-    return std::max(chain_us, work1 + work2 - overlap_us * overlap_rate_);
+    const double lone_head = local_us_ > 0 ? 0 : head;
+    const double all2 = work2 + local_us_;
+    const double overlap_us = std::min(slowdown_.first * (work1 - lone_head), slowdown_.second * (all2 - tail));
+    return std::max(chain_us, work1 + all2 - overlap_us * overlap_rate_);
+  }
+
+  /// Makespan with every block of a lane stretched.
+  [[nodiscard]] double stretched_us(const FamilyMember& m, double first, double second) const noexcept {
+    const double long1 = first * table_.long_first_us(m), long2 = second * table_.long_second_us(m);
+    Backlog state{0, second * local_us_};
+    const auto pass_odd = [&] {
+      state.pass(first * table_.odd_first_us(m), second * table_.odd_second_us(m), slowdown_);
+    };
+    if (m.odd_rows > 0 && m.odd_first) pass_odd();
+    for (std::int64_t i = 0; i < m.long_count; ++i) state.pass(long1, long2, slowdown_);
+    if (m.odd_rows > 0 && !m.odd_first) pass_odd();
+    return state.end_us();
   }
 
   void score(const FamilyMember& member) {
     ++certificate_.simulated_count;
-    const auto count = static_cast<std::size_t>(member.block_count());
-    const std::span<double> first(first_us_.data(), count), second(second_us_.data(), count);
-    std::fill(first.begin(), first.end(), table_.long_first_us(member));
-    std::fill(second.begin(), second.end(), table_.long_second_us(member));
-    if (member.odd_rows > 0) {
-      (member.odd_first ? first.front() : first.back()) = table_.odd_first_us(member);
-      (member.odd_first ? second.front() : second.back()) = table_.odd_second_us(member);
-    }
-    podium_.offer({makespan_us(first, second, slowdown_), member, &cost_});
+    const double score_us = objective_.score_us(
+        [&](double first, double second) { return stretched_us(member, first, second); });
+    podium_.offer({score_us, member, &cost_});
   }
 
   const Problem& problem_;
   const VariantCost& cost_;
   CostTable table_;
   Slowdown slowdown_;
+  Objective objective_;
+  double local_us_;
   Podium& podium_;
   Certificate& certificate_;
   double overlap_rate_; ///< work saved per unit of time during which both lanes are busy
-  FamilyMember most_promising_;
-  std::vector<double> first_us_, second_us_;
+  std::vector<double> bounds_us_;
 };
 
 Cut cut_of(const Problem& problem, const Scored& scored) {
@@ -164,7 +172,10 @@ Exposure exposure(const Timeline& timeline) {
 
 std::string loss_reason(const Timeline& winner, const Timeline& loser) {
   const bool has_more_blocks = loser.first.size() > winner.first.size();
-  if (loser.makespan_us <= winner.makespan_us) return has_more_blocks ? "as fast, with more blocks" : "as fast";
+  if (loser.makespan_us == winner.makespan_us) return has_more_blocks ? "as fast, with more blocks" : "as fast";
+  if (loser.makespan_us < winner.makespan_us)
+    return percent_text(1 - loser.makespan_us / winner.makespan_us) +
+           " faster by the curves, but its advantage is less certain than the choice's";
   const Exposure ours = exposure(winner), theirs = exposure(loser);
   std::string reason = percent_text(loser.makespan_us / winner.makespan_us - 1) + " slower: ";
   if (loser.first.size() == 1) return reason + "nothing overlaps";
@@ -184,18 +195,19 @@ std::string choice_reason(const Plan& plan) {
          time_text(exposed.tail_us) + " after the overlap";
 }
 
-void add_runners_up(const Problem& problem, const Podium& podium, const VariantCost& serial, Plan& plan) {
+void add_runners_up(const Problem& problem, const Podium& podium, const VariantCost& uncut, Plan& plan) {
+  const auto wanted = static_cast<std::size_t>(problem.options.runner_up_count);
   const auto add = [&](const VariantCost& cost, const Cut& cut) {
+    if (cut == plan.cut && cost.variant == plan.variant) return;
     const Timeline timeline = simulate_cut(problem, cost, cut);
     plan.runners_up.push_back({cut, cost.variant, timeline.makespan_us, loss_reason(plan.timeline, timeline)});
   };
-  const auto wanted = static_cast<std::size_t>(problem.options.runner_up_count);
-  for (std::size_t i = 1; i < podium.entries().size() && plan.runners_up.size() < wanted; ++i)
-    add(*podium.entries()[i].cost, cut_of(problem, podium.entries()[i]));
+  for (const auto& entry : podium.entries())
+    if (plan.runners_up.size() < wanted) add(*entry.cost, cut_of(problem, entry));
   const bool has_uncut = std::any_of(plan.runners_up.begin(), plan.runners_up.end(),
                                      [](const RunnerUp& r) { return r.cut.block_rows.size() == 1; });
   // Not cutting is what the user has today, so it is shown even when many cuts beat it.
-  if (plan.is_cut() && !has_uncut) add(serial, Cut{{problem.rows}});
+  if (plan.is_cut() && !has_uncut) add(uncut, Cut{{problem.rows}});
 }
 
 std::string certificate_text(const Problem& problem, const Certificate& certificate) {
@@ -212,18 +224,20 @@ std::string certificate_text(const Problem& problem, const Certificate& certific
 
 Plan plan_by_search(const Problem& problem) {
   Podium podium(static_cast<std::size_t>(problem.options.runner_up_count) + 1);
+  const VariantCost& uncut_cost = best_uncut_variant(problem);
+  const Plan uncut = predict(problem, uncut_cost, Cut{{problem.rows}}, "search");
   Certificate certificate;
-  const VariantCost& serial = best_serial_variant(problem);
   certificate.candidate_count = certificate.simulated_count = 1;
-  podium.offer({problem.compute_us(serial, problem.rows) + problem.communication_us(serial, problem.rows),
-                FamilyMember{}, &serial});
+  podium.offer({objective_us(problem, uncut), FamilyMember{}, &uncut_cost});
   for (const auto& cost : problem.model.variants) VariantSearch(problem, cost, podium, certificate).run();
+  certificate.bounded_count = certificate.candidate_count - certificate.simulated_count;
+  certificate.text = certificate_text(problem, certificate);
 
   const Scored& best = podium.entries().front();
   Plan plan = predict(problem, *best.cost, cut_of(problem, best), "search");
   plan.reason = choice_reason(plan);
-  add_runners_up(problem, podium, serial, plan);
-  certificate.text = certificate_text(problem, certificate);
+  plan = require_significance(problem, std::move(plan), uncut);
+  add_runners_up(problem, podium, uncut_cost, plan);
   plan.certificate = certificate;
   return plan;
 }

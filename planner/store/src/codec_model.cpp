@@ -160,19 +160,27 @@ planner::LaneCost read_lane(const Node& node) {
   return {read_curve(fields["curve"]), fields["fixed_us"].number(), fields["slowdown"].number()};
 }
 
+Json write_variant_cost(const planner::VariantCost& cost) {
+  Json result = {{"communication", write_lane(cost.communication)},
+                 {"compute", write_lane(cost.compute)},
+                 {"variant", write_variant(cost.variant)}};
+  if (cost.local_compute) result["local_compute"] = write_curve(*cost.local_compute);
+  return result;
+}
+
 planner::VariantCost read_variant_cost(const Node& node) {
-  const Fields fields(node, {"communication", "compute", "variant"});
-  return {read_variant(fields["variant"]), read_lane(fields["compute"]), read_lane(fields["communication"])};
+  const Fields fields(node, {"communication", "compute", "variant"}, {"local_compute"});
+  planner::VariantCost cost{read_variant(fields["variant"]), read_lane(fields["compute"]),
+                            read_lane(fields["communication"])};
+  if (fields.has("local_compute")) cost.local_compute = read_curve(fields["local_compute"]);
+  return cost;
 }
 
 } // namespace
 
 Json write_model(const planner::CostModel& model) {
   Json variants = Json::array();
-  for (const planner::VariantCost& cost : model.variants)
-    variants.push_back({{"communication", write_lane(cost.communication)},
-                        {"compute", write_lane(cost.compute)},
-                        {"variant", write_variant(cost.variant)}});
+  for (const planner::VariantCost& cost : model.variants) variants.push_back(write_variant_cost(cost));
   return {{"fingerprint", write_fingerprint(model.fingerprint)},
           {"op", write_op(model.op)},
           {"schema", schema_name("cost_model")},

@@ -66,16 +66,20 @@ RunnerUp read_runner_up(const Node& node) {
 }
 
 Json write_certificate(const planner::Certificate& certificate) {
-  return {{"bounded_count", certificate.bounded_count},
-          {"candidate_count", certificate.candidate_count},
-          {"simulated_count", certificate.simulated_count},
-          {"text", certificate.text}};
+  Json result = {{"bounded_count", certificate.bounded_count},
+                 {"candidate_count", certificate.candidate_count},
+                 {"simulated_count", certificate.simulated_count},
+                 {"text", certificate.text}};
+  if (certificate.restriction_cost) result["restriction_cost"] = finite(*certificate.restriction_cost);
+  return result;
 }
 
 planner::Certificate read_certificate(const Node& node) {
-  const Fields fields(node, {"bounded_count", "candidate_count", "simulated_count", "text"});
-  return {fields["candidate_count"].integer(0), fields["simulated_count"].integer(0),
-          fields["bounded_count"].integer(0), fields["text"].text()};
+  const Fields fields(node, {"bounded_count", "candidate_count", "simulated_count", "text"}, {"restriction_cost"});
+  planner::Certificate certificate{fields["candidate_count"].integer(0), fields["simulated_count"].integer(0),
+                                   fields["bounded_count"].integer(0), fields["text"].text()};
+  if (fields.has("restriction_cost")) certificate.restriction_cost = fields["restriction_cost"].number();
+  return certificate;
 }
 
 Json write_recipe(const std::vector<RecipeStep>& recipe) {
@@ -124,6 +128,7 @@ void read_decision(const Fields& fields, planner::Plan& plan) {
   plan.strategy = fields["strategy"].text();
   plan.variant = read_variant(fields["variant"]);
   plan.cut = read_cut(fields["cut"], &plan.op);
+  plan.is_local_first = fields.has("is_local_first") && fields["is_local_first"].boolean();
   plan.reason = fields["reason"].text();
 }
 
@@ -165,6 +170,7 @@ Json write_plan(const planner::Plan& plan) {
                  {"strategy", plan.strategy},
                  {"timeline", write_timeline(plan.timeline)},
                  {"variant", write_variant(plan.variant)}};
+  if (plan.is_local_first) result["is_local_first"] = true;
   if (plan.certificate) result["certificate"] = write_certificate(*plan.certificate);
   if (plan.validation) result["validation"] = write_validation(*plan.validation);
   return result;
@@ -177,7 +183,7 @@ planner::Plan read_document<planner::Plan>(const Node& node) {
       node,
       {"bound", "communication_us", "compute_us", "cut", "fingerprint", "ideal_us", "makespan", "op", "reason",
        "recipe", "runners_up", "schema", "serial_us", "slowdown", "strategy", "timeline", "variant"},
-      {"certificate", "validation"});
+      {"certificate", "is_local_first", "validation"});
   planner::Plan plan;
   read_decision(fields, plan);
   read_prediction(fields, plan);

@@ -11,6 +11,8 @@ Json write_options(const PlanOptions& options) {
           {"formula_short_block", to_string(options.formula_short_block)},
           {"max_block_count", options.max_block_count},
           {"min_block_rows", options.min_block_rows},
+          {"objective_quantile", finite(options.objective_quantile)},
+          {"require_significant_gain", options.require_significant_gain},
           {"runner_up_count", options.runner_up_count},
           {"strategy", options.strategy}};
 }
@@ -19,12 +21,15 @@ Json write_options(const PlanOptions& options) {
 PlanOptions read_options(const Node& node) {
   const Fields fields(node, {},
                       {"alignment", "formula_contention", "formula_short_block", "max_block_count", "min_block_rows",
-                       "runner_up_count", "strategy"});
+                       "objective_quantile", "require_significant_gain", "runner_up_count", "strategy"});
   PlanOptions options;
   if (fields.has("strategy")) options.strategy = fields["strategy"].text();
   if (fields.has("alignment")) options.alignment = fields["alignment"].integer();
   if (fields.has("min_block_rows")) options.min_block_rows = fields["min_block_rows"].integer();
   if (fields.has("max_block_count")) options.max_block_count = fields["max_block_count"].integer();
+  if (fields.has("objective_quantile")) options.objective_quantile = fields["objective_quantile"].number();
+  if (fields.has("require_significant_gain"))
+    options.require_significant_gain = fields["require_significant_gain"].boolean();
   if (fields.has("runner_up_count")) options.runner_up_count = fields["runner_up_count"].small_integer();
   if (fields.has("formula_contention")) options.formula_contention = fields["formula_contention"].number();
   if (fields.has("formula_short_block"))

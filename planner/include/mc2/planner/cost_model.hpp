@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,14 @@ struct LaneCost {
 
 struct VariantCost {
   Variant variant;
-  LaneCost compute;
+  LaneCost compute;       ///< with a local part: the rows of the other ranks' shards only
   LaneCost communication;
+  /// Matmul of a rank's own shard over rows of the cut axis, for kinds with a local part. Without it the compute curve
+  /// answers: b rows of the cut axis are (R - 1) b rows of product, so the own L rows cost as much as L / (R - 1).
+  std::optional<CostCurve> local_compute = std::nullopt;
+
+  /// Time of the local part of `op` in us; 0 for a kind without one.
+  [[nodiscard]] double local_us(const OpSpec& op) const;
   bool operator==(const VariantCost&) const = default;
 };
 
@@ -41,7 +48,8 @@ struct CostModel {
   std::vector<VariantCost> variants; ///< at least one
   std::string source;                ///< where it came from, e.g. "profile on this machine" or a citation
 
-  /// Errors: InvalidSpec for no variants, an invalid curve, a slow-down below 1 or a fixed cost below 0.
+  /// Errors: InvalidSpec for no variants, an invalid curve, a slow-down below 1, a fixed cost below 0, or a local
+  /// curve for a kind without a local part.
   [[nodiscard]] Result<void> validate() const;
 
   bool operator==(const CostModel&) const = default;

@@ -11,7 +11,7 @@
 namespace mc2::planner {
 
 /// A fused matmul + collective operator. Values are stored and served: never renumber or reuse one.
-enum class OpKind : std::uint8_t { MatmulAllReduce = 1 };
+enum class OpKind : std::uint8_t { MatmulAllReduce = 1, MatmulReduceScatter = 2, AllGatherMatmul = 3 };
 
 /// The two lanes of a pipeline. A block passes one, then the other.
 enum class Lane : std::uint8_t { Compute = 1, Communication = 2 };
@@ -26,7 +26,8 @@ struct OpSpec {
   int world_size = 0; ///< ranks that take part
 
   /// Errors: InvalidSpec naming the first field outside its legal range (sizes 1..kMaxSize, ranks 2..kMaxWorldSize),
-  /// or when A, B or the product would exceed kMaxOperandBytes.
+  /// m when the ranks hold shards of rows and do not divide it, or when A, B or the product would exceed
+  /// kMaxOperandBytes.
   [[nodiscard]] Result<void> validate() const;
 
   /// Multiply-adds counted as two: 2 m n k.
@@ -48,7 +49,11 @@ struct OpTraits {
   std::string_view name;      ///< served name, e.g. "matmul_all_reduce"
   std::string_view semantics; ///< one sentence for help texts
   Lane first_lane;            ///< the lane that a block passes first
-  /// Length of the axis that blocks are cut from, in rows.
+  /// Every rank holds m / ranks rows, and blocks are cut from those: a block of b rows takes b rows of every shard.
+  bool has_row_shards;
+  /// Part of the matmul needs no communication: a rank's own shard. It runs before the first block arrives.
+  bool has_local_part;
+  /// Length of the axis that blocks are cut from, in rows: m, or m / ranks with row shards.
   std::int64_t (*cut_axis_length)(const OpSpec&);
   /// Bytes of the full array that one row of the cut axis contributes to the collective (nccl-tests' convention).
   std::int64_t (*message_bytes_per_row)(const OpSpec&);

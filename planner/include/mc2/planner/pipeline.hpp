@@ -34,7 +34,31 @@ struct Timeline {
 [[nodiscard]] Timeline simulate(std::span<const double> first_us, std::span<const double> second_us,
                                 const Slowdown& slowdown);
 
-/// simulate(...).makespan_us without recording the blocks: allocates nothing.
+/// A pipeline after some blocks have left the first lane. The second lane works through its backlog without a gap, so
+/// how much is left of it is all that the future depends on; a block is passed in O(1). Both numbers grow with the
+/// time of any block, which makes states comparable (strategies/free_list.cpp). Source: docs/cost_model.md §4.
+struct Backlog {
+  double first_end_us = 0; ///< when the first lane is free
+  double left_us = 0;      ///< undisturbed work of the second lane that is left then
+
+  /// The next block: `first_us` and `second_us` >= 0 of undisturbed work.
+  void pass(double first_us, double second_us, const Slowdown& slowdown) noexcept {
+    const double both_us = left_us * slowdown.second; // the second lane's backlog lasts this long under contention
+    const double first_both_us = first_us * slowdown.first;
+    if (first_both_us <= both_us) {
+      first_end_us += first_both_us;
+      left_us += second_us - first_both_us / slowdown.second;
+    } else {
+      first_end_us += both_us + (first_us - both_us / slowdown.first);
+      left_us = second_us;
+    }
+  }
+
+  /// When the second lane ends if no block follows.
+  [[nodiscard]] double end_us() const noexcept { return first_end_us + left_us; }
+};
+
+/// simulate(...).makespan_us without recording the blocks: allocates nothing. Equal to it but for rounding.
 [[nodiscard]] double makespan_us(std::span<const double> first_us, std::span<const double> second_us,
                                  const Slowdown& slowdown) noexcept;
 

@@ -60,6 +60,8 @@ struct Certificate {
   std::int64_t simulated_count = 0; ///< of those, simulated in full
   std::int64_t bounded_count = 0;   ///< of those, excluded because their lower bound already exceeds the best
   std::string text;                 ///< one sentence
+  /// How much longer the best short/long cut takes than the best free list, relative; strategy free only.
+  std::optional<double> restriction_cost = std::nullopt;
   bool operator==(const Certificate&) const = default;
 };
 
@@ -86,19 +88,20 @@ struct Validation {
 struct Plan {
   OpSpec op;
   Fingerprint fingerprint; ///< of the model it was made from
-  std::string strategy;    ///< "search", "formula", or "given" for blocks that the user named
+  std::string strategy;    ///< "search", "free", "formula", "wave_groups", or "given" for blocks that the user named
   Variant variant;
   Cut cut;
+  bool is_local_first = false; ///< a rank's own shard is multiplied while the others arrive (all_gather_matmul)
   Estimate makespan;       ///< predicted, fused
-  double serial_us = 0;    ///< uncut matmul then uncut collective, predicted
-  double compute_us = 0;   ///< uncut matmul, predicted
+  double serial_us = 0;    ///< uncut matmul and uncut collective one after the other, predicted
+  double compute_us = 0;   ///< uncut matmul, local part included, predicted
   double communication_us = 0; ///< uncut collective, predicted
   double ideal_us = 0;     ///< max(compute_us, communication_us): no plan can beat it
   Bound bound = Bound::Compute;
   Slowdown slowdown;       ///< {compute, communication} factors used
-  Timeline timeline;       ///< predicted; first = the kind's first lane
+  Timeline timeline;       ///< predicted; first = the kind's first lane; block 0 is the local part where it comes first
   std::vector<RunnerUp> runners_up; ///< best first
-  std::optional<Certificate> certificate; ///< strategy search only
+  std::optional<Certificate> certificate; ///< strategies search and free only
   std::vector<RecipeStep> recipe;   ///< strategy formula only
   std::optional<Validation> validation;
   std::string reason;      ///< why this cut, one or two sentences

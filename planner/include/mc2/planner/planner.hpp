@@ -21,6 +21,7 @@ enum class ShortBlockRule : std::uint8_t { Largest = 1, Smallest = 2 };
 
 inline constexpr std::int64_t kMaxBlockCount = 1024;
 inline constexpr int kMaxRunnerUpCount = 100;
+inline constexpr double kMinObjectiveQuantile = 0.5, kMaxObjectiveQuantile = 0.999;
 inline constexpr double kMinFormulaContention = 1, kMaxFormulaContention = 10;
 
 struct PlanOptions {
@@ -29,6 +30,11 @@ struct PlanOptions {
   std::int64_t min_block_rows = 128; ///< no block of a cut plan is shorter
   std::int64_t max_block_count = 64;
   int runner_up_count = 5;
+  /// What is minimised: 0.5 the expected makespan; above, the makespan that is exceeded with probability 1 - quantile
+  /// under the curves' intervals (docs/cost_model.md §5).
+  double objective_quantile = 0.5;
+  /// Cut only when the gain over not cutting exceeds what the curves' intervals can explain.
+  bool require_significant_gain = true;
   double formula_contention = 1.15; ///< the recipe's bandwidth contention factor; strategy formula only
   ShortBlockRule formula_short_block = ShortBlockRule::Largest;
 

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "benches.hpp"
+#include "mc2/planner/planner.hpp"
+#include "published_cases.hpp"
+#include "render.hpp"
+
+namespace mc2::cli {
+namespace {
+
+/// Worst and mean figures of the cases of one kind.
+struct Tally {
+  int case_count = 0;
+  double worst_peer_error = 0, worst_uncut_error = 0; ///< |mc2's time of their cut / their time - 1|
+  double worst_over_best = -1, worst_over_uncut = -1; ///< of mc2's plan, relative; <= 0 is never above
+  double log_ratio_sum = 0;                           ///< of mc2's plan to the peer's
+  int peer_above_uncut_count = 0;
+
+  void add(const PublishedCase& each, double reproduced_peer_us, double reproduced_uncut_us, double plan_us) {
+    ++case_count;
+    const auto raise = [](double& worst, double value) { worst = std::max(worst, value); };
+    raise(worst_peer_error, std::abs(reproduced_peer_us / each.peer_us - 1));
+    raise(worst_uncut_error, std::abs(reproduced_uncut_us / each.uncut_us - 1));
+    raise(worst_over_best, plan_us / each.best_us - 1);
+    raise(worst_over_uncut, plan_us / each.uncut_us - 1);
+    log_ratio_sum += std::log(plan_us / each.peer_us);
+    if (each.peer_us > each.uncut_us) ++peer_above_uncut_count;
+  }
+  void add(const Tally& other) {
+    case_count += other.case_count;
+    worst_peer_error = std::max(worst_peer_error, other.worst_peer_error);
+    worst_uncut_error = std::max(worst_uncut_error, other.worst_uncut_error);
+    worst_over_best = std::max(worst_over_best, other.worst_over_best);
+    worst_over_uncut = std::max(worst_over_uncut, other.worst_over_uncut);
+    log_ratio_sum += other.log_ratio_sum;
+    peer_above_uncut_count += other.peer_above_uncut_count;
+  }
+  [[nodiscard]] std::vector<std::string> row(const std::string& name) const {
+    const auto signed_percent = [](double ratio) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%+.3f %%", ratio * 100);
+      return std::string(text);
+    };
+    return {name, std::to_string(case_count), signed_percent(worst_peer_error), signed_percent(worst_uncut_error),
+            signed_percent(worst_over_best), signed_percent(worst_over_uncut),
+            signed_percent(std::exp(log_ratio_sum / case_count) - 1), std::to_string(peer_above_uncut_count)};
+  }
+};
+
+/// The family in which the file's best_us is the best.
+planner::PlanOptions published_options() {
+  planner::PlanOptions options;
+  options.alignment = options.min_block_rows = 128;
+  options.max_block_count = 16;
+  return options;
+}
+
+Result<void> compare(const PublishedCase& each, Tally& tally) {
+  const planner::CostModel& model = each.model;
+  const planner::Variant& variant = model.variants.front().variant;
+  const auto peer = planner::predict_cut(model.op, model, variant, each.peer_cut);
+  if (!peer) return peer.error();
+  const planner::Cut whole{{planner::traits_of(model.op.kind).cut_axis_length(model.op)}};
+  const auto uncut = planner::predict_cut(model.op, model, variant, whole);
+  if (!uncut) return uncut.error();
+  const auto plan = planner::make_plan(model.op, model, published_options());
+  if (!plan) return plan.error();
+  tally.add(each, peer.value().makespan.us, uncut.value().makespan.us, plan.value().makespan.us);
+  return {};
+}
+
+// ---- strategies under contention ----
+
+/// One strategy against the exact search over the lists that it may choose from.
+struct Regret {
+  std::vector<double> ratios; ///< of the strategy's plan to the reference
+  int slower_than_uncut_count = 0, refused_count = 0;
+
+  [[nodiscard]] std::vector<std::string> row(const std::string& strategy, double slowdown) {
+    std::sort(ratios.begin(), ratios.end());
+    const double median = ratios[ratios.size() / 2];
+    char factor[16];
+    std::snprintf(factor, sizeof factor, "%.2f", slowdown);
+    return {strategy, factor, std::to_string(ratios.size()), percent_text(median - 1),
+            percent_text(ratios.back() - 1), std::to_string(slower_than_uncut_count), std::to_string(refused_count)};
+  }
+};
+
+Result<Regret> regret_of(const std::vector<PublishedCase>& cases, const std::string& strategy,
+                         const std::string& reference, double slowdown) {
+  Regret regret;
+  planner::PlanOptions options = published_options(), best = published_options();
+  options.strategy = strategy;
+  best.strategy = reference;
+  for (const auto& each : cases) {
+    planner::CostModel model = each.model;
+    for (planner::LaneCost* lane : {&model.variants.front().compute, &model.variants.front().communication})
+      lane->slowdown = slowdown;
+    const auto theirs = planner::make_plan(model.op, model, options);
+    const auto ours = planner::make_plan(model.op, model, best);
+    if (!ours) return ours.error();
+    if (!theirs) {
+      ++regret.refused_count;
+      continue;
+    }
+    regret.ratios.push_back(theirs.value().makespan.us / ours.value().makespan.us);
+    if (theirs.value().makespan.us > theirs.value().serial_us * (1 + 1e-9)) ++regret.slower_than_uncut_count;
+  }
+  if (regret.ratios.empty()) return Error{ErrorCode::Infeasible, strategy, "refuses every case"};
+  return regret;
+}
+
+Result<void> print_strategies(const std::vector<PublishedCase>& cases) {
+  std::vector<std::vector<std::string>> rows{
+      {"strategy", "slow-down", "cases", "median regret", "worst", "above serial", "refused"}};
+  for (const double slowdown : {1.0, 1.15, 1.5})
+    for (const auto& [strategy, reference] : {std::pair{"search", "free"}, {"wave_groups", "free"}, {"formula", "search"}}) {
+      auto regret = regret_of(cases, strategy, reference, slowdown);
+      if (!regret) return regret.error();
+      rows.push_back(regret.value().row(strategy, slowdown));
+    }
+  std::cout << "\nStrategies on the same cases, simulated with both lanes slowed down under each other; regret against\n"
+               "the exact optimum of the lists that a strategy may choose from (free lists; short/long for formula)\n"
+            << table(rows);
+  return {};
+}
+
+} // namespace
+
+Result<ExitCode> bench_published_cases(const std::string& file) {
+  const auto content = read_file(file);
+  if (!content) return content.error();
+  const auto cases = parse_published_cases(content.value(), file);
+  if (!cases) return cases.error();
+  std::vector<std::vector<std::string>> rows{{"kind", "cases", "worst error: peer", "uncut", "plan over best", "over uncut",
+                                              "geomean to peer", "peer above uncut"}};
+  Tally all;
+  for (const auto& traits : planner::op_registry()) {
+    Tally tally;
+    for (const auto& each : cases.value())
+      if (each.model.op.kind == traits.kind)
+        if (auto done = compare(each, tally); !done) return done.error();
+    if (tally.case_count > 0) rows.push_back(tally.row(std::string(traits.name)));
+    all.add(tally);
+  }
+  rows.push_back(all.row("all"));
+  std::cout << "Published cases of " << file << ": another planner's cuts and times, and mc2's plans\n" << table(rows);
+  if (auto done = print_strategies(cases.value()); !done) return done.error();
+  return ExitCode::Success;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,18 @@
+#include "ops/all_gather_matmul.hpp"
+
+namespace mc2::planner::ops {
+
+OpTraits all_gather_matmul() noexcept {
+  return {
+      .kind = OpKind::AllGatherMatmul,
+      .name = "all_gather_matmul",
+      .semantics = "A[m,k] is sharded by rows; every rank gathers it and computes A[m,k] x B[k,n]",
+      .first_lane = Lane::Communication,
+      .has_row_shards = true,
+      .has_local_part = true,
+      .cut_axis_length = [](const OpSpec& op) { return op.m / op.world_size; },
+      .message_bytes_per_row = [](const OpSpec& op) { return op.world_size * op.k * size_bytes(op.dtype); },
+  };
+}
+
+} // namespace mc2::planner::ops

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cmath>
+
+#include "mc2/planner/planner.hpp"
+#include "strategies/prediction.hpp"
+
+namespace mc2::planner::strategies {
+
+/// What is minimised: the makespan, or the quantile of it that PlanOptions names. A lane's curve is off by one random
+/// factor, normal with the curve's interval as its 5 and 95 % points, and independent of the other lane's; their
+/// effects on the makespan add as squares. docs/cost_model.md §5.
+class Objective {
+ public:
+  Objective(const Problem& problem, const VariantCost& cost) noexcept
+      : multiple_(interval_multiple(problem.options.objective_quantile)), interval_(problem.relative_intervals(cost)) {}
+
+  /// @param stretched_us makespan as a function of the factors on the first and the second lane's times
+  template <typename StretchedUs>
+  [[nodiscard]] double score_us(const StretchedUs& stretched_us) const {
+    const double us = stretched_us(1.0, 1.0);
+    if (multiple_ == 0) return us;
+    return us + multiple_ * std::hypot(stretched_us(1 + interval_.first, 1.0) - us,
+                                       stretched_us(1.0, 1 + interval_.second) - us);
+  }
+
+ private:
+  double multiple_;
+  Slowdown interval_;
+};
+
+/// The same of a plan that is already predicted.
+[[nodiscard]] double objective_us(const Problem& problem, const Plan& plan);
+
+/// The variant whose uncut plan has the best objective: it need not be the best cut's.
+[[nodiscard]] const VariantCost& best_uncut_variant(const Problem& problem);
+
+/// `plan`, or `uncut` with the reason when the plan is a cut whose gain the intervals of both can explain: errors at
+/// different block lengths count as independent, which errs on the side of not cutting. Source: docs/cost_model.md §5.
+[[nodiscard]] Plan require_significance(const Problem& problem, Plan plan, Plan uncut);
+
+} // namespace mc2::planner::strategies

@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "mc2/planner/planner.hpp"
+#include "support/models.hpp"
+
+namespace mc2::planner {
+namespace {
+
+PlanOptions free_options() {
+  PlanOptions options;
+  options.strategy = "free";
+  options.require_significant_gain = false;
+  return options;
+}
+
+/// Every list of blocks whose cut points are multiples of the alignment from one end of the axis, one by one.
+double brute_force_us(const CostModel& model, const PlanOptions& options) {
+  const std::int64_t rows = traits_of(model.op.kind).cut_axis_length(model.op), step = options.alignment;
+  const Variant& variant = model.variants[0].variant;
+  double best_us = predict_cut(model.op, model, variant, Cut{{rows}}).value().makespan.us;
+  for (const std::int64_t offset : {step, rows % step == 0 ? step : rows % step}) {
+    std::vector<std::int64_t> points;
+    for (std::int64_t at = offset; at < rows; at += step) points.push_back(at);
+    for (unsigned chosen = 1; chosen < 1U << points.size(); ++chosen) {
+      Cut cut;
+      std::int64_t from = 0;
+      for (std::size_t i = 0; i < points.size(); ++i)
+        if ((chosen >> i & 1U) != 0) cut.block_rows.push_back(points[i] - std::exchange(from, points[i]));
+      cut.block_rows.push_back(rows - from);
+      if (static_cast<std::int64_t>(cut.block_rows.size()) > options.max_block_count) continue;
+      if (*std::min_element(cut.block_rows.begin(), cut.block_rows.end()) < options.min_block_rows) continue;
+      best_us = std::min(best_us, predict_cut(model.op, model, variant, cut).value().makespan.us);
+    }
+  }
+  return best_us;
+}
+
+TEST(FreeList, GrowingBlocksBeatEqualOnes) {
+  // Compute 1 us a row, link 2 us a row, nothing fixed: doubling blocks 1, 2, 4, 8 of 128 rows keep the link busy from
+  // 128 us on, 128 + 2 x 1920. The short/long family can only start with one short block.
+  const CostModel model = testing::model_of(testing::all_reduce_op(1920, 256, 32, DType::F32, 2),
+                                            testing::affine(CurveAxis::Rows, 0, 1),
+                                            testing::affine(CurveAxis::Bytes, 20, 2.0 / 1024));
+  const Plan plan = make_plan(model.op, model, free_options()).value();
+  EXPECT_EQ(plan.cut.block_rows, (std::vector<std::int64_t>{128, 256, 512, 1024}));
+  EXPECT_DOUBLE_EQ(plan.makespan.us, 128 + 2 * 1920 + 4 * 20);
+  EXPECT_GT(plan.certificate->restriction_cost.value(), 0);
+  EXPECT_NE(plan.certificate->text.find("short/long"), std::string::npos);
+}
+
+TEST(FreeList, ExpectedMakespanIsItsOnlyObjective) {
+  const CostModel model = testing::worked_example_model();
+  PlanOptions options = free_options();
+  options.objective_quantile = 0.9;
+  EXPECT_EQ(make_plan(model.op, model, options).error().field, "objective_quantile");
+}
+
+TEST(FreeList, HugeAxesAreSearchedInBoundedTime) {
+  CostModel model = testing::worked_example_model();
+  model.op.n = model.op.k = 64;
+  model.op.m = kMaxSize;
+  const Plan plan = make_plan(model.op, model, free_options()).value();
+  const auto& rows = plan.cut.block_rows;
+  EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), kMaxSize);
+}
+
+TEST(FreeList, InsignificantGainIsNotTaken) {
+  CostModel model = testing::worked_example_model();
+  model.variants[0].compute.curve.relative_interval = model.variants[0].communication.curve.relative_interval = 1;
+  PlanOptions options = free_options();
+  options.require_significant_gain = true;
+  const Plan plan = make_plan(model.op, model, options).value();
+  EXPECT_FALSE(plan.is_cut());
+  EXPECT_FALSE(plan.runners_up.empty());
+}
+
+CostModel random_model() {
+  const auto number = [](int low, int high, double scale) { return *rc::gen::inRange(low, high) * scale; };
+  const std::int64_t rows = *rc::gen::inRange<std::int64_t>(1, 1300);
+  CostModel model = testing::model_of(testing::all_reduce_op(rows, 256, 32, DType::F32, 2),
+                                      testing::affine(CurveAxis::Rows, number(0, 200, 1), number(1, 100, 0.01)),
+                                      testing::affine(CurveAxis::Bytes, number(0, 200, 1), number(1, 100, 5e-6)),
+                                      1 + number(0, 20, 0.1), 1 + number(0, 20, 0.1));
+  // A jump that makes some lengths much better than their neighbours.
+  if (*rc::gen::arbitrary<bool>())
+    model.variants[0].compute.curve.shape = PiecewiseCurve{number(100, 600, 1), 1, 0, 0.3, 10, 0.3, 10 + number(0, 200, 1)};
+  if (*rc::gen::arbitrary<bool>()) {
+    model.op.kind = OpKind::AllGatherMatmul;
+    model.op.m = 2 * rows;
+    model.op.k = 256;
+  }
+  model.variants[0].communication.fixed_us = number(0, 20, 1);
+  return model;
+}
+
+RC_GTEST_PROP(FreeList, FindsWhatBruteForceFinds, ()) {
+  const CostModel model = random_model();
+  PlanOptions options = free_options();
+  options.alignment = 128;
+  options.min_block_rows = *rc::gen::inRange(1, 300);
+  options.max_block_count = *rc::gen::inRange(1, 12);
+  const Plan plan = make_plan(model.op, model, options).value();
+  const double expected_us = brute_force_us(model, options);
+  RC_ASSERT(std::abs(plan.makespan.us - expected_us) <= 1e-9 * expected_us);
+  RC_ASSERT(static_cast<std::int64_t>(plan.cut.block_rows.size()) <= options.max_block_count);
+}
+
+RC_GTEST_PROP(FreeList, IsNeverSlowerThanTheShortLongFamily, ()) {
+  CostModel model = random_model();
+  model.op.m *= *rc::gen::inRange(1, 20);
+  PlanOptions family = free_options();
+  family.strategy = "search";
+  const Plan free_plan = make_plan(model.op, model, free_options()).value();
+  RC_ASSERT(free_plan.makespan.us <= make_plan(model.op, model, family).value().makespan.us);
+  RC_ASSERT(free_plan.certificate->restriction_cost.value() >= 0);
+}
+
+} // namespace
+} // namespace mc2::planner
