@@ -40,6 +40,7 @@ class ScratchStore {
 
 struct BenchCommand {
   double race_budget_s = 45;
+  std::string data_folder = "data";
   std::string cases_file = "data/ascend_910b_cases.csv";
   Action action; ///< of the figure that was asked for
 
@@ -50,6 +51,7 @@ struct BenchCommand {
   [[nodiscard]] Result<ExitCode> shared_memory() const;
   [[nodiscard]] Result<ExitCode> planning() const;
   [[nodiscard]] Result<ExitCode> sweep() const { return bench_sweep(); }
+  [[nodiscard]] Result<ExitCode> topology() const { return bench_topology(data_folder); }
   [[nodiscard]] Result<ExitCode> all() const;
 };
 
@@ -343,8 +345,9 @@ Result<ExitCode> BenchCommand::planning() const {
 }
 
 Result<ExitCode> BenchCommand::all() const {
-  for (const auto member : {&BenchCommand::planning, &BenchCommand::sweep, &BenchCommand::virtual_prediction,
-                            &BenchCommand::shared_memory, &BenchCommand::overlap, &BenchCommand::prediction})
+  for (const auto member : {&BenchCommand::planning, &BenchCommand::sweep, &BenchCommand::topology,
+                            &BenchCommand::virtual_prediction, &BenchCommand::shared_memory, &BenchCommand::overlap,
+                            &BenchCommand::prediction})
     if (auto done = (this->*member)(); !done) return done;
   return ExitCode::Success;
 }
@@ -369,6 +372,9 @@ Command add_bench(CLI::App& app) {
   add("shm", "plain shared memory, where a cut gains nothing", &BenchCommand::shared_memory);
   add("planning", "time to make a plan from a loaded model", &BenchCommand::planning);
   add("sweep", "time of 10,000 plans over a grid, on one and two threads", &BenchCommand::sweep);
+  auto* topology = bench->add_subcommand("topology", "analytic collective times against published curves");
+  topology->add_option("data", command->data_folder, "folder with topologies/ and published/")->capture_default_str();
+  topology->callback([raw = command.get()] { raw->action = [raw] { return raw->topology(); }; });
   auto* cases = bench->add_subcommand("cases", "published layer shapes: another planner's plans and mc2's");
   cases->add_option("file", command->cases_file, "cases, in the format of data/ascend_910b_cases.csv")
       ->capture_default_str();

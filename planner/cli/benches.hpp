@@ -15,4 +15,9 @@ namespace mc2::cli {
 /// Errors: Cancelled.
 [[nodiscard]] Result<ExitCode> bench_sweep();
 
+/// `mc2 bench topology`: the collective model beside every published point in `data_folder`/published, with published
+/// constants and calibrated from the small-scale part of each curve, and the errors of both.
+/// Errors: as read_topology, read_points and profiler::calibrate_topology.
+[[nodiscard]] Result<ExitCode> bench_topology(const std::string& data_folder);
+
 } // namespace mc2::cli

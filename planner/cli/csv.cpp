@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 namespace mc2::cli {
@@ -104,6 +105,31 @@ Result<std::vector<int>> match_heading(const std::string& file, int line, const 
   return cell_of;
 }
 
+struct Heading {
+  std::size_t size = 0;     ///< 0 until it is read
+  std::vector<int> cell_of; ///< by column; -1 for one that the heading leaves out
+
+  [[nodiscard]] std::optional<LineFault> compare(const std::vector<CsvCell>& cells) const {
+    if (cells.size() == size) return std::nullopt;
+    return LineFault{cells.back().offset, "the line has " + std::to_string(cells.size()) +
+                                              " cells where the heading has " + std::to_string(size)};
+  }
+};
+
+/// The first line, without its end, which is taken off the text.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+bool is_skipped(std::string_view line) {
+  const std::string_view content = trimmed(line);
+  return content.empty() || content.front() == '#';
+}
+
 } // namespace
 
 std::string CsvRow::text(std::size_t column) const {
@@ -131,39 +157,39 @@ Result<std::int64_t> CsvRow::whole_number(std::size_t column, std::string_view n
   return value;
 }
 
+Result<double> CsvRow::number(std::size_t column, std::string_view name) const {
+  const std::string cell = text(column);
+  double value = 0;
+  const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (failure == std::errc() && end == cell.data() + cell.size() && std::isfinite(value)) return value;
+  return error(column, name, "'" + cell.substr(0, kQuotedBytes) + "' is no finite number");
+}
+
 Result<void> read_csv(std::string_view text, const std::string& file, std::span<const CsvColumn> columns,
                       std::string_view noun, std::size_t max_row_count,
                       const std::function<Result<void>(const CsvRow&)>& visit) {
   // Spreadsheets begin a UTF-8 file with a byte order mark.
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  Heading heading;
   std::vector<CsvCell> cells;
-  std::vector<int> cell_of;
-  std::size_t row_count = 0, heading_size = 0;
+  std::size_t row_count = 0;
   for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::string_view line = take_line(text);
     auto fault = fault_in(line);
-    const std::string_view content = trimmed(line);
-    if (!fault && (content.empty() || content.front() == '#')) continue;
+    if (!fault && is_skipped(line)) continue;
     if (!fault) fault = split(line, cells);
+    if (!fault && heading.size > 0) fault = heading.compare(cells);
     if (fault) return malformed(place_text(file, number, fault->offset), fault->message);
-    if (heading_size == 0) {
+    if (heading.size == 0) {
       auto matched = match_heading(file, number, cells, columns);
       if (!matched) return matched.error();
-      cell_of = std::move(matched).value();
-      heading_size = cells.size();
+      heading = {cells.size(), std::move(matched).value()};
       continue;
     }
-    if (cells.size() != heading_size)
-      return malformed(place_text(file, number, cells.back().offset),
-                       "the line has " + std::to_string(cells.size()) + " cells where the heading has " +
-                           std::to_string(heading_size));
     if (row_count++ == max_row_count)
       return malformed(place_text(file, number, 0),
                        "is beyond the limit of " + std::to_string(max_row_count) + " " + std::string(noun) + "s");
-    if (auto visited = visit(CsvRow(file, number, cell_of, cells)); !visited) return visited;
+    if (auto visited = visit(CsvRow(file, number, heading.cell_of, cells)); !visited) return visited;
   }
   if (row_count > 0) return {};
   return malformed(file, "holds no " + std::string(noun) + "s; write a heading of columns (" + listed(columns) +

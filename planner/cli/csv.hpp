@@ -39,6 +39,8 @@ class CsvRow {
   /// Errors: Malformed unless the cell is a whole number within low..high.
   [[nodiscard]] Result<std::int64_t> whole_number(std::size_t column, std::string_view name, std::int64_t low,
                                                   std::int64_t high) const;
+  /// Errors: Malformed unless the cell is a finite number.
+  [[nodiscard]] Result<double> number(std::size_t column, std::string_view name) const;
   /// Malformed at a cell.
   [[nodiscard]] Error error(std::size_t column, std::string_view name, const std::string& message) const;
 

@@ -5,8 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "mc2/planner/analytic_model.hpp"
 #include "mc2/store/codec.hpp"
 #include "terminal.hpp"
+#include "topology_files.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -40,6 +42,30 @@ class DocumentSource : public ModelSource {
 
  private:
   std::map<OpKey, FoundModel> models_;
+};
+
+class TopologySource : public ModelSource {
+ public:
+  void add(const std::string& file, planner::Topology topology) {
+    topologies_.push_back({file, std::move(topology)});
+  }
+
+  [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
+    std::string reasons;
+    for (const auto& [file, topology] : topologies_) {
+      auto model = planner::analytic_model(topology, op);
+      if (model) return found(std::move(model).value(), "topology " + file, planner::kMaxSize);
+      reasons += (reasons.empty() ? "" : "; ") + file + ": " + model.error().text();
+    }
+    return Error{ErrorCode::NotFound, "", "--topology: " + reasons};
+  }
+
+ private:
+  struct Named {
+    std::string file;
+    planner::Topology topology;
+  };
+  std::vector<Named> topologies_;
 };
 
 class StoreSource : public ModelSource {
@@ -105,6 +131,16 @@ Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std:
     auto model = store::decode_model(content.value());
     if (!model) return document_error(file, model.error());
     source->add(file, std::move(model).value());
+  }
+  return std::unique_ptr<ModelSource>(std::move(source));
+}
+
+Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std::string>& files) {
+  auto source = std::make_unique<TopologySource>();
+  for (const auto& file : files) {
+    auto topology = read_topology(file);
+    if (!topology) return topology.error();
+    source->add(file, std::move(topology).value());
   }
   return std::unique_ptr<ModelSource>(std::move(source));
 }

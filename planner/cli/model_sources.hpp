@@ -35,6 +35,10 @@ using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
 /// Errors: InvalidSpec for a file that cannot be read, Malformed naming the file.
 [[nodiscard]] Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files);
 
+/// Analytic models from topology files, for machines that nobody can measure; the first that answers.
+/// Errors: as read_topology.
+[[nodiscard]] Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std::string>& files);
+
 /// One operator of which several m are asked.
 struct OpFamily {
   planner::OpSpec op;             ///< m is ignored

@@ -8,6 +8,7 @@
 #include "mc2/store/codec.hpp"
 #include "render.hpp"
 #include "terminal.hpp"
+#include "topology_files.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -17,7 +18,7 @@ struct PlanCommand {
   MachineOptions machine;
   StoreOptions store;
   PlanningOptions planning;
-  std::string model_file, request_file, out, blocks;
+  std::string model_file, topology_file, request_file, out, blocks;
   bool is_json = false;
 
   [[nodiscard]] Result<store::PlanRequest> request() const;
@@ -39,10 +40,10 @@ Result<store::PlanRequest> PlanCommand::request() const {
   }
   const auto spec = op.spec();
   if (!spec) return spec.error();
-  // A model document describes some other machine, so this machine's backend has no say in its alignment.
+  // A model or topology document describes some other machine, so this machine's backend has no say in its alignment.
   const auto backend = executor::find_backend(machine.backend);
   if (!backend) return backend.error();
-  const bool is_foreign = !model_file.empty();
+  const bool is_foreign = !model_file.empty() || !topology_file.empty();
   const auto options =
       planning.checked(is_foreign ? planner::PlanOptions{}.alignment : backend.value()->default_alignment());
   if (!options) return options.error();
@@ -59,6 +60,11 @@ Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
 }
 
 Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request) const {
+  if (!topology_file.empty()) {
+    const auto model = read_analytic_model(topology_file, model_file, request.op);
+    if (!model) return model.error();
+    return plan_with(request, model.value());
+  }
   if (!model_file.empty()) {
     const auto content = read_file(model_file);
     if (!content) return content.error();
@@ -99,13 +105,16 @@ Command add_plan(CLI::App& app) {
   command->store.add_to(*sub);
   command->planning.add_to(*sub);
   sub->add_option("--model", command->model_file, "use this model document instead of a kept one");
+  sub->add_option("--topology", command->topology_file,
+                  "plan without measurements for the cluster that this document describes; --model gives its matmul");
   sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
   sub->add_flag("--json", command->is_json, "print the plan as JSON");
   sub->footer("Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
               "  mc2 plan --model data/worked_example_model.json --strategy formula \\\n"
-              "           --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8");
+              "           --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
+              "  mc2 plan --topology data/topologies/dgx_h100.json --m 8192 --n 8192 --k 8192 --dtype bf16 --ranks 256");
   return {sub, [command] { return command->run(); }};
 }
 

@@ -29,13 +29,13 @@ struct SweepCommand {
   std::string ranks = "2,4,8";
   std::string dtype;
   std::string format = "csv";
-  std::vector<std::string> kinds, models, model_files;
+  std::vector<std::string> kinds, models, model_files, topology_files;
   int thread_count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 
   [[nodiscard]] Result<std::vector<LayerShape>> layers() const;
   [[nodiscard]] Result<std::vector<planner::OpKind>> wanted_kinds() const;
   [[nodiscard]] Result<PlanGrid> grid() const;
-  [[nodiscard]] bool is_foreign() const { return !model_files.empty(); }
+  [[nodiscard]] bool is_foreign() const { return !model_files.empty() || !topology_files.empty(); }
   [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid) const;
   [[nodiscard]] Result<GridRun> settings() const;
   void write(const std::string& table) const;
@@ -121,6 +121,11 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
     if (!kept) return kept.error();
     result.push_back(std::move(kept).value());
   }
+  if (!topology_files.empty()) {
+    auto topologies = open_topology_source(topology_files);
+    if (!topologies) return topologies.error();
+    result.push_back(std::move(topologies).value());
+  }
   return result;
 }
 
@@ -181,6 +186,8 @@ Command add_sweep(CLI::App& app) {
   sub->add_option("--kinds", command->kinds, "only these operator kinds")->delimiter(',');
   sub->add_option("--dtype", command->dtype, "element type instead of the file's: f32, f16, bf16");
   sub->add_option("--model", command->model_files, "model document to plan with; may be given several times");
+  sub->add_option("--topology", command->topology_files,
+                  "plan without measurements for the cluster of this document; may be given several times");
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   command->planning.add_to(*sub);
@@ -191,8 +198,9 @@ Command add_sweep(CLI::App& app) {
       ->check(whole_number(1, kMaxThreadCount));
   sub->footer("Examples:\n  mc2 sweep --model model.json --models Llama-3-70B --m 1024:16384:1024 --out plans.csv\n"
               "  mc2 sweep --shapes my_layers.csv --dtype f32 --ranks 2 --link 2.5Gbit,20us --format json\n"
-              "Models: --model documents first, then kept models of this machine; these only with --store when\n"
-              "documents are given. A row without a plan says why in its columns refusal and reason.\n"
+              "  mc2 sweep --topology data/topologies/dgx_h100.json --ranks 2,4,8 --out plans.csv\n"
+              "Models: --model documents first, then kept models of this machine, then --topology. Beside documents\n"
+              "kept models are asked only when --store is given. A row without a plan says why.\n"
               "Exit code 3 when no row has a plan.");
   return {sub, [command] { return command->run(); }};
 }

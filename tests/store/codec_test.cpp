@@ -11,6 +11,7 @@
 
 #include "examples.hpp"
 #include "generators.hpp"
+#include "support/topologies.hpp"
 
 namespace mc2::store {
 namespace {
@@ -40,7 +41,9 @@ std::vector<DocumentCase> every_document() {
       {"fingerprint", encode(examples::fingerprint()),
        [](std::string_view text) { return reencoded(decode_fingerprint(text)); }},
       {"request", encode(examples::request()),
-       [](std::string_view text) { return reencoded(decode_request(text)); }}};
+       [](std::string_view text) { return reencoded(decode_request(text)); }},
+      {"topology", encode(planner::examples::topology()),
+       [](std::string_view text) { return reencoded(decode_topology(text)); }}};
 }
 
 /// The plan example with one value replaced, as text.
@@ -255,6 +258,36 @@ TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {
   model["variants"][0]["compute"]["slowdown"] = 0.5;
   expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, "variants[0].compute.slowdown",
                  ">= 1");
+}
+
+TEST(Codec, TopologyComesBack) {
+  planner::Topology topology = planner::examples::topology();
+  topology.calibration = "3 points";
+  topology.relative_interval = 0.25;
+  EXPECT_EQ(decode_topology(encode(topology)).value(), topology);
+}
+
+TEST(Codec, HostileTopologiesAreRefused) {
+  const auto refuse = [](const char* pointer, const json& value, ErrorCode code, const char* field,
+                         const char* message) {
+    json document = json::parse(encode(planner::examples::topology()));
+    document[json::json_pointer(pointer)] = value;
+    expect_refused(reencoded(decode_topology(document.dump())), code, field, message);
+  };
+  refuse("/node_count", 0, ErrorCode::InvalidSpec, "node_count", "1 to 65536");
+  refuse("/node_count", 1'000'000'000, ErrorCode::InvalidSpec, "node_count", "1 to 65536");
+  refuse("/node_count", 1e300, ErrorCode::Malformed, "node_count", "whole number");
+  refuse("/protocols/0/inter/gb_per_s", 0, ErrorCode::InvalidSpec, "protocols[0].inter.gb_per_s", "above 0");
+  refuse("/protocols/0/inter/gb_per_s", -4, ErrorCode::InvalidSpec, "protocols[0].inter.gb_per_s", "above 0");
+  refuse("/protocols/0/inter/gb_per_s", "NaN", ErrorCode::Malformed, "protocols[0].inter.gb_per_s", "a number");
+  refuse("/protocols", json::array(), ErrorCode::InvalidSpec, "protocols", "1 to 16");
+  refuse("/protocols", json(std::vector<json>(100'000, json::object())), ErrorCode::Malformed, "protocols[0]", "missing");
+  refuse("/algorithms", json::object(), ErrorCode::InvalidSpec, "algorithms", "empty");
+  refuse("/algorithms/broadcast", json::array({"ring"}), ErrorCode::Malformed, "algorithms", "unknown key");
+  refuse("/algorithms/all_reduce/0", "rings", ErrorCode::UnknownName, "algorithms.all_reduce[0]", "legal: ring");
+  refuse("/algorithms/all_to_all/0", "ring", ErrorCode::InvalidSpec, "algorithms.all_to_all", "does no all_to_all");
+  refuse("/transport", "pigeon", ErrorCode::UnknownName, "transport", "host_proxy");
+  refuse("/sources/compute", 4, ErrorCode::Malformed, "sources.compute", "a text");
 }
 
 TEST(Codec, NumbersThatDoNotFitAreMalformed) {

@@ -8,6 +8,7 @@
 #include "examples.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
+#include "support/topologies.hpp"
 
 /// Writes documents for tests/schemas/validate_documents.py: schema_documents DIRECTORY.
 namespace {
@@ -75,6 +76,7 @@ int main(int argc, char** argv) {
   write(directory / "request.json", encode(examples::request()));
   write(directory / "request_default.json", encode(PlanRequest{examples::op(), {}}));
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
+  write(directory / "topology.json", encode(planner::examples::topology()));
   write(directory / "measurement.json", encode(MeasurementRecord{examples::fingerprint(), examples::measurement()}));
   write(directory / "store.json", exported(directory));
   return 0;

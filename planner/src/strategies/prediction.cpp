@@ -62,12 +62,24 @@ void weaken(Estimate& estimate, Provenance provenance, const std::string& reason
   estimate.reason = reason;
 }
 
+std::string analytic_basis(const CostCurve& curve) {
+  if (curve.quality.reason.empty()) return " comes from published constants, not from measurements";
+  return " is analytic, not measured: " + curve.quality.reason;
+}
+
+/// Both lanes may be analytic, each for its own reason.
+void weaken_to_analytic(Estimate& estimate, const std::string& reason) {
+  const bool is_known = estimate.reason.find(reason) != std::string::npos;
+  if (estimate.provenance == Provenance::Analytic && !is_known) estimate.reason += "; " + reason;
+  weaken(estimate, Provenance::Analytic, reason);
+}
+
 void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, double smallest_x, double largest_x) {
   for (const double x : {smallest_x, largest_x}) {
     const Provenance provenance = curve.provenance(x);
     const std::string subject = std::string(lane) + " curve";
     if (provenance == Provenance::Analytic)
-      weaken(estimate, provenance, subject + " comes from published constants, not from measurements");
+      weaken_to_analytic(estimate, subject + analytic_basis(curve));
     else if (provenance == Provenance::Extrapolated)
       weaken(estimate, provenance, "a block of " + number_text(x, 6) + " " + std::string(to_string(curve.axis)) +
                                        " is outside the " + subject + "'s measured range " + range_text(curve));

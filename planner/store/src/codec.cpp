@@ -33,6 +33,9 @@ planner::Result<planner::Fingerprint> decode_fingerprint(std::string_view json) 
   return decode_document<planner::Fingerprint>(json);
 }
 planner::Result<PlanRequest> decode_request(std::string_view json) { return decode_document<PlanRequest>(json); }
+planner::Result<planner::Topology> decode_topology(std::string_view json) {
+  return decode_document<planner::Topology>(json);
+}
 
 std::string pretty(std::string_view json) {
   const auto document = parse_json(json);

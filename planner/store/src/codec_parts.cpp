@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <map>
 
 #include "text.hpp"
 
@@ -12,13 +11,6 @@ namespace {
 using planner::ErrorCode;
 
 constexpr int kSchemaNumber = 1;
-
-std::map<std::string, std::string> read_texts(const Node& node) {
-  std::map<std::string, std::string> result;
-  if (!node.require(node.json().is_object(), "an object of texts")) return result;
-  for (const auto& [key, value] : node.json().items()) result.emplace(key, node.member(key, value).text());
-  return result;
-}
 
 /// The number of "mc2.<kind>/<number>", or 0.
 int schema_number(std::string_view schema, std::string_view kind) {
@@ -79,6 +71,13 @@ planner::OpSpec read_op(const Node& node) {
     fields["world_size"].fail(verdict.error().code, verdict.error().message);
   node.check(verdict);
   return op;
+}
+
+std::map<std::string, std::string> read_texts(const Node& node) {
+  std::map<std::string, std::string> result;
+  if (!node.require(node.json().is_object(), "an object of texts")) return result;
+  for (const auto& [key, value] : node.json().items()) result.emplace(key, node.member(key, value).text());
+  return result;
 }
 
 Json write_fingerprint(const planner::Fingerprint& fingerprint) { return fingerprint.fields; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,7 @@ struct MeasurementRecord {
 
 [[nodiscard]] Json write_op(const planner::OpSpec& op);
 [[nodiscard]] planner::OpSpec read_op(const Node& node);
+[[nodiscard]] std::map<std::string, std::string> read_texts(const Node& node);
 [[nodiscard]] Json write_fingerprint(const planner::Fingerprint& fingerprint);
 [[nodiscard]] planner::Fingerprint read_fingerprint(const Node& node);
 [[nodiscard]] Json write_variant(const planner::Variant& variant);
@@ -52,6 +54,8 @@ template <>
 planner::Fingerprint read_document<planner::Fingerprint>(const Node& node);
 template <>
 PlanRequest read_document<PlanRequest>(const Node& node);
+template <>
+planner::Topology read_document<planner::Topology>(const Node& node);
 template <>
 MeasurementRecord read_document<MeasurementRecord>(const Node& node);
 

@@ -8,6 +8,7 @@
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/planner/topology.hpp"
 
 namespace mc2::store {
 
@@ -32,11 +33,13 @@ struct PlanRequest {
 [[nodiscard]] std::string encode(const planner::Profile& profile);
 [[nodiscard]] std::string encode(const planner::Fingerprint& fingerprint);
 [[nodiscard]] std::string encode(const PlanRequest& request);
+[[nodiscard]] std::string encode(const planner::Topology& topology);
 [[nodiscard]] planner::Result<planner::Plan> decode_plan(std::string_view json);
 [[nodiscard]] planner::Result<planner::CostModel> decode_model(std::string_view json);
 [[nodiscard]] planner::Result<planner::Profile> decode_profile(std::string_view json);
 [[nodiscard]] planner::Result<planner::Fingerprint> decode_fingerprint(std::string_view json);
 [[nodiscard]] planner::Result<PlanRequest> decode_request(std::string_view json);
+[[nodiscard]] planner::Result<planner::Topology> decode_topology(std::string_view json);
 
 /// Two-space indented form of a canonical document, with a final newline.
 [[nodiscard]] std::string pretty(std::string_view json);

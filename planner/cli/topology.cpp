@@ -1,0 +1,126 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "commands.hpp"
+#include "mc2/planner/collective.hpp"
+#include "mc2/store/codec.hpp"
+#include "numbers.hpp"
+#include "render.hpp"
+#include "topology_files.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using planner::CollectiveSpec;
+using planner::CollectiveTime;
+using planner::Topology;
+
+struct TopologyCommand {
+  std::string file, points_file, out;
+  std::string collective = "all_reduce";
+  std::optional<int> ranks; ///< all of the cluster when not given
+
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+std::string bytes_text(double bytes) {
+  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.0f %s", bytes, kUnits[unit]);
+  return text;
+}
+
+std::string bandwidth_text(const CollectiveSpec& spec, double us) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", spec.message_bytes * bus_factor(spec.collective, spec.world_size) / us / 1e3);
+  return text;
+}
+
+/// Sizes from 1 KiB to 4 GiB, the time of every algorithm, and what the fastest makes of it.
+Result<std::string> times_page(const Topology& topology, CollectiveSpec spec) {
+  std::vector<std::vector<std::string>> rows;
+  for (spec.message_bytes = 1024; spec.message_bytes <= 4.0 * 1024 * 1024 * 1024; spec.message_bytes *= 4) {
+    const auto times = planner::collective_times(topology, spec);
+    if (!times) return times.error();
+    if (rows.empty()) {
+      rows.push_back({"bytes"});
+      for (const CollectiveTime& time : times.value()) rows.front().push_back(std::string(to_string(time.algorithm)));
+      rows.front().insert(rows.front().end(), {"fastest", "protocol", "busbw GB/s"});
+    }
+    const CollectiveTime best = planner::best_collective_time(topology, spec).value();
+    rows.push_back({bytes_text(spec.message_bytes)});
+    for (const CollectiveTime& time : times.value()) rows.back().push_back(time_text(time.us));
+    rows.back().insert(rows.back().end(), {std::string(to_string(best.algorithm)), std::string(best.protocol),
+                                           bandwidth_text(spec, best.us)});
+  }
+  return table(rows);
+}
+
+std::string heading_text(const Topology& topology, const CollectiveSpec& spec) {
+  const int nodes = (spec.world_size + topology.ranks_per_node - 1) / topology.ranks_per_node;
+  return std::string(to_string(spec.collective)) + " over " + std::to_string(spec.world_size) + " ranks, " +
+         std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") + " of " + topology.name + ", " +
+         std::string(to_string(topology.transport)) + ": ANALYTIC, " +
+         (topology.calibration.empty() ? "published constants" : "calibrated with " + topology.calibration) + "\n";
+}
+
+std::string calibration_page(const profiler::TopologyCalibration& calibration) {
+  std::vector<std::vector<std::string>> rows{{"constant", "factor", "90 % interval", "determined by the points"}};
+  for (const auto& factor : calibration.factors) {
+    char value[32], interval[64];
+    std::snprintf(value, sizeof value, "%.3g", factor.factor);
+    std::snprintf(interval, sizeof interval, "%.3g to %.3g", factor.low, factor.high);
+    rows.push_back({factor.name, value, interval, factor.is_determined ? "yes" : "no"});
+  }
+  return table(rows) + calibration.text + "\n\n";
+}
+
+Result<ExitCode> TopologyCommand::run() const {
+  auto topology = read_topology(file);
+  if (!topology) return topology.error();
+  if (!points_file.empty()) {
+    const auto points = read_points(points_file);
+    if (!points) return points.error();
+    const auto calibration = profiler::calibrate_topology(topology.value(), points.value());
+    if (!calibration) return calibration.error();
+    std::cout << calibration_page(calibration.value());
+    topology = calibration.value().topology;
+  }
+  const auto kind = planner::parse_collective(collective);
+  if (!kind) return kind.error();
+  const std::int64_t all = std::int64_t{topology.value().node_count} * topology.value().ranks_per_node;
+  const int most = static_cast<int>(std::min<std::int64_t>(all, planner::kMaxWorldSize));
+  const CollectiveSpec spec{kind.value(), 0, ranks.value_or(most - (most > topology.value().ranks_per_node
+                                                                        ? most % topology.value().ranks_per_node
+                                                                        : 0))};
+  const auto page = times_page(topology.value(), spec);
+  if (!page) return page.error();
+  if (!out.empty()) write_file(out, store::pretty(store::encode(topology.value())));
+  std::cout << heading_text(topology.value(), spec) << page.value();
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_topology(CLI::App& app) {
+  auto command = std::make_shared<TopologyCommand>();
+  auto* sub = app.add_subcommand("topology", "time of a collective on a described cluster, by algorithm and size");
+  sub->add_option("FILE", command->file, "topology document, e.g. data/topologies/dgx_h100.json")->required();
+  sub->add_option("--collective", command->collective, "all_reduce, reduce_scatter, all_gather or all_to_all")
+      ->capture_default_str();
+  sub->add_option("--ranks", command->ranks, "ranks that take part; all of the cluster when not given")
+      ->check(whole_number(2, planner::kMaxWorldSize));
+  sub->add_option("--calibrate", command->points_file, "fit the constants to this CSV: collective,ranks,bytes,us");
+  sub->add_option("--out", command->out, "write the (calibrated) topology to this JSON file");
+  sub->footer("Examples:\n  mc2 topology data/topologies/dgx_h100.json --ranks 256\n"
+              "  mc2 topology data/topologies/aws_p3dn_efa.json --calibrate data/published/p3dn_efa_all_reduce.csv \\\n"
+              "               --out my_cluster.json");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

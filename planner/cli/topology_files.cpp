@@ -1,0 +1,83 @@
+#include "topology_files.hpp"
+
+#include <array>
+
+#include "csv.hpp"
+#include "mc2/planner/analytic_model.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using profiler::CollectivePoint;
+
+enum Column : std::size_t { kCollective, kRanks, kBytes, kUs };
+constexpr std::array kColumns{CsvColumn{"collective", true}, CsvColumn{"ranks", true}, CsvColumn{"bytes", true},
+                              CsvColumn{"us", true}};
+
+Result<CollectivePoint> read_point(const CsvRow& row) {
+  const auto collective = planner::parse_collective(row.text(kCollective));
+  if (!collective) return row.error(kCollective, kColumns[kCollective].name, collective.error().message);
+  const auto ranks = row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize);
+  if (!ranks) return ranks.error();
+  const auto bytes = row.number(kBytes, kColumns[kBytes].name);
+  if (!bytes) return bytes.error();
+  const auto us = row.number(kUs, kColumns[kUs].name);
+  if (!us) return us.error();
+  CollectivePoint point;
+  point.spec = {collective.value(), bytes.value(), static_cast<int>(ranks.value())};
+  point.us = us.value();
+  return point;
+}
+
+/// The matmul of a model that was made for other ranks or another m, but for the same matmul otherwise.
+Result<planner::CostCurve> matmul_curve(const std::filesystem::path& model_file, const planner::OpSpec& op) {
+  const auto content = read_file(model_file);
+  if (!content) return content.error();
+  const auto model = store::decode_model(content.value());
+  if (!model) return document_error(model_file, model.error());
+  planner::OpSpec same = model.value().op;
+  same.m = op.m;
+  same.world_size = op.world_size;
+  if (same == op) return model.value().variants.front().compute.curve;
+  return Error{ErrorCode::OutOfRange, "--model",
+               "describes " + model.value().op.text() + "; its matmul answers for other m and ranks only, not for " +
+                   op.text()};
+}
+
+} // namespace
+
+Result<planner::Topology> read_topology(const std::filesystem::path& path) {
+  const auto content = read_file(path);
+  if (!content) return content.error();
+  auto topology = store::decode_topology(content.value());
+  if (!topology) return document_error(path, topology.error());
+  return topology;
+}
+
+Result<std::vector<CollectivePoint>> read_points(const std::filesystem::path& path) {
+  const auto content = read_file(path);
+  if (!content) return content.error();
+  std::vector<CollectivePoint> points;
+  const auto read = read_csv(content.value(), path.string(), kColumns, "point", profiler::kMaxCalibrationPoints,
+                             [&](const CsvRow& row) -> Result<void> {
+                               const auto point = read_point(row);
+                               if (!point) return point.error();
+                               points.push_back(point.value());
+                               return {};
+                             });
+  if (!read) return read.error();
+  return points;
+}
+
+Result<planner::CostModel> read_analytic_model(const std::filesystem::path& topology_file,
+                                               const std::filesystem::path& model_file, const planner::OpSpec& op) {
+  const auto topology = read_topology(topology_file);
+  if (!topology) return topology.error();
+  if (model_file.empty()) return planner::analytic_model(topology.value(), op);
+  const auto matmul = matmul_curve(model_file, op);
+  if (!matmul) return matmul.error();
+  return planner::analytic_model(topology.value(), op, matmul.value());
+}
+
+} // namespace mc2::cli

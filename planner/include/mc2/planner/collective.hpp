@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/topology.hpp"
+
+namespace mc2::planner {
+
+/// The collective of an operator kind.
+[[nodiscard]] Collective collective_of(OpKind kind);
+
+/// busbw / algbw as nccl-tests defines it: 2 (n - 1) / n for all-reduce, (n - 1) / n for the other three.
+[[nodiscard]] double bus_factor(Collective collective, int world_size) noexcept;
+
+/// One collective over ranks that fill whole nodes (or part of one node).
+struct CollectiveSpec {
+  Collective collective = Collective::AllReduce;
+  double message_bytes = 0; ///< of the full array, as in nccl-tests
+  int world_size = 0;
+
+  /// Errors: InvalidSpec for bytes that are not finite and >= 0 or above kMaxOperandBytes, ranks outside
+  /// 2..kMaxWorldSize or beyond the topology, or more than a node but no multiple of ranks_per_node.
+  [[nodiscard]] Result<void> validate(const Topology& topology) const;
+};
+
+/// What one algorithm takes with the protocol that suits the size best.
+struct CollectiveTime {
+  Algorithm algorithm = Algorithm::Ring;
+  std::string_view protocol; ///< of the topology that was asked, and valid as long as that
+  double us = 0;
+};
+
+/// Time of a collective by every algorithm that the topology offers for it, in the topology's order.
+/// Pure alpha-beta sums: no load imbalance, no other traffic, links full duplex. Monotone: never slower when a latency
+/// or message time falls or a bandwidth grows, never faster when the message grows.
+/// Formulas and their sources: docs/cost_model.md, "Collectives at scale".
+/// Errors: InvalidSpec (topology or spec), Infeasible when the topology offers none for this collective.
+[[nodiscard]] Result<std::vector<CollectiveTime>> collective_times(const Topology& topology, const CollectiveSpec& spec);
+
+/// The fastest of collective_times; the first in the topology's order where two are equal. Errors: the same.
+[[nodiscard]] Result<CollectiveTime> best_collective_time(const Topology& topology, const CollectiveSpec& spec);
+
+} // namespace mc2::planner

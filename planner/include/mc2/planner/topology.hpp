@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::planner {
+
+/// Values are stored: never renumber.
+enum class Collective : std::uint8_t { AllReduce = 1, ReduceScatter = 2, AllGather = 3, AllToAll = 4 };
+
+[[nodiscard]] std::string_view to_string(Collective collective) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<Collective> parse_collective(std::string_view text);
+
+/// How a collective moves its data; formulas in docs/cost_model.md, "Collectives at scale". Values are stored: never
+/// renumber.
+enum class Algorithm : std::uint8_t {
+  Ring = 1,         ///< all but all-to-all
+  Tree = 2,         ///< double binary tree over nodes, chains inside them; all-reduce only
+  Direct = 3,       ///< every rank to every other
+  Hierarchical = 4, ///< inside the nodes first, then each rail among the nodes
+  SwitchTree = 5,   ///< reduced and multicast by the node's switch, double binary tree over nodes; all-reduce only
+};
+
+[[nodiscard]] std::string_view to_string(Algorithm algorithm) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<Algorithm> parse_algorithm(std::string_view text);
+
+/// Whether an algorithm can do a collective at all.
+[[nodiscard]] bool can_do(Algorithm algorithm, Collective collective) noexcept;
+
+/// Who posts a message to the network. Values are stored: never renumber.
+enum class Transport : std::uint8_t {
+  HostProxy = 1,       ///< one host thread per rank, one message after the other: message_us is its time per message
+  DeviceInitiated = 2, ///< the device writes to many queues at once: message_us is the rail's time per message
+};
+
+[[nodiscard]] std::string_view to_string(Transport transport) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<Transport> parse_transport(std::string_view text);
+
+/// A link in the LogGP model: a message of b bytes arrives after alpha_us + b / bandwidth, and the next one can follow
+/// after max(message_us, b / bandwidth).
+/// Source: Alexandrov, Ionescu, Schauser and Scheiman, J. Parallel Distrib. Comput. 44, 1997.
+struct LinkCost {
+  double alpha_us = 0;   ///< latency of one step, 0..kMaxLinkUs
+  double gb_per_s = 0;   ///< 10^9 B/s in each direction, > 0: of one rank inside a node, of one rail between nodes
+  double message_us = 0; ///< 1 / message rate, 0..kMaxLinkUs
+  bool operator==(const LinkCost&) const = default;
+};
+
+/// One way in which a library moves bytes: low latency at part of the bandwidth, or all of it later. A collective uses
+/// the one that is fastest at its size.
+struct Protocol {
+  std::string name;
+  double launch_us = 0; ///< of every collective, whatever its size and ranks
+  LinkCost intra;       ///< one rank to others of its node
+  LinkCost inter;       ///< one rail of a node to other nodes
+  bool reduces_in_switch = false; ///< of Algorithm::SwitchTree, which uses no other
+  bool operator==(const Protocol&) const = default;
+};
+
+/// Matmul speed of one rank where nothing was measured: flops / (peak * efficiency) + launch_us.
+struct ComputeRate {
+  double peak_tflop_per_s_16bit = 0; ///< 10^12 flop/s, f16 and bf16
+  double peak_tflop_per_s_f32 = 0;
+  double efficiency = 1;             ///< part of the peak that a large matmul reaches, in (0, 1]
+  double launch_us = 0;
+  bool operator==(const ComputeRate&) const = default;
+};
+
+inline constexpr int kMaxNodeCount = 65'536;
+inline constexpr int kMaxRanksPerNode = 1024;
+inline constexpr int kMaxRailsPerNode = 1024;
+inline constexpr std::size_t kMaxProtocolCount = 16;
+inline constexpr double kMaxLinkUs = 1e6;
+inline constexpr double kMaxGbPerS = 1e6;
+inline constexpr double kMaxChunkBytes = 1099511627776.0; ///< 1 TiB
+inline constexpr double kMaxTopologySlowdown = 100;
+inline constexpr double kMaxRelativeInterval = 10;
+
+/// A cluster of equal nodes, each with equal ranks and rails, and what its communication library can do on it.
+struct Topology {
+  std::string name;
+  std::string source;                         ///< what it describes and where that is published, one sentence
+  std::map<std::string, std::string> sources; ///< citation of each constant, keyed by its field
+  int node_count = 1;
+  int ranks_per_node = 1;
+  int rails_per_node = 1;                     ///< network ports that a node's ranks share
+  Transport transport = Transport::HostProxy;
+  double chunk_bytes = 0;                     ///< largest message on one rail, > 0; longer ones go in pieces of it
+  std::vector<Protocol> protocols;            ///< at least one
+  /// What the library offers; a collective that is not named cannot be computed.
+  std::map<Collective, std::vector<Algorithm>> algorithms;
+  ComputeRate compute;
+  double compute_slowdown = 1;                ///< >= 1; of the matmul while the collective runs
+  double communication_slowdown = 1;          ///< >= 1; of the collective while the matmul runs
+  double relative_interval = 0;               ///< >= 0; half-width of the 90 % interval of a collective's time, relative
+  std::string calibration;                    ///< what its constants were fitted to; empty: published constants only
+
+  /// Errors: InvalidSpec naming the first field that is outside its legal range or not finite, a protocol or algorithm
+  /// named twice, or an algorithm that cannot do its collective or has no protocol that it can use.
+  [[nodiscard]] Result<void> validate() const;
+
+  bool operator==(const Topology&) const = default;
+};
+
+} // namespace mc2::planner

@@ -1,0 +1,121 @@
+#include "mc2/planner/analytic_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "text.hpp"
+
+namespace mc2::planner {
+namespace {
+
+/// A collective's time is made of straight lines, so sampling is exact except between the two samples around a knot.
+constexpr int kSamplesPerOctave = 5;
+constexpr int kOctaveCount = 46;
+static_assert((std::int64_t{1} << kOctaveCount) == kMaxOperandBytes);
+static_assert(kSamplesPerOctave * kOctaveCount + 1 <= static_cast<int>(kMaxCurveKnots));
+
+double sample_bytes(int index) { return std::exp2(static_cast<double>(index) / kSamplesPerOctave); }
+
+std::string basis(const Topology& topology) {
+  return topology.calibration.empty() ? "published constants" : "constants calibrated: " + topology.calibration;
+}
+
+/// Straight lines through the samples; the first and the last go on beyond them.
+SegmentsCurve joined(const std::vector<CurveKnot>& samples) {
+  SegmentsCurve curve;
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    const double slope = (samples[i].time_us - samples[i - 1].time_us) / (samples[i].x - samples[i - 1].x);
+    curve.pieces.push_back({0, std::max(slope, 0.0), samples[i - 1].time_us - std::max(slope, 0.0) * samples[i - 1].x});
+    if (i + 1 < samples.size()) curve.knots_x.push_back(samples[i].x);
+  }
+  return curve;
+}
+
+CostCurve communication_curve(const Topology& topology, Algorithm algorithm, const std::vector<CurveKnot>& samples) {
+  CostCurve curve;
+  curve.axis = CurveAxis::Bytes;
+  curve.shape = joined(samples);
+  curve.valid_min_x = samples.front().x;
+  curve.valid_max_x = samples.back().x;
+  curve.relative_interval = topology.relative_interval;
+  curve.is_analytic = true;
+  curve.quality.reason = std::string(to_string(algorithm)) + " on topology " + topology.name + ", " + basis(topology);
+  return curve;
+}
+
+/// Samples of every algorithm that the topology offers for the collective.
+Result<std::map<Algorithm, std::vector<CurveKnot>>> sample_times(const Topology& topology, Collective collective,
+                                                                 int world_size) {
+  std::map<Algorithm, std::vector<CurveKnot>> samples;
+  for (int i = 0; i <= kSamplesPerOctave * kOctaveCount; ++i) {
+    const double bytes = sample_bytes(i);
+    const auto times = collective_times(topology, {collective, bytes, world_size});
+    if (!times) return times.error();
+    for (const CollectiveTime& time : times.value()) samples[time.algorithm].push_back({bytes, time.us});
+  }
+  return samples;
+}
+
+/// 2 m n k flops at the topology's rate, in proportion to the rows; less a rank's own shard where that is a local part.
+CostCurve compute_curve(const Topology& topology, const OpSpec& op) {
+  const ComputeRate& rate = topology.compute;
+  const double peak = op.dtype == DType::F32 ? rate.peak_tflop_per_s_f32 : rate.peak_tflop_per_s_16bit;
+  const OpTraits& traits = traits_of(op.kind);
+  const auto rows = static_cast<double>(traits.cut_axis_length(op));
+  const double share = traits.has_local_part ? 1 - 1.0 / op.world_size : 1;
+  CostCurve curve;
+  curve.axis = CurveAxis::Rows;
+  curve.shape = AffineCurve{rate.launch_us, share * op.flop_count() / rows / (peak * rate.efficiency * 1e6)};
+  curve.valid_min_x = 1;
+  curve.valid_max_x = static_cast<double>(kMaxSize);
+  curve.is_analytic = true;
+  curve.quality.reason = number_text(peak) + " Tflop/s at efficiency " + number_text(rate.efficiency) +
+                         " on topology " + topology.name;
+  return curve;
+}
+
+Fingerprint fingerprint_of(const Topology& topology, int world_size) {
+  return {{{"backend", "analytic"},
+           {"device", topology.name},
+           {"link", std::string(to_string(topology.transport))},
+           {"ranks", std::to_string(world_size)},
+           {"constants", topology.calibration.empty() ? "published" : "calibrated"}}};
+}
+
+} // namespace
+
+Result<CostCurve> analytic_curve(const Topology& topology, Collective collective, int world_size,
+                                 Algorithm algorithm) {
+  const auto samples = sample_times(topology, collective, world_size);
+  if (!samples) return samples.error();
+  const auto found = samples.value().find(algorithm);
+  if (found == samples.value().end())
+    return Error{ErrorCode::Infeasible, "algorithm",
+                 topology.name + " does not offer " + std::string(to_string(algorithm)) + " for " +
+                     std::string(to_string(collective))};
+  return communication_curve(topology, algorithm, found->second);
+}
+
+Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, const std::optional<CostCurve>& compute) {
+  if (auto valid = op.validate(); !valid) return valid.error();
+  const Collective collective = collective_of(op.kind);
+  const auto samples = sample_times(topology, collective, op.world_size);
+  if (!samples) return samples.error();
+  const LaneCost matmul{compute.value_or(compute_curve(topology, op)), 0, topology.compute_slowdown};
+  CostModel model;
+  model.op = op;
+  model.fingerprint = fingerprint_of(topology, op.world_size);
+  model.source = "topology " + topology.name + ": " + topology.source + "; " + basis(topology);
+  for (const Algorithm algorithm : topology.algorithms.at(collective)) {
+    const std::string name(to_string(algorithm));
+    model.variants.push_back({{name, {{"algorithm", name}, {"topology", topology.name}}},
+                              matmul,
+                              {communication_curve(topology, algorithm, samples.value().at(algorithm)), 0,
+                               topology.communication_slowdown}});
+  }
+  if (auto valid = model.validate(); !valid) return valid.error();
+  return model;
+}
+
+} // namespace mc2::planner

@@ -1,0 +1,219 @@
+#include "mc2/profiler/calibrate_topology.hpp"
+
+#include <ceres/ceres.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "mc2/profiler/statistics.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::CollectiveSpec;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Protocol;
+using planner::Result;
+using planner::Topology;
+
+struct Constant {
+  const char* name;
+  double& (*of)(Protocol&);
+  bool is_bandwidth;
+  double most; ///< the legal maximum
+};
+
+constexpr std::array kConstants{
+    Constant{"launch_us", [](Protocol& p) -> double& { return p.launch_us; }, false, planner::kMaxLinkUs},
+    Constant{"intra.alpha_us", [](Protocol& p) -> double& { return p.intra.alpha_us; }, false, planner::kMaxLinkUs},
+    Constant{"inter.alpha_us", [](Protocol& p) -> double& { return p.inter.alpha_us; }, false, planner::kMaxLinkUs},
+    Constant{"intra.gb_per_s", [](Protocol& p) -> double& { return p.intra.gb_per_s; }, true, planner::kMaxGbPerS},
+    Constant{"inter.gb_per_s", [](Protocol& p) -> double& { return p.inter.gb_per_s; }, true, planner::kMaxGbPerS},
+    Constant{"inter.message_us", [](Protocol& p) -> double& { return p.inter.message_us; }, false, planner::kMaxLinkUs}};
+constexpr int kCount = static_cast<int>(kConstants.size());
+constexpr double kMaxLogFactor = 6.9; ///< a factor of 1000: beyond it the topology is another one
+constexpr double kNormal95 = 1.645;
+
+double prior_spread(const Constant& constant, const CalibrateOptions& options) {
+  return constant.is_bandwidth ? options.bandwidth_log_spread : options.latency_log_spread;
+}
+
+Topology scaled(Topology topology, const double* log_factors) {
+  for (Protocol& protocol : topology.protocols)
+    for (int i = 0; i < kCount; ++i) {
+      double& value = kConstants[static_cast<std::size_t>(i)].of(protocol);
+      value = std::min(value * std::exp(log_factors[i]), kConstants[static_cast<std::size_t>(i)].most);
+    }
+  return topology;
+}
+
+struct PointResidual {
+  const Topology& topology;
+  const CollectivePoint& point;
+  double spread;
+
+  bool operator()(const double* log_factors, double* residual) const {
+    const auto time = planner::best_collective_time(scaled(topology, log_factors), point.spec);
+    if (!time) return false;
+    *residual = std::log(time.value().us / point.us) / spread;
+    return std::isfinite(*residual);
+  }
+};
+
+struct PriorResidual {
+  std::array<double, kCount> spreads;
+
+  bool operator()(const double* log_factors, double* residual) const {
+    for (int i = 0; i < kCount; ++i) residual[i] = log_factors[i] / spreads[static_cast<std::size_t>(i)];
+    return true;
+  }
+};
+
+using Factors = std::array<double, kCount>;
+
+struct Solution {
+  Factors log_factors{};
+  Factors spreads{}; ///< posterior standard deviation of each
+};
+
+Factors prior_spreads(const CalibrateOptions& options) {
+  Factors result{};
+  std::transform(kConstants.begin(), kConstants.end(), result.begin(),
+                 [&](const Constant& constant) { return prior_spread(constant, options); });
+  return result;
+}
+
+void add_residuals(ceres::Problem& problem, const Topology& topology, std::span<const CollectivePoint> points,
+                   const CalibrateOptions& options, double* log_factors) {
+  for (const auto& point : points)
+    problem.AddResidualBlock(new ceres::NumericDiffCostFunction<PointResidual, ceres::CENTRAL, 1, kCount>(
+                                 new PointResidual{topology, point, options.measurement_spread}),
+                             nullptr, log_factors);
+  problem.AddResidualBlock(new ceres::NumericDiffCostFunction<PriorResidual, ceres::CENTRAL, kCount, kCount>(
+                               new PriorResidual{prior_spreads(options)}),
+                           nullptr, log_factors);
+  for (int i = 0; i < kCount; ++i) {
+    problem.SetParameterLowerBound(log_factors, i, -kMaxLogFactor);
+    problem.SetParameterUpperBound(log_factors, i, kMaxLogFactor);
+  }
+}
+
+Solution solve(const Topology& topology, std::span<const CollectivePoint> points, const CalibrateOptions& options) {
+  Solution solution;
+  solution.spreads = prior_spreads(options);
+  double* const parameters = solution.log_factors.data();
+  ceres::Problem problem;
+  add_residuals(problem, topology, points, options, parameters);
+  ceres::Solver::Options solver;
+  solver.logging_type = ceres::SILENT;
+  solver.max_num_iterations = 100;
+  ceres::Solver::Summary summary;
+  ceres::Solve(solver, &problem, &summary);
+
+  ceres::Covariance::Options covariance_options;
+  covariance_options.algorithm_type = ceres::DENSE_SVD;
+  ceres::Covariance covariance(covariance_options);
+  std::array<double, kCount * kCount> values{};
+  // The prior makes it regular; if it fails all the same, nothing counts as determined.
+  if (covariance.Compute(std::vector<const double*>{parameters}, &problem) &&
+      covariance.GetCovarianceBlock(parameters, parameters, values.data()))
+    for (int i = 0; i < kCount; ++i)
+      solution.spreads[static_cast<std::size_t>(i)] = std::sqrt(values[static_cast<std::size_t>(i * kCount + i)]);
+  return solution;
+}
+
+std::vector<CalibratedFactor> factors_of(const Solution& solution, const CalibrateOptions& options) {
+  std::vector<CalibratedFactor> factors;
+  for (std::size_t i = 0; i < kConstants.size(); ++i) {
+    const double center = solution.log_factors[i], spread = solution.spreads[i];
+    factors.push_back({kConstants[i].name, std::exp(center), std::exp(center - kNormal95 * spread),
+                       std::exp(center + kNormal95 * spread), spread < 0.5 * prior_spread(kConstants[i], options)});
+  }
+  return factors;
+}
+
+double median_size(std::vector<double> errors) {
+  for (double& error : errors) error = std::abs(error);
+  return quantile(errors, 0.5);
+}
+
+double rms_log(const std::vector<double>& errors) {
+  double sum = 0;
+  for (const double error : errors) sum += std::pow(std::log1p(error), 2);
+  return std::sqrt(sum / static_cast<double>(errors.size()));
+}
+
+/// "all_reduce on 8, 16 ranks"
+std::string what_text(std::span<const CollectivePoint> points) {
+  std::set<std::string> collectives;
+  std::set<int> ranks;
+  for (const auto& point : points) {
+    collectives.emplace(to_string(point.spec.collective));
+    ranks.insert(point.spec.world_size);
+  }
+  std::string text = std::to_string(points.size()) + " points of";
+  for (const auto& name : collectives) text += (name == *collectives.begin() ? " " : ", ") + name;
+  text += " on";
+  for (const int count : ranks) text += (count == *ranks.begin() ? " " : ", ") + std::to_string(count);
+  return text + " ranks";
+}
+
+std::string summary_text(const TopologyCalibration& result) {
+  char text[128];
+  std::snprintf(text, sizeof text, "median error %.1f %% before, %.1f %% after", result.error_before * 100,
+                result.error_after * 100);
+  std::string open;
+  for (const auto& factor : result.factors)
+    if (!factor.is_determined) open += (open.empty() ? "" : ", ") + factor.name;
+  return result.topology.calibration + "; " + text +
+         (open.empty() ? "" : "; not determined by these points: " + open);
+}
+
+Result<void> validate(std::span<const CollectivePoint> points) {
+  if (points.empty() || points.size() > kMaxCalibrationPoints)
+    return Error{ErrorCode::CannotFit, "points",
+                 "has " + std::to_string(points.size()) + " entries; legal: 1 to " + std::to_string(kMaxCalibrationPoints)};
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (!(points[i].us > 0) || !std::isfinite(points[i].us))
+      return Error{ErrorCode::CannotFit, "points[" + std::to_string(i) + "].us", "is not a positive, finite time"};
+  return {};
+}
+
+} // namespace
+
+Result<std::vector<double>> relative_errors(const Topology& topology, std::span<const CollectivePoint> points) {
+  if (auto valid = validate(points); !valid) return valid.error();
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto time = planner::best_collective_time(topology, points[i].spec);
+    if (!time)
+      return Error{time.error().code, "points[" + std::to_string(i) + "]." + time.error().field, time.error().message};
+    errors.push_back(time.value().us / points[i].us - 1);
+  }
+  return errors;
+}
+
+Result<TopologyCalibration> calibrate_topology(const Topology& topology, std::span<const CollectivePoint> points,
+                                               const CalibrateOptions& options) {
+  const auto before = relative_errors(topology, points);
+  if (!before) return before.error();
+  const Solution solution = solve(topology, points, options);
+  TopologyCalibration result;
+  result.topology = scaled(topology, solution.log_factors.data());
+  const auto after = relative_errors(result.topology, points);
+  if (!after) return after.error();
+  result.error_before = median_size(before.value());
+  result.error_after = median_size(after.value());
+  result.factors = factors_of(solution, options);
+  result.topology.calibration = what_text(points);
+  result.topology.relative_interval =
+      std::min(std::max(kNormal95 * rms_log(after.value()), options.measurement_spread), planner::kMaxRelativeInterval);
+  result.text = summary_text(result);
+  return result;
+}
+
+} // namespace mc2::profiler

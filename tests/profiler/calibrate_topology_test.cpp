@@ -1,0 +1,113 @@
+#include "mc2/profiler/calibrate_topology.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/topologies.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Collective;
+using planner::CollectiveSpec;
+using planner::Topology;
+using planner::examples::topology;
+
+/// What the fastest algorithm takes on `truth`.
+std::vector<CollectivePoint> points_of(const Topology& truth, std::initializer_list<int> ranks,
+                                       std::initializer_list<double> sizes) {
+  std::vector<CollectivePoint> points;
+  for (const int count : ranks)
+    for (const double bytes : sizes) {
+      const CollectiveSpec spec{Collective::AllReduce, bytes, count};
+      points.push_back({spec, planner::best_collective_time(truth, spec).value().us});
+    }
+  return points;
+}
+
+const CalibratedFactor& factor_of(const TopologyCalibration& calibration, const std::string& name) {
+  for (const auto& factor : calibration.factors)
+    if (factor.name == name) return factor;
+  throw std::out_of_range(name);
+}
+
+/// Latencies and bandwidths that differ from the published ones.
+Topology truth() {
+  Topology result = topology();
+  result.protocols[0].launch_us *= 1.5;
+  result.protocols[0].intra.alpha_us *= 4;
+  result.protocols[0].inter.alpha_us *= 6;
+  result.protocols[0].inter.gb_per_s *= 0.9;
+  return result;
+}
+
+/// The points of a truth that is made of the same formulas are exact.
+constexpr CalibrateOptions kExact{.measurement_spread = 0.01};
+
+constexpr std::initializer_list<double> kSizes{8, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8};
+
+TEST(CalibrateTopology, FindsLatenciesAndPredictsMoreRanks) {
+  const auto calibration = calibrate_topology(topology(), points_of(truth(), {2, 4, 8}, kSizes), kExact).value();
+  EXPECT_LT(calibration.error_after, 0.01);
+  EXPECT_GT(calibration.error_before, 5 * calibration.error_after);
+  EXPECT_NEAR(factor_of(calibration, "intra.alpha_us").factor, 4, 0.4);
+  EXPECT_NEAR(factor_of(calibration, "inter.alpha_us").factor, 6, 0.6);
+  // 16 ranks were not measured.
+  for (const double error : relative_errors(calibration.topology, points_of(truth(), {16}, kSizes)).value())
+    EXPECT_LT(std::abs(error), 0.02);
+}
+
+TEST(CalibrateTopology, ExactConstantsStayAsTheyAre) {
+  const auto calibration = calibrate_topology(topology(), points_of(topology(), {4, 16}, kSizes)).value();
+  EXPECT_NEAR(calibration.error_before, 0, 1e-12);
+  EXPECT_NEAR(calibration.error_after, 0, 1e-3);
+  for (const auto& factor : calibration.factors) EXPECT_NEAR(factor.factor, 1, 1e-2) << factor.name;
+}
+
+TEST(CalibrateTopology, SaysWhatThePointsCannotDetermine) {
+  // One node says nothing about the network; small messages nothing about bandwidth.
+  const auto calibration = calibrate_topology(topology(), points_of(truth(), {2, 3, 4}, {8, 16, 1e3}), kExact).value();
+  for (const char* name : {"inter.alpha_us", "inter.gb_per_s", "inter.message_us", "intra.gb_per_s"}) {
+    EXPECT_FALSE(factor_of(calibration, name).is_determined) << name;
+    EXPECT_NE(calibration.text.find(name), std::string::npos) << calibration.text;
+  }
+  EXPECT_NEAR(factor_of(calibration, "inter.alpha_us").factor, 1, 1e-9);
+  EXPECT_TRUE(factor_of(calibration, "intra.alpha_us").is_determined);
+}
+
+TEST(CalibrateTopology, ResultIsALegalTopologyThatSaysSo) {
+  const auto calibration = calibrate_topology(topology(), points_of(truth(), {4}, kSizes)).value();
+  EXPECT_TRUE(calibration.topology.validate().ok());
+  EXPECT_EQ(calibration.topology.calibration, "7 points of all_reduce on 4 ranks");
+  EXPECT_GE(calibration.topology.relative_interval, 0.1);
+}
+
+TEST(CalibrateTopology, ContradictoryPointsEndAndWidenTheInterval) {
+  const CollectiveSpec spec{Collective::AllReduce, 1e6, 16};
+  const std::vector<CollectivePoint> points{{spec, 1}, {spec, 1e9}, {spec, 1e-6}};
+  const auto calibration = calibrate_topology(topology(), points).value();
+  EXPECT_TRUE(calibration.topology.validate().ok());
+  EXPECT_GT(calibration.topology.relative_interval, 1);
+}
+
+TEST(CalibrateTopology, Refusals) {
+  const CollectiveSpec spec{Collective::AllReduce, 1e6, 16};
+  EXPECT_EQ(calibrate_topology(topology(), {}).error().code, planner::ErrorCode::CannotFit);
+  for (const double us : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    const std::vector<CollectivePoint> points{{spec, 1}, {spec, us}};
+    EXPECT_EQ(calibrate_topology(topology(), points).error().field, "points[1].us");
+  }
+  const std::vector<CollectivePoint> beyond{{{Collective::AllReduce, 1e6, 64}, 1}};
+  EXPECT_EQ(calibrate_topology(topology(), beyond).error().field, "points[0].ranks");
+  const std::vector<CollectivePoint> many(kMaxCalibrationPoints + 1, CollectivePoint{spec, 1});
+  EXPECT_EQ(calibrate_topology(topology(), many).error().field, "points");
+  Topology bad = topology();
+  bad.node_count = 0;
+  const std::vector<CollectivePoint> one{{spec, 1}};
+  EXPECT_EQ(calibrate_topology(bad, one).error().field, "points[0].topology.node_count");
+}
+
+} // namespace
+} // namespace mc2::profiler
