@@ -129,6 +129,7 @@ Result<PlannedGrid> plan_grid(const PlanGrid& grid, const ModelSources& sources,
       if (is_interrupted()) return;
       planner.append(m, result.rows[i], counts[i]);
     }
+    result.rows[i].shrink_to_fit();
   };
   Progress progress;
   const auto watch = [&](std::size_t done_count) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "mc2/store/codec.hpp"
 
@@ -147,16 +148,17 @@ void append_row(TableFormat format, const PlanRow& row, std::string& text) {
   format == TableFormat::Csv ? append_csv_row(row, text) : append_json_row(row, text);
 }
 
-std::string make_table(TableFormat format, const planner::PlanOptions& options, std::vector<std::string> rows,
-                       const PlanCounts& counts) {
-  std::string table = format == TableFormat::Csv ? csv_heading() : json_head(options);
-  for (std::string& piece : rows) {
-    table += piece;
-    piece = std::string(); // both at once would take twice the memory
+std::vector<std::string> make_table(TableFormat format, const planner::PlanOptions& options,
+                                    std::vector<std::string> rows, const PlanCounts& counts) {
+  std::vector<std::string> table = std::move(rows);
+  if (format == TableFormat::Csv) {
+    table.insert(table.begin(), csv_heading());
+    return table;
   }
-  if (format == TableFormat::Csv) return table;
-  table.erase(table.rfind(','), 1); // JSON has none after the last row
-  return table + json_tail(counts);
+  table.back().erase(table.back().rfind(','), 1); // JSON has none after the last row
+  table.insert(table.begin(), json_head(options));
+  table.push_back(json_tail(counts));
+  return table;
 }
 
 } // namespace mc2::cli

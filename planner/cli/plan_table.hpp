@@ -38,9 +38,10 @@ struct PlanCounts {
 /// Appends one row. As CSV (RFC 4180) a cell is empty where the JSON row has no such key.
 void append_row(TableFormat format, const PlanRow& row, std::string& text);
 
-/// The table of all rows, given in pieces, which it consumes: CSV with a heading line, or one JSON document
-/// (schemas/sweep.schema.json) with one row per line.
-[[nodiscard]] std::string make_table(TableFormat format, const planner::PlanOptions& options,
-                                     std::vector<std::string> rows, const PlanCounts& counts);
+/// The table of all rows: CSV with a heading line, or one JSON document (schemas/sweep.schema.json) with one row per
+/// line. Rows and table come in pieces, because a large one would not fit into memory twice.
+/// @param rows  at least one row, as append_row wrote them
+[[nodiscard]] std::vector<std::string> make_table(TableFormat format, const planner::PlanOptions& options,
+                                                  std::vector<std::string> rows, const PlanCounts& counts);
 
 } // namespace mc2::cli

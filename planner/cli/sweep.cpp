@@ -38,7 +38,7 @@ struct SweepCommand {
   [[nodiscard]] bool is_foreign() const { return !model_files.empty() || !topology_files.empty(); }
   [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid) const;
   [[nodiscard]] Result<GridRun> settings() const;
-  void write(const std::string& table) const;
+  void write(const std::vector<std::string>& table) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -146,11 +146,9 @@ Result<GridRun> SweepCommand::settings() const {
   return result;
 }
 
-void SweepCommand::write(const std::string& table) const {
-  if (out.empty())
-    std::cout << table;
-  else
-    write_file(out, table);
+void SweepCommand::write(const std::vector<std::string>& table) const {
+  if (!out.empty()) return write_file(out, table);
+  for (const auto& piece : table) std::cout << piece;
 }
 
 Result<ExitCode> SweepCommand::run() const {

@@ -11,9 +11,10 @@ import subprocess
 import time
 
 import program
-from program import INTERRUPTED, MACHINE, NO_ANSWER, SYSTEM, USAGE, ProgramTest
+from program import INTERRUPTED, MACHINE, NO_ANSWER, SUCCESS, SYSTEM, USAGE, ProgramTest
 
 EXAMPLE_MODEL = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+TOPOLOGY = program.SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
 HEADING = "model,layer,parallel,n,k,units,dtype\n"
 # Divided by 8 ranks, down is the operator that EXAMPLE_MODEL describes: n = 8192, k = 24576 / 8 = 3072.
 DOWN = "Toy,down,row,8192,24576,,f16\n"
@@ -189,6 +190,29 @@ class SourceTest(SweepTest):
         self.assertEqual(done.returncode, NO_ANSWER)
         self.assertIn("--model: no document describes", done.stdout)
         self.assertIn("has no cost model", done.stdout)
+
+    def test_topologies_answer_for_every_layer_after_the_documents(self):
+        rows = self.rows(*self.example("--m", "1024,4096", "--topology", TOPOLOGY))
+        self.assertEqual(len(rows), 6)
+        for row in rows:
+            if row["layer"] == "up":
+                self.assertEqual(row["refusal"], "infeasible")
+                continue
+            document = "worked_example_model.json" if row["kind"] == "matmul_all_reduce" else "topology"
+            self.assertIn(document, row["source"])
+            self.assertEqual(row["provenance"], "analytic")
+        row = next(row for row in rows if (row["kind"], row["m"]) == ("matmul_reduce_scatter", "4096"))
+        plan = json.loads(self.succeed("plan", "--topology", TOPOLOGY, "--op", row["kind"], "--m", row["m"], "--n", row["n"],
+                                       "--k", row["k"], "--dtype", row["dtype"], "--ranks", row["ranks"], "--json"))
+        self.assertAlmostEqual(float(row["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"])
+        self.assertEqual(row["variant"], plan["variant"]["name"])
+
+    def test_ranks_that_a_topology_does_not_have(self):
+        done = self.mc2("sweep", "--topology", TOPOLOGY, "--shapes", self.shapes(HEADING + DOWN), "--ranks", 1024, "--m", 1024)
+        self.assertEqual(done.returncode, SUCCESS, done.stderr)
+        done = self.mc2("sweep", "--topology", TOPOLOGY, "--shapes", self.shapes(HEADING + DOWN), "--ranks", 12, "--m", 1024)
+        self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
+        self.assertIn("--topology: ", done.stdout)
 
     def test_documents_that_are_none(self):
         file = self.directory / "model.json"
