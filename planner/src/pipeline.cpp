@@ -86,9 +86,10 @@ Timeline simulate(std::span<const double> first_us, std::span<const double> seco
 
 double makespan_us(std::span<const double> first_us, std::span<const double> second_us,
                    const Slowdown& slowdown) noexcept {
-  Backlog state;
-  for (std::size_t i = 0; i < first_us.size(); ++i) state.pass(first_us[i], second_us[i], slowdown);
-  return state.end_us();
+  const Contention contention(slowdown);
+  PipelineState state;
+  for (std::size_t i = 0; i < first_us.size(); ++i) state.pass(first_us[i], second_us[i], contention);
+  return state.second_path_us;
 }
 
 } // namespace mc2::planner

@@ -68,13 +68,22 @@ TEST(CalibrateTopology, ExactConstantsStayAsTheyAre) {
 
 TEST(CalibrateTopology, SaysWhatThePointsCannotDetermine) {
   // One node says nothing about the network; small messages nothing about bandwidth.
-  const auto calibration = calibrate_topology(topology(), points_of(truth(), {2, 3, 4}, {8, 16, 1e3}), kExact).value();
+  Topology published = topology(), real = truth();
+  for (Topology* each : {&published, &real}) each->algorithms[Collective::AllReduce] = {planner::Algorithm::Ring};
+  const auto calibration = calibrate_topology(published, points_of(real, {2, 3, 4}, {8, 16, 1e3}), kExact).value();
   for (const char* name : {"inter.alpha_us", "inter.gb_per_s", "inter.message_us", "intra.gb_per_s"}) {
     EXPECT_FALSE(factor_of(calibration, name).is_determined) << name;
     EXPECT_NE(calibration.text.find(name), std::string::npos) << calibration.text;
   }
   EXPECT_NEAR(factor_of(calibration, "inter.alpha_us").factor, 1, 1e-9);
   EXPECT_TRUE(factor_of(calibration, "intra.alpha_us").is_determined);
+}
+
+TEST(CalibrateTopology, LaunchAndLatencyStaySeparateOnlyWhereRanksTellThemApart) {
+  // Direct exchange takes two latencies on any number of ranks, so launch + 2 alpha is all that can be seen.
+  const auto calibration = calibrate_topology(topology(), points_of(truth(), {2, 3, 4}, {8, 16, 1e3}), kExact).value();
+  EXPECT_LT(calibration.error_after, 0.01);
+  EXPECT_FALSE(factor_of(calibration, "intra.alpha_us").is_determined);
 }
 
 TEST(CalibrateTopology, ResultIsALegalTopologyThatSaysSo) {

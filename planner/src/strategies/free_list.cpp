@@ -21,7 +21,7 @@ std::int64_t free_step(const Problem& problem) noexcept {
 
 /// Blocks up to a cut point, as far as the future depends on them, and the way back.
 struct State {
-  Backlog backlog;
+  PipelineState paths;
   std::int32_t count = 0;        ///< blocks so far
   std::int32_t point = 0;        ///< cut point before the last block
   std::int32_t parent = 0;       ///< index of the state there
@@ -29,7 +29,7 @@ struct State {
 
 /// Which states may replace others: with a cap on the number of blocks, a longer list never replaces a shorter one.
 bool dominates(const State& a, const State& b, bool is_count_capped) noexcept {
-  return a.backlog.first_end_us <= b.backlog.first_end_us && a.backlog.left_us <= b.backlog.left_us &&
+  return a.paths.first_path_us <= b.paths.first_path_us && a.paths.second_path_us <= b.paths.second_path_us &&
          (!is_count_capped || a.count <= b.count);
 }
 
@@ -37,7 +37,7 @@ bool dominates(const State& a, const State& b, bool is_count_capped) noexcept {
 class FreeListSearch {
  public:
   FreeListSearch(const Problem& problem, const VariantCost& cost, bool is_rest_first)
-      : problem_(problem), cost_(cost), slowdown_(problem.slowdown(cost)), local_us_(cost.local_us(problem.op)) {
+      : problem_(problem), cost_(cost), contention_(problem.slowdown(cost)), local_us_(cost.local_us(problem.op)) {
     const std::int64_t step = free_step(problem);
     for (std::int64_t at = is_rest_first ? problem.rows % step : 0; at < problem.rows; at += step) points_.push_back(at);
     if (points_.empty() || points_.front() != 0) points_.insert(points_.begin(), 0);
@@ -83,34 +83,37 @@ class FreeListSearch {
     return problem_.lane_us(cost_, is_first_lane, points_[to] - points_[from], true);
   }
 
-  /// Least undisturbed work of each lane from every cut point to the end, and the least last block.
+  /// The least that any list of the rest adds to a path, from every cut point on: a path that changes lanes in the
+  /// list's last block, one that changes in its first, and one that has already changed.
   void bound_rests() {
     constexpr double kNever = std::numeric_limits<double>::infinity();
-    least_first_us_.assign(points_.size(), kNever);
-    least_second_us_.assign(points_.size(), kNever);
-    least_tail_us_.assign(points_.size(), kNever);
-    least_first_us_.back() = least_second_us_.back() = least_tail_us_.back() = 0;
+    late_us_.assign(points_.size(), kNever);
+    early_us_.assign(points_.size(), kNever);
+    behind_us_.assign(points_.size(), kNever);
+    behind_us_.back() = 0;
     for (std::size_t from = last(); from-- > 0;)
       for (std::size_t to = from + 1; to <= last(); ++to) {
         if (!is_legal(from, to)) continue;
-        least_first_us_[from] = std::min(least_first_us_[from], first_us(from, to) + least_first_us_[to]);
-        least_second_us_[from] = std::min(least_second_us_[from], second_us(from, to) + least_second_us_[to]);
-        least_tail_us_[from] = std::min(least_tail_us_[from], to == last() ? second_us(from, to) : least_tail_us_[to]);
+        const double a = first_us(from, to), c = second_us(from, to);
+        behind_us_[from] = std::min(behind_us_[from], contention_.gamma * a + c + behind_us_[to]);
+        early_us_[from] = std::min(early_us_[from], a + c + behind_us_[to]);
+        late_us_[from] = std::min(late_us_[from], to == last() ? a + c : a + contention_.kappa * c + late_us_[to]);
       }
   }
 
-  /// No continuation ends sooner: each lane still has its work to do, and the last block's second part follows all of
-  /// the first lane's.
-  [[nodiscard]] double lower_bound_us(const State& state, std::size_t at) const {
-    const Backlog& now = state.backlog;
-    return std::max(now.first_end_us + least_first_us_[at] + least_tail_us_[at],
-                    now.first_end_us + now.left_us + least_second_us_[at]);
+  /// No continuation ends sooner: the makespan is the longest of these paths and others. Where overlap gains nothing
+  /// it is the shortest path, and this says nothing.
+  [[nodiscard]] double lower_bound_us(const PipelineState& paths, std::size_t at) const {
+    const double stay_us = paths.second_path_us + behind_us_[at];
+    const double early_us = paths.first_path_us + early_us_[at], late_us = paths.first_path_us + late_us_[at];
+    if (contention_.is_overlap_useful) return std::max({stay_us, early_us, late_us});
+    return 0;
   }
 
   [[nodiscard]] Cut search(double limit_us, bool is_count_capped) {
     best_us_ = limit_us;
     states_.assign(points_.size(), {});
-    states_[0].push_back({{0, local_us_}});
+    states_[0].push_back({PipelineState::start(local_us_, contention_)});
     int best_parent = -1, best_point = -1;
     for (std::size_t at = 0; at < last(); ++at) {
       for (std::size_t i = 0; i < states_[at].size(); ++i) {
@@ -118,11 +121,11 @@ class FreeListSearch {
         if (is_count_capped && state.count >= problem_.options.max_block_count) continue;
         for (std::size_t to = at + 1; to <= last(); ++to) {
           if (!is_legal(at, to)) continue;
-          State next{state.backlog, state.count + 1, static_cast<std::int32_t>(at), static_cast<std::int32_t>(i)};
-          next.backlog.pass(first_us(at, to), second_us(at, to), slowdown_);
+          State next{state.paths, state.count + 1, static_cast<std::int32_t>(at), static_cast<std::int32_t>(i)};
+          next.paths.pass(first_us(at, to), second_us(at, to), contention_);
           if (to == last()) {
-            if (next.backlog.end_us() >= best_us_) continue;
-            best_us_ = next.backlog.end_us();
+            if (next.paths.second_path_us >= best_us_) continue;
+            best_us_ = next.paths.second_path_us;
             best_point = next.point;
             best_parent = next.parent;
           } else {
@@ -137,7 +140,7 @@ class FreeListSearch {
   void keep(const State& next, std::size_t to, bool is_count_capped) {
     auto& kept = states_[to];
     const auto is_beaten = [&](const State& other) { return dominates(other, next, is_count_capped); };
-    if (lower_bound_us(next, to) >= best_us_ || std::any_of(kept.begin(), kept.end(), is_beaten)) {
+    if (lower_bound_us(next.paths, to) >= best_us_ || std::any_of(kept.begin(), kept.end(), is_beaten)) {
       ++excluded_count_;
       return;
     }
@@ -161,11 +164,11 @@ class FreeListSearch {
 
   const Problem& problem_;
   const VariantCost& cost_;
-  Slowdown slowdown_;
+  Contention contention_;
   double local_us_;
   std::vector<std::int64_t> points_; ///< cut points, 0 and the axis' length included
   std::vector<double> first_us_, second_us_; ///< [from, to]
-  std::vector<double> least_first_us_, least_second_us_, least_tail_us_;
+  std::vector<double> late_us_, early_us_, behind_us_;
   std::vector<std::vector<State>> states_; ///< per cut point
   double best_us_ = 0;
   std::int64_t kept_count_ = 0, excluded_count_ = 0;

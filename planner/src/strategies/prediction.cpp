@@ -15,10 +15,11 @@ struct BlockTimes {
 
   /// Makespan with every block of a lane stretched.
   [[nodiscard]] double stretched_us(double first, double second, const Slowdown& slowdown) const noexcept {
-    Backlog state;
+    const Contention contention(slowdown);
+    PipelineState state;
     for (std::size_t i = 0; i < first_us.size(); ++i)
-      state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], slowdown);
-    return state.end_us();
+      state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention);
+    return state.second_path_us;
   }
 };
 
@@ -138,10 +139,11 @@ double serial_half_width_us(const Problem& problem, const VariantCost& cost) {
 
 bool is_local_first(const Problem& problem, const VariantCost& cost, bool is_cut) {
   if (!problem.traits.has_local_part || is_cut) return problem.traits.has_local_part;
-  Backlog state{0, cost.local_us(problem.op)};
+  const Contention contention(problem.slowdown(cost));
+  PipelineState state = PipelineState::start(cost.local_us(problem.op), contention);
   state.pass(problem.lane_us(cost, true, problem.rows, false), problem.lane_us(cost, false, problem.rows, false),
-             problem.slowdown(cost));
-  return state.end_us() < problem.serial_us(cost);
+             contention);
+  return state.second_path_us < problem.serial_us(cost);
 }
 
 Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut) {

@@ -50,17 +50,16 @@ bool is_better(const Scored& a, const Scored& b) {
   return a.member.block_count() < b.member.block_count();
 }
 
-/// The best few candidates so far; a bound above the worst of them excludes a candidate.
+/// The best few candidates so far.
 class Podium {
  public:
   explicit Podium(std::size_t size) : size_(size) { entries_.reserve(size); }
 
-  [[nodiscard]] double limit_us() const noexcept {
-    return entries_.size() < size_ ? std::numeric_limits<double>::infinity() : entries_.back().score_us;
-  }
   void offer(const Scored& scored) {
-    if (entries_.size() == size_ && !is_better(scored, entries_.back())) return;
-    if (entries_.size() == size_) entries_.pop_back();
+    if (entries_.size() == size_) {
+      if (!is_better(scored, entries_.back())) return;
+      entries_.pop_back();
+    }
     entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), scored, is_better), scored);
   }
   [[nodiscard]] const std::vector<Scored>& entries() const noexcept { return entries_; }
@@ -70,92 +69,62 @@ class Podium {
   std::vector<Scored> entries_;
 };
 
-/// Scores all members of one variant against the podium.
+/// A block's part in the length of a path: before the block at which the path changes lanes, there, and behind it.
+struct PathShare {
+  double before, change, behind;
+  PathShare(double first_us, double second_us, const Contention& contention) noexcept
+      : before(first_us + contention.kappa * second_us), change(first_us + second_us),
+        behind(contention.gamma * first_us + second_us) {}
+};
+
+/// Scores all members of one variant.
 class VariantSearch {
  public:
-  VariantSearch(const Problem& problem, const VariantCost& cost, Podium& podium, Certificate& certificate)
-      : problem_(problem), cost_(cost), table_(problem, cost), slowdown_(problem.slowdown(cost)),
-        objective_(problem, cost), local_us_(cost.local_us(problem.op)), podium_(podium), certificate_(certificate),
-        overlap_rate_(1 / slowdown_.first + 1 / slowdown_.second - 1) {}
+  VariantSearch(const Problem& problem, const VariantCost& cost)
+      : problem_(problem), cost_(cost), table_(problem, cost), contention_(problem.slowdown(cost)),
+        objective_(problem, cost), local_us_(cost.local_us(problem.op)) {}
 
-  void run() {
-    const std::size_t promising = bound_all();
-    // A good first incumbent excludes most of the rest by their bounds.
-    visit([&](std::size_t i, const FamilyMember& member) {
-      if (i == promising) score(member);
+  /// How many there are; each is offered to the podium.
+  std::int64_t run(Podium& podium) const {
+    std::int64_t count = 0;
+    for_each_member(problem_.rows, problem_.options, [&](const FamilyMember& member) {
+      ++count;
+      const double score_us =
+          objective_.score_us([&](double first, double second) { return makespan_us(member, first, second); });
+      podium.offer({score_us, member, &cost_});
     });
-    visit([&](std::size_t i, const FamilyMember& member) {
-      if (i != promising && bounds_us_[i] <= podium_.limit_us()) score(member);
-    });
-    certificate_.candidate_count += static_cast<std::int64_t>(bounds_us_.size());
+    return count;
   }
 
  private:
-  template <typename Visit>
-  void visit(const Visit& visit) const {
-    std::size_t i = 0;
-    for_each_member(problem_.rows, problem_.options, [&](const FamilyMember& member) { visit(i++, member); });
+  /// Makespan with every block of a lane stretched: the longest path through the pipeline (the shortest where overlap
+  /// gains nothing). A path follows the first lane to one block, changes lanes there and follows the second; among
+  /// equal blocks the change belongs at one of the two ends, so a member takes O(1). docs/cost_model.md §5.
+  [[nodiscard]] double makespan_us(const FamilyMember& m, double first, double second) const noexcept {
+    const PathShare each(first * table_.long_first_us(m), second * table_.long_second_us(m), contention_);
+    const auto others = static_cast<double>(m.long_count - 1);
+    const double local_us = second * local_us_, start_us = contention_.kappa * local_us;
+    // The change of lanes in the first or in the last of the long blocks.
+    const double early_us = each.change + others * each.behind, late_us = others * each.before + each.change;
+    const double behind_us = others * each.behind + each.behind;
+    if (m.odd_rows == 0) return extreme(local_us + behind_us, start_us + extreme(early_us, late_us));
+    const PathShare odd(first * table_.odd_first_us(m), second * table_.odd_second_us(m), contention_);
+    const double stay_us = local_us + odd.behind + behind_us;
+    if (m.odd_first)
+      return extreme(stay_us, start_us + extreme(odd.change + behind_us, odd.before + extreme(early_us, late_us)));
+    const double before_us = others * each.before + each.before;
+    return extreme(stay_us, start_us + extreme(extreme(early_us, late_us) + odd.behind, before_us + odd.change));
   }
-
-  /// Every member's lower bound, and which is the smallest.
-  std::size_t bound_all() {
-    std::size_t promising = 0;
-    visit([&](std::size_t i, const FamilyMember& member) {
-      bounds_us_.push_back(lower_bound_us(member));
-      if (bounds_us_[i] < bounds_us_[promising]) promising = i;
-    });
-    return promising;
-  }
-
-  /// No schedule of these blocks ends sooner. With W the work of a lane, s its slow-down, the first block of lane 1
-  /// and the last of lane 2 cannot overlap anything, so the time O during which both lanes are busy is at most
-  /// min(s1 (W1 - first), s2 (W2 - last)), and makespan >= W1 + W2 - O (1/s1 + 1/s2 - 1). A local part joins W2, and
-  /// the first block can overlap it. docs/cost_model.md §5.
-  [[nodiscard]] double lower_bound_us(const FamilyMember& m) const {
-    const auto count = static_cast<double>(m.long_count);
-    const double long1 = table_.long_first_us(m), long2 = table_.long_second_us(m);
-    const double odd1 = m.odd_rows > 0 ? table_.odd_first_us(m) : 0, odd2 = m.odd_rows > 0 ? table_.odd_second_us(m) : 0;
-    const double work1 = count * long1 + odd1, work2 = count * long2 + odd2;
-    const double head = m.odd_rows > 0 && m.odd_first ? odd1 : long1;
-    const double tail = m.odd_rows > 0 && !m.odd_first ? odd2 : long2;
-    const double chain_us = std::max(std::max(head, local_us_) + work2, work1 + tail);
-    if (overlap_rate_ <= 0) return chain_us;
-    const double lone_head = local_us_ > 0 ? 0 : head;
-    const double all2 = work2 + local_us_;
-    const double overlap_us = std::min(slowdown_.first * (work1 - lone_head), slowdown_.second * (all2 - tail));
-    return std::max(chain_us, work1 + all2 - overlap_us * overlap_rate_);
-  }
-
-  /// Makespan with every block of a lane stretched.
-  [[nodiscard]] double stretched_us(const FamilyMember& m, double first, double second) const noexcept {
-    const double long1 = first * table_.long_first_us(m), long2 = second * table_.long_second_us(m);
-    Backlog state{0, second * local_us_};
-    const auto pass_odd = [&] {
-      state.pass(first * table_.odd_first_us(m), second * table_.odd_second_us(m), slowdown_);
-    };
-    if (m.odd_rows > 0 && m.odd_first) pass_odd();
-    for (std::int64_t i = 0; i < m.long_count; ++i) state.pass(long1, long2, slowdown_);
-    if (m.odd_rows > 0 && !m.odd_first) pass_odd();
-    return state.end_us();
-  }
-
-  void score(const FamilyMember& member) {
-    ++certificate_.simulated_count;
-    const double score_us = objective_.score_us(
-        [&](double first, double second) { return stretched_us(member, first, second); });
-    podium_.offer({score_us, member, &cost_});
+  [[nodiscard]] double extreme(double a, double b) const noexcept {
+    return contention_.is_overlap_useful ? std::max(a, b) : std::min(a, b);
   }
 
   const Problem& problem_;
   const VariantCost& cost_;
   CostTable table_;
-  Slowdown slowdown_;
+  Contention contention_;
   Objective objective_;
   double local_us_;
-  Podium& podium_;
-  Certificate& certificate_;
-  double overlap_rate_; ///< work saved per unit of time during which both lanes are busy
-  std::vector<double> bounds_us_;
 };
 
 Cut cut_of(const Problem& problem, const Scored& scored) {
@@ -210,14 +179,12 @@ void add_runners_up(const Problem& problem, const Podium& podium, const VariantC
   if (plan.is_cut() && !has_uncut) add(uncut, Cut{{problem.rows}});
 }
 
-std::string certificate_text(const Problem& problem, const Certificate& certificate) {
+Certificate certify(const Problem& problem, std::int64_t candidate_count) {
   const std::int64_t step = family_step(problem.rows, problem.options);
-  std::string text = "all " + std::to_string(certificate.candidate_count) + " legal cuts covered: " +
-                     std::to_string(certificate.simulated_count) + " simulated, " +
-                     std::to_string(certificate.bounded_count) + " excluded by a lower bound";
+  std::string text = "all " + std::to_string(candidate_count) + " legal cuts compared";
   if (step != problem.options.alignment)
     text += "; long blocks in steps of " + std::to_string(step) + " rows, coarser than the alignment, because m is large";
-  return text;
+  return {candidate_count, candidate_count, 0, std::move(text)};
 }
 
 } // namespace
@@ -226,19 +193,16 @@ Plan plan_by_search(const Problem& problem) {
   Podium podium(static_cast<std::size_t>(problem.options.runner_up_count) + 1);
   const VariantCost& uncut_cost = best_uncut_variant(problem);
   const Plan uncut = predict(problem, uncut_cost, Cut{{problem.rows}}, "search");
-  Certificate certificate;
-  certificate.candidate_count = certificate.simulated_count = 1;
   podium.offer({objective_us(problem, uncut), FamilyMember{}, &uncut_cost});
-  for (const auto& cost : problem.model.variants) VariantSearch(problem, cost, podium, certificate).run();
-  certificate.bounded_count = certificate.candidate_count - certificate.simulated_count;
-  certificate.text = certificate_text(problem, certificate);
+  std::int64_t candidate_count = 1;
+  for (const auto& cost : problem.model.variants) candidate_count += VariantSearch(problem, cost).run(podium);
 
   const Scored& best = podium.entries().front();
   Plan plan = predict(problem, *best.cost, cut_of(problem, best), "search");
   plan.reason = choice_reason(plan);
   plan = require_significance(problem, std::move(plan), uncut);
   add_runners_up(problem, podium, uncut_cost, plan);
-  plan.certificate = certificate;
+  plan.certificate = certify(problem, candidate_count);
   return plan;
 }
 

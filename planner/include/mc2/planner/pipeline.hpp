@@ -34,28 +34,39 @@ struct Timeline {
 [[nodiscard]] Timeline simulate(std::span<const double> first_us, std::span<const double> second_us,
                                 const Slowdown& slowdown);
 
-/// A pipeline after some blocks have left the first lane. The second lane works through its backlog without a gap, so
-/// how much is left of it is all that the future depends on; a block is passed in O(1). Both numbers grow with the
-/// time of any block, which makes states comparable (strategies/free_list.cpp). Source: docs/cost_model.md §4.
-struct Backlog {
-  double first_end_us = 0; ///< when the first lane is free
-  double left_us = 0;      ///< undisturbed work of the second lane that is left then
+/// The two constants by which contention enters the closed form of the makespan: with block times a and c on the two
+/// lanes, kappa = s2 (1 - 1/s1) and gamma = s1 (1 - 1/s2); both are 0 without contention and below 1 while overlap
+/// gains anything, 1/s1 + 1/s2 > 1.
+struct Contention {
+  double kappa = 0, gamma = 0;
+  bool is_overlap_useful = true;
 
-  /// The next block: `first_us` and `second_us` >= 0 of undisturbed work.
-  void pass(double first_us, double second_us, const Slowdown& slowdown) noexcept {
-    const double both_us = left_us * slowdown.second; // the second lane's backlog lasts this long under contention
-    const double first_both_us = first_us * slowdown.first;
-    if (first_both_us <= both_us) {
-      first_end_us += first_both_us;
-      left_us += second_us - first_both_us / slowdown.second;
-    } else {
-      first_end_us += both_us + (first_us - both_us / slowdown.first);
-      left_us = second_us;
-    }
+  explicit Contention(const Slowdown& slowdown) noexcept
+      : kappa(slowdown.second * (1 - 1 / slowdown.first)), gamma(slowdown.first * (1 - 1 / slowdown.second)),
+        is_overlap_useful(1 / slowdown.first + 1 / slowdown.second > 1) {}
+};
+
+/// A pipeline after some blocks have left the first lane, as the lengths of two paths through it:
+///   first_path' = first_path + a + kappa c
+///   second_path' = max(second_path + gamma a, first_path + a) + c    (min when overlap gains nothing)
+/// second_path is when the second lane ends if no block follows; first_path equals the time when the first lane is free
+/// plus kappa times the second lane's work that is left then. Both recurrences grow with both paths, so a state with
+/// two shorter paths is better whatever follows. Derivation: docs/cost_model.md §4.
+struct PipelineState {
+  double first_path_us = 0;
+  double second_path_us = 0;
+
+  /// Before the first block, when the second lane already has `second_us` of work of its own.
+  [[nodiscard]] static PipelineState start(double second_us, const Contention& contention) noexcept {
+    return {contention.kappa * second_us, second_us};
   }
 
-  /// When the second lane ends if no block follows.
-  [[nodiscard]] double end_us() const noexcept { return first_end_us + left_us; }
+  /// The next block: `first_us` and `second_us` >= 0 of undisturbed work.
+  void pass(double first_us, double second_us, const Contention& contention) noexcept {
+    const double busy_us = second_path_us + contention.gamma * first_us, idle_us = first_path_us + first_us;
+    second_path_us = (contention.is_overlap_useful == (busy_us >= idle_us) ? busy_us : idle_us) + second_us;
+    first_path_us = idle_us + contention.kappa * second_us;
+  }
 };
 
 /// simulate(...).makespan_us without recording the blocks: allocates nothing. Equal to it but for rounding.

@@ -1,0 +1,129 @@
+"""Collectives and plans of described clusters: tables, calibration, published curves, refusals."""
+
+import json
+
+import program
+from program import NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest
+
+TOPOLOGIES = SOURCE_DIRECTORY / "data" / "topologies"
+H100 = TOPOLOGIES / "dgx_h100.json"
+P3DN = TOPOLOGIES / "aws_p3dn_efa.json"
+POINTS = SOURCE_DIRECTORY / "data" / "published" / "p3dn_efa_all_reduce.csv"
+OPERATOR = ["--m", 8192, "--n", 8192, "--k", 8192, "--dtype", "bf16"]
+
+
+class ClusterTest(ProgramTest):
+    """Makes the files of clusters and points."""
+
+    def changed(self, **changes):
+        """The H100 document with some keys replaced, as a file."""
+        file = self.directory / "topology.json"
+        file.write_text(json.dumps({**json.loads(H100.read_text()), **changes}))
+        return file
+
+    def points(self, *lines):
+        file = self.directory / "points.csv"
+        file.write_text("\n".join(lines) + "\n")
+        return file
+
+
+class TopologyTest(ClusterTest):
+    def test_every_shipped_topology_has_a_table(self):
+        for file in sorted(TOPOLOGIES.glob("*.json")):
+            document = json.loads(file.read_text())
+            self.assertTrue(document["source"] and document["sources"], file)
+            for collective in document["algorithms"]:
+                page = self.succeed("topology", file, "--collective", collective)
+                for text in (document["name"], collective, "ANALYTIC", "published constants", "busbw", "4 GiB"):
+                    self.assertIn(text, page)
+
+    def test_all_ranks_by_default(self):
+        self.assertIn("over 1024 ranks, 128 nodes", self.succeed("topology", H100))
+
+    def test_plans_at_scale(self):
+        for ranks in (2, 8, 128, 1024):
+            plan = json.loads(self.succeed("plan", "--topology", H100, *OPERATOR, "--ranks", ranks, "--json"))
+            self.assertEqual(plan["makespan"]["provenance"], "analytic")
+            for text in ("dgx_h100", plan["variant"]["name"], "published constants"):
+                self.assertIn(text, plan["makespan"]["reason"])
+            self.assertLessEqual(plan["makespan"]["us"], plan["serial_us"])
+            self.assertGreaterEqual(plan["makespan"]["us"], plan["ideal_us"])
+
+    def test_faster_rails_give_faster_plans(self):
+        def makespan(rate):
+            protocols = json.loads(H100.read_text())["protocols"]
+            for protocol in protocols:
+                protocol["inter"]["gb_per_s"] = rate
+            file = self.changed(protocols=protocols)
+            return json.loads(self.succeed("plan", "--topology", file, *OPERATOR, "--ranks", 256, "--json"))["makespan"]["us"]
+        times = [makespan(rate) for rate in (5, 10, 25, 50, 100)]
+        self.assertEqual(times, sorted(times, reverse=True))
+        self.assertGreater(times[0], 1.5 * times[-1])
+
+    def test_calibrated_topology_is_kept_and_says_so(self):
+        out = self.directory / "calibrated.json"
+        page = self.succeed("topology", P3DN, "--calibrate", POINTS, "--out", out, "--ranks", 64)
+        for text in ("inter.alpha_us", "not determined by these points: ", "median error", "calibrated with 39 points"):
+            self.assertIn(text, page)
+        document = json.loads(out.read_text())
+        self.assertIn("39 points of all_reduce on 16, 32, 64 ranks", document["calibration"])
+        plan = json.loads(self.succeed("plan", "--topology", out, *OPERATOR, "--ranks", 64, "--json"))
+        self.assertIn("constants calibrated: 39 points", plan["makespan"]["reason"])
+
+    def test_measured_matmul(self):
+        model = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        file = TOPOLOGIES / "ascend_910b.json"
+        shape = ["--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 64]
+        plan = json.loads(self.succeed("plan", "--topology", file, "--model", model, "--m", 4096, *shape, "--json"))
+        self.assertAlmostEqual(plan["compute_us"], 803, delta=1)  # of the worked example
+        self.refuse(NO_ANSWER, ["plan", "--topology", file, "--model", model, *OPERATOR, "--ranks", 64],
+                    "--model: ", "its matmul answers for other m and ranks only")
+
+    def test_published_curves(self):
+        page = self.succeed("bench", "topology", SOURCE_DIRECTORY / "data")
+        for name in ("b200_4_nodes_all_reduce", "deepep_low_latency_all_to_all", "p3dn_efa_all_reduce", "calibrated with"):
+            self.assertIn(name, page)
+
+
+class RefusalTest(ClusterTest):
+    def test_ranks(self):
+        self.refuse(USAGE, ["topology", H100, "--ranks", 1], "--ranks: ", "2 to 1024")
+        self.refuse(USAGE, ["topology", H100, "--ranks", 12], "--ranks: is 12", "multiple of 8")
+        self.refuse(USAGE, ["plan", "--topology", H100, *OPERATOR, "--ranks", 12], "--ranks: is 12", "multiple of 8")
+        self.refuse(USAGE, ["topology", self.changed(node_count=2), "--ranks", 24], "--ranks: is 24", "2 to 16")
+
+    def test_documents(self):
+        for changes, text in (({"node_count": 0}, "node_count: is 0"), ({"node_count": 10**9}, "1 to 65536"),
+                              ({"protocols": []}, "protocols"), ({"transport": "pigeon"}, "host_proxy"),
+                              ({"chunk_bytes": -1}, "chunk_bytes"), ({"extra": 1}, "unknown key"),
+                              ({"schema": "mc2.plan/1"}, "mc2.topology/1")):
+            for command in (["topology"], ["plan", *OPERATOR, "--topology"]):
+                self.refuse(USAGE, [*command, self.changed(**changes)], "topology.json", text)
+        self.refuse(USAGE, ["topology", self.directory / "none.json"], "none.json")
+        self.refuse(USAGE, ["topology"], "FILE is required")
+
+    def test_collectives(self):
+        self.refuse(USAGE, ["topology", H100, "--collective", "broadcast"], "collective: unknown name", "all_to_all")
+        algorithms = {"all_reduce": ["ring"]}
+        self.refuse(NO_ANSWER, ["topology", self.changed(algorithms=algorithms), "--collective", "all_to_all"],
+                    "name none for all_to_all")
+
+    def test_points(self):
+        head = "collective,ranks,bytes,us"
+        for lines, text in (([head], "holds no points"), (["ranks,bytes,us", "8,8,8"], "a column 'collective' once"),
+                            ([head + ",us", "a,8,8,8,8"], "a column 'us' once"),
+                            ([head + ",x", "all_reduce,8,8,8,8"], "unknown column"),
+                            ([head, "all_reduce,8,8"], "points.csv:2: has 3 cells"),
+                            ([head, "all_reduce,8,8,x"], "points.csv:2: us: 'x'"),
+                            ([head, "all_reduce,8.5,8,1"], "points.csv:2: ranks: '8.5'"),
+                            ([head, "broadcast,8,8,1"], "points.csv:2: collective: "),
+                            ([head, "all_reduce,8,8,0"], "points[0].us: "), ([head, "all_reduce,8,8,nan"], "points[0].us: "),
+                            ([head, "all_reduce,8,nan,1"], "points[0].bytes: "),
+                            ([head, "all_reduce,12,8,1"], "points[0].ranks: ")):
+            done = self.mc2("topology", H100, "--calibrate", self.points(*lines))
+            self.assertIn(done.returncode, (USAGE, NO_ANSWER), done.stderr)
+            self.assert_refused(done, done.returncode, text)
+
+
+if __name__ == "__main__":
+    program.main()
