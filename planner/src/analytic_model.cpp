@@ -25,8 +25,10 @@ std::string basis(const Topology& topology) {
 SegmentsCurve joined(const std::vector<CurveKnot>& samples) {
   SegmentsCurve curve;
   for (std::size_t i = 1; i < samples.size(); ++i) {
-    const double slope = (samples[i].time_us - samples[i - 1].time_us) / (samples[i].x - samples[i - 1].x);
-    curve.pieces.push_back({0, std::max(slope, 0.0), samples[i - 1].time_us - std::max(slope, 0.0) * samples[i - 1].x});
+    const double slope = std::max(0.0, (samples[i].time_us - samples[i - 1].time_us) / (samples[i].x - samples[i - 1].x));
+    const double start_us = samples[i - 1].time_us - slope * samples[i - 1].x;
+    // The first piece starts at 0 bytes, where rounding could make its cost negative.
+    curve.pieces.push_back({0, slope, i == 1 ? std::max(start_us, 0.0) : start_us});
     if (i + 1 < samples.size()) curve.knots_x.push_back(samples[i].x);
   }
   return curve;

@@ -24,20 +24,17 @@ constexpr std::array kTransportNames{Name<Transport>{Transport::HostProxy, "host
 struct Range {
   double low;
   double high;
-  bool excludes_low = false;
 };
 
 Result<void> check_range(const std::string& field, double value, Range range) {
-  const bool is_above = range.excludes_low ? value > range.low : value >= range.low;
-  if (is_above && value <= range.high) return {}; // false for NaN, too
+  if (value >= range.low && value <= range.high) return {}; // false for NaN, too
   return Error{ErrorCode::InvalidSpec, field,
-               "is " + number_text(value) + "; legal: " + (range.excludes_low ? "above " : "") + number_text(range.low) +
-                   (range.excludes_low ? ", up to " : " to ") + number_text(range.high, 7)};
+               "is " + number_text(value) + "; legal: " + number_text(range.low) + " to " + number_text(range.high, 7)};
 }
 
 Result<void> validate_link(const LinkCost& link, const std::string& field) {
   if (auto valid = check_range(field + ".alpha_us", link.alpha_us, {0, kMaxLinkUs}); !valid) return valid;
-  if (auto valid = check_range(field + ".gb_per_s", link.gb_per_s, {0, kMaxGbPerS, true}); !valid) return valid;
+  if (auto valid = check_range(field + ".gb_per_s", link.gb_per_s, {kMinGbPerS, kMaxGbPerS}); !valid) return valid;
   return check_range(field + ".message_us", link.message_us, {0, kMaxLinkUs});
 }
 
@@ -93,8 +90,8 @@ Result<void> validate_algorithms(const Topology& topology) {
 Result<void> validate_compute(const ComputeRate& compute) {
   for (const auto& [field, value] : {std::pair{"compute.peak_tflop_per_s_16bit", compute.peak_tflop_per_s_16bit},
                                      std::pair{"compute.peak_tflop_per_s_f32", compute.peak_tflop_per_s_f32}})
-    if (auto valid = check_range(field, value, {0, 1e9, true}); !valid) return valid;
-  if (auto valid = check_range("compute.efficiency", compute.efficiency, {0, 1, true}); !valid) return valid;
+    if (auto valid = check_range(field, value, {kMinTflopPerS, kMaxTflopPerS}); !valid) return valid;
+  if (auto valid = check_range("compute.efficiency", compute.efficiency, {kMinEfficiency, 1}); !valid) return valid;
   return check_range("compute.launch_us", compute.launch_us, {0, kMaxLinkUs});
 }
 
@@ -130,7 +127,7 @@ Result<void> Topology::validate() const {
                                            std::tuple{"ranks_per_node", ranks_per_node, kMaxRanksPerNode},
                                            std::tuple{"rails_per_node", rails_per_node, kMaxRailsPerNode}})
     if (auto valid = check_range(field, value, {1, static_cast<double>(most)}); !valid) return valid;
-  if (auto valid = check_range("chunk_bytes", chunk_bytes, {0, kMaxChunkBytes, true}); !valid) return valid;
+  if (auto valid = check_range("chunk_bytes", chunk_bytes, {kMinChunkBytes, kMaxChunkBytes}); !valid) return valid;
   if (auto valid = validate_protocols(protocols); !valid) return valid;
   if (auto valid = validate_algorithms(*this); !valid) return valid;
   if (auto valid = validate_compute(compute); !valid) return valid;

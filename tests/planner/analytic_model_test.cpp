@@ -97,6 +97,23 @@ TEST(AnalyticModel, RefusesBadQuestions) {
   EXPECT_EQ(analytic_curve(topology(), Collective::AllToAll, 16, Algorithm::Tree).error().code, ErrorCode::Infeasible);
 }
 
+TEST(AnalyticModel, ExtremeConstantsStillGiveAPlan) {
+  Topology extreme = topology();
+  extreme.node_count = 256;
+  for (const bool is_slow : {true, false}) {
+    const LinkCost link = is_slow ? LinkCost{kMaxLinkUs, kMinGbPerS, kMaxLinkUs} : LinkCost{0, kMaxGbPerS, 0};
+    extreme.protocols[0] = {"extreme", is_slow ? kMaxLinkUs : 0, link, link, false};
+    extreme.chunk_bytes = is_slow ? kMinChunkBytes : kMaxChunkBytes;
+    extreme.compute.peak_tflop_per_s_16bit = is_slow ? kMinTflopPerS : kMaxTflopPerS;
+    for (const std::int64_t m : {std::int64_t{1}, std::int64_t{1'000'000}}) {
+      const OpSpec op = op_of(m, 1024);
+      const Plan plan = make_plan(op, analytic_model(extreme, op).value(), {}).value();
+      EXPECT_TRUE(std::isfinite(plan.makespan.us));
+      EXPECT_LE(plan.makespan.us, plan.serial_us);
+    }
+  }
+}
+
 TEST(AnalyticModel, PlansForAThousandRanksAreNeverSlowerThanSerial) {
   EXPECT_TRUE(rc::check("never above uncut, and faster links never make a slower plan", [] {
     Topology slow = topology();

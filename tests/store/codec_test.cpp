@@ -277,8 +277,8 @@ TEST(Codec, HostileTopologiesAreRefused) {
   refuse("/node_count", 0, ErrorCode::InvalidSpec, "node_count", "1 to 65536");
   refuse("/node_count", 1'000'000'000, ErrorCode::InvalidSpec, "node_count", "1 to 65536");
   refuse("/node_count", 1e300, ErrorCode::Malformed, "node_count", "whole number");
-  refuse("/protocols/0/inter/gb_per_s", 0, ErrorCode::InvalidSpec, "protocols[0].inter.gb_per_s", "above 0");
-  refuse("/protocols/0/inter/gb_per_s", -4, ErrorCode::InvalidSpec, "protocols[0].inter.gb_per_s", "above 0");
+  refuse("/protocols/0/inter/gb_per_s", 0, ErrorCode::InvalidSpec, "protocols[0].inter.gb_per_s", "1e-06 to 1000000");
+  refuse("/protocols/0/inter/gb_per_s", -4, ErrorCode::InvalidSpec, "protocols[0].inter.gb_per_s", "1e-06 to 1000000");
   refuse("/protocols/0/inter/gb_per_s", "NaN", ErrorCode::Malformed, "protocols[0].inter.gb_per_s", "a number");
   refuse("/protocols", json::array(), ErrorCode::InvalidSpec, "protocols", "1 to 16");
   refuse("/protocols", json(std::vector<json>(100'000, json::object())), ErrorCode::Malformed, "protocols[0]", "missing");

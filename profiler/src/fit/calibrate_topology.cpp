@@ -24,16 +24,15 @@ struct Constant {
   const char* name;
   double& (*of)(Protocol&);
   bool is_bandwidth;
-  double most; ///< the legal maximum
 };
 
 constexpr std::array kConstants{
-    Constant{"launch_us", [](Protocol& p) -> double& { return p.launch_us; }, false, planner::kMaxLinkUs},
-    Constant{"intra.alpha_us", [](Protocol& p) -> double& { return p.intra.alpha_us; }, false, planner::kMaxLinkUs},
-    Constant{"inter.alpha_us", [](Protocol& p) -> double& { return p.inter.alpha_us; }, false, planner::kMaxLinkUs},
-    Constant{"intra.gb_per_s", [](Protocol& p) -> double& { return p.intra.gb_per_s; }, true, planner::kMaxGbPerS},
-    Constant{"inter.gb_per_s", [](Protocol& p) -> double& { return p.inter.gb_per_s; }, true, planner::kMaxGbPerS},
-    Constant{"inter.message_us", [](Protocol& p) -> double& { return p.inter.message_us; }, false, planner::kMaxLinkUs}};
+    Constant{"launch_us", [](Protocol& p) -> double& { return p.launch_us; }, false},
+    Constant{"intra.alpha_us", [](Protocol& p) -> double& { return p.intra.alpha_us; }, false},
+    Constant{"inter.alpha_us", [](Protocol& p) -> double& { return p.inter.alpha_us; }, false},
+    Constant{"intra.gb_per_s", [](Protocol& p) -> double& { return p.intra.gb_per_s; }, true},
+    Constant{"inter.gb_per_s", [](Protocol& p) -> double& { return p.inter.gb_per_s; }, true},
+    Constant{"inter.message_us", [](Protocol& p) -> double& { return p.inter.message_us; }, false}};
 constexpr int kCount = static_cast<int>(kConstants.size());
 constexpr double kMaxLogFactor = 6.9; ///< a factor of 1000: beyond it the topology is another one
 constexpr double kNormal95 = 1.645;
@@ -45,8 +44,10 @@ double prior_spread(const Constant& constant, const CalibrateOptions& options) {
 Topology scaled(Topology topology, const double* log_factors) {
   for (Protocol& protocol : topology.protocols)
     for (int i = 0; i < kCount; ++i) {
-      double& value = kConstants[static_cast<std::size_t>(i)].of(protocol);
-      value = std::min(value * std::exp(log_factors[i]), kConstants[static_cast<std::size_t>(i)].most);
+      const Constant& constant = kConstants[static_cast<std::size_t>(i)];
+      double& value = constant.of(protocol);
+      value = std::clamp(value * std::exp(log_factors[i]), constant.is_bandwidth ? planner::kMinGbPerS : 0.0,
+                         constant.is_bandwidth ? planner::kMaxGbPerS : planner::kMaxLinkUs);
     }
   return topology;
 }

@@ -49,7 +49,7 @@ enum class Transport : std::uint8_t {
 /// Source: Alexandrov, Ionescu, Schauser and Scheiman, J. Parallel Distrib. Comput. 44, 1997.
 struct LinkCost {
   double alpha_us = 0;   ///< latency of one step, 0..kMaxLinkUs
-  double gb_per_s = 0;   ///< 10^9 B/s in each direction, > 0: of one rank inside a node, of one rail between nodes
+  double gb_per_s = 0;   ///< 10^9 B/s in each direction, kMinGbPerS..kMaxGbPerS: of one rank inside a node, of one rail between nodes
   double message_us = 0; ///< 1 / message rate, 0..kMaxLinkUs
   bool operator==(const LinkCost&) const = default;
 };
@@ -69,7 +69,7 @@ struct Protocol {
 struct ComputeRate {
   double peak_tflop_per_s_16bit = 0; ///< 10^12 flop/s, f16 and bf16
   double peak_tflop_per_s_f32 = 0;
-  double efficiency = 1;             ///< part of the peak that a large matmul reaches, in (0, 1]
+  double efficiency = 1;             ///< part of the peak that a large matmul reaches, kMinEfficiency..1
   double launch_us = 0;
   bool operator==(const ComputeRate&) const = default;
 };
@@ -79,8 +79,11 @@ inline constexpr int kMaxRanksPerNode = 1024;
 inline constexpr int kMaxRailsPerNode = 1024;
 inline constexpr std::size_t kMaxProtocolCount = 16;
 inline constexpr double kMaxLinkUs = 1e6;
-inline constexpr double kMaxGbPerS = 1e6;
+inline constexpr double kMinGbPerS = 1e-6, kMaxGbPerS = 1e6;
+inline constexpr double kMinChunkBytes = 1;
 inline constexpr double kMaxChunkBytes = 1099511627776.0; ///< 1 TiB
+inline constexpr double kMinTflopPerS = 1e-6, kMaxTflopPerS = 1e9;
+inline constexpr double kMinEfficiency = 1e-6;
 inline constexpr double kMaxTopologySlowdown = 100;
 inline constexpr double kMaxRelativeInterval = 10;
 
@@ -93,7 +96,7 @@ struct Topology {
   int ranks_per_node = 1;
   int rails_per_node = 1;                     ///< network ports that a node's ranks share
   Transport transport = Transport::HostProxy;
-  double chunk_bytes = 0;                     ///< largest message on one rail, > 0; longer ones go in pieces of it
+  double chunk_bytes = 0;                     ///< largest message on one rail, 1 B..1 TiB; longer ones go in pieces of it
   std::vector<Protocol> protocols;            ///< at least one
   /// What the library offers; a collective that is not named cannot be computed.
   std::map<Collective, std::vector<Algorithm>> algorithms;
