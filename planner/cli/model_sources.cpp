@@ -23,7 +23,7 @@ OpKey key_of(const OpSpec& op) { return {op.kind, op.n, op.k, op.dtype, op.world
 
 FoundModel found(CostModel model, const std::string& origin, std::int64_t valid_to_m) {
   const std::string label = model.fingerprint.label();
-  return {std::make_shared<const CostModel>(std::move(model)), origin + " (" + label + ")", valid_to_m};
+  return {std::make_shared<const CostModel>(std::move(model)), origin + " (" + label + ")", valid_to_m, true};
 }
 
 class DocumentSource : public ModelSource {
@@ -54,7 +54,11 @@ class TopologySource : public ModelSource {
     std::string reasons;
     for (const auto& [file, topology] : topologies_) {
       auto model = planner::analytic_model(topology, op);
-      if (model) return found(std::move(model).value(), "topology " + file, planner::kMaxSize);
+      if (model) {
+        FoundModel answer = found(std::move(model).value(), "topology " + file, planner::kMaxSize);
+        answer.can_require_significance = false;
+        return answer;
+      }
       reasons += (reasons.empty() ? "" : "; ") + file + ": " + model.error().text();
     }
     return Error{ErrorCode::NotFound, "", "--topology: " + reasons};

@@ -16,6 +16,9 @@ struct FoundModel {
   std::shared_ptr<const planner::CostModel> model; ///< shared by the source and whoever plans with it
   std::string source;          ///< for people, e.g. "document model.json (Ascend, 8 ranks, HCCS)"
   std::int64_t valid_to_m = 0; ///< the source gives the same answer for every m from the asked one to this one
+  /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology moves all block lengths
+  /// alike, and the test of significance takes their errors as independent.
+  bool can_require_significance = true;
 };
 
 /// A place where cost models come from. Threads: find() may be called by several at once.
