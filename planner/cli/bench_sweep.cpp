@@ -70,7 +70,8 @@ Result<Timing> time_sweep(const PlanGrid& grid, const ModelSources& sources, con
   if (!planned) return planned.error();
   const PlanCounts counts = planned.value().counts;
   const auto table = make_table(run.format, run.options, std::move(planned.value().rows), counts);
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()));
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()));
   write_file(file, table);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   const auto bytes = std::filesystem::file_size(file);
@@ -91,7 +92,8 @@ Result<ExitCode> bench_sweep() {
   if (!grid) return grid.error();
   ModelSources sources;
   sources.push_back(std::make_unique<RateSource>());
-  std::vector<std::vector<std::string>> rows{{"format", "threads", "plans", "of them cut", "refused", "median", "plans/s", "table"}};
+  std::vector<std::vector<std::string>> rows{
+      {"format", "threads", "plans", "of them cut", "refused", "median", "plans/s", "table"}};
   for (const auto& [format, name] : {std::pair{TableFormat::Csv, "csv"}, std::pair{TableFormat::Json, "json"}})
     for (const int thread_count : {1, 2}) {
       GridRun run{{}, format, thread_count, false};
@@ -110,7 +112,8 @@ Result<ExitCode> bench_sweep() {
                       fixed_text(static_cast<double>(plan_count) / median(seconds), 0),
                       fixed_text(static_cast<double>(last.bytes) / planner::kBytesPerMib, 1) + " MiB"});
     }
-  std::cout << "Sweep over the layers of data/llm_layers.csv, 2, 4 and 8 ranks, m up to 16384, strategy search, table included\n"
+  std::cout << "Sweep over the layers of data/llm_layers.csv, 2, 4 and 8 ranks, m up to 16384, strategy search, "
+               "table included\n"
             << table(rows) << "\n";
   return ExitCode::Success;
 }

@@ -74,8 +74,9 @@ std::optional<LineFault> fault_in(std::string_view line) {
     return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
   });
   if (control == line.end()) return std::nullopt;
-  return LineFault{static_cast<std::size_t>(control - line.begin()),
-                   "holds the control character " + std::to_string(static_cast<int>(*control)) + "; write plain text"};
+  return LineFault{
+      static_cast<std::size_t>(control - line.begin()),
+      "holds the control character " + std::to_string(static_cast<int>(*control)) + "; write plain text"};
 }
 
 std::string listed(std::span<const CsvColumn> columns) {
@@ -100,8 +101,8 @@ Result<std::vector<int>> match_heading(const std::string& file, int line, const 
   }
   for (std::size_t i = 0; i < columns.size(); ++i)
     if (columns[i].is_required && cell_of[i] < 0)
-      return malformed(place_text(file, line, 0), "the heading has no column " + std::string(columns[i].name) +
-                                                      "; legal: " + listed(columns));
+      return malformed(place_text(file, line, 0),
+                       "the heading has no column " + std::string(columns[i].name) + "; legal: " + listed(columns));
   return cell_of;
 }
 

@@ -51,14 +51,15 @@ class CsvRow {
   const std::vector<CsvCell>& cells_;
 };
 
-/// Reads CSV whose first line is a heading, and calls `visit` for every line below it. Empty lines and lines that begin
-/// with '#' are skipped, white space around cells is dropped, and a cell in double quotes may hold commas (RFC 4180,
-/// without line breaks inside quotes).
-/// Errors: Malformed with "file:line:column" as the field for a control character, a line above 64 KiB, an unknown,
-/// repeated or missing column, a line with another number of cells than the heading, more than `max_row_count` lines;
-/// and what `visit` returns. @param noun  what a line holds, for the messages, e.g. "shape"
-[[nodiscard]] Result<void> read_csv(std::string_view text, const std::string& file, std::span<const CsvColumn> columns,
-                                    std::string_view noun, std::size_t max_row_count,
+/// Reads CSV whose first line is a heading, and calls `visit` for every line below it. Empty lines and lines that
+/// begin with '#' are skipped, white space around cells is dropped, and a cell in double quotes may hold commas (RFC
+/// 4180, without line breaks inside quotes). Errors: Malformed with "file:line:column" as the field for a control
+/// character, a line above 64 KiB, an unknown, repeated or missing column, a line with another number of cells than
+/// the heading, more than `max_row_count` lines; and what `visit` returns. @param noun  what a line holds, for the
+/// messages, e.g. "shape"
+[[nodiscard]] Result<void> read_csv(std::string_view text, const std::string& file,
+                                    std::span<const CsvColumn> columns, std::string_view noun,
+                                    std::size_t max_row_count,
                                     const std::function<Result<void>(const CsvRow&)>& visit);
 
 } // namespace mc2::cli

@@ -24,16 +24,17 @@ struct ParallelismTraits {
 };
 
 constexpr std::array kParallelisms{
-    ParallelismTraits{Parallelism::Row, "row", {planner::OpKind::MatmulAllReduce, planner::OpKind::MatmulReduceScatter}},
+    ParallelismTraits{
+        Parallelism::Row, "row", {planner::OpKind::MatmulAllReduce, planner::OpKind::MatmulReduceScatter}},
     ParallelismTraits{Parallelism::Column, "column", {std::nullopt, planner::OpKind::AllGatherMatmul}}};
 
 Result<std::string> read_name(const CsvRow& row, std::size_t column) {
   std::string name = row.text(column);
   if (!name.empty() && name.size() <= kMaxNameBytes) return name;
-  return row.error(column, kColumns[column].name,
-                   name.empty() ? "is empty; name it"
-                                : "has " + std::to_string(name.size()) + " bytes; legal: 1 to " +
-                                      std::to_string(kMaxNameBytes));
+  return row.error(
+      column, kColumns[column].name,
+      name.empty() ? "is empty; name it"
+                   : "has " + std::to_string(name.size()) + " bytes; legal: 1 to " + std::to_string(kMaxNameBytes));
 }
 
 Result<Parallelism> read_parallelism(const CsvRow& row) {
@@ -49,9 +50,9 @@ Result<std::int64_t> read_units(const CsvRow& row, std::int64_t axis) {
   if (row.text(kUnits).empty()) return axis;
   const auto units = row.whole_number(kUnits, kColumns[kUnits].name, 1, axis);
   if (!units || axis % units.value() == 0) return units;
-  return row.error(kUnits, kColumns[kUnits].name,
-                   std::to_string(units.value()) + " do not divide the axis of " + std::to_string(axis) +
-                       " into equal parts");
+  return row.error(
+      kUnits, kColumns[kUnits].name,
+      std::to_string(units.value()) + " do not divide the axis of " + std::to_string(axis) + " into equal parts");
 }
 
 Result<void> read_sizes(const CsvRow& row, LayerShape& shape) {
@@ -119,8 +120,8 @@ Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const 
     const auto [earlier, is_new] = line_of.try_emplace({layer.value().model, layer.value().layer}, row.line());
     if (!is_new)
       return row.error(kLayer, kColumns[kLayer].name,
-                       layer.value().model + " " + layer.value().layer + " is named a second time; the first is in line " +
-                           std::to_string(earlier->second));
+                       layer.value().model + " " + layer.value().layer +
+                           " is named a second time; the first is in line " + std::to_string(earlier->second));
     layers.push_back(std::move(layer).value());
     return {};
   });

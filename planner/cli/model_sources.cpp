@@ -36,8 +36,7 @@ class DocumentSource : public ModelSource {
   [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
     const auto kept = models_.find(key_of(op));
     if (kept != models_.end()) return kept->second;
-    return Error{ErrorCode::NotFound, "",
-                 "--model: no document describes " + op.text() + " or another m of it"};
+    return Error{ErrorCode::NotFound, "", "--model: no document describes " + op.text() + " or another m of it"};
   }
 
  private:
@@ -93,7 +92,8 @@ class StoreSource : public ModelSource {
       const std::int64_t model_m = model.value().op.m;
       // The store prefers the next larger model; without a larger one the largest answers for all further m.
       valid_to_m = model_m >= m ? model_m : planner::kMaxSize;
-      kept.models.push_back(found(std::move(model).value(), "kept model of m=" + std::to_string(model_m), valid_to_m));
+      kept.models.push_back(
+          found(std::move(model).value(), "kept model of m=" + std::to_string(model_m), valid_to_m));
     }
   }
 

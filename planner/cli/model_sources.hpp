@@ -14,10 +14,10 @@ namespace mc2::cli {
 /// A cost model and where it came from.
 struct FoundModel {
   std::shared_ptr<const planner::CostModel> model; ///< shared by the source and whoever plans with it
-  std::string source;          ///< for people, e.g. "document model.json (Ascend, 8 ranks, HCCS)"
+  std::string source;                              ///< for people, e.g. "document model.json (Ascend, 8 ranks, HCCS)"
   std::int64_t valid_to_m = 0; ///< the source gives the same answer for every m from the asked one to this one
-  /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology moves all block lengths
-  /// alike, and the test of significance takes their errors as independent.
+  /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology moves all block
+  /// lengths alike, and the test of significance takes their errors as independent.
   bool can_require_significance = true;
 };
 
@@ -44,7 +44,7 @@ using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
 
 /// One operator of which several m are asked.
 struct OpFamily {
-  planner::OpSpec op;             ///< m is ignored
+  planner::OpSpec op;              ///< m is ignored
   std::vector<std::int64_t> all_m; ///< ascending
 };
 

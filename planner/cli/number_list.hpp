@@ -15,9 +15,8 @@ struct NumberListLimits {
   std::int64_t max_count = 1; ///< more are refused before any is made
 };
 
-/// Reads whole numbers and ranges, e.g. "128,1024:8192:1024" (first:last:step, both ends included), into ascending order
-/// without repetition.
-/// Errors: InvalidSpec with `field`, naming the part that is wrong.
+/// Reads whole numbers and ranges, e.g. "128,1024:8192:1024" (first:last:step, both ends included), into ascending
+/// order without repetition. Errors: InvalidSpec with `field`, naming the part that is wrong.
 [[nodiscard]] Result<std::vector<std::int64_t>> parse_number_list(std::string_view text, const std::string& field,
                                                                   const NumberListLimits& limits);
 

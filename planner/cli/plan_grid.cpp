@@ -28,7 +28,8 @@ struct DividedLayer {
 
 std::vector<planner::OpKind> wanted_kinds(const LayerShape& layer, const std::vector<planner::OpKind>& wanted) {
   std::vector<planner::OpKind> kinds = layer.kinds();
-  std::erase_if(kinds, [&](planner::OpKind kind) { return std::find(wanted.begin(), wanted.end(), kind) == wanted.end(); });
+  std::erase_if(kinds,
+                [&](planner::OpKind kind) { return std::find(wanted.begin(), wanted.end(), kind) == wanted.end(); });
   return kinds;
 }
 

@@ -18,13 +18,15 @@ constexpr int kRatioDecimals = 6;
 
 std::string time_cell(double us) {
   std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), us, std::chars_format::general, kTimeDigits).ptr;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), us, std::chars_format::general, kTimeDigits).ptr;
   return {text.data(), end};
 }
 
 std::string ratio_cell(double ratio) {
   std::array<char, 400> text{}; // the largest double has 309 digits before its decimals
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), ratio, std::chars_format::fixed, kRatioDecimals).ptr;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), ratio, std::chars_format::fixed, kRatioDecimals).ptr;
   return {text.data(), end};
 }
 
@@ -69,7 +71,8 @@ constexpr std::array kColumns{
     Column{"serial_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.serial_us); }>},
     Column{"ideal_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.ideal_us); }>},
     Column{"benefit", true, of_plan<[](const Plan& plan) { return ratio_cell(plan.benefit()); }>},
-    Column{"overlap_efficiency", true, of_plan<[](const Plan& plan) { return ratio_cell(plan.overlap_efficiency()); }>},
+    Column{"overlap_efficiency", true,
+           of_plan<[](const Plan& plan) { return ratio_cell(plan.overlap_efficiency()); }>},
     Column{"bound", false, of_plan<[](const Plan& plan) { return to_string(plan.bound); }>},
     Column{"provenance", false, of_plan<[](const Plan& plan) { return to_string(plan.makespan.provenance); }>},
     Column{"source", false, [](const PlanRow& row) { return std::string(row.source); }},
@@ -126,8 +129,9 @@ std::string json_head(const planner::PlanOptions& options) {
 }
 
 std::string json_tail(const PlanCounts& counts) {
-  return "  ],\n  \"summary\": {\"cut\": " + std::to_string(counts.cut) + ", \"refused\": " +
-         std::to_string(counts.refused) + ", \"uncut\": " + std::to_string(counts.uncut) + "}\n}\n";
+  return "  ],\n  \"summary\": {\"cut\": " + std::to_string(counts.cut) +
+         ", \"refused\": " + std::to_string(counts.refused) + ", \"uncut\": " + std::to_string(counts.uncut) +
+         "}\n}\n";
 }
 
 } // namespace
@@ -135,7 +139,8 @@ std::string json_tail(const PlanCounts& counts) {
 Result<TableFormat> parse_table_format(std::string_view text) {
   if (text == "csv") return TableFormat::Csv;
   if (text == "json") return TableFormat::Json;
-  return Error{ErrorCode::UnknownName, "--format", "unknown name '" + std::string(text.substr(0, 64)) + "'; legal: csv, json"};
+  return Error{ErrorCode::UnknownName, "--format",
+               "unknown name '" + std::string(text.substr(0, 64)) + "'; legal: csv, json"};
 }
 
 void PlanCounts::add(const PlanCounts& other) noexcept {

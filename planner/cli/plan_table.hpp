@@ -23,9 +23,9 @@ struct PlanRow {
   planner::OpKind kind;
   std::int64_t m;
   int ranks;
-  const Result<planner::OpSpec>& op;  ///< an error where the layer cannot be divided so
-  const Result<planner::Plan>& plan;  ///< an error where there is none
-  std::string_view source;            ///< of the model, empty without one
+  const Result<planner::OpSpec>& op; ///< an error where the layer cannot be divided so
+  const Result<planner::Plan>& plan; ///< an error where there is none
+  std::string_view source;           ///< of the model, empty without one
 };
 
 /// What the rows of a table add up to.

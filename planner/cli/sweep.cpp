@@ -1,5 +1,5 @@
-#include <CLI/CLI.hpp>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -176,8 +176,9 @@ Result<ExitCode> SweepCommand::run() const {
 Command add_sweep(CLI::App& app) {
   auto command = std::make_shared<SweepCommand>();
   auto* sub = app.add_subcommand("sweep", "plan a whole grid, layers x kinds x ranks x m, as a CSV or JSON table");
-  sub->add_option("--shapes", command->shapes_file,
-                  "CSV of layers: model,layer,parallel,n,k[,units,dtype] (default: common LLMs, data/llm_layers.csv)");
+  sub->add_option(
+      "--shapes", command->shapes_file,
+      "CSV of layers: model,layer,parallel,n,k[,units,dtype] (default: common LLMs, data/llm_layers.csv)");
   sub->add_option("--models", command->models, "only the layers of these models")->delimiter(',');
   sub->add_option("--m", command->all_m, "rows (tokens), as numbers and first:last:step")->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks, as numbers and first:last:step")->capture_default_str();
@@ -194,12 +195,13 @@ Command add_sweep(CLI::App& app) {
   sub->add_option("--out", command->out, "write the table to this file instead of standard output");
   sub->add_option("--threads", command->thread_count, "threads that plan (default: one per core)")
       ->check(whole_number(1, kMaxThreadCount));
-  sub->footer("Examples:\n  mc2 sweep --model model.json --models Llama-3-70B --m 1024:16384:1024 --out plans.csv\n"
-              "  mc2 sweep --shapes my_layers.csv --dtype f32 --ranks 2 --link 2.5Gbit,20us --format json\n"
-              "  mc2 sweep --topology data/topologies/dgx_h100.json --ranks 2,4,8 --out plans.csv\n"
-              "Models: --model documents first, then kept models of this machine, then --topology. Beside documents\n"
-              "kept models are asked only when --store is given. A row without a plan says why.\n"
-              "Exit code 3 when no row has a plan.");
+  sub->footer(
+      "Examples:\n  mc2 sweep --model model.json --models Llama-3-70B --m 1024:16384:1024 --out plans.csv\n"
+      "  mc2 sweep --shapes my_layers.csv --dtype f32 --ranks 2 --link 2.5Gbit,20us --format json\n"
+      "  mc2 sweep --topology data/topologies/dgx_h100.json --ranks 2,4,8 --out plans.csv\n"
+      "Models: --model documents first, then kept models of this machine, then --topology. Beside documents\n"
+      "kept models are asked only when --store is given. A row without a plan says why.\n"
+      "Exit code 3 when no row has a plan.");
   return {sub, [command] { return command->run(); }};
 }
 

@@ -19,7 +19,8 @@ TEST(ForEachIndex, EveryIndexIsVisitedOnceWhateverTheThreads) {
   for (const int thread_count : {1, 2, 7, 40})
     for (const std::size_t count : {0U, 1U, 13U, 5000U}) {
       std::vector<std::atomic<int>> visits(count);
-      for_each_index(count, thread_count, [&](std::size_t i) { ++visits[i]; }, never, unwatched);
+      for_each_index(
+          count, thread_count, [&](std::size_t i) { ++visits[i]; }, never, unwatched);
       EXPECT_TRUE(std::all_of(visits.begin(), visits.end(), [](const auto& v) { return v == 1; }))
           << thread_count << " threads, " << count << " indices";
     }
@@ -27,7 +28,8 @@ TEST(ForEachIndex, EveryIndexIsVisitedOnceWhateverTheThreads) {
 
 TEST(ForEachIndex, OneThreadVisitsInOrder) {
   std::vector<std::size_t> order;
-  for_each_index(4, 1, [&](std::size_t i) { order.push_back(i); }, never, unwatched);
+  for_each_index(
+      4, 1, [&](std::size_t i) { order.push_back(i); }, never, unwatched);
   EXPECT_THAT(order, testing::ElementsAre(0, 1, 2, 3));
 }
 
@@ -43,7 +45,8 @@ TEST(ForEachIndex, FirstExceptionReachesTheCallerAndStopsTheRest) {
 
 TEST(ForEachIndex, CancellationLeavesTheRestUndone) {
   std::atomic<int> count{0};
-  for_each_index(1'000'000, 3, [&](std::size_t) { ++count; }, [&] { return count >= 10; }, unwatched);
+  for_each_index(
+      1'000'000, 3, [&](std::size_t) { ++count; }, [&] { return count >= 10; }, unwatched);
   // Each of the three threads may have been past the question when the tenth was counted.
   EXPECT_GE(count, 10);
   EXPECT_LE(count, 13);
