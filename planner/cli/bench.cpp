@@ -1,12 +1,11 @@
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <numeric>
 
+#include "bench_support.hpp"
 #include "benches.hpp"
 #include "commands.hpp"
 #include "mc2/planner/planner.hpp"
@@ -21,30 +20,13 @@ namespace {
 
 using profiler::quantile;
 
-/// A store that disappears with the benchmark.
-class ScratchStore {
- public:
-  ScratchStore()
-      : path_(std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()) + ".db")) {}
-  ~ScratchStore() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  ScratchStore(const ScratchStore&) = delete;
-  ScratchStore& operator=(const ScratchStore&) = delete;
-  [[nodiscard]] Result<store::Store> open() const { return store::Store::open(path_, store::OpenMode::ReadWrite); }
-
- private:
-  std::filesystem::path path_;
-};
-
 struct BenchCommand {
   double race_budget_s = 45;
   std::string data_folder = "data";
   std::string cases_file = "data/ascend_910b_cases.csv";
   Action action; ///< of the figure that was asked for
 
-  [[nodiscard]] TuneSettings settings() const;
+  [[nodiscard]] TuneSettings settings() const { return bench_settings(race_budget_s); }
   [[nodiscard]] Result<ExitCode> overlap() const;
   [[nodiscard]] Result<ExitCode> prediction() const;
   [[nodiscard]] Result<ExitCode> virtual_prediction() const;
@@ -54,31 +36,6 @@ struct BenchCommand {
   [[nodiscard]] Result<ExitCode> topology() const { return bench_topology(data_folder); }
   [[nodiscard]] Result<ExitCode> all() const;
 };
-
-planner::OpSpec op_of(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return {planner::OpKind::MatmulAllReduce, m, n, k, planner::DType::F32, 2};
-}
-
-Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const std::string& link,
-                                              const std::string& virtual_compute = "") {
-  MachineOptions machine;
-  machine.link = link;
-  machine.virtual_compute = virtual_compute;
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(op.world_size);
-  if (!options) return options.error();
-  return Workbench::open(*backend.value(), options.value(), op, fresh_seed());
-}
-
-TuneSettings BenchCommand::settings() const {
-  TuneSettings result;
-  result.plan.alignment = result.plan.min_block_rows = result.profile.alignment =
-      executor::find_backend("host").value()->default_alignment();
-  result.profile.sweep.budget = std::chrono::milliseconds(30'000);
-  result.race.budget = std::chrono::milliseconds(static_cast<std::int64_t>(race_budget_s * 1000));
-  return result;
-}
 
 // ---- overlap: the tuned plan against the ideal and against every plan of the family ----
 
@@ -97,44 +54,6 @@ struct BruteForce {
   std::string best_cut;
 };
 
-double fused_to_serial(const Contender& contender) {
-  return profiler::paired_ratio(contender.fused_us, contender.serial_us, 0.95).value;
-}
-
-/// The plans that were fastest in a heat; the tuned one always stays.
-std::vector<planner::Plan> advance(const Race& heat, const std::vector<planner::Plan>& plans, std::size_t count,
-                                   const planner::Cut& tuned) {
-  std::vector<std::size_t> order(plans.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const bool a_tuned = plans[a].cut == tuned, b_tuned = plans[b].cut == tuned;
-    if (a_tuned != b_tuned) return a_tuned;
-    return fused_to_serial(heat.contenders[a]) < fused_to_serial(heat.contenders[b]);
-  });
-  std::vector<planner::Plan> result;
-  for (std::size_t i = 0; i < std::min(count, order.size()); ++i) result.push_back(plans[order[i]]);
-  return result;
-}
-
-/// Every cut of the family runs; the fastest run again, longer. The best of many noisy medians is too good by chance,
-/// and the last heat, in which few cuts run often, takes that out.
-Result<Race> race_family(Workbench& bench, std::vector<planner::Plan> plans, const planner::Cut& tuned) {
-  struct Heat {
-    int rounds;
-    std::size_t advance_count;
-  };
-  constexpr Heat kHeats[] = {{3, 24}, {9, 6}, {41, 6}};
-  Result<Race> raced = Race{};
-  for (const auto& heat : kHeats) {
-    RaceSettings settings;
-    settings.min_rounds = settings.max_rounds = heat.rounds;
-    raced = race(bench, plans, settings, "brute force, " + std::to_string(plans.size()) + " cuts");
-    if (!raced) return raced;
-    plans = advance(raced.value(), plans, heat.advance_count, tuned);
-  }
-  return raced;
-}
-
 Result<BruteForce> brute_force(Workbench& bench, const Tuned& tuned, const planner::PlanOptions& options) {
   const auto cuts = planner::enumerate_cuts(bench.op(), options);
   if (!cuts) return cuts.error();
@@ -144,7 +63,7 @@ Result<BruteForce> brute_force(Workbench& bench, const Tuned& tuned, const plann
     if (!plan) return plan.error();
     plans.push_back(std::move(plan).value());
   }
-  const auto raced = race_family(bench, std::move(plans), tuned.plan.cut);
+  const auto raced = race_heats(bench, std::move(plans), {tuned.plan.cut});
   if (!raced) return raced.error();
   BruteForce result;
   result.cut_count = cuts.value().size();
@@ -177,7 +96,7 @@ Result<ExitCode> BenchCommand::overlap() const {
     ScratchStore scratch;
     auto store = scratch.open();
     if (!store) return store.error();
-    auto bench = open_bench(op_of(c.m, c.n, c.k), c.link);
+    auto bench = open_bench(bench_op(c.m, c.n, c.k), c.link);
     if (!bench) return bench.error();
     const auto tuned = tune_operator(*bench.value(), settings(), store.value());
     if (!tuned) return tuned.error();
@@ -242,14 +161,14 @@ Result<ExitCode> predict_others(std::int64_t n, std::int64_t k, std::int64_t fit
   if (!store) return store.error();
   planner::CostModel model;
   {
-    auto bench = open_bench(op_of(fit_m, n, k), link, virtual_compute);
+    auto bench = open_bench(bench_op(fit_m, n, k), link, virtual_compute);
     if (!bench) return bench.error();
     auto tuned = tune_operator(*bench.value(), settings, store.value());
     if (!tuned) return tuned.error();
     model = std::move(tuned).value().model;
   }
   for (const std::int64_t m : asked_m) {
-    auto error = predict_and_race(op_of(m, n, k), model, link, virtual_compute, settings);
+    auto error = predict_and_race(bench_op(m, n, k), model, link, virtual_compute, settings);
     if (!error) return error.error();
     errors.push_back(error.value());
   }
@@ -281,7 +200,7 @@ Result<ExitCode> BenchCommand::virtual_prediction() const {
 Result<ExitCode> BenchCommand::shared_memory() const {
   std::vector<std::vector<std::string>> rows{
       {"shape", "kept plan", "uniform 4 blocks, measured", "95 % interval", "verdict"}};
-  for (const auto& op : {op_of(1024, 1024, 1024), op_of(2048, 1024, 512), op_of(1024, 2048, 256)}) {
+  for (const auto& op : {bench_op(1024, 1024, 1024), bench_op(2048, 1024, 512), bench_op(1024, 2048, 256)}) {
     ScratchStore scratch;
     auto store = scratch.open();
     if (!store) return store.error();
@@ -385,6 +304,8 @@ Command add_bench(CLI::App& app) {
   cases->add_option("file", command->cases_file, "cases, in the format of data/ascend_910b_cases.csv")
       ->capture_default_str();
   cases->callback([raw = command.get()] { raw->action = [raw] { return bench_published_cases(raw->cases_file); }; });
+  bench->add_subcommand("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes")
+      ->callback([raw = command.get()] { raw->action = [raw] { return bench_unseen(raw->race_budget_s); }; });
   add("all", "all of the above, about 20 minutes", &BenchCommand::all);
   bench->footer("Example:\n  mc2 bench planning");
   return {bench, [command] { return command->action(); }};

@@ -18,20 +18,19 @@ using profiler::CollectivePoint;
 struct PublishedCurve {
   const char* points;
   const char* topology;
-  int small_ranks;     ///< points of at most so many ranks ...
-  double small_bytes;  ///< ... and bytes are calibrated with; the others are predicted
+  int small_ranks;    ///< points of at most so many ranks ...
+  double small_bytes; ///< ... and bytes are calibrated with; the others are predicted
 };
 
 constexpr double kAnyBytes = 1e18;
 constexpr int kAnyRanks = planner::kMaxWorldSize;
 constexpr double kSmallBytes = 4.0 * 1024 * 1024;
 
-constexpr std::array kCurves{
-    PublishedCurve{"b200_4_nodes_all_reduce", "dgx_b200", kAnyRanks, kSmallBytes},
-    PublishedCurve{"h200_1_node_all_reduce", "dgx_h100", kAnyRanks, kSmallBytes},
-    PublishedCurve{"ascend_8_all_reduce", "ascend_910b", kAnyRanks, kSmallBytes},
-    PublishedCurve{"p3dn_efa_all_reduce", "aws_p3dn_efa", 16, kAnyBytes},
-    PublishedCurve{"deepep_low_latency_all_to_all", "h800_device_initiated", 16, kAnyBytes}};
+constexpr std::array kCurves{PublishedCurve{"b200_4_nodes_all_reduce", "dgx_b200", kAnyRanks, kSmallBytes},
+                             PublishedCurve{"h200_1_node_all_reduce", "dgx_h100", kAnyRanks, kSmallBytes},
+                             PublishedCurve{"ascend_8_all_reduce", "ascend_910b", kAnyRanks, kSmallBytes},
+                             PublishedCurve{"p3dn_efa_all_reduce", "aws_p3dn_efa", 16, kAnyBytes},
+                             PublishedCurve{"deepep_low_latency_all_to_all", "h800_device_initiated", 16, kAnyBytes}};
 
 bool is_small(const PublishedCurve& curve, const CollectivePoint& point) {
   return point.spec.world_size <= curve.small_ranks && point.spec.message_bytes <= curve.small_bytes;
@@ -102,23 +101,29 @@ std::vector<std::string> print_curve(const PublishedCurve& curve, const Comparis
   std::cout << curve.points << " on topology " << curve.topology << "\n";
   print_points(curve, comparison);
   std::cout << "  calibration: " << comparison.calibration << "\n\n";
-  return {curve.points, std::to_string(comparison.points.size()), all, std::to_string(rest_published.size()),
-          errors_text(summary_of(rest_published)), errors_text(summary_of(rest_calibrated))};
+  return {curve.points,
+          std::to_string(comparison.points.size()),
+          all,
+          std::to_string(rest_published.size()),
+          errors_text(summary_of(rest_published)),
+          errors_text(summary_of(rest_calibrated))};
 }
 
 } // namespace
 
 Result<ExitCode> bench_topology(const std::string& data_folder) {
-  std::vector<std::vector<std::string>> rows{{"published curve", "points", "published constants, all points", "larger",
-                                              "published constants, larger points", "calibrated, larger points"}};
+  std::vector<std::vector<std::string>> rows{{"published curve", "points", "published constants, all points",
+                                              "larger", "published constants, larger points",
+                                              "calibrated, larger points"}};
   for (const PublishedCurve& curve : kCurves) {
     const auto comparison = compare(curve, data_folder);
     if (!comparison) return comparison.error();
     rows.push_back(print_curve(curve, comparison.value()));
   }
-  std::cout << "Collective model against published curves: |model / published - 1|; larger points are those that were "
-               "not calibrated with\n"
-            << table(rows) << "\n";
+  std::cout
+      << "Collective model against published curves: |model / published - 1|; larger points are those that were "
+         "not calibrated with\n"
+      << table(rows) << "\n";
   return ExitCode::Success;
 }
 

@@ -15,6 +15,11 @@ namespace mc2::cli {
 /// Errors: Cancelled.
 [[nodiscard]] Result<ExitCode> bench_sweep();
 
+/// `mc2 bench unseen`: models tuned at one m, asked for others: prediction errors, coverage of the intervals, regret to
+/// a measured brute force, and strategies that compete.
+/// Errors: as tune_operator and race.
+[[nodiscard]] Result<ExitCode> bench_unseen(double race_budget_s);
+
 /// `mc2 bench topology`: the collective model beside every published point in `data_folder`/published, with published
 /// constants and calibrated from the small-scale part of each curve, and the errors of both.
 /// Errors: as read_topology, read_points and profiler::calibrate_topology.

@@ -320,9 +320,8 @@ Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, con
 
 Result<planner::Plan> anchored_prediction(const Race& race, const Contender& contender, const planner::OpSpec& op,
                                           const planner::CostModel& model) {
-  const auto anchored =
-      planner::anchored(model, op, median(race.compute_us), median(race.communication_us));
-  return planner::predict_cut(op, anchored, contender.variant, contender.cut);
+  return planner::predict_anchored(op, model, contender.variant, contender.cut, median(race.compute_us),
+                                   median(race.communication_us));
 }
 
 } // namespace mc2::cli

@@ -4,6 +4,7 @@
 
 #include "blocks.hpp"
 #include "commands.hpp"
+#include "kept_plan.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 #include "measure.hpp"
@@ -27,29 +28,12 @@ struct RunCommand {
   RaceSettings race;
   double budget_s = 60;
 
-  [[nodiscard]] Result<planner::Plan> load_named() const;
   [[nodiscard]] Result<planner::Plan> find_plan(store::Layers& layers, const planner::Fingerprint& here) const;
   [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
                                                      const planner::Fingerprint& here) const;
   [[nodiscard]] Result<ExitCode> run() const;
   [[nodiscard]] Result<ExitCode> measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const;
 };
-
-/// --plan names a file or the digest of a kept plan.
-Result<planner::Plan> RunCommand::load_named() const {
-  if (!std::filesystem::exists(plan_name)) {
-    auto layers = store.open();
-    if (!layers) return layers.error();
-    auto stored = layers.value().find_plan(plan_name);
-    if (stored) return stored.value().plan;
-    return Error{stored.error().code, "--plan", "'" + plan_name + "' is no file, and as a digest: " + stored.error().message};
-  }
-  const auto content = read_file(plan_name);
-  if (!content) return content.error();
-  auto plan = store::decode_plan(content.value());
-  if (!plan) return document_error(plan_name, plan.error());
-  return plan;
-}
 
 Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
                                                  const planner::Fingerprint& here) const {
@@ -65,17 +49,10 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner
   const auto spec = op.spec();
   if (!spec) return spec.error();
   if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here);
-  const store::PlanKey key{spec.value(), store::digest(here.canonical_text()), "tuned"};
-  const auto kept = layers.find_plan(key);
-  if (kept) return kept.value().plan;
-  if (kept.error().code != ErrorCode::NotFound) return kept.error();
-  const auto model = layers.find_model(spec.value(), here);
-  if (!model)
-    return Error{model.error().code, model.error().field,
-                 model.error().message + "; run mc2 tune with the same options first"};
-  planner::PlanOptions options;
-  options.alignment = options.min_block_rows = executor::find_backend(machine.backend).value()->default_alignment();
-  return planner::make_plan(spec.value(), model.value(), options);
+  auto found = find_plan_for(spec.value(), here, layers,
+                             executor::find_backend(machine.backend).value()->default_alignment());
+  if (!found) return found.error();
+  return std::move(found).value().plan;
 }
 
 Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const {
@@ -109,9 +86,9 @@ Result<ExitCode> RunCommand::run() const {
   if (!plan_name.empty()) {
     if (op.is_given() || !blocks.empty())
       return Error{ErrorCode::InvalidSpec, "--plan", "names operator and blocks; leave out --m, --n, --k and --blocks"};
-    auto loaded = load_named();
+    auto loaded = load_plan(plan_name, "--plan", store);
     if (!loaded) return loaded.error();
-    named = std::move(loaded).value();
+    named = std::move(loaded).value().plan;
   }
   const int ranks = named ? named->op.world_size : op.ranks;
   const auto options = machine.communicator_options(ranks);

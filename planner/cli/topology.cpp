@@ -37,7 +37,8 @@ std::string bytes_text(double bytes) {
 
 std::string bandwidth_text(const CollectiveSpec& spec, double us) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.2f", spec.message_bytes * bus_factor(spec.collective, spec.world_size) / us / 1e3);
+  std::snprintf(text, sizeof text, "%.2f",
+                spec.message_bytes * bus_factor(spec.collective, spec.world_size) / us / 1e3);
   return text;
 }
 
@@ -95,9 +96,9 @@ Result<ExitCode> TopologyCommand::run() const {
   if (!kind) return kind.error();
   const std::int64_t all = std::int64_t{topology.value().node_count} * topology.value().ranks_per_node;
   const int most = static_cast<int>(std::min<std::int64_t>(all, planner::kMaxWorldSize));
-  const CollectiveSpec spec{kind.value(), 0, ranks.value_or(most - (most > topology.value().ranks_per_node
-                                                                        ? most % topology.value().ranks_per_node
-                                                                        : 0))};
+  const CollectiveSpec spec{
+      kind.value(), 0,
+      ranks.value_or(most - (most > topology.value().ranks_per_node ? most % topology.value().ranks_per_node : 0))};
   const auto page = times_page(topology.value(), spec);
   if (!page) return page.error();
   if (!out.empty()) write_file(out, store::pretty(store::encode(topology.value())));
@@ -117,9 +118,10 @@ Command add_topology(CLI::App& app) {
       ->check(whole_number(2, planner::kMaxWorldSize));
   sub->add_option("--calibrate", command->points_file, "fit the constants to this CSV: collective,ranks,bytes,us");
   sub->add_option("--out", command->out, "write the (calibrated) topology to this JSON file");
-  sub->footer("Examples:\n  mc2 topology data/topologies/dgx_h100.json --ranks 256\n"
-              "  mc2 topology data/topologies/aws_p3dn_efa.json --calibrate data/published/p3dn_efa_all_reduce.csv \\\n"
-              "               --out my_cluster.json");
+  sub->footer(
+      "Examples:\n  mc2 topology data/topologies/dgx_h100.json --ranks 256\n"
+      "  mc2 topology data/topologies/aws_p3dn_efa.json --calibrate data/published/p3dn_efa_all_reduce.csv \\\n"
+      "               --out my_cluster.json");
   return {sub, [command] { return command->run(); }};
 }
 

@@ -25,7 +25,8 @@ std::string basis(const Topology& topology) {
 SegmentsCurve joined(const std::vector<CurveKnot>& samples) {
   SegmentsCurve curve;
   for (std::size_t i = 1; i < samples.size(); ++i) {
-    const double slope = std::max(0.0, (samples[i].time_us - samples[i - 1].time_us) / (samples[i].x - samples[i - 1].x));
+    const double slope =
+        std::max(0.0, (samples[i].time_us - samples[i - 1].time_us) / (samples[i].x - samples[i - 1].x));
     const double start_us = samples[i - 1].time_us - slope * samples[i - 1].x;
     // The first piece starts at 0 bytes, where rounding could make its cost negative.
     curve.pieces.push_back({0, slope, i == 1 ? std::max(start_us, 0.0) : start_us});
@@ -59,7 +60,8 @@ Result<std::map<Algorithm, std::vector<CurveKnot>>> sample_times(const Topology&
   return samples;
 }
 
-/// 2 m n k flops at the topology's rate, in proportion to the rows; less a rank's own shard where that is a local part.
+/// 2 m n k flops at the topology's rate, in proportion to the rows; less a rank's own shard where that is a local
+/// part.
 CostCurve compute_curve(const Topology& topology, const OpSpec& op) {
   const ComputeRate& rate = topology.compute;
   const double peak = op.dtype == DType::F32 ? rate.peak_tflop_per_s_f32 : rate.peak_tflop_per_s_16bit;
@@ -72,8 +74,8 @@ CostCurve compute_curve(const Topology& topology, const OpSpec& op) {
   curve.valid_min_x = 1;
   curve.valid_max_x = static_cast<double>(kMaxSize);
   curve.is_analytic = true;
-  curve.quality.reason = number_text(peak) + " Tflop/s at efficiency " + number_text(rate.efficiency) +
-                         " on topology " + topology.name;
+  curve.quality.reason =
+      number_text(peak) + " Tflop/s at efficiency " + number_text(rate.efficiency) + " on topology " + topology.name;
   return curve;
 }
 
@@ -99,7 +101,8 @@ Result<CostCurve> analytic_curve(const Topology& topology, Collective collective
   return communication_curve(topology, algorithm, found->second);
 }
 
-Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, const std::optional<CostCurve>& compute) {
+Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op,
+                                 const std::optional<CostCurve>& compute) {
   if (auto valid = op.validate(); !valid) return valid.error();
   const Collective collective = collective_of(op.kind);
   const auto samples = sample_times(topology, collective, op.world_size);

@@ -17,12 +17,11 @@ struct AlgorithmRow {
 };
 
 /// Every algorithm.
-constexpr std::array kAlgorithms{
-    AlgorithmRow{Algorithm::Ring, false, collectives::ring_us},
-    AlgorithmRow{Algorithm::Tree, false, collectives::tree_us},
-    AlgorithmRow{Algorithm::Direct, false, collectives::direct_us},
-    AlgorithmRow{Algorithm::Hierarchical, false, collectives::hierarchical_us},
-    AlgorithmRow{Algorithm::SwitchTree, true, collectives::switch_tree_us}};
+constexpr std::array kAlgorithms{AlgorithmRow{Algorithm::Ring, false, collectives::ring_us},
+                                 AlgorithmRow{Algorithm::Tree, false, collectives::tree_us},
+                                 AlgorithmRow{Algorithm::Direct, false, collectives::direct_us},
+                                 AlgorithmRow{Algorithm::Hierarchical, false, collectives::hierarchical_us},
+                                 AlgorithmRow{Algorithm::SwitchTree, true, collectives::switch_tree_us}};
 
 const AlgorithmRow& row_of(Algorithm algorithm) {
   for (const auto& row : kAlgorithms)
@@ -62,8 +61,9 @@ Result<void> CollectiveSpec::validate(const Topology& topology) const {
   const int most = static_cast<int>(
       std::min<std::int64_t>(kMaxWorldSize, std::int64_t{topology.node_count} * topology.ranks_per_node));
   if (world_size < 2 || world_size > most)
-    return Error{ErrorCode::InvalidSpec, "ranks",
-                 "is " + std::to_string(world_size) + "; legal on " + topology.name + ": 2 to " + std::to_string(most)};
+    return Error{
+        ErrorCode::InvalidSpec, "ranks",
+        "is " + std::to_string(world_size) + "; legal on " + topology.name + ": 2 to " + std::to_string(most)};
   if (world_size > topology.ranks_per_node && world_size % topology.ranks_per_node != 0)
     return Error{ErrorCode::InvalidSpec, "ranks",
                  "is " + std::to_string(world_size) + "; beyond one node of " + topology.name + " a multiple of " +

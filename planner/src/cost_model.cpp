@@ -42,6 +42,8 @@ double VariantCost::local_us(const OpSpec& op) const {
 Result<void> CostModel::validate() const {
   if (auto valid = op.validate(); !valid) return valid;
   if (variants.empty()) return Error{ErrorCode::InvalidSpec, "variants", "is empty; a model needs at least one"};
+  if (anchored_interval && !(std::isfinite(*anchored_interval) && *anchored_interval > 0))
+    return Error{ErrorCode::InvalidSpec, "anchored_interval", "must be finite and above 0"};
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string field = "variants[" + std::to_string(i) + "]";
     if (variants[i].variant.name.empty())

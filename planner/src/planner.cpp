@@ -155,6 +155,19 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant
   return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.name.substr(0, 64) + "'"};
 }
 
+Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,
+                              double compute_us, double communication_us) {
+  for (const double us : {compute_us, communication_us})
+    if (!(us > 0) || !std::isfinite(us))
+      return Error{ErrorCode::InvalidSpec, "uncut times", "must be positive and finite"};
+  auto plan = predict_cut(op, anchored(model, op, compute_us, communication_us), variant, cut);
+  if (!plan || !model.anchored_interval) return plan;
+  Estimate& makespan = plan.value().makespan;
+  makespan.low_us = makespan.us * std::max(0.0, 1 - *model.anchored_interval);
+  makespan.high_us = makespan.us * (1 + *model.anchored_interval);
+  return plan;
+}
+
 Result<std::vector<Cut>> enumerate_cuts(const OpSpec& op, const PlanOptions& options) {
   if (auto valid = op.validate(); !valid) return valid.error();
   if (auto valid = options.validate(); !valid) return valid.error();

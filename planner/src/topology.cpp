@@ -11,9 +11,10 @@
 namespace mc2::planner {
 namespace {
 
-constexpr std::array kCollectiveNames{
-    Name<Collective>{Collective::AllReduce, "all_reduce"}, Name<Collective>{Collective::ReduceScatter, "reduce_scatter"},
-    Name<Collective>{Collective::AllGather, "all_gather"}, Name<Collective>{Collective::AllToAll, "all_to_all"}};
+constexpr std::array kCollectiveNames{Name<Collective>{Collective::AllReduce, "all_reduce"},
+                                      Name<Collective>{Collective::ReduceScatter, "reduce_scatter"},
+                                      Name<Collective>{Collective::AllGather, "all_gather"},
+                                      Name<Collective>{Collective::AllToAll, "all_to_all"}};
 constexpr std::array kAlgorithmNames{
     Name<Algorithm>{Algorithm::Ring, "ring"}, Name<Algorithm>{Algorithm::Tree, "tree"},
     Name<Algorithm>{Algorithm::Direct, "direct"}, Name<Algorithm>{Algorithm::Hierarchical, "hierarchical"},
@@ -28,8 +29,9 @@ struct Range {
 
 Result<void> check_range(const std::string& field, double value, Range range) {
   if (value >= range.low && value <= range.high) return {}; // false for NaN, too
-  return Error{ErrorCode::InvalidSpec, field,
-               "is " + number_text(value) + "; legal: " + number_text(range.low) + " to " + number_text(range.high, 7)};
+  return Error{
+      ErrorCode::InvalidSpec, field,
+      "is " + number_text(value) + "; legal: " + number_text(range.low) + " to " + number_text(range.high, 7)};
 }
 
 Result<void> validate_link(const LinkCost& link, const std::string& field) {
@@ -47,8 +49,9 @@ Result<void> validate_protocol(const Protocol& protocol, const std::string& fiel
 
 Result<void> validate_protocols(const std::vector<Protocol>& protocols) {
   if (protocols.empty() || protocols.size() > kMaxProtocolCount)
-    return Error{ErrorCode::InvalidSpec, "protocols",
-                 "has " + std::to_string(protocols.size()) + " entries; legal: 1 to " + std::to_string(kMaxProtocolCount)};
+    return Error{
+        ErrorCode::InvalidSpec, "protocols",
+        "has " + std::to_string(protocols.size()) + " entries; legal: 1 to " + std::to_string(kMaxProtocolCount)};
   for (std::size_t i = 0; i < protocols.size(); ++i) {
     const std::string field = "protocols[" + std::to_string(i) + "]";
     if (auto valid = validate_protocol(protocols[i], field); !valid) return valid;
@@ -65,7 +68,8 @@ Result<void> validate_algorithm(const Topology& topology, Collective collective,
   if (std::count(offered.begin(), offered.end(), algorithm) > 1)
     return Error{ErrorCode::InvalidSpec, field, "holds " + name + " twice"};
   if (!can_do(algorithm, collective))
-    return Error{ErrorCode::InvalidSpec, field, "holds " + name + ", which does no " + std::string(to_string(collective))};
+    return Error{ErrorCode::InvalidSpec, field,
+                 "holds " + name + ", which does no " + std::string(to_string(collective))};
   const bool needs_switch = algorithm == Algorithm::SwitchTree;
   if (std::none_of(topology.protocols.begin(), topology.protocols.end(),
                    [&](const Protocol& protocol) { return protocol.reduces_in_switch == needs_switch; }))
@@ -97,7 +101,9 @@ Result<void> validate_compute(const ComputeRate& compute) {
 
 } // namespace
 
-std::string_view to_string(Collective collective) noexcept { return name_of<Collective>(kCollectiveNames, collective); }
+std::string_view to_string(Collective collective) noexcept {
+  return name_of<Collective>(kCollectiveNames, collective);
+}
 Result<Collective> parse_collective(std::string_view text) {
   return parse_name<Collective>(kCollectiveNames, text, "collective");
 }

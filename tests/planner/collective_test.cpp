@@ -30,8 +30,8 @@ TEST(Collective, RingInsideANodePaysEveryHop) {
 }
 
 TEST(Collective, RingOverNodesCrossesEveryFourthHop) {
-  // 16 ranks: 30 hops, of which ceil(30 / 4) = 8 lead to another node: 22 * 1 + 8 * 5 = 62 us; each hop moves 1000 B at
-  // the rate of the slower link, 0.005 us/B: 30 * 5 = 150 us.
+  // 16 ranks: 30 hops, of which ceil(30 / 4) = 8 lead to another node: 22 * 1 + 8 * 5 = 62 us; each hop moves 1000 B
+  // at the rate of the slower link, 0.005 us/B: 30 * 5 = 150 us.
   EXPECT_NEAR(us_of(topology(), Collective::AllReduce, 16000, 16, Algorithm::Ring), 10 + 62 + 150, 1e-9);
 }
 
@@ -63,7 +63,8 @@ TEST(Collective, SmallMessagesAreLimitedByTheMessageRate) {
 TEST(Collective, HierarchyNeedsFewerMessages) {
   // 1 B to each of 16: 1 us inside the node, then 3 messages to the ranks of the same rail: 5 + 3 * 0.5; the bytes
   // inside take 3 * 0.004 us more.
-  EXPECT_NEAR(us_of(topology(), Collective::AllToAll, 16, 16, Algorithm::Hierarchical), 10 + 1 + 0.012 + 5 + 1.5, 1e-9);
+  EXPECT_NEAR(us_of(topology(), Collective::AllToAll, 16, 16, Algorithm::Hierarchical), 10 + 1 + 0.012 + 5 + 1.5,
+              1e-9);
 }
 
 TEST(Collective, HierarchySumsItsPhasesWhileThereIsOnePiece) {
@@ -152,7 +153,8 @@ Topology any_topology() {
   result.chunk_bytes = number(1, 1e9);
   result.protocols.clear();
   for (const bool in_switch : {false, false, true})
-    result.protocols.push_back({"p" + std::to_string(result.protocols.size()), number(0.1, 100),
+    result.protocols.push_back({"p" + std::to_string(result.protocols.size()),
+                                number(0.1, 100),
                                 {number(0.1, 50), number(0.1, 1000), number(0.001, 10)},
                                 {number(0.1, 50), number(0.1, 1000), number(0.001, 10)},
                                 in_switch});

@@ -68,8 +68,8 @@ TEST(Topology, RefusesEachFieldOutsideItsRange) {
 }
 
 TEST(Topology, EveryNameReadsBack) {
-  for (const auto algorithm : {Algorithm::Ring, Algorithm::Tree, Algorithm::Direct, Algorithm::Hierarchical,
-                               Algorithm::SwitchTree})
+  for (const auto algorithm :
+       {Algorithm::Ring, Algorithm::Tree, Algorithm::Direct, Algorithm::Hierarchical, Algorithm::SwitchTree})
     EXPECT_EQ(parse_algorithm(to_string(algorithm)).value(), algorithm);
   for (const auto transport : {Transport::HostProxy, Transport::DeviceInitiated})
     EXPECT_EQ(parse_transport(to_string(transport)).value(), transport);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -85,11 +86,22 @@ TEST(Recalibrate, ExplainsTheRacesFromAnUncertainProfile) {
   EXPECT_NEAR(factors.communication_slowdown, kTruth.communication_slowdown, 0.05);
 }
 
-TEST(Recalibrate, ChangesNothingButTheFactors) {
+TEST(Recalibrate, LearnsHowFarAPredictionMayBeOff) {
+  // The model is right, so only the expected spread is left: 4 prior residuals of 1 % among 4 + 7 give
+  // sqrt(4/11) % = 0.603 %, and t_0.95 of 11 degrees is 1.796.
+  const auto exact = recalibrate(model_with(kTruth), observe_all(model_with(kTruth))).value();
+  EXPECT_NEAR(exact.model.anchored_interval.value(), 1.796 * 0.01 * std::sqrt(4.0 / 11), 1e-4);
+  auto noisy = observe_all(model_with(kTruth));
+  for (std::size_t i = 0; i < noisy.size(); ++i) noisy[i].fused_us *= i % 2 == 0 ? 1.05 : 0.95;
+  EXPECT_GT(recalibrate(model_with(kTruth), noisy).value().model.anchored_interval.value(), 0.05);
+}
+
+TEST(Recalibrate, ChangesNothingButTheFactorsAndTheInterval) {
   const CostModel before = model_with({1, 1, 0});
   CostModel after = recalibrate(before, observe_all(model_with(kTruth))).value().model;
   after.variants[0].compute.slowdown = after.variants[0].communication.slowdown = 1;
   after.variants[0].communication.fixed_us = 0;
+  after.anchored_interval.reset();
   EXPECT_EQ(after, before);
 }
 

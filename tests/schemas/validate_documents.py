@@ -13,7 +13,9 @@ import warnings
 
 import jsonschema
 
-OPTIONAL_KEYS = {"certificate", "validation", "options", "all_gather", "all_reduce", "all_to_all", "reduce_scatter"}
+OPTIONAL_KEYS = {"certificate", "validation", "options", "sensitivity", "measured", "difference", "kept_us",
+                 "one_percent_value", "end_loss", "anchored_interval", "is_local_first", "local_compute",
+                 "restriction_cost", "all_gather", "all_reduce", "all_to_all", "reduce_scatter"}
 FREE_OBJECTS = {"fingerprint", "fields", "sources"}  # any key, text values
 
 

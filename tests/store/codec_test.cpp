@@ -121,7 +121,8 @@ TEST(Codec, CanonicalFormIsSortedAndWithoutWhiteSpace) {
       encode(PlanRequest{examples::op(), {}}),
       "{\"op\":{\"dtype\":\"f32\",\"k\":256,\"kind\":\"matmul_all_reduce\",\"m\":1024,\"n\":512,\"world_size\":2},"
       "\"options\":{\"alignment\":128,\"formula_contention\":1.15,\"formula_short_block\":\"largest\","
-      "\"max_block_count\":64,\"min_block_rows\":128,\"runner_up_count\":5,\"strategy\":\"search\"},"
+      "\"max_block_count\":64,\"min_block_rows\":128,\"objective_quantile\":0.5,\"require_significant_gain\":true,"
+      "\"runner_up_count\":5,\"strategy\":\"search\"},"
       "\"schema\":\"mc2.request/1\"}");
 }
 

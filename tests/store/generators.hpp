@@ -153,6 +153,7 @@ inline planner::CostModel any_model() {
     model.op.m = model.op.world_size * *rc::gen::inRange<std::int64_t>(1, 1000);
     model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);
   }
+  if (*rc::gen::arbitrary<bool>()) model.anchored_interval = 0.01 + positive_double();
   model.source = any_text();
   return model;
 }

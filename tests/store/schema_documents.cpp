@@ -6,6 +6,7 @@
 
 #include "codec_parts.hpp"
 #include "examples.hpp"
+#include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
 #include "support/topologies.hpp"
@@ -26,6 +27,31 @@ planner::Plan made_plan(const std::string& strategy) {
   // The recipe's lower limit a k n >= 4 * 1024^3 asks for at least 32768 rows at k = 256, n = 512.
   const planner::CostModel model = examples::model(131072);
   return planner::make_plan(model.op, model, options).value();
+}
+
+/// A kind with a local part, and every optional field.
+planner::CostModel all_gather_model() {
+  planner::CostModel model = examples::model(65536);
+  model.op.kind = planner::OpKind::AllGatherMatmul;
+  model.variants.front().local_compute = examples::affine_curve(planner::CurveAxis::Rows);
+  model.anchored_interval = 0.02;
+  return model;
+}
+
+planner::Plan all_gather_plan() {
+  planner::PlanOptions options;
+  options.strategy = "free";
+  const planner::CostModel model = all_gather_model();
+  return planner::make_plan(model.op, model, options).value();
+}
+
+/// Without the model, and with it and a measured run.
+planner::Explanation explanation(bool is_complete) {
+  const planner::CostModel model = examples::model(131072);
+  const planner::Plan plan = made_plan("search");
+  planner::Explanation result = planner::explain(plan, is_complete ? &model : nullptr, {}).value();
+  if (is_complete) result.measured = {plan.timeline, result.use};
+  return result;
 }
 
 planner::Plan bare_plan() {
@@ -68,6 +94,8 @@ int main(int argc, char** argv) {
   write(directory / "plan_example.json", encode(examples::plan()));
   write(directory / "plan_bare.json", pretty(encode(bare_plan())));
   write(directory / "plan_search.json", encode(made_plan("search")));
+  write(directory / "plan_all_gather.json", encode(all_gather_plan()));
+  write(directory / "cost_model_all_gather.json", encode(all_gather_model()));
   write(directory / "plan_formula.json", encode(made_plan("formula")));
   write(directory / "cost_model.json", encode(examples::model()));
   write(directory / "cost_model_varied.json", encode(examples::varied_model()));
@@ -78,6 +106,8 @@ int main(int argc, char** argv) {
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
   write(directory / "topology.json", encode(planner::examples::topology()));
   write(directory / "measurement.json", encode(MeasurementRecord{examples::fingerprint(), examples::measurement()}));
+  write(directory / "explanation.json", encode(explanation(true)));
+  write(directory / "explanation_bare.json", pretty(encode(explanation(false))));
   write(directory / "store.json", exported(directory));
   return 0;
 }

@@ -12,15 +12,13 @@ namespace mc2::planner {
 namespace curves {
 namespace {
 
-/// A period that is no whole number (16896 / 56 rows) must not begin a wave one rounding error early.
-constexpr double kRoundingSlack = 1 - 1e-12;
 /// Beyond it, neighbouring whole sizes are no longer distinct.
 constexpr double kMaxPeriod = 9007199254740992.0;
 
 } // namespace
 
 double time_us(const StaircaseCurve& curve, double x) noexcept {
-  return curve.alpha_us + curve.beta_us_per_x * x + curve.step_us * std::ceil(x / curve.period_x * kRoundingSlack);
+  return curve.alpha_us + curve.beta_us_per_x * x + curve.step_us * wave_count(x, curve.period_x);
 }
 
 std::string formula_text(const StaircaseCurve& curve, CurveAxis axis) {
@@ -50,10 +48,15 @@ void scale_times(StaircaseCurve& curve, double factor) noexcept {
 
 namespace {
 
+/// A period that is no whole number (16896 / 56 rows) must not begin a wave one rounding error early.
+constexpr double kRoundingSlack = 1 - 1e-12;
+
 /// 116 / 132 of 132 units are 116, whichever way the ratio was rounded.
 int usable_units(const WaveFacts& facts) { return static_cast<int>(facts.unit_count * facts.unit_share + 1e-6); }
 
 } // namespace
+
+double wave_count(double x, double period_x) noexcept { return std::ceil(x / period_x * kRoundingSlack); }
 
 Result<double> wave_period_rows(const WaveFacts& facts) {
   const std::array counts{std::pair{"unit_count", static_cast<std::int64_t>(facts.unit_count)},

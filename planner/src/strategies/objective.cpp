@@ -24,11 +24,13 @@ const VariantCost& best_uncut_variant(const Problem& problem) {
 
 Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {
   const double gain_us = uncut.makespan.us - plan.makespan.us;
+  const auto& anchored_interval = problem.model.anchored_interval;
   const double explained_us =
-      std::hypot(plan.makespan.high_us - plan.makespan.us, uncut.makespan.high_us - uncut.makespan.us);
+      anchored_interval ? *anchored_interval * plan.makespan.us
+                        : std::hypot(plan.makespan.high_us - plan.makespan.us, uncut.makespan.high_us - uncut.makespan.us);
   if (!problem.options.require_significant_gain || !plan.is_cut() || gain_us > explained_us) return plan;
   uncut.reason = "do not cut: the best cut, " + plan.cut.text() + ", is predicted " +
-                 percent_text(gain_us / uncut.makespan.us) + " faster, but the curves' intervals explain up to " +
+                 percent_text(gain_us / uncut.makespan.us) + " faster, but the model's intervals explain up to " +
                  percent_text(explained_us / uncut.makespan.us);
   return uncut;
 }

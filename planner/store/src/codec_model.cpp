@@ -181,22 +181,25 @@ planner::VariantCost read_variant_cost(const Node& node) {
 Json write_model(const planner::CostModel& model) {
   Json variants = Json::array();
   for (const planner::VariantCost& cost : model.variants) variants.push_back(write_variant_cost(cost));
-  return {{"fingerprint", write_fingerprint(model.fingerprint)},
-          {"op", write_op(model.op)},
-          {"schema", schema_name("cost_model")},
-          {"source", model.source},
-          {"variants", variants}};
+  Json result = {{"fingerprint", write_fingerprint(model.fingerprint)},
+                 {"op", write_op(model.op)},
+                 {"schema", schema_name("cost_model")},
+                 {"source", model.source},
+                 {"variants", variants}};
+  if (model.anchored_interval) result["anchored_interval"] = finite(*model.anchored_interval);
+  return result;
 }
 
 template <>
 planner::CostModel read_document<planner::CostModel>(const Node& node) {
   check_schema(node, "cost_model");
-  const Fields fields(node, {"fingerprint", "op", "schema", "source", "variants"});
+  const Fields fields(node, {"fingerprint", "op", "schema", "source", "variants"}, {"anchored_interval"});
   planner::CostModel model;
   model.op = read_op(fields["op"]);
   model.fingerprint = read_fingerprint(fields["fingerprint"]);
   model.variants = fields["variants"].list(read_variant_cost);
   model.source = fields["source"].text();
+  if (fields.has("anchored_interval")) model.anchored_interval = fields["anchored_interval"].number();
   if (node.is_ok()) node.check(model.validate());
   return model;
 }

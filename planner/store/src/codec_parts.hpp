@@ -35,6 +35,7 @@ struct MeasurementRecord {
 [[nodiscard]] Json write_cut(const planner::Cut& cut);
 /// Blocks positive, and summing to the cut axis where the operator is given.
 [[nodiscard]] planner::Cut read_cut(const Node& node, const planner::OpSpec* op = nullptr);
+[[nodiscard]] Json write_timeline(const planner::Timeline& timeline);
 
 /// Whole documents, "schema" included. `read_document` checks the schema name before anything else.
 [[nodiscard]] Json write_plan(const planner::Plan& plan);

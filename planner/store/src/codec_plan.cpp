@@ -36,13 +36,6 @@ Span read_span(const Node& node) {
   return {fields["start_us"].number(), fields["end_us"].number()};
 }
 
-Json write_timeline(const planner::Timeline& timeline) {
-  return {{"first", write_spans(timeline.first)},
-          {"makespan_us", finite(timeline.makespan_us)},
-          {"overlap_us", finite(timeline.overlap_us)},
-          {"second", write_spans(timeline.second)}};
-}
-
 planner::Timeline read_timeline(const Node& node) {
   const Fields fields(node, {"first", "makespan_us", "overlap_us", "second"});
   return {fields["first"].list(read_span), fields["second"].list(read_span), fields["makespan_us"].number(),
@@ -151,6 +144,13 @@ void read_evidence(const Fields& fields, planner::Plan& plan) {
 }
 
 } // namespace
+
+Json write_timeline(const planner::Timeline& timeline) {
+  return {{"first", write_spans(timeline.first)},
+          {"makespan_us", finite(timeline.makespan_us)},
+          {"overlap_us", finite(timeline.overlap_us)},
+          {"second", write_spans(timeline.second)}};
+}
 
 Json write_plan(const planner::Plan& plan) {
   Json result = {{"bound", to_string(plan.bound)},

@@ -176,8 +176,9 @@ std::string summary_text(const TopologyCalibration& result) {
 
 Result<void> validate(std::span<const CollectivePoint> points) {
   if (points.empty() || points.size() > kMaxCalibrationPoints)
-    return Error{ErrorCode::CannotFit, "points",
-                 "has " + std::to_string(points.size()) + " entries; legal: 1 to " + std::to_string(kMaxCalibrationPoints)};
+    return Error{
+        ErrorCode::CannotFit, "points",
+        "has " + std::to_string(points.size()) + " entries; legal: 1 to " + std::to_string(kMaxCalibrationPoints)};
   for (std::size_t i = 0; i < points.size(); ++i)
     if (!(points[i].us > 0) || !std::isfinite(points[i].us))
       return Error{ErrorCode::CannotFit, "points[" + std::to_string(i) + "].us", "is not a positive, finite time"};
@@ -192,7 +193,8 @@ Result<std::vector<double>> relative_errors(const Topology& topology, std::span<
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto time = planner::best_collective_time(topology, points[i].spec);
     if (!time)
-      return Error{time.error().code, "points[" + std::to_string(i) + "]." + time.error().field, time.error().message};
+      return Error{time.error().code, "points[" + std::to_string(i) + "]." + time.error().field,
+                   time.error().message};
     errors.push_back(time.value().us / points[i].us - 1);
   }
   return errors;
@@ -211,8 +213,8 @@ Result<TopologyCalibration> calibrate_topology(const Topology& topology, std::sp
   result.error_after = median_size(after.value());
   result.factors = factors_of(solution, options);
   result.topology.calibration = what_text(points);
-  result.topology.relative_interval =
-      std::min(std::max(kNormal95 * rms_log(after.value()), options.measurement_spread), planner::kMaxRelativeInterval);
+  result.topology.relative_interval = std::min(
+      std::max(kNormal95 * rms_log(after.value()), options.measurement_spread), planner::kMaxRelativeInterval);
   result.text = summary_text(result);
   return result;
 }

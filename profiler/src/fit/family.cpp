@@ -8,7 +8,12 @@ namespace {
 
 constexpr std::array kFamilies{
     Family{"affine", 3, 2, &fit_affine},
+    Family{"staircase", 8, 4, &fit_staircase},
     Family{"piecewise", 6, 6, &fit_piecewise},
+    Family{"segments with 2 knots", 8, 6, &fit_segments<2>},
+    Family{"segments with 3 knots", 10, 8, &fit_segments<3>},
+    Family{"segments with 4 knots", 12, 10, &fit_segments<4>},
+    Family{"interpolated", 6, 0, &fit_interpolated},
 };
 
 } // namespace

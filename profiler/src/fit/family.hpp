@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -15,6 +16,7 @@ struct FamilyInput {
   std::span<const FitPoint> points;
   planner::CurveAxis axis = planner::CurveAxis::Rows;
   double robust_scale = 0.05;
+  const KnownPeriod* known_period = nullptr; ///< of a staircase; null when nothing is known
   bool is_fold = false; ///< one size is left out for cross-validation: a family may make do with a point less
 };
 
@@ -22,16 +24,24 @@ struct FamilyInput {
 struct Family {
   std::string_view name;
   int min_point_count;
-  int parameter_count; ///< the knot counts as one
+  int parameter_count; ///< each knot counts as one; 0 for as many as there are points
   /// Empty when the points cannot carry the family.
   std::optional<planner::CostCurve::Shape> (*fit)(const FamilyInput&);
+
+  /// Passes through every point, so that it explains none: chosen only when nothing else predicts.
+  [[nodiscard]] bool is_last_resort() const noexcept { return parameter_count == 0; }
 };
 
-/// All families, the simplest first: a later one is chosen only if it predicts clearly better.
+/// All families, the simplest first and a last resort last: a later one is chosen only if it predicts clearly better.
 [[nodiscard]] std::span<const Family> families() noexcept;
 
 [[nodiscard]] std::optional<planner::CostCurve::Shape> fit_affine(const FamilyInput& input);
 [[nodiscard]] std::optional<planner::CostCurve::Shape> fit_piecewise(const FamilyInput& input);
+[[nodiscard]] std::optional<planner::CostCurve::Shape> fit_staircase(const FamilyInput& input);
+/// Continuous line pieces with 2, 3 or 4 knots.
+template <std::size_t kKnots>
+[[nodiscard]] std::optional<planner::CostCurve::Shape> fit_segments(const FamilyInput& input);
+[[nodiscard]] std::optional<planner::CostCurve::Shape> fit_interpolated(const FamilyInput& input);
 
 /// Sizes and times divided by their largest, so that parameters are of order 1 whatever the unit.
 struct ScaledPoints {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -28,11 +29,16 @@ constexpr double kQuantileError = 1.36;
 constexpr double kNoiseMargin = 1.5;
 
 constexpr double kMaxOutlierShare = 0.2;
+/// An error this much smaller needs no test: where a misfit shows at few sizes, the differences vary too much for
+/// one.
+constexpr double kPlainGain = 0.5;
+/// Beside cross_validation_gain: interpolation carries the noise of every sample into the plan.
+constexpr double kLastResortGain = 0.75;
 
 struct Candidate {
   const fit::Family* family = nullptr;
   CostCurve curve;
-  double cross_validated_rms = 0;
+  fit::CrossValidation validation;
 };
 
 CostCurve make_curve(const CostCurve::Shape& shape, CurveAxis axis, std::span<const FitPoint> points) {
@@ -46,6 +52,10 @@ CostCurve make_curve(const CostCurve::Shape& shape, CurveAxis axis, std::span<co
 
 bool can_carry(std::span<const FitPoint> points, const fit::Family& family) {
   return static_cast<int>(points.size()) >= family.min_point_count;
+}
+
+fit::FamilyInput make_input(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
+  return {points, axis, options.robust_scale, axis == CurveAxis::Rows ? options.known_period : nullptr};
 }
 
 /// Points to fit and points to leave out.
@@ -65,8 +75,8 @@ struct Split {
 std::vector<bool> find_unexplained(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
   std::vector<bool> unexplained(points.size(), true);
   for (const fit::Family& family : fit::families()) {
-    if (!can_carry(points, family)) continue;
-    const auto shape = family.fit({points, axis, options.robust_scale});
+    if (family.is_last_resort() || !can_carry(points, family)) continue;
+    const auto shape = family.fit(make_input(points, axis, options));
     if (!shape) continue;
     const CostCurve curve = make_curve(*shape, axis, points);
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -94,12 +104,13 @@ std::vector<Candidate> fit_families(std::span<const FitPoint> points, CurveAxis 
   std::vector<Candidate> candidates;
   for (const fit::Family& family : fit::families()) {
     if (!can_carry(points, family)) continue;
-    const fit::FamilyInput input{points, axis, options.robust_scale};
+    const fit::FamilyInput input = make_input(points, axis, options);
     const auto shape = family.fit(input);
     if (!shape) continue;
     const CostCurve curve = make_curve(*shape, axis, points);
-    const auto rms = fit::cross_validated_rms(family, input, curve);
-    if (rms && std::isfinite(*rms) && curve.validate()) candidates.push_back({&family, curve, *rms});
+    auto validation = fit::cross_validate(family, input, curve);
+    if (validation && std::isfinite(validation->rms) && curve.validate())
+      candidates.push_back({&family, curve, std::move(*validation)});
   }
   return candidates;
 }
@@ -113,30 +124,82 @@ double noise_floor(std::span<const FitPoint> points) {
   return std::max(kNoiseMargin * quantile(errors, 0.5), kClockError);
 }
 
-std::size_t choose(std::span<const Candidate> candidates, double gain, double floor) {
-  std::size_t chosen = 0;
-  for (std::size_t i = 1; i < candidates.size(); ++i) {
-    const double simpler_rms = candidates[chosen].cross_validated_rms;
-    if (simpler_rms > floor && candidates[i].cross_validated_rms <= gain * simpler_rms) chosen = i;
-  }
-  return chosen;
+/// Whether the errors fell by more than chance explains: the cross-validated paired t test, one-sided. Folds share
+/// their data, which makes it optimistic (Dietterich, Neural Computation 10, 1998), and each family has several
+/// richer ones: hence 1 %. Absolute errors rather than squares, so that one bad fold does not decide.
+bool has_evidence(const Candidate& richer, const Candidate& simpler) {
+  const auto& rich = richer.validation.errors;
+  const auto& simple = simpler.validation.errors;
+  const std::size_t count = std::min(rich.size(), simple.size()); // a last resort has no ends, which come first
+  if (count < 2) return false;
+  std::vector<double> gains;
+  for (std::size_t i = 1; i <= count; ++i) gains.push_back(simple[simple.size() - i] - rich[rich.size() - i]);
+  const double n = static_cast<double>(count);
+  const double mean = std::accumulate(gains.begin(), gains.end(), 0.0) / n;
+  double square_sum = 0;
+  for (const double gain : gains) square_sum += (gain - mean) * (gain - mean);
+  return mean > fit::student_t99(static_cast<int>(count) - 1) * std::sqrt(square_sum / (n - 1) / n);
 }
+
+/// That there is any structure beyond the simplest family takes evidence; which structure it is, the errors tell.
+bool is_clearly_better(const Candidate& richer, const Candidate& simpler, const FitOptions& options, double floor) {
+  const double simple_rms = simpler.validation.rms * (richer.family->is_last_resort() ? kLastResortGain : 1);
+  if (simpler.validation.rms <= floor || richer.validation.rms > options.cross_validation_gain * simple_rms)
+    return false;
+  const bool is_simplest = simpler.family == &fit::families().front();
+  return !is_simplest || richer.validation.rms <= kPlainGain * simple_rms || has_evidence(richer, simpler);
+}
+
+/// The simplest family that none of the richer ones clearly beats. A last resort must beat all others.
+std::size_t choose(std::span<const Candidate> candidates, const FitOptions& options, double floor) {
+  const auto beaten_by = [&](std::size_t simpler, bool is_last_resort) {
+    for (std::size_t i = simpler + 1; i < candidates.size(); ++i) {
+      if (candidates[i].family->is_last_resort() == is_last_resort &&
+          is_clearly_better(candidates[i], candidates[simpler], options, floor))
+        return true;
+    }
+    return false;
+  };
+  std::size_t chosen = 0;
+  while (beaten_by(chosen, false)) ++chosen;
+  const std::size_t last = candidates.size() - 1;
+  if (!candidates[last].family->is_last_resort()) return chosen;
+  for (std::size_t i = 0; i < last; ++i)
+    if (!beaten_by(i, true)) return chosen;
+  return last;
+}
+
+std::string error_text(const Candidate& candidate) { return percent_text(candidate.validation.rms); }
 
 std::string rivals_text(std::span<const Candidate> candidates, std::size_t chosen) {
   std::string text;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (i == chosen) continue;
-    text += text.empty() ? " against " : " and ";
-    text += percent_text(candidates[i].cross_validated_rms) + " for " + std::string(candidates[i].family->name);
+    text += text.empty() ? " against " : ", ";
+    text += error_text(candidates[i]) + " for " + std::string(candidates[i].family->name);
   }
   return text;
 }
 
-std::string reason_text(std::span<const Candidate> candidates, std::size_t chosen, std::size_t point_count,
-                        std::span<const FitPoint> left_out) {
+/// Why the chosen family won: the floor, its simplicity or its error.
+std::string why_text(std::span<const Candidate> candidates, std::size_t chosen, double floor) {
+  if (candidates.size() == 1) return "; no other family could be fitted";
+  if (candidates[chosen].family->is_last_resort()) return "; chosen because every other family is clearly worse";
+  if (candidates[chosen].validation.rms <= floor)
+    return "; chosen as the simplest within the noise of the samples (" + percent_text(floor) + ")";
+  const auto has_smaller_error = [&](const Candidate& other) {
+    return other.validation.rms < candidates[chosen].validation.rms;
+  };
+  if (std::any_of(candidates.begin(), candidates.end(), has_smaller_error))
+    return "; chosen as the simplest that none clearly beats";
+  return "; chosen for the smallest error";
+}
+
+std::string reason_text(std::span<const Candidate> candidates, std::size_t chosen, double floor,
+                        std::size_t point_count, std::span<const FitPoint> left_out) {
   std::string text = std::string(candidates[chosen].family->name) + ": cross-validated error " +
-                     percent_text(candidates[chosen].cross_validated_rms) + rivals_text(candidates, chosen) +
-                     " over " + std::to_string(point_count) + " sizes";
+                     error_text(candidates[chosen]) + rivals_text(candidates, chosen) + " over " +
+                     std::to_string(point_count) + " sizes" + why_text(candidates, chosen, floor);
   for (const fit::Family& family : fit::families()) {
     if (static_cast<int>(point_count) < family.min_point_count) {
       text += ", too few for " + std::string(family.name) + " (" + std::to_string(family.min_point_count) + ")";
@@ -154,10 +217,10 @@ CostCurve describe(Candidate candidate, std::span<const FitPoint> points, std::s
   for (const double residual : residuals) {
     curve.quality.relative_worst = std::max(curve.quality.relative_worst, std::abs(residual));
   }
-  curve.quality.cross_validated_rms = candidate.cross_validated_rms;
+  curve.quality.cross_validated_rms = candidate.validation.rms;
   curve.quality.reason = std::move(reason);
   curve.relative_interval =
-      fit::relative_interval(residuals, candidate.family->parameter_count, candidate.cross_validated_rms, points);
+      fit::relative_interval(residuals, candidate.family->parameter_count, candidate.validation.rms, points);
   return curve;
 }
 
@@ -171,6 +234,11 @@ Result<void> FitOptions::validate() const {
   if (min_point_count < 3) return Error{ErrorCode::InvalidSpec, "min_point_count", "must be at least 3"};
   if (!(cross_validation_gain > 0 && cross_validation_gain <= 1)) {
     return Error{ErrorCode::InvalidSpec, "cross_validation_gain", "must be above 0 and at most 1"};
+  }
+  if (known_period != nullptr && !(known_period->period_x >= 1 && known_period->period_x <= kMaxFitSize)) {
+    return Error{
+        ErrorCode::InvalidSpec, "known_period",
+        "is " + number_text(known_period->period_x) + " rows; must be between 1 and " + number_text(kMaxFitSize)};
   }
   return {};
 }
@@ -186,11 +254,11 @@ Result<CostCurve> meet_points(std::span<const FitPoint> points, CurveAxis axis) 
   // Through both points, unless that would fall with size or be negative at size 0.
   const double slope = distinct.size() < 2 ? proportional : (last.time_us - first.time_us) / (last.x - first.x);
   const double us_per_unit = std::clamp(slope, 0.0, proportional);
-  Candidate met{&fit::families().front(), {}, 0};
+  Candidate met{&fit::families().front(), {}, {}};
   met.curve = make_curve(planner::AffineCurve{last.time_us - us_per_unit * last.x, us_per_unit}, axis, distinct);
   return describe(std::move(met), distinct,
-                  "affine through " + std::to_string(distinct.size()) +
-                      (distinct.size() == 1 ? " size" : " sizes") + ": the operator has no more block lengths");
+                  "affine through " + std::to_string(distinct.size()) + (distinct.size() == 1 ? " size" : " sizes") +
+                      ": the operator has no more block lengths");
 }
 
 Result<CostCurve> fit_curve(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
@@ -206,8 +274,9 @@ Result<CostCurve> fit_curve(std::span<const FitPoint> points, CurveAxis axis, co
     return Error{ErrorCode::CannotFit, "points",
                  "no family of curves converged on these " + std::to_string(kept.size()) + " sizes"};
   }
-  const std::size_t chosen = choose(candidates, options.cross_validation_gain, noise_floor(kept));
-  std::string reason = reason_text(candidates, chosen, kept.size(), left_out);
+  const double floor = noise_floor(kept);
+  const std::size_t chosen = choose(candidates, options, floor);
+  std::string reason = reason_text(candidates, chosen, floor, kept.size(), left_out);
   return describe(std::move(candidates[chosen]), kept, std::move(reason));
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "fit/cross_validation.hpp"
 #include "mc2/planner/planner.hpp"
 
 namespace mc2::profiler {
@@ -91,6 +92,14 @@ Result<double> relative_rms(const CostModel& model, std::span<const RaceObservat
   return std::sqrt(sum / static_cast<double>(observations.size()));
 }
 
+double anchored_interval(double relative_rms, std::size_t observation_count, double measurement_spread) {
+  const auto count = static_cast<double>(observation_count);
+  const double square_sum =
+      kPriorObservationCount * measurement_spread * measurement_spread + count * relative_rms * relative_rms;
+  const int degrees = kPriorObservationCount + static_cast<int>(observation_count);
+  return fit::student_t95(degrees) * std::sqrt(square_sum / degrees);
+}
+
 double mean_block_us(std::span<const RaceObservation> observations) {
   double sum = 0;
   for (const auto& seen : observations) sum += seen.fused_us / static_cast<double>(seen.cut.block_rows.size());
@@ -147,6 +156,7 @@ Result<Recalibration> recalibrate(const CostModel& model, std::span<const RaceOb
   if (!after) return after.error();
 
   Recalibration result{with_parameters(model, variant, parameters), before.value(), after.value(), ""};
+  result.model.anchored_interval = anchored_interval(after.value(), observations.size(), options.measurement_spread);
   char text[256];
   std::snprintf(text, sizeof text,
                 "slow-down compute %.3f, communication %.3f, %.1f us fixed per block; predicted against %zu raced cuts "

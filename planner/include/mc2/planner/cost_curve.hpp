@@ -77,6 +77,9 @@ struct StaircaseCurve {
   bool operator==(const StaircaseCurve&) const = default;
 };
 
+/// Waves begun by x: ceil(x / period_x), where a size at a multiple of the period within 1e-12 begins no further one.
+[[nodiscard]] double wave_count(double x, double period_x) noexcept;
+
 /// What the length of a wave follows from.
 struct WaveFacts {
   int unit_count = 0;    ///< SMs or cores of the device

@@ -47,9 +47,12 @@ struct CostModel {
   Fingerprint fingerprint;
   std::vector<VariantCost> variants; ///< at least one
   std::string source;                ///< where it came from, e.g. "profile on this machine" or a citation
+  /// Half-width of the 90 % interval of a makespan, relative, once the uncut parts' times are known: what remains when
+  /// a drift of the machine's speed cancels. Learned from raced cuts; empty before any race.
+  std::optional<double> anchored_interval = std::nullopt;
 
-  /// Errors: InvalidSpec for no variants, an invalid curve, a slow-down below 1, a fixed cost below 0, or a local
-  /// curve for a kind without a local part.
+  /// Errors: InvalidSpec for no variants, an invalid curve, a slow-down below 1, a fixed cost below 0, a local
+  /// curve for a kind without a local part, or an anchored interval that is not finite and above 0.
   [[nodiscard]] Result<void> validate() const;
 
   bool operator==(const CostModel&) const = default;

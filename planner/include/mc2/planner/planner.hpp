@@ -56,6 +56,12 @@ struct PlanOptions {
 [[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant,
                                        const Cut& cut);
 
+/// predict_cut by the model anchored at the uncut parts' times: what the cut takes on a machine whose speed has drifted
+/// since it was profiled. The interval is the model's anchored_interval where it has one.
+/// Errors: as predict_cut, and InvalidSpec when a time is not positive and finite.
+[[nodiscard]] Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Variant& variant,
+                                            const Cut& cut, double compute_us, double communication_us);
+
 /// Every cut of the short/long family: uncut, n equal blocks, and a short block first or last with n >= 1 long ones;
 /// long blocks are multiples of the alignment, the short one takes the rest of a ragged length.
 /// Errors: InvalidSpec as make_plan.

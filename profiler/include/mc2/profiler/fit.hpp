@@ -23,14 +23,22 @@ struct FitPoint {
 inline constexpr double kMaxFitSize = 1e18;
 inline constexpr double kMaxFitTimeUs = 1e15;
 
+/// The period of a staircase that follows from facts (planner::wave_period_rows) rather than from the samples.
+struct KnownPeriod {
+  double period_x = 0; ///< in units of the curve's axis
+  std::string source;  ///< planner::wave_text
+};
+
 struct FitOptions {
   double quantile = 0.25;             ///< of each size's samples
   double robust_scale = 0.05;         ///< relative residual beyond which the loss grows linearly (Huber)
-  int min_point_count = 3;            ///< distinct sizes, at least 3; the piecewise family needs 6
+  int min_point_count = 3;            ///< distinct sizes, at least 3; richer families need 6 to 12
   double cross_validation_gain = 0.8; ///< a richer family must have at most this fraction of the simpler one's error
+  /// Tried for curves over rows beside the periods that the samples suggest; must outlive the fit. Null: none is known.
+  const KnownPeriod* known_period = nullptr;
 
   /// Errors: InvalidSpec naming the option: quantile in [0, 1], robust_scale > 0, min_point_count >= 3,
-  /// cross_validation_gain in (0, 1].
+  /// cross_validation_gain in (0, 1], a known period in [1, kMaxFitSize].
   [[nodiscard]] planner::Result<void> validate() const;
 };
 
@@ -42,14 +50,20 @@ struct FitOptions {
 ///             20 robust_scale of it (Rousseeuw and Leroy, Robust Regression and Outlier Detection, 1987).
 ///   outliers  a size that contradicts the others (faster than a smaller one, or dearer per unit, by more than 1.25x)
 ///             or that no family explains is left out, at most one in five, and quality.reason says so.
-///   choice    relative rms over interior sizes left out in turn, and over both ends as fitted
-///             (quality.cross_validated_rms); a richer family needs at most cross_validation_gain of the simpler
-///             one's, and the simpler one's above 1.5 standard errors of the points (1.36 relative_spread /
-///             sqrt(sample_count), median).
+///   families  affine, staircase, piecewise, segments with 2, 3 or 4 knots, interpolated; docs/cost_model.md §2.
+///   choice    relative rms over interior sizes left out in turn (sizes that nearly coincide together), and over both
+///             ends as fitted with the mean leverage p/n (quality.cross_validated_rms). The simplest family that no
+///             richer one clearly beats: a richer one needs at most cross_validation_gain of the simpler one's error,
+///             and the simpler one's above 1.5 standard errors of the points (1.36 relative_spread /
+///             sqrt(sample_count), median). Against affine it needs half the error, or a paired t test of the sizes'
+///             errors at 1 %. Interpolation must beat every other family, at 0.75 of that gain.
+///             quality.reason names every family tried with its error, and why this one.
 ///   interval  relative_interval = t_0.95(n-p) sqrt(max(s^2 (1 + p/n), cv^2) + spread^2), s^2 = sum r_i^2 / (n-p),
-///             n sizes, p parameters, cv the cross-validated rms, spread the median relative_spread. Prediction
-///             interval of linear regression with the mean leverage p/n (Draper and Smith, Applied Regression
-///             Analysis, 1998, ch. 3), widened by what a single timing varies around its size's statistic.
+///             n sizes, p parameters (0 for interpolation, which has no residuals and rests on cv), cv the
+///             cross-validated rms, spread the median relative_spread. Prediction interval of linear regression with
+///             the mean leverage p/n (Draper and Smith, Applied Regression Analysis, 1998, ch. 3), widened by what a
+///             single timing varies around its size's statistic.
+/// A fit to 30 sizes takes about 0.2 s, to 128 about 0.8 s.
 /// Errors: InvalidSpec (options). CannotFit naming the reason: too few distinct sizes, a size or time that is not
 /// finite, not positive or beyond its limit, times that fall with size beyond their noise.
 [[nodiscard]] planner::Result<planner::CostCurve> fit_curve(std::span<const FitPoint> points, planner::CurveAxis axis,

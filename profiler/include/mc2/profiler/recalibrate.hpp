@@ -27,6 +27,9 @@ struct RecalibrateOptions {
   double measurement_spread = 0.01;
 };
 
+/// How many raced cuts the expected measurement spread counts for beside the ones that were raced.
+inline constexpr int kPriorObservationCount = 4;
+
 struct Recalibration {
   planner::CostModel model;
   double error_before = 0; ///< relative rms of predicted against measured fused times
@@ -37,7 +40,10 @@ struct Recalibration {
 /// Adjusts what cannot be seen in either lane alone - both slow-down factors and the fixed cost per block on the second
 /// lane - so that the anchored model predicts the fused times that were measured. Maximum a posteriori: squared log
 /// residuals plus squared log deviations of the factors from their profiled values, each over its spread; bounded to
-/// factors >= 1 and fixed >= 0; solved with Ceres. docs/cost_model.md §6.
+/// factors >= 1 and fixed >= 0; solved with Ceres. The model's anchored_interval is the 90 % predictive interval of a
+/// further cut: the residuals are normal, and their variance has a scaled inverse chi-square prior worth
+/// kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian Data Analysis, 2013, §2.6).
+/// docs/cost_model.md §6.
 /// Errors: CannotFit (no observations, or a time that is not positive and finite), and as planner::predict_cut.
 [[nodiscard]] planner::Result<Recalibration> recalibrate(const planner::CostModel& model,
                                                          std::span<const RaceObservation> observations,

@@ -5,6 +5,7 @@
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/explanation.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/profile.hpp"
@@ -34,6 +35,8 @@ struct PlanRequest {
 [[nodiscard]] std::string encode(const planner::Fingerprint& fingerprint);
 [[nodiscard]] std::string encode(const PlanRequest& request);
 [[nodiscard]] std::string encode(const planner::Topology& topology);
+/// Written for people and programs, never read back: it follows from the plan and the model.
+[[nodiscard]] std::string encode(const planner::Explanation& explanation);
 [[nodiscard]] planner::Result<planner::Plan> decode_plan(std::string_view json);
 [[nodiscard]] planner::Result<planner::CostModel> decode_model(std::string_view json);
 [[nodiscard]] planner::Result<planner::Profile> decode_profile(std::string_view json);

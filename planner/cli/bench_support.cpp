@@ -1,0 +1,89 @@
+#include "bench_support.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace mc2::cli {
+
+ScratchStore::ScratchStore()
+    : path_(std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()) + ".db")) {}
+
+ScratchStore::~ScratchStore() {
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+Result<store::Store> ScratchStore::open() const { return store::Store::open(path_, store::OpenMode::ReadWrite); }
+
+planner::OpSpec bench_op(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {planner::OpKind::MatmulAllReduce, m, n, k, planner::DType::F32, 2};
+}
+
+Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const std::string& link,
+                                              const std::string& virtual_compute) {
+  MachineOptions machine;
+  machine.link = link;
+  machine.virtual_compute = virtual_compute;
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto options = machine.communicator_options(op.world_size);
+  if (!options) return options.error();
+  return Workbench::open(*backend.value(), options.value(), op, fresh_seed());
+}
+
+TuneSettings bench_settings(double race_budget_s) {
+  TuneSettings result;
+  result.plan.alignment = result.plan.min_block_rows = result.profile.alignment =
+      executor::find_backend("host").value()->default_alignment();
+  result.profile.sweep.budget = std::chrono::milliseconds(30'000);
+  result.race.budget = std::chrono::milliseconds(static_cast<std::int64_t>(race_budget_s * 1000));
+  return result;
+}
+
+double fused_to_serial(const Contender& contender) {
+  return profiler::paired_ratio(contender.fused_us, contender.serial_us, 0.95).value;
+}
+
+namespace {
+
+bool is_in(const std::vector<planner::Cut>& cuts, const planner::Cut& cut) {
+  return std::find(cuts.begin(), cuts.end(), cut) != cuts.end();
+}
+
+/// The plans that were fastest in a heat, and those that stay anyway.
+std::vector<planner::Plan> advance(const Race& heat, const std::vector<planner::Plan>& plans, std::size_t count,
+                                   const std::vector<planner::Cut>& staying) {
+  std::vector<std::size_t> order(plans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const bool a_stays = is_in(staying, plans[a].cut), b_stays = is_in(staying, plans[b].cut);
+    if (a_stays != b_stays) return a_stays;
+    return fused_to_serial(heat.contenders[a]) < fused_to_serial(heat.contenders[b]);
+  });
+  std::vector<planner::Plan> result;
+  for (std::size_t i = 0; i < std::min(count, order.size()); ++i) result.push_back(plans[order[i]]);
+  return result;
+}
+
+} // namespace
+
+Result<Race> race_heats(Workbench& bench, std::vector<planner::Plan> plans, const std::vector<planner::Cut>& staying) {
+  struct Heat {
+    int rounds;
+    std::size_t advance_count;
+  };
+  constexpr Heat kHeats[] = {{3, 24}, {9, 6}, {41, 6}};
+  Result<Race> raced = Race{};
+  for (const auto& heat : kHeats) {
+    RaceSettings settings;
+    settings.min_rounds = settings.max_rounds = heat.rounds;
+    raced = race(bench, plans, settings, "brute force, " + std::to_string(plans.size()) + " cuts");
+    if (!raced) return raced;
+    plans = advance(raced.value(), plans, std::max(heat.advance_count, staying.size()), staying);
+  }
+  return raced;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <optional>
+
+#include "bench_support.hpp"
+#include "benches.hpp"
+#include "mc2/planner/planner.hpp"
+#include "render.hpp"
+
+namespace mc2::cli {
+namespace {
+
+/// An operator that is tuned at one m and then asked for others.
+struct UnseenOperator {
+  std::int64_t n, k;
+  const char* link;
+};
+
+constexpr std::int64_t kTunedRows = 1024;
+constexpr UnseenOperator kOperators[] = {
+    {1024, 1024, "2.5Gbit,20us"}, {768, 2048, "1Gbit,20us"}, {1536, 768, "2.5Gbit,20us"}, {1280, 1280, "1Gbit,20us"}};
+constexpr std::int64_t kAskedRows[] = {576, 704, 832, 960, 1216};
+
+/// What one unseen shape showed.
+struct UnseenResult {
+  planner::OpSpec op;
+  std::string link, cut;
+  double predicted_us = 0, measured_us = 0;
+  double regret = 0;                          ///< of the planner's choice, to the fastest cut that was measured
+  std::optional<double> wave_groups_regret;
+  double free_gain = 0;                       ///< of strategy free over strategy search
+  bool is_slower_than_serial = false;         ///< beyond the 95 % interval
+  int covered_count = 0, interval_count = 0;  ///< intervals of raced cuts that hold the measured time
+
+  [[nodiscard]] double error() const { return predicted_us / measured_us - 1; }
+};
+
+/// The choices to compare, and every cut of the family.
+struct Field {
+  planner::Plan chosen, free_list;
+  std::optional<planner::Plan> wave_groups;
+  std::vector<planner::Plan> plans;
+};
+
+Result<Field> field_of(const planner::OpSpec& op, const planner::CostModel& model, planner::PlanOptions options) {
+  Field field;
+  const auto planned = [&](const char* strategy) {
+    options.strategy = strategy;
+    return planner::make_plan(op, model, options);
+  };
+  auto chosen = planned("search"), free_list = planned("free"), wave_groups = planned("wave_groups");
+  if (!chosen) return chosen.error();
+  if (!free_list) return free_list.error();
+  field.chosen = std::move(chosen).value();
+  field.free_list = std::move(free_list).value();
+  if (wave_groups) field.wave_groups = std::move(wave_groups).value();
+  const auto cuts = planner::enumerate_cuts(op, options);
+  if (!cuts) return cuts.error();
+  const auto add = [&](const planner::Cut& cut) -> Result<void> {
+    for (const auto& plan : field.plans)
+      if (plan.cut == cut) return {};
+    auto plan = planner::predict_cut(op, model, field.chosen.variant, cut);
+    if (!plan) return plan.error();
+    field.plans.push_back(std::move(plan).value());
+    return {};
+  };
+  for (const auto& cut : cuts.value())
+    if (auto added = add(cut); !added) return added.error();
+  for (const auto* plan : {&field.free_list, field.wave_groups ? &*field.wave_groups : nullptr})
+    if (plan != nullptr)
+      if (auto added = add(plan->cut); !added) return added.error();
+  return field;
+}
+
+double ratio_of(const Race& raced, const planner::Cut& cut) {
+  for (const auto& contender : raced.contenders)
+    if (contender.cut == cut) return fused_to_serial(contender);
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+Result<void> judge_predictions(const Race& raced, const planner::CostModel& model, const planner::Cut& chosen,
+                               UnseenResult& result) {
+  for (const auto& contender : raced.contenders) {
+    const auto predicted = anchored_prediction(raced, contender, result.op, model);
+    if (!predicted) return predicted.error();
+    const planner::Estimate& makespan = predicted.value().makespan;
+    const double measured_us = median(contender.fused_us);
+    ++result.interval_count;
+    if (measured_us >= makespan.low_us && measured_us <= makespan.high_us) ++result.covered_count;
+    if (contender.cut != chosen) continue;
+    result.predicted_us = makespan.us;
+    result.measured_us = measured_us;
+    result.is_slower_than_serial = raced.validation(contender).benefit_high < 0;
+  }
+  return {};
+}
+
+Result<UnseenResult> race_unseen(const planner::OpSpec& op, const planner::CostModel& model, const std::string& link,
+                                 const planner::PlanOptions& options) {
+  auto field = field_of(op, model, options);
+  if (!field) return field.error();
+  const Field& f = field.value();
+  auto bench = open_bench(op, link);
+  if (!bench) return bench.error();
+  std::vector<planner::Cut> staying{f.chosen.cut, f.free_list.cut};
+  if (f.wave_groups) staying.push_back(f.wave_groups->cut);
+  const auto raced = race_heats(*bench.value(), f.plans, staying);
+  if (!raced) return raced.error();
+
+  double best_ratio = std::numeric_limits<double>::infinity();
+  for (const auto& contender : raced.value().contenders)
+    if (contender.cut.order() != planner::BlockOrder::Free) best_ratio = std::min(best_ratio, fused_to_serial(contender));
+  UnseenResult result;
+  result.op = op;
+  result.link = link;
+  result.cut = f.chosen.cut.text();
+  const double chosen_ratio = ratio_of(raced.value(), f.chosen.cut);
+  result.regret = chosen_ratio / best_ratio - 1;
+  if (f.wave_groups) result.wave_groups_regret = ratio_of(raced.value(), f.wave_groups->cut) / best_ratio - 1;
+  result.free_gain = 1 - ratio_of(raced.value(), f.free_list.cut) / chosen_ratio;
+  if (auto judged = judge_predictions(raced.value(), model, f.chosen.cut, result); !judged) return judged.error();
+  return result;
+}
+
+Result<planner::CostModel> tuned_model(const UnseenOperator& asked, const TuneSettings& settings) {
+  ScratchStore scratch;
+  auto store = scratch.open();
+  if (!store) return store.error();
+  auto bench = open_bench(bench_op(kTunedRows, asked.n, asked.k), asked.link);
+  if (!bench) return bench.error();
+  auto tuned = tune_operator(*bench.value(), settings, store.value());
+  if (!tuned) return tuned.error();
+  return std::move(tuned).value().model;
+}
+
+void print_unseen(const std::vector<UnseenResult>& results) {
+  std::vector<std::vector<std::string>> rows{{"shape (not used for fitting)", "link", "plan", "predicted", "measured", "error",
+                                              "regret", "wave_groups", "free gains"}};
+  std::vector<double> errors, regrets, wave_regrets, free_gains;
+  int slower_count = 0, covered_count = 0, interval_count = 0;
+  for (const auto& r : results) {
+    rows.push_back({r.op.text(), r.link, r.cut, time_text(r.predicted_us), time_text(r.measured_us),
+                    percent_text(r.error()), percent_text(r.regret),
+                    r.wave_groups_regret ? percent_text(*r.wave_groups_regret) : "refused", percent_text(r.free_gain)});
+    errors.push_back(std::abs(r.error()));
+    regrets.push_back(r.regret);
+    if (r.wave_groups_regret) wave_regrets.push_back(*r.wave_groups_regret);
+    free_gains.push_back(r.free_gain);
+    slower_count += r.is_slower_than_serial ? 1 : 0;
+    covered_count += r.covered_count;
+    interval_count += r.interval_count;
+  }
+  const auto summary = [](const char* name, const std::vector<double>& values) {
+    return std::string("  ") + name + ": median " + percent_text(median(values)) + ", worst " +
+           percent_text(*std::max_element(values.begin(), values.end())) + "\n";
+  };
+  std::cout << "Models tuned at m = " << kTunedRows << ", asked for other m; every cut of the family raced, 2 ranks\n"
+            << table(rows) << summary("prediction error", errors) << summary("regret to measured brute force", regrets);
+  if (!wave_regrets.empty()) std::cout << summary("regret of wave_groups", wave_regrets);
+  std::cout << "  free lists gain over short/long: median " << percent_text(median(free_gains)) << "\n"
+            << "  90 % intervals that hold the measured time: " << covered_count << " of " << interval_count << ", "
+            << percent_text(static_cast<double>(covered_count) / interval_count) << "\n"
+            << "  plans slower than serial: " << slower_count << " of " << results.size() << "\n\n";
+}
+
+} // namespace
+
+Result<ExitCode> bench_unseen(double race_budget_s) {
+  const TuneSettings settings = bench_settings(race_budget_s);
+  std::vector<UnseenResult> results;
+  for (const auto& asked : kOperators) {
+    const auto model = tuned_model(asked, settings);
+    if (!model) return model.error();
+    for (const std::int64_t m : kAskedRows) {
+      auto result = race_unseen(bench_op(m, asked.n, asked.k), model.value(), asked.link, settings.plan);
+      if (!result) return result.error();
+      results.push_back(std::move(result).value());
+      std::cerr << "mc2: " << results.back().op.text() << " " << asked.link << ": error "
+                << percent_text(results.back().error()) << ", regret " << percent_text(results.back().regret) << "\n";
+    }
+  }
+  print_unseen(results);
+  return ExitCode::Success;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,210 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <numeric>
+
+#include "commands.hpp"
+#include "explain_evidence.hpp"
+#include "explain_html.hpp"
+#include "explain_page.hpp"
+#include "kept_plan.hpp"
+#include "mc2/planner/explanation.hpp"
+#include "mc2/store/codec.hpp"
+#include "measure.hpp"
+#include "numbers.hpp"
+#include "race_page.hpp"
+#include "terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct ExplainCommand {
+  OpOptions op;
+  MachineOptions machine;
+  StoreOptions store;
+  std::string plan_name, model_file, profile_file, html_file;
+  std::optional<std::int64_t> alignment, min_block_rows, max_block_count;
+  bool is_json = false, is_measuring = false, accept_other_machine = false;
+
+  [[nodiscard]] Result<store::StoredPlan> find() const;
+  [[nodiscard]] planner::PlanOptions limits(const planner::Plan& plan) const;
+  [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
+  [[nodiscard]] Result<planner::MeasuredRun> measure(const planner::Plan& plan) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<store::StoredPlan> ExplainCommand::find() const {
+  if (!plan_name.empty()) {
+    if (op.is_given()) return Error{ErrorCode::InvalidSpec, "PLAN", "names the operator; leave out --m, --n and --k"};
+    return load_plan(plan_name, "PLAN", store);
+  }
+  if (!op.is_given())
+    return Error{ErrorCode::InvalidSpec, "PLAN",
+                 "is missing; give a plan file, the digest of a kept plan, or --m, --n and --k"};
+  const auto spec = op.spec();
+  if (!spec) return spec.error();
+  const auto here = machine.fingerprint(spec.value().world_size);
+  if (!here) return here.error();
+  const auto layers = store.open();
+  if (!layers) return layers.error();
+  return find_plan_for(spec.value(), here.value(), layers.value(),
+                       executor::find_backend(machine.backend).value()->default_alignment());
+}
+
+/// Where blocks may be cut: as the options say, else as the plan's own backend does, else as the plan's blocks show.
+std::int64_t likely_alignment(const planner::Plan& plan) {
+  const auto backend = plan.fingerprint.fields.find("backend");
+  std::int64_t alignment = planner::PlanOptions{}.alignment;
+  if (backend != plan.fingerprint.fields.end())
+    if (const auto found = executor::find_backend(backend->second)) alignment = found.value()->default_alignment();
+  if (!plan.is_cut()) return alignment;
+  // One block may be ragged: the one that takes the rest.
+  const auto& rows = plan.cut.block_rows;
+  const auto common = [&](std::size_t first, std::size_t last) {
+    return std::accumulate(rows.begin() + static_cast<std::ptrdiff_t>(first),
+                           rows.begin() + static_cast<std::ptrdiff_t>(last), alignment,
+                           [](std::int64_t a, std::int64_t b) { return std::gcd(a, b); });
+  };
+  return std::max(common(0, rows.size() - 1), common(1, rows.size()));
+}
+
+planner::PlanOptions ExplainCommand::limits(const planner::Plan& plan) const {
+  planner::PlanOptions options;
+  options.alignment = alignment.value_or(likely_alignment(plan));
+  const auto shortest = *std::min_element(plan.cut.block_rows.begin(), plan.cut.block_rows.end());
+  options.min_block_rows = min_block_rows.value_or(std::min(options.alignment, shortest));
+  const auto count = std::min<std::int64_t>(std::ssize(plan.cut.block_rows), planner::kMaxBlockCount);
+  options.max_block_count = max_block_count.value_or(std::max(options.max_block_count, count));
+  return options;
+}
+
+Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
+  Evidence evidence{stored.digest, stored.created_at, {}, {}, {}, {}};
+  if (!model_file.empty()) {
+    const auto content = read_file(model_file);
+    if (!content) return content.error();
+    auto model = store::decode_model(content.value());
+    if (!model) return document_error(model_file, model.error());
+    evidence.model = std::move(model).value();
+  }
+  if (!profile_file.empty()) {
+    const auto content = read_file(profile_file);
+    if (!content) return content.error();
+    auto profile = store::decode_profile(content.value());
+    if (!profile) return document_error(profile_file, profile.error());
+    evidence.profile = std::move(profile).value();
+  }
+  auto layers = store.open();
+  if (layers)
+    look_up(evidence, stored.plan, layers.value());
+  else
+    evidence.notes.push_back("the store cannot be read: " + layers.error().text());
+  drop_foreign(evidence, stored.plan);
+  return evidence;
+}
+
+/// The measured lanes, moved so that the first of them starts at 0.
+planner::Timeline from_zero(planner::Timeline timeline) {
+  const double start_us = std::min(timeline.first.front().start_us, timeline.second.front().start_us);
+  timeline.makespan_us = 0;
+  for (auto* lane : {&timeline.first, &timeline.second})
+    for (auto& block : *lane) {
+      block = {block.start_us - start_us, block.end_us - start_us};
+      timeline.makespan_us = std::max(timeline.makespan_us, block.end_us);
+    }
+  timeline.overlap_us = planner::timeline_use(timeline).overlap_us;
+  return timeline;
+}
+
+/// A run of middling time out of a few, after some that warm the caches.
+Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) const {
+  constexpr int kWarmupCount = 2, kRunCount = 5;
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto options = machine.communicator_options(plan.op.world_size);
+  if (!options) return options.error();
+  const planner::Fingerprint here = backend.value()->fingerprint(options.value());
+  if (!(plan.fingerprint == here) && !accept_other_machine)
+    return Error{ErrorCode::Stale, "--measure",
+                 "the plan was made for another machine (" + here.differences(plan.fingerprint).front() +
+                     "); pass the same --link, or add --accept-other-machine"};
+  auto bench = Workbench::open(*backend.value(), options.value(), plan.op, fresh_seed());
+  if (!bench) return bench.error();
+  if (auto checked = bench.value()->verify(plan.cut, plan.variant); !checked) return checked.error();
+  auto prepared = bench.value()->prepare(plan.cut, plan.variant);
+  if (!prepared) return prepared.error();
+  std::vector<planner::Timeline> runs;
+  for (int i = 0; i < kWarmupCount + kRunCount; ++i) {
+    if (is_interrupted()) return Error{ErrorCode::Cancelled, "--measure", "interrupted"};
+    const auto& record = prepared.value()->run(executor::RunMode::Fused);
+    if (i >= kWarmupCount) runs.push_back(from_zero(measured_timeline(plan.op, record)));
+  }
+  const auto middle = runs.begin() + kRunCount / 2;
+  std::nth_element(runs.begin(), middle, runs.end(),
+                   [](const auto& a, const auto& b) { return a.makespan_us < b.makespan_us; });
+  return planner::MeasuredRun{*middle, planner::timeline_use(*middle)};
+}
+
+Result<ExitCode> ExplainCommand::run() const {
+  const auto stored = find();
+  if (!stored) return stored.error();
+  const planner::Plan& plan = stored.value().plan;
+  const auto evidence = gather(stored.value());
+  if (!evidence) return evidence.error();
+  const auto& model = evidence.value().model;
+  auto explained = planner::explain(plan, model ? &*model : nullptr, limits(plan));
+  if (!explained) {
+    if (!plan_name.empty()) return Error{explained.error().code, plan_name, explained.error().text()};
+    return explained.error();
+  }
+  planner::Explanation explanation = std::move(explained).value();
+  if (is_measuring) {
+    auto measured = measure(plan);
+    if (!measured) return measured.error();
+    explanation.measured = std::move(measured).value();
+  }
+  if (!html_file.empty()) write_file(html_file, explain_html(explanation, evidence.value()));
+  if (is_json) {
+    for (const auto& note : evidence.value().notes) explanation.notes.push_back(note);
+    std::cout << store::pretty(store::encode(explanation));
+    return ExitCode::Success;
+  }
+  std::cout << explain_page(explanation, evidence.value(), terminal_width(), has_color());
+  if (!html_file.empty()) std::cout << "\n  report written to " << html_file << " (opens in any browser, offline)\n";
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_explain(CLI::App& app) {
+  auto command = std::make_shared<ExplainCommand>();
+  auto* sub = app.add_subcommand("explain", "why a plan is what it is, and what would change it");
+  sub->add_option("PLAN", command->plan_name, "a plan file, or the digest of a kept plan");
+  command->op.add_to(*sub, false);
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  sub->add_option("--html", command->html_file, "also write a report with plots to this HTML file");
+  sub->add_flag("--json", command->is_json, "print the explanation as JSON");
+  sub->add_flag("--measure", command->is_measuring,
+                "run the plan here and show the measured timeline beside the predicted");
+  sub->add_flag("--accept-other-machine", command->accept_other_machine,
+                "measure a plan that was made for another machine");
+  sub->add_option("--model", command->model_file, "use this model document instead of the kept one");
+  sub->add_option("--profile", command->profile_file,
+                  "show this profile document's samples instead of the kept ones");
+  sub->add_option("--align", command->alignment, "alignment that the plan was made with (default: the backend's)")
+      ->check(whole_number(1, planner::kMaxSize));
+  sub->add_option("--min-block", command->min_block_rows, "shortest block that it could have (default: --align)")
+      ->check(whole_number(1, planner::kMaxSize));
+  sub->add_option("--max-blocks", command->max_block_count, "most blocks that it could have (default: 64)")
+      ->check(whole_number(1, planner::kMaxBlockCount));
+  sub->footer(
+      "Examples:\n  mc2 explain --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --measure --html why.html\n"
+      "  mc2 explain 3f9c2a --html why.html\n"
+      "  mc2 explain plan.json --model model.json --profile profile.json");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

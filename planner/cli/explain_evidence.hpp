@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "context.hpp"
+#include "explain_curves.hpp"
+#include "mc2/planner/explanation.hpp"
+#include "mc2/planner/profile.hpp"
+#include "mc2/store/store.hpp"
+
+namespace mc2::cli {
+
+/// Everything that a report shows beside the explanation itself.
+struct Evidence {
+  std::string digest;  ///< of the plan as a document
+  std::string kept_at; ///< empty for a plan that is not kept
+  std::optional<planner::CostModel> model;
+  std::optional<planner::Profile> profile;       ///< of the model's operator
+  std::optional<store::Measurement> measurement; ///< the last race of this cut
+  std::vector<std::string> notes;                ///< what was looked for and not found
+};
+
+/// Fills what `evidence` does not have yet from the store: model, samples and the last race of the plan's cut.
+void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers);
+
+/// Leaves out samples of another operator, and says so; another m of the same one is fine.
+void drop_foreign(Evidence& evidence, const planner::Plan& plan);
+
+/// Both lanes' curves of the plan's variant, compute first; empty without a model that knows the variant.
+[[nodiscard]] std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evidence& evidence);
+
+} // namespace mc2::cli

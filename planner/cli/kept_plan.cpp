@@ -1,0 +1,53 @@
+#include "kept_plan.hpp"
+
+#include <filesystem>
+
+#include "mc2/planner/planner.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::cli {
+namespace {
+
+store::StoredPlan unkept(planner::Plan plan) {
+  store::StoredPlan result;
+  result.document = store::encode(plan);
+  result.digest = store::digest(result.document);
+  result.plan = std::move(plan);
+  return result;
+}
+
+} // namespace
+
+Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store) {
+  if (!std::filesystem::exists(name)) {
+    auto layers = store.open();
+    if (!layers) return layers.error();
+    auto stored = layers.value().find_plan(name);
+    if (stored) return stored;
+    return Error{stored.error().code, option,
+                 "'" + name + "' is no file, and as a digest: " + stored.error().message};
+  }
+  const auto content = read_file(name);
+  if (!content) return content.error();
+  auto plan = store::decode_plan(content.value());
+  if (!plan) return document_error(name, plan.error());
+  return unkept(std::move(plan).value());
+}
+
+Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
+                                        const store::Layers& layers, std::int64_t default_alignment) {
+  const store::PlanKey key{op, store::digest(here.canonical_text()), "tuned"};
+  auto kept = layers.find_plan(key);
+  if (kept || kept.error().code != ErrorCode::NotFound) return kept;
+  const auto model = layers.find_model(op, here);
+  if (!model)
+    return Error{model.error().code, model.error().field,
+                 model.error().message + "; run mc2 tune with the same options first"};
+  planner::PlanOptions options;
+  options.alignment = options.min_block_rows = default_alignment;
+  auto plan = planner::make_plan(op, model.value(), options);
+  if (!plan) return plan.error();
+  return unkept(std::move(plan).value());
+}
+
+} // namespace mc2::cli

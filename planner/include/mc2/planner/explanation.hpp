@@ -1,0 +1,93 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/pipeline.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/planner/sensitivity.hpp"
+
+namespace mc2::planner {
+
+/// How one lane spends a makespan: busy + before + between + after.
+struct LaneUse {
+  double busy_us = 0;
+  double before_us = 0;  ///< idle before its first block
+  double between_us = 0; ///< idle between blocks
+  double after_us = 0;   ///< idle after its last block
+  bool operator==(const LaneUse&) const = default;
+};
+
+/// How both lanes spend a makespan. What is exposed: the head is second.before_us, the tail is first.after_us.
+struct TimelineUse {
+  LaneUse first, second;
+  double overlap_us = 0; ///< both lanes busy
+  bool operator==(const TimelineUse&) const = default;
+};
+
+/// The makespan as a sum, told from the lane that bounds the operator.
+///   makespan = uncut + cutting + contention + before + between + after
+/// With s the lane's slow-down and O the overlap, its undisturbed work is busy - O (1 - 1/s), so
+/// contention = O (1 - 1/s) and cutting = busy - contention - uncut. docs/cost_model.md §9.
+struct Account {
+  Lane lane = Lane::Compute;
+  double uncut_us = 0;      ///< the lane's part of the serial operator
+  double cutting_us = 0;    ///< what its blocks cost beyond that; negative where blocks are cheaper than the whole
+  double contention_us = 0; ///< slowed by the other lane
+  double before_us = 0, between_us = 0, after_us = 0; ///< waiting for the other lane
+
+  [[nodiscard]] double waits_us() const noexcept { return before_us + between_us + after_us; }
+  [[nodiscard]] double sum_us() const noexcept { return uncut_us + cutting_us + contention_us + waits_us(); }
+  bool operator==(const Account&) const = default;
+};
+
+/// What a runner-up lost by.
+struct Loss {
+  double lost_us = 0; ///< its predicted makespan minus the plan's, as the plan states them
+  /// Its account minus the plan's, both by the model; none where the model is missing or does not know the cut.
+  std::optional<Account> difference;
+  bool operator==(const Loss&) const = default;
+};
+
+/// A measured run of the plan, slowest rank.
+struct MeasuredRun {
+  Timeline timeline; ///< first = the kind's first lane
+  TimelineUse use;
+  bool operator==(const MeasuredRun&) const = default;
+};
+
+/// Why a plan is what it is. Made by explain(); schemas/explanation.schema.json.
+struct Explanation {
+  Plan plan;
+  TimelineUse use; ///< of the predicted timeline
+  Account account;
+  std::string bound_text;                 ///< what bounds it, one or two sentences
+  std::vector<Loss> losses;               ///< one for each of the plan's runners-up, at most kMaxRunnerUpCount
+  std::optional<Sensitivity> sensitivity; ///< none without the model
+  std::optional<MeasuredRun> measured;
+  std::vector<std::string> notes; ///< what could not be explained and why, and what contradicts the plan
+  bool operator==(const Explanation&) const = default;
+};
+
+/// Times beyond this many us (31 years) are refused.
+inline constexpr double kMaxExplainedUs = 1e15;
+
+/// Spans in order and none before 0. Bounded by makespan_us; 0 for a lane without blocks.
+[[nodiscard]] LaneUse lane_use(std::span<const Span> blocks, double makespan_us) noexcept;
+[[nodiscard]] TimelineUse timeline_use(const Timeline& timeline) noexcept;
+
+/// Errors: InvalidSpec naming the time that is negative or above kMaxExplainedUs, spans that overlap, or a lane with
+/// more or fewer spans than there are blocks.
+[[nodiscard]] Result<void> validate_timeline(const Timeline& timeline, const Cut& cut);
+
+/// Explains a plan from any source. Without a model the parts that need one are named in `notes`.
+/// @param model    the model that the plan was made from, or nullptr
+/// @param options  the limits within which the plan was made; used for the sensitivity
+/// Errors: InvalidSpec for a plan that contradicts itself: as validate_timeline, and times that are negative.
+[[nodiscard]] Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options);
+
+} // namespace mc2::planner

@@ -1,0 +1,210 @@
+#include "mc2/planner/explanation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "text.hpp"
+
+namespace mc2::planner {
+namespace {
+
+constexpr double kSamePrediction = 0.001; ///< relative
+constexpr double kTouching = 1e-9; ///< relative: times that were rounded to a document's digits may overlap by this
+
+Result<void> validate_time(const std::string& field, double us) {
+  if (us >= 0 && us <= kMaxExplainedUs) return {};
+  return Error{ErrorCode::InvalidSpec, field, "is " + number_text(us) + " us; legal: 0 to 1e15"};
+}
+
+Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, const std::string& field) {
+  if (blocks.size() != count)
+    return Error{ErrorCode::InvalidSpec, field,
+                 "has " + std::to_string(blocks.size()) + " spans; the cut has " + std::to_string(count) + " blocks"};
+  double last_us = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string place = field + "[" + std::to_string(i) + "]";
+    if (auto valid = validate_time(place + ".end_us", blocks[i].end_us); !valid) return valid;
+    if (!(blocks[i].start_us >= last_us * (1 - kTouching)) || !(blocks[i].end_us >= blocks[i].start_us))
+      return Error{ErrorCode::InvalidSpec, place, "must start after the block before it and end after it starts"};
+    last_us = blocks[i].end_us;
+  }
+  return {};
+}
+
+Result<void> validate_plan(const Plan& plan) {
+  const std::array times{std::pair{"makespan.us", plan.makespan.us},
+                         std::pair{"makespan.low_us", plan.makespan.low_us},
+                         std::pair{"makespan.high_us", plan.makespan.high_us},
+                         std::pair{"serial_us", plan.serial_us},
+                         std::pair{"compute_us", plan.compute_us},
+                         std::pair{"communication_us", plan.communication_us},
+                         std::pair{"ideal_us", plan.ideal_us}};
+  for (const auto& [field, us] : times)
+    if (auto valid = validate_time(field, us); !valid) return valid;
+  for (const double slowdown : {plan.slowdown.first, plan.slowdown.second})
+    if (!(slowdown >= 1 && slowdown <= kMaxExplainedUs))
+      return Error{ErrorCode::InvalidSpec, "slowdown", "is " + number_text(slowdown) + "; legal: 1 to 1e15"};
+  for (std::size_t i = 0; i < plan.runners_up.size(); ++i)
+    if (auto valid =
+            validate_time("runners_up[" + std::to_string(i) + "].makespan_us", plan.runners_up[i].makespan_us);
+        !valid)
+      return valid;
+  if (plan.validation)
+    for (const double us : {plan.validation->fused_us, plan.validation->serial_us})
+      if (auto valid = validate_time("validation", us); !valid) return valid;
+  return validate_timeline(plan.timeline, plan.cut);
+}
+
+/// Time during which a span of each lane is running; both lists are in order.
+double overlap_us(std::span<const Span> first, std::span<const Span> second) {
+  double sum_us = 0;
+  for (std::size_t i = 0, j = 0; i < first.size() && j < second.size();) {
+    const double start = std::max(first[i].start_us, second[j].start_us);
+    const double end = std::min(first[i].end_us, second[j].end_us);
+    sum_us += std::max(0.0, end - start);
+    ++(first[i].end_us < second[j].end_us ? i : j);
+  }
+  return sum_us;
+}
+
+Account account_of(const Plan& plan) {
+  const TimelineUse use = timeline_use(plan.timeline);
+  const Lane bound = plan.bound == Bound::Compute ? Lane::Compute : Lane::Communication;
+  const bool is_first = traits_of(plan.op.kind).first_lane == bound;
+  const LaneUse& lane = is_first ? use.first : use.second;
+  const double slowdown = is_first ? plan.slowdown.first : plan.slowdown.second;
+  Account account;
+  account.lane = bound;
+  account.uncut_us = bound == Lane::Compute ? plan.compute_us : plan.communication_us;
+  account.contention_us = use.overlap_us * (1 - 1 / slowdown);
+  account.cutting_us = lane.busy_us - account.contention_us - account.uncut_us;
+  account.before_us = lane.before_us;
+  account.between_us = lane.between_us;
+  account.after_us = lane.after_us;
+  return account;
+}
+
+Account minus(const Account& a, const Account& b) {
+  return {b.lane,
+          a.uncut_us - b.uncut_us,
+          a.cutting_us - b.cutting_us,
+          a.contention_us - b.contention_us,
+          a.before_us - b.before_us,
+          a.between_us - b.between_us,
+          a.after_us - b.after_us};
+}
+
+std::string bound_text(const Plan& plan, const TimelineUse& use) {
+  const bool is_first =
+      traits_of(plan.op.kind).first_lane == (plan.bound == Bound::Compute ? Lane::Compute : Lane::Communication);
+  const LaneUse& lane = is_first ? use.first : use.second;
+  const double makespan_us = plan.timeline.makespan_us;
+  const std::string name(to_string(plan.bound));
+  std::string text =
+      name + " bound: uncut, " + name + " takes " + time_text(plan.ideal_us) + " of " + time_text(plan.serial_us);
+  if (!plan.is_cut()) return text + "; uncut, nothing overlaps";
+  if (makespan_us > 0)
+    text += "; its lane is busy for " + percent_text(lane.busy_us / makespan_us) + " of the makespan";
+  return text + "; exposed are the head, " + time_text(use.second.before_us) +
+         " before the second lane starts, and the tail, " + time_text(use.first.after_us) +
+         " after the first lane ends";
+}
+
+/// A model that was fitted again since predicts something else for the same cut.
+void compare_with_model(Explanation& explanation, const CostModel& model) {
+  const Plan& plan = explanation.plan;
+  const auto predicted = predict_cut(plan.op, model, plan.variant, plan.cut);
+  if (!predicted) return;
+  const double us = predicted.value().makespan.us;
+  const auto differs = [&](const Loss& loss) {
+    return loss.difference && std::abs(loss.difference->sum_us() - loss.lost_us) > kSamePrediction * plan.makespan.us;
+  };
+  if (std::any_of(explanation.losses.begin(), explanation.losses.end(), differs))
+    explanation.notes.push_back(
+        "the runners-up were predicted by an earlier state of the model; what they lost by is told by the present "
+        "one");
+  if (std::abs(us - plan.makespan.us) <= kSamePrediction * plan.makespan.us) return;
+  explanation.notes.push_back("the cost model predicts " + time_text(us) + " for this cut and the plan " +
+                              time_text(plan.makespan.us) + ": the model has changed since, or is another one");
+}
+
+/// By the model, so that both sides of the difference come from the same numbers.
+std::optional<Account> model_account(const Plan& plan, const CostModel& model, const Variant& variant,
+                                     const Cut& cut) {
+  if (std::ssize(cut.block_rows) > kMaxBlockCount) return std::nullopt;
+  const auto predicted = predict_cut(plan.op, model, variant, cut);
+  if (!predicted) return std::nullopt;
+  return account_of(predicted.value());
+}
+
+void add_losses(Explanation& explanation, const CostModel* model) {
+  const Plan& plan = explanation.plan;
+  const auto ours = model == nullptr ? std::nullopt : model_account(plan, *model, plan.variant, plan.cut);
+  for (const auto& loser : plan.runners_up) {
+    if (std::ssize(explanation.losses) == kMaxRunnerUpCount) break;
+    Loss loss{loser.makespan_us - plan.makespan.us, std::nullopt};
+    if (ours)
+      if (const auto theirs = model_account(plan, *model, loser.variant, loser.cut))
+        loss.difference = minus(*theirs, *ours);
+    explanation.losses.push_back(loss);
+  }
+}
+
+void add_sensitivity(Explanation& explanation, const CostModel* model, const PlanOptions& options) {
+  if (model == nullptr) {
+    explanation.notes.push_back("no cost model: sensitivity, curves and what each runner-up lost by are left out");
+    return;
+  }
+  compare_with_model(explanation, *model);
+  auto sensitivity = analyse_sensitivity(explanation.plan, *model, options);
+  if (sensitivity)
+    explanation.sensitivity = std::move(sensitivity).value();
+  else
+    explanation.notes.push_back("sensitivity: " + sensitivity.error().text());
+}
+
+} // namespace
+
+LaneUse lane_use(std::span<const Span> blocks, double makespan_us) noexcept {
+  LaneUse use;
+  if (blocks.empty()) return use;
+  for (const Span& block : blocks) use.busy_us += block.end_us - block.start_us;
+  use.before_us = blocks.front().start_us;
+  use.after_us = std::max(0.0, makespan_us - blocks.back().end_us);
+  use.between_us = std::max(0.0, blocks.back().end_us - use.before_us - use.busy_us);
+  return use;
+}
+
+TimelineUse timeline_use(const Timeline& timeline) noexcept {
+  return {lane_use(timeline.first, timeline.makespan_us), lane_use(timeline.second, timeline.makespan_us),
+          overlap_us(timeline.first, timeline.second)};
+}
+
+Result<void> validate_timeline(const Timeline& timeline, const Cut& cut) {
+  if (auto valid = validate_time("timeline.makespan_us", timeline.makespan_us); !valid) return valid;
+  for (const auto& [field, lane] :
+       {std::pair{"timeline.first", &timeline.first}, {"timeline.second", &timeline.second}}) {
+    if (auto valid = validate_lane(*lane, cut.block_rows.size(), field); !valid) return valid;
+    if (!lane->empty() && lane->back().end_us * (1 - kTouching) > timeline.makespan_us)
+      return Error{ErrorCode::InvalidSpec, "timeline.makespan_us",
+                   "is " + number_text(timeline.makespan_us) + " us, before the last block of " + field + " ends"};
+  }
+  return {};
+}
+
+Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options) {
+  if (auto valid = validate_plan(plan); !valid) return valid.error();
+  if (auto valid = options.validate(); !valid) return valid.error();
+  Explanation explanation;
+  explanation.plan = plan;
+  explanation.use = timeline_use(plan.timeline);
+  explanation.account = account_of(plan);
+  explanation.bound_text = bound_text(plan, explanation.use);
+  add_losses(explanation, model);
+  add_sensitivity(explanation, model, options);
+  return explanation;
+}
+
+} // namespace mc2::planner

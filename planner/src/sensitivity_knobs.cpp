@@ -1,0 +1,136 @@
+#include "sensitivity_knobs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <variant>
+
+#include "text.hpp"
+
+namespace mc2::planner {
+namespace {
+
+/// The curve with `us` added to every time, where its family says what a block of size 0 costs.
+template <typename Shape>
+bool add_latency(Shape& shape, double us) {
+  if constexpr (requires { shape.alpha_us; }) {
+    shape.alpha_us += us;
+  } else if constexpr (requires { shape.q0, shape.l0; }) {
+    shape.q0 += us;
+    shape.l0 += us;
+  } else if constexpr (requires { shape.pieces; }) {
+    for (auto& piece : shape.pieces) piece.q0 += us;
+  } else if constexpr (requires { shape.knots; }) {
+    for (auto& knot : shape.knots) knot.time_us += us;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool has_latency(CostCurve curve) {
+  return std::visit([](auto& shape) { return add_latency(shape, 0); }, curve.shape);
+}
+
+/// Time of an empty message: time_us counts a size of 0 as no message at all.
+double latency_us(const CostCurve& curve) { return curve.time_us(std::numeric_limits<double>::min()); }
+
+const char* subject(Parameter parameter) {
+  switch (parameter) {
+    case Parameter::ComputeTime: return "compute";
+    case Parameter::CommunicationTime: return "communication";
+    case Parameter::CommunicationLatency: return "latency of a message";
+    case Parameter::ComputeSlowdown: return "compute slow-down";
+    case Parameter::CommunicationSlowdown: return "communication slow-down";
+    case Parameter::ComputeBlockFixed: return "fixed cost of a block's compute";
+    case Parameter::CommunicationBlockFixed: return "fixed cost of a block's communication";
+    case Parameter::Rows: return "m";
+  }
+  return "";
+}
+
+bool is_time_factor(Parameter parameter) {
+  return parameter == Parameter::ComputeTime || parameter == Parameter::CommunicationTime;
+}
+
+bool is_slowdown(Parameter parameter) {
+  return parameter == Parameter::ComputeSlowdown || parameter == Parameter::CommunicationSlowdown;
+}
+
+void turn_variant(VariantCost& cost, Parameter parameter, double today, double value) {
+  const double added = value - today;
+  const auto slow = [&](LaneCost& lane) { lane.slowdown = std::max(1.0, lane.slowdown * (value / today)); };
+  const auto fix = [&](LaneCost& lane) { lane.fixed_us = std::max(0.0, lane.fixed_us + added); };
+  switch (parameter) {
+    case Parameter::ComputeTime: cost.compute.curve = scaled(cost.compute.curve, value); break;
+    case Parameter::CommunicationTime: cost.communication.curve = scaled(cost.communication.curve, value); break;
+    case Parameter::CommunicationLatency: {
+      CostCurve& curve = cost.communication.curve;
+      const double least = -latency_us(curve);
+      std::visit([&](auto& shape) { add_latency(shape, std::max(added, least)); }, curve.shape);
+      break;
+    }
+    case Parameter::ComputeSlowdown: slow(cost.compute); break;
+    case Parameter::CommunicationSlowdown: slow(cost.communication); break;
+    case Parameter::ComputeBlockFixed: fix(cost.compute); break;
+    case Parameter::CommunicationBlockFixed: fix(cost.communication); break;
+    case Parameter::Rows: break;
+  }
+}
+
+} // namespace
+
+double Knob::at(double change, bool is_up) const {
+  const double portion = change / (kMaxSensitivityFactor - 1);
+  if (parameter == Parameter::Rows) {
+    const double wanted = is_up ? value * (1 + change) : value / (1 + change);
+    const double steps = std::round((wanted - value) / static_cast<double>(step));
+    return std::max(value + steps * static_cast<double>(step), 1.0);
+  }
+  if (is_time_factor(parameter)) return is_up ? value * (1 + change) : value / (1 + change);
+  if (is_slowdown(parameter)) return is_up ? value * (1 + change) : value - (value - 1) * portion;
+  return is_up ? value + reach * portion : value * (1 - portion);
+}
+
+void Knob::turn(OpSpec& op, CostModel& model, double new_value) const {
+  if (parameter == Parameter::Rows) op.m = static_cast<std::int64_t>(new_value);
+  for (auto& variant : model.variants) turn_variant(variant, parameter, value, new_value);
+}
+
+std::string Knob::value_text(double new_value) const {
+  if (is_time_factor(parameter))
+    return number_text(std::max(new_value / value, value / new_value), 3) + "x " +
+           (new_value >= value ? "slower" : "faster");
+  if (parameter == Parameter::Rows) return std::to_string(static_cast<std::int64_t>(new_value));
+  return is_slowdown(parameter) ? number_text(new_value) : time_text(new_value);
+}
+
+std::string Knob::change_text(double new_value) const {
+  const std::string name = subject(parameter);
+  if (is_time_factor(parameter)) return name + " " + value_text(new_value);
+  if (parameter == Parameter::Rows) return name + " = " + value_text(new_value);
+  return name + " " + value_text(new_value) + " instead of " + value_text(value);
+}
+
+std::vector<Knob> knobs_of(const Plan& plan, const CostModel& model, const PlanOptions& options) {
+  const auto found = std::find_if(model.variants.begin(), model.variants.end(),
+                                  [&](const VariantCost& cost) { return cost.variant == plan.variant; });
+  MC2_CHECK(found != model.variants.end(), "the plan's variant was predicted by this model");
+  const LaneCost& compute = found->compute;
+  const LaneCost& communication = found->communication;
+  std::vector<Knob> knobs{{Parameter::ComputeTime, 1, 0, 1, compute.curve.relative_interval, "x"},
+                          {Parameter::CommunicationTime, 1, 0, 1, communication.curve.relative_interval, "x"}};
+  if (has_latency(communication.curve))
+    knobs.push_back({Parameter::CommunicationLatency, latency_us(communication.curve), plan.serial_us, 1, 0, "us"});
+  knobs.push_back({Parameter::ComputeSlowdown, compute.slowdown, 0, 1, 0, "x"});
+  knobs.push_back({Parameter::CommunicationSlowdown, communication.slowdown, 0, 1, 0, "x"});
+  knobs.push_back({Parameter::ComputeBlockFixed, compute.fixed_us, plan.serial_us, 1, 0, "us"});
+  knobs.push_back({Parameter::CommunicationBlockFixed, communication.fixed_us, plan.serial_us, 1, 0, "us"});
+  // Where blocks are cut from one rank's shard, m moves by an aligned step of every rank's shard.
+  const std::int64_t axis = std::max<std::int64_t>(1, traits_of(plan.op.kind).cut_axis_length(plan.op));
+  const std::int64_t step = options.alignment * std::max<std::int64_t>(1, plan.op.m / axis);
+  knobs.push_back({Parameter::Rows, static_cast<double>(plan.op.m), 0, step, 0, "rows"});
+  return knobs;
+}
+
+} // namespace mc2::planner

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mc2/planner/sensitivity.hpp"
+
+namespace mc2::planner {
+
+/// One parameter of a model that can be turned to another value.
+struct Knob {
+  Parameter parameter = Parameter::ComputeTime;
+  double value = 1;             ///< today's
+  double reach = 0;             ///< us by which an added time grows at most; other parameters ignore it
+  std::int64_t step = 1;        ///< rows between values of m
+  double relative_interval = 0; ///< of the curve whose times it scales
+  std::string unit;
+
+  /// The value after a relative change of 0 .. kMaxSensitivityFactor - 1, upwards or downwards; never an illegal one.
+  [[nodiscard]] double at(double change, bool is_up) const;
+  /// Changes every variant alike.
+  void turn(OpSpec& op, CostModel& model, double value) const;
+  /// "1.32x slower", "26.8 us".
+  [[nodiscard]] std::string value_text(double value) const;
+  /// "communication 1.32x slower", "latency of a message 26.8 us instead of 14.8 us".
+  [[nodiscard]] std::string change_text(double value) const;
+};
+
+/// Every parameter that the plan's variant in the model has. The model must know the variant.
+[[nodiscard]] std::vector<Knob> knobs_of(const Plan& plan, const CostModel& model, const PlanOptions& options);
+
+} // namespace mc2::planner
