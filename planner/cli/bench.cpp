@@ -32,6 +32,7 @@ struct BenchCommand {
   [[nodiscard]] Result<ExitCode> virtual_prediction() const;
   [[nodiscard]] Result<ExitCode> shared_memory() const;
   [[nodiscard]] Result<ExitCode> planning() const;
+  [[nodiscard]] Result<ExitCode> sweep() const { return bench_sweep(); }
   [[nodiscard]] Result<ExitCode> topology() const { return bench_topology(data_folder); }
   [[nodiscard]] Result<ExitCode> all() const;
 };
@@ -269,8 +270,9 @@ Result<ExitCode> BenchCommand::planning() const {
 }
 
 Result<ExitCode> BenchCommand::all() const {
-  for (const auto member : {&BenchCommand::planning, &BenchCommand::topology, &BenchCommand::virtual_prediction, &BenchCommand::shared_memory,
-                            &BenchCommand::overlap, &BenchCommand::prediction})
+  for (const auto member : {&BenchCommand::planning, &BenchCommand::sweep, &BenchCommand::topology,
+                            &BenchCommand::virtual_prediction, &BenchCommand::shared_memory, &BenchCommand::overlap,
+                            &BenchCommand::prediction})
     if (auto done = (this->*member)(); !done) return done;
   return ExitCode::Success;
 }
@@ -294,6 +296,7 @@ Command add_bench(CLI::App& app) {
   add("virtual", "predicted against measured makespan, virtual compute", &BenchCommand::virtual_prediction);
   add("shm", "plain shared memory, where a cut gains nothing", &BenchCommand::shared_memory);
   add("planning", "time to make a plan from a loaded model", &BenchCommand::planning);
+  add("sweep", "time of 10,000 plans over a grid, on one and two threads", &BenchCommand::sweep);
   auto* topology = bench->add_subcommand("topology", "analytic collective times against published curves");
   topology->add_option("data", command->data_folder, "folder with topologies/ and published/")->capture_default_str();
   topology->callback([raw = command.get()] { raw->action = [raw] { return raw->topology(); }; });

@@ -10,6 +10,11 @@ namespace mc2::cli {
 /// Errors: as read_file and parse_published_cases.
 [[nodiscard]] Result<ExitCode> bench_published_cases(const std::string& file);
 
+/// `mc2 bench sweep`: how long a sweep of 10,000 plans takes on one and on two threads. The layers of data/llm_layers.csv at
+/// 2, 4 and 8 ranks, m in steps up to 16384, models that cost nothing to find, the table included.
+/// Errors: Cancelled.
+[[nodiscard]] Result<ExitCode> bench_sweep();
+
 /// `mc2 bench unseen`: models tuned at one m, asked for others: prediction errors, coverage of the intervals, regret to
 /// a measured brute force, and strategies that compete.
 /// Errors: as tune_operator and race.

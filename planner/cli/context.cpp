@@ -237,10 +237,14 @@ Error document_error(const std::filesystem::path& path, const Error& error) {
   return {ErrorCode::Malformed, path.string(), error.text()};
 }
 
-void write_file(const std::filesystem::path& path, std::string_view content) {
+void write_file(const std::filesystem::path& path, const std::string& content) {
+  write_file(path, std::span(&content, 1));
+}
+
+void write_file(const std::filesystem::path& path, std::span<const std::string> pieces) {
   const std::filesystem::path temporary = path.string() + ".part";
   std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  stream << content;
+  for (const auto& piece : pieces) stream << piece;
   stream.close();
   if (!stream) {
     const int code = errno;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -109,6 +110,7 @@ struct StoreOptions {
 [[nodiscard]] Error document_error(const std::filesystem::path& path, const Error& error);
 /// Writes a temporary file beside it and renames, so that an interrupted write leaves the old content.
 /// Throws SystemError.
-void write_file(const std::filesystem::path& path, std::string_view content);
+void write_file(const std::filesystem::path& path, std::span<const std::string> pieces);
+void write_file(const std::filesystem::path& path, const std::string& content);
 
 } // namespace mc2::cli

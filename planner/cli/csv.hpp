@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,23 +11,55 @@
 
 namespace mc2::cli {
 
-/// One line of a CSV file, spaces around its cells removed.
-struct CsvRow {
-  int line = 0; ///< from 1
-  std::vector<std::string> cells;
+/// A column that a CSV file may have.
+struct CsvColumn {
+  std::string_view name;
+  bool is_required = false;
 };
 
-/// A heading and rows with as many cells; no quoting.
-struct CsvTable {
-  std::vector<std::string> heading;
-  std::vector<CsvRow> rows;
+/// One cell and where it stands.
+struct CsvCell {
+  std::string text;
+  std::size_t offset = 0; ///< bytes from the line's start, from 0
 };
 
-/// Empty lines and lines that begin with '#' are skipped.
-/// @param rows_name  what messages call the rows, e.g. "shapes"
-/// Errors: Malformed with `file` or "file:line" as the field: no heading, no rows, more than `max_rows`, or a row with
-/// another number of cells than the heading.
-[[nodiscard]] Result<CsvTable> parse_csv(std::string_view text, const std::string& file, std::size_t max_rows,
-                                         const std::string& rows_name);
+/// One line below the heading. Valid during the visit.
+class CsvRow {
+ public:
+  CsvRow(const std::string& file, int line, const std::vector<int>& cell_of, const std::vector<CsvCell>& cells)
+      : file_(file), line_(line), cell_of_(cell_of), cells_(cells) {}
+
+  [[nodiscard]] int line() const noexcept { return line_; }
+  /// @param column  index into the columns that the file may have
+  [[nodiscard]] bool has(std::size_t column) const { return cell_of_[column] >= 0; }
+  /// The cell, empty when the file has no such column.
+  [[nodiscard]] std::string text(std::size_t column) const;
+  /// "file:line:column", of a cell or, without such a column, of the line.
+  [[nodiscard]] std::string place(std::size_t column) const;
+  /// Errors: Malformed unless the cell is a whole number within low..high.
+  [[nodiscard]] Result<std::int64_t> whole_number(std::size_t column, std::string_view name, std::int64_t low,
+                                                  std::int64_t high) const;
+  /// Errors: Malformed unless the cell is a finite number.
+  [[nodiscard]] Result<double> number(std::size_t column, std::string_view name) const;
+  /// Malformed at a cell.
+  [[nodiscard]] Error error(std::size_t column, std::string_view name, const std::string& message) const;
+
+ private:
+  const std::string& file_;
+  int line_;
+  const std::vector<int>& cell_of_;
+  const std::vector<CsvCell>& cells_;
+};
+
+/// Reads CSV whose first line is a heading, and calls `visit` for every line below it. Empty lines and lines that
+/// begin with '#' are skipped, white space around cells is dropped, and a cell in double quotes may hold commas (RFC
+/// 4180, without line breaks inside quotes). Errors: Malformed with "file:line:column" as the field for a control
+/// character, a line above 64 KiB, an unknown, repeated or missing column, a line with another number of cells than
+/// the heading, more than `max_row_count` lines; and what `visit` returns. @param noun  what a line holds, for the
+/// messages, e.g. "shape"
+[[nodiscard]] Result<void> read_csv(std::string_view text, const std::string& file,
+                                    std::span<const CsvColumn> columns, std::string_view noun,
+                                    std::size_t max_row_count,
+                                    const std::function<Result<void>(const CsvRow&)>& visit);
 
 } // namespace mc2::cli

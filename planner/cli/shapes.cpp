@@ -1,6 +1,7 @@
 #include "shapes.hpp"
 
-#include <charconv>
+#include <array>
+#include <optional>
 
 #include "csv.hpp"
 
@@ -9,43 +10,45 @@ namespace {
 
 constexpr std::size_t kMaxShapeCount = 10'000;
 
-template <typename Integer>
-Result<void> set_integer(const std::string& column, const std::string& cell, Integer& target) {
-  const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), target);
-  if (failure == std::errc() && end == cell.data() + cell.size()) return {};
-  return Error{ErrorCode::Malformed, column, "'" + cell.substr(0, 32) + "' is no whole number"};
-}
+enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks };
+constexpr std::array kColumns{CsvColumn{"m", true}, CsvColumn{"n", true}, CsvColumn{"k", true},
+                              CsvColumn{"op"},      CsvColumn{"dtype"},   CsvColumn{"ranks"}};
 
-Result<void> set_cell(const std::string& column, const std::string& cell, OpOptions& op) {
-  if (column == "op") return op.kind = cell, Result<void>();
-  if (column == "dtype") return op.dtype = cell, Result<void>();
-  if (column == "m") return set_integer(column, cell, op.m.emplace());
-  if (column == "n") return set_integer(column, cell, op.n.emplace());
-  if (column == "k") return set_integer(column, cell, op.k.emplace());
-  if (column == "ranks") return set_integer(column, cell, op.ranks);
-  return Error{ErrorCode::Malformed, column, "is no column of a shapes file; legal: op, m, n, k, dtype, ranks"};
-}
-
-Result<planner::OpSpec> parse_row(const std::vector<std::string>& heading, const CsvRow& row,
-                                  const OpOptions& defaults) {
+Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults) {
   OpOptions op = defaults;
-  for (std::size_t i = 0; i < row.cells.size(); ++i)
-    if (auto set = set_cell(heading[i], row.cells[i], op); !set) return set.error();
-  return op.spec();
+  const std::array<std::optional<std::int64_t>*, 3> sizes{&op.m, &op.n, &op.k};
+  for (const std::size_t column : {kM, kN, kK}) {
+    const auto size = row.whole_number(column, kColumns[column].name, 1, planner::kMaxSize);
+    if (!size) return size.error();
+    *sizes[column] = size.value();
+  }
+  if (row.has(kOp)) op.kind = row.text(kOp);
+  if (row.has(kDtype)) op.dtype = row.text(kDtype);
+  if (row.has(kRanks)) {
+    const auto ranks = row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize);
+    if (!ranks) return ranks.error();
+    op.ranks = static_cast<int>(ranks.value());
+  }
+  auto spec = op.spec();
+  if (spec) return spec;
+  for (std::size_t column = 0; column < kColumns.size(); ++column)
+    if (spec.error().field == kColumns[column].name)
+      return Error{spec.error().code, row.place(column), spec.error().text()};
+  return Error{spec.error().code, row.place(kM), spec.error().text()};
 }
 
 } // namespace
 
 Result<std::vector<planner::OpSpec>> parse_shapes(std::string_view text, const std::string& file,
                                                   const OpOptions& defaults) {
-  const auto table = parse_csv(text, file, kMaxShapeCount, "shapes");
-  if (!table) return table.error();
   std::vector<planner::OpSpec> shapes;
-  for (const CsvRow& row : table.value().rows) {
-    const auto op = parse_row(table.value().heading, row, defaults);
-    if (!op) return Error{op.error().code, file + ":" + std::to_string(row.line), op.error().text()};
-    shapes.push_back(op.value());
-  }
+  const auto read = read_csv(text, file, kColumns, "shape", kMaxShapeCount, [&](const CsvRow& row) -> Result<void> {
+    auto shape = read_shape(row, defaults);
+    if (!shape) return shape.error();
+    shapes.push_back(shape.value());
+    return {};
+  });
+  if (!read) return read.error();
   return shapes;
 }
 

@@ -1,8 +1,6 @@
 #include "topology_files.hpp"
 
-#include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "csv.hpp"
 #include "mc2/planner/analytic_model.hpp"
@@ -13,39 +11,22 @@ namespace {
 
 using profiler::CollectivePoint;
 
-constexpr std::array<std::string_view, 4> kColumns{"collective", "ranks", "bytes", "us"};
+enum Column : std::size_t { kCollective, kRanks, kBytes, kUs };
+constexpr std::array kColumns{CsvColumn{"collective", true}, CsvColumn{"ranks", true}, CsvColumn{"bytes", true},
+                              CsvColumn{"us", true}};
 
-Result<void> check_columns(const CsvTable& table, const std::string& file) {
-  for (const auto& column : kColumns)
-    if (std::count(table.heading.begin(), table.heading.end(), column) != 1)
-      return Error{ErrorCode::Malformed, file,
-                   "must have a column '" + std::string(column) + "' once; legal: collective, ranks, bytes, us"};
-  if (table.heading.size() != kColumns.size())
-    return Error{ErrorCode::Malformed, file, "has an unknown column; legal: collective, ranks, bytes, us"};
-  return {};
-}
-
-template <typename Number>
-Result<void> read_number(const std::string& column, const std::string& cell, Number& target) {
-  const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), target);
-  if (failure == std::errc() && end == cell.data() + cell.size()) return {};
-  return Error{ErrorCode::Malformed, column, "'" + cell.substr(0, 32) + "' is no number that can be used here"};
-}
-
-Result<void> set_cell(const std::string& column, const std::string& cell, CollectivePoint& point) {
-  if (column == "ranks") return read_number(column, cell, point.spec.world_size);
-  if (column == "bytes") return read_number(column, cell, point.spec.message_bytes);
-  if (column == "us") return read_number(column, cell, point.us);
-  const auto collective = planner::parse_collective(cell);
-  if (!collective) return collective.error();
-  point.spec.collective = collective.value();
-  return {};
-}
-
-Result<CollectivePoint> read_point(const std::vector<std::string>& heading, const CsvRow& row) {
+Result<CollectivePoint> read_point(const CsvRow& row) {
+  const auto collective = planner::parse_collective(row.text(kCollective));
+  if (!collective) return row.error(kCollective, kColumns[kCollective].name, collective.error().message);
+  const auto ranks = row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize);
+  if (!ranks) return ranks.error();
+  const auto bytes = row.number(kBytes, kColumns[kBytes].name);
+  if (!bytes) return bytes.error();
+  const auto us = row.number(kUs, kColumns[kUs].name);
+  if (!us) return us.error();
   CollectivePoint point;
-  for (std::size_t i = 0; i < heading.size(); ++i)
-    if (auto set = set_cell(heading[i], row.cells[i], point); !set) return set.error();
+  point.spec = {collective.value(), bytes.value(), static_cast<int>(ranks.value())};
+  point.us = us.value();
   return point;
 }
 
@@ -77,16 +58,15 @@ Result<planner::Topology> read_topology(const std::filesystem::path& path) {
 Result<std::vector<CollectivePoint>> read_points(const std::filesystem::path& path) {
   const auto content = read_file(path);
   if (!content) return content.error();
-  const auto table = parse_csv(content.value(), path.string(), profiler::kMaxCalibrationPoints, "points");
-  if (!table) return table.error();
-  if (auto columns = check_columns(table.value(), path.string()); !columns) return columns.error();
   std::vector<CollectivePoint> points;
-  for (const CsvRow& row : table.value().rows) {
-    const auto point = read_point(table.value().heading, row);
-    if (!point)
-      return Error{ErrorCode::Malformed, path.string() + ":" + std::to_string(row.line), point.error().text()};
-    points.push_back(point.value());
-  }
+  const auto read = read_csv(content.value(), path.string(), kColumns, "point", profiler::kMaxCalibrationPoints,
+                             [&](const CsvRow& row) -> Result<void> {
+                               const auto point = read_point(row);
+                               if (!point) return point.error();
+                               points.push_back(point.value());
+                               return {};
+                             });
+  if (!read) return read.error();
   return points;
 }
 

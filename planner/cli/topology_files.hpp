@@ -14,7 +14,7 @@ namespace mc2::cli {
 [[nodiscard]] Result<planner::Topology> read_topology(const std::filesystem::path& path);
 
 /// Measured points: CSV with the columns collective, ranks, bytes and us, in any order.
-/// Errors: as read_file and parse_csv; Malformed for a column that is missing or unknown, or a cell that is no number.
+/// Errors: as read_file and read_csv; Malformed for a cell that is no number of its kind.
 [[nodiscard]] Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem::path& path);
 
 /// A model of `op` on the cluster of a topology file; the matmul comes from a cost model document where one is given.

@@ -84,8 +84,8 @@ class OptionTest(ProgramTest):
         self.refuse(USAGE, ["plan", *SHAPE, "--frob"], "--frob", "mc2 plan --help")
         self.refuse(USAGE, ["plan", *SHAPE, "extra"], "extra", "mc2 plan --help")
         self.refuse(USAGE, ["plan", "--m"], "--m")
-        self.refuse(USAGE, [], "name a command", "tune, profile, fit, plan, run, explain, db, bench, doctor")
-        self.refuse(USAGE, ["frob"], "'frob'", "tune, profile, fit, plan, run, explain, db, bench, doctor")
+        self.refuse(USAGE, [], "name a command", "tune, profile, fit, plan, run, explain, sweep, db, bench, doctor")
+        self.refuse(USAGE, ["frob"], "'frob'", "tune, profile, fit, plan, run, explain, sweep, db, bench, doctor")
         self.refuse(USAGE, ["db"], "name a command", "check, stats, list, export, import, merge", "mc2 db --help")
         self.refuse(USAGE, ["db", "frob"], "'frob'", "check, stats, list, export, import, merge")
         self.refuse(USAGE, ["db", "import"], "file", "mc2 db import --help")
@@ -185,13 +185,16 @@ class FileTest(ProgramTest):
         file = self.directory / "shapes.csv"
         good = "m,n,k\n96,64,64\n"
         cases = [("", "holds no shapes"), ("m,n,k\n", "holds no shapes"), ("# m,n,k\n", "holds no shapes"),
-                 (good + "96,64\n", "shapes.csv:3: ", "2 cells", "3"), (good + "96,64,64,1\n", "shapes.csv:3: "),
-                 (good + "96,x,64\n", "shapes.csv:3: n: 'x' is no whole number"),
-                 (good + "96,,64\n", "shapes.csv:3: n: "), (good + "96,-1,64\n", "shapes.csv:3: n: ", "1 to 1000000000"),
-                 (good + "99999999999999999999,1,1\n", "shapes.csv:3: m: "), ("m,n,q\n1,1,1\n", "shapes.csv:2: q", "ranks"),
-                 ("m,n\n1,1\n", "shapes.csv:2: k: is missing"), ("m,n,k,dtype\n1,1,1,f99\n", "shapes.csv:2: dtype", "bf16"),
-                 ("m,n,k,ranks\n1,1,1,1\n", "shapes.csv:2: ranks", "2 to 1024"), ("{\"m\": 1}\n[]\n", "shapes.csv:2: "),
-                 ("\0\x01\x02\n\xff\n", "shapes.csv:2: ")]
+                 (good + "96,64\n", "shapes.csv:3:4: ", "2 cells", "3"), (good + "96,64,64,1\n", "shapes.csv:3:10: "),
+                 (good + "96,x,64\n", "shapes.csv:3:4: n: 'x' is no whole number"),
+                 (good + "96,,64\n", "shapes.csv:3:4: n: "), (good + "96,-1,64\n", "shapes.csv:3:4: n: ", "1 to 1000000000"),
+                 (good + "99999999999999999999,1,1\n", "shapes.csv:3:1: m: "), ("m,n,q\n1,1,1\n", "shapes.csv:1:5: 'q'", "ranks"),
+                 ("m,n\n1,1\n", "shapes.csv:1:1: ", "no column k"), ("m,n,k,m\n1,1,1,1\n", "shapes.csv:1:7: 'm' is a column twice"),
+                 ("m,n,k,dtype\n1,1,1,f99\n", "shapes.csv:2:7: dtype", "bf16"),
+                 ("m,n,k,op\n1,1,1,x\n", "shapes.csv:2:7: op", "matmul_all_reduce"),
+                 ("m,n,k\n1000000000,1000000000,1\n", "shapes.csv:2:1: ", "64 TiB"),
+                 ("m,n,k,ranks\n1,1,1,1\n", "shapes.csv:2:7: ranks", "2 to 1024"), ("{\"m\": 1}\n[]\n", "shapes.csv:1:1: "),
+                 ("\0\x01\x02\n\xff\n", "shapes.csv:1:1: ")]
         for text, *expected in cases:
             with self.subTest(text=text):
                 file.write_text(text, encoding="latin-1")

@@ -3,7 +3,8 @@
 import program
 from program import ProgramTest
 
-COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["bench"], ["doctor"], ["topology"], ["db"], ["db", "check"],
+COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["sweep"], ["bench"], ["doctor"], ["topology"],
+            ["db"], ["db", "check"],
             ["db", "stats"], ["db", "list"], ["db", "export"], ["db", "import"], ["db", "merge"])
 
 

@@ -110,15 +110,16 @@ class RefusalTest(ClusterTest):
 
     def test_points(self):
         head = "collective,ranks,bytes,us"
-        for lines, text in (([head], "holds no points"), (["ranks,bytes,us", "8,8,8"], "a column 'collective' once"),
-                            ([head + ",us", "a,8,8,8,8"], "a column 'us' once"),
-                            ([head + ",x", "all_reduce,8,8,8,8"], "unknown column"),
-                            ([head, "all_reduce,8,8"], "points.csv:2: has 3 cells"),
-                            ([head, "all_reduce,8,8,x"], "points.csv:2: us: 'x'"),
-                            ([head, "all_reduce,8.5,8,1"], "points.csv:2: ranks: '8.5'"),
-                            ([head, "broadcast,8,8,1"], "points.csv:2: collective: "),
-                            ([head, "all_reduce,8,8,0"], "points[0].us: "), ([head, "all_reduce,8,8,nan"], "points[0].us: "),
-                            ([head, "all_reduce,8,nan,1"], "points[0].bytes: "),
+        for lines, text in (([head], "holds no points"), (["ranks,bytes,us", "8,8,8"], "no column collective"),
+                            ([head + ",us", "a,8,8,8,8"], "points.csv:1:27: 'us' is a column twice"),
+                            ([head + ",x", "all_reduce,8,8,8,8"], "points.csv:1:27: 'x' is no column"),
+                            ([head, "all_reduce,8,8"], "points.csv:2:14: the line has 3 cells"),
+                            ([head, "all_reduce,8,8,x"], "points.csv:2:16: us: 'x'"),
+                            ([head, "all_reduce,8.5,8,1"], "points.csv:2:12: ranks: '8.5'"),
+                            ([head, "broadcast,8,8,1"], "points.csv:2:1: collective: "),
+                            ([head, "all_reduce,8,8,nan"], "points.csv:2:16: us: 'nan' is no finite number"),
+                            ([head, "all_reduce,8,nan,1"], "points.csv:2:14: bytes: 'nan'"),
+                            ([head, "all_reduce,8,8,0"], "points[0].us: "), ([head, "all_reduce,8,-1,1"], "points[0].bytes: "),
                             ([head, "all_reduce,12,8,1"], "points[0].ranks: ")):
             done = self.mc2("topology", H100, "--calibrate", self.points(*lines))
             self.assertIn(done.returncode, (USAGE, NO_ANSWER), done.stderr)

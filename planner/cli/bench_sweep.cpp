@@ -1,0 +1,121 @@
+#include "benches.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "measure.hpp"
+#include "plan_grid.hpp"
+#include "render.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr std::int64_t kPlanCount = 10'000;
+constexpr std::int64_t kLargestM = 16'384;
+constexpr int kRepeatCount = 5;
+
+/// Models from two rates, so that the sweep's own time is measured and not that of finding models.
+class RateSource : public ModelSource {
+ public:
+  [[nodiscard]] Result<FoundModel> find(const planner::OpSpec& op) const override {
+    constexpr double kFlopPerUs = 400e6, kBytesPerUs = 150e3, kLatencyUs = 12, kLaunchUs = 4;
+    const auto& traits = planner::traits_of(op.kind);
+    planner::CostCurve compute, communication;
+    compute.shape = planner::AffineCurve{
+        kLaunchUs, op.flop_count() / static_cast<double>(traits.cut_axis_length(op)) / kFlopPerUs};
+    compute.valid_max_x = static_cast<double>(planner::kMaxSize);
+    communication.axis = planner::CurveAxis::Bytes;
+    communication.shape = planner::AffineCurve{kLatencyUs, 1 / kBytesPerUs};
+    communication.valid_max_x = static_cast<double>(planner::kMaxOperandBytes);
+    planner::CostModel model;
+    model.op = op;
+    model.variants.push_back({{"direct", {}}, {compute, 0, 1.05}, {communication, 0, 1.15}});
+    return FoundModel{std::make_shared<const planner::CostModel>(std::move(model)), "two rates", planner::kMaxSize};
+  }
+};
+
+/// The grid with as many m as give at least kPlanCount plans.
+Result<PlanGrid> make_grid() {
+  PlanGrid grid;
+  auto layers = parse_layer_shapes(built_in_layers(), "llm_layers.csv");
+  if (!layers) return layers.error();
+  grid.layers = std::move(layers).value();
+  grid.ranks = {2, 4, 8};
+  for (const auto& traits : planner::op_registry()) grid.kinds.push_back(traits.kind);
+  std::int64_t plans_per_m = 0;
+  grid.all_m = {kLargestM};
+  for (const OpFamily& family : grid.families()) plans_per_m += std::ssize(family.all_m);
+  const std::int64_t m_count = planner::ceil_div(kPlanCount, plans_per_m);
+  grid.all_m.clear();
+  // Multiples of 8, which every number of ranks divides.
+  for (std::int64_t i = 1; i <= m_count; ++i) grid.all_m.push_back(planner::align_down(kLargestM * i / m_count, 8));
+  return grid;
+}
+
+struct Timing {
+  double seconds;
+  PlanCounts counts;
+  std::uintmax_t bytes;
+};
+
+/// From a grid to its table in a file.
+Result<Timing> time_sweep(const PlanGrid& grid, const ModelSources& sources, const GridRun& run) {
+  const auto start = std::chrono::steady_clock::now();
+  auto planned = plan_grid(grid, sources, run);
+  if (!planned) return planned.error();
+  const PlanCounts counts = planned.value().counts;
+  const auto table = make_table(run.format, run.options, std::move(planned.value().rows), counts);
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()));
+  write_file(file, table);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const auto bytes = std::filesystem::file_size(file);
+  std::filesystem::remove(file);
+  return Timing{elapsed.count(), counts, bytes};
+}
+
+std::string fixed_text(double value, int decimals) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  return text;
+}
+
+} // namespace
+
+Result<ExitCode> bench_sweep() {
+  const auto grid = make_grid();
+  if (!grid) return grid.error();
+  ModelSources sources;
+  sources.push_back(std::make_unique<RateSource>());
+  std::vector<std::vector<std::string>> rows{
+      {"format", "threads", "plans", "of them cut", "refused", "median", "plans/s", "table"}};
+  for (const auto& [format, name] : {std::pair{TableFormat::Csv, "csv"}, std::pair{TableFormat::Json, "json"}})
+    for (const int thread_count : {1, 2}) {
+      GridRun run{{}, format, thread_count, false};
+      run.options.runner_up_count = 0;
+      std::vector<double> seconds;
+      Timing last{};
+      for (int i = 0; i < kRepeatCount; ++i) {
+        const auto timing = time_sweep(grid.value(), sources, run);
+        if (!timing) return timing.error();
+        last = timing.value();
+        seconds.push_back(last.seconds);
+      }
+      const std::int64_t plan_count = last.counts.cut + last.counts.uncut;
+      rows.push_back({name, std::to_string(thread_count), std::to_string(plan_count), std::to_string(last.counts.cut),
+                      std::to_string(last.counts.refused), fixed_text(median(seconds), 3) + " s",
+                      fixed_text(static_cast<double>(plan_count) / median(seconds), 0),
+                      fixed_text(static_cast<double>(last.bytes) / planner::kBytesPerMib, 1) + " MiB"});
+    }
+  std::cout << "Sweep over the layers of data/llm_layers.csv, 2, 4 and 8 ranks, m up to 16384, strategy search, "
+               "table included\n"
+            << table(rows) << "\n";
+  return ExitCode::Success;
+}
+
+} // namespace mc2::cli

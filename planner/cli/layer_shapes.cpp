@@ -1,0 +1,132 @@
+#include "layer_shapes.hpp"
+
+#include <array>
+#include <map>
+#include <utility>
+
+#include "csv.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr std::size_t kMaxLayerCount = 10'000;
+constexpr std::size_t kMaxNameBytes = 64;
+
+enum Column : std::size_t { kModel, kLayer, kParallel, kN, kK, kUnits, kDtype };
+constexpr std::array kColumns{CsvColumn{"model", true}, CsvColumn{"layer", true}, CsvColumn{"parallel", true},
+                              CsvColumn{"n", true},     CsvColumn{"k", true},     CsvColumn{"units"},
+                              CsvColumn{"dtype"}};
+
+struct ParallelismTraits {
+  Parallelism parallelism;
+  std::string_view name;
+  std::array<std::optional<planner::OpKind>, 2> kinds; ///< without and with sequence parallelism
+};
+
+constexpr std::array kParallelisms{
+    ParallelismTraits{
+        Parallelism::Row, "row", {planner::OpKind::MatmulAllReduce, planner::OpKind::MatmulReduceScatter}},
+    ParallelismTraits{Parallelism::Column, "column", {std::nullopt, planner::OpKind::AllGatherMatmul}}};
+
+Result<std::string> read_name(const CsvRow& row, std::size_t column) {
+  std::string name = row.text(column);
+  if (!name.empty() && name.size() <= kMaxNameBytes) return name;
+  return row.error(
+      column, kColumns[column].name,
+      name.empty() ? "is empty; name it"
+                   : "has " + std::to_string(name.size()) + " bytes; legal: 1 to " + std::to_string(kMaxNameBytes));
+}
+
+Result<Parallelism> read_parallelism(const CsvRow& row) {
+  const std::string text = row.text(kParallel);
+  for (const auto& traits : kParallelisms)
+    if (traits.name == text) return traits.parallelism;
+  return Error{ErrorCode::UnknownName, row.place(kParallel),
+               "parallel: unknown name '" + text.substr(0, 32) + "'; legal: row, column"};
+}
+
+/// Errors: Malformed where the parts could not be equally long.
+Result<std::int64_t> read_units(const CsvRow& row, std::int64_t axis) {
+  if (row.text(kUnits).empty()) return axis;
+  const auto units = row.whole_number(kUnits, kColumns[kUnits].name, 1, axis);
+  if (!units || axis % units.value() == 0) return units;
+  return row.error(
+      kUnits, kColumns[kUnits].name,
+      std::to_string(units.value()) + " do not divide the axis of " + std::to_string(axis) + " into equal parts");
+}
+
+Result<void> read_sizes(const CsvRow& row, LayerShape& shape) {
+  const auto n = row.whole_number(kN, kColumns[kN].name, 1, planner::kMaxSize);
+  if (!n) return n.error();
+  const auto k = row.whole_number(kK, kColumns[kK].name, 1, planner::kMaxSize);
+  if (!k) return k.error();
+  const auto units = read_units(row, shape.parallelism == Parallelism::Row ? k.value() : n.value());
+  if (!units) return units.error();
+  shape.n = n.value();
+  shape.k = k.value();
+  shape.units = units.value();
+  return {};
+}
+
+Result<LayerShape> read_layer(const CsvRow& row) {
+  LayerShape shape;
+  auto model = read_name(row, kModel);
+  if (!model) return model.error();
+  auto layer = read_name(row, kLayer);
+  if (!layer) return layer.error();
+  const auto parallelism = read_parallelism(row);
+  if (!parallelism) return parallelism.error();
+  shape.model = std::move(model).value();
+  shape.layer = std::move(layer).value();
+  shape.parallelism = parallelism.value();
+  if (auto sizes = read_sizes(row, shape); !sizes) return sizes.error();
+  if (row.text(kDtype).empty()) return shape;
+  const auto dtype = planner::parse_dtype(row.text(kDtype));
+  if (!dtype) return Error{dtype.error().code, row.place(kDtype), dtype.error().text()};
+  shape.dtype = dtype.value();
+  return shape;
+}
+
+} // namespace
+
+std::vector<planner::OpKind> LayerShape::kinds() const {
+  std::vector<planner::OpKind> result;
+  for (const auto& traits : kParallelisms)
+    if (traits.parallelism == parallelism)
+      for (const auto& kind : traits.kinds)
+        if (kind) result.push_back(*kind);
+  return result;
+}
+
+Result<planner::OpSpec> LayerShape::op(planner::OpKind kind, std::int64_t m, int ranks) const {
+  const bool is_row = parallelism == Parallelism::Row;
+  const std::int64_t axis = is_row ? k : n;
+  if (units % ranks != 0)
+    return Error{ErrorCode::Infeasible, "ranks",
+                 std::to_string(ranks) + " ranks do not divide " + (is_row ? "k = " : "n = ") + std::to_string(axis) +
+                     (units == axis ? "" : " into whole parts, of which it has " + std::to_string(units)) +
+                     "; give a number of ranks that divides " + std::to_string(units)};
+  planner::OpSpec op{kind, m, is_row ? n : n / ranks, is_row ? k / ranks : k, dtype, ranks};
+  if (auto valid = op.validate(); !valid) return valid.error();
+  return op;
+}
+
+Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const std::string& file) {
+  std::vector<LayerShape> layers;
+  std::map<std::pair<std::string, std::string>, int> line_of;
+  const auto read = read_csv(text, file, kColumns, "layer", kMaxLayerCount, [&](const CsvRow& row) -> Result<void> {
+    auto layer = read_layer(row);
+    if (!layer) return layer.error();
+    const auto [earlier, is_new] = line_of.try_emplace({layer.value().model, layer.value().layer}, row.line());
+    if (!is_new)
+      return row.error(kLayer, kColumns[kLayer].name,
+                       layer.value().model + " " + layer.value().layer +
+                           " is named a second time; the first is in line " + std::to_string(earlier->second));
+    layers.push_back(std::move(layer).value());
+    return {};
+  });
+  if (!read) return read.error();
+  return layers;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,169 @@
+#include "model_sources.hpp"
+
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "mc2/planner/analytic_model.hpp"
+#include "mc2/store/codec.hpp"
+#include "terminal.hpp"
+#include "topology_files.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using planner::CostModel;
+using planner::OpSpec;
+
+/// What a model answers for: its operator at any m.
+using OpKey = std::tuple<planner::OpKind, std::int64_t, std::int64_t, planner::DType, int>;
+
+OpKey key_of(const OpSpec& op) { return {op.kind, op.n, op.k, op.dtype, op.world_size}; }
+
+FoundModel found(CostModel model, const std::string& origin, std::int64_t valid_to_m) {
+  const std::string label = model.fingerprint.label();
+  return {std::make_shared<const CostModel>(std::move(model)), origin + " (" + label + ")", valid_to_m, true};
+}
+
+class DocumentSource : public ModelSource {
+ public:
+  void add(const std::string& file, CostModel model) {
+    const OpKey key = key_of(model.op);
+    models_.try_emplace(key, found(std::move(model), "document " + file, planner::kMaxSize));
+  }
+
+  [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
+    const auto kept = models_.find(key_of(op));
+    if (kept != models_.end()) return kept->second;
+    return Error{ErrorCode::NotFound, "", "--model: no document describes " + op.text() + " or another m of it"};
+  }
+
+ private:
+  std::map<OpKey, FoundModel> models_;
+};
+
+class TopologySource : public ModelSource {
+ public:
+  void add(const std::string& file, planner::Topology topology) {
+    topologies_.push_back({file, std::move(topology)});
+  }
+
+  [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
+    std::string reasons;
+    for (const auto& [file, topology] : topologies_) {
+      auto model = planner::analytic_model(topology, op);
+      if (model) {
+        FoundModel answer = found(std::move(model).value(), "topology " + file, planner::kMaxSize);
+        answer.can_require_significance = false;
+        return answer;
+      }
+      reasons += (reasons.empty() ? "" : "; ") + file + ": " + model.error().text();
+    }
+    return Error{ErrorCode::NotFound, "", "--topology: " + reasons};
+  }
+
+ private:
+  struct Named {
+    std::string file;
+    planner::Topology topology;
+  };
+  std::vector<Named> topologies_;
+};
+
+class StoreSource : public ModelSource {
+ public:
+  /// Asks the store for one operator, as rarely as its answers allow.
+  void load(const store::Layers& layers, const Result<planner::Fingerprint>& machine, const OpFamily& family) {
+    const auto [place, is_new] = kept_.try_emplace(key_of(family.op));
+    if (!is_new) return; // layers of equal shape are one operator
+    Kept& kept = place->second;
+    std::int64_t valid_to_m = 0;
+    for (const std::int64_t m : family.all_m) {
+      if (m <= valid_to_m) continue;
+      OpSpec op = family.op;
+      op.m = m;
+      auto model = machine ? layers.find_model(op, machine.value()) : Result<CostModel>(machine.error());
+      if (!model) {
+        // Which m is asked decides which model answers, but not whether one does.
+        kept.failure = Error{model.error().code, "", "for any m: " + model.error().text()};
+        return;
+      }
+      const std::int64_t model_m = model.value().op.m;
+      // The store prefers the next larger model; without a larger one the largest answers for all further m.
+      valid_to_m = model_m >= m ? model_m : planner::kMaxSize;
+      kept.models.push_back(
+          found(std::move(model).value(), "kept model of m=" + std::to_string(model_m), valid_to_m));
+    }
+  }
+
+  [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
+    const auto kept = kept_.find(key_of(op));
+    if (kept != kept_.end()) {
+      for (const FoundModel& model : kept->second.models)
+        if (op.m <= model.valid_to_m) return model;
+      if (kept->second.failure) return *kept->second.failure;
+    }
+    return Error{ErrorCode::NotFound, "", "store: was not asked for " + op.text()};
+  }
+
+ private:
+  struct Kept {
+    std::vector<FoundModel> models; ///< ascending valid_to_m
+    std::optional<Error> failure;
+  };
+  std::map<OpKey, Kept> kept_;
+};
+
+} // namespace
+
+Result<FoundModel> find_model(const ModelSources& sources, const OpSpec& op) {
+  std::string reasons;
+  for (const auto& source : sources) {
+    auto answer = source->find(op);
+    if (answer) return answer;
+    reasons += (reasons.empty() ? "" : "; ") + answer.error().text();
+  }
+  return Error{ErrorCode::NotFound, "", reasons};
+}
+
+Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files) {
+  auto source = std::make_unique<DocumentSource>();
+  for (const auto& file : files) {
+    const auto content = read_file(file);
+    if (!content) return content.error();
+    auto model = store::decode_model(content.value());
+    if (!model) return document_error(file, model.error());
+    source->add(file, std::move(model).value());
+  }
+  return std::unique_ptr<ModelSource>(std::move(source));
+}
+
+Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std::string>& files) {
+  auto source = std::make_unique<TopologySource>();
+  for (const auto& file : files) {
+    auto topology = read_topology(file);
+    if (!topology) return topology.error();
+    source->add(file, std::move(topology).value());
+  }
+  return std::unique_ptr<ModelSource>(std::move(source));
+}
+
+Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store, const MachineOptions& machine,
+                                                       std::span<const OpFamily> families) {
+  const auto layers = store.open();
+  if (!layers) return layers.error();
+  auto source = std::make_unique<StoreSource>();
+  std::map<int, Result<planner::Fingerprint>> fingerprints; ///< by ranks
+  for (const OpFamily& family : families) {
+    if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted before any plan; nothing was written"};
+    const int ranks = family.op.world_size;
+    auto fingerprint = fingerprints.find(ranks);
+    if (fingerprint == fingerprints.end())
+      fingerprint = fingerprints.emplace(ranks, machine.fingerprint(ranks)).first;
+    source->load(layers.value(), fingerprint->second, family);
+  }
+  return std::unique_ptr<ModelSource>(std::move(source));
+}
+
+} // namespace mc2::cli

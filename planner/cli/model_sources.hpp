@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "context.hpp"
+#include "mc2/planner/cost_model.hpp"
+
+namespace mc2::cli {
+
+/// A cost model and where it came from.
+struct FoundModel {
+  std::shared_ptr<const planner::CostModel> model; ///< shared by the source and whoever plans with it
+  std::string source;                              ///< for people, e.g. "document model.json (Ascend, 8 ranks, HCCS)"
+  std::int64_t valid_to_m = 0; ///< the source gives the same answer for every m from the asked one to this one
+  /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology moves all block
+  /// lengths alike, and the test of significance takes their errors as independent.
+  bool can_require_significance = true;
+};
+
+/// A place where cost models come from. Threads: find() may be called by several at once.
+class ModelSource {
+ public:
+  virtual ~ModelSource() = default;
+  /// Errors: NotFound and the like, naming the source and why it has no answer.
+  [[nodiscard]] virtual Result<FoundModel> find(const planner::OpSpec& op) const = 0;
+};
+
+using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
+
+/// The first source that answers. Errors: NotFound with every source's reason, joined into one line.
+[[nodiscard]] Result<FoundModel> find_model(const ModelSources& sources, const planner::OpSpec& op);
+
+/// Model documents; the first that describes an operator answers for every m of it.
+/// Errors: InvalidSpec for a file that cannot be read, Malformed naming the file.
+[[nodiscard]] Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files);
+
+/// Analytic models from topology files, for machines that nobody can measure; the first that answers.
+/// Errors: as read_topology.
+[[nodiscard]] Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std::string>& files);
+
+/// One operator of which several m are asked.
+struct OpFamily {
+  planner::OpSpec op;              ///< m is ignored
+  std::vector<std::int64_t> all_m; ///< ascending
+};
+
+/// Kept models of this machine, read for `families` now, because one connection serves one thread. Asked for anything
+/// else it finds nothing.
+/// Errors: as StoreOptions::open; Cancelled on an interrupt.
+[[nodiscard]] Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store,
+                                                                     const MachineOptions& machine,
+                                                                     std::span<const OpFamily> families);
+
+} // namespace mc2::cli

@@ -1,0 +1,150 @@
+#include "plan_grid.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "parallel.hpp"
+#include "terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using planner::OpSpec;
+using planner::Plan;
+
+/// Rows that one thread takes at a time: few enough to share out a small grid, many enough to use a model again.
+constexpr std::size_t kChunkRows = 128;
+
+/// One layer, divided in one way: the rows of all its m.
+struct DividedLayer {
+  const LayerShape* layer;
+  planner::OpKind kind;
+  int ranks;
+};
+
+std::vector<planner::OpKind> wanted_kinds(const LayerShape& layer, const std::vector<planner::OpKind>& wanted) {
+  std::vector<planner::OpKind> kinds = layer.kinds();
+  std::erase_if(kinds,
+                [&](planner::OpKind kind) { return std::find(wanted.begin(), wanted.end(), kind) == wanted.end(); });
+  return kinds;
+}
+
+std::vector<DividedLayer> divided_layers(const PlanGrid& grid) {
+  std::vector<DividedLayer> result;
+  for (const LayerShape& layer : grid.layers)
+    for (const planner::OpKind kind : wanted_kinds(layer, grid.kinds))
+      for (const int ranks : grid.ranks) result.push_back({&layer, kind, ranks});
+  return result;
+}
+
+/// Plans the rows of some m of one divided layer, in ascending m.
+class RowPlanner {
+ public:
+  RowPlanner(const DividedLayer& divided, const ModelSources& sources, const GridRun& run)
+      : divided_(divided), sources_(sources), run_(run) {}
+
+  void append(std::int64_t m, std::string& text, PlanCounts& counts) {
+    const auto op = divided_.layer->op(divided_.kind, m, divided_.ranks);
+    const auto plan = op ? plan_op(op.value()) : Result<Plan>(op.error());
+    const bool has_model = op && model_ && model_->ok();
+    append_row(run_.format,
+               {*divided_.layer, divided_.kind, m, divided_.ranks, op, plan,
+                has_model ? std::string_view(model_->value().source) : std::string_view()},
+               text);
+    ++(!plan ? counts.refused : plan.value().is_cut() ? counts.cut : counts.uncut);
+  }
+
+ private:
+  Result<Plan> plan_op(const OpSpec& op) {
+    if (!model_ || !model_->ok() || op.m > model_->value().valid_to_m) model_ = find_model(sources_, op);
+    if (!model_->ok()) return model_->error();
+    planner::PlanOptions options = run_.options;
+    if (!model_->value().can_require_significance) options.require_significant_gain = false;
+    return planner::make_plan(op, *model_->value().model, options);
+  }
+
+  const DividedLayer& divided_;
+  const ModelSources& sources_;
+  const GridRun& run_;
+  std::optional<Result<FoundModel>> model_; ///< the last answer
+};
+
+/// Draws how far the work is.
+class Progress {
+ public:
+  void update(double fraction) {
+    const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
+    const double remaining_ms = fraction > 0 ? static_cast<double>(elapsed.count()) * (1 / fraction - 1) : 0;
+    line_.update(fraction, std::chrono::milliseconds(static_cast<std::int64_t>(remaining_ms)), "");
+  }
+
+ private:
+  ProgressLine line_{"sweep"};
+  Clock::time_point start_ = Clock::now();
+};
+
+} // namespace
+
+Result<std::int64_t> PlanGrid::row_count() const {
+  std::int64_t layer_kinds = 0;
+  for (const LayerShape& layer : layers) layer_kinds += std::ssize(wanted_kinds(layer, kinds));
+  const std::int64_t count = layer_kinds * std::ssize(ranks) * std::ssize(all_m);
+  if (count == 0)
+    return Error{ErrorCode::InvalidSpec, "--kinds", "leaves no row: none of the layers can be any of these kinds"};
+  if (count > kMaxGridRows)
+    return Error{ErrorCode::InvalidSpec, "--m, --ranks",
+                 "make " + std::to_string(count) + " rows with the " + std::to_string(layers.size()) +
+                     " layers; at most " + std::to_string(kMaxGridRows) + ", so ask in parts"};
+  return count;
+}
+
+std::vector<OpFamily> PlanGrid::families() const {
+  std::vector<OpFamily> result;
+  for (const DividedLayer& divided : divided_layers(*this)) {
+    OpFamily family;
+    for (const std::int64_t m : all_m)
+      if (const auto op = divided.layer->op(divided.kind, m, divided.ranks)) {
+        family.op = op.value();
+        family.all_m.push_back(m);
+      }
+    if (!family.all_m.empty()) result.push_back(std::move(family));
+  }
+  return result;
+}
+
+Result<PlannedGrid> plan_grid(const PlanGrid& grid, const ModelSources& sources, const GridRun& run) {
+  if (const auto count = grid.row_count(); !count) return count.error();
+  const std::vector<DividedLayer> divided = divided_layers(grid);
+  const std::size_t chunks_each = (grid.all_m.size() + kChunkRows - 1) / kChunkRows;
+  const std::size_t chunk_count = divided.size() * chunks_each;
+  PlannedGrid result;
+  result.rows.resize(chunk_count);
+  std::vector<PlanCounts> counts(chunk_count);
+  const auto plan_chunk = [&](std::size_t i) {
+    const std::span<const std::int64_t> all_m(grid.all_m);
+    const std::size_t first = i % chunks_each * kChunkRows;
+    RowPlanner planner(divided[i / chunks_each], sources, run);
+    for (const std::int64_t m : all_m.subspan(first, std::min(kChunkRows, all_m.size() - first))) {
+      if (is_interrupted()) return;
+      planner.append(m, result.rows[i], counts[i]);
+    }
+    result.rows[i].shrink_to_fit();
+  };
+  Progress progress;
+  const auto watch = [&](std::size_t done_count) {
+    if (run.has_progress) progress.update(static_cast<double>(done_count) / static_cast<double>(chunk_count));
+  };
+  for_each_index(chunk_count, run.thread_count, plan_chunk, is_interrupted, watch);
+  for (const PlanCounts& each : counts) result.counts.add(each);
+  if (is_interrupted())
+    return Error{ErrorCode::Cancelled, "",
+                 "interrupted after " + std::to_string(result.counts.total()) + " of " +
+                     std::to_string(grid.row_count().value()) + " rows; nothing was written"};
+  return result;
+}
+
+} // namespace mc2::cli

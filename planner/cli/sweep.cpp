@@ -1,0 +1,208 @@
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "commands.hpp"
+#include "number_list.hpp"
+#include "numbers.hpp"
+#include "plan_grid.hpp"
+#include "terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr int kMaxThreadCount = 1024;
+constexpr const char* kBuiltInName = "llm_layers.csv"; ///< in messages
+
+struct SweepCommand {
+  MachineOptions machine;
+  StoreOptions store;
+  PlanningOptions planning;
+  std::string shapes_file, out;
+  std::string all_m = "256,512,1024,2048,4096,8192,16384";
+  std::string ranks = "2,4,8";
+  std::string dtype;
+  std::string format = "csv";
+  std::vector<std::string> kinds, models, model_files, topology_files;
+  int thread_count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+
+  [[nodiscard]] Result<std::vector<LayerShape>> layers() const;
+  [[nodiscard]] Result<std::vector<planner::OpKind>> wanted_kinds() const;
+  [[nodiscard]] Result<PlanGrid> grid() const;
+  [[nodiscard]] bool is_foreign() const { return !model_files.empty() || !topology_files.empty(); }
+  [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid) const;
+  [[nodiscard]] Result<GridRun> settings() const;
+  void write(const std::vector<std::string>& table) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<std::vector<LayerShape>> read_layers(const std::string& file) {
+  if (file.empty()) return parse_layer_shapes(built_in_layers(), kBuiltInName);
+  const auto content = read_file(file);
+  if (!content) return content.error();
+  return parse_layer_shapes(content.value(), file);
+}
+
+/// Errors: UnknownName for a model that no layer names, listing those that are.
+Result<void> keep_models(const std::vector<std::string>& wanted, std::vector<LayerShape>& layers) {
+  if (wanted.empty()) return {};
+  std::vector<std::string> known;
+  for (const auto& layer : layers)
+    if (std::find(known.begin(), known.end(), layer.model) == known.end()) known.push_back(layer.model);
+  for (const auto& name : wanted) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string legal;
+    for (const auto& each : known) legal += (legal.empty() ? "" : ", ") + each;
+    return Error{ErrorCode::UnknownName, "--models", "unknown model '" + name.substr(0, 64) + "'; legal: " + legal};
+  }
+  std::erase_if(layers, [&](const LayerShape& layer) {
+    return std::find(wanted.begin(), wanted.end(), layer.model) == wanted.end();
+  });
+  return {};
+}
+
+Result<std::vector<LayerShape>> SweepCommand::layers() const {
+  auto result = read_layers(shapes_file);
+  if (!result) return result;
+  if (auto kept = keep_models(models, result.value()); !kept) return kept.error();
+  if (dtype.empty()) return result;
+  const auto type = planner::parse_dtype(dtype);
+  if (!type) return type.error();
+  for (auto& layer : result.value()) layer.dtype = type.value();
+  return result;
+}
+
+Result<std::vector<planner::OpKind>> SweepCommand::wanted_kinds() const {
+  std::vector<planner::OpKind> result;
+  for (const auto& name : kinds) {
+    const auto kind = planner::parse_op_kind(name);
+    if (!kind) return Error{kind.error().code, "--kinds", kind.error().message};
+    result.push_back(kind.value());
+  }
+  if (kinds.empty())
+    for (const auto& traits : planner::op_registry()) result.push_back(traits.kind);
+  return result;
+}
+
+Result<PlanGrid> SweepCommand::grid() const {
+  PlanGrid result;
+  const auto sizes = parse_number_list(all_m, "--m", {1, planner::kMaxSize, kMaxGridRows});
+  if (!sizes) return sizes.error();
+  const auto rank_counts = parse_number_list(ranks, "--ranks", {2, planner::kMaxWorldSize, planner::kMaxWorldSize});
+  if (!rank_counts) return rank_counts.error();
+  auto named = layers();
+  if (!named) return named.error();
+  auto wanted = wanted_kinds();
+  if (!wanted) return wanted.error();
+  result.all_m = sizes.value();
+  for (const std::int64_t count : rank_counts.value()) result.ranks.push_back(static_cast<int>(count));
+  result.layers = std::move(named).value();
+  result.kinds = std::move(wanted).value();
+  if (const auto count = result.row_count(); !count) return count.error();
+  return result;
+}
+
+Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
+  ModelSources result;
+  if (!model_files.empty()) {
+    auto documents = open_document_source(model_files);
+    if (!documents) return documents.error();
+    result.push_back(std::move(documents).value());
+  }
+  // Plans for another machine must not mix with this machine's unless that is asked for.
+  if (!is_foreign() || !store.path.empty()) {
+    auto kept = open_store_source(store, machine, grid.families());
+    if (!kept) return kept.error();
+    result.push_back(std::move(kept).value());
+  }
+  if (!topology_files.empty()) {
+    auto topologies = open_topology_source(topology_files);
+    if (!topologies) return topologies.error();
+    result.push_back(std::move(topologies).value());
+  }
+  return result;
+}
+
+Result<GridRun> SweepCommand::settings() const {
+  GridRun result;
+  const auto backend = executor::find_backend(machine.backend);
+  if (!backend) return backend.error();
+  auto options =
+      planning.checked(is_foreign() ? planner::PlanOptions{}.alignment : backend.value()->default_alignment());
+  if (!options) return options.error();
+  result.options = options.value();
+  result.options.runner_up_count = 0; // a row has no place for them
+  const auto parsed = parse_table_format(format);
+  if (!parsed) return parsed.error();
+  result.format = parsed.value();
+  result.thread_count = thread_count;
+  result.has_progress = isatty(STDERR_FILENO) != 0;
+  return result;
+}
+
+void SweepCommand::write(const std::vector<std::string>& table) const {
+  if (!out.empty()) return write_file(out, table);
+  for (const auto& piece : table) std::cout << piece;
+}
+
+Result<ExitCode> SweepCommand::run() const {
+  const auto start = std::chrono::steady_clock::now();
+  const auto settled = settings();
+  if (!settled) return settled.error();
+  const auto asked = grid();
+  if (!asked) return asked.error();
+  const auto opened = sources(asked.value());
+  if (!opened) return opened.error();
+  auto planned = plan_grid(asked.value(), opened.value(), settled.value());
+  if (!planned) return planned.error();
+  const PlanCounts counts = planned.value().counts;
+  write(make_table(settled.value().format, settled.value().options, std::move(planned.value().rows), counts));
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  std::fprintf(stderr, "mc2: %lld rows: %lld plans (%lld cut, %lld uncut), %lld refused; %.2f s on %d threads\n",
+               static_cast<long long>(counts.total()), static_cast<long long>(counts.cut + counts.uncut),
+               static_cast<long long>(counts.cut), static_cast<long long>(counts.uncut),
+               static_cast<long long>(counts.refused), elapsed.count(), thread_count);
+  return counts.cut + counts.uncut > 0 ? ExitCode::Success : ExitCode::NoAnswer;
+}
+
+} // namespace
+
+Command add_sweep(CLI::App& app) {
+  auto command = std::make_shared<SweepCommand>();
+  auto* sub = app.add_subcommand("sweep", "plan a whole grid, layers x kinds x ranks x m, as a CSV or JSON table");
+  sub->add_option(
+      "--shapes", command->shapes_file,
+      "CSV of layers: model,layer,parallel,n,k[,units,dtype] (default: common LLMs, data/llm_layers.csv)");
+  sub->add_option("--models", command->models, "only the layers of these models")->delimiter(',');
+  sub->add_option("--m", command->all_m, "rows (tokens), as numbers and first:last:step")->capture_default_str();
+  sub->add_option("--ranks", command->ranks, "ranks, as numbers and first:last:step")->capture_default_str();
+  sub->add_option("--kinds", command->kinds, "only these operator kinds")->delimiter(',');
+  sub->add_option("--dtype", command->dtype, "element type instead of the file's: f32, f16, bf16");
+  sub->add_option("--model", command->model_files, "model document to plan with; may be given several times");
+  sub->add_option("--topology", command->topology_files,
+                  "plan without measurements for the cluster of this document; may be given several times");
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  command->planning.add_to(*sub);
+  sub->remove_option(sub->get_option("--runners-up"));
+  sub->add_option("--format", command->format, "csv or json")->capture_default_str();
+  sub->add_option("--out", command->out, "write the table to this file instead of standard output");
+  sub->add_option("--threads", command->thread_count, "threads that plan (default: one per core)")
+      ->check(whole_number(1, kMaxThreadCount));
+  sub->footer(
+      "Examples:\n  mc2 sweep --model model.json --models Llama-3-70B --m 1024:16384:1024 --out plans.csv\n"
+      "  mc2 sweep --shapes my_layers.csv --dtype f32 --ranks 2 --link 2.5Gbit,20us --format json\n"
+      "  mc2 sweep --topology data/topologies/dgx_h100.json --ranks 2,4,8 --out plans.csv\n"
+      "Models: --model documents first, then kept models of this machine, then --topology. Beside documents\n"
+      "kept models are asked only when --store is given. A row without a plan says why.\n"
+      "Exit code 3 when no row has a plan.");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli
