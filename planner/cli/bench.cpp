@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "bench_active.hpp"
 #include "commands.hpp"
 #include "mc2/planner/planner.hpp"
 #include "measure.hpp"
@@ -39,6 +40,7 @@ class ScratchStore {
 
 struct BenchCommand {
   double race_budget_s = 45;
+  ActiveBench active;
   Action action; ///< of the figure that was asked for
 
   [[nodiscard]] TuneSettings settings() const;
@@ -365,6 +367,9 @@ Command add_bench(CLI::App& app) {
   add("virtual", "predicted against measured makespan, virtual compute", &BenchCommand::virtual_prediction);
   add("shm", "plain shared memory, where a cut gains nothing", &BenchCommand::shared_memory);
   add("planning", "time to make a plan from a loaded model", &BenchCommand::planning);
+  auto* active = bench->add_subcommand("active", "plan quality against number of measurements, active and fixed grid");
+  command->active.add_to(*active);
+  active->callback([raw = command.get()] { raw->action = [raw] { return raw->active.run(); }; });
   add("all", "all of the above, about 20 minutes", &BenchCommand::all);
   bench->footer("Example:\n  mc2 bench planning");
   return {bench, [command] { return command->action(); }};
