@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <algorithm>
 
 #include "active/plans.hpp"
 
@@ -21,7 +22,7 @@ class RegretLedger {
   [[nodiscard]] Eigen::Index best() const noexcept { return best_; }
   [[nodiscard]] double expected_us(Eigen::Index plan) const { return means_(plan); }
   /// Of the incumbent, if nothing more were measured.
-  [[nodiscard]] double regret_us() const noexcept { return means_(incumbent_) - clairvoyant_us_; }
+  [[nodiscard]] double regret_us() const { return std::max(means_(incumbent_) - clairvoyant_us_, 0.0); }
   /// Of the plan chosen once every assumed measurement is made.
   [[nodiscard]] double regret_after_us() const;
   /// Share of draws in which each plan is the best.
