@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "bench_active.hpp"
 #include "bench_support.hpp"
 #include "benches.hpp"
 #include "commands.hpp"
@@ -24,6 +25,7 @@ struct BenchCommand {
   double race_budget_s = 45;
   std::string data_folder = "data";
   std::string cases_file = "data/ascend_910b_cases.csv";
+  ActiveBench active;
   Action action; ///< of the figure that was asked for
 
   [[nodiscard]] TuneSettings settings() const { return bench_settings(race_budget_s); }
@@ -306,6 +308,9 @@ Command add_bench(CLI::App& app) {
   cases->callback([raw = command.get()] { raw->action = [raw] { return bench_published_cases(raw->cases_file); }; });
   bench->add_subcommand("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes")
       ->callback([raw = command.get()] { raw->action = [raw] { return bench_unseen(raw->race_budget_s); }; });
+  auto* active = bench->add_subcommand("active", "plan quality against number of measurements, active and fixed grid");
+  command->active.add_to(*active);
+  active->callback([raw = command.get()] { raw->action = [raw] { return raw->active.run(); }; });
   add("all", "all of the above, about 20 minutes", &BenchCommand::all);
   bench->footer("Example:\n  mc2 bench planning");
   return {bench, [command] { return command->action(); }};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "active_profile.hpp"
 #include "mc2/executor/stage.hpp"
 #include "terminal.hpp"
 
@@ -142,18 +143,16 @@ profiler::SweepCase together_case(const SizeCase& size) {
 bool is_co_run_length(std::int64_t rows, std::int64_t length) { return length * 3 <= rows && length * 17 >= rows; }
 
 Result<std::vector<profiler::SweepCase>> sweep_cases(Workbench& bench, std::int64_t alignment) {
-  const auto& traits = planner::traits_of(bench.op().kind);
-  const std::int64_t rows = traits.cut_axis_length(bench.op());
+  using profiler::ActiveTarget;
+  const std::int64_t rows = planner::traits_of(bench.op().kind).cut_axis_length(bench.op());
   std::vector<profiler::SweepCase> cases;
-  for (const std::int64_t length : profiler::sweep_block_rows(rows, alignment)) {
-    auto prepared = bench.prepare(equal_blocks(rows, length), bench.default_variant());
-    if (!prepared) return prepared.error();
-    const SizeCase size{prepared.value(), bench.default_variant().name, length,
-                        traits.message_bytes_per_row(bench.op()), static_cast<std::size_t>(rows / length)};
-    cases.push_back(alone_case(size, Component::Matmul));
-    cases.push_back(alone_case(size, Component::Collective));
-    if (is_co_run_length(rows, length)) cases.push_back(together_case(size));
-  }
+  for (const std::int64_t length : profiler::sweep_block_rows(rows, alignment))
+    for (const auto target : {ActiveTarget::Matmul, ActiveTarget::Collective, ActiveTarget::BothLanes}) {
+      if (target == ActiveTarget::BothLanes && !is_co_run_length(rows, length)) continue;
+      auto made = make_sweep_case(bench, {target, length});
+      if (!made) return made.error();
+      cases.push_back(std::move(made).value());
+    }
   return cases;
 }
 
@@ -229,8 +228,20 @@ Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const 
   return executor::verify_matmul_all_reduce(op_, problem_.buffers(), cut, seed_);
 }
 
+Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::ActiveCase& one) {
+  const auto& traits = planner::traits_of(bench.op().kind);
+  const std::int64_t rows = traits.cut_axis_length(bench.op());
+  auto prepared = bench.prepare(equal_blocks(rows, one.block_rows), bench.default_variant());
+  if (!prepared) return prepared.error();
+  const SizeCase size{prepared.value(), bench.default_variant().name, one.block_rows,
+                      traits.message_bytes_per_row(bench.op()), static_cast<std::size_t>(rows / one.block_rows)};
+  if (one.target == profiler::ActiveTarget::BothLanes) return together_case(size);
+  return alone_case(size, one.target == profiler::ActiveTarget::Matmul ? Component::Matmul : Component::Collective);
+}
+
 Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                 store::Store& store) {
+  if (settings.active) return profile_actively(bench, settings, store);
   auto cases = sweep_cases(bench, settings.alignment);
   if (!cases) return cases.error();
   std::vector<Sample> earlier;

@@ -14,7 +14,9 @@
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/planner/planner.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/profiler/active_sweep.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "mc2/profiler/sweep.hpp"
@@ -52,14 +54,26 @@ class Workbench {
   std::map<std::string, std::unique_ptr<executor::Prepared>> prepared_;
 };
 
+/// How many measurements an active profile may take, and when the plan is good enough.
+struct ActiveSettings {
+  int max_measurement_count = 48;
+  double tolerated_regret = 0.005;
+};
+
 struct ProfileSettings {
   profiler::SweepOptions sweep;
   std::int64_t alignment = 128;
+  std::optional<ActiveSettings> active; ///< measure what the plan depends on, instead of the whole sweep
+  planner::PlanOptions plan;            ///< whose regret an active profile lowers
 };
 
-/// Times both lanes alone and together over a sweep of block lengths. Samples go to `store` after every round,
-/// and earlier ones of the same operator and machine count.
-/// Errors: as Workbench and run_sweep; Cancelled keeps what was measured.
+/// What times one case of the default variant. Errors: as Workbench::prepare.
+[[nodiscard]] Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::ActiveCase& one);
+
+/// Times both lanes alone and together over a sweep of block lengths, or over those that `settings.active` chooses;
+/// each round of the latter is told on standard error. Samples go to `store` after every round, and earlier ones of the
+/// same operator and machine count.
+/// Errors: as Workbench, run_sweep and run_active_sweep; Cancelled keeps what was measured.
 [[nodiscard]] Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                               store::Store& store);
 

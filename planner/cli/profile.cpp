@@ -67,7 +67,8 @@ Command add_profile(CLI::App& app) {
   command->sweep.add_to(*sub);
   sub->add_flag("--fresh", command->is_fresh, "discard samples kept earlier for this operator and machine");
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
-  sub->footer("Example:\n  mc2 profile --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+  sub->footer("Examples:\n  mc2 profile --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+              "  mc2 profile --active --measurements 24 --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
               "Interrupted work resumes: run the same command again.");
   return {sub, [command] { return command->run(); }};
 }

@@ -53,6 +53,7 @@ Result<TuneSettings> TuneCommand::settings() const {
   if (!plan) return plan.error();
   result.plan = plan.value();
   result.profile = sweep.settings(result.plan.alignment);
+  result.profile.plan = result.plan;
   result.race.budget = result.profile.sweep.budget;
   return result;
 }
@@ -123,6 +124,7 @@ Command add_tune(CLI::App& app) {
   sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
   sub->add_flag("--json", command->is_json, "print the kept plans as JSON");
   sub->footer("Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+              "  mc2 tune --active --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
               "  mc2 tune --shapes data/shapes.csv --link 2.5Gbit,20us\n"
               "Interrupted work resumes: run the same command again.");
   return {sub, [command] { return command->run(); }};

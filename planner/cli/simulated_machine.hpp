@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/profiler/active.hpp"
+
+namespace mc2::cli {
+
+/// A made-up machine whose costs are known, so that a plan's regret can be computed exactly.
+class SimulatedMachine {
+ public:
+  /// Kinds of truth that are drawn in turn.
+  enum class Truth : std::uint8_t { Affine, Bent, Staircase };
+
+  /// Sizes, costs, slow-downs, noise of 1 to 5 % and, for one in three, drift of 5 % between rounds, all by the seed.
+  SimulatedMachine(Truth truth, std::uint64_t seed);
+
+  [[nodiscard]] const planner::OpSpec& op() const noexcept { return op_; }
+  [[nodiscard]] const planner::PlanOptions& options() const noexcept { return options_; }
+  [[nodiscard]] planner::Fingerprint fingerprint() const { return {{{"backend", "simulated"}, {"emulation", "all"}}}; }
+
+  /// What one visit would measure.
+  [[nodiscard]] std::vector<planner::Sample> measure(const profiler::ActiveCase& one, int round);
+
+  /// Loss of a cut against the best of all legal cuts, relative to the best: exact, by enumeration.
+  [[nodiscard]] double regret(const planner::Cut& cut) const;
+
+ private:
+  [[nodiscard]] double time_us(profiler::ActiveTarget lane, std::int64_t rows) const;
+  [[nodiscard]] double makespan_us(const planner::Cut& cut) const;
+  [[nodiscard]] double uniform(double low, double high);
+  [[nodiscard]] double normal();
+  [[nodiscard]] planner::Sample sample(profiler::ActiveTarget lane, std::int64_t rows, planner::Context context,
+                                       double us, int round);
+
+  std::mt19937_64 random_;
+  planner::OpSpec op_;
+  planner::PlanOptions options_;
+  Truth truth_;
+  double compute_us_ = 0, communication_us_ = 0; ///< uncut
+  double compute_fixed_ = 0, communication_fixed_ = 0; ///< share of it that every block pays
+  double bend_ = 0, bend_rows_ = 1; ///< Bent: how much dearer small messages are, and up to where
+  double step_rows_ = 1;            ///< Staircase: rows of a wave
+  planner::Slowdown slowdown_;      ///< compute, communication
+  double noise_ = 0, drift_ = 0;    ///< relative standard deviations
+  int drift_round_ = -1;
+  double drift_factor_ = 1;
+  double best_us_ = 0;
+};
+
+} // namespace mc2::cli

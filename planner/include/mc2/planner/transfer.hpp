@@ -1,0 +1,65 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/planner/profile.hpp"
+
+namespace mc2::planner {
+
+/// n, k and n k of the target are each within 1/16 to 16 of the source's. Beyond, a row's FLOPs and bytes no longer
+/// say what it costs: other kernels and caches take over. Source: docs/cost_model.md §9.
+inline constexpr double kMaxTransferRatio = 16;
+/// Below it a matmul is limited by memory or call overhead rather than FLOPs, so neither n nor k may cross it.
+inline constexpr std::int64_t kMinTransferLength = 64;
+/// Added to the relative interval of a transferred compute curve, for each doubling or halving of n k and for each
+/// of the aspect n / k. From leave-one-shape-out errors, docs/cost_model.md §9; `mc2 bench transfer` prints them.
+inline constexpr double kComputeTransferSpread = 0.06;
+/// Added to the relative interval of a transferred communication curve: its bytes were measured in other blocks.
+inline constexpr double kCommunicationTransferSpread = 0.06;
+
+/// A model of one (n, k) made to answer for another.
+struct Transfer {
+  CostModel model;    ///< op is the target's; intervals are wider than the source's
+  OpSpec source;      ///< what was measured
+  bool is_same = false; ///< same n and k: nothing was transferred, intervals are the source's
+  std::string reason; ///< "transferred from n=1024 k=1024: a row has 2 x the FLOPs and 1 x the bytes"
+};
+
+/// The model with its compute curve asked at equal FLOPs and its communication curve at equal bytes:
+///   compute'(rows) = compute(rows n'k' / (n k)), a staircase with its wave shortened by n'/n and its step scaled by k'/k
+///   communication'(bytes) = communication(bytes)
+/// Slow-downs and fixed costs stay. Fixed parts of a curve are kept, parts per row are scaled.
+/// Errors: Stale (another machine), OutOfRange naming what makes it unsound: another kind, element type or number of
+/// ranks, a ratio beyond kMaxTransferRatio, or n or k on the other side of kMinTransferLength. InvalidSpec (model or
+/// target).
+[[nodiscard]] Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint);
+
+/// transfer() from the model nearest in (log n, log k); of equally near ones the first.
+/// Errors: NotFound without models; the nearest one's refusal when none is sound.
+[[nodiscard]] Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const OpSpec& target,
+                                                     const Fingerprint& fingerprint);
+
+/// The plan, marked Extrapolated with the transfer's reason (Analytic stays Analytic). Unchanged for the same n and k.
+[[nodiscard]] Plan as_transferred(Plan plan, const Transfer& transfer);
+
+/// How well one shape's model is foretold by the others'.
+struct TransferError {
+  OpSpec target;
+  OpSpec source;
+  Component component = Component::Matmul;
+  double median_relative = 0; ///< of |transferred / own - 1| over sizes spread over the target's measured range
+  double worst_relative = 0;
+  double covered = 0;         ///< share of those sizes at which the own time lies in the transferred interval
+};
+
+/// Leave-one-shape-out: every model is predicted by transfer_from_nearest from all models of other (n, k) and compared
+/// with its own curves at 16 sizes of equal ratio. First variant of each. Two entries per model that can be predicted.
+/// Source: leave-one-group-out cross-validation (Stone, 1974).
+[[nodiscard]] std::vector<TransferError> leave_one_shape_out(std::span<const CostModel> models);
+
+} // namespace mc2::planner

@@ -1,0 +1,197 @@
+#include "mc2/planner/transfer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <variant>
+
+#include "text.hpp"
+
+namespace mc2::planner {
+namespace {
+
+/// Target over source.
+struct Ratios {
+  double n = 1;
+  double k = 1;
+  [[nodiscard]] double flops() const noexcept { return n * k; }
+};
+
+Ratios ratios_of(const OpSpec& source, const OpSpec& target) noexcept {
+  return {static_cast<double>(target.n) / static_cast<double>(source.n),
+          static_cast<double>(target.k) / static_cast<double>(source.k)};
+}
+
+// One overload per curve family: the same curve with each row `ratios.flops()` times as dear.
+void scale_rows(AffineCurve& curve, const Ratios& ratios) { curve.beta_us_per_x *= ratios.flops(); }
+void scale_rows(PiecewiseCurve& curve, const Ratios& ratios) {
+  curve.knot_x /= ratios.flops();
+  curve.scale_x /= ratios.flops();
+}
+void scale_rows(SegmentsCurve& curve, const Ratios& ratios) {
+  curve.scale_x /= ratios.flops();
+  for (double& knot : curve.knots_x) knot /= ratios.flops();
+}
+/// A wave covers fewer rows of a wider product, and lasts as long as its k.
+void scale_rows(StaircaseCurve& curve, const Ratios& ratios) {
+  curve.beta_us_per_x *= ratios.flops();
+  curve.step_us *= ratios.k;
+  curve.period_x = std::max(curve.period_x / ratios.n, 1.0);
+  curve.period_source += ", scaled to another n";
+}
+void scale_rows(InterpolatedCurve& curve, const Ratios& ratios) {
+  for (CurveKnot& knot : curve.knots) knot.x /= ratios.flops();
+}
+
+CostCurve with_dearer_rows(CostCurve curve, const Ratios& ratios) {
+  std::visit([&](auto& family) { scale_rows(family, ratios); }, curve.shape);
+  curve.valid_min_x /= ratios.flops();
+  curve.valid_max_x /= ratios.flops();
+  const double size_doublings = std::abs(std::log2(ratios.flops()));
+  const double aspect_doublings = std::abs(std::log2(ratios.n / ratios.k)) / 2;
+  curve.relative_interval += kComputeTransferSpread * std::max(size_doublings + aspect_doublings, 1.0);
+  return curve;
+}
+
+Result<void> check_ratio(const char* field, double ratio) {
+  if (ratio <= kMaxTransferRatio && ratio >= 1 / kMaxTransferRatio) return {};
+  return Error{ErrorCode::OutOfRange, field,
+               "is " + number_text(ratio) + " times the profiled one; a model answers for 1/16 to 16 times, profile this "
+               "operator"};
+}
+
+Result<void> check_length(const char* field, std::int64_t source, std::int64_t target) {
+  if ((source < kMinTransferLength) == (target < kMinTransferLength)) return {};
+  return Error{ErrorCode::OutOfRange, field,
+               "is " + std::to_string(target) + ", profiled was " + std::to_string(source) + "; a model does not answer "
+               "across " + std::to_string(kMinTransferLength) + ", where FLOPs stop to decide, profile this operator"};
+}
+
+Result<void> check_soundness(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint) {
+  if (model.fingerprint != fingerprint) {
+    const auto differences = model.fingerprint.differences(fingerprint);
+    return Error{ErrorCode::Stale, "model",
+                 "is of another machine (" + (differences.empty() ? std::string() : differences.front()) +
+                     "); costs do not transfer between machines, profile this one"};
+  }
+  OpSpec same_shape = model.op;
+  same_shape.m = target.m;
+  same_shape.n = target.n;
+  same_shape.k = target.k;
+  if (same_shape != target)
+    return Error{ErrorCode::OutOfRange, "model",
+                 "describes " + model.op.text() + "; only other m, n and k of it can be answered, not " + target.text()};
+  const Ratios ratios = ratios_of(model.op, target);
+  if (auto sound = check_ratio("n", ratios.n); !sound) return sound;
+  if (auto sound = check_ratio("k", ratios.k); !sound) return sound;
+  if (auto sound = check_ratio("n k", ratios.flops()); !sound) return sound;
+  if (auto sound = check_length("n", model.op.n, target.n); !sound) return sound;
+  return check_length("k", model.op.k, target.k);
+}
+
+double distance(const OpSpec& a, const OpSpec& b) noexcept {
+  const Ratios ratios = ratios_of(a, b);
+  return std::hypot(std::log2(ratios.n), std::log2(ratios.k));
+}
+
+bool has_same_shape(const OpSpec& a, const OpSpec& b) noexcept { return a.n == b.n && a.k == b.k; }
+
+TransferError compare(const Transfer& transferred, const CostModel& own, Component component) {
+  constexpr int kSizeCount = 16;
+  const auto lane = [component](const VariantCost& cost) -> const LaneCost& {
+    return component == Component::Matmul ? cost.compute : cost.communication;
+  };
+  const CostCurve& truth = lane(own.variants.front()).curve;
+  const CostCurve& guess = lane(transferred.model.variants.front()).curve;
+  const double smallest = std::max(truth.valid_min_x, truth.valid_max_x * 1e-6);
+  std::vector<double> errors;
+  int covered_count = 0;
+  for (int i = 0; i < kSizeCount; ++i) {
+    const double x = smallest * std::pow(truth.valid_max_x / smallest, i / (kSizeCount - 1.0));
+    const double guess_us = guess.time_us(x), own_us = truth.time_us(x);
+    if (!(own_us > 0)) continue;
+    errors.push_back(std::abs(guess_us / own_us - 1));
+    covered_count += std::abs(own_us - guess_us) <= guess_us * guess.relative_interval ? 1 : 0;
+  }
+  TransferError result{own.op, transferred.source, component};
+  if (errors.empty()) return result;
+  std::sort(errors.begin(), errors.end());
+  result.median_relative = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
+  result.worst_relative = errors.back();
+  result.covered = covered_count / static_cast<double>(errors.size());
+  return result;
+}
+
+} // namespace
+
+Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint) {
+  if (auto valid = target.validate(); !valid) return valid.error();
+  if (auto valid = model.validate(); !valid)
+    return Error{valid.error().code, "model." + valid.error().field, valid.error().message};
+  if (auto sound = check_soundness(model, target, fingerprint); !sound) return sound.error();
+  Transfer result{model, model.op, has_same_shape(model.op, target), "the model is of this n and k"};
+  result.model.op = target;
+  if (result.is_same) return result;
+  const Ratios ratios = ratios_of(model.op, target);
+  for (auto& variant : result.model.variants) {
+    variant.compute.curve = with_dearer_rows(std::move(variant.compute.curve), ratios);
+    variant.communication.curve.relative_interval += kCommunicationTransferSpread;
+  }
+  const OpTraits& traits = traits_of(target.kind);
+  const double byte_ratio = static_cast<double>(traits.message_bytes_per_row(target)) /
+                            static_cast<double>(traits.message_bytes_per_row(model.op));
+  result.reason = "transferred from n=" + std::to_string(model.op.n) + " k=" + std::to_string(model.op.k) +
+                  ": a row has " + number_text(ratios.flops()) + " x the FLOPs and " + number_text(byte_ratio) +
+                  " x the bytes";
+  result.model.source = result.reason + "; " + model.source;
+  if (auto valid = result.model.validate(); !valid)
+    return Error{ErrorCode::OutOfRange, "model." + valid.error().field,
+                 "cannot be transferred: " + valid.error().message};
+  return result;
+}
+
+Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const OpSpec& target,
+                                       const Fingerprint& fingerprint) {
+  std::optional<Transfer> nearest;
+  std::optional<Error> refusal;
+  double nearest_distance = std::numeric_limits<double>::infinity(), refusal_distance = nearest_distance;
+  for (const CostModel& model : models) {
+    auto transferred = transfer(model, target, fingerprint);
+    const double far = distance(model.op, target);
+    if (transferred && far < nearest_distance) {
+      nearest = std::move(transferred).value();
+      nearest_distance = far;
+    } else if (!transferred && !(far >= refusal_distance)) {
+      refusal = transferred.error();
+      refusal_distance = far;
+    }
+  }
+  if (nearest) return *nearest;
+  if (refusal) return *refusal;
+  return Error{ErrorCode::NotFound, "model", "there is none to transfer from; profile this operator"};
+}
+
+Plan as_transferred(Plan plan, const Transfer& transfer) {
+  if (transfer.is_same || plan.makespan.provenance == Provenance::Analytic) return plan;
+  plan.makespan.provenance = Provenance::Extrapolated;
+  plan.makespan.reason = transfer.reason;
+  return plan;
+}
+
+std::vector<TransferError> leave_one_shape_out(std::span<const CostModel> models) {
+  std::vector<TransferError> errors;
+  for (const CostModel& own : models) {
+    if (!own.validate()) continue;
+    std::vector<CostModel> others;
+    std::copy_if(models.begin(), models.end(), std::back_inserter(others),
+                 [&](const CostModel& other) { return !has_same_shape(other.op, own.op); });
+    const auto transferred = transfer_from_nearest(others, own.op, own.fingerprint);
+    if (!transferred) continue;
+    for (const Component component : {Component::Matmul, Component::Collective})
+      errors.push_back(compare(transferred.value(), own, component));
+  }
+  return errors;
+}
+
+} // namespace mc2::planner

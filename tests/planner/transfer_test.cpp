@@ -1,0 +1,200 @@
+#include "mc2/planner/transfer.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "mc2/planner/planner.hpp"
+#include "support/models.hpp"
+
+namespace mc2::planner {
+namespace {
+
+using testing::affine;
+using testing::all_reduce_op;
+using testing::model_of;
+
+const OpSpec kSource = all_reduce_op(1024, 1024, 1024, DType::F32, 2);
+
+CostModel source_model() {
+  CostModel model = model_of(kSource, affine(CurveAxis::Rows, 10, 0.5), affine(CurveAxis::Bytes, 20, 1e-3), 1.1, 1.2);
+  model.variants.front().compute.curve.valid_min_x = 64;
+  model.variants.front().compute.curve.valid_max_x = 1024;
+  model.variants.front().compute.curve.relative_interval = 0.02;
+  model.variants.front().communication.curve.relative_interval = 0.03;
+  return model;
+}
+
+OpSpec shaped(std::int64_t n, std::int64_t k, std::int64_t m = 1024) { return all_reduce_op(m, n, k, DType::F32, 2); }
+
+CostModel with_shape(const CostCurve::Shape& shape) {
+  CostModel model = source_model();
+  model.variants.front().compute.curve.shape = shape;
+  return model;
+}
+
+double compute_us(const CostModel& model, double rows) { return model.variants.front().compute.curve.time_us(rows); }
+
+Transfer transferred(const CostModel& model, const OpSpec& target) {
+  return transfer(model, target, model.fingerprint).value();
+}
+
+TEST(Transfer, IsTheModelItselfForTheSameShape) {
+  CostModel expected = source_model();
+  expected.op.m = 3000;
+  const Transfer same = transferred(source_model(), shaped(1024, 1024, 3000));
+  EXPECT_TRUE(same.is_same);
+  EXPECT_EQ(same.model, expected);
+}
+
+TEST(Transfer, ScalesTheRowsAndKeepsTheFixedPart) {
+  // n doubles, k is 1.5 times: a row has 3 times the FLOPs. 10 + 0.5 * 3 * 100 = 160.
+  const Transfer wider = transferred(source_model(), shaped(2048, 1536));
+  EXPECT_DOUBLE_EQ(compute_us(wider.model, 100), 160);
+  EXPECT_DOUBLE_EQ(wider.model.variants.front().compute.curve.valid_max_x, 1024.0 / 3);
+  EXPECT_EQ(wider.model.variants.front().communication.curve.shape,
+            source_model().variants.front().communication.curve.shape);
+  EXPECT_EQ(wider.model.variants.front().compute.slowdown, 1.1);
+  EXPECT_EQ(wider.reason, "transferred from n=1024 k=1024: a row has 3 x the FLOPs and 2 x the bytes");
+}
+
+TEST(Transfer, AsksEveryFamilyAtEqualFlops) {
+  const std::vector<CostCurve::Shape> shapes{
+      PiecewiseCurve{256, 100, -0.5, 40, 5, 38, 20}, SegmentsCurve{1, {128}, {{0, 0, 64}, {0, 0.5, 0}}},
+      InterpolatedCurve{{{64, 40}, {512, 300}, {1024, 700}}}};
+  for (const auto& shape : shapes) {
+    const CostModel model = with_shape(shape);
+    const Transfer wider = transferred(model, shaped(2048, 1024));
+    for (const double rows : {40.0, 100.0, 128.0, 200.0, 400.0})
+      EXPECT_NEAR(compute_us(wider.model, rows), compute_us(model, 2 * rows), 1e-9) << model.variants.front().compute.curve.family();
+  }
+}
+
+TEST(Transfer, ShortensTheWavesOfAWiderProduct) {
+  // A wave of 256 rows at n = 1024 has the tiles of 128 rows at n = 2048; k doubles, so it lasts twice as long.
+  const CostModel model = with_shape(StaircaseCurve{5, 0.1, 30, 256, "fitted"});
+  const Transfer wider = transferred(model, shaped(2048, 2048));
+  EXPECT_DOUBLE_EQ(compute_us(wider.model, 128), 5 + 0.1 * 4 * 128 + 60);
+  EXPECT_DOUBLE_EQ(compute_us(wider.model, 129), 5 + 0.1 * 4 * 129 + 120);
+}
+
+TEST(Transfer, WidensTheIntervalByTheDistance) {
+  const Transfer twice = transferred(source_model(), shaped(1024, 2048));
+  // One doubling of n k, half a doubling of the aspect n / k measured as log2(2) / 2.
+  EXPECT_DOUBLE_EQ(twice.model.variants.front().compute.curve.relative_interval, 0.02 + 1.5 * kComputeTransferSpread);
+  EXPECT_DOUBLE_EQ(twice.model.variants.front().communication.curve.relative_interval,
+                   0.03 + kCommunicationTransferSpread);
+  const Transfer near = transferred(source_model(), shaped(1040, 1024));
+  EXPECT_DOUBLE_EQ(near.model.variants.front().compute.curve.relative_interval, 0.02 + kComputeTransferSpread);
+}
+
+TEST(Transfer, RefusesAnotherMachine) {
+  Fingerprint other = source_model().fingerprint;
+  other.fields["cpu_model"] = "another";
+  const auto refused = transfer(source_model(), shaped(2048, 1024), other);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::Stale);
+}
+
+TEST(Transfer, RefusesAnotherKindTypeOrRankCount) {
+  OpSpec target = shaped(2048, 1024);
+  target.dtype = DType::F16;
+  EXPECT_EQ(transfer(source_model(), target, source_model().fingerprint).error().code, ErrorCode::OutOfRange);
+  target = shaped(2048, 1024);
+  target.world_size = 4;
+  EXPECT_EQ(transfer(source_model(), target, source_model().fingerprint).error().code, ErrorCode::OutOfRange);
+}
+
+TEST(Transfer, RefusesWhatLiesTooFar) {
+  for (const auto& [n, k, field] : {std::tuple{1024 * 17, 1024, "n"}, std::tuple{1024, 1024 * 17, "k"},
+                                    std::tuple{1024 * 8, 1024 * 4, "n k"}, std::tuple{1024, 64 - 1, "k"},
+                                    std::tuple{32, 1024, "n"}}) {
+    const auto refused = transfer(source_model(), shaped(n, k), source_model().fingerprint);
+    ASSERT_FALSE(refused.ok()) << n << " " << k;
+    EXPECT_EQ(refused.error().code, ErrorCode::OutOfRange);
+    EXPECT_EQ(refused.error().field, field);
+  }
+}
+
+TEST(Transfer, RefusesToCrossTheLengthBelowWhichFlopsDoNotDecide) {
+  CostModel narrow = source_model();
+  narrow.op = shaped(128, 128);
+  const auto refused = transfer(narrow, shaped(63, 128), narrow.fingerprint);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("across 64"), std::string::npos);
+}
+
+TEST(Transfer, RefusesAnInvalidTargetOrModel) {
+  EXPECT_EQ(transfer(source_model(), shaped(0, 1024), source_model().fingerprint).error().code, ErrorCode::InvalidSpec);
+  CostModel empty = source_model();
+  empty.variants.clear();
+  EXPECT_EQ(transfer(empty, kSource, empty.fingerprint).error().field, "model.variants");
+}
+
+TEST(TransferFromNearest, PicksTheNearestAndSkipsWhatIsUnsound) {
+  CostModel near = source_model(), far = source_model(), foreign = source_model();
+  near.op = shaped(1024, 2048);
+  far.op = shaped(512, 512);
+  foreign.op = shaped(1536, 2048);
+  foreign.fingerprint.fields["cpu_model"] = "another";
+  const std::vector models{far, foreign, near};
+  const auto chosen = transfer_from_nearest(models, shaped(1536, 2048), near.fingerprint);
+  EXPECT_EQ(chosen.value().source, near.op);
+  EXPECT_EQ(transfer_from_nearest({}, kSource, near.fingerprint).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(transfer_from_nearest(std::vector{foreign}, kSource, near.fingerprint).error().code, ErrorCode::Stale);
+}
+
+TEST(AsTransferred, MarksThePlanExtrapolatedWithTheReason) {
+  const Transfer wider = transferred(source_model(), shaped(1024, 1100));
+  const PlanOptions options;
+  const Plan plan = as_transferred(make_plan(wider.model.op, wider.model, options).value(), wider);
+  EXPECT_EQ(plan.makespan.provenance, Provenance::Extrapolated);
+  EXPECT_EQ(plan.makespan.reason, wider.reason);
+  const Transfer same = transferred(source_model(), kSource);
+  const Plan own = make_plan(same.model.op, same.model, options).value();
+  EXPECT_EQ(as_transferred(own, same), own);
+}
+
+TEST(LeaveOneShapeOut, FindsNoErrorWhereRowsCostTheirFlops) {
+  std::vector<CostModel> models{source_model()};
+  models.push_back(transferred(models.front(), shaped(2048, 1024)).model);
+  models.push_back(transferred(models.front(), shaped(1024, 512)).model);
+  const auto errors = leave_one_shape_out(models);
+  ASSERT_EQ(errors.size(), 6u); // two lanes of three shapes
+  for (const auto& error : errors) {
+    EXPECT_NEAR(error.worst_relative, 0, 1e-9);
+    EXPECT_DOUBLE_EQ(error.covered, 1);
+    EXPECT_FALSE(error.source.n == error.target.n && error.source.k == error.target.k);
+  }
+}
+
+TEST(LeaveOneShapeOut, ShowsAShapeThatCostsMoreThanItsFlops) {
+  std::vector<CostModel> models{source_model(), transferred(source_model(), shaped(2048, 1024)).model};
+  // Every time of the second is 1.5 times what FLOPs say: the first is foretold 1.5 times too dear, the second by 1/1.5.
+  models[1].variants.front().compute.curve = scaled(models[1].variants.front().compute.curve, 1.5);
+  const auto errors = leave_one_shape_out(models);
+  ASSERT_EQ(errors.size(), 4u);
+  EXPECT_NEAR(errors[0].median_relative, 0.5, 1e-9);
+  EXPECT_NEAR(errors[2].median_relative, 1 - 1 / 1.5, 1e-9);
+  EXPECT_DOUBLE_EQ(errors[0].covered, 0);
+}
+
+RC_GTEST_PROP(Transfer, AnswersOrRefusesButNeverNarrows, ()) {
+  const CostModel model = source_model();
+  const auto length = rc::gen::inRange<std::int64_t>(1, 40000);
+  const OpSpec target = shaped(*length, *length, *rc::gen::inRange<std::int64_t>(1, 5000));
+  const auto answer = transfer(model, target, model.fingerprint);
+  if (!answer) {
+    RC_ASSERT(!answer.error().message.empty());
+    return;
+  }
+  RC_ASSERT(answer.value().model.validate().ok());
+  RC_ASSERT(answer.value().model.op == target);
+  const auto& before = model.variants.front();
+  const auto& after = answer.value().model.variants.front();
+  RC_ASSERT(after.compute.curve.relative_interval >= before.compute.curve.relative_interval);
+  RC_ASSERT(after.communication.curve.relative_interval >= before.communication.curve.relative_interval);
+  RC_ASSERT(make_plan(target, answer.value().model, {}).ok());
+}
+
+} // namespace
+} // namespace mc2::planner
