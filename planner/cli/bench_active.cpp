@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "bench_support.hpp"
+#include "mc2/planner/planner.hpp"
 #include "mc2/profiler/active_sweep.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/statistics.hpp"
@@ -209,13 +211,93 @@ Result<ExitCode> simulated(const ActiveBench& bench) {
   return ExitCode::Success;
 }
 
+// ---- measured: both profiles on this machine, and a race of everything ----
+
+struct MeasuredShape {
+  std::int64_t m, n, k;
+  const char* link;
+};
+constexpr MeasuredShape kShapes[] = {{1024, 1024, 1024, "2.5Gbit,20us"}, {832, 768, 2048, "1Gbit,20us"},
+                                     {1216, 1536, 768, "2.5Gbit,20us"}, {704, 1280, 1280, "1Gbit,20us"},
+                                     {960, 896, 1536, "2.5Gbit,20us"}};
+
+/// What one way of profiling led to.
+struct Profiled {
+  int measurement_count = 0;
+  planner::Plan plan;
+};
+
+Result<Profiled> profile_and_plan(Workbench& bench, const ProfileSettings& settings) {
+  ScratchStore scratch;
+  auto store = scratch.open();
+  if (!store) return store.error();
+  const auto summary = profile_operator(bench, settings, store.value());
+  if (!summary) return summary.error();
+  const auto fitted = profiler::fit_cost_model({bench.op(), bench.fingerprint(), summary.value().samples});
+  if (!fitted) return fitted.error();
+  auto plan = planner::make_plan(bench.op(), fitted.value().model, settings.plan);
+  if (!plan) return plan.error();
+  return Profiled{profiler::measurement_count(summary.value().samples, bench.default_variant().name),
+                  std::move(plan).value()};
+}
+
+/// Median fused / serial of the two plans and of the fastest cut of the family, raced in one run.
+Result<std::array<double, 3>> race_plans(Workbench& bench, const Profiled& active, const Profiled& grid,
+                                         const planner::PlanOptions& options) {
+  const auto cuts = planner::enumerate_cuts(bench.op(), options);
+  if (!cuts) return cuts.error();
+  std::vector<planner::Plan> plans;
+  for (const auto& cut : cuts.value()) {
+    plans.push_back(active.plan); // only cut and variant race
+    plans.back().cut = cut;
+  }
+  const auto raced = race_heats(bench, std::move(plans), {active.plan.cut, grid.plan.cut});
+  if (!raced) return raced.error();
+  std::array<double, 3> ratios{0, 0, 1e300};
+  for (const auto& contender : raced.value().contenders) {
+    const double ratio = fused_to_serial(contender);
+    if (contender.cut == active.plan.cut) ratios[0] = ratio;
+    if (contender.cut == grid.plan.cut) ratios[1] = ratio;
+    ratios[2] = std::min(ratios[2], ratio);
+  }
+  return ratios;
+}
+
+Result<ExitCode> measured() {
+  std::vector<std::vector<std::string>> rows{{"shape", "link", "active: measurements", "plan", "regret",
+                                              "sweep: measurements", "plan", "regret", "share"}};
+  for (const auto& shape : kShapes) {
+    auto bench = open_bench(bench_op(shape.m, shape.n, shape.k), shape.link);
+    if (!bench) return bench.error();
+    ProfileSettings settings = bench_settings(1).profile;
+    settings.plan = bench_settings(1).plan;
+    const auto grid = profile_and_plan(*bench.value(), settings);
+    if (!grid) return grid.error();
+    settings.active = ActiveSettings{};
+    const auto active = profile_and_plan(*bench.value(), settings);
+    if (!active) return active.error();
+    const auto ratios = race_plans(*bench.value(), active.value(), grid.value(), settings.plan);
+    if (!ratios) return ratios.error();
+    const auto& [active_ratio, grid_ratio, best_ratio] = ratios.value();
+    const int active_count = active.value().measurement_count, grid_count = grid.value().measurement_count;
+    rows.push_back({bench.value()->op().text(), shape.link, std::to_string(active_count), active.value().plan.cut.text(),
+                    percent_text(active_ratio / best_ratio - 1), std::to_string(grid_count),
+                    grid.value().plan.cut.text(), percent_text(grid_ratio / best_ratio - 1),
+                    percent_text(static_cast<double>(active_count) / grid_count)});
+  }
+  std::cout << "Active profile against the default sweep on this machine; regret to the fastest cut of the family, raced\n"
+            << table(rows) << "\n";
+  return ExitCode::Success;
+}
+
 } // namespace
 
 void ActiveBench::add_to(CLI::App& app) {
   app.add_option("--truths", truth_count, "simulated machines")->capture_default_str()->check(whole_number(1, 10'000));
   app.add_option("--seed", seed, "of the simulated machines")->capture_default_str()->check(whole_number(0, kMaxSeed));
+  app.add_flag("--measured", is_measured, "profile and race on this machine instead, about 5 minutes");
 }
 
-Result<ExitCode> ActiveBench::run() const { return simulated(*this); }
+Result<ExitCode> ActiveBench::run() const { return is_measured ? measured() : simulated(*this); }
 
 } // namespace mc2::cli

@@ -15,6 +15,10 @@ namespace mc2::cli {
 /// Errors: Cancelled.
 [[nodiscard]] Result<ExitCode> bench_sweep();
 
+/// `mc2 bench transfer`: leave-one-shape-out errors of models that answer for another n and k, profiled on this machine.
+/// Errors: as profile_operator and profiler::fit_cost_model.
+[[nodiscard]] Result<ExitCode> bench_transfer();
+
 /// `mc2 bench unseen`: models tuned at one m, asked for others: prediction errors, coverage of the intervals, regret to
 /// a measured brute force, and strategies that compete.
 /// Errors: as tune_operator and race.

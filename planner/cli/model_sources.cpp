@@ -86,7 +86,8 @@ class StoreSource : public ModelSource {
       auto model = machine ? layers.find_model(op, machine.value()) : Result<CostModel>(machine.error());
       if (!model) {
         // Which m is asked decides which model answers, but not whether one does.
-        kept.failure = Error{model.error().code, "", "for any m: " + model.error().text()};
+        if (machine) load_transferred(layers, machine.value(), op, kept);
+        if (kept.models.empty()) kept.failure = Error{model.error().code, "", "for any m: " + model.error().text()};
         return;
       }
       const std::int64_t model_m = model.value().op.m;
@@ -108,6 +109,20 @@ class StoreSource : public ModelSource {
   }
 
  private:
+  struct Kept;
+
+  /// The model of another n and k, where there is none of the operator's own.
+  static void load_transferred(const store::Layers& layers, const planner::Fingerprint& machine, const OpSpec& op,
+                               Kept& kept) {
+    const auto models = layers.list_models(op, machine);
+    auto transfer = planner::transfer_from_nearest(models, op, machine);
+    if (!transfer) return;
+    const std::string origin = "kept model " + transfer.value().reason;
+    FoundModel answer = found(transfer.value().model, origin, planner::kMaxSize);
+    answer.transfer = std::make_shared<const planner::Transfer>(std::move(transfer).value());
+    kept.models.push_back(std::move(answer));
+  }
+
   struct Kept {
     std::vector<FoundModel> models; ///< ascending valid_to_m
     std::optional<Error> failure;

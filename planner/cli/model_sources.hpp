@@ -8,6 +8,7 @@
 
 #include "context.hpp"
 #include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/transfer.hpp"
 
 namespace mc2::cli {
 
@@ -19,6 +20,8 @@ struct FoundModel {
   /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology moves all block
   /// lengths alike, and the test of significance takes their errors as independent.
   bool can_require_significance = true;
+  /// Where the model was measured for another n and k; its plans are marked with it.
+  std::shared_ptr<const planner::Transfer> transfer = nullptr;
 };
 
 /// A place where cost models come from. Threads: find() may be called by several at once.
@@ -48,7 +51,7 @@ struct OpFamily {
   std::vector<std::int64_t> all_m; ///< ascending
 };
 
-/// Kept models of this machine, read for `families` now, because one connection serves one thread. Asked for anything
+/// Kept models of this machine, or else the model of the nearest other n and k (planner/transfer.hpp), read for `families` now, because one connection serves one thread. Asked for anything
 /// else it finds nothing.
 /// Errors: as StoreOptions::open; Cancelled on an interrupt.
 [[nodiscard]] Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store,

@@ -5,6 +5,7 @@
 #include "blocks.hpp"
 #include "commands.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/transfer.hpp"
 #include "mc2/store/codec.hpp"
 #include "render.hpp"
 #include "terminal.hpp"
@@ -20,11 +21,15 @@ struct PlanCommand {
   PlanningOptions planning;
   std::string model_file, topology_file, request_file, out, blocks;
   bool is_json = false;
+  bool no_transfer = false;
 
   [[nodiscard]] Result<store::PlanRequest> request() const;
   [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request) const;
   [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
                                                 const planner::CostModel& model) const;
+  [[nodiscard]] Result<planner::Plan> transferred(const store::PlanRequest& request, const store::Layers& layers,
+                                                  const planner::Fingerprint& fingerprint,
+                                                  const Error& missing) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -59,6 +64,25 @@ Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
   return planner::predict_cut(request.op, model, model.variants.front().variant, cut.value());
 }
 
+/// From the model of another n and k, where the one asked for is missing.
+Result<planner::Plan> PlanCommand::transferred(const store::PlanRequest& request, const store::Layers& layers,
+                                               const planner::Fingerprint& fingerprint, const Error& missing) const {
+  if (missing.code != ErrorCode::NotFound) return missing;
+  const auto models = layers.list_models(request.op, fingerprint);
+  if (models.empty()) return missing;
+  if (no_transfer)
+    return Error{missing.code, missing.field, missing.message + "; without --no-transfer one of those would answer"};
+  const auto transfer = planner::transfer_from_nearest(models, request.op, fingerprint);
+  if (!transfer)
+    return Error{missing.code, missing.field,
+                 missing.message + "; none of them answers for it: " + transfer.error().text()};
+  auto plan = plan_with(request, transfer.value().model);
+  if (!plan) return plan;
+  std::cerr << "mc2: note: no model of this n and k; " << transfer.value().reason
+            << "; intervals are wider, mc2 profile measures it\n";
+  return planner::as_transferred(std::move(plan).value(), transfer.value());
+}
+
 Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request) const {
   if (!topology_file.empty()) {
     const auto model = read_analytic_model(topology_file, model_file, request.op);
@@ -80,7 +104,7 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request) const
   auto layers = store.open();
   if (!layers) return layers.error();
   const auto model = layers.value().find_model(request.op, fingerprint.value());
-  if (!model) return model.error();
+  if (!model) return transferred(request, layers.value(), fingerprint.value(), model.error());
   return plan_with(request, model.value());
 }
 
@@ -113,6 +137,7 @@ Command add_plan(CLI::App& app) {
   sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
+  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
   sub->add_flag("--json", command->is_json, "print the plan as JSON");
   sub->footer("Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
               "  mc2 plan --model data/worked_example_model.json --strategy formula \\\n"

@@ -64,7 +64,9 @@ class RowPlanner {
     if (!model_->ok()) return model_->error();
     planner::PlanOptions options = run_.options;
     if (!model_->value().can_require_significance) options.require_significant_gain = false;
-    return planner::make_plan(op, *model_->value().model, options);
+    auto plan = planner::make_plan(op, *model_->value().model, options);
+    const auto& transfer = model_->value().transfer;
+    return plan && transfer ? planner::as_transferred(std::move(plan).value(), *transfer) : plan;
   }
 
   const DividedLayer& divided_;

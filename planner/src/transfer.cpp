@@ -133,9 +133,11 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   Transfer result{model, model.op, has_same_shape(model.op, target), "the model is of this n and k"};
   result.model.op = target;
   if (result.is_same) return result;
+  result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
   const Ratios ratios = ratios_of(model.op, target);
   for (auto& variant : result.model.variants) {
     variant.compute.curve = with_dearer_rows(std::move(variant.compute.curve), ratios);
+    if (variant.local_compute) variant.local_compute = with_dearer_rows(std::move(*variant.local_compute), ratios);
     variant.communication.curve.relative_interval += kCommunicationTransferSpread;
   }
   const OpTraits& traits = traits_of(target.kind);

@@ -108,5 +108,18 @@ TEST(Layers, DigestsAndModelsAreFoundInAnyLayer) {
   EXPECT_EQ(layers.find_model(other, examples::fingerprint()).error().code, ErrorCode::NotFound);
 }
 
+TEST(Layers, ListsTheModelsOfEveryLayer) {
+  const TemporaryDirectory directory;
+  planner::CostModel model = examples::model();
+  const planner::OpSpec asked = model.op;
+  ASSERT_TRUE(Store::open(directory / "system.db", OpenMode::ReadWrite).value().put_model(model, kNow).ok());
+  Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
+  model.op.n *= 2;
+  ASSERT_TRUE(layers.writable().put_model(model, kNow).ok());
+  const auto models = layers.list_models(asked, model.fingerprint);
+  ASSERT_EQ(models.size(), 2U);
+  EXPECT_EQ(models.front().op.n, 2 * models.back().op.n);
+}
+
 } // namespace
 } // namespace mc2::store

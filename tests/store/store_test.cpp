@@ -362,5 +362,26 @@ TEST(Store, LinkedStoreIsOpenedWhereItLies) {
   EXPECT_TRUE(open_new(directory / "link.db").find_plan(key_of(plan)).ok());
 }
 
+TEST(Store, ListsModelsOfOneKindTypeAndRankCountOnOneMachine) {
+  const TemporaryDirectory directory;
+  Store store = Store::open(directory / "store.db", OpenMode::ReadWrite).value();
+  const planner::CostModel first = examples::model();
+  planner::CostModel other_shape = first, other_ranks = first, other_machine = first;
+  other_shape.op.n += 64;
+  other_ranks.op.world_size += 2;
+  other_machine.fingerprint.fields["cpu_model"] = "another";
+  for (const auto& model : {first, other_shape, other_ranks, other_machine})
+    ASSERT_TRUE(store.put_model(model, kNow).ok());
+  planner::OpSpec asked = first.op;
+  asked.m = 7;
+  asked.n = 9;
+  const auto models = store.list_models(asked, first.fingerprint).value();
+  ASSERT_EQ(models.size(), 2U);
+  EXPECT_EQ(models[0], other_shape); // newest first
+  EXPECT_EQ(models[1], first);
+  asked.dtype = planner::DType::F16;
+  EXPECT_TRUE(store.list_models(asked, first.fingerprint).value().empty());
+}
+
 } // namespace
 } // namespace mc2::store

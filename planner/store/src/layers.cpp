@@ -1,5 +1,6 @@
 #include "mc2/store/layers.hpp"
 
+#include <iterator>
 #include <ranges>
 #include <utility>
 
@@ -62,6 +63,17 @@ Result<StoredPlan> Layers::find_plan(const std::string& digest_prefix) const {
 Result<planner::CostModel> Layers::find_model(const planner::OpSpec& op,
                                               const planner::Fingerprint& fingerprint) const {
   return first_match(stores_, [&](const Store& store) { return store.find_model(op, fingerprint); });
+}
+
+std::vector<planner::CostModel> Layers::list_models(const planner::OpSpec& op,
+                                                    const planner::Fingerprint& fingerprint) const {
+  std::vector<planner::CostModel> models;
+  for (const Store& store : stores_)
+    if (auto listed = store.list_models(op, fingerprint)) {
+      auto& found = listed.value();
+      models.insert(models.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+    }
+  return models;
 }
 
 } // namespace mc2::store

@@ -157,6 +157,26 @@ Result<planner::CostModel> Store::find_model(const planner::OpSpec& op,
   });
 }
 
+Result<std::vector<planner::CostModel>> Store::list_models(const planner::OpSpec& op,
+                                                           const planner::Fingerprint& fingerprint) const {
+  return impl_->read("Store::list_models", [&]() -> Result<std::vector<planner::CostModel>> {
+    SQLite::Statement statement(impl_->database,
+                                select_sql(Table::Model, "WHERE fingerprint_digest = ?1 AND kind = ?2 AND "
+                                                         "dtype = ?6 AND world_size = ?7 "
+                                                         "ORDER BY created_at DESC, id DESC"));
+    bind_key(statement, Table::Model, PlanKey{op, fingerprint_digest(fingerprint), ""});
+    std::vector<planner::CostModel> models;
+    while (statement.executeStep()) {
+      const auto record = current_record(statement, Table::Model);
+      if (!record) continue;
+      auto model = decode_model(record.value().document);
+      // An index that is damaged may lead to a model of something else.
+      if (model && model.value().fingerprint == fingerprint) models.push_back(std::move(model).value());
+    }
+    return models;
+  });
+}
+
 Result<StoredPlan> Store::find_plan(const PlanKey& key) const {
   return impl_->read("Store::find_plan", [&]() -> Result<StoredPlan> {
     const auto record = find_record(impl_->database, Table::Plan, key);

@@ -32,7 +32,7 @@ struct TimelineUse {
 /// The makespan as a sum, told from the lane that bounds the operator.
 ///   makespan = uncut + cutting + contention + before + between + after
 /// With s the lane's slow-down and O the overlap, its undisturbed work is busy - O (1 - 1/s), so
-/// contention = O (1 - 1/s) and cutting = busy - contention - uncut. docs/cost_model.md §9.
+/// contention = O (1 - 1/s) and cutting = busy - contention - uncut. docs/cost_model.md §10.
 struct Account {
   Lane lane = Lane::Compute;
   double uncut_us = 0;      ///< the lane's part of the serial operator

@@ -92,7 +92,7 @@ inline constexpr double kMaxSensitivityFactor = 4;
 /// Each direction is tried at changes of 0.1 % to 300 % in steps of sqrt(2), which finds decisions that change and
 /// change back; where two neighbours differ the change is bisected to 1 % of itself. A decision that comes and goes
 /// between two neighbouring steps can be missed. A change applies to every variant alike. Source: docs/cost_model.md
-/// §9. Pure and bounded: at most about 70 plans per parameter and direction.
+/// §10. Pure and bounded: at most about 70 plans per parameter and direction.
 /// @param plan     what was decided, by whatever strategy; its operator must be the model's but for m
 /// @param options  strategy and runner_up_count are ignored
 /// Errors: as make_plan and predict_cut; Infeasible for more than kMaxBlockCount blocks.

@@ -12,12 +12,12 @@
 namespace mc2::planner {
 
 /// n, k and n k of the target are each within 1/16 to 16 of the source's. Beyond, a row's FLOPs and bytes no longer
-/// say what it costs: other kernels and caches take over. Source: docs/cost_model.md §9.
+/// say what it costs: other kernels and caches take over. Source: docs/cost_model.md §12.
 inline constexpr double kMaxTransferRatio = 16;
 /// Below it a matmul is limited by memory or call overhead rather than FLOPs, so neither n nor k may cross it.
 inline constexpr std::int64_t kMinTransferLength = 64;
 /// Added to the relative interval of a transferred compute curve, for each doubling or halving of n k and for each
-/// of the aspect n / k. From leave-one-shape-out errors, docs/cost_model.md §9; `mc2 bench transfer` prints them.
+/// of the aspect n / k. From leave-one-shape-out errors, docs/cost_model.md §12; `mc2 bench transfer` prints them.
 inline constexpr double kComputeTransferSpread = 0.06;
 /// Added to the relative interval of a transferred communication curve: its bytes were measured in other blocks.
 inline constexpr double kCommunicationTransferSpread = 0.06;

@@ -73,7 +73,7 @@ struct ActiveAdvice {
 /// Later rounds time `round_case_count` sizes of the lane with the most valuable measurement, each chosen given the
 /// ones before it; a pair for the slow-downs is timed together with its two lanes alone.
 /// A sample counts when it is of the variant, no outlier, and of positive size and time.
-/// docs/cost_model.md §8a. Errors: InvalidSpec.
+/// docs/cost_model.md §11. Errors: InvalidSpec.
 [[nodiscard]] planner::Result<ActiveAdvice> advise(const ActiveQuestion& question,
                                                    std::span<const planner::Sample> samples);
 

@@ -34,6 +34,9 @@ class Layers {
   /// As above.
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                                const planner::Fingerprint& fingerprint) const;
+  /// Of every layer that can be read, stronger layers first. As Store::list_models.
+  [[nodiscard]] std::vector<planner::CostModel> list_models(const planner::OpSpec& op,
+                                                            const planner::Fingerprint& fingerprint) const;
 
  private:
   std::vector<Store> stores_; ///< writable first

@@ -127,6 +127,11 @@ class Store {
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                                const planner::Fingerprint& fingerprint) const;
 
+  /// Every undamaged model of the operator's kind, element type and ranks on this machine, whatever its m, n and k,
+  /// newest first: what transfer() may answer from. Empty when there is none.
+  [[nodiscard]] planner::Result<std::vector<planner::CostModel>> list_models(
+      const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;
+
   /// Keeps a plan under its key, replacing an earlier one. Returns its digest.
   /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<std::string> put_plan(const planner::Plan& plan, const std::string& purpose,

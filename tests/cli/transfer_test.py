@@ -1,0 +1,75 @@
+"""Plans for another n and k, and active profiles: mc2 plan, mc2 sweep and mc2 profile as users run them."""
+
+import csv
+import io
+import json
+
+from program import MACHINE, SHAPE, NO_ANSWER, USAGE, ProgramTest, main
+
+
+def shape(n, k):
+    return ["--m", "96", "--n", str(n), "--k", str(k)]
+
+
+class TransferTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.profiled_and_fitted()
+        self.n, self.k = (int(SHAPE[SHAPE.index(option) + 1]) for option in ("--n", "--k"))
+
+    def plan(self, *arguments):
+        return self.mc2("plan", *arguments, *MACHINE, "--align", 16, "--store", self.store)
+
+    def test_another_shape_is_answered_and_marked(self):
+        done = self.plan(*shape(2 * self.n, self.k), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("transferred from", done.stderr)
+        makespan = json.loads(done.stdout)["makespan"]
+        self.assertEqual(makespan["provenance"], "extrapolated")
+        self.assertIn(f"n={self.n} k={self.k}", makespan["reason"])
+
+    def test_its_interval_is_wider(self):
+        def relative_width(done):
+            makespan = json.loads(done.stdout)["makespan"]
+            return (makespan["high_us"] - makespan["low_us"]) / makespan["us"]
+        own = self.plan(*shape(self.n, self.k), "--json")
+        other = self.plan(*shape(2 * self.n, self.k), "--json")
+        self.assertGreater(relative_width(other), relative_width(own))
+
+    def test_it_can_be_refused(self):
+        self.assert_refused(self.plan(*shape(2 * self.n, self.k), "--no-transfer"), NO_ANSWER, "--no-transfer")
+
+    def test_far_shapes_are_refused_with_the_reason(self):
+        self.assert_refused(self.plan(*shape(64 * self.n, self.k)), NO_ANSWER, "16 times")
+
+    def test_sweep_plans_other_shapes_too(self):
+        layers = self.directory / "layers.csv"
+        layers.write_text(f"model,layer,parallel,n,k,dtype\ntiny,wide,row,{2 * self.n},{2 * self.k},f32\n")
+        table = self.succeed("sweep", "--shapes", layers, "--ranks", 2, "--m", 96, "--kinds", "matmul_all_reduce",
+                             *[part for part in MACHINE if part not in ("--ranks", "2")], "--align", 16,
+                             "--store", self.store)
+        rows = list(csv.DictReader(io.StringIO(table)))
+        self.assertEqual([row["refusal"] for row in rows], [""], rows)
+        self.assertEqual(rows[0]["provenance"], "extrapolated")
+        self.assertIn("transferred from", rows[0]["source"])
+
+
+class ActiveProfileTest(ProgramTest):
+    def test_every_round_is_told_and_the_samples_fit(self):
+        done = self.complete("profile", "--active", "--measurements", 12, *SHAPE, *MACHINE, "--align", 16,
+                             "--store", self.store)
+        self.assertIn("round 1", done.stderr)
+        self.assertIn("stopped: ", done.stderr)
+        self.assertLessEqual(self.sample_count(), 12 + 2 * 12)  # a pair gives two samples
+        self.succeed("fit", *SHAPE, *MACHINE, "--store", self.store)
+
+    def test_too_few_measurements_are_refused(self):
+        self.refuse(USAGE, ["profile", "--active", "--measurements", 3, *SHAPE, *MACHINE, "--store", self.store],
+                    "--measurements")
+
+    def test_its_options_need_it(self):
+        self.refuse(USAGE, ["profile", "--measurements", 9, *SHAPE, *MACHINE, "--store", self.store], "--active")
+
+
+if __name__ == "__main__":
+    main()
