@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <limits>
 #include <optional>
@@ -31,7 +32,7 @@ struct UnseenResult {
   std::optional<double> wave_groups_regret;
   double free_gain = 0;                       ///< of strategy free over strategy search
   bool is_slower_than_serial = false;         ///< beyond the 95 % interval
-  int covered_count = 0, interval_count = 0;  ///< intervals of raced cuts that hold the measured time
+  std::vector<double> misses;                 ///< |measured - predicted| / half-width of the interval, of every raced cut
 
   [[nodiscard]] double error() const { return predicted_us / measured_us - 1; }
 };
@@ -86,8 +87,7 @@ Result<void> judge_predictions(const Race& raced, const planner::CostModel& mode
     if (!predicted) return predicted.error();
     const planner::Estimate& makespan = predicted.value().makespan;
     const double measured_us = median(contender.fused_us);
-    ++result.interval_count;
-    if (measured_us >= makespan.low_us && measured_us <= makespan.high_us) ++result.covered_count;
+    result.misses.push_back(std::abs(measured_us - makespan.us) / (makespan.high_us - makespan.us));
     if (contender.cut != chosen) continue;
     result.predicted_us = makespan.us;
     result.measured_us = measured_us;
@@ -137,8 +137,8 @@ Result<planner::CostModel> tuned_model(const UnseenOperator& asked, const TuneSe
 void print_unseen(const std::vector<UnseenResult>& results) {
   std::vector<std::vector<std::string>> rows{{"shape (not used for fitting)", "link", "plan", "predicted", "measured", "error",
                                               "regret", "wave_groups", "free gains"}};
-  std::vector<double> errors, regrets, wave_regrets, free_gains;
-  int slower_count = 0, covered_count = 0, interval_count = 0;
+  std::vector<double> errors, regrets, wave_regrets, free_gains, misses;
+  int slower_count = 0;
   for (const auto& r : results) {
     rows.push_back({r.op.text(), r.link, r.cut, time_text(r.predicted_us), time_text(r.measured_us),
                     percent_text(r.error()), percent_text(r.regret),
@@ -148,9 +148,9 @@ void print_unseen(const std::vector<UnseenResult>& results) {
     if (r.wave_groups_regret) wave_regrets.push_back(*r.wave_groups_regret);
     free_gains.push_back(r.free_gain);
     slower_count += r.is_slower_than_serial ? 1 : 0;
-    covered_count += r.covered_count;
-    interval_count += r.interval_count;
+    misses.insert(misses.end(), r.misses.begin(), r.misses.end());
   }
+  const auto covered_count = std::count_if(misses.begin(), misses.end(), [](double miss) { return miss <= 1; });
   const auto summary = [](const char* name, const std::vector<double>& values) {
     return std::string("  ") + name + ": median " + percent_text(median(values)) + ", worst " +
            percent_text(*std::max_element(values.begin(), values.end())) + "\n";
@@ -159,8 +159,10 @@ void print_unseen(const std::vector<UnseenResult>& results) {
             << table(rows) << summary("prediction error", errors) << summary("regret to measured brute force", regrets);
   if (!wave_regrets.empty()) std::cout << summary("regret of wave_groups", wave_regrets);
   std::cout << "  free lists gain over short/long: median " << percent_text(median(free_gains)) << "\n"
-            << "  90 % intervals that hold the measured time: " << covered_count << " of " << interval_count << ", "
-            << percent_text(static_cast<double>(covered_count) / interval_count) << "\n"
+            << "  90 % intervals that hold the measured time: " << covered_count << " of " << misses.size() << ", "
+            << percent_text(static_cast<double>(covered_count) / static_cast<double>(misses.size()))
+            << "; 90 % of the measured times lie within " << percent_text(profiler::quantile(misses, 0.9))
+            << " of the half-width\n"
             << "  plans slower than serial: " << slower_count << " of " << results.size() << "\n\n";
 }
 
