@@ -133,7 +133,7 @@ class WorkedExampleTest(ExplainTest):
         page = self.explain(file, "--model", MODEL)
         plan = json.loads(file.read_text())
         for text in ("communication bound", "head exposed", "tail exposed", "What would change the decision", "uncut",
-                     "legal cuts covered", plan["runners_up"][0]["reason"], "the samples are not in the store"):
+                     "legal cuts compared", plan["runners_up"][0]["reason"], "the samples are not in the store"):
             self.assertIn(text, page)
 
     def test_a_measurement_outside_the_interval_is_pointed_out(self):

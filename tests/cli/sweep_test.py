@@ -175,10 +175,11 @@ class SourceTest(SweepTest):
                                            "--store", self.store))
             self.assertAlmostEqual(float(row["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"])
         for row in rows:
-            if row not in kept:
+            if row["layer"] == "other" and row["ranks"] == "2":
+                self.assertIn("transferred from n=64 k=64", row["source"])
+                self.assertEqual(row["provenance"], "extrapolated")
+            elif row not in kept:
                 self.assertEqual(row["status"], "refused")
-        other = [row for row in rows if row["layer"] == "other" and row["ranks"] == "2"]
-        self.assertIn("has no cost model", other[0]["reason"])
         many = [row for row in rows if row["ranks"] == "1000"]
         self.assertTrue(many[0]["reason"], many[0])
 

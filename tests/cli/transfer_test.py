@@ -1,10 +1,10 @@
-"""Plans for another n and k, and active profiles: mc2 plan, mc2 sweep and mc2 profile as users run them."""
+"""Plans for another n and k: mc2 plan and mc2 sweep as users run them."""
 
 import csv
 import io
 import json
 
-from program import MACHINE, SHAPE, NO_ANSWER, USAGE, ProgramTest, main
+from program import MACHINE, SHAPE, NO_ANSWER, ProgramTest, main
 
 
 def shape(n, k):
@@ -52,23 +52,6 @@ class TransferTest(ProgramTest):
         self.assertEqual([row["refusal"] for row in rows], [""], rows)
         self.assertEqual(rows[0]["provenance"], "extrapolated")
         self.assertIn("transferred from", rows[0]["source"])
-
-
-class ActiveProfileTest(ProgramTest):
-    def test_every_round_is_told_and_the_samples_fit(self):
-        done = self.complete("profile", "--active", "--measurements", 12, *SHAPE, *MACHINE, "--align", 16,
-                             "--store", self.store)
-        self.assertIn("round 1", done.stderr)
-        self.assertIn("stopped: ", done.stderr)
-        self.assertLessEqual(self.sample_count(), 12 + 2 * 12)  # a pair gives two samples
-        self.succeed("fit", *SHAPE, *MACHINE, "--store", self.store)
-
-    def test_too_few_measurements_are_refused(self):
-        self.refuse(USAGE, ["profile", "--active", "--measurements", 3, *SHAPE, *MACHINE, "--store", self.store],
-                    "--measurements")
-
-    def test_its_options_need_it(self):
-        self.refuse(USAGE, ["profile", "--measurements", 9, *SHAPE, *MACHINE, "--store", self.store], "--active")
 
 
 if __name__ == "__main__":
