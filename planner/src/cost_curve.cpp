@@ -97,6 +97,12 @@ Result<double> CostCurve::inverse(double t_us, double max_x) const {
   return high;
 }
 
+double CostCurve::curve_interval() const noexcept {
+  constexpr double kNormal95 = 1.645;
+  if (quality.point_count == 0) return relative_interval;
+  return std::min(relative_interval, kNormal95 * std::max(quality.relative_rms, quality.cross_validated_rms));
+}
+
 Provenance CostCurve::provenance(double x) const noexcept {
   if (is_analytic) return Provenance::Analytic;
   return x >= valid_min_x && x <= valid_max_x ? Provenance::Interpolated : Provenance::Extrapolated;

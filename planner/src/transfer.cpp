@@ -44,14 +44,21 @@ void scale_rows(InterpolatedCurve& curve, const Ratios& ratios) {
   for (CurveKnot& knot : curve.knots) knot.x /= ratios.flops();
 }
 
+/// What the transfer adds is an error of the curve, not of single timings, so it joins the curve's own error too.
+CostCurve widened(CostCurve curve, double spread) {
+  constexpr double kNormal95 = 1.645;
+  curve.relative_interval += spread;
+  curve.quality.cross_validated_rms += spread / kNormal95;
+  return curve;
+}
+
 CostCurve with_dearer_rows(CostCurve curve, const Ratios& ratios) {
   std::visit([&](auto& family) { scale_rows(family, ratios); }, curve.shape);
   curve.valid_min_x /= ratios.flops();
   curve.valid_max_x /= ratios.flops();
   const double size_doublings = std::abs(std::log2(ratios.flops()));
   const double aspect_doublings = std::abs(std::log2(ratios.n / ratios.k)) / 2;
-  curve.relative_interval += kComputeTransferSpread * std::max(size_doublings + aspect_doublings, 1.0);
-  return curve;
+  return widened(std::move(curve), kComputeTransferSpread * std::max(size_doublings + aspect_doublings, 1.0));
 }
 
 Result<void> check_ratio(const char* field, double ratio) {
@@ -138,7 +145,7 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   for (auto& variant : result.model.variants) {
     variant.compute.curve = with_dearer_rows(std::move(variant.compute.curve), ratios);
     if (variant.local_compute) variant.local_compute = with_dearer_rows(std::move(*variant.local_compute), ratios);
-    variant.communication.curve.relative_interval += kCommunicationTransferSpread;
+    variant.communication.curve = widened(std::move(variant.communication.curve), kCommunicationTransferSpread);
   }
   const OpTraits& traits = traits_of(target.kind);
   const double byte_ratio = static_cast<double>(traits.message_bytes_per_row(target)) /

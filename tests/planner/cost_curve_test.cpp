@@ -72,5 +72,15 @@ TEST(CostCurve, ValidateRefusesACurveThatFalls) {
 
 TEST(CostCurve, PublishedFitIsValid) { EXPECT_TRUE(testing::published_all_reduce().validate()); }
 
+TEST(CostCurve, OwnIntervalLeavesTheSpreadOfSingleTimingsOut) {
+  CostCurve curve = testing::affine(CurveAxis::Rows, 1, 1);
+  curve.relative_interval = 0.2;
+  EXPECT_EQ(curve.curve_interval(), 0.2); // not fitted: nothing better is known
+  curve.quality = {12, 0.01, 0.03, 0.02, "fit"};
+  EXPECT_DOUBLE_EQ(curve.curve_interval(), 1.645 * 0.02);
+  curve.quality.relative_rms = 0.5;
+  EXPECT_EQ(curve.curve_interval(), 0.2);
+}
+
 } // namespace
 } // namespace mc2::planner

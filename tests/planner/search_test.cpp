@@ -195,6 +195,17 @@ TEST(Search, CutsOnlyWhenTheGainExceedsWhatTheIntervalsExplain) {
   EXPECT_TRUE(make_plan(model.op, model, bold).value().is_cut());
 }
 
+TEST(Search, SpreadOfSingleTimingsDoesNotForbidACut) {
+  // Single timings vary by 50 %, but 20 sizes fit to 1 %: the gain in the mean is certain.
+  CostModel model = testing::worked_example_model();
+  for (LaneCost* lane : {&model.variants[0].compute, &model.variants[0].communication}) {
+    lane->curve.relative_interval = 0.5;
+    lane->curve.quality.point_count = 20;
+    lane->curve.quality.relative_rms = lane->curve.quality.cross_validated_rms = 0.01;
+  }
+  EXPECT_TRUE(make_plan(model.op, model, {}).value().is_cut());
+}
+
 TEST(Search, UpperQuantilePrefersTheVariantThatIsBetterKnown) {
   // "risky" is 1 % faster but known to 20 % only; "direct" is known exactly.
   CostModel model = testing::worked_example_model();

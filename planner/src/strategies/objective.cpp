@@ -22,13 +22,26 @@ const VariantCost& best_uncut_variant(const Problem& problem) {
   });
 }
 
+namespace {
+
+const VariantCost& cost_of(const Problem& problem, const Plan& plan) {
+  return *std::find_if(problem.model.variants.begin(), problem.model.variants.end(),
+                       [&](const VariantCost& cost) { return cost.variant == plan.variant; });
+}
+
+double explained_gain_us(const Problem& problem, const Plan& plan, const Plan& uncut) {
+  if (const auto& interval = problem.model.anchored_interval) return *interval * plan.makespan.us;
+  return std::hypot(curve_half_width_us(problem, cost_of(problem, plan), plan.cut),
+                    curve_half_width_us(problem, cost_of(problem, uncut), uncut.cut));
+}
+
+} // namespace
+
 Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {
   const double gain_us = uncut.makespan.us - plan.makespan.us;
-  const auto& anchored_interval = problem.model.anchored_interval;
-  const double explained_us =
-      anchored_interval ? *anchored_interval * plan.makespan.us
-                        : std::hypot(plan.makespan.high_us - plan.makespan.us, uncut.makespan.high_us - uncut.makespan.us);
-  if (!problem.options.require_significant_gain || !plan.is_cut() || gain_us > explained_us) return plan;
+  if (!problem.options.require_significant_gain || !plan.is_cut()) return plan;
+  const double explained_us = explained_gain_us(problem, plan, uncut);
+  if (gain_us > explained_us) return plan;
   uncut.reason = "do not cut: the best cut, " + plan.cut.text() + ", is predicted " +
                  percent_text(gain_us / uncut.makespan.us) + " faster, but the model's intervals explain up to " +
                  percent_text(explained_us / uncut.makespan.us);

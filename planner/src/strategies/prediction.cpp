@@ -41,14 +41,19 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
 }
 
 /// The lanes' errors are independent, so their effects on the makespan add as squares. docs/cost_model.md §5.
+/// @param sign +1 for what both lanes' intervals may add, -1 for what they may take away
+double effect_us(const Problem& problem, const VariantCost& cost, const BlockTimes& times, const Slowdown& interval,
+                 double sign) {
+  const Slowdown slowdown = problem.slowdown(cost);
+  const double us = times.stretched_us(1, 1, slowdown);
+  return std::hypot(times.stretched_us(1 + sign * interval.first, 1, slowdown) - us,
+                    times.stretched_us(1, 1 + sign * interval.second, slowdown) - us);
+}
+
 void fill_interval(const Problem& problem, const VariantCost& cost, const BlockTimes& times, Estimate& estimate) {
-  const Slowdown slowdown = problem.slowdown(cost), interval = problem.relative_intervals(cost);
-  const auto effect_us = [&](double sign) {
-    return std::hypot(times.stretched_us(1 + sign * interval.first, 1, slowdown) - estimate.us,
-                      times.stretched_us(1, 1 + sign * interval.second, slowdown) - estimate.us);
-  };
-  estimate.low_us = std::max(0.0, estimate.us - effect_us(-1));
-  estimate.high_us = estimate.us + effect_us(+1);
+  const Slowdown interval = problem.relative_intervals(cost);
+  estimate.low_us = std::max(0.0, estimate.us - effect_us(problem, cost, times, interval, -1));
+  estimate.high_us = estimate.us + effect_us(problem, cost, times, interval, +1);
 }
 
 std::string range_text(const CostCurve& curve) {
@@ -131,10 +136,11 @@ const VariantCost& best_serial_variant(const Problem& problem) noexcept {
                            });
 }
 
-double serial_half_width_us(const Problem& problem, const VariantCost& cost) {
-  const double compute_us = cost.local_us(problem.op) + problem.compute_us(cost, problem.rows);
-  return std::hypot(cost.compute.curve.relative_interval * compute_us,
-                    cost.communication.curve.relative_interval * problem.communication_us(cost, problem.rows));
+double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {
+  const double compute = cost.compute.curve.curve_interval(), communication = cost.communication.curve.curve_interval();
+  const bool is_compute_first = problem.traits.first_lane == Lane::Compute;
+  const Slowdown interval = is_compute_first ? Slowdown{compute, communication} : Slowdown{communication, compute};
+  return effect_us(problem, cost, block_times(problem, cost, cut), interval, +1);
 }
 
 bool is_local_first(const Problem& problem, const VariantCost& cost, bool is_cut) {

@@ -39,8 +39,9 @@ struct Problem {
 /// The variant with the shortest uncut matmul + collective: what a plan has to beat.
 [[nodiscard]] const VariantCost& best_serial_variant(const Problem& problem) noexcept;
 
-/// Half-width of the 90 % interval of the serial time: the lanes' errors are independent, so their squares add.
-[[nodiscard]] double serial_half_width_us(const Problem& problem, const VariantCost& cost);
+/// How much longer a cut may take when each lane's curve is off by its curve_interval: the lanes' errors are
+/// independent, so their effects add as squares.
+[[nodiscard]] double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut);
 
 /// Whether the own shard is multiplied while the others arrive: in every cut plan of a kind with a local part, and in
 /// an uncut one unless contention makes plain serial faster.

@@ -156,6 +156,11 @@ struct CostCurve {
   /// "affine", "piecewise", "segments", "staircase" or "interpolated".
   [[nodiscard]] std::string_view family() const noexcept;
 
+  /// Half-width of the 90 % interval of the curve itself, relative: what its residuals and its cross-validated error
+  /// leave open, without the spread of single timings that relative_interval holds too. 1.645 times the larger of the
+  /// two errors, at most relative_interval; relative_interval for a curve that was not fitted.
+  [[nodiscard]] double curve_interval() const noexcept;
+
   /// The formula with its numbers, e.g. "12.4 us + 0.0231 us/row".
   [[nodiscard]] std::string formula_text() const;
 
