@@ -11,11 +11,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import warnings
-
-import jsonschema
 
 SOURCE_DIRECTORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(SOURCE_DIRECTORY / "tests" / "schemas"))
+from validate_documents import load_validators  # noqa: E402  (tests/schemas is no package)
+
 MC2 = sys.argv[1] if len(sys.argv) > 1 else "mc2"
 
 SUCCESS, NEGATIVE, USAGE, NO_ANSWER, UNSUPPORTED, STORE, SYSTEM, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
@@ -96,16 +96,7 @@ def is_progress(line):
 
 def validators():
     """One validator per kind of document, e.g. "mc2.plan/1"."""
-    schemas = {path.name: json.loads(path.read_text()) for path in (SOURCE_DIRECTORY / "schemas").glob("*.schema.json")}
-    result = {}
-    for name, schema in schemas.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # newer versions prefer `referencing`
-            resolver = jsonschema.RefResolver(name, schema, store=schemas)
-        kind = schema.get("properties", {}).get("schema", {}).get("const")
-        if kind:
-            result[kind] = jsonschema.Draft202012Validator(schema, resolver=resolver)
-    return result
+    return load_validators(SOURCE_DIRECTORY / "schemas")
 
 
 def main():

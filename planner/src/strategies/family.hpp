@@ -21,10 +21,15 @@ struct FamilyMember {
 /// for any m while a step stays below 0.1 % of the axis.
 inline constexpr std::int64_t kMaxUnitCount = 1024;
 
+/// The smallest multiple of the alignment that divides an axis into at most `max_unit_count` steps.
+[[nodiscard]] inline std::int64_t coarsened_step(std::int64_t rows, std::int64_t alignment,
+                                                 std::int64_t max_unit_count) noexcept {
+  return alignment * ceil_div(ceil_div(rows, alignment), max_unit_count);
+}
+
 /// Rows between neighbouring long-block lengths: the alignment, or a multiple of it for very long axes.
 [[nodiscard]] inline std::int64_t family_step(std::int64_t rows, const PlanOptions& options) noexcept {
-  const std::int64_t unit_count = ceil_div(rows, options.alignment);
-  return options.alignment * ceil_div(unit_count, kMaxUnitCount);
+  return coarsened_step(rows, options.alignment, kMaxUnitCount);
 }
 
 /// Calls visit(FamilyMember) for every member but the uncut one, in a fixed order.

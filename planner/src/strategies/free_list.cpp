@@ -5,6 +5,7 @@
 
 #include "strategies/family.hpp"
 #include "strategies/objective.hpp"
+#include "strategies/path_share.hpp"
 #include "strategies/search.hpp"
 #include "text.hpp"
 
@@ -15,8 +16,7 @@ namespace {
 constexpr std::int64_t kMaxFreeUnitCount = 256;
 
 std::int64_t free_step(const Problem& problem) noexcept {
-  const std::int64_t alignment = problem.options.alignment;
-  return alignment * ceil_div(ceil_div(problem.rows, alignment), kMaxFreeUnitCount);
+  return coarsened_step(problem.rows, problem.options.alignment, kMaxFreeUnitCount);
 }
 
 /// Blocks up to a cut point, as far as the future depends on them, and the way back.
@@ -94,10 +94,10 @@ class FreeListSearch {
     for (std::size_t from = last(); from-- > 0;)
       for (std::size_t to = from + 1; to <= last(); ++to) {
         if (!is_legal(from, to)) continue;
-        const double a = first_us(from, to), c = second_us(from, to);
-        behind_us_[from] = std::min(behind_us_[from], contention_.gamma * a + c + behind_us_[to]);
-        early_us_[from] = std::min(early_us_[from], a + c + behind_us_[to]);
-        late_us_[from] = std::min(late_us_[from], to == last() ? a + c : a + contention_.kappa * c + late_us_[to]);
+        const PathShare block(first_us(from, to), second_us(from, to), contention_);
+        behind_us_[from] = std::min(behind_us_[from], block.behind + behind_us_[to]);
+        early_us_[from] = std::min(early_us_[from], block.change + behind_us_[to]);
+        late_us_[from] = std::min(late_us_[from], to == last() ? block.change : block.before + late_us_[to]);
       }
   }
 

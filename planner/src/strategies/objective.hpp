@@ -1,15 +1,13 @@
 #pragma once
 
-#include <cmath>
-
 #include "mc2/planner/planner.hpp"
 #include "strategies/prediction.hpp"
 
 namespace mc2::planner::strategies {
 
 /// What is minimised: the makespan, or the quantile of it that PlanOptions names. A lane's curve is off by one random
-/// factor, normal with the curve's interval as its 5 and 95 % points, and independent of the other lane's; their
-/// effects on the makespan add as squares. docs/cost_model.md §5.
+/// factor, normal with the curve's interval as its 5 and 95 % points, and independent of the other lane's.
+/// docs/cost_model.md §5.
 class Objective {
  public:
   Objective(const Problem& problem, const VariantCost& cost) noexcept
@@ -20,8 +18,7 @@ class Objective {
   [[nodiscard]] double score_us(const StretchedUs& stretched_us) const {
     const double us = stretched_us(1.0, 1.0);
     if (multiple_ == 0) return us;
-    return us + multiple_ * std::hypot(stretched_us(1 + interval_.first, 1.0) - us,
-                                       stretched_us(1.0, 1 + interval_.second) - us);
+    return us + multiple_ * stretch_effect_us(stretched_us, us, interval_, +1);
   }
 
  private:

@@ -40,14 +40,13 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
   return times;
 }
 
-/// The lanes' errors are independent, so their effects on the makespan add as squares. docs/cost_model.md §5.
 /// @param sign +1 for what both lanes' intervals may add, -1 for what they may take away
 double effect_us(const Problem& problem, const VariantCost& cost, const BlockTimes& times, const Slowdown& interval,
                  double sign) {
-  const Slowdown slowdown = problem.slowdown(cost);
-  const double us = times.stretched_us(1, 1, slowdown);
-  return std::hypot(times.stretched_us(1 + sign * interval.first, 1, slowdown) - us,
-                    times.stretched_us(1, 1 + sign * interval.second, slowdown) - us);
+  const auto stretched_us = [&, slowdown = problem.slowdown(cost)](double first, double second) {
+    return times.stretched_us(first, second, slowdown);
+  };
+  return stretch_effect_us(stretched_us, stretched_us(1, 1), interval, sign);
 }
 
 void fill_interval(const Problem& problem, const VariantCost& cost, const BlockTimes& times, Estimate& estimate) {
@@ -120,13 +119,11 @@ double Problem::lane_us(const VariantCost& cost, bool is_first_lane, std::int64_
 }
 
 Slowdown Problem::slowdown(const VariantCost& cost) const noexcept {
-  if (traits.first_lane == Lane::Compute) return {cost.compute.slowdown, cost.communication.slowdown};
-  return {cost.communication.slowdown, cost.compute.slowdown};
+  return in_lane_order(cost.compute.slowdown, cost.communication.slowdown);
 }
 
 Slowdown Problem::relative_intervals(const VariantCost& cost) const noexcept {
-  const double compute = cost.compute.curve.relative_interval, communication = cost.communication.curve.relative_interval;
-  return traits.first_lane == Lane::Compute ? Slowdown{compute, communication} : Slowdown{communication, compute};
+  return in_lane_order(cost.compute.curve.relative_interval, cost.communication.curve.relative_interval);
 }
 
 const VariantCost& best_serial_variant(const Problem& problem) noexcept {
@@ -137,9 +134,8 @@ const VariantCost& best_serial_variant(const Problem& problem) noexcept {
 }
 
 double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {
-  const double compute = cost.compute.curve.curve_interval(), communication = cost.communication.curve.curve_interval();
-  const bool is_compute_first = problem.traits.first_lane == Lane::Compute;
-  const Slowdown interval = is_compute_first ? Slowdown{compute, communication} : Slowdown{communication, compute};
+  const Slowdown interval =
+      problem.in_lane_order(cost.compute.curve.curve_interval(), cost.communication.curve.curve_interval());
   return effect_us(problem, cost, block_times(problem, cost, cut), interval, +1);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ struct Problem {
   /// Time of a block on the kind's first or second lane, with the lane's fixed cost when the plan is cut.
   [[nodiscard]] double lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
                                bool is_cut) const noexcept;
+  /// Two numbers of the lanes, in the order in which the kind's blocks pass them.
+  [[nodiscard]] Slowdown in_lane_order(double compute, double communication) const noexcept {
+    return traits.first_lane == Lane::Compute ? Slowdown{compute, communication} : Slowdown{communication, compute};
+  }
   /// The slow-down factors of the kind's first and second lane.
   [[nodiscard]] Slowdown slowdown(const VariantCost& cost) const noexcept;
   /// The relative 90 % intervals of the kind's first and second lane.
@@ -39,8 +44,18 @@ struct Problem {
 /// The variant with the shortest uncut matmul + collective: what a plan has to beat.
 [[nodiscard]] const VariantCost& best_serial_variant(const Problem& problem) noexcept;
 
-/// How much longer a cut may take when each lane's curve is off by its curve_interval: the lanes' errors are
-/// independent, so their effects add as squares.
+/// How far a makespan moves when each lane's times are stretched by 1 + `sign` times the lane's interval: the lanes'
+/// errors are independent, so their effects add as squares. docs/cost_model.md §5.
+/// @param stretched_us makespan as a function of the factors on the first and the second lane's times
+/// @param us           stretched_us(1, 1)
+template <typename StretchedUs>
+[[nodiscard]] double stretch_effect_us(const StretchedUs& stretched_us, double us, const Slowdown& interval,
+                                       double sign) {
+  return std::hypot(stretched_us(1 + sign * interval.first, 1.0) - us,
+                    stretched_us(1.0, 1 + sign * interval.second) - us);
+}
+
+/// How much longer a cut may take when each lane's curve is off by its curve_interval.
 [[nodiscard]] double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut);
 
 /// Whether the own shard is multiplied while the others arrive: in every cut plan of a kind with a local part, and in

@@ -5,6 +5,7 @@
 
 #include "strategies/family.hpp"
 #include "strategies/objective.hpp"
+#include "strategies/path_share.hpp"
 #include "text.hpp"
 
 namespace mc2::planner::strategies {
@@ -67,14 +68,6 @@ class Podium {
  private:
   std::size_t size_;
   std::vector<Scored> entries_;
-};
-
-/// A block's part in the length of a path: before the block at which the path changes lanes, there, and behind it.
-struct PathShare {
-  double before, change, behind;
-  PathShare(double first_us, double second_us, const Contention& contention) noexcept
-      : before(first_us + contention.kappa * second_us), change(first_us + second_us),
-        behind(contention.gamma * first_us + second_us) {}
 };
 
 /// Scores all members of one variant.

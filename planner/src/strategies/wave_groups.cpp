@@ -49,7 +49,7 @@ struct Grouping {
 /// The smallest groups, in rows; the last one takes the rest.
 std::vector<std::int64_t> smallest_groups(const Problem& problem) {
   const std::int64_t step = family_step(problem.rows, problem.options);
-  const std::int64_t group_rows = step * ceil_div(ceil_div(problem.rows, step), kMostGroups);
+  const std::int64_t group_rows = coarsened_step(problem.rows, step, kMostGroups);
   std::vector<std::int64_t> groups(static_cast<std::size_t>(ceil_div(problem.rows, group_rows)), group_rows);
   groups.back() = problem.rows - group_rows * static_cast<std::int64_t>(groups.size() - 1);
   return groups;
