@@ -36,6 +36,8 @@ struct RankTimes {
   int rank = 0;
   std::vector<StageTime> compute;       ///< one per stage; all zero in CommunicationOnly
   std::vector<StageTime> communication; ///< one per stage; all zero in ComputeOnly
+  StageTime local;                      ///< compute lane, before its stages: the rank's own shard, for kinds with a
+                                        ///< local part; zero otherwise
 };
 
 /// One run: the slowest rank counts.
@@ -69,6 +71,19 @@ class Prepared {
   [[nodiscard]] virtual std::span<const std::span<const std::byte>> partials() const noexcept = 0;
 };
 
+/// Memory of a rank's device, owned.
+class RankMemory {
+ public:
+  virtual ~RankMemory() = default;
+
+  /// Addresses of the rank's device: to be read and written by this process only where
+  /// Communicator::uses_host_memory().
+  [[nodiscard]] virtual std::span<std::byte> bytes() noexcept = 0;
+  /// Copies as many bytes as the span has, at most all; returns when done. Throws SystemError.
+  virtual void upload(std::span<const std::byte> from) = 0;
+  virtual void download(std::span<std::byte> to) const = 0;
+};
+
 /// The ranks that this process holds, with their lanes, memory and links. Made by Backend::open.
 class Communicator {
  public:
@@ -77,6 +92,11 @@ class Communicator {
   [[nodiscard]] virtual int world_size() const noexcept = 0;
   [[nodiscard]] virtual std::span<const int> local_ranks() const noexcept = 0;
   [[nodiscard]] virtual const planner::Fingerprint& fingerprint() const noexcept = 0;
+  /// Whether RankBuffers are ordinary memory of this process.
+  [[nodiscard]] virtual bool uses_host_memory() const noexcept = 0;
+  /// Memory of a local rank that RankBuffers may point to, aligned for every variant; must not outlive *this.
+  /// Throws SystemError when there is not enough.
+  [[nodiscard]] virtual std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) = 0;
 
   /// Packs weights, builds kernels and allocates everything, so that run() allocates nothing.
   /// @param buffers one per local rank, in the order of local_ranks(); must outlive the result, as must *this

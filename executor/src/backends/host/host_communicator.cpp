@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <numeric>
@@ -9,6 +10,7 @@
 
 #include "backends/host/host_checks.hpp"
 #include "backends/host/host_prepared.hpp"
+#include "backends/host/symmetric_heap.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -35,6 +37,21 @@ class CallTask final : public LaneTask {
  private:
   const std::function<void(int)>& work_;
   std::vector<std::exception_ptr> errors_; ///< by rank
+};
+
+/// A mapping of its own, so that alignment and page placement are those of the symmetric heap.
+class HostMemory final : public RankMemory {
+ public:
+  explicit HostMemory(std::size_t byte_count) : heap_(1, byte_count) {}
+
+  [[nodiscard]] std::span<std::byte> bytes() noexcept override { return heap_.segment(0); }
+  void upload(std::span<const std::byte> from) override { std::ranges::copy(from, heap_.segment(0).begin()); }
+  void download(std::span<std::byte> to) const override {
+    std::ranges::copy(heap_.segment(0).first(to.size()), to.begin());
+  }
+
+ private:
+  SymmetricHeap heap_;
 };
 
 /// What prepare() adds to the caller's own buffers.
@@ -81,6 +98,10 @@ void HostCommunicator::set_up_lanes(const CoreLayout& layout) {
       omp_set_num_threads(lane == planner::Lane::Compute ? layout.compute_thread_count() : 1);
     });
   }
+}
+
+std::unique_ptr<RankMemory> HostCommunicator::allocate(int /*rank*/, std::size_t byte_count) {
+  return std::make_unique<HostMemory>(byte_count);
 }
 
 planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const StageList& stages,

@@ -23,6 +23,8 @@ class HostCommunicator final : public Communicator {
   [[nodiscard]] int world_size() const noexcept override { return options_.world_size; }
   [[nodiscard]] std::span<const int> local_ranks() const noexcept override { return ranks_; }
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
+  [[nodiscard]] bool uses_host_memory() const noexcept override { return true; }
+  [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
   [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
                                                                    const planner::Variant& variant,
                                                                    std::span<const RankBuffers> buffers,

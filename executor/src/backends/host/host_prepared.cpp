@@ -53,7 +53,7 @@ void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_ind
     state.block_partials.resize(ranks_.size());
     partials_.emplace_back(state.partial);
     record_.ranks.push_back(
-        {rank, std::vector<StageTime>(list_.stages.size()), std::vector<StageTime>(list_.stages.size())});
+        {rank, std::vector<StageTime>(list_.stages.size()), std::vector<StageTime>(list_.stages.size()), {}});
   }
 }
 
