@@ -1,10 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
-#include "mc2/executor/buffer.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
@@ -25,12 +22,5 @@ inline constexpr const char* kDirectVariant = "direct";
 
 /// Errors: UnknownName for another variant than "direct", InvalidSpec for one with settings.
 [[nodiscard]] planner::Result<void> check_variant(const planner::Variant& variant);
-
-/// Errors: InvalidSpec for stages that lower() would not have made from their own block lengths.
-[[nodiscard]] planner::Result<void> check_stages(const StageList& list);
-
-/// Errors: InvalidSpec naming rank and buffer: count, size, alignment to an element, or a C that overlaps another
-/// buffer.
-[[nodiscard]] planner::Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
 } // namespace mc2::executor::host

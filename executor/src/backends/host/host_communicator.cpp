@@ -11,6 +11,7 @@
 #include "backends/host/host_checks.hpp"
 #include "backends/host/host_prepared.hpp"
 #include "backends/host/symmetric_heap.hpp"
+#include "checks.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -62,13 +63,6 @@ std::int64_t prepared_bytes(const StageList& list, const PrepareOptions& options
   const std::int64_t partials = (options.allow_independent ? 2 : 1) * list.op.m * list.op.n * element_bytes;
   const std::int64_t packed_b = list.op.k * list.op.n * element_bytes;
   return list.op.world_size * (partials + packed_b + transport.staging_bytes(longest * list.op.n * element_bytes));
-}
-
-planner::Result<void> check_world(const StageList& list, int world_size) {
-  if (list.op.world_size == world_size) return {};
-  return planner::Error{planner::ErrorCode::InvalidSpec, "world_size",
-                        "the operator has " + std::to_string(list.op.world_size) +
-                            " ranks and the communicator has " + std::to_string(world_size)};
 }
 
 } // namespace

@@ -1,0 +1,100 @@
+#include "checks.hpp"
+
+#include <string>
+#include <vector>
+
+namespace mc2::executor {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+/// One matrix of one rank, for checks that treat them alike.
+struct NamedBytes {
+  std::string name;
+  std::span<const std::byte> bytes;
+  MatrixShape shape;
+  bool is_written = false;
+};
+
+std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
+  const OperandShapes shapes = operand_shapes(op);
+  std::vector<NamedBytes> matrices;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::string rank = "rank " + std::to_string(i) + " ";
+    matrices.push_back({rank + "A", buffers[i].a, shapes.a, false});
+    matrices.push_back({rank + "B", buffers[i].b, shapes.b, false});
+    matrices.push_back({rank + "C", buffers[i].c, shapes.c, true});
+  }
+  return matrices;
+}
+
+Result<void> check_matrix(const NamedBytes& matrix, std::int64_t element_bytes) {
+  const std::int64_t needed = matrix.shape.element_count() * element_bytes;
+  if (static_cast<std::int64_t>(matrix.bytes.size()) != needed) {
+    return Error{ErrorCode::InvalidSpec, "buffers",
+                 matrix.name + " has " + std::to_string(matrix.bytes.size()) + " bytes; [" +
+                     std::to_string(matrix.shape.rows) + ", " + std::to_string(matrix.shape.columns) + "] needs " +
+                     std::to_string(needed)};
+  }
+  if (reinterpret_cast<std::uintptr_t>(matrix.bytes.data()) % static_cast<std::uintptr_t>(element_bytes) != 0) {
+    return Error{ErrorCode::InvalidSpec, "buffers",
+                 matrix.name + " is not aligned to its " + std::to_string(element_bytes) + "-byte elements"};
+  }
+  return {};
+}
+
+bool overlap(std::span<const std::byte> left, std::span<const std::byte> right) {
+  const auto left_at = reinterpret_cast<std::uintptr_t>(left.data());
+  const auto right_at = reinterpret_cast<std::uintptr_t>(right.data());
+  return left_at < right_at + right.size() && right_at < left_at + left.size();
+}
+
+Result<void> check_overlaps(std::span<const NamedBytes> matrices) {
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    for (std::size_t j = i + 1; j < matrices.size(); ++j) {
+      const bool is_hazard = matrices[i].is_written || matrices[j].is_written;
+      if (is_hazard && overlap(matrices[i].bytes, matrices[j].bytes)) {
+        return Error{ErrorCode::InvalidSpec, "buffers",
+                     matrices[i].name + " overlaps " + matrices[j].name + "; C must overlap nothing"};
+      }
+    }
+  }
+  return {};
+}
+
+} // namespace
+
+Result<void> check_world(const StageList& list, int world_size) {
+  if (list.op.world_size == world_size) return {};
+  return Error{ErrorCode::InvalidSpec, "world_size",
+               "the operator has " + std::to_string(list.op.world_size) + " ranks and the communicator has " +
+                   std::to_string(world_size)};
+}
+
+Result<void> check_stages(const StageList& list) {
+  planner::Cut cut;
+  for (const Stage& stage : list.stages) cut.block_rows.push_back(stage.row_count);
+  auto expected = lower(list.op, cut);
+  if (!expected) return expected.error();
+  if (expected.value() != list) {
+    return Error{ErrorCode::InvalidSpec, "stages", "the stages are not those that lower() makes from their lengths"};
+  }
+  return {};
+}
+
+Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
+  if (buffers.size() != static_cast<std::size_t>(op.world_size)) {
+    return Error{ErrorCode::InvalidSpec, "buffers",
+                 std::to_string(buffers.size()) + " sets of buffers for " + std::to_string(op.world_size) +
+                     " ranks; one per rank is needed"};
+  }
+  const auto matrices = all_matrices(op, buffers);
+  for (const NamedBytes& matrix : matrices) {
+    if (auto legal = check_matrix(matrix, planner::size_bytes(op.dtype)); !legal) return legal.error();
+  }
+  return check_overlaps(matrices);
+}
+
+} // namespace mc2::executor

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+
+#include "mc2/executor/buffer.hpp"
+#include "mc2/executor/stage.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::executor {
+
+/// What every backend's prepare() checks, whatever its ranks' memory is: addresses are compared, never read.
+
+/// Errors: InvalidSpec when the operator's ranks are not the communicator's.
+[[nodiscard]] planner::Result<void> check_world(const StageList& list, int world_size);
+
+/// Errors: InvalidSpec for stages that lower() would not have made from their own block lengths.
+[[nodiscard]] planner::Result<void> check_stages(const StageList& list);
+
+/// Errors: InvalidSpec naming rank and buffer: count, size by operand_shapes(), alignment to an element, or a C that
+/// overlaps another buffer. `op` is legal.
+[[nodiscard]] planner::Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
+
+} // namespace mc2::executor
