@@ -42,15 +42,15 @@ std::vector<Point> points_of(const Method& method, double quantile) {
 }
 
 void draw_panel(Markup& out, const Box& box, const std::vector<Method>& methods, const Panel& panel) {
-  double most = 100 * panel.goal;
+  double most = 100 * panel.goal, least = most;
   std::vector<std::vector<Point>> lines;
   for (const Method& method : methods) {
     lines.push_back(points_of(method, panel.quantile));
-    for (const Point& point : lines.back()) most = std::max(most, point.y);
+    for (const Point& point : lines.back()) most = std::max(most, point.y), least = std::min(least, point.y);
   }
   Plot plot(out, box,
             Scale::logarithmic(kMeasurementCounts.front() * 0.95, kMeasurementCounts.back() * 1.05, box.left, box.right),
-            Scale::logarithmic(kLeastPercent, most * 1.3, box.bottom, box.top));
+            Scale::logarithmic(std::max(kLeastPercent, least / 1.3), most * 1.3, box.bottom, box.top));
   plot.axes({"number of measurements", {1, ""}, 6}, {"regret, % of the best time", {1, "%"}, 9});
   label(out, box.left, box.top - 9, "start", "heading", panel.heading);
   plot.horizontal(100 * panel.goal, "goal");
@@ -79,7 +79,8 @@ void draw_legend(Markup& out, const std::vector<Method>& methods) {
 
 std::string quality_chart(const std::vector<Method>& methods) {
   MC2_CHECK(!methods.empty() && methods.size() <= kSeries.size(), "the chart has a style for one to five methods");
-  const std::string machines = std::to_string(methods.front().courses.size()) + " simulated machines";
+  const std::size_t count = methods.front().courses.size();
+  const std::string machines = std::to_string(count) + (count == 1 ? " simulated machine" : " simulated machines");
   Markup out;
   open_svg_document(out, kWidth, kHeight, "Plan quality against number of measurements");
   out.style(kStyle);
