@@ -66,8 +66,8 @@ Result<ExitCode> simulated(const ActiveBench& bench) {
   using Truth = SimulatedMachine::Truth;
   constexpr std::array kTruths{Truth::Affine, Truth::Bent, Truth::Staircase};
   std::optional<ImageFile> chart;
-  if (!bench.chart_file.empty()) {
-    auto opened = ImageFile::open(bench.chart_file, "--chart");
+  if (bench.chart_file) {
+    auto opened = ImageFile::open(*bench.chart_file, "--chart");
     if (!opened) return opened.error();
     chart = std::move(opened).value();
   }
@@ -112,28 +112,6 @@ Result<Profiled> profile_and_plan(Workbench& bench, const ProfileSettings& setti
                   std::move(plan).value()};
 }
 
-/// Median fused / serial of the two plans and of the fastest cut of the family, raced in one run.
-Result<std::array<double, 3>> race_plans(Workbench& bench, const Profiled& active, const Profiled& grid,
-                                         const planner::PlanOptions& options) {
-  const auto cuts = planner::enumerate_cuts(bench.op(), options);
-  if (!cuts) return cuts.error();
-  std::vector<planner::Plan> plans;
-  for (const auto& cut : cuts.value()) {
-    plans.push_back(active.plan); // only cut and variant race
-    plans.back().cut = cut;
-  }
-  const auto raced = race_heats(bench, std::move(plans), {active.plan.cut, grid.plan.cut});
-  if (!raced) return raced.error();
-  std::array<double, 3> ratios{0, 0, 1e300};
-  for (const auto& contender : raced.value().contenders) {
-    const double ratio = fused_to_serial(contender);
-    if (contender.cut == active.plan.cut) ratios[0] = ratio;
-    if (contender.cut == grid.plan.cut) ratios[1] = ratio;
-    ratios[2] = std::min(ratios[2], ratio);
-  }
-  return ratios;
-}
-
 Result<ExitCode> measured() {
   std::vector<std::vector<std::string>> rows{{"shape", "link", "active: measurements", "plan", "regret",
                                               "sweep: measurements", "plan", "regret", "share"}};
@@ -147,13 +125,14 @@ Result<ExitCode> measured() {
     settings.active = ActiveSettings{};
     const auto active = profile_and_plan(*bench.value(), settings);
     if (!active) return active.error();
-    const auto ratios = race_plans(*bench.value(), active.value(), grid.value(), settings.plan);
-    if (!ratios) return ratios.error();
-    const auto& [active_ratio, grid_ratio, best_ratio] = ratios.value();
+    const planner::Cut &active_cut = active.value().plan.cut, &grid_cut = grid.value().plan.cut;
+    const auto raced =
+        race_family(*bench.value(), settings.plan, active.value().plan.variant, {active_cut, grid_cut});
+    if (!raced) return raced.error();
     const int active_count = active.value().measurement_count, grid_count = grid.value().measurement_count;
-    rows.push_back({bench.value()->op().text(), shape.link, std::to_string(active_count), active.value().plan.cut.text(),
-                    percent_text(active_ratio / best_ratio - 1), std::to_string(grid_count),
-                    grid.value().plan.cut.text(), percent_text(grid_ratio / best_ratio - 1),
+    rows.push_back({bench.value()->op().text(), shape.link, std::to_string(active_count), active_cut.text(),
+                    percent_text(raced.value().regret_of(active_cut)), std::to_string(grid_count), grid_cut.text(),
+                    percent_text(raced.value().regret_of(grid_cut)),
                     percent_text(static_cast<double>(active_count) / grid_count)});
   }
   std::cout << "Active profile against the default sweep on this machine; regret to the fastest cut of the family, raced\n"

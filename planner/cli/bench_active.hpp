@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "context.hpp"
@@ -10,7 +11,7 @@ namespace mc2::cli {
 struct ActiveBench {
   int truth_count = 60;       ///< simulated machines
   std::uint64_t seed = 1;
-  std::string chart_file;     ///< empty: no chart
+  std::optional<std::string> chart_file;
   bool is_measured = false;   ///< on the host backend with emulated links instead
 
   void add_to(CLI::App& app);
