@@ -62,8 +62,9 @@ Result<ImageFile> ImageFile::open(const std::string& file, const char* option) {
   if (!std::filesystem::is_directory(path.parent_path()))
     return Error{ErrorCode::InvalidSpec, option, "'" + path.parent_path().string() + "' is no directory"};
   if (is_png && run_converter({"--version"}) != 0)
-    return Error{ErrorCode::Unsupported, option,
-                 "PNG needs the program rsvg-convert (Debian package librsvg2-bin); or name a file that ends in .svg"};
+    return Error{
+        ErrorCode::Unsupported, option,
+        "PNG needs the program rsvg-convert (Debian package librsvg2-bin); or name a file that ends in .svg"};
   return ImageFile(path, is_png);
 }
 
@@ -76,9 +77,9 @@ void ImageFile::write(const std::string& svg) const {
   write_file(drawing.path(), svg);
   const int status = run_converter({"--zoom", "2", "--output", picture.path().string(), drawing.path().string()});
   if (status != 0)
-    throw planner::SystemError("rsvg-convert to " + path_.string(), status,
-                               status < 0 ? std::system_category().message(-status)
-                                          : "it failed; nothing was changed");
+    throw planner::SystemError(
+        "rsvg-convert to " + path_.string(), status,
+        status < 0 ? std::system_category().message(-status) : "it failed; nothing was changed");
   std::filesystem::rename(picture.path(), path_);
 }
 

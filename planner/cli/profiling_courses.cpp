@@ -102,11 +102,13 @@ Result<ActiveCourse> active_course(SimulatedMachine machine, std::uint64_t seed)
   profiler::ActiveHooks hooks;
   hooks.now = [] { return Clock::time_point{}; };
   hooks.make_case = [&](const ActiveCase& one) -> Result<profiler::SweepCase> {
-    return profiler::SweepCase{one.text(), [&machine, &round, &judge, one] {
-      auto measured = machine.measure(one, round);
-      judge.add(measured);
-      return measured;
-    }, {}};
+    return profiler::SweepCase{one.text(),
+                               [&machine, &round, &judge, one] {
+                                 auto measured = machine.measure(one, round);
+                                 judge.add(measured);
+                                 return measured;
+                               },
+                               {}};
   };
   auto last_step = Clock::now();
   hooks.is_cancelled = [&] {

@@ -29,8 +29,8 @@ enum class GridOrder : std::uint8_t {
 /// @param random  for GridOrder::Random
 [[nodiscard]] Course grid_course(SimulatedMachine machine, GridOrder order, std::mt19937_64& random);
 
-/// Without a model: runs whole cuts of the family, uncut first and then in random order, and takes the fastest so far.
-/// One measurement is one run; after all cuts the next round begins, and means over rounds count.
+/// Without a model: runs whole cuts of the family, uncut first and then in random order, and takes the fastest so
+/// far. One measurement is one run; after all cuts the next round begins, and means over rounds count.
 [[nodiscard]] Course brute_force_course(SimulatedMachine machine, std::mt19937_64& random);
 
 /// Measurements in one round of the default sweep.

@@ -13,7 +13,8 @@ inline constexpr std::array kMeasurementCounts{7, 8, 9, 11, 13, 15, 19, 23, 27, 
 /// The regrets aimed at: of the median machine and of the worst one.
 inline constexpr double kMedianGoal = 0.02, kWorstGoal = 0.05;
 
-/// Regret of the plan after each of kMeasurementCounts: how much slower it is than the best cut, relative to the best.
+/// Regret of the plan after each of kMeasurementCounts: how much slower it is than the best cut, relative to the
+/// best.
 using Course = std::map<int, double>;
 
 /// A way of choosing what to measure, and what it led to.

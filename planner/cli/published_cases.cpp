@@ -16,18 +16,43 @@ constexpr double kLeastMatmulRows = 128;
 constexpr std::size_t kMaxCaseCount = 100'000;
 
 enum Column : std::size_t {
-  kOp, kRanks, kM, kK, kN, kCutAxis, kUsPerRow, kFrontUs, kBytesPerRow, kCommFactor,
-  kShortRows, kShortCount, kLongRows, kLongCount, kOrder, kPeerUs, kUncutUs, kBestUs
+  kOp,
+  kRanks,
+  kM,
+  kK,
+  kN,
+  kCutAxis,
+  kUsPerRow,
+  kFrontUs,
+  kBytesPerRow,
+  kCommFactor,
+  kShortRows,
+  kShortCount,
+  kLongRows,
+  kLongCount,
+  kOrder,
+  kPeerUs,
+  kUncutUs,
+  kBestUs
 };
-constexpr std::array kColumns{CsvColumn{"op", true},                 CsvColumn{"ranks", true},
-                              CsvColumn{"M", true},                  CsvColumn{"K", true},
-                              CsvColumn{"N", true},                  CsvColumn{"cut_axis_len", true},
-                              CsvColumn{"mm_us_per_row", true},      CsvColumn{"front_mm_us", true},
-                              CsvColumn{"comm_bytes_per_row", true}, CsvColumn{"comm_factor", true},
-                              CsvColumn{"peer_short_len", true},     CsvColumn{"peer_short_count", true},
-                              CsvColumn{"peer_long_len", true},      CsvColumn{"peer_long_count", true},
-                              CsvColumn{"peer_order", true},         CsvColumn{"peer_us", true},
-                              CsvColumn{"uncut_us", true},           CsvColumn{"best_us", true}};
+constexpr std::array kColumns{CsvColumn{"op", true},
+                              CsvColumn{"ranks", true},
+                              CsvColumn{"M", true},
+                              CsvColumn{"K", true},
+                              CsvColumn{"N", true},
+                              CsvColumn{"cut_axis_len", true},
+                              CsvColumn{"mm_us_per_row", true},
+                              CsvColumn{"front_mm_us", true},
+                              CsvColumn{"comm_bytes_per_row", true},
+                              CsvColumn{"comm_factor", true},
+                              CsvColumn{"peer_short_len", true},
+                              CsvColumn{"peer_short_count", true},
+                              CsvColumn{"peer_long_len", true},
+                              CsvColumn{"peer_long_count", true},
+                              CsvColumn{"peer_order", true},
+                              CsvColumn{"peer_us", true},
+                              CsvColumn{"uncut_us", true},
+                              CsvColumn{"best_us", true}};
 
 /// One line's cells. The first that cannot be read is kept as the error; it reads as the least legal value, or 1.
 class Cells {
@@ -83,17 +108,19 @@ planner::CostCurve communication_curve(double factor, double bytes_per_mib) {
     return planner::CurvePiece{q2 / factor, q1 / factor, q0 / factor};
   };
   return analytic(planner::CurveAxis::Bytes,
-                  planner::SegmentsCurve{bytes_per_mib,
-                                         {bytes_per_mib / 16, 8 * bytes_per_mib},
-                                         {piece(0, 0, 18), piece(-0.9698202, 27.0622573, 14.769),
-                                          piece(0, 13.58491263, 61.508333)}});
+                  planner::SegmentsCurve{
+                      bytes_per_mib,
+                      {bytes_per_mib / 16, 8 * bytes_per_mib},
+                      {piece(0, 0, 18), piece(-0.9698202, 27.0622573, 14.769), piece(0, 13.58491263, 61.508333)}});
 }
 
 planner::OpSpec read_op(Cells& cells) {
   planner::OpSpec op;
   const auto kind = planner::parse_op_kind(cells.text(kOp));
-  if (kind) op.kind = kind.value();
-  else cells.fail(kOp, kind.error().message);
+  if (kind)
+    op.kind = kind.value();
+  else
+    cells.fail(kOp, kind.error().message);
   op.m = cells.whole(kM, 1, planner::kMaxSize);
   op.n = cells.whole(kN, 1, planner::kMaxSize);
   op.k = cells.whole(kK, 1, planner::kMaxSize);
@@ -129,7 +156,8 @@ void read_costs(Cells& cells, planner::CostModel& model) {
                "is " + std::to_string(said_rows) + "; the operator's cut axis has " + std::to_string(rows) + " rows");
   // The file's bytes per row may follow another convention than ours; the curve's unit absorbs the difference.
   const double bytes_per_mib = kMib * static_cast<double>(traits.message_bytes_per_row(model.op)) / bytes_per_row;
-  model.variants.push_back({{"direct", {}}, {matmul_curve(us_per_row)}, {communication_curve(factor, bytes_per_mib)}});
+  model.variants.push_back(
+      {{"direct", {}}, {matmul_curve(us_per_row)}, {communication_curve(factor, bytes_per_mib)}});
   if (traits.has_local_part)
     model.variants.front().local_compute =
         analytic(planner::CurveAxis::Rows, planner::AffineCurve{0, front_us / static_cast<double>(rows)});

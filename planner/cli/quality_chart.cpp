@@ -37,7 +37,8 @@ struct Panel {
 std::vector<Point> points_of(const Method& method, double quantile) {
   std::vector<Point> points;
   for (const int count : kMeasurementCounts)
-    points.push_back({static_cast<double>(count), std::max(100 * method.quantile_at(count, quantile), kLeastPercent)});
+    points.push_back(
+        {static_cast<double>(count), std::max(100 * method.quantile_at(count, quantile), kLeastPercent)});
   return points;
 }
 
@@ -48,9 +49,10 @@ void draw_panel(Markup& out, const Box& box, const std::vector<Method>& methods,
     lines.push_back(points_of(method, panel.quantile));
     for (const Point& point : lines.back()) most = std::max(most, point.y), least = std::min(least, point.y);
   }
-  Plot plot(out, box,
-            Scale::logarithmic(kMeasurementCounts.front() * 0.95, kMeasurementCounts.back() * 1.05, box.left, box.right),
-            Scale::logarithmic(std::max(kLeastPercent, least / 1.3), most * 1.3, box.bottom, box.top));
+  Plot plot(
+      out, box,
+      Scale::logarithmic(kMeasurementCounts.front() * 0.95, kMeasurementCounts.back() * 1.05, box.left, box.right),
+      Scale::logarithmic(std::max(kLeastPercent, least / 1.3), most * 1.3, box.bottom, box.top));
   plot.axes({"number of measurements", {1, ""}, 6}, {"regret, % of the best time", {1, "%"}, 9});
   label(out, box.left, box.top - 9, "start", "heading", panel.heading);
   plot.horizontal(100 * panel.goal, "goal");
@@ -87,8 +89,8 @@ std::string quality_chart(const std::vector<Method>& methods) {
   rectangle(out, {0, 0, kWidth, kHeight}, "page");
   draw_legend(out, methods);
   Box box = kFirstBox;
-  for (const Panel& panel : {Panel{"Median regret, " + machines, 0.5, kMedianGoal},
-                             Panel{"Worst regret, " + machines, 1, kWorstGoal}}) {
+  for (const Panel& panel :
+       {Panel{"Median regret, " + machines, 0.5, kMedianGoal}, Panel{"Worst regret, " + machines, 1, kWorstGoal}}) {
     draw_panel(out, box, methods, panel);
     box.top += kPanelStep;
     box.bottom += kPanelStep;
