@@ -46,44 +46,17 @@ struct OverlapCase {
   const char* link;
 };
 
-/// The tuned plan beside the best of the whole family, raced in one run.
-struct BruteForce {
-  std::size_t cut_count = 0;
-  double ideal_benefit = 0;
-  profiler::Interval efficiency; ///< of the tuned plan
-  double tuned_ratio = 0;        ///< fused / serial
-  double best_ratio = 0;
-  std::string best_cut;
-};
-
-Result<BruteForce> brute_force(Workbench& bench, const Tuned& tuned, const planner::PlanOptions& options) {
-  const auto cuts = planner::enumerate_cuts(bench.op(), options);
-  if (!cuts) return cuts.error();
-  std::vector<planner::Plan> plans;
-  for (const auto& cut : cuts.value()) {
-    auto plan = planner::predict_cut(bench.op(), tuned.model, tuned.plan.variant, cut);
-    if (!plan) return plan.error();
-    plans.push_back(std::move(plan).value());
-  }
-  const auto raced = race_heats(bench, std::move(plans), {tuned.plan.cut});
-  if (!raced) return raced.error();
-  BruteForce result;
-  result.cut_count = cuts.value().size();
-  result.best_ratio = 1e300;
-  for (const auto& contender : raced.value().contenders) {
-    const double ratio = fused_to_serial(contender);
-    if (contender.cut == tuned.plan.cut) {
-      result.tuned_ratio = ratio;
-      result.efficiency = raced.value().overlap_efficiency(contender);
-    }
-    if (ratio >= result.best_ratio) continue;
-    result.best_ratio = ratio;
-    result.best_cut = contender.cut.text();
-  }
-  const double compute_us = median(raced.value().compute_us);
-  const double communication_us = median(raced.value().communication_us);
-  result.ideal_benefit = std::min(compute_us, communication_us) / (compute_us + communication_us);
+profiler::Interval efficiency_of(const Race& race, const planner::Cut& cut) {
+  profiler::Interval result;
+  for (const auto& contender : race.contenders)
+    if (contender.cut == cut) result = race.overlap_efficiency(contender);
   return result;
+}
+
+/// Benefit of a plan that hides the shorter lane completely.
+double ideal_benefit(const Race& race) {
+  const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
+  return std::min(compute_us, communication_us) / (compute_us + communication_us);
 }
 
 Result<ExitCode> BenchCommand::overlap() const {
@@ -102,13 +75,14 @@ Result<ExitCode> BenchCommand::overlap() const {
     if (!bench) return bench.error();
     const auto tuned = tune_operator(*bench.value(), settings(), store.value());
     if (!tuned) return tuned.error();
-    const auto brute = brute_force(*bench.value(), tuned.value(), settings().plan);
-    if (!brute) return brute.error();
-    const BruteForce& b = brute.value();
-    rows.push_back({bench.value()->op().text(), c.link, percent_text(b.ideal_benefit), tuned.value().plan.cut.text(),
-                    percent_text(b.efficiency.value),
-                    percent_text(b.efficiency.low) + " to " + percent_text(b.efficiency.high), b.best_cut,
-                    std::to_string(b.cut_count), percent_text(b.tuned_ratio / b.best_ratio - 1)});
+    const planner::Cut& cut = tuned.value().plan.cut;
+    const auto raced = race_family(*bench.value(), settings().plan, tuned.value().plan.variant, {cut});
+    if (!raced) return raced.error();
+    const FamilyRace& family = raced.value();
+    const profiler::Interval efficiency = efficiency_of(family.race, cut);
+    rows.push_back({bench.value()->op().text(), c.link, percent_text(ideal_benefit(family.race)), cut.text(),
+                    percent_text(efficiency.value), percent_text(efficiency.low) + " to " + percent_text(efficiency.high),
+                    family.best_cut.text(), std::to_string(family.family_size), percent_text(family.regret_of(cut))});
     std::cerr << "mc2: " << rows.back()[0] << " " << c.link << ": efficiency " << rows.back()[4] << "\n";
   }
   std::cout << "Overlap efficiency of tuned plans on emulated links, 2 ranks (median of paired runs)\n" << table(rows) << "\n";

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+
+#include "mc2/planner/planner.hpp"
 
 namespace mc2::cli {
 
@@ -67,8 +70,7 @@ std::vector<planner::Plan> advance(const Race& heat, const std::vector<planner::
   return result;
 }
 
-} // namespace
-
+/// Heats of more and more rounds for fewer and fewer plans.
 Result<Race> race_heats(Workbench& bench, std::vector<planner::Plan> plans, const std::vector<planner::Cut>& staying) {
   struct Heat {
     int rounds;
@@ -84,6 +86,45 @@ Result<Race> race_heats(Workbench& bench, std::vector<planner::Plan> plans, cons
     plans = advance(raced.value(), plans, std::max(heat.advance_count, staying.size()), staying);
   }
   return raced;
+}
+
+/// What race() reads of a plan.
+planner::Plan to_race(const planner::OpSpec& op, const planner::Variant& variant, const planner::Cut& cut) {
+  planner::Plan plan;
+  plan.op = op;
+  plan.variant = variant;
+  plan.cut = cut;
+  return plan;
+}
+
+} // namespace
+
+double FamilyRace::ratio_of(const planner::Cut& cut) const {
+  const auto found = std::find_if(race.contenders.begin(), race.contenders.end(),
+                                  [&](const Contender& contender) { return contender.cut == cut; });
+  MC2_CHECK(found != race.contenders.end(), "only cuts that were asked for stay in the race to its end");
+  return fused_to_serial(*found);
+}
+
+Result<FamilyRace> race_family(Workbench& bench, const planner::PlanOptions& options, const planner::Variant& variant,
+                               const std::vector<planner::Cut>& asked) {
+  const auto family = planner::enumerate_cuts(bench.op(), options);
+  if (!family) return family.error();
+  std::vector<planner::Cut> cuts = family.value();
+  for (const auto& cut : asked)
+    if (!is_in(cuts, cut)) cuts.push_back(cut);
+  std::vector<planner::Plan> plans;
+  for (const auto& cut : cuts) plans.push_back(to_race(bench.op(), variant, cut));
+  auto raced = race_heats(bench, std::move(plans), asked);
+  if (!raced) return raced.error();
+  FamilyRace result{std::move(raced).value(), family.value().size(), {}, std::numeric_limits<double>::infinity()};
+  for (const auto& contender : result.race.contenders) {
+    const double ratio = fused_to_serial(contender);
+    if (ratio >= result.best_ratio || !is_in(family.value(), contender.cut)) continue;
+    result.best_ratio = ratio;
+    result.best_cut = contender.cut;
+  }
+  return result;
 }
 
 } // namespace mc2::cli

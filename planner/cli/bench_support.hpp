@@ -36,10 +36,24 @@ class ScratchStore {
 /// Median of the paired fused / serial ratios.
 [[nodiscard]] double fused_to_serial(const Contender& contender);
 
-/// Every plan runs; the fastest run again, longer, and those that must stay with them. The best of many noisy medians is
-/// too good by chance, and the last heat, in which few cuts run often, takes that out.
-/// Errors: as race.
-[[nodiscard]] Result<Race> race_heats(Workbench& bench, std::vector<planner::Plan> plans,
-                                      const std::vector<planner::Cut>& staying);
+/// A race of every cut of the family, and of those that were asked for.
+struct FamilyRace {
+  Race race; ///< the last heat: the fastest cuts and those asked for
+  std::size_t family_size = 0;
+  planner::Cut best_cut; ///< of the family
+  double best_ratio = 0; ///< its fused / serial
+
+  /// Fused / serial of a cut that was asked for.
+  [[nodiscard]] double ratio_of(const planner::Cut& cut) const;
+  /// How much slower than the best cut of the family, relative.
+  [[nodiscard]] double regret_of(const planner::Cut& cut) const { return ratio_of(cut) / best_ratio - 1; }
+};
+
+/// Measured brute force. Every cut runs; the fastest run again, longer, and those asked for with them. The best of many
+/// noisy medians is too good by chance, and the last heat, in which few cuts run often, takes that out.
+/// @param asked  race to the end; they may lie outside the family
+/// Errors: as enumerate_cuts and race.
+[[nodiscard]] Result<FamilyRace> race_family(Workbench& bench, const planner::PlanOptions& options,
+                                             const planner::Variant& variant, const std::vector<planner::Cut>& asked);
 
 } // namespace mc2::cli

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <limits>
 #include <optional>
 
 #include "bench_support.hpp"
@@ -37,15 +36,13 @@ struct UnseenResult {
   [[nodiscard]] double error() const { return predicted_us / measured_us - 1; }
 };
 
-/// The choices to compare, and every cut of the family.
-struct Field {
+/// The choices to compare.
+struct Choices {
   planner::Plan chosen, free_list;
   std::optional<planner::Plan> wave_groups;
-  std::vector<planner::Plan> plans;
 };
 
-Result<Field> field_of(const planner::OpSpec& op, const planner::CostModel& model, planner::PlanOptions options) {
-  Field field;
+Result<Choices> choices_of(const planner::OpSpec& op, const planner::CostModel& model, planner::PlanOptions options) {
   const auto planned = [&](const char* strategy) {
     options.strategy = strategy;
     return planner::make_plan(op, model, options);
@@ -53,31 +50,9 @@ Result<Field> field_of(const planner::OpSpec& op, const planner::CostModel& mode
   auto chosen = planned("search"), free_list = planned("free"), wave_groups = planned("wave_groups");
   if (!chosen) return chosen.error();
   if (!free_list) return free_list.error();
-  field.chosen = std::move(chosen).value();
-  field.free_list = std::move(free_list).value();
-  if (wave_groups) field.wave_groups = std::move(wave_groups).value();
-  const auto cuts = planner::enumerate_cuts(op, options);
-  if (!cuts) return cuts.error();
-  const auto add = [&](const planner::Cut& cut) -> Result<void> {
-    for (const auto& plan : field.plans)
-      if (plan.cut == cut) return {};
-    auto plan = planner::predict_cut(op, model, field.chosen.variant, cut);
-    if (!plan) return plan.error();
-    field.plans.push_back(std::move(plan).value());
-    return {};
-  };
-  for (const auto& cut : cuts.value())
-    if (auto added = add(cut); !added) return added.error();
-  for (const auto* plan : {&field.free_list, field.wave_groups ? &*field.wave_groups : nullptr})
-    if (plan != nullptr)
-      if (auto added = add(plan->cut); !added) return added.error();
-  return field;
-}
-
-double ratio_of(const Race& raced, const planner::Cut& cut) {
-  for (const auto& contender : raced.contenders)
-    if (contender.cut == cut) return fused_to_serial(contender);
-  return std::numeric_limits<double>::quiet_NaN();
+  Choices choices{std::move(chosen).value(), std::move(free_list).value(), std::nullopt};
+  if (wave_groups) choices.wave_groups = std::move(wave_groups).value();
+  return choices;
 }
 
 Result<void> judge_predictions(const Race& raced, const planner::CostModel& model, const planner::Cut& chosen,
@@ -98,28 +73,25 @@ Result<void> judge_predictions(const Race& raced, const planner::CostModel& mode
 
 Result<UnseenResult> race_unseen(const planner::OpSpec& op, const planner::CostModel& model, const std::string& link,
                                  const planner::PlanOptions& options) {
-  auto field = field_of(op, model, options);
-  if (!field) return field.error();
-  const Field& f = field.value();
+  const auto planned = choices_of(op, model, options);
+  if (!planned) return planned.error();
+  const auto& [chosen, free_list, wave_groups] = planned.value();
   auto bench = open_bench(op, link);
   if (!bench) return bench.error();
-  std::vector<planner::Cut> staying{f.chosen.cut, f.free_list.cut};
-  if (f.wave_groups) staying.push_back(f.wave_groups->cut);
-  const auto raced = race_heats(*bench.value(), f.plans, staying);
+  std::vector<planner::Cut> asked{chosen.cut, free_list.cut};
+  if (wave_groups) asked.push_back(wave_groups->cut);
+  const auto raced = race_family(*bench.value(), options, chosen.variant, asked);
   if (!raced) return raced.error();
+  const FamilyRace& family = raced.value();
 
-  double best_ratio = std::numeric_limits<double>::infinity();
-  for (const auto& contender : raced.value().contenders)
-    if (contender.cut.order() != planner::BlockOrder::Free) best_ratio = std::min(best_ratio, fused_to_serial(contender));
   UnseenResult result;
   result.op = op;
   result.link = link;
-  result.cut = f.chosen.cut.text();
-  const double chosen_ratio = ratio_of(raced.value(), f.chosen.cut);
-  result.regret = chosen_ratio / best_ratio - 1;
-  if (f.wave_groups) result.wave_groups_regret = ratio_of(raced.value(), f.wave_groups->cut) / best_ratio - 1;
-  result.free_gain = 1 - ratio_of(raced.value(), f.free_list.cut) / chosen_ratio;
-  if (auto judged = judge_predictions(raced.value(), model, f.chosen.cut, result); !judged) return judged.error();
+  result.cut = chosen.cut.text();
+  result.regret = family.regret_of(chosen.cut);
+  if (wave_groups) result.wave_groups_regret = family.regret_of(wave_groups->cut);
+  result.free_gain = 1 - family.ratio_of(free_list.cut) / family.ratio_of(chosen.cut);
+  if (auto judged = judge_predictions(family.race, model, chosen.cut, result); !judged) return judged.error();
   return result;
 }
 

@@ -41,7 +41,8 @@ ExitCode to_exit_code(ErrorCode code) noexcept {
     case ErrorCode::Unsupported: return ExitCode::Unsupported;
     case ErrorCode::Corrupt:
     case ErrorCode::NewerVersion:
-    case ErrorCode::ReadOnly: return ExitCode::Store;
+    case ErrorCode::ReadOnly:
+    case ErrorCode::Unreadable: return ExitCode::Store;
     case ErrorCode::Cancelled: return ExitCode::Interrupted;
     case ErrorCode::Mismatch: return ExitCode::Negative;
   }
@@ -194,11 +195,11 @@ Result<store::Layers> StoreOptions::open() const {
   layers.read_only = system_paths();
   layers.writable = writable.value();
   if (!path.empty())
-    if (const auto user = user_path(); user && std::filesystem::exists(user.value()))
-      layers.read_only.push_back(user.value());
+    if (const auto user = user_path()) layers.read_only.push_back(user.value());
   auto opened = store::Layers::open(layers);
   if (opened)
-    for (const auto& note : opened.value().notes()) std::cerr << "mc2: note: " << note << "\n";
+    for (const auto& note : opened.value().notes())
+      if (told_.insert(note).second) std::cerr << "mc2: note: " << note << "\n";
   return opened;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -92,10 +93,13 @@ struct StoreOptions {
   [[nodiscard]] static Result<std::filesystem::path> user_path();
   /// System stores that are read when present.
   [[nodiscard]] static std::vector<std::filesystem::path> system_paths();
-  /// Errors: as Layers::open. Notes about skipped layers go to standard error.
+  /// Errors: as Layers::open. Notes about skipped layers go to standard error, each once however often this is called.
   [[nodiscard]] Result<store::Layers> open() const;
   /// --store, or the user's store. Errors: as user_path.
   [[nodiscard]] Result<std::filesystem::path> writable_path() const;
+
+ private:
+  mutable std::set<std::string> told_; ///< notes that were printed
 };
 
 /// Now as ISO 8601 UTC, for the store.

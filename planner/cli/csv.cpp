@@ -87,12 +87,14 @@ std::string listed(std::span<const CsvColumn> columns) {
 
 /// The index of every known column's cell, -1 for one that the heading leaves out.
 Result<std::vector<int>> match_heading(const std::string& file, int line, const std::vector<CsvCell>& heading,
-                                       std::span<const CsvColumn> columns) {
+                                       const CsvFormat& format) {
+  const auto columns = format.columns;
   std::vector<int> cell_of(columns.size(), -1);
   for (std::size_t i = 0; i < heading.size(); ++i) {
     const auto known = std::find_if(columns.begin(), columns.end(),
                                     [&](const CsvColumn& column) { return column.name == heading[i].text; });
     const std::string shown = "'" + heading[i].text.substr(0, kQuotedBytes) + "' ";
+    if (known == columns.end() && format.has_other_columns) continue;
     if (known == columns.end())
       return malformed(place_text(file, line, heading[i].offset), shown + "is no column; legal: " + listed(columns));
     int& cell = cell_of[static_cast<std::size_t>(known - columns.begin())];
@@ -166,8 +168,7 @@ Result<double> CsvRow::number(std::size_t column, std::string_view name) const {
   return error(column, name, "'" + cell.substr(0, kQuotedBytes) + "' is no finite number");
 }
 
-Result<void> read_csv(std::string_view text, const std::string& file, std::span<const CsvColumn> columns,
-                      std::string_view noun, std::size_t max_row_count,
+Result<void> read_csv(std::string_view text, const std::string& file, const CsvFormat& format,
                       const std::function<Result<void>(const CsvRow&)>& visit) {
   // Spreadsheets begin a UTF-8 file with a byte order mark.
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
@@ -182,19 +183,19 @@ Result<void> read_csv(std::string_view text, const std::string& file, std::span<
     if (!fault && heading.size > 0) fault = heading.compare(cells);
     if (fault) return malformed(place_text(file, number, fault->offset), fault->message);
     if (heading.size == 0) {
-      auto matched = match_heading(file, number, cells, columns);
+      auto matched = match_heading(file, number, cells, format);
       if (!matched) return matched.error();
       heading = {cells.size(), std::move(matched).value()};
       continue;
     }
-    if (row_count++ == max_row_count)
+    if (row_count++ == format.max_row_count)
       return malformed(place_text(file, number, 0),
-                       "is beyond the limit of " + std::to_string(max_row_count) + " " + std::string(noun) + "s");
+                       "is beyond the limit of " + std::to_string(format.max_row_count) + " " + std::string(format.noun) + "s");
     if (auto visited = visit(CsvRow(file, number, heading.cell_of, cells)); !visited) return visited;
   }
   if (row_count > 0) return {};
-  return malformed(file, "holds no " + std::string(noun) + "s; write a heading of columns (" + listed(columns) +
-                             ") and one line per " + std::string(noun));
+  return malformed(file, "holds no " + std::string(format.noun) + "s; write a heading of columns (" +
+                             listed(format.columns) + ") and one line per " + std::string(format.noun));
 }
 
 } // namespace mc2::cli

@@ -17,6 +17,14 @@ struct CsvColumn {
   bool is_required = false;
 };
 
+/// What a CSV file holds.
+struct CsvFormat {
+  std::span<const CsvColumn> columns;
+  std::string_view noun; ///< what a line holds, for the messages, e.g. "shape"
+  std::size_t max_row_count = 0;
+  bool has_other_columns = false; ///< columns that are not listed are skipped rather than refused
+};
+
 /// One cell and where it stands.
 struct CsvCell {
   std::string text;
@@ -55,11 +63,8 @@ class CsvRow {
 /// begin with '#' are skipped, white space around cells is dropped, and a cell in double quotes may hold commas (RFC
 /// 4180, without line breaks inside quotes). Errors: Malformed with "file:line:column" as the field for a control
 /// character, a line above 64 KiB, an unknown, repeated or missing column, a line with another number of cells than
-/// the heading, more than `max_row_count` lines; and what `visit` returns. @param noun  what a line holds, for the
-/// messages, e.g. "shape"
-[[nodiscard]] Result<void> read_csv(std::string_view text, const std::string& file,
-                                    std::span<const CsvColumn> columns, std::string_view noun,
-                                    std::size_t max_row_count,
+/// the heading, more than `max_row_count` lines; and what `visit` returns.
+[[nodiscard]] Result<void> read_csv(std::string_view text, const std::string& file, const CsvFormat& format,
                                     const std::function<Result<void>(const CsvRow&)>& visit);
 
 } // namespace mc2::cli

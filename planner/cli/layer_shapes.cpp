@@ -114,7 +114,7 @@ Result<planner::OpSpec> LayerShape::op(planner::OpKind kind, std::int64_t m, int
 Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const std::string& file) {
   std::vector<LayerShape> layers;
   std::map<std::pair<std::string, std::string>, int> line_of;
-  const auto read = read_csv(text, file, kColumns, "layer", kMaxLayerCount, [&](const CsvRow& row) -> Result<void> {
+  const auto read = read_csv(text, file, {kColumns, "layer", kMaxLayerCount}, [&](const CsvRow& row) -> Result<void> {
     auto layer = read_layer(row);
     if (!layer) return layer.error();
     const auto [earlier, is_new] = line_of.try_emplace({layer.value().model, layer.value().layer}, row.line());

@@ -83,18 +83,15 @@ class StoreSource : public ModelSource {
       if (m <= valid_to_m) continue;
       OpSpec op = family.op;
       op.m = m;
-      auto model = machine ? layers.find_model(op, machine.value()) : Result<CostModel>(machine.error());
-      if (!model) {
+      auto answer =
+          machine ? find_kept_model(layers, machine.value(), op, true) : Result<FoundModel>(machine.error());
+      if (!answer) {
         // Which m is asked decides which model answers, but not whether one does.
-        if (machine) load_transferred(layers, machine.value(), op, kept);
-        if (kept.models.empty()) kept.failure = Error{model.error().code, "", "for any m: " + model.error().text()};
+        if (kept.models.empty()) kept.failure = Error{answer.error().code, "", "for any m: " + answer.error().text()};
         return;
       }
-      const std::int64_t model_m = model.value().op.m;
-      // The store prefers the next larger model; without a larger one the largest answers for all further m.
-      valid_to_m = model_m >= m ? model_m : planner::kMaxSize;
-      kept.models.push_back(
-          found(std::move(model).value(), "kept model of m=" + std::to_string(model_m), valid_to_m));
+      valid_to_m = answer.value().valid_to_m;
+      kept.models.push_back(std::move(answer).value());
     }
   }
 
@@ -109,20 +106,6 @@ class StoreSource : public ModelSource {
   }
 
  private:
-  struct Kept;
-
-  /// The model of another n and k, where there is none of the operator's own.
-  static void load_transferred(const store::Layers& layers, const planner::Fingerprint& machine, const OpSpec& op,
-                               Kept& kept) {
-    const auto models = layers.list_models(op, machine);
-    auto transfer = planner::transfer_from_nearest(models, op, machine);
-    if (!transfer) return;
-    const std::string origin = "kept model " + transfer.value().reason;
-    FoundModel answer = found(transfer.value().model, origin, planner::kMaxSize);
-    answer.transfer = std::make_shared<const planner::Transfer>(std::move(transfer).value());
-    kept.models.push_back(std::move(answer));
-  }
-
   struct Kept {
     std::vector<FoundModel> models; ///< ascending valid_to_m
     std::optional<Error> failure;
@@ -132,14 +115,40 @@ class StoreSource : public ModelSource {
 
 } // namespace
 
+Result<FoundModel> find_kept_model(const store::Layers& layers, const planner::Fingerprint& machine, const OpSpec& op,
+                                   bool may_transfer) {
+  auto model = layers.find_model(op, machine);
+  if (model) {
+    const std::int64_t model_m = model.value().op.m;
+    // The store prefers the next larger model; without a larger one the largest answers for all further m.
+    return found(std::move(model).value(), "kept model of m=" + std::to_string(model_m),
+                 model_m >= op.m ? model_m : planner::kMaxSize);
+  }
+  const Error& missing = model.error();
+  if (missing.code != ErrorCode::NotFound) return missing;
+  const auto models = layers.list_models(op, machine);
+  if (models.empty()) return missing;
+  const auto refused = [&](const std::string& why) { return Error{missing.code, missing.field, missing.message + why}; };
+  if (!may_transfer) return refused("; without --no-transfer one of those would answer");
+  auto transfer = planner::transfer_from_nearest(models, op, machine);
+  if (!transfer) return refused("; none of them answers for it: " + transfer.error().text());
+  FoundModel answer =
+      found(transfer.value().model, "kept model " + transfer.value().reason, planner::kMaxSize);
+  answer.transfer = std::make_shared<const planner::Transfer>(std::move(transfer).value());
+  return answer;
+}
+
+/// A source that could not be read outweighs those that hold nothing.
 Result<FoundModel> find_model(const ModelSources& sources, const OpSpec& op) {
   std::string reasons;
+  ErrorCode code = ErrorCode::NotFound;
   for (const auto& source : sources) {
     auto answer = source->find(op);
     if (answer) return answer;
+    if (code == ErrorCode::NotFound) code = answer.error().code;
     reasons += (reasons.empty() ? "" : "; ") + answer.error().text();
   }
-  return Error{ErrorCode::NotFound, "", reasons};
+  return Error{code, "", reasons};
 }
 
 Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files) {

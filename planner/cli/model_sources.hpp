@@ -34,7 +34,14 @@ class ModelSource {
 
 using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
 
-/// The first source that answers. Errors: NotFound with every source's reason, joined into one line.
+/// The model that the store keeps for an operator on this machine, or else the nearest other n and k's
+/// (planner/transfer.hpp) unless that is ruled out. Errors: NotFound, saying what the store does have; as
+/// Layers::find_model.
+[[nodiscard]] Result<FoundModel> find_kept_model(const store::Layers& layers, const planner::Fingerprint& machine,
+                                                 const planner::OpSpec& op, bool may_transfer);
+
+/// The first source that answers. Errors: every source's reason, joined into one line: NotFound, or the code of the
+/// first source that could not be read.
 [[nodiscard]] Result<FoundModel> find_model(const ModelSources& sources, const planner::OpSpec& op);
 
 /// Model documents; the first that describes an operator answers for every m of it.
@@ -51,7 +58,7 @@ struct OpFamily {
   std::vector<std::int64_t> all_m; ///< ascending
 };
 
-/// Kept models of this machine, or else the model of the nearest other n and k (planner/transfer.hpp), read for `families` now, because one connection serves one thread. Asked for anything
+/// What find_kept_model answers for `families`, read now, because one connection serves one thread. Asked for anything
 /// else it finds nothing.
 /// Errors: as StoreOptions::open; Cancelled on an interrupt.
 [[nodiscard]] Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store,

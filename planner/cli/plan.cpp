@@ -7,6 +7,7 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/store/codec.hpp"
+#include "model_sources.hpp"
 #include "render.hpp"
 #include "terminal.hpp"
 #include "topology_files.hpp"
@@ -27,9 +28,7 @@ struct PlanCommand {
   [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request) const;
   [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
                                                 const planner::CostModel& model) const;
-  [[nodiscard]] Result<planner::Plan> transferred(const store::PlanRequest& request, const store::Layers& layers,
-                                                  const planner::Fingerprint& fingerprint,
-                                                  const Error& missing) const;
+  [[nodiscard]] Result<planner::Plan> plan_from_store(const store::PlanRequest& request) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -64,23 +63,19 @@ Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
   return planner::predict_cut(request.op, model, model.variants.front().variant, cut.value());
 }
 
-/// From the model of another n and k, where the one asked for is missing.
-Result<planner::Plan> PlanCommand::transferred(const store::PlanRequest& request, const store::Layers& layers,
-                                               const planner::Fingerprint& fingerprint, const Error& missing) const {
-  if (missing.code != ErrorCode::NotFound) return missing;
-  const auto models = layers.list_models(request.op, fingerprint);
-  if (models.empty()) return missing;
-  if (no_transfer)
-    return Error{missing.code, missing.field, missing.message + "; without --no-transfer one of those would answer"};
-  const auto transfer = planner::transfer_from_nearest(models, request.op, fingerprint);
-  if (!transfer)
-    return Error{missing.code, missing.field,
-                 missing.message + "; none of them answers for it: " + transfer.error().text()};
-  auto plan = plan_with(request, transfer.value().model);
-  if (!plan) return plan;
-  std::cerr << "mc2: note: no model of this n and k; " << transfer.value().reason
+Result<planner::Plan> PlanCommand::plan_from_store(const store::PlanRequest& request) const {
+  const auto fingerprint = machine.fingerprint(request.op.world_size);
+  if (!fingerprint) return fingerprint.error();
+  const auto layers = store.open();
+  if (!layers) return layers.error();
+  const auto found = find_kept_model(layers.value(), fingerprint.value(), request.op, !no_transfer);
+  if (!found) return found.error();
+  auto plan = plan_with(request, *found.value().model);
+  const auto& transfer = found.value().transfer;
+  if (!plan || !transfer) return plan;
+  std::cerr << "mc2: note: no model of this n and k; " << transfer->reason
             << "; intervals are wider, mc2 profile measures it\n";
-  return planner::as_transferred(std::move(plan).value(), transfer.value());
+  return planner::as_transferred(std::move(plan).value(), *transfer);
 }
 
 Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request) const {
@@ -99,13 +94,7 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request) const
     if (!model) return document_error(model_file, model.error());
     return plan_with(request, model.value());
   }
-  const auto fingerprint = machine.fingerprint(request.op.world_size);
-  if (!fingerprint) return fingerprint.error();
-  auto layers = store.open();
-  if (!layers) return layers.error();
-  const auto model = layers.value().find_model(request.op, fingerprint.value());
-  if (!model) return transferred(request, layers.value(), fingerprint.value(), model.error());
-  return plan_with(request, model.value());
+  return plan_from_store(request);
 }
 
 Result<ExitCode> PlanCommand::run() const {

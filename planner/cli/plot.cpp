@@ -203,4 +203,13 @@ void open_svg(Markup& out, double width, double height, std::string_view name) {
   out.element("title", {}, name);
 }
 
+void open_svg_document(Markup& out, double width, double height, std::string_view name) {
+  out.open("svg", {{"xmlns", "http://www.w3.org/2000/svg"},
+                   {"viewBox", "0 0 " + coordinate(width) + " " + coordinate(height)},
+                   {"width", coordinate(width)},
+                   {"height", coordinate(height)},
+                   {"role", "img"}});
+  out.element("title", {}, name);
+}
+
 } // namespace mc2::cli

@@ -99,5 +99,7 @@ void segment(Markup& out, Point from, Point to, const char* style);
 void rectangle(Markup& out, const Box& box, const char* style, std::string_view tooltip = {});
 /// Opens <svg> of that size with a name for screen readers; close() it.
 void open_svg(Markup& out, double width, double height, std::string_view name);
+/// As open_svg, for a file of its own.
+void open_svg_document(Markup& out, double width, double height, std::string_view name);
 
 } // namespace mc2::cli

@@ -1,67 +1,89 @@
 #include "published_cases.hpp"
 
-#include <charconv>
-#include <cmath>
-#include <map>
+#include <array>
+#include <optional>
+#include <utility>
 
+#include "csv.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
 
 namespace mc2::cli {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-
 constexpr double kMib = planner::kBytesPerMib;
 constexpr double kLeastMatmulRows = 128;
+constexpr std::size_t kMaxCaseCount = 100'000;
 
-std::vector<std::string> split(std::string_view line) {
-  std::vector<std::string> cells;
-  for (std::size_t comma = 0; comma != std::string_view::npos;) {
-    comma = line.find(',');
-    std::string_view cell = line.substr(0, comma);
-    while (!cell.empty() && (cell.back() == '\r' || cell.back() == ' ')) cell.remove_suffix(1);
-    cells.emplace_back(cell);
-    if (comma != std::string_view::npos) line.remove_prefix(comma + 1);
-  }
-  return cells;
-}
+enum Column : std::size_t {
+  kOp,
+  kRanks,
+  kM,
+  kK,
+  kN,
+  kCutAxis,
+  kUsPerRow,
+  kFrontUs,
+  kBytesPerRow,
+  kCommFactor,
+  kShortRows,
+  kShortCount,
+  kLongRows,
+  kLongCount,
+  kOrder,
+  kPeerUs,
+  kUncutUs,
+  kBestUs
+};
+constexpr std::array kColumns{CsvColumn{"op", true},
+                              CsvColumn{"ranks", true},
+                              CsvColumn{"M", true},
+                              CsvColumn{"K", true},
+                              CsvColumn{"N", true},
+                              CsvColumn{"cut_axis_len", true},
+                              CsvColumn{"mm_us_per_row", true},
+                              CsvColumn{"front_mm_us", true},
+                              CsvColumn{"comm_bytes_per_row", true},
+                              CsvColumn{"comm_factor", true},
+                              CsvColumn{"peer_short_len", true},
+                              CsvColumn{"peer_short_count", true},
+                              CsvColumn{"peer_long_len", true},
+                              CsvColumn{"peer_long_count", true},
+                              CsvColumn{"peer_order", true},
+                              CsvColumn{"peer_us", true},
+                              CsvColumn{"uncut_us", true},
+                              CsvColumn{"best_us", true}};
 
-/// One line by column name. The first cell that is missing or no number is kept as the error; it reads as 0.
-class Row {
+/// One line's cells. The first that cannot be read is kept as the error; it reads as the least legal value, or 1.
+class Cells {
  public:
-  Row(const std::vector<std::string>& heading, const std::vector<std::string>& cells) {
-    if (cells.size() != heading.size())
-      fail("has " + std::to_string(cells.size()) + " cells where the heading has " + std::to_string(heading.size()));
-    else
-      for (std::size_t i = 0; i < cells.size(); ++i) cells_[heading[i]] = cells[i];
-  }
+  explicit Cells(const CsvRow& row) : row_(row) {}
 
-  [[nodiscard]] const std::string& text(const std::string& column) {
-    static const std::string kNone;
-    const auto found = cells_.find(column);
-    if (found != cells_.end()) return found->second;
-    fail("column '" + column + "' is missing");
-    return kNone;
+  [[nodiscard]] std::string text(Column column) const { return row_.text(column); }
+  [[nodiscard]] std::int64_t whole(Column column, std::int64_t low, std::int64_t high) {
+    return value_or(row_.whole_number(column, kColumns[column].name, low, high), low);
   }
-  template <typename Number>
-  [[nodiscard]] Number number(const std::string& column) {
-    const std::string& cell = text(column);
-    Number value{};
-    const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (failure == std::errc() && end == cell.data() + cell.size()) return value;
-    fail("column '" + column + "': '" + cell.substr(0, 32) + "' is no number of its kind");
-    return {};
+  [[nodiscard]] double number(Column column) { return value_or(row_.number(column, kColumns[column].name), 1.0); }
+  [[nodiscard]] double positive(Column column) {
+    const double value = number(column);
+    if (!(value > 0)) fail(column, "is not above 0");
+    return value;
   }
-  [[nodiscard]] const std::string& error() const noexcept { return error_; }
-  void fail(const std::string& message) {
-    if (error_.empty()) error_ = message;
+  void fail(Column column, const std::string& message) {
+    if (!error_) error_ = row_.error(column, kColumns[column].name, message);
   }
+  [[nodiscard]] const std::optional<Error>& error() const noexcept { return error_; }
 
  private:
-  std::map<std::string, std::string> cells_;
-  std::string error_;
+  template <typename Value>
+  Value value_or(const Result<Value>& read, Value other) {
+    if (read) return read.value();
+    if (!error_) error_ = read.error();
+    return other;
+  }
+
+  const CsvRow& row_;
+  std::optional<Error> error_;
 };
 
 planner::CostCurve analytic(planner::CurveAxis axis, planner::CostCurve::Shape shape) {
@@ -86,70 +108,73 @@ planner::CostCurve communication_curve(double factor, double bytes_per_mib) {
     return planner::CurvePiece{q2 / factor, q1 / factor, q0 / factor};
   };
   return analytic(planner::CurveAxis::Bytes,
-                  planner::SegmentsCurve{bytes_per_mib,
-                                         {bytes_per_mib / 16, 8 * bytes_per_mib},
-                                         {piece(0, 0, 18), piece(-0.9698202, 27.0622573, 14.769),
-                                          piece(0, 13.58491263, 61.508333)}});
+                  planner::SegmentsCurve{
+                      bytes_per_mib,
+                      {bytes_per_mib / 16, 8 * bytes_per_mib},
+                      {piece(0, 0, 18), piece(-0.9698202, 27.0622573, 14.769), piece(0, 13.58491263, 61.508333)}});
 }
 
-planner::OpSpec read_op(Row& row) {
+planner::OpSpec read_op(Cells& cells) {
   planner::OpSpec op;
-  const auto kind = planner::parse_op_kind(row.text("op"));
-  if (kind) op.kind = kind.value();
-  else row.fail(kind.error().message);
-  op.m = row.number<std::int64_t>("M");
-  op.n = row.number<std::int64_t>("N");
-  op.k = row.number<std::int64_t>("K");
-  op.world_size = row.number<int>("ranks");
+  const auto kind = planner::parse_op_kind(cells.text(kOp));
+  if (kind)
+    op.kind = kind.value();
+  else
+    cells.fail(kOp, kind.error().message);
+  op.m = cells.whole(kM, 1, planner::kMaxSize);
+  op.n = cells.whole(kN, 1, planner::kMaxSize);
+  op.k = cells.whole(kK, 1, planner::kMaxSize);
+  op.world_size = static_cast<int>(cells.whole(kRanks, 2, planner::kMaxWorldSize));
   op.dtype = planner::DType::F16;
-  if (const auto valid = op.validate(); !valid) row.fail(valid.error().text());
+  if (const auto valid = op.validate(); !valid) cells.fail(kOp, valid.error().text());
   return op;
 }
 
-planner::Cut read_peer_cut(Row& row) {
-  const auto list = [&](const std::string& kind) {
-    const auto count = row.number<std::int64_t>("peer_" + kind + "_count");
-    if (count < 0 || count > planner::kMaxBlockCount) {
-      row.fail("column 'peer_" + kind + "_count' is " + std::to_string(count) + "; legal: 0 to 1024");
-      return std::vector<std::int64_t>{};
-    }
-    return std::vector<std::int64_t>(static_cast<std::size_t>(count), row.number<std::int64_t>("peer_" + kind + "_len"));
+planner::Cut read_peer_cut(Cells& cells) {
+  const auto list = [&](Column count_column, Column rows_column) {
+    const auto count = cells.whole(count_column, 0, planner::kMaxBlockCount);
+    return std::vector<std::int64_t>(static_cast<std::size_t>(count), cells.whole(rows_column, 0, planner::kMaxSize));
   };
-  const auto short_blocks = list("short"), long_blocks = list("long");
-  planner::Cut cut{row.text("peer_order") == "short_last" ? long_blocks : short_blocks};
-  const auto& rest = row.text("peer_order") == "short_last" ? short_blocks : long_blocks;
+  const auto short_blocks = list(kShortCount, kShortRows), long_blocks = list(kLongCount, kLongRows);
+  const bool is_short_last = cells.text(kOrder) == "short_last";
+  planner::Cut cut{is_short_last ? long_blocks : short_blocks};
+  const auto& rest = is_short_last ? short_blocks : long_blocks;
   cut.block_rows.insert(cut.block_rows.end(), rest.begin(), rest.end());
   return cut;
 }
 
-PublishedCase read_case(Row& row) {
-  PublishedCase result;
-  planner::CostModel& model = result.model;
-  model.op = read_op(row);
-  model.fingerprint.fields = {{"device", "ascend-910b"}, {"ranks", std::to_string(model.op.world_size)}};
-  model.source = "constants of the production Ascend planner";
-  result.peer_cut = read_peer_cut(row);
-  result.peer_us = row.number<double>("peer_us");
-  result.uncut_us = row.number<double>("uncut_us");
-  result.best_us = row.number<double>("best_us");
-  const double us_per_row = row.number<double>("mm_us_per_row"), factor = row.number<double>("comm_factor");
-  const auto bytes_per_row = row.number<double>("comm_bytes_per_row");
-  if (!(us_per_row > 0 && factor > 0 && bytes_per_row > 0)) row.fail("holds a cost that is not above 0");
-  if (!row.error().empty()) return result;
-
+/// Adds the variant with the case's costs to the model of its operator.
+void read_costs(Cells& cells, planner::CostModel& model) {
+  const double us_per_row = cells.positive(kUsPerRow), factor = cells.positive(kCommFactor);
+  const double bytes_per_row = cells.positive(kBytesPerRow), front_us = cells.number(kFrontUs);
+  const std::int64_t said_rows = cells.whole(kCutAxis, 1, planner::kMaxSize);
+  if (cells.error()) return;
   const planner::OpTraits& traits = planner::traits_of(model.op.kind);
-  const auto rows = row.number<std::int64_t>("cut_axis_len");
-  if (rows != traits.cut_axis_length(model.op))
-    row.fail("column 'cut_axis_len' is " + std::to_string(rows) + "; the operator's cut axis has " +
-             std::to_string(traits.cut_axis_length(model.op)) + " rows");
+  const std::int64_t rows = traits.cut_axis_length(model.op);
+  if (said_rows != rows)
+    cells.fail(kCutAxis,
+               "is " + std::to_string(said_rows) + "; the operator's cut axis has " + std::to_string(rows) + " rows");
   // The file's bytes per row may follow another convention than ours; the curve's unit absorbs the difference.
   const double bytes_per_mib = kMib * static_cast<double>(traits.message_bytes_per_row(model.op)) / bytes_per_row;
-  model.variants.push_back({{"direct", {}}, {matmul_curve(us_per_row)}, {communication_curve(factor, bytes_per_mib)}});
-  if (traits.has_local_part) {
-    const double local_us_per_row = row.number<double>("front_mm_us") / static_cast<double>(rows);
-    model.variants.front().local_compute = analytic(planner::CurveAxis::Rows, planner::AffineCurve{0, local_us_per_row});
-  }
-  if (const auto valid = model.validate(); !valid) row.fail(valid.error().text());
+  model.variants.push_back(
+      {{"direct", {}}, {matmul_curve(us_per_row)}, {communication_curve(factor, bytes_per_mib)}});
+  if (traits.has_local_part)
+    model.variants.front().local_compute =
+        analytic(planner::CurveAxis::Rows, planner::AffineCurve{0, front_us / static_cast<double>(rows)});
+  if (const auto valid = model.validate(); !valid) cells.fail(kUsPerRow, valid.error().text());
+}
+
+PublishedCase read_case(Cells& cells) {
+  PublishedCase result;
+  result.model.op = read_op(cells);
+  result.model.fingerprint.fields = {{"device", "ascend-910b"},
+                                     {"ranks", std::to_string(result.model.op.world_size)}};
+  result.model.source = "constants of the production Ascend planner";
+  result.peer_cut = read_peer_cut(cells);
+  result.peer_us = cells.positive(kPeerUs);
+  result.uncut_us = cells.positive(kUncutUs);
+  result.best_us = cells.positive(kBestUs);
+  read_costs(cells, result.model);
   return result;
 }
 
@@ -157,21 +182,15 @@ PublishedCase read_case(Row& row) {
 
 Result<std::vector<PublishedCase>> parse_published_cases(std::string_view text, const std::string& file) {
   std::vector<PublishedCase> cases;
-  std::vector<std::string> heading;
-  for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const auto cells = split(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (cells.size() == 1 && cells.front().empty()) continue;
-    if (heading.empty()) {
-      heading = cells;
-      continue;
-    }
-    Row row(heading, cells);
-    cases.push_back(read_case(row));
-    if (!row.error().empty()) return Error{ErrorCode::Malformed, file + ":" + std::to_string(number), row.error()};
-  }
-  if (cases.empty()) return Error{ErrorCode::Malformed, file, "holds no cases"};
+  // The published files carry columns of their own planner too, such as min_tile.
+  const CsvFormat format{kColumns, "case", kMaxCaseCount, true};
+  const auto read = read_csv(text, file, format, [&](const CsvRow& row) -> Result<void> {
+    Cells cells(row);
+    cases.push_back(read_case(cells));
+    if (cells.error()) return *cells.error();
+    return {};
+  });
+  if (!read) return read.error();
   return cases;
 }
 

@@ -16,15 +16,16 @@ using planner::Result;
 struct PublishedCase {
   planner::CostModel model;
   planner::Cut peer_cut;
-  double peer_us = 0;  ///< of peer_cut
+  double peer_us = 0; ///< of peer_cut
   double uncut_us = 0;
-  double best_us = 0;  ///< of the best short/long cut: long blocks multiples of 128, none below 128, at most 16
+  double best_us = 0; ///< of the best short/long cut: long blocks multiples of 128, none below 128, at most 16
 };
 
 /// Reads cases in the format of data/ascend_910b_cases.csv (data/README.md): per case the matmul's time per row, with
 /// 128 rows as the least, and the factor that divides the published communication curve.
-/// Errors: Malformed naming file and line: a column that is missing, a number that cannot be read, a length of the cut
+/// Errors: as read_csv; Malformed naming file, line and column: a number that cannot be read, a length of the cut
 /// axis that is not the operator's, or an operator that is not legal.
-[[nodiscard]] Result<std::vector<PublishedCase>> parse_published_cases(std::string_view text, const std::string& file);
+[[nodiscard]] Result<std::vector<PublishedCase>> parse_published_cases(std::string_view text,
+                                                                       const std::string& file);
 
 } // namespace mc2::cli

@@ -42,7 +42,7 @@ Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults)
 Result<std::vector<planner::OpSpec>> parse_shapes(std::string_view text, const std::string& file,
                                                   const OpOptions& defaults) {
   std::vector<planner::OpSpec> shapes;
-  const auto read = read_csv(text, file, kColumns, "shape", kMaxShapeCount, [&](const CsvRow& row) -> Result<void> {
+  const auto read = read_csv(text, file, {kColumns, "shape", kMaxShapeCount}, [&](const CsvRow& row) -> Result<void> {
     auto shape = read_shape(row, defaults);
     if (!shape) return shape.error();
     shapes.push_back(shape.value());

@@ -65,6 +65,10 @@ double SimulatedMachine::makespan_us(const planner::Cut& cut) const {
   return planner::makespan_us(compute, communication, slowdown_);
 }
 
+double SimulatedMachine::measure_cut_us(const planner::Cut& cut) {
+  return makespan_us(cut) * std::exp(noise_ * normal());
+}
+
 double SimulatedMachine::regret(const planner::Cut& cut) const { return makespan_us(cut) / best_us_ - 1; }
 
 planner::Sample SimulatedMachine::sample(ActiveTarget lane, std::int64_t rows, planner::Context context, double us,

@@ -27,6 +27,9 @@ class SimulatedMachine {
   /// What one visit would measure.
   [[nodiscard]] std::vector<planner::Sample> measure(const profiler::ActiveCase& one, int round);
 
+  /// What a run of a whole cut would measure: noise but no drift, which a paired race takes out.
+  [[nodiscard]] double measure_cut_us(const planner::Cut& cut);
+
   /// Loss of a cut against the best of all legal cuts, relative to the best: exact, by enumeration.
   [[nodiscard]] double regret(const planner::Cut& cut) const;
 

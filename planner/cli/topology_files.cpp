@@ -59,7 +59,7 @@ Result<std::vector<CollectivePoint>> read_points(const std::filesystem::path& pa
   const auto content = read_file(path);
   if (!content) return content.error();
   std::vector<CollectivePoint> points;
-  const auto read = read_csv(content.value(), path.string(), kColumns, "point", profiler::kMaxCalibrationPoints,
+  const auto read = read_csv(content.value(), path.string(), {kColumns, "point", profiler::kMaxCalibrationPoints},
                              [&](const CsvRow& row) -> Result<void> {
                                const auto point = read_point(row);
                                if (!point) return point.error();

@@ -78,9 +78,12 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettin
   if (!options) return options.error();
   const planner::Fingerprint here = backend.value()->fingerprint(options.value());
   store::Store& writable = layers.writable();
+  std::string damage; // of the plan that was kept
   if (is_fresh) {
     if (auto removed = writable.remove_samples(spec, here); !removed) return removed.error();
-  } else if (auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), "tuned"})) {
+  } else if (auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), "tuned"}); !kept) {
+    if (kept.error().code != ErrorCode::NotFound) damage = kept.error().text();
+  } else {
     std::cerr << "mc2: already tuned on this machine at " << kept.value().created_at << "; --fresh measures again\n";
     std::cout << (is_json ? store::pretty(kept.value().document)
                           : plan_page(kept.value().plan, terminal_width(), has_color()));
@@ -90,6 +93,7 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettin
   if (!bench) return bench.error();
   const auto tuned = tune_operator(*bench.value(), settings, writable);
   if (!tuned) return tuned.error();
+  if (!damage.empty()) std::cerr << "mc2: note: " << damage << "; the new plan replaces it\n";
   print(tuned.value(), writable);
   return ExitCode::Success;
 }

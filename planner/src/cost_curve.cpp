@@ -11,6 +11,7 @@
 #include "curves/piecewise.hpp"
 #include "curves/segments.hpp"
 #include "curves/staircase.hpp"
+#include "mc2/planner/units.hpp"
 #include "names.hpp"
 #include "text.hpp"
 
@@ -98,7 +99,6 @@ Result<double> CostCurve::inverse(double t_us, double max_x) const {
 }
 
 double CostCurve::curve_interval() const noexcept {
-  constexpr double kNormal95 = 1.645;
   if (quality.point_count == 0) return relative_interval;
   return std::min(relative_interval, kNormal95 * std::max(quality.relative_rms, quality.cross_validated_rms));
 }

@@ -21,6 +21,7 @@ std::string_view to_string(ErrorCode code) noexcept {
     case ErrorCode::ReadOnly: return "read_only";
     case ErrorCode::Cancelled: return "cancelled";
     case ErrorCode::Mismatch: return "mismatch";
+    case ErrorCode::Unreadable: return "unreadable";
   }
   return "unknown";
 }

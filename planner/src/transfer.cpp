@@ -6,6 +6,7 @@
 #include <optional>
 #include <variant>
 
+#include "mc2/planner/units.hpp"
 #include "text.hpp"
 
 namespace mc2::planner {
@@ -46,7 +47,6 @@ void scale_rows(InterpolatedCurve& curve, const Ratios& ratios) {
 
 /// What the transfer adds is an error of the curve, not of single timings, so it joins the curve's own error too.
 CostCurve widened(CostCurve curve, double spread) {
-  constexpr double kNormal95 = 1.645;
   curve.relative_interval += spread;
   curve.quality.cross_validated_rms += spread / kNormal95;
   return curve;

@@ -91,7 +91,9 @@ class BadStoreTest(ProgramTest):
         self.refuse(STORE, ["run", *SHAPE, *MACHINE, "--store", self.store], "store.db: ", "checksum")
         salvaged = self.directory / "salvaged.json"
         self.succeed("db", "export", salvaged, "--store", self.store)  # all but the damaged plan
-        self.succeed("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        tuned = self.complete("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        self.assertIn("plan in row 1 is damaged", tuned.stderr)
+        self.assertIn("the new plan replaces it", tuned.stderr)
         self.succeed("run", *SHAPE, *MACHINE, "--pairs", 3, "--store", self.store)
 
     def test_newer_version(self):
@@ -138,6 +140,43 @@ class BadStoreTest(ProgramTest):
         self.directory.chmod(0o755)
         self.store.chmod(0o644)
         self.assert_read_only(copied, user=FORBIDDEN_USER, group=FORBIDDEN_USER, extra_groups=[])
+
+    def test_a_store_that_may_not_be_read(self):
+        if os.geteuid() == 0:
+            copied = shutil.copy(program.MC2, self.directory / "mc2")
+            identity = {"user": FORBIDDEN_USER, "group": FORBIDDEN_USER, "extra_groups": []}
+        else:
+            copied, identity = program.MC2, {}
+        self.directory.chmod(0o755)
+        self.store.chmod(0)
+        for command in ("check", "stats", "list", "export"):
+            try:
+                done = subprocess.run([copied, "db", command, "--store", self.store], capture_output=True, text=True,
+                                      env=program.environment("/nonexistent"), check=False, timeout=120, **identity)
+            except PermissionError as error:
+                self.skipTest(f"cannot run as another user: {error}")
+            self.assert_refused(done, STORE, "store.db: ", "cannot be read")
+
+    def test_a_skipped_layer_is_told_once(self):
+        (self.directory / "mc2").mkdir()
+        (self.directory / "mc2" / "store.db").write_text("no database" * 1000)  # the user's own store
+        for command in ("fit", "plan", "explain", "run", "profile"):
+            with self.subTest(command=command):
+                extra = ["--pairs", "3"] if command == "run" else QUICK if command == "profile" else []
+                done = self.complete(command, *SHAPE, *MACHINE, *extra, "--store", self.store)
+                self.assertEqual(done.stderr.count("mc2: note: skipped: "), 1, done.stderr)
+
+    def test_a_damaged_model_is_no_missing_one(self):
+        with sqlite3.connect(self.store) as database:
+            database.execute("UPDATE model SET document = replace(document, 'direct', 'dirext')")
+        database.close()
+        self.refuse(STORE, ["plan", *SHAPE, *MACHINE, "--store", self.store], "store.db: ", "checksum")
+        layers = self.directory / "layers.csv"
+        layers.write_text("model,layer,parallel,n,k,dtype\ntiny,only,row,64,128,f32\n")
+        done = self.mc2("sweep", "--shapes", layers, "--ranks", "2", "--m", "96", "--kinds", "matmul_all_reduce",
+                        *MACHINE, "--store", self.store)
+        self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
+        self.assertIn("corrupt", done.stdout)
 
     def assert_read_only(self, program_path, **identity):
         def call(*arguments):

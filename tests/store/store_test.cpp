@@ -321,14 +321,14 @@ TEST(Store, UnwritableFileIsReadOnly) {
             0);
 }
 
-TEST(Store, UnreadableFileIsNotFound) {
+TEST(Store, UnreadableFileIsThereButRefused) {
   const TemporaryDirectory directory;
   { const Store created = open_new(directory / "mc2.db"); }
   fs::permissions(directory / "mc2.db", fs::perms::none);
   EXPECT_EQ(place::run_unprivileged(directory.path(),
                                     [&] {
                                       const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadOnly);
-                                      return !refused.ok() && refused.error().code == ErrorCode::NotFound ? 0 : 1;
+                                      return !refused.ok() && refused.error().code == ErrorCode::Unreadable ? 0 : 1;
                                     }),
             0);
 }

@@ -159,8 +159,11 @@ Result<void> prepare_writable(const fs::path& path) {
 Result<void> require_readable(const fs::path& path) {
   if (auto regular = require_regular(path); !regular) return regular;
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || ::access(path.c_str(), R_OK) != 0)
-    return Error{ErrorCode::NotFound, path.string(), std::string("cannot be read (") + std::strerror(errno) + ")"};
+  if (::stat(path.c_str(), &status) != 0 || ::access(path.c_str(), R_OK) != 0) {
+    const bool is_missing = errno == ENOENT || errno == ENOTDIR;
+    return Error{is_missing ? ErrorCode::NotFound : ErrorCode::Unreadable, path.string(),
+                 std::string("cannot be read (") + std::strerror(errno) + ")"};
+  }
   if (status.st_size == 0) return Error{ErrorCode::NotFound, path.string(), "is empty: nothing was ever kept in it"};
   return {};
 }

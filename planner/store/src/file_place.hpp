@@ -14,7 +14,7 @@ namespace mc2::store {
 /// Throws: SystemError for I/O errors and a full disk.
 [[nodiscard]] planner::Result<void> prepare_writable(const std::filesystem::path& path);
 
-/// Errors: InvalidSpec (not a regular file), NotFound (missing, empty or unreadable).
+/// Errors: InvalidSpec (not a regular file), NotFound (missing or empty), Unreadable (no permission).
 [[nodiscard]] planner::Result<void> require_readable(const std::filesystem::path& path);
 
 /// Name of a network file system whose locks SQLite cannot rely on, or empty.

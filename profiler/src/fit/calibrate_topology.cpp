@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <set>
 
+#include "mc2/planner/units.hpp"
 #include "mc2/profiler/statistics.hpp"
 
 namespace mc2::profiler {
@@ -35,7 +36,6 @@ constexpr std::array kConstants{
     Constant{"inter.message_us", [](Protocol& p) -> double& { return p.inter.message_us; }, false}};
 constexpr int kCount = static_cast<int>(kConstants.size());
 constexpr double kMaxLogFactor = 6.9; ///< a factor of 1000: beyond it the topology is another one
-constexpr double kNormal95 = 1.645;
 
 double prior_spread(const Constant& constant, const CalibrateOptions& options) {
   return constant.is_bandwidth ? options.bandwidth_log_spread : options.latency_log_spread;
@@ -131,8 +131,8 @@ std::vector<CalibratedFactor> factors_of(const Solution& solution, const Calibra
   std::vector<CalibratedFactor> factors;
   for (std::size_t i = 0; i < kConstants.size(); ++i) {
     const double center = solution.log_factors[i], spread = solution.spreads[i];
-    factors.push_back({kConstants[i].name, std::exp(center), std::exp(center - kNormal95 * spread),
-                       std::exp(center + kNormal95 * spread), spread < 0.5 * prior_spread(kConstants[i], options)});
+    factors.push_back({kConstants[i].name, std::exp(center), std::exp(center - planner::kNormal95 * spread),
+                       std::exp(center + planner::kNormal95 * spread), spread < 0.5 * prior_spread(kConstants[i], options)});
   }
   return factors;
 }
@@ -214,7 +214,7 @@ Result<TopologyCalibration> calibrate_topology(const Topology& topology, std::sp
   result.factors = factors_of(solution, options);
   result.topology.calibration = what_text(points);
   result.topology.relative_interval = std::min(
-      std::max(kNormal95 * rms_log(after.value()), options.measurement_spread), planner::kMaxRelativeInterval);
+      std::max(planner::kNormal95 * rms_log(after.value()), options.measurement_spread), planner::kMaxRelativeInterval);
   result.text = summary_text(result);
   return result;
 }

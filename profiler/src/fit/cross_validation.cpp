@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "mc2/planner/units.hpp"
 #include "mc2/profiler/statistics.hpp"
 
 namespace mc2::profiler::fit {
@@ -17,7 +18,6 @@ constexpr double kLeastFreedom = 0.25;
 /// 0.95 quantile of Student's t for 1, 2, ... degrees of freedom.
 constexpr std::array kStudentT95{6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
                                  1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725};
-constexpr double kNormal95 = 1.645;
 
 /// rms of the residuals of a fold under the fit to all other points.
 std::optional<double> left_out_error(const Family& family, const FamilyInput& input, const Fold& fold) {
@@ -47,7 +47,7 @@ double student_t95(int degrees) noexcept {
   const auto row = static_cast<std::size_t>(std::max(degrees, 1) - 1);
   if (row < kStudentT95.size()) return kStudentT95[row];
   // First term of the expansion in 1 / degrees: (z^3 + z) / 4 (Abramowitz and Stegun 26.7.5).
-  return kNormal95 + (kNormal95 * kNormal95 * kNormal95 + kNormal95) / (4.0 * degrees);
+  return planner::kNormal95 + (planner::kNormal95 * planner::kNormal95 * planner::kNormal95 + planner::kNormal95) / (4.0 * degrees);
 }
 
 std::vector<double> relative_residuals(const planner::CostCurve& curve, std::span<const FitPoint> points) {

@@ -26,6 +26,7 @@ enum class ErrorCode : std::uint8_t {
   ReadOnly = 12,     ///< a write to something that is open read-only
   Cancelled = 13,    ///< the user interrupted the work
   Mismatch = 14,     ///< a computed result disagrees with its oracle
+  Unreadable = 15,   ///< stored content that is there but may not be read
 };
 
 /// Stable lower-case name of a code, e.g. "invalid_spec". Used in JSON and logs.

@@ -10,6 +10,9 @@ namespace mc2::planner {
 inline constexpr double kBytesPerMib = 1024.0 * 1024.0;
 inline constexpr double kNsPerUs = 1000.0;
 
+/// The normal distribution's 95 % quantile: half a 90 % interval's width in standard deviations.
+inline constexpr double kNormal95 = 1.645;
+
 /// Element type of A, B and the product. Values are stored: never renumber.
 enum class DType : std::uint8_t { F32 = 1, F16 = 2, Bf16 = 3 };
 

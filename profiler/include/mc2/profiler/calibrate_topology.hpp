@@ -46,7 +46,7 @@ struct TopologyCalibration {
 /// Scales the launch cost, latencies, bandwidths and network message time of a topology so that the fastest algorithm
 /// takes what was measured. Maximum a posteriori: squared log residuals plus squared log factors, each over its
 /// spread; solved with Ceres. A constant that the points say nothing about keeps its published value. The result's
-/// relative_interval is 1.645 times the rms log residual, and never narrower than what was measured suggests:
+/// relative_interval is planner::kNormal95 times the rms log residual, and never narrower than what was measured suggests:
 /// at least measurement_spread.
 /// Errors: CannotFit (no points, too many, or a time that is not finite and positive), InvalidSpec and Infeasible as
 /// planner::collective_times, with the point's number in the field.

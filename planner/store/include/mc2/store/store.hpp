@@ -85,8 +85,8 @@ class Store {
  public:
   /// Opens or creates the file (mode 0600, directories 0700) and brings its schema up to date. An empty file is a new
   /// store: a program killed while creating one leaves that.
-  /// Errors: NotFound (read-only and missing, empty or unreadable), ReadOnly (file or directory not writable; or open
-  /// read-only what must first be recovered or brought up to date), NewerVersion, Corrupt (not a database, truncated,
+  /// Errors: NotFound (read-only and missing or empty), Unreadable (read-only and not permitted), ReadOnly (file or
+  /// directory not writable; or open read-only what must first be recovered or brought up to date), NewerVersion, Corrupt (not a database, truncated,
   /// or damaged; the message says how to salvage), Unsupported (network file system, unless read-only), InvalidSpec
   /// (the path names a directory or the like).
   [[nodiscard]] static planner::Result<Store> open(const std::filesystem::path& path, OpenMode mode);

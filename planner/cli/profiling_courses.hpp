@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+#include "context.hpp"
+#include "profiling_quality.hpp"
+#include "simulated_machine.hpp"
+
+namespace mc2::cli {
+
+/// What an active profile led to. The plan it stopped at stays its answer for every larger number of measurements.
+struct ActiveCourse {
+  Course course;
+  int measurement_count = 0;      ///< when it stopped of its own accord, or the largest of kMeasurementCounts
+  double longest_decision_ms = 0; ///< between two measurements
+};
+
+/// Errors: as profiler::run_active_sweep.
+[[nodiscard]] Result<ActiveCourse> active_course(SimulatedMachine machine, std::uint64_t seed);
+
+/// In which order the cases of the default sweep are visited, round after round.
+enum class GridOrder : std::uint8_t {
+  Sweep,        ///< the sweep's own
+  CoarseToFine, ///< the longest, the shortest, the middle, then the middles of what is left
+  Random,       ///< another order in every round
+};
+
+/// @param random  for GridOrder::Random
+[[nodiscard]] Course grid_course(SimulatedMachine machine, GridOrder order, std::mt19937_64& random);
+
+/// Without a model: runs whole cuts of the family, uncut first and then in random order, and takes the fastest so
+/// far. One measurement is one run; after all cuts the next round begins, and means over rounds count.
+[[nodiscard]] Course brute_force_course(SimulatedMachine machine, std::mt19937_64& random);
+
+/// Measurements in one round of the default sweep.
+[[nodiscard]] int grid_size(const SimulatedMachine& machine);
+
+} // namespace mc2::cli
