@@ -9,7 +9,8 @@ namespace mc2::executor::cuda {
 namespace {
 
 [[noreturn]] void fail(const char* call, int code, const std::string& what, int rank) {
-  const std::string name(call, std::string(call).find_first_of('('));
+  const std::string text = call;
+  const std::string name = text.substr(0, text.find('('));
   throw planner::SystemError(name, code, (rank < 0 ? "" : "rank " + std::to_string(rank) + ": ") + what);
 }
 

@@ -166,7 +166,8 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, bool uses_spare) cons
 void CudaPrepared::capture(int rank, RunMode mode) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   const cudaStream_t stream = communicator_.device(rank).compute.get();
-  MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
+  MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   enqueue(rank, mode);
   cudaGraph_t graph = nullptr;
   MC2_CUDA(cudaStreamEndCapture(stream, &graph));

@@ -1,5 +1,7 @@
 #include "backends/cuda/rank_workers.hpp"
 
+#include <utility>
+
 #include "backends/cuda/check.hpp"
 
 namespace mc2::executor::cuda {
@@ -23,11 +25,10 @@ RankWorkers::~RankWorkers() {
 void RankWorkers::run(const std::function<void(int)>& work, const std::function<void()>& on_failure) {
   work_ = &work;
   on_failure_ = &on_failure;
+  has_failed_ = false;
   for (const auto& worker : workers_) worker->start.release();
   for (std::size_t i = 0; i < workers_.size(); ++i) finished_.acquire();
-  for (const auto& worker : workers_) {
-    if (worker->failure) std::rethrow_exception(worker->failure);
-  }
+  if (has_failed_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void RankWorkers::serve(int rank, const std::stop_token& stop) {
@@ -35,12 +36,13 @@ void RankWorkers::serve(int rank, const std::stop_token& stop) {
   for (;;) {
     self.start.acquire();
     if (stop.stop_requested()) return;
-    self.failure = nullptr;
     try {
       (*work_)(rank);
     } catch (...) {
-      self.failure = std::current_exception();
-      if (*on_failure_) (*on_failure_)();
+      if (!has_failed_.exchange(true)) {
+        failure_ = std::current_exception();
+        if (*on_failure_) (*on_failure_)();
+      }
     }
     finished_.release();
   }

@@ -20,14 +20,14 @@ class RankWorkers {
   RankWorkers(const RankWorkers&) = delete;
   RankWorkers& operator=(const RankWorkers&) = delete;
 
-  /// Runs `work(rank)` on every rank's thread at once and returns when all have finished; throws what the first rank
-  /// that failed threw. `on_failure` is called on a failing rank's thread at once, so that it can wake the others.
+  /// Runs `work(rank)` on every rank's thread at once and returns when all have finished; throws what the rank that
+  /// failed first threw: what follows on others comes of it. `on_failure` is called on that rank's thread at once, so
+  /// that it can wake the others.
   void run(const std::function<void(int)>& work, const std::function<void()>& on_failure = {});
 
  private:
   struct Worker {
     std::binary_semaphore start{0};
-    std::exception_ptr failure;
     std::jthread thread;
   };
 
@@ -37,6 +37,8 @@ class RankWorkers {
   const std::function<void(int)>* work_ = nullptr;
   const std::function<void()>* on_failure_ = nullptr;
   std::counting_semaphore<> finished_{0};
+  std::atomic<bool> has_failed_ = false;
+  std::exception_ptr failure_; ///< written by the rank that set has_failed_, read when all have finished
 };
 
 } // namespace mc2::executor::cuda
