@@ -1,13 +1,15 @@
 #include "double_oracle.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
 
 #include "bf16.hpp"
-#include "mc2/planner/error.hpp"
+#include "f16.hpp"
+#include "parallel_for.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -16,6 +18,7 @@ namespace {
 constexpr double kConfidence = 4;
 /// Room for the products of two roundings that the first-order bound of short types leaves out.
 constexpr double kSecondOrder = 1.01;
+constexpr std::int64_t kTileColumns = 64; ///< of B, converted once for all rows that need them
 
 double dot(std::span<const double> left, std::span<const double> right) {
   return std::inner_product(left.begin(), left.end(), right.begin(), 0.0);
@@ -23,31 +26,46 @@ double dot(std::span<const double> left, std::span<const double> right) {
 
 double norm(std::span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
-/// Rounding of the sums in f32, per unit of sum_r |a_ri| |b_rj|.
+/// Rounding of the sums in f32, per unit of sum |a| |b|.
 double accumulation_roundoff(const planner::OpSpec& op) {
-  return kConfidence * kF32Roundoff * (std::sqrt(static_cast<double>(op.k)) + op.world_size);
+  return kConfidence * kF32Roundoff * (std::sqrt(static_cast<double>(op.k)) + term_count(op));
 }
 
 bool rounds_to_short_type(const planner::OpSpec& op) { return op.dtype != planner::DType::F32; }
 
-/// B times `x`, and `x` times B, with B read row by row.
+/// Calls `work(first_column, column_count)` for every tile of columns, on several threads.
+template <typename Work>
+void for_each_tile(std::int64_t columns, Work&& work) {
+  parallel_for(planner::ceil_div(columns, kTileColumns), [&](std::int64_t tile) {
+    const std::int64_t first = tile * kTileColumns;
+    work(first, static_cast<std::size_t>(std::min(kTileColumns, columns - first)));
+  });
+}
+
+/// B times `x`, and `x` times B.
 std::vector<double> multiply(const MatrixReader& b, std::int64_t rows, std::span<const double> x) {
-  std::vector<double> row(x.size());
   std::vector<double> result(static_cast<std::size_t>(rows));
-  for (std::int64_t i = 0; i < rows; ++i) {
-    b.read_row(i, row);
-    result[static_cast<std::size_t>(i)] = dot(row, x);
-  }
+  constexpr std::int64_t kRowsPerCall = 64;
+  parallel_for(planner::ceil_div(rows, kRowsPerCall), [&](std::int64_t group) {
+    std::vector<double> row(x.size());
+    for (std::int64_t i = group * kRowsPerCall; i < std::min(rows, (group + 1) * kRowsPerCall); ++i) {
+      b.read_row(i, row);
+      result[static_cast<std::size_t>(i)] = dot(row, x);
+    }
+  });
   return result;
 }
 
 std::vector<double> multiply_transposed(const MatrixReader& b, std::span<const double> x, std::int64_t columns) {
-  std::vector<double> row(static_cast<std::size_t>(columns));
   std::vector<double> result(static_cast<std::size_t>(columns));
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    b.read_row(static_cast<std::int64_t>(i), row);
-    for (std::size_t j = 0; j < row.size(); ++j) result[j] += x[i] * row[j];
-  }
+  for_each_tile(columns, [&](std::int64_t first, std::size_t count) {
+    std::array<double, kTileColumns> sums{}, part;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      b.read_part(static_cast<std::int64_t>(i), first, std::span(part).first(count));
+      for (std::size_t j = 0; j < count; ++j) sums[j] += x[i] * part[j];
+    }
+    std::copy_n(sums.begin(), count, result.begin() + first);
+  });
   return result;
 }
 
@@ -64,16 +82,6 @@ double estimate_spectral_norm(const MatrixReader& b, std::int64_t rows, std::vec
     v = multiply_transposed(b, w, static_cast<std::int64_t>(v.size()));
   }
   return estimate;
-}
-
-double frobenius_norm(const MatrixReader& b, std::int64_t rows, std::int64_t columns) {
-  std::vector<double> row(static_cast<std::size_t>(columns));
-  double squares = 0;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    b.read_row(i, row);
-    squares += dot(row, row);
-  }
-  return std::sqrt(squares);
 }
 
 template <typename Element, typename Convert>
@@ -101,81 +109,136 @@ std::span<const std::byte> MatrixReader::row_bytes(std::int64_t row) const noexc
   return bytes_.subspan(static_cast<std::size_t>(row * bytes), static_cast<std::size_t>(bytes));
 }
 
-void MatrixReader::read_row(std::int64_t row, std::span<double> out) const noexcept {
+void MatrixReader::read_part(std::int64_t row, std::int64_t first_column, std::span<double> out) const noexcept {
+  const auto bytes = row_bytes(row).subspan(static_cast<std::size_t>(first_column * planner::size_bytes(dtype_)));
   switch (dtype_) {
-    case planner::DType::F32: return convert<float>(row_bytes(row), out, [](float value) { return value; });
-    case planner::DType::Bf16: return convert<Bf16>(row_bytes(row), out, [](Bf16 value) { return to_float(value); });
-    case planner::DType::F16: break;
+    case planner::DType::F32: return convert<float>(bytes, out, [](float value) { return value; });
+    case planner::DType::F16: return convert<F16>(bytes, out, [](F16 value) { return to_float(value); });
+    case planner::DType::Bf16: return convert<Bf16>(bytes, out, [](Bf16 value) { return to_float(value); });
   }
-  MC2_CHECK(false, "a type that verification refuses was read");
 }
 
-DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
-    : op_(op), a_row_(static_cast<std::size_t>(op.k)), b_row_(static_cast<std::size_t>(op.n)) {
+int term_count(const planner::OpSpec& op) noexcept {
+  return op.kind == planner::OpKind::AllGatherMatmul ? 1 : op.world_size;
+}
+
+std::vector<Term> terms_of(const planner::OpSpec& op, const ResultRow& at) {
+  const std::int64_t shard_rows = op.m / op.world_size;
+  if (op.kind == planner::OpKind::AllGatherMatmul) {
+    return {{static_cast<std::size_t>(at.row / shard_rows), at.row % shard_rows, at.rank}};
+  }
+  const bool is_scattered = op.kind == planner::OpKind::MatmulReduceScatter;
+  const std::int64_t a_row = at.row + (is_scattered ? static_cast<std::int64_t>(at.rank) * shard_rows : 0);
+  std::vector<Term> terms;
+  for (int rank = 0; rank < op.world_size; ++rank) {
+    terms.push_back({static_cast<std::size_t>(rank), a_row, static_cast<std::size_t>(rank)});
+  }
+  return terms;
+}
+
+DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op) {
   for (const RankBuffers& rank : buffers) {
     a_.emplace_back(op.dtype, rank.a, op.k);
-    b_.emplace_back(op.dtype, rank.b, op.n);
+    const MatrixReader& b = b_.emplace_back(op.dtype, rank.b, op.n);
     auto& norms = column_norms_.emplace_back(static_cast<std::size_t>(op.n));
-    for (std::int64_t i = 0; i < op.k; ++i) {
-      b_.back().read_row(i, b_row_);
-      for (std::size_t j = 0; j < norms.size(); ++j) norms[j] += b_row_[j] * b_row_[j];
-    }
-    for (double& element : norms) element = std::sqrt(element);
+    for_each_tile(op.n, [&](std::int64_t first, std::size_t count) {
+      std::array<double, kTileColumns> squares{}, part;
+      for (std::int64_t i = 0; i < op.k; ++i) {
+        b.read_part(i, first, std::span(part).first(count));
+        for (std::size_t j = 0; j < count; ++j) squares[j] += part[j] * part[j];
+      }
+      for (std::size_t j = 0; j < count; ++j) norms[static_cast<std::size_t>(first) + j] = std::sqrt(squares[j]);
+    });
   }
 }
 
-const OracleRow& DoubleOracle::row(std::int64_t row) {
+double DoubleOracle::frobenius_norm(std::size_t rank) const { return norm(column_norms_[rank]); }
+
+std::vector<OracleRow> DoubleOracle::rows(std::span<const ResultRow> wanted) const {
   const auto columns = static_cast<std::size_t>(op_.n);
-  row_.expected.assign(columns, 0.0);
-  row_.allowed.assign(columns, 0.0);
-  product_magnitude_.assign(columns, 0.0);
-  for (std::size_t rank = 0; rank < a_.size(); ++rank) add_rank(rank, row);
-  if (rounds_to_short_type(op_)) {
+  std::vector<OracleRow> rows(wanted.size(), {std::vector<double>(columns), std::vector<double>(columns)});
+  const Factors factors = factors_of(wanted);
+  for_each_tile(op_.n, [&](std::int64_t first, std::size_t count) {
+    add_tile(factors, first, rows);
+    if (!rounds_to_short_type(op_)) return;
     const double roundoff = kSecondOrder * unit_roundoff(op_.dtype);
-    for (std::size_t j = 0; j < columns; ++j) {
-      row_.allowed[j] += roundoff * (product_magnitude_[j] + std::abs(row_.expected[j]));
+    for (OracleRow& row : rows) {
+      for (std::size_t j = static_cast<std::size_t>(first); j < static_cast<std::size_t>(first) + count; ++j) {
+        row.allowed[j] += roundoff * std::abs(row.expected[j]);
+      }
+    }
+  });
+  return rows;
+}
+
+DoubleOracle::Factors DoubleOracle::factors_of(std::span<const ResultRow> wanted) const {
+  Factors factors(b_.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    for (const Term& term : terms_of(op_, wanted[i])) {
+      Factor& factor = factors[term.b_rank].emplace_back();
+      factor.wanted = i;
+      factor.a.resize(static_cast<std::size_t>(op_.k));
+      a_[term.a_rank].read_row(term.a_row, factor.a);
+      factor.norm = norm(factor.a);
     }
   }
-  return row_;
+  return factors;
 }
 
-void DoubleOracle::add_rank(std::size_t rank, std::int64_t row) {
-  a_[rank].read_row(row, a_row_);
-  product_.assign(row_.expected.size(), 0.0);
-  for (std::size_t i = 0; i < a_row_.size(); ++i) {
-    b_[rank].read_row(static_cast<std::int64_t>(i), b_row_);
-    for (std::size_t j = 0; j < product_.size(); ++j) product_[j] += a_row_[i] * b_row_[j];
-  }
-  const double scale = accumulation_roundoff(op_) * norm(a_row_);
-  for (std::size_t j = 0; j < product_.size(); ++j) {
-    row_.expected[j] += product_[j];
-    row_.allowed[j] += scale * column_norms_[rank][j];
-    product_magnitude_[j] += std::abs(product_[j]);
+void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, std::span<OracleRow> rows) const {
+  const auto first = static_cast<std::size_t>(first_column);
+  const auto count = static_cast<std::size_t>(std::min(kTileColumns, op_.n - first_column));
+  // A collective may round to the short type after each of its additions, as rings do: no partial sum exceeds sum
+  // |p|.
+  const double roundoff =
+      rounds_to_short_type(op_) ? kSecondOrder * unit_roundoff(op_.dtype) * (term_count(op_) - 1) : 0;
+  std::array<double, kTileColumns> b_part;
+  for (std::size_t rank = 0; rank < b_.size(); ++rank) {
+    std::vector<std::array<double, kTileColumns>> products(factors[rank].size());
+    for (std::int64_t i = 0; i < op_.k; ++i) {
+      b_[rank].read_part(i, first_column, std::span(b_part).first(count));
+      for (std::size_t f = 0; f < products.size(); ++f) {
+        const double a = factors[rank][f].a[static_cast<std::size_t>(i)];
+        for (std::size_t j = 0; j < count; ++j) products[f][j] += a * b_part[j];
+      }
+    }
+    for (std::size_t f = 0; f < products.size(); ++f) {
+      OracleRow& row = rows[factors[rank][f].wanted];
+      const double scale = accumulation_roundoff(op_) * factors[rank][f].norm;
+      for (std::size_t j = 0; j < count; ++j) {
+        row.expected[first + j] += products[f][j];
+        row.allowed[first + j] += scale * column_norms_[rank][first + j] + roundoff * std::abs(products[f][j]);
+      }
+    }
   }
 }
 
-ProjectedOracle::ProjectedOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers, std::uint64_t seed)
-    : op_(op), x_(static_cast<std::size_t>(op.n)), a_row_(static_cast<std::size_t>(op.k)) {
+ProjectedOracle::ProjectedOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
+                                 const DoubleOracle& oracle, std::uint64_t seed)
+    : op_(op), x_(static_cast<std::size_t>(op.n)) {
   std::mt19937_64 random(seed);
   for (double& element : x_) element = (random() & 1U) != 0 ? 1.0 : -1.0;
-  for (const RankBuffers& rank : buffers) {
-    const MatrixReader b(op.dtype, rank.b, op.n);
-    ranks_.push_back({.a = MatrixReader(op.dtype, rank.a, op.k),
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+    const MatrixReader b(op.dtype, buffers[rank].b, op.n);
+    ranks_.push_back({.a = MatrixReader(op.dtype, buffers[rank].a, op.k),
                       .b_x = multiply(b, op.k, x_),
-                      .frobenius_norm = frobenius_norm(b, op.k, op.n),
+                      .frobenius_norm = oracle.frobenius_norm(rank),
                       .spectral_norm = rounds_to_short_type(op) ? estimate_spectral_norm(b, op.k, x_) : 0});
   }
 }
 
-ProjectedOracle::Check ProjectedOracle::check(std::int64_t row, std::span<const double> c_row) {
+ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<const double> c_row) const {
   double expected = 0;
   double allowed = rounds_to_short_type(op_) ? kConfidence * unit_roundoff(op_.dtype) * norm(c_row) : 0;
-  for (const RankProjection& rank : ranks_) {
-    rank.a.read_row(row, a_row_);
-    expected += dot(a_row_, rank.b_x);
-    const double a_norm = norm(a_row_);
-    allowed += accumulation_roundoff(op_) * a_norm * rank.frobenius_norm;
-    allowed += kConfidence * unit_roundoff(op_.dtype) * a_norm * rank.spectral_norm;
+  const double product_roundoff = kConfidence * unit_roundoff(op_.dtype) * std::max(1, term_count(op_) - 1);
+  std::vector<double> a_row(static_cast<std::size_t>(op_.k));
+  for (const Term& term : terms_of(op_, at)) {
+    ranks_[term.a_rank].a.read_row(term.a_row, a_row);
+    const RankProjection& b = ranks_[term.b_rank];
+    expected += dot(a_row, b.b_x);
+    const double a_norm = norm(a_row);
+    allowed += accumulation_roundoff(op_) * a_norm * b.frobenius_norm;
+    allowed += product_roundoff * a_norm * b.spectral_norm;
   }
   return {.difference = std::abs(dot(c_row, x_) - expected), .allowed = allowed};
 }

@@ -17,7 +17,9 @@ class MatrixReader {
       : dtype_(dtype), bytes_(bytes), columns_(columns) {}
 
   /// `out` has one element per column.
-  void read_row(std::int64_t row, std::span<double> out) const noexcept;
+  void read_row(std::int64_t row, std::span<double> out) const noexcept { read_part(row, 0, out); }
+  /// Columns `first_column` on, as many as `out` has elements.
+  void read_part(std::int64_t row, std::int64_t first_column, std::span<double> out) const noexcept;
   [[nodiscard]] std::span<const std::byte> row_bytes(std::int64_t row) const noexcept;
 
  private:
@@ -30,43 +32,73 @@ class MatrixReader {
 [[nodiscard]] double unit_roundoff(planner::DType dtype) noexcept;
 inline constexpr double kF32Roundoff = 0x1p-24;
 
+/// One row of one rank's C.
+struct ResultRow {
+  std::size_t rank = 0;
+  std::int64_t row = 0;
+};
+
 /// What a row of C should be, and by how much each element may be off.
 struct OracleRow {
   std::vector<double> expected;
   std::vector<double> allowed;
 };
 
-/// Sum over ranks of A_r B_r in double precision, one row at a time, with the bound that verify.hpp states.
+/// One product in the sum that makes a row of C: a row of a rank's A times a rank's B.
+struct Term {
+  std::size_t a_rank = 0;
+  std::int64_t a_row = 0;
+  std::size_t b_rank = 0;
+};
+
+/// The products that add up to a row of C, no two with the same rank's B: the definition of every kind.
+[[nodiscard]] std::vector<Term> terms_of(const planner::OpSpec& op, const ResultRow& at);
+
+/// How many products add up to a row of C: as many as ranks where the collective sums, else 1.
+[[nodiscard]] int term_count(const planner::OpSpec& op) noexcept;
+
+/// Rows of C in double precision with the bound that verify.hpp states. Uses the machine's threads; the numbers do
+/// not depend on them.
 class DoubleOracle {
  public:
   /// Reads B once for its column norms. The buffers must outlive *this.
   DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
-  /// Valid until the next call. Costs ranks * k * n multiply-adds.
-  [[nodiscard]] const OracleRow& row(std::int64_t row);
+  /// One per wanted row, in their order. Reads B once for all of them; each costs terms * k * n multiply-adds.
+  [[nodiscard]] std::vector<OracleRow> rows(std::span<const ResultRow> wanted) const;
+  /// Frobenius norm of a rank's B.
+  [[nodiscard]] double frobenius_norm(std::size_t rank) const;
 
  private:
-  void add_rank(std::size_t rank, std::int64_t row);
+  /// A row of A that a rank's B is multiplied with.
+  struct Factor {
+    std::size_t wanted = 0; ///< index of the row of C that it adds to
+    std::vector<double> a;
+    double norm = 0;
+  };
+  using Factors = std::vector<std::vector<Factor>>; ///< by rank of B
+
+  [[nodiscard]] Factors factors_of(std::span<const ResultRow> wanted) const;
+  void add_tile(const Factors& factors, std::int64_t first_column, std::span<OracleRow> rows) const;
 
   planner::OpSpec op_;
   std::vector<MatrixReader> a_, b_;               ///< by rank
   std::vector<std::vector<double>> column_norms_; ///< by rank: |b_rj|
-  std::vector<double> a_row_, b_row_, product_;   ///< scratch
-  std::vector<double> product_magnitude_;         ///< sum over ranks of |p_rij|
-  OracleRow row_;
 };
 
-/// Sum over ranks of A_r (B_r x) for one vector x of +-1: a check of all of C for the price of a few of its rows.
+/// Rows of C x for one vector x of +-1: a check of all of C for the price of a few of its rows.
 class ProjectedOracle {
  public:
-  ProjectedOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers, std::uint64_t seed);
+  /// Uses the machine's threads. `oracle` is of the same buffers.
+  ProjectedOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers, const DoubleOracle& oracle,
+                  std::uint64_t seed);
 
   struct Check {
-    double difference = 0; ///< |C x - sum over ranks of A (B x)| in this row
+    double difference = 0; ///< |c x - sum over terms of a (B x)|
     double allowed = 0;    ///< root sum of squares of the elements' allowed errors, bounded from the norms of B
   };
-  /// `c_row` is row `row` of C.
-  [[nodiscard]] Check check(std::int64_t row, std::span<const double> c_row);
+  /// `c_row` is the row of C at `at`. Safe to share.
+  [[nodiscard]] Check check(const ResultRow& at, std::span<const double> c_row) const;
 
  private:
   struct RankProjection {
@@ -79,7 +111,6 @@ class ProjectedOracle {
   planner::OpSpec op_;
   std::vector<double> x_;
   std::vector<RankProjection> ranks_;
-  std::vector<double> a_row_; ///< scratch
 };
 
 } // namespace mc2::executor

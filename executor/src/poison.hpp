@@ -1,13 +1,26 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
-#include "bf16.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::executor {
 
-/// Bits of quiet NaNs that no arithmetic produces: an element that still has them was never written.
-inline constexpr std::uint32_t kF32Poison = 0x7FC0DEADU;
-inline constexpr Bf16 kBf16Poison = 0x7FDEU;
+/// Bits of a quiet NaN that no arithmetic produces, one element long: an element that still has them was never
+/// written.
+[[nodiscard]] inline std::span<const std::byte> poison_of(planner::DType dtype) noexcept {
+  static constexpr std::array kF32{std::byte{0xAD}, std::byte{0xDE}, std::byte{0xC0}, std::byte{0x7F}};
+  static constexpr std::array kF16{std::byte{0xDE}, std::byte{0x7E}};
+  static constexpr std::array kBf16{std::byte{0xDE}, std::byte{0x7F}};
+  switch (dtype) {
+    case planner::DType::F32: return kF32;
+    case planner::DType::F16: return kF16;
+    case planner::DType::Bf16: break;
+  }
+  return kBf16;
+}
 
 } // namespace mc2::executor

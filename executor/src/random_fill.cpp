@@ -1,16 +1,21 @@
 #include "random_fill.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "bf16.hpp"
-#include "mc2/planner/error.hpp"
+#include "f16.hpp"
+#include "parallel_for.hpp"
 
 namespace mc2::executor {
 namespace {
 
+constexpr std::uint64_t kSplitMixStep = 0x9E3779B97F4A7C15ULL;
+
 /// SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 std::uint64_t next(std::uint64_t& state) {
-  state += 0x9E3779B97F4A7C15ULL;
+  state += kSplitMixStep;
   std::uint64_t mixed = state;
   mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9ULL;
   mixed = (mixed ^ (mixed >> 27U)) * 0x94D049BB133111EBULL;
@@ -24,26 +29,31 @@ float uniform(std::uint64_t& state, unsigned bit_count) {
   return static_cast<float>(drawn - half_range) / static_cast<float>(half_range);
 }
 
-template <typename Element, typename Draw>
-void fill(std::span<std::byte> bytes, Draw&& draw) {
-  for (std::size_t at = 0; at + sizeof(Element) <= bytes.size(); at += sizeof(Element)) {
-    const Element element = draw();
-    std::memcpy(bytes.data() + at, &element, sizeof element);
-  }
+/// The generator's state grows by the same step with every number, so every chunk can start where it belongs.
+template <typename Element, typename Convert>
+void fill(std::span<std::byte> bytes, std::uint64_t seed, unsigned bit_count, Convert&& to_element) {
+  constexpr std::size_t kChunkElements = std::size_t{1} << 20U;
+  const std::size_t element_count = bytes.size() / sizeof(Element);
+  const std::size_t chunk_count = (element_count + kChunkElements - 1) / kChunkElements;
+  parallel_for(static_cast<std::int64_t>(chunk_count), [&](std::int64_t chunk) {
+    const std::size_t first = static_cast<std::size_t>(chunk) * kChunkElements;
+    std::uint64_t state = seed + first * kSplitMixStep;
+    for (std::size_t i = first; i < std::min(first + kChunkElements, element_count); ++i) {
+      const Element element = to_element(uniform(state, bit_count));
+      std::memcpy(bytes.data() + i * sizeof element, &element, sizeof element);
+    }
+  });
 }
 
 } // namespace
 
-void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t seed) noexcept {
-  constexpr unsigned kF32Bits = 24; // as many as the significand holds
-  constexpr unsigned kBf16Bits = 8;
-  std::uint64_t state = seed;
+void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t seed) {
+  // As many bits as the significand holds.
   switch (dtype) {
-    case planner::DType::F32: return fill<float>(bytes, [&] { return uniform(state, kF32Bits); });
-    case planner::DType::Bf16: return fill<Bf16>(bytes, [&] { return to_bf16(uniform(state, kBf16Bits)); });
-    case planner::DType::F16: break;
+    case planner::DType::F32: return fill<float>(bytes, seed, 24, [](float value) { return value; });
+    case planner::DType::F16: return fill<F16>(bytes, seed, 11, to_f16);
+    case planner::DType::Bf16: return fill<Bf16>(bytes, seed, 8, to_bf16);
   }
-  MC2_CHECK(false, "random numbers asked for in a type that no backend runs");
 }
 
 } // namespace mc2::executor

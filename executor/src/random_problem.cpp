@@ -1,9 +1,10 @@
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "bf16.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/error.hpp"
+#include "parallel_for.hpp"
 #include "poison.hpp"
 #include "random_fill.hpp"
 
@@ -17,22 +18,16 @@ std::uint64_t matrix_seed(std::uint64_t seed, std::size_t rank, std::uint64_t ma
   return seed * 0x9E3779B97F4A7C15ULL + (static_cast<std::uint64_t>(rank) * 2 + matrix + 1) * 0xD1B54A32D192ED03ULL;
 }
 
-template <typename Element>
-void fill_with(std::span<std::byte> bytes, Element element) {
-  for (std::size_t at = 0; at + sizeof element <= bytes.size(); at += sizeof element) {
-    std::memcpy(bytes.data() + at, &element, sizeof element);
-  }
-}
-
 } // namespace
 
 RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed) : op_(op) {
   MC2_CHECK(op.validate().ok(), "a random problem of an illegal operator");
+  const OperandShapes shapes = operand_shapes(op);
   const auto rank_count = static_cast<std::size_t>(op.world_size);
   for (std::size_t rank = 0; rank < rank_count; ++rank) {
-    const auto a = add_matrix(op.m * op.k);
-    const auto b = add_matrix(op.k * op.n);
-    const auto c = add_matrix(op.m * op.n);
+    const auto a = add_matrix(shapes.a.element_count());
+    const auto b = add_matrix(shapes.b.element_count());
+    const auto c = add_matrix(shapes.c.element_count());
     fill_random(op.dtype, b, matrix_seed(seed, rank, 1));
     a_.push_back(a);
     views_.push_back({.a = a, .b = b, .c = c});
@@ -48,18 +43,17 @@ std::span<std::byte> RandomProblem::add_matrix(std::int64_t element_count) {
   return std::span(block).subspan((kCacheLineBytes - misalignment) % kCacheLineBytes, bytes);
 }
 
-void RandomProblem::refill_a(std::uint64_t seed) noexcept {
+void RandomProblem::refill_a(std::uint64_t seed) {
   for (std::size_t rank = 0; rank < a_.size(); ++rank) fill_random(op_.dtype, a_[rank], matrix_seed(seed, rank, 0));
 }
 
-void RandomProblem::poison() noexcept {
-  for (const RankBuffers& rank : views_) {
-    if (op_.dtype == planner::DType::F32) {
-      fill_with(rank.c, kF32Poison);
-    } else {
-      fill_with(rank.c, kBf16Poison);
-    }
-  }
+void RandomProblem::poison() {
+  const auto pattern = poison_of(op_.dtype);
+  parallel_for(static_cast<std::int64_t>(views_.size()), [&](std::int64_t rank) {
+    const auto c = views_[static_cast<std::size_t>(rank)].c;
+    for (std::size_t at = 0; at < c.size(); at += pattern.size())
+      std::ranges::copy(pattern, c.begin() + static_cast<std::ptrdiff_t>(at));
+  });
 }
 
 } // namespace mc2::executor

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "double_oracle.hpp"
+#include "parallel_for.hpp"
 #include "poison.hpp"
 
 namespace mc2::executor {
@@ -18,8 +19,7 @@ using planner::ErrorCode;
 using planner::Result;
 
 struct Position {
-  std::size_t rank = 0;
-  std::int64_t row = 0;
+  ResultRow at;
   std::int64_t column = 0;
 };
 
@@ -37,64 +37,74 @@ std::string number_text(double value) {
 
 Error mismatch(const Position& at, const std::string& detail) {
   return {ErrorCode::Mismatch, "c",
-          "rank " + std::to_string(at.rank) + ", row " + std::to_string(at.row) + ", column " +
+          "rank " + std::to_string(at.at.rank) + ", row " + std::to_string(at.at.row) + ", column " +
               std::to_string(at.column) + ": " + detail};
 }
 
-/// C of every rank, and the row that is being looked at.
+/// C of every rank. Safe to share.
 class Results {
  public:
   Results(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
-      : op_(op), row_(static_cast<std::size_t>(op.n)) {
+      : op_(op), rows_per_rank_(operand_shapes(op).c.rows) {
     for (const RankBuffers& rank : buffers) readers_.emplace_back(op.dtype, rank.c, op.n);
   }
 
-  /// Valid until the next call.
-  [[nodiscard]] std::span<const double> row(std::size_t rank, std::int64_t row) {
-    readers_[rank].read_row(row, row_);
-    return row_;
+  /// Rows of all ranks, numbered rank by rank.
+  [[nodiscard]] std::int64_t row_count() const noexcept {
+    return rows_per_rank_ * static_cast<std::int64_t>(readers_.size());
+  }
+  [[nodiscard]] std::int64_t rows_per_rank() const noexcept { return rows_per_rank_; }
+  [[nodiscard]] ResultRow row_at(std::int64_t index) const noexcept {
+    return {static_cast<std::size_t>(index / rows_per_rank_), index % rows_per_rank_};
   }
 
-  [[nodiscard]] Result<void> check_written() {
-    for (std::size_t rank = 0; rank < readers_.size(); ++rank) {
-      for (std::int64_t i = 0; i < op_.m; ++i) {
-        const auto values = row(rank, i);
-        const auto bad = std::ranges::find_if_not(values, [](double value) { return std::isfinite(value); });
-        if (bad == values.end()) continue;
-        const Position at{rank, i, bad - values.begin()};
-        return mismatch(at, is_poison(at) ? "was not written" : "is " + number_text(*bad));
-      }
-    }
-    return {};
+  [[nodiscard]] std::vector<double> read(const ResultRow& at) const {
+    std::vector<double> values(static_cast<std::size_t>(op_.n));
+    readers_[at.rank].read_row(at.row, values);
+    return values;
   }
 
-  /// The first element of the first row in which two ranks differ.
+  [[nodiscard]] Result<void> check_written() const {
+    const auto is_bad = [](double value) { return !std::isfinite(value); };
+    const auto bad_row = parallel_find_first(
+        row_count(), [&](std::int64_t i) { return std::ranges::any_of(read(row_at(i)), is_bad); });
+    if (!bad_row) return {};
+    const auto values = read(row_at(*bad_row));
+    const auto bad = std::ranges::find_if(values, is_bad);
+    const Position at{row_at(*bad_row), bad - values.begin()};
+    return mismatch(at, is_poison(at) ? "was not written" : "is " + number_text(*bad));
+  }
+
+  /// The first element of the first row in which a rank differs from rank 0.
   [[nodiscard]] std::optional<Position> find_rank_difference() const {
-    for (std::int64_t i = 0; i < op_.m; ++i) {
-      const auto own = readers_.front().row_bytes(i);
-      for (std::size_t rank = 1; rank < readers_.size(); ++rank) {
-        const auto other = readers_[rank].row_bytes(i);
-        const auto byte = std::ranges::mismatch(own, other).in1 - own.begin();
-        if (byte < static_cast<std::ptrdiff_t>(own.size())) {
-          return Position{rank, i, byte / planner::size_bytes(op_.dtype)};
-        }
-      }
-    }
-    return std::nullopt;
+    const auto row = parallel_find_first(rows_per_rank_, [&](std::int64_t i) { return different_rank(i) != 0; });
+    if (!row) return std::nullopt;
+    const std::size_t rank = different_rank(*row);
+    const auto own = readers_.front().row_bytes(*row);
+    const auto byte = std::ranges::mismatch(own, readers_[rank].row_bytes(*row)).in1 - own.begin();
+    return Position{{rank, *row}, byte / planner::size_bytes(op_.dtype)};
   }
 
  private:
+  /// The first rank whose row is not rank 0's; 0 when there is none.
+  [[nodiscard]] std::size_t different_rank(std::int64_t row) const {
+    const auto own = readers_.front().row_bytes(row);
+    for (std::size_t rank = 1; rank < readers_.size(); ++rank) {
+      if (std::memcmp(own.data(), readers_[rank].row_bytes(row).data(), own.size()) != 0) return rank;
+    }
+    return 0;
+  }
+
   [[nodiscard]] bool is_poison(const Position& at) const {
-    const auto bytes = static_cast<std::size_t>(planner::size_bytes(op_.dtype));
-    const auto element =
-        readers_[at.rank].row_bytes(at.row).subspan(static_cast<std::size_t>(at.column) * bytes, bytes);
-    const void* poison = op_.dtype == planner::DType::F32 ? static_cast<const void*>(&kF32Poison) : &kBf16Poison;
-    return std::memcmp(element.data(), poison, bytes) == 0;
+    const auto poison = poison_of(op_.dtype);
+    const auto element = readers_[at.at.rank].row_bytes(at.at.row).subspan(
+        static_cast<std::size_t>(at.column) * poison.size(), poison.size());
+    return std::ranges::equal(element, poison);
   }
 
   planner::OpSpec op_;
+  std::int64_t rows_per_rank_;
   std::vector<MatrixReader> readers_; ///< by rank
-  std::vector<double> row_;
 };
 
 /// The element of a row that is furthest outside what is allowed.
@@ -118,145 +128,211 @@ WorstElement worst_element(std::span<const double> values, const OracleRow& orac
 }
 
 /// Which of two ranks that differ is further from the oracle.
-Error rank_difference(const Position& at, const OracleRow& oracle, Results& results) {
-  const auto own = worst_element(results.row(0, at.row), oracle);
-  const auto other = worst_element(results.row(at.rank, at.row), oracle);
+Error rank_difference(const Position& found, const OracleRow& oracle, const Results& results) {
+  const ResultRow first{0, found.at.row};
+  const auto own = worst_element(results.read(first), oracle);
+  const auto other = worst_element(results.read(found.at), oracle);
   const std::string suffix =
-      "; ranks 0 and " + std::to_string(at.rank) + " differ in column " + std::to_string(at.column);
-  if (own.ratio > other.ratio) return mismatch({0, at.row, own.column}, own.text + suffix);
-  return mismatch({at.rank, at.row, other.column}, other.text + suffix);
+      "; ranks 0 and " + std::to_string(found.at.rank) + " differ in column " + std::to_string(found.column);
+  if (own.ratio > other.ratio) return mismatch({first, own.column}, own.text + suffix);
+  return mismatch({found.at, other.column}, other.text + suffix);
 }
 
-/// Rows to compare element by element: all of a small problem; otherwise the first and last row of every block, and
-/// a few at random.
-std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const planner::Cut& cut, std::uint64_t seed) {
+/// Whether every rank gets the same C: then one rank stands for all, once they are equal to the bit.
+bool all_get_the_same(const planner::OpSpec& op) { return op.kind == planner::OpKind::MatmulAllReduce; }
+
+/// The rows of one rank's C that compares element by element: all of a small problem; otherwise the first and last
+/// row of every block, in every shard that C has, and a few at random.
+std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const planner::Cut& cut, std::int64_t row_count,
+                                          std::mt19937_64& random) {
   constexpr double kSmallMultiplyAdds = 0x1p24; // about 10 ms
   constexpr int kRandomRows = 8;
   std::vector<std::int64_t> rows;
   if (op.flop_count() / 2 * op.world_size <= kSmallMultiplyAdds) {
-    for (std::int64_t i = 0; i < op.m; ++i) rows.push_back(i);
+    for (std::int64_t i = 0; i < row_count; ++i) rows.push_back(i);
     return rows;
   }
-  std::int64_t end = 0;
-  for (const std::int64_t length : cut.block_rows) {
-    rows.push_back(end);
-    end += length;
-    rows.push_back(end - 1);
+  const std::int64_t shard_rows = planner::traits_of(op.kind).cut_axis_length(op);
+  for (std::int64_t end = 0; end < row_count;) {
+    const std::int64_t shard_end = end + shard_rows;
+    for (const std::int64_t length : cut.block_rows) {
+      rows.push_back(end);
+      end += length;
+      rows.push_back(end - 1);
+    }
+    end = shard_end;
   }
-  std::mt19937_64 random(seed);
   for (int i = 0; i < kRandomRows; ++i) {
-    rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(op.m)));
+    rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(row_count)));
   }
   std::ranges::sort(rows);
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
 }
 
-Result<void> check_dtype(planner::DType dtype) {
-  if (dtype != planner::DType::F16) return {};
-  return Error{ErrorCode::Unsupported, "dtype", "f16 results cannot be verified; f32 and bf16 can"};
+std::vector<ResultRow> rows_to_compare(const planner::OpSpec& op, const planner::Cut& cut, const Results& results,
+                                       std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<ResultRow> rows;
+  for (int rank = 0; rank < (all_get_the_same(op) ? 1 : op.world_size); ++rank) {
+    for (const std::int64_t row : rows_to_compare(op, cut, results.rows_per_rank(), random)) {
+      rows.push_back({static_cast<std::size_t>(rank), row});
+    }
+  }
+  return rows;
+}
+
+/// As many rows at once as fit into a few tens of MiB of doubles.
+std::size_t rows_at_once(const planner::OpSpec& op) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 22U;
+  return static_cast<std::size_t>(
+      std::clamp<std::int64_t>(kElements / std::max(4 * op.n, term_count(op) * op.k), 1, 256));
 }
 
 /// Errors: Mismatch. On success the largest ratio of an error to what is allowed.
-Result<double> compare_rows(std::span<const std::int64_t> rows, DoubleOracle& oracle, Results& results) {
+Result<double> compare_rows(const planner::OpSpec& op, std::span<const ResultRow> rows, const DoubleOracle& oracle,
+                            const Results& results) {
   double worst_ratio = 0;
-  for (const std::int64_t i : rows) {
-    const auto worst = worst_element(results.row(0, i), oracle.row(i));
-    if (worst.ratio > 1) return mismatch({0, i, worst.column}, worst.text);
-    worst_ratio = std::max(worst_ratio, worst.ratio);
+  for (std::size_t first = 0; first < rows.size(); first += rows_at_once(op)) {
+    const auto batch = rows.subspan(first, std::min(rows_at_once(op), rows.size() - first));
+    const auto expected = oracle.rows(batch);
+    std::vector<WorstElement> worst(batch.size());
+    parallel_for(static_cast<std::int64_t>(batch.size()), [&](std::int64_t i) {
+      const auto at = static_cast<std::size_t>(i);
+      worst[at] = worst_element(results.read(batch[at]), expected[at]);
+    });
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (worst[i].ratio > 1) return mismatch({batch[i], worst[i].column}, worst[i].text);
+      worst_ratio = std::max(worst_ratio, worst[i].ratio);
+    }
   }
   return worst_ratio;
 }
 
-Result<double> compare_projections(const planner::OpSpec& op, ProjectedOracle& projection, DoubleOracle& oracle,
-                                   Results& results) {
-  double worst_ratio = 0;
-  for (std::int64_t i = 0; i < op.m; ++i) {
-    const auto check = projection.check(i, results.row(0, i));
-    const double ratio = check.difference == 0 ? 0 : check.difference / check.allowed;
-    if (ratio > 1) {
-      const auto worst = worst_element(results.row(0, i), oracle.row(i));
-      return mismatch({0, i, worst.column}, worst.text + "; found by the row's projection");
-    }
-    worst_ratio = std::max(worst_ratio, ratio);
-  }
-  return worst_ratio;
+Result<double> compare_projections(const planner::OpSpec& op, const ProjectedOracle& projection,
+                                   const DoubleOracle& oracle, const Results& results) {
+  const std::int64_t count = all_get_the_same(op) ? results.rows_per_rank() : results.row_count();
+  std::vector<double> ratios(static_cast<std::size_t>(count));
+  parallel_for(count, [&](std::int64_t i) {
+    const ResultRow at = results.row_at(i);
+    const auto check = projection.check(at, results.read(at));
+    ratios[static_cast<std::size_t>(i)] = check.difference == 0 ? 0 : check.difference / check.allowed;
+  });
+  const auto bad = std::ranges::find_if(ratios, [](double ratio) { return ratio > 1; });
+  if (bad == ratios.end()) return *std::ranges::max_element(ratios);
+  const ResultRow at = results.row_at(bad - ratios.begin());
+  const auto worst = worst_element(results.read(at), oracle.rows({&at, 1}).front());
+  return mismatch({at, worst.column}, worst.text + "; found by the row's projection");
 }
 
-std::string success_text(const Verification& found, std::int64_t row_count, const char* projections) {
-  return std::to_string(found.element_count) + " elements written and finite, all ranks equal to the bit, " +
-         std::to_string(found.exact_row_count) + " of " + std::to_string(row_count) +
-         " rows compared element by element" + projections + "; the largest error is " +
-         percent_text(found.worst_error_ratio) + " of what rounding allows";
+std::string success_text(const planner::OpSpec& op, const Verification& found, std::int64_t row_count,
+                         const char* projections) {
+  return std::to_string(found.element_count) + " elements written and finite, " +
+         (all_get_the_same(op) ? "all ranks equal to the bit, " : "") + std::to_string(found.exact_row_count) +
+         " of " + std::to_string(row_count) + " rows compared element by element" + projections +
+         "; the largest error is " + percent_text(found.worst_error_ratio) + " of what rounding allows";
 }
 
-/// One row of the sum of partial products, with its bound.
-void sum_partials(std::span<const MatrixReader> partials, double roundoff, std::int64_t row,
-                  std::span<double> scratch, OracleRow& oracle) {
-  std::ranges::fill(oracle.expected, 0.0);
-  std::ranges::fill(oracle.allowed, 0.0);
-  for (const MatrixReader& partial : partials) {
-    partial.read_row(row, scratch);
-    for (std::size_t j = 0; j < scratch.size(); ++j) {
-      oracle.expected[j] += scratch[j];
-      oracle.allowed[j] += roundoff * std::abs(scratch[j]);
+/// A row of C as the sum of partial products, with its bound.
+OracleRow sum_of_partials(const planner::OpSpec& op, std::span<const MatrixReader> partials, const ResultRow& at) {
+  const double roundoff = op.world_size * kF32Roundoff + unit_roundoff(op.dtype);
+  const auto columns = static_cast<std::size_t>(op.n);
+  OracleRow oracle{std::vector<double>(columns), std::vector<double>(columns)};
+  std::vector<double> addend(columns);
+  for (const Term& term : terms_of(op, at)) { // row a_row of A makes row a_row of the product
+    partials[term.b_rank].read_row(term.a_row, addend);
+    for (std::size_t j = 0; j < columns; ++j) {
+      oracle.expected[j] += addend[j];
+      oracle.allowed[j] += roundoff * std::abs(addend[j]);
     }
   }
+  return oracle;
+}
+
+Result<Verification> verify_sums(const planner::OpSpec& op,
+                                 std::span<const std::span<const std::byte>> partial_products,
+                                 std::span<const RankBuffers> buffers) {
+  const Results results(op, buffers);
+  if (auto written = results.check_written(); !written) return written.error();
+  std::vector<MatrixReader> partials;
+  for (const auto& partial : partial_products) partials.emplace_back(op.dtype, partial, op.n);
+  std::vector<double> ratios(static_cast<std::size_t>(results.row_count()));
+  parallel_for(results.row_count(), [&](std::int64_t i) {
+    const ResultRow at = results.row_at(i);
+    ratios[static_cast<std::size_t>(i)] = worst_element(results.read(at), sum_of_partials(op, partials, at)).ratio;
+  });
+  const auto bad = std::ranges::find_if(ratios, [](double ratio) { return ratio > 1; });
+  if (bad != ratios.end()) {
+    const ResultRow at = results.row_at(bad - ratios.begin());
+    const auto worst = worst_element(results.read(at), sum_of_partials(op, partials, at));
+    return mismatch({at, worst.column}, worst.text + ", the sum of the partial products");
+  }
+  if (const auto at = all_get_the_same(op) ? results.find_rank_difference() : std::nullopt) {
+    return mismatch(*at, "differs from rank 0, although both are sums of the same partial products");
+  }
+  Verification found{.worst_error_ratio = *std::ranges::max_element(ratios),
+                     .element_count = results.row_count() * op.n,
+                     .exact_row_count = results.row_count(),
+                     .text = {}};
+  found.text = success_text(op, found, results.row_count(), " with the sum of the partial products");
+  return found;
+}
+
+Result<Verification> verify_gathered(const planner::OpSpec& op, std::span<const std::span<const std::byte>> gathered,
+                                     std::span<const RankBuffers> buffers) {
+  const std::int64_t shard_rows = op.m / op.world_size;
+  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
+    const MatrixReader copy(op.dtype, gathered[rank], op.k);
+    for (std::int64_t row = 0; row < op.m; ++row) {
+      const auto owner = static_cast<std::size_t>(row / shard_rows);
+      if (owner == rank) continue;
+      const auto got = copy.row_bytes(row);
+      const auto sent = MatrixReader(op.dtype, buffers[owner].a, op.k).row_bytes(row % shard_rows);
+      if (std::memcmp(got.data(), sent.data(), got.size()) == 0) continue;
+      const auto byte = std::ranges::mismatch(got, sent).in1 - got.begin();
+      return mismatch({{rank, row}, byte / planner::size_bytes(op.dtype)},
+                      "the gathered A differs from row " + std::to_string(row % shard_rows) + " of rank " +
+                          std::to_string(owner) + "'s A");
+    }
+  }
+  const std::int64_t row_count = op.world_size * (op.m - shard_rows);
+  return Verification{.worst_error_ratio = 0,
+                      .element_count = row_count * op.k,
+                      .exact_row_count = row_count,
+                      .text = std::to_string(row_count) + " gathered rows of A equal to their owners' to the bit"};
 }
 
 } // namespace
 
-Result<Verification> verify_matmul_all_reduce(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
-                                              const planner::Cut& cut, std::uint64_t seed) {
-  if (auto legal = check_dtype(op.dtype); !legal) return legal.error();
-  Results results(op, buffers);
+Result<Verification> verify_result(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
+                                   const planner::Cut& cut, std::uint64_t seed) {
+  const Results results(op, buffers);
   if (auto written = results.check_written(); !written) return written.error();
-  DoubleOracle oracle(op, buffers);
-  if (const auto at = results.find_rank_difference()) return rank_difference(*at, oracle.row(at->row), results);
-
-  const auto rows = rows_to_compare(op, cut, seed);
-  const auto exact = compare_rows(rows, oracle, results);
+  const DoubleOracle oracle(op, buffers);
+  if (const auto found = all_get_the_same(op) ? results.find_rank_difference() : std::nullopt) {
+    return rank_difference(*found, oracle.rows({&found->at, 1}).front(), results);
+  }
+  const auto rows = rows_to_compare(op, cut, results, seed);
+  const auto exact = compare_rows(op, rows, oracle, results);
   if (!exact) return exact.error();
-  ProjectedOracle projection(op, buffers, seed);
+  const ProjectedOracle projection(op, buffers, oracle, seed);
   const auto projected = compare_projections(op, projection, oracle, results);
   if (!projected) return projected.error();
 
   Verification found{.worst_error_ratio = std::max(exact.value(), projected.value()),
-                     .element_count = op.world_size * op.m * op.n,
+                     .element_count = results.row_count() * op.n,
                      .exact_row_count = static_cast<std::int64_t>(rows.size()),
                      .text = {}};
-  found.text = success_text(found, op.m, ", every row through a random projection");
+  found.text = success_text(op, found, all_get_the_same(op) ? op.m : results.row_count(),
+                            ", every row through a random projection");
   return found;
 }
 
-Result<Verification> verify_sum_of_partials(const planner::OpSpec& op,
-                                            std::span<const std::span<const std::byte>> partials,
-                                            std::span<const RankBuffers> buffers) {
-  if (auto legal = check_dtype(op.dtype); !legal) return legal.error();
-  Results results(op, buffers);
-  if (auto written = results.check_written(); !written) return written.error();
-
-  std::vector<MatrixReader> readers;
-  for (const auto& partial : partials) readers.emplace_back(op.dtype, partial, op.n);
-  const auto columns = static_cast<std::size_t>(op.n);
-  OracleRow oracle{std::vector<double>(columns), std::vector<double>(columns)};
-  std::vector<double> scratch(columns);
-  const double roundoff = op.world_size * kF32Roundoff + unit_roundoff(op.dtype);
-  Verification found{
-      .worst_error_ratio = 0, .element_count = op.world_size * op.m * op.n, .exact_row_count = op.m, .text = {}};
-  for (std::int64_t i = 0; i < op.m; ++i) {
-    sum_partials(readers, roundoff, i, scratch, oracle);
-    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-      const auto worst = worst_element(results.row(rank, i), oracle);
-      if (worst.ratio > 1) return mismatch({rank, i, worst.column}, worst.text + ", the sum of the partial products");
-      found.worst_error_ratio = std::max(found.worst_error_ratio, worst.ratio);
-    }
-  }
-  if (const auto at = results.find_rank_difference()) {
-    return mismatch(*at, "differs from rank 0, although both are sums of the same partial products");
-  }
-  found.text = success_text(found, op.m, " with the sum of the partial products");
-  return found;
+Result<Verification> verify_exchange(const planner::OpSpec& op,
+                                     std::span<const std::span<const std::byte>> intermediates,
+                                     std::span<const RankBuffers> buffers) {
+  if (op.kind == planner::OpKind::AllGatherMatmul) return verify_gathered(op, intermediates, buffers);
+  return verify_sums(op, intermediates, buffers);
 }
 
 } // namespace mc2::executor

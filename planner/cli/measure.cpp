@@ -224,8 +224,8 @@ Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const 
   if (!prepared) return prepared.error();
   problem_.poison();
   prepared.value()->run(RunMode::Fused);
-  if (is_virtual_) return executor::verify_sum_of_partials(op_, prepared.value()->partials(), problem_.buffers());
-  return executor::verify_matmul_all_reduce(op_, problem_.buffers(), cut, seed_);
+  if (is_virtual_) return executor::verify_exchange(op_, prepared.value()->intermediates(), problem_.buffers());
+  return executor::verify_result(op_, problem_.buffers(), cut, seed_);
 }
 
 Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::ActiveCase& one) {

@@ -170,7 +170,7 @@ TEST_P(BackendConformance, ShortTypesAccumulateInF32) {
     const OpSpec spec = op(64, 32, 2048, world_size, DType::Bf16);
     RandomProblem problem(spec, 3);
     prepare(spec, {{48, 16}}, problem, *communicator)->run(RunMode::Fused);
-    const auto found = executor::verify_matmul_all_reduce(spec, problem.buffers(), {{48, 16}}, 1);
+    const auto found = executor::verify_result(spec, problem.buffers(), {{48, 16}}, 1);
     EXPECT_TRUE(found.ok()) << found.error().text(); // far tighter than the naive bound at this k
   }
 }
@@ -179,7 +179,7 @@ TEST_P(BackendConformance, LargerProblemPassesTheOracleOfVerify) {
   const OpSpec spec = op(389, 257, 131, 3);
   auto bound = bind(spec, {{5, 128, 128, 128}});
   bound.prepared->run(RunMode::Fused);
-  const auto found = executor::verify_matmul_all_reduce(spec, bound.problem->buffers(), {{5, 128, 128, 128}}, 1);
+  const auto found = executor::verify_result(spec, bound.problem->buffers(), {{5, 128, 128, 128}}, 1);
   ASSERT_TRUE(found.ok()) << found.error().text();
   EXPECT_EQ(found.value().element_count, 3 * 389 * 257);
 }
@@ -250,7 +250,7 @@ TEST_P(BackendConformance, PartialsOfAFusedRunSumToC) {
   const OpSpec spec = op(33, 21, 17, 3);
   auto bound = bind(spec, {{11, 22}});
   bound.prepared->run(RunMode::Fused);
-  const auto found = executor::verify_sum_of_partials(spec, bound.prepared->partials(), bound.problem->buffers());
+  const auto found = executor::verify_exchange(spec, bound.prepared->intermediates(), bound.problem->buffers());
   EXPECT_TRUE(found.ok()) << found.error().text();
 }
 

@@ -134,7 +134,7 @@ TEST(HostBackend, CollectiveUnderVirtualComputeSumsThePartialsItWasGiven) {
     const RandomProblem problem(op, 1);
     const auto prepared = prepare(op, {{7, 30}}, problem, *communicator);
     prepared->run(RunMode::Fused);
-    const auto found = executor::verify_sum_of_partials(op, prepared->partials(), problem.buffers());
+    const auto found = executor::verify_exchange(op, prepared->intermediates(), problem.buffers());
     EXPECT_TRUE(found.ok()) << link << ": " << found.error().text();
     EXPECT_NE(element(DType::F32, problem.buffers()[0].c, 0), 0.0);
   }

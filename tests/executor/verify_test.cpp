@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "bf16.hpp"
+#include "f16.hpp"
 #include "support/oracle.hpp"
 
 namespace mc2::executor {
@@ -26,6 +27,9 @@ void store(const OpSpec& spec, const RankBuffers& rank, std::int64_t index, doub
   const auto narrow = static_cast<float>(value);
   if (spec.dtype == DType::F32) {
     std::memcpy(rank.c.data() + index * 4, &narrow, 4);
+  } else if (spec.dtype == DType::F16) {
+    const F16 shorter = to_f16(narrow);
+    std::memcpy(rank.c.data() + index * 2, &shorter, 2);
   } else {
     const Bf16 shorter = to_bf16(narrow);
     std::memcpy(rank.c.data() + index * 2, &shorter, 2);
@@ -43,17 +47,17 @@ RandomProblem solved(const OpSpec& spec) {
 }
 
 std::string complaint(const OpSpec& spec, const RandomProblem& problem, const planner::Cut& cut) {
-  const auto found = verify_matmul_all_reduce(spec, problem.buffers(), cut, 1);
+  const auto found = verify_result(spec, problem.buffers(), cut, 1);
   if (found.ok()) return "";
   EXPECT_EQ(found.error().code, ErrorCode::Mismatch);
   return found.error().message;
 }
 
-TEST(Verify, AcceptsTheRoundedResultInBothTypes) {
-  for (const DType dtype : {DType::F32, DType::Bf16}) {
+TEST(Verify, AcceptsTheRoundedResultInEveryType) {
+  for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
     const OpSpec spec = op(40, 30, 200, dtype, 3);
     const RandomProblem problem = solved(spec);
-    const auto found = verify_matmul_all_reduce(spec, problem.buffers(), {{10, 30}}, 1);
+    const auto found = verify_result(spec, problem.buffers(), {{10, 30}}, 1);
     ASSERT_TRUE(found.ok()) << found.error().text();
     EXPECT_EQ(found.value().element_count, 3 * 40 * 30);
     EXPECT_EQ(found.value().exact_row_count, 40);
@@ -63,7 +67,7 @@ TEST(Verify, AcceptsTheRoundedResultInBothTypes) {
 }
 
 TEST(Verify, FindsOneWrongElementAndNamesIt) {
-  for (const DType dtype : {DType::F32, DType::Bf16}) {
+  for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
     const OpSpec spec = op(40, 30, 50, dtype);
     const RandomProblem problem = solved(spec);
     for (const RankBuffers& rank : problem.buffers()) {
@@ -79,7 +83,7 @@ OpSpec sampled_op() { return op(1024, 64, 150); }
 TEST(Verify, FindsOneWrongElementInARowThatIsNotSampled) {
   const OpSpec spec = sampled_op();
   const RandomProblem problem = solved(spec);
-  const auto clean = verify_matmul_all_reduce(spec, problem.buffers(), {{1024}}, 1);
+  const auto clean = verify_result(spec, problem.buffers(), {{1024}}, 1);
   ASSERT_TRUE(clean.ok()) << clean.error().text();
   EXPECT_LE(clean.value().exact_row_count, 10); // the first, the last and 8 at random
   const std::int64_t at = 700 * 64 + 37;
@@ -106,7 +110,7 @@ TEST(Verify, ComparesTheRowsAtBlockEdgesElementByElement) {
 }
 
 TEST(Verify, FindsPoisonThatWasNeverOverwritten) {
-  for (const DType dtype : {DType::F32, DType::Bf16}) {
+  for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
     const OpSpec spec = op(6, 4, 3, dtype);
     RandomProblem problem(spec, 1);
     EXPECT_THAT(complaint(spec, problem, {{6}}), HasSubstr("rank 0, row 0, column 0: was not written"));
@@ -151,13 +155,7 @@ TEST(Verify, FindsRowsThatLackARank) {
   EXPECT_THAT(complaint(spec, problem, {{1024}}), HasSubstr("row 51"));
 }
 
-TEST(Verify, RefusesHalfPrecision) {
-  const auto refused = verify_matmul_all_reduce(op(1, 1, 1, DType::F16), {}, {{1}}, 1);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
-}
-
-TEST(VerifySumOfPartials, AcceptsTheSumAndFindsOneWrongElement) {
+TEST(VerifyExchange, AcceptsTheSumAndFindsOneWrongElement) {
   const OpSpec spec = op(5, 4, 1);
   RandomProblem problem(spec, 1);
   const std::vector<float> ones(20, 1.0F);
@@ -166,18 +164,18 @@ TEST(VerifySumOfPartials, AcceptsTheSumAndFindsOneWrongElement) {
   for (const RankBuffers& rank : problem.buffers()) {
     for (std::int64_t i = 0; i < 20; ++i) store(spec, rank, i, 2.0);
   }
-  EXPECT_TRUE(verify_sum_of_partials(spec, partials, problem.buffers()).ok());
+  EXPECT_TRUE(verify_exchange(spec, partials, problem.buffers()).ok());
   store(spec, problem.buffers()[1], 7, 2.0001);
-  const auto wrong = verify_sum_of_partials(spec, partials, problem.buffers());
+  const auto wrong = verify_exchange(spec, partials, problem.buffers());
   ASSERT_FALSE(wrong.ok());
   EXPECT_THAT(wrong.error().message, HasSubstr("rank 1, row 1, column 3"));
   problem.poison();
-  EXPECT_THAT(verify_sum_of_partials(spec, partials, problem.buffers()).error().message,
+  EXPECT_THAT(verify_exchange(spec, partials, problem.buffers()).error().message,
               HasSubstr("was not written"));
 }
 
 TEST(RandomProblem, IsReproducibleAndItsNumbersAreInRange) {
-  for (const DType dtype : {DType::F32, DType::Bf16}) {
+  for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
     const OpSpec spec = op(30, 20, 10, dtype);
     const RandomProblem first(spec, 4);
     const RandomProblem second(spec, 4);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,9 +21,13 @@ inline double element(planner::DType dtype, std::span<const std::byte> bytes, st
     std::memcpy(&value, bytes.data() + index * 4, sizeof value);
     return value;
   }
-  std::uint16_t upper_half = 0;
-  std::memcpy(&upper_half, bytes.data() + index * 2, sizeof upper_half);
-  return std::bit_cast<float>(static_cast<std::uint32_t>(upper_half) << 16U);
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, bytes.data() + index * 2, sizeof bits);
+  if (dtype == planner::DType::Bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) return fraction == 0 ? sign * HUGE_VAL : std::nan("");
+  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
 }
 
 inline std::vector<double> elements(planner::DType dtype, std::span<const std::byte> bytes) {
@@ -31,31 +36,67 @@ inline std::vector<double> elements(planner::DType dtype, std::span<const std::b
   return values;
 }
 
+/// rows x columns of `a` [rows, k] times `b` [k, n], added to `result` [rows, n].
+inline void add_product(std::span<const double> a, std::span<const double> b, std::size_t k, std::size_t n,
+                        std::span<double> result) {
+  for (std::size_t i = 0; i * n < result.size(); ++i) {
+    for (std::size_t l = 0; l < k; ++l) {
+      for (std::size_t j = 0; j < n; ++j) result[i * n + j] += a[i * k + l] * b[l * n + j];
+    }
+  }
+}
+
 /// The definition: result[i, j] = sum over ranks r and l of A_r[i, l] B_r[l, j], row-major, in double.
 inline std::vector<double> naive_matmul_all_reduce(const planner::OpSpec& op,
                                                    std::span<const executor::RankBuffers> buffers) {
-  const auto m = static_cast<std::size_t>(op.m);
-  const auto n = static_cast<std::size_t>(op.n);
-  const auto k = static_cast<std::size_t>(op.k);
-  std::vector<double> result(m * n);
+  std::vector<double> result(static_cast<std::size_t>(op.m * op.n));
   for (const auto& rank : buffers) {
-    const auto a = elements(op.dtype, rank.a);
-    const auto b = elements(op.dtype, rank.b);
-    for (std::size_t i = 0; i < m; ++i) {
-      for (std::size_t l = 0; l < k; ++l) {
-        for (std::size_t j = 0; j < n; ++j) result[i * n + j] += a[i * k + l] * b[l * n + j];
-      }
-    }
+    add_product(elements(op.dtype, rank.a), elements(op.dtype, rank.b), static_cast<std::size_t>(op.k),
+                static_cast<std::size_t>(op.n), result);
   }
   return result;
+}
+
+/// The definition of every kind: C of each rank, row-major, in double.
+///   matmul_all_reduce      the sum of all A_r B_r
+///   matmul_reduce_scatter  rank r's m / R rows of that sum
+///   all_gather_matmul      all ranks' rows of A, one below the other, times the rank's own B
+inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
+                                                      std::span<const executor::RankBuffers> buffers) {
+  if (op.kind == planner::OpKind::AllGatherMatmul) {
+    std::vector<double> gathered;
+    for (const auto& rank : buffers) {
+      const auto shard = elements(op.dtype, rank.a);
+      gathered.insert(gathered.end(), shard.begin(), shard.end());
+    }
+    std::vector<std::vector<double>> results;
+    for (const auto& rank : buffers) {
+      results.emplace_back(static_cast<std::size_t>(op.m * op.n));
+      add_product(gathered, elements(op.dtype, rank.b), static_cast<std::size_t>(op.k),
+                  static_cast<std::size_t>(op.n), results.back());
+    }
+    return results;
+  }
+  const auto sum = naive_matmul_all_reduce(op, buffers);
+  if (op.kind == planner::OpKind::MatmulAllReduce) return {buffers.size(), sum};
+  std::vector<std::vector<double>> shards;
+  const auto length = static_cast<std::ptrdiff_t>(op.m / op.world_size * op.n);
+  for (std::ptrdiff_t rank = 0; rank < op.world_size; ++rank) {
+    shards.emplace_back(sum.begin() + rank * length, sum.begin() + (rank + 1) * length);
+  }
+  return shards;
 }
 
 /// How far one element may be from the oracle for numbers in [-1, 1): every one of the R k additions loses at most
 /// half a unit of a sum that is at most R k, a wide bound; short types round R partial products and the sum.
 inline double allowed_error(const planner::OpSpec& op) {
   const double terms = static_cast<double>(op.k) * op.world_size;
-  const double roundoff = op.dtype == planner::DType::F32 ? 0x1p-24 : 0x1p-8;
-  return op.dtype == planner::DType::F32 ? roundoff * terms * 4 : roundoff * terms;
+  switch (op.dtype) {
+    case planner::DType::F32: return 0x1p-24 * terms * 4;
+    case planner::DType::F16: return 0x1p-11 * terms;
+    case planner::DType::Bf16: break;
+  }
+  return 0x1p-8 * terms;
 }
 
 } // namespace mc2::testing

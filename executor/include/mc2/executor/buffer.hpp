@@ -26,9 +26,9 @@ struct OperandShapes {
 /// The shapes of a legal operator's matrices.
 [[nodiscard]] OperandShapes operand_shapes(const planner::OpSpec& op) noexcept;
 
-/// The caller's matrices of one rank, row-major and densely packed in the operator's element type, as operand_shapes()
-/// says, in memory of the rank's device. Never owned: they must outlive every `Prepared` made from them. C must not
-/// overlap A, B or another rank's C.
+/// The caller's matrices of one rank, row-major and densely packed in the operator's element type, as
+/// operand_shapes() says, in memory of the rank's device. Never owned: they must outlive every `Prepared` made from
+/// them. C must not overlap A, B or another rank's C.
 struct RankBuffers {
   std::span<const std::byte> a;
   std::span<const std::byte> b; ///< read while preparing at the latest where a backend packs weights

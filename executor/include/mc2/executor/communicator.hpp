@@ -16,13 +16,17 @@
 
 namespace mc2::executor {
 
-/// What a run executes.
+/// What a run executes. Lanes follow the kind's order: kinds that compute first exchange partial products,
+/// all_gather_matmul multiplies what it has gathered. The local part of a kind that has one always comes first on the
+/// compute lane.
 enum class RunMode : std::uint8_t {
-  Fused,             ///< both lanes, every block's collective after its matmul
-  ComputeOnly,       ///< the matmuls of all blocks, back to back; C is not written
-  CommunicationOnly, ///< the collectives of all blocks, back to back, on whatever the heap holds
+  Fused,             ///< both lanes, every block's second lane after its first
+  ComputeOnly,       ///< the matmuls of all blocks, back to back, local part included. Kinds that compute first leave
+                     ///< C alone; all_gather_matmul writes C from what the last run gathered
+  CommunicationOnly, ///< the collectives of all blocks, back to back. Kinds that compute first write C from whatever
+                     ///< the last matmuls left; all_gather_matmul gathers and leaves C alone
   Independent, ///< both lanes at once, on separate data and without waiting for each other: measures contention.
-               ///< C is then the sum of unrelated data
+               ///< C is then made of unrelated data
 };
 
 /// Start and end of one stage on one lane, relative to the run's start.
@@ -50,7 +54,7 @@ struct RunRecord {
 };
 
 struct PrepareOptions {
-  bool allow_independent = false; ///< also allocate what RunMode::Independent needs (a second partial product)
+  bool allow_independent = false; ///< also allocate what RunMode::Independent needs (a second set of intermediates)
 };
 
 /// A plan bound to buffers, ready to run any number of times.
@@ -64,11 +68,14 @@ class Prepared {
   /// and every later run throws too. Independent without PrepareOptions::allow_independent is a programming error.
   virtual const RunRecord& run(RunMode mode) = 0;
 
-  /// Each local rank's partial product [m, n] as the last run left it, in the order of local_ranks(): after a Fused
-  /// or CommunicationOnly run every C is their sum (verify_sum_of_partials). Virtual compute never writes them: they
-  /// keep the reproducible random numbers that prepare() put there. Zero before the first real run. Valid as long as
-  /// *this.
-  [[nodiscard]] virtual std::span<const std::span<const std::byte>> partials() const noexcept = 0;
+  /// What passes between the lanes, of each local rank in the order of local_ranks(), as the last run left it:
+  ///   kinds that compute first  the rank's partial product [m, n], which C is a sum of after a Fused or
+  ///                             CommunicationOnly run. Virtual compute never writes it: it keeps the reproducible
+  ///                             random numbers that prepare() put there
+  ///   all_gather_matmul         the gathered A [m, k]; the rank's own rows are not copied and mean nothing
+  /// It is what verify_exchange() checks the collective by. Empty for a backend without virtual compute, which needs
+  /// no such check. In memory of this process; valid as long as *this.
+  [[nodiscard]] virtual std::span<const std::span<const std::byte>> intermediates() const noexcept { return {}; }
 };
 
 /// Memory of a rank's device, owned.

@@ -19,7 +19,7 @@ namespace mc2::executor {
 class RandomProblem {
  public:
   /// Same seed and operator, same matrices, on every machine. Throws std::bad_alloc when memory is short.
-  /// `op` is legal and of a type that a backend supports (F32, Bf16): ask Backend::supports first.
+  /// `op` is legal.
   RandomProblem(const planner::OpSpec& op, std::uint64_t seed);
   RandomProblem(const RandomProblem&) = delete;
   RandomProblem& operator=(const RandomProblem&) = delete;
@@ -27,12 +27,13 @@ class RandomProblem {
   RandomProblem& operator=(RandomProblem&&) noexcept = default;
   ~RandomProblem() = default;
 
-  /// One per rank; C is filled with a NaN poison first.
+  /// One per rank, shaped as operand_shapes() says, each matrix aligned to 64 bytes; C is filled with a NaN poison
+  /// first.
   [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept { return views_; }
   /// Fills every C with the NaN poison again.
-  void poison() noexcept;
+  void poison();
   /// New numbers in every A, as a host program has in every step; B stays, because it is packed once.
-  void refill_a(std::uint64_t seed) noexcept;
+  void refill_a(std::uint64_t seed);
 
  private:
   std::span<std::byte> add_matrix(std::int64_t element_count);
@@ -46,32 +47,37 @@ class RandomProblem {
 /// What a check found.
 struct Verification {
   double worst_error_ratio = 0;     ///< largest |result - oracle| / allowed error; <= 1 passes
-  std::int64_t element_count = 0;   ///< elements of C checked to be written and finite, all ranks
+  std::int64_t element_count = 0;   ///< elements checked to be written and finite, all ranks
   std::int64_t exact_row_count = 0; ///< rows compared element by element with the oracle
   std::string text;                 ///< one sentence for people
 };
 
 /// Compares every rank's C with an oracle in double precision: every element written and finite; all ranks equal to
-/// the bit; sampled rows (all of them in small problems, always those around block edges) element by element; every
-/// row through a random projection x of +-1: C x against the sum over ranks of A (B x). A wrong element passes only
-/// if it is in an unsampled row and wrong by less than that row's allowed projected error, about sqrt(n) times the
-/// allowed error of one element.
-///   allowed(i, j) = 4 u32 (sqrt(k) + R) sum_r |a_ri| |b_rj| + 1.01 u (sum_r |p_rij| + |c_ij|)
-/// with u32 = 2^-24, u the type's own unit roundoff (the second term only for types shorter than f32), |a_ri| and
-/// |b_rj| the 2-norms of a row of A and a column of B, p the partial products. First term: the probabilistic bound of
-/// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with
-/// the Cauchy-Schwarz inequality; docs/cost_model.md §7.
-/// Errors: Mismatch naming rank, row and column of the worst element; Unsupported for f16. `buffers` fit `op`.
-[[nodiscard]] planner::Result<Verification> verify_matmul_all_reduce(const planner::OpSpec& op,
-                                                                     std::span<const RankBuffers> buffers,
-                                                                     const planner::Cut& cut, std::uint64_t seed);
+/// the bit where the kind gives all the same result; sampled rows (all of them in small problems, always those around
+/// block edges, in every shard) element by element; every row through a random projection x of +-1: C x against the
+/// sum of A (B x). A wrong element passes only if it is in an unsampled row and wrong by less than that row's allowed
+/// projected error, about sqrt(n) times the allowed error of one element.
+///   allowed(i, j) = 4 u32 (sqrt(k) + T) sum_t |a_ti| |b_tj| + 1.01 u ((T - 1) sum_t |p_tij| + |c_ij|)
+/// with T the number of products that add up to a row of C (the ranks; 1 for all_gather_matmul), u32 = 2^-24, u the
+/// type's own unit roundoff (the second term only for types shorter than f32), |a_ti| and |b_tj| the 2-norms of a row
+/// of A and a column of B, p the products. First term: the probabilistic bound of Higham and Mary, "A new approach to
+/// probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz inequality;
+/// docs/cost_model.md §7. Second term: each product or partial sum, and the result, are rounded to the type.
+/// Uses the machine's threads; the answer depends on the arguments only.
+/// Errors: Mismatch naming rank, row and column of the worst element. `buffers` fit `op`, one per rank, in memory of
+/// this process.
+[[nodiscard]] planner::Result<Verification> verify_result(const planner::OpSpec& op,
+                                                          std::span<const RankBuffers> buffers,
+                                                          const planner::Cut& cut, std::uint64_t seed);
 
-/// Compares every element of every rank's C with the sum of the partial products in double precision, and all ranks
-/// with each other to the bit: what can be checked when virtual compute leaves the matmul out.
+/// What can be checked when virtual compute leaves the matmul out: that the collective did its work on
+/// `intermediates` (Prepared::intermediates()). Kinds that compute first: every element of every rank's C against the
+/// sum of the partial products in double precision, all ranks equal to the bit where they get the same result.
 ///   allowed(i, j) = (R u32 + u) sum_r |p_rij|, u as above
-/// Errors: Mismatch naming rank, row and column; Unsupported for f16. @param partials from Prepared::partials()
-[[nodiscard]] planner::Result<Verification> verify_sum_of_partials(
-    const planner::OpSpec& op, std::span<const std::span<const std::byte>> partials,
-    std::span<const RankBuffers> buffers);
+/// all_gather_matmul: every gathered row equal to the bit to its owner's A.
+/// Errors: Mismatch naming rank, row and column.
+[[nodiscard]] planner::Result<Verification> verify_exchange(const planner::OpSpec& op,
+                                                            std::span<const std::span<const std::byte>> intermediates,
+                                                            std::span<const RankBuffers> buffers);
 
 } // namespace mc2::executor

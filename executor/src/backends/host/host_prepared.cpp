@@ -51,7 +51,7 @@ void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_ind
     state.staging.resize(static_cast<std::size_t>(staging_bytes));
     state.ready_at.resize(list_.stages.size());
     state.block_partials.resize(ranks_.size());
-    partials_.emplace_back(state.partial);
+    intermediates_.emplace_back(state.partial);
     record_.ranks.push_back(
         {rank, std::vector<StageTime>(list_.stages.size()), std::vector<StageTime>(list_.stages.size()), {}});
   }

@@ -24,7 +24,9 @@ class HostPrepared final : public Prepared, private LaneTask {
                const PrepareOptions& options);
 
   const RunRecord& run(RunMode mode) override;
-  [[nodiscard]] std::span<const std::span<const std::byte>> partials() const noexcept override { return partials_; }
+  [[nodiscard]] std::span<const std::span<const std::byte>> intermediates() const noexcept override {
+    return intermediates_;
+  }
 
  private:
   struct alignas(64) RankState { // a cache line each: every rank's lanes write their own
@@ -51,7 +53,7 @@ class HostPrepared final : public Prepared, private LaneTask {
   StageList list_;
   std::unique_ptr<SymmetricHeap> heap_;
   std::vector<RankState> ranks_;
-  std::vector<std::span<const std::byte>> partials_;
+  std::vector<std::span<const std::byte>> intermediates_;
   RunRecord record_;
 };
 

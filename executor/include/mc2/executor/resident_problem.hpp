@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "mc2/executor/buffer.hpp"
+#include "mc2/executor/communicator.hpp"
+#include "mc2/executor/verify.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::executor {
+
+/// A RandomProblem where a communicator's ranks can work on it: the host's matrices themselves where the communicator
+/// uses host memory, otherwise a mirror of them in the ranks' own memory.
+class ResidentProblem {
+ public:
+  /// The operator has as many ranks as the communicator, and all are local; the communicator outlives *this.
+  /// Throws std::bad_alloc and SystemError when memory is short.
+  ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, Communicator& communicator);
+
+  /// To hand to prepare(). Valid as long as *this, also after a move.
+  [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept;
+  /// A and B as the ranks see them; C as fetch_results() left it.
+  [[nodiscard]] const RandomProblem& host() const noexcept { return host_; }
+
+  /// Fills every C with the NaN poison, so that what a run leaves out is found.
+  void poison();
+  /// New numbers in every A.
+  void refill_a(std::uint64_t seed);
+  /// Brings every C to host(). Nothing to do with host memory.
+  void fetch_results();
+
+ private:
+  struct RankMirror {
+    std::unique_ptr<RankMemory> a, b, c;
+  };
+
+  RandomProblem host_;
+  std::vector<RankMirror> mirrors_;   ///< by rank; none with host memory
+  std::vector<RankBuffers> resident_; ///< views of mirrors_
+};
+
+} // namespace mc2::executor
