@@ -6,6 +6,7 @@
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {
+bool trace_stages = true;
 namespace {
 
 using planner::Lane;
@@ -25,7 +26,8 @@ void order(cudaStream_t from, cudaStream_t to, const Event& event) {
 }
 
 /// In a captured graph: a node that takes the time, rather than an edge.
-void take_time(const Event& event, cudaStream_t stream) {
+void take_time(const Event& event, cudaStream_t stream, bool always = false) {
+  if (!trace_stages && !always) return;
   MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, cudaEventRecordExternal));
 }
 
@@ -186,7 +188,7 @@ void CudaPrepared::enqueue(int rank, RunMode mode) {
   const cudaStream_t communication = device.communication.get();
   // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
   enqueue_meeting(communicator_.signals_of(rank), compute);
-  take_time(state.begin, compute);
+  take_time(state.begin, compute, true);
   order(compute, communication, state.fork);
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     // In the order of dependence: an event must be recorded before a stream can wait for it.
@@ -200,7 +202,7 @@ void CudaPrepared::enqueue(int rank, RunMode mode) {
     if (!gathers_first_) enqueue_communication(rank, mode, i);
   }
   order(communication, compute, state.fork);
-  take_time(state.finish, compute);
+  take_time(state.finish, compute, true);
 }
 
 void CudaPrepared::enqueue_compute(int rank, RunMode mode, std::size_t stage) {
@@ -237,6 +239,8 @@ const RunRecord& CudaPrepared::run(RunMode mode) {
     read_times(rank, mode);
   });
   finish_record();
+  record_.wall = {};
+  for (auto& s : ranks_) record_.wall = std::max(record_.wall, between(s.begin, s.finish));
   return record_;
 }
 
@@ -244,6 +248,7 @@ void CudaPrepared::read_times(int rank, RunMode mode) {
   const RankState& state = ranks_[static_cast<std::size_t>(rank)];
   RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
   const auto read = [&](const StageEvents& events) {
+    float ms; if (cudaEventElapsedTime(&ms, state.begin.get(), events.start.get()) != cudaSuccess) { cudaGetLastError(); return StageTime{}; }
     return StageTime{between(state.begin, events.start), between(state.begin, events.end)};
   };
   const bool computes = runs_lane(mode, Lane::Compute);

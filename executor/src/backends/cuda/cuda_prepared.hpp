@@ -26,7 +26,6 @@ class CudaPrepared final : public Prepared {
   ~CudaPrepared() override;
 
   const RunRecord& run(RunMode mode) override;
-  [[nodiscard]] std::span<const std::span<const std::byte>> partials() const noexcept override { return {}; }
 
  private:
   struct StageEvents {

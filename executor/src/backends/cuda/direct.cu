@@ -55,29 +55,40 @@ __device__ void from_f32(float value, float& out) { out = value; }
 __device__ void from_f32(float value, __half& out) { out = __float2half_rn(value); }
 __device__ void from_f32(float value, __nv_bfloat16& out) { out = __float2bfloat16_rn(value); }
 
-/// Elements that one access moves.
+/// Elements that one access moves: 16 bytes of them, or a single one.
 template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Pack {
-  T elements[kCount];
-};
+struct Pack;
 
-template <typename T, int kCount>
-struct Sum {
-  float values[kCount] = {};
-
-  __device__ void add(const Pack<T, kCount>& pack) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) values[i] += to_f32(pack.elements[i]);
-  }
-  __device__ Pack<T, kCount> rounded() const {
-    Pack<T, kCount> pack;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) from_f32(values[i], pack.elements[i]);
+template <typename T>
+struct Pack<T, 1> {
+  T word;
+  __device__ void add_to(float* sum) const { sum[0] += to_f32(word); }
+  __device__ static Pack rounded(const float* sum) {
+    Pack pack;
+    from_f32(sum[0], pack.word);
     return pack;
   }
 };
 
-/// Packs [first, last) of a piece, several per thread in flight.
+template <typename T, int kCount>
+struct Pack {
+  static_assert(sizeof(T) * kCount == kVectorBytes);
+  uint4 word; ///< one register quadruple, so that the compiler cannot split the access
+  __device__ void add_to(float* sum) const {
+    const T* elements = reinterpret_cast<const T*>(&word);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[i] += to_f32(elements[i]);
+  }
+  __device__ static Pack rounded(const float* sum) {
+    Pack pack;
+    T* elements = reinterpret_cast<T*>(&pack.word);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) from_f32(sum[i], elements[i]);
+    return pack;
+  }
+};
+
+/// Packs [first, last) of a piece.
 struct Range {
   std::int64_t first;
   std::int64_t last;
@@ -88,34 +99,42 @@ __device__ const P* packs(const std::byte* bytes) { return reinterpret_cast<cons
 template <typename P>
 __device__ P* packs(std::byte* bytes) { return reinterpret_cast<P*>(bytes); }
 
-/// Calls `finish(i, sum of packs i + offset of every rank)` for the range. kRanks 0: known at run time only.
+/// Loads that a thread has in flight at a time.
+__host__ __device__ constexpr int unroll_of(int ranks) { return ranks == 0 || ranks > 4 ? 2 : (ranks > 2 ? 4 : 8); }
+
+/// Calls `finish(i, sum over ranks of pack i + offset)` for the range. Peers are read from `first_rank` on, round robin,
+/// and summed in that order. kRanks 0: known at run time only.
 template <typename T, int kCount, int kRanks, typename Finish>
-__device__ void sum_range(const BlockExchange& block, const SignalMemory& signals, Range range, std::int64_t offset,
+__device__ void sum_range(const BlockExchange& block, int ranks, int first_rank, Range range, std::int64_t offset,
                           const Finish& finish) {
   using P = Pack<T, kCount>;
-  constexpr int kUnroll = kRanks > 4 || kRanks == 0 ? 1 : (kRanks > 2 ? 2 : 4);
+  constexpr int kUnroll = unroll_of(kRanks);
   constexpr int kSlots = kRanks == 0 ? kMaxCudaRanks : kRanks;
-  const int ranks = kRanks == 0 ? signals.world_size : kRanks;
+  const P* from[kSlots];
+#pragma unroll
+  for (int r = 0; r < kSlots; ++r) from[r] = packs<P>(block.send[(first_rank + r) % ranks]) + offset;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = range.first + blockIdx.x * blockDim.x + threadIdx.x; i < range.last; i += step * kUnroll) {
     P loaded[kUnroll][kSlots];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      if (i + u * step >= range.last) continue;
+      if (i + u * step < range.last) {
 #pragma unroll
-      for (int r = 0; r < kSlots; ++r) {
-        if (r < ranks) loaded[u][r] = packs<P>(block.send[r])[offset + i + u * step];
+        for (int r = 0; r < kSlots; ++r) {
+          if (kRanks != 0 || r < ranks) loaded[u][r] = from[r][i + u * step];
+        }
       }
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      if (i + u * step >= range.last) continue;
-      Sum<T, kCount> sum;
+      if (i + u * step < range.last) {
+        float sum[kCount] = {};
 #pragma unroll
-      for (int r = 0; r < kSlots; ++r) {
-        if (r < ranks) sum.add(loaded[u][r]);
+        for (int r = 0; r < kSlots; ++r) {
+          if (kRanks != 0 || r < ranks) loaded[u][r].add_to(sum);
+        }
+        finish(i + u * step, P::rounded(sum));
       }
-      finish(i + u * step, sum.rounded());
     }
   }
 }
@@ -151,21 +170,27 @@ __global__ void __launch_bounds__(kThreads, 1) direct_kernel(const BlockExchange
   // Reductions read what peers computed for this very block; a gather reads what was there when the run began.
   if (kCollective != DirectCollective::AllGather || block.is_first) meet(signals, kStartFlags, turn);
   const std::int64_t pack_count = block.element_count / kCount;
+  const int ranks = kRanks == 0 ? signals.world_size : kRanks;
   P* own = packs<P>(block.receive[signals.rank]);
   if constexpr (kCollective == DirectCollective::AllReduce) {
-    const std::int64_t share = (pack_count + signals.world_size - 1) / signals.world_size;
+    const std::int64_t share = (pack_count + ranks - 1) / ranks;
     const std::int64_t first = share * signals.rank;
-    sum_range<T, kCount, kRanks>(block, signals, {first, min(first + share, pack_count)}, 0, [&](std::int64_t i, const P& sum) {
-      constexpr int kSlots = kRanks == 0 ? kMaxCudaRanks : kRanks;
+    constexpr int kSlots = kRanks == 0 ? kMaxCudaRanks : kRanks;
+    P* to[kSlots];
 #pragma unroll
-      for (int distance = 0; distance < kSlots; ++distance) {
-        if (distance < signals.world_size) packs<P>(block.receive[(signals.rank + distance) % signals.world_size])[i] = sum;
-      }
-    });
+    for (int r = 0; r < kSlots; ++r) to[r] = packs<P>(block.receive[(signals.rank + r) % ranks]);
+    sum_range<T, kCount, kRanks>(block, ranks, signals.rank, {first, min(first + share, pack_count)}, 0,
+                                 [&](std::int64_t i, const P& sum) {
+#pragma unroll
+                                   for (int r = 0; r < kSlots; ++r) {
+                                     if (kRanks != 0 || r < ranks) to[r][i] = sum;
+                                   }
+                                 });
   } else if constexpr (kCollective == DirectCollective::AllReduceOneShot) {
-    sum_range<T, kCount, kRanks>(block, signals, {0, pack_count}, 0, [&](std::int64_t i, const P& sum) { own[i] = sum; });
+    // From rank 0 on everywhere: all ranks round the same way.
+    sum_range<T, kCount, kRanks>(block, ranks, 0, {0, pack_count}, 0, [&](std::int64_t i, const P& sum) { own[i] = sum; });
   } else if constexpr (kCollective == DirectCollective::ReduceScatter) {
-    sum_range<T, kCount, kRanks>(block, signals, {0, pack_count}, signals.rank * pack_count,
+    sum_range<T, kCount, kRanks>(block, ranks, signals.rank, {0, pack_count}, signals.rank * pack_count,
                                  [&](std::int64_t i, const P& sum) { own[i] = sum; });
   } else {
     gather<T, kCount>(block, signals, pack_count);

@@ -48,7 +48,7 @@ struct DirectSettings {
 };
 
 /// Enqueues one rank's part of a block's collective. All ranks enqueue the same blocks in the same order. Sums are
-/// taken in f32 in the order of ranks, so every rank gets the same bits. 16-byte accesses where addresses and counts
+/// taken in f32; every rank of an all-reduce gets the same bits. 16-byte accesses where addresses and counts
 /// allow it, single elements otherwise. Throws SystemError.
 void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, const SignalMemory& signals,
                     cudaStream_t stream);
