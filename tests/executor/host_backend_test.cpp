@@ -15,9 +15,10 @@ BackendUnderTest host_with(const std::string& name, const std::string& link) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Host, BackendConformance,
-                         ::testing::Values(host_with("shm", "shm"), host_with("emulated", "100Gbit"),
-                                           host_with("tcp", "tcp:100Gbit")),
-                         [](const auto& instance) { return instance.param.name; });
+                         ::testing::ValuesIn(with_every_kind({host_with("shm", "shm"),
+                                                              host_with("emulated", "100Gbit"),
+                                                              host_with("tcp", "tcp:100Gbit")})),
+                         [](const auto& instance) { return instance.param.name(); });
 
 OpSpec spec(std::int64_t m, std::int64_t n, std::int64_t k, int world_size) {
   return {.kind = planner::OpKind::MatmulAllReduce,
@@ -127,16 +128,60 @@ TEST(HostBackend, EmulatedLinkCarriesOneBlockPerPeer) {
   EXPECT_GE(record.ranks[2].communication[0].end, std::chrono::microseconds(640));
 }
 
-TEST(HostBackend, CollectiveUnderVirtualComputeSumsThePartialsItWasGiven) {
-  for (const char* link : {"shm", "100Gbit", "tcp:100Gbit"}) {
-    const OpSpec op = spec(37, 29, 11, 2);
-    auto communicator = host_backend().open(virtual_options("1000Gflops", link)).value();
-    const RandomProblem problem(op, 1);
-    const auto prepared = prepare(op, {{7, 30}}, problem, *communicator);
-    prepared->run(RunMode::Fused);
-    const auto found = executor::verify_exchange(op, prepared->intermediates(), problem.buffers());
-    EXPECT_TRUE(found.ok()) << link << ": " << found.error().text();
-    EXPECT_NE(element(DType::F32, problem.buffers()[0].c, 0), 0.0);
+TEST(HostBackend, EmulatedLinkCarriesOnlyTheRanksOwnShardOfASum) {
+  // 2 ranks, 40 rows of product: each gets the peer's 20 rows of 100 f32 at 100 Mbit/s: 20 * 400 * 8 / 100 = 640 us.
+  OpSpec op = spec(40, 100, 1, 2);
+  op.kind = planner::OpKind::MatmulReduceScatter;
+  auto communicator = host_backend().open(virtual_options("1Gflops", "100Mbit")).value();
+  const RandomProblem problem(op, 1);
+  const auto prepared = prepare(op, {{20}}, problem, *communicator);
+  const auto& record = prepared->run(RunMode::CommunicationOnly);
+  EXPECT_GE(record.ranks[1].communication[0].end, std::chrono::microseconds(640));
+}
+
+TEST(HostBackend, VirtualComputeOfGatheredRowsWaitsForThemAfterTheOwnShard) {
+  // 3 ranks, 30 rows of A each, 500 x 1000 at 100 Gflop/s: 10 us a row, plus 50 us a block. Own shard: 350 us. A block
+  // of 20 rows multiplies 2 * 20 rows: 450 us. Its 2 pieces of 20 * 1000 * 4 bytes at 1 Gbit/s take 1280 us.
+  OpSpec op = spec(90, 500, 1000, 3);
+  op.kind = planner::OpKind::AllGatherMatmul;
+  auto options = virtual_options("100Gflops,50us", "1Gbit");
+  options.world_size = 3;
+  auto communicator = host_backend().open(options).value();
+  const RandomProblem problem(op, 1);
+  const auto prepared = prepare(op, {{20, 10}}, problem, *communicator);
+  const auto& record = prepared->run(RunMode::Fused);
+  using std::chrono::microseconds;
+  for (const auto& rank : record.ranks) {
+    EXPECT_EQ(rank.local.start, microseconds(0));
+    EXPECT_EQ(rank.local.end, microseconds(350));
+    EXPECT_GE(rank.communication[0].end, microseconds(1280));
+    EXPECT_EQ(rank.compute[0].start, rank.communication[0].end);
+    EXPECT_EQ(rank.compute[0].end, rank.compute[0].start + microseconds(450));
+    EXPECT_EQ(rank.compute[1].start,
+              std::max<std::chrono::nanoseconds>(rank.compute[0].end, rank.communication[1].end));
+    EXPECT_EQ(rank.compute[1].end, rank.compute[1].start + microseconds(250));
+  }
+}
+
+TEST(HostBackend, CollectiveUnderVirtualComputeIsRightForEveryKind) {
+  for (const auto& traits : planner::op_registry()) {
+    for (const char* link : {"shm", "100Gbit", "tcp:100Gbit"}) {
+      OpSpec op = spec(74, 29, 11, 2);
+      op.kind = traits.kind;
+      auto communicator = host_backend().open(virtual_options("1000Gflops", link)).value();
+      RandomProblem problem(op, 1);
+      const std::int64_t rows = traits.cut_axis_length(op);
+      const auto prepared = prepare(op, {{7, rows - 7}}, problem, *communicator);
+      for (std::uint64_t seed = 2; seed < 4; ++seed) {
+        problem.refill_a(seed);
+        prepared->run(RunMode::Fused);
+        const auto found = executor::verify_exchange(op, prepared->intermediates(), problem.buffers());
+        EXPECT_TRUE(found.ok()) << traits.name << ", " << link << ": " << found.error().text();
+      }
+      if (!traits.has_local_part) {
+        EXPECT_NE(element(DType::F32, problem.buffers()[0].c, 0), 0.0);
+      }
+    }
   }
 }
 

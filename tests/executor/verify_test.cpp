@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -39,9 +40,11 @@ void store(const OpSpec& spec, const RankBuffers& rank, std::int64_t index, doub
 /// A problem whose every C holds the naive result, rounded once to the type.
 RandomProblem solved(const OpSpec& spec) {
   RandomProblem problem(spec, 9);
-  const auto expected = testing::naive_matmul_all_reduce(spec, problem.buffers());
-  for (const RankBuffers& rank : problem.buffers()) {
-    for (std::int64_t i = 0; i < spec.m * spec.n; ++i) store(spec, rank, i, expected[static_cast<std::size_t>(i)]);
+  const auto expected = testing::naive_results(spec, problem.buffers());
+  for (std::size_t rank = 0; rank < expected.size(); ++rank) {
+    for (std::size_t i = 0; i < expected[rank].size(); ++i) {
+      store(spec, problem.buffers()[rank], static_cast<std::int64_t>(i), expected[rank][i]);
+    }
   }
   return problem;
 }
@@ -153,6 +156,65 @@ TEST(Verify, FindsRowsThatLackARank) {
     for (const RankBuffers& rank : problem.buffers()) store(spec, rank, i, partial[static_cast<std::size_t>(i)]);
   }
   EXPECT_THAT(complaint(spec, problem, {{1024}}), HasSubstr("row 51"));
+}
+
+OpSpec op_of(planner::OpKind kind, std::int64_t m, DType dtype, int world_size) {
+  OpSpec spec = op(m, 64, 150, dtype, world_size);
+  spec.kind = kind;
+  return spec;
+}
+
+TEST(Verify, AcceptsTheRoundedResultOfKindsWithShards) {
+  for (const auto kind : {planner::OpKind::MatmulReduceScatter, planner::OpKind::AllGatherMatmul}) {
+    for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
+      for (const std::int64_t m : {36, 900}) { // all rows, and a sample of them
+        const OpSpec spec = op_of(kind, m, dtype, 3);
+        const auto found = verify_result(spec, solved(spec).buffers(), {{5, m / 3 - 5}}, 1);
+        ASSERT_TRUE(found.ok()) << found.error().text();
+        EXPECT_EQ(found.value().element_count, 3 * operand_shapes(spec).c.element_count());
+      }
+    }
+  }
+}
+
+TEST(Verify, ComparesTheRowsAtBlockEdgesOfEveryShardOnEveryRank) {
+  // 3 ranks, 300 rows a shard: 900 * 64 * 150 * 3 = 26e6 multiply-adds, so rows are sampled. As above, 1e-3 is found
+  // only where elements are compared: at the edges of the blocks of 120 and 180 rows.
+  const OpSpec gather = op_of(planner::OpKind::AllGatherMatmul, 900, DType::F32, 3);
+  for (const std::int64_t row : {119, 420, 719}) { // shard 0 to 2
+    const RandomProblem problem = solved(gather);
+    const std::int64_t at = row * 64 + 3;
+    store(gather, problem.buffers()[1], at, testing::element(DType::F32, problem.buffers()[1].c, at) + 1e-3);
+    EXPECT_THAT(complaint(gather, problem, {{120, 180}}), HasSubstr("rank 1, row " + std::to_string(row)));
+  }
+  const OpSpec scatter = op_of(planner::OpKind::MatmulReduceScatter, 900, DType::F32, 3);
+  const RandomProblem problem = solved(scatter);
+  const std::int64_t at = 120 * 64 + 3;
+  store(scatter, problem.buffers()[2], at, testing::element(DType::F32, problem.buffers()[2].c, at) + 1e-3);
+  EXPECT_THAT(complaint(scatter, problem, {{120, 180}}), HasSubstr("rank 2, row 120, column 3"));
+}
+
+TEST(Verify, FindsTheShardOfAnotherRank) {
+  const OpSpec spec = op_of(planner::OpKind::MatmulReduceScatter, 36, DType::F32, 2);
+  const RandomProblem problem = solved(spec);
+  std::ranges::swap_ranges(problem.buffers()[0].c, problem.buffers()[1].c);
+  EXPECT_THAT(complaint(spec, problem, {{18}}), HasSubstr("rank 0, row 0"));
+}
+
+TEST(VerifyExchange, ComparesGatheredRowsWithTheirOwners) {
+  const OpSpec spec = op_of(planner::OpKind::AllGatherMatmul, 6, DType::F32, 2);
+  const RandomProblem problem(spec, 1);
+  std::vector<std::byte> gathered;
+  for (const RankBuffers& rank : problem.buffers()) gathered.insert(gathered.end(), rank.a.begin(), rank.a.end());
+  auto other = gathered;
+  const std::span<const std::byte> both[] = {gathered, other};
+  EXPECT_TRUE(verify_exchange(spec, both, problem.buffers()).ok());
+  other[3 * 150 * 4] ^= std::byte{1}; // the first row of rank 1's own shard is not its to gather
+  EXPECT_TRUE(verify_exchange(spec, both, problem.buffers()).ok());
+  other[(2 * 150 + 7) * 4] ^= std::byte{1};
+  const auto wrong = verify_exchange(spec, both, problem.buffers());
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().message, HasSubstr("rank 1, row 2, column 7"));
 }
 
 TEST(VerifyExchange, AcceptsTheSumAndFindsOneWrongElement) {

@@ -19,6 +19,8 @@ struct LoweringRow {
 // In the order of the planner's operator table.
 constexpr std::array kLoweringTable{
     LoweringRow{planner::OpKind::MatmulAllReduce, &lower_matmul_all_reduce},
+    LoweringRow{planner::OpKind::MatmulReduceScatter, &lower_matmul_reduce_scatter},
+    LoweringRow{planner::OpKind::AllGatherMatmul, &lower_all_gather_matmul},
 };
 
 Result<void> check_blocks(const planner::Cut& cut, std::int64_t cut_axis_length) {
@@ -44,6 +46,17 @@ Result<void> check_blocks(const planner::Cut& cut, std::int64_t cut_axis_length)
 }
 
 } // namespace
+
+StageList lower_in_order(const planner::OpSpec& op, const planner::Cut& cut) {
+  StageList list{.op = op, .first_lane = planner::traits_of(op.kind).first_lane, .stages = {}};
+  list.stages.reserve(cut.block_rows.size());
+  std::int64_t first_row = 0;
+  for (const std::int64_t rows : cut.block_rows) {
+    list.stages.push_back({.first_row = first_row, .row_count = rows});
+    first_row += rows;
+  }
+  return list;
+}
 
 Result<StageList> lower(const planner::OpSpec& op, const planner::Cut& cut) {
   if (auto legal = op.validate(); !legal) return legal.error();

@@ -9,7 +9,7 @@
 
 namespace mc2::executor {
 
-/// One block's rows on one lane.
+/// One block's rows of the cut axis: with row shards, these rows of every rank's shard.
 struct Stage {
   std::int64_t first_row = 0;
   std::int64_t row_count = 0;

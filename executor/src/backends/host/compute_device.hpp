@@ -1,15 +1,28 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "backends/host/run_control.hpp"
 #include "mc2/executor/backend.hpp"
-#include "mc2/executor/buffer.hpp"
-#include "mc2/executor/stage.hpp"
 
 namespace mc2::executor::host {
+
+/// Neighbouring rows: `rows` rows of A times B make as many rows of the product.
+struct MatmulRun {
+  const std::byte* a = nullptr;
+  std::byte* product = nullptr;
+  std::int64_t rows = 0;
+};
+
+/// What one stage, or the local part, multiplies.
+struct MatmulWork {
+  std::vector<MatmulRun> runs;
+  std::int64_t row_count = 0; ///< of all runs together
+};
 
 /// When one block occupied the compute lane.
 struct ComputeTimes {
@@ -22,18 +35,19 @@ class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
   virtual void begin_run(Clock::time_point /*start*/) noexcept {}
-  /// Completes the stage's rows of the partial product. Throws RunAborted, and SystemError naming the rank.
-  virtual ComputeTimes run_stage(const Stage& stage, const RunControl& control) = 0;
+  /// Completes the product of `work`, whose rows of A were there at `ready`. Throws RunAborted, and SystemError
+  /// naming the rank.
+  virtual ComputeTimes multiply(const MatmulWork& work, Clock::time_point ready, const RunControl& control) = 0;
 };
 
-/// Multiplies with oneDNN. Build it on the compute lane's thread. `buffers.a` is read by every stage, `buffers.b`
-/// only here. Throws SystemError.
-[[nodiscard]] std::unique_ptr<ComputeDevice> make_matmul_device(const StageList& list, int rank,
-                                                                const RankBuffers& buffers,
-                                                                std::span<std::byte> partial);
+/// Multiplies with oneDNN. Build it on the compute lane's thread. `b` is read only here, `run_lengths` are those of
+/// all runs that will be asked for. Throws SystemError.
+[[nodiscard]] std::unique_ptr<ComputeDevice> make_matmul_device(const planner::OpSpec& op, int rank,
+                                                                std::span<const std::byte> b,
+                                                                std::span<const std::int64_t> run_lengths);
 
-/// Sleeps for the modelled time on an absolute schedule that starts with the run: a stage ends at the end of the one
-/// before it plus its modelled time, however late the lane wakes up. Leaves the partial product alone.
+/// Sleeps for the modelled time on an absolute schedule that starts with the run: a stage starts when the one before
+/// it ended and its data was ready, and ends its modelled time later, however late the lane wakes up. Writes nothing.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_virtual_device(const planner::OpSpec& op, int rank,
                                                                  const VirtualCompute& model);
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/host/all_reduce.hpp"
+#include "backends/host/combine.hpp"
 #include "backends/host/transport.hpp"
 
 namespace mc2::executor::host {
@@ -16,14 +16,14 @@ class EmulatedTransport final : public Transport {
     for (Incoming& direction : incoming_) direction.free_at = start;
   }
 
-  ExchangeTimes all_reduce(const BlockExchange& exchange, const RunControl& control) override {
-    Incoming& direction = incoming_[static_cast<std::size_t>(exchange.rank)];
-    const auto start = std::max(exchange.ready, direction.free_at);
-    const auto delivery = start + transfer_time(exchange);
-    sum_in_rank_order(exchange.dtype, exchange.partials, exchange.result, exchange.element_count);
-    const auto reduced = Clock::now();
-    control.sleep_until(delivery, exchange.rank);
-    direction.free_at = std::max(delivery, reduced);
+  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+    Incoming& direction = incoming_[static_cast<std::size_t>(block.rank)];
+    const auto start = std::max(block.ready, direction.free_at);
+    const auto delivery = start + transfer_time(block);
+    combine(block, block.pieces->sources);
+    const auto combined = Clock::now();
+    control.sleep_until(delivery, block.rank);
+    direction.free_at = std::max(delivery, combined);
     return {start, direction.free_at};
   }
 
@@ -32,11 +32,11 @@ class EmulatedTransport final : public Transport {
     Clock::time_point free_at;
   };
 
-  [[nodiscard]] std::chrono::nanoseconds transfer_time(const BlockExchange& exchange) const {
+  [[nodiscard]] std::chrono::nanoseconds transfer_time(const BlockExchange& block) const {
     constexpr double kBitsPerByte = 8;
     constexpr double kNsPerS = 1e9;
-    const auto block_bytes = static_cast<double>(exchange.element_count * planner::size_bytes(exchange.dtype));
-    const double incoming_bytes = static_cast<double>(incoming_.size() - 1) * block_bytes;
+    const double incoming_bytes =
+        static_cast<double>(incoming_.size() - 1) * static_cast<double>(block.piece_bytes());
     const double wire_ns = incoming_bytes * kBitsPerByte / link_.bits_per_s * kNsPerS;
     // A slow link and a large block exceed what nanoseconds can count; no run lasts that long.
     constexpr double kLongestNs = 1e18;

@@ -7,7 +7,7 @@
 
 namespace mc2::executor::host {
 
-/// The CPU of this machine: ranks in one process, matmul through oneDNN, all-reduce by direct read.
+/// The CPU of this machine: ranks in one process, matmul through oneDNN, collectives by direct read or messages.
 [[nodiscard]] const Backend& host_backend() noexcept;
 
 /// host_backend().open() with a hook on every stage, so that tests can make a lane fail or hang.

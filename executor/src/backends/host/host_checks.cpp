@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "backends/host/block_layout.hpp"
 #include "backends/host/gemm.hpp"
 #include "backends/host/machine.hpp"
 
@@ -35,15 +36,14 @@ Result<void> check_dtype(planner::DType dtype) {
 
 Result<void> check_operator(const planner::OpSpec& op) {
   if (auto legal = op.validate(); !legal) return legal.error();
-  if (op.kind != planner::OpKind::MatmulAllReduce) {
-    return Error{ErrorCode::Unsupported, "kind", "the host backend runs matmul_all_reduce only"};
-  }
   return check_dtype(op.dtype);
 }
 
 std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
-  const std::int64_t element_count = op.m * op.k + 2 * op.k * op.n + 2 * op.m * op.n;
-  return op.world_size * element_count * planner::size_bytes(op.dtype);
+  const OperandShapes shapes = operand_shapes(op);
+  const std::int64_t element_count =
+      shapes.a.element_count() + 2 * shapes.b.element_count() + shapes.c.element_count();
+  return op.world_size * (element_count * planner::size_bytes(op.dtype) + intermediate_bytes(op));
 }
 
 Result<void> check_memory(std::int64_t needed_bytes) {

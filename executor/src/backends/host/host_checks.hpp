@@ -11,13 +11,13 @@ namespace mc2::executor::host {
 inline constexpr int kMaxHostRanks = 64; ///< two threads each, and a mesh of connections with tcp
 inline constexpr const char* kDirectVariant = "direct";
 
-/// Whether this CPU runs the kind and the type. Errors: InvalidSpec, Unsupported.
+/// Whether this CPU runs the operator's type. Errors: InvalidSpec, Unsupported.
 [[nodiscard]] planner::Result<void> check_operator(const planner::OpSpec& op);
 
 /// Errors: Unsupported, naming the bytes, when `needed_bytes` exceed what the machine has available.
 [[nodiscard]] planner::Result<void> check_memory(std::int64_t needed_bytes);
 
-/// Bytes of A, B, the packed copy of B, the partial product and C, of all ranks.
+/// Bytes of A, B, the packed copy of B, what passes between the lanes, and C, of all ranks.
 [[nodiscard]] std::int64_t operator_bytes(const planner::OpSpec& op) noexcept;
 
 /// Errors: UnknownName for another variant than "direct", InvalidSpec for one with settings.

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/host/block_layout.hpp"
 #include "backends/host/host_checks.hpp"
 #include "backends/host/host_prepared.hpp"
 #include "backends/host/symmetric_heap.hpp"
@@ -60,9 +61,10 @@ std::int64_t prepared_bytes(const StageList& list, const PrepareOptions& options
   const std::int64_t element_bytes = planner::size_bytes(list.op.dtype);
   std::int64_t longest = 0;
   for (const Stage& stage : list.stages) longest = std::max(longest, stage.row_count);
-  const std::int64_t partials = (options.allow_independent ? 2 : 1) * list.op.m * list.op.n * element_bytes;
+  const std::int64_t intermediates = (options.allow_independent ? 2 : 1) * intermediate_bytes(list.op);
   const std::int64_t packed_b = list.op.k * list.op.n * element_bytes;
-  return list.op.world_size * (partials + packed_b + transport.staging_bytes(longest * list.op.n * element_bytes));
+  const std::int64_t staging = is_gather(list.op) ? 0 : transport.staging_bytes(piece_bytes(list.op, longest));
+  return list.op.world_size * (intermediates + packed_b + staging);
 }
 
 } // namespace

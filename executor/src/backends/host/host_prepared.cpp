@@ -1,7 +1,6 @@
 #include "backends/host/host_prepared.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <thread>
 
@@ -10,7 +9,7 @@
 namespace mc2::executor::host {
 namespace {
 
-constexpr std::uint64_t kVirtualPartialSeed = 0x6D63327061727431ULL;
+constexpr std::uint64_t kRandomSeed = 0x6D63327061727431ULL;
 constexpr std::size_t kHeapAlignment = 4096;
 
 StageTime relative_to(Clock::time_point origin, Clock::time_point start, Clock::time_point end) {
@@ -27,7 +26,7 @@ planner::SystemError lane_error(int rank, planner::Lane lane, const char* what) 
 
 HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stages,
                            std::span<const RankBuffers> buffers, const PrepareOptions& options)
-    : communicator_(communicator), list_(stages), ranks_(buffers.size()) {
+    : communicator_(communicator), list_(stages), matrices_(buffers.size()), ranks_(buffers.size()) {
   allocate(buffers, options.allow_independent);
   // On the compute lanes: pages and packed weights land near the cores that use them, and the matmul library sizes
   // its team by the building thread.
@@ -35,48 +34,74 @@ HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stag
 }
 
 void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_independent) {
-  const std::int64_t row_bytes = list_.op.n * planner::size_bytes(list_.op.dtype);
-  const auto partial_bytes = static_cast<std::size_t>(list_.op.m * row_bytes);
-  const std::size_t spare_offset = (partial_bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
-  heap_ = std::make_unique<SymmetricHeap>(list_.op.world_size,
-                                          allow_independent ? spare_offset + partial_bytes : partial_bytes);
+  const auto bytes = static_cast<std::size_t>(intermediate_bytes(list_.op));
+  const std::size_t spare_offset = (bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
+  heap_ = std::make_unique<SymmetricHeap>(list_.op.world_size, allow_independent ? spare_offset + bytes : bytes);
   const auto longest = std::ranges::max_element(list_.stages, {}, &Stage::row_count)->row_count;
-  const std::int64_t staging_bytes = communicator_.transport().staging_bytes(longest * row_bytes);
+  const std::int64_t staging_bytes =
+      is_gather(list_.op) ? 0 : communicator_.transport().staging_bytes(piece_bytes(list_.op, longest));
   for (const int rank : communicator_.local_ranks()) {
     const auto index = static_cast<std::size_t>(rank);
-    RankState& state = ranks_[index];
-    state.buffers = buffers[index];
-    state.partial = heap_->segment(rank).first(partial_bytes);
-    if (allow_independent) state.spare_partial = heap_->segment(rank).subspan(spare_offset, partial_bytes);
-    state.staging.resize(static_cast<std::size_t>(staging_bytes));
-    state.ready_at.resize(list_.stages.size());
-    state.block_partials.resize(ranks_.size());
-    intermediates_.emplace_back(state.partial);
+    RankMatrices& own = matrices_[index];
+    own.buffers = buffers[index];
+    own.intermediate = heap_->segment(rank).first(bytes);
+    if (allow_independent) own.spare_intermediate = heap_->segment(rank).subspan(spare_offset, bytes);
+    ranks_[index].staging.resize(static_cast<std::size_t>(staging_bytes));
+    intermediates_.emplace_back(own.intermediate);
     record_.ranks.push_back(
         {rank, std::vector<StageTime>(list_.stages.size()), std::vector<StageTime>(list_.stages.size()), {}});
+    plan_work(rank);
   }
 }
 
+void HostPrepared::plan_work(int rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  RankState& state = ranks_[index];
+  state.local_work = local_work(list_.op, rank, matrices_[index]);
+  for (const Stage& stage : list_.stages) {
+    state.stage_work.push_back(stage_work(list_.op, rank, stage, matrices_[index]));
+  }
+  state.ready_at.resize(list_.stages.size());
+  state.pieces.sources.resize(ranks_.size());
+  state.pieces.outgoing.resize(ranks_.size());
+  state.pieces.landings.resize(ranks_.size());
+}
+
 void HostPrepared::build(int rank) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  const auto& virtual_compute = communicator_.options().virtual_compute;
-  // Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
-  std::memset(state.partial.data(), 0, state.partial.size());
-  if (!state.spare_partial.empty()) std::memset(state.spare_partial.data(), 0, state.spare_partial.size());
-  if (virtual_compute) {
-    fill_random(list_.op.dtype, state.partial, kVirtualPartialSeed + static_cast<std::uint64_t>(rank));
+  const auto index = static_cast<std::size_t>(rank);
+  RankState& state = ranks_[index];
+  touch(matrices_[index], rank);
+  if (const auto& virtual_compute = communicator_.options().virtual_compute) {
     state.device = make_virtual_device(list_.op, rank, *virtual_compute);
+    return;
+  }
+  std::vector<std::int64_t> lengths;
+  for (const MatmulRun& run : state.local_work.runs) lengths.push_back(run.rows);
+  for (const MatmulWork& work : state.stage_work) {
+    for (const MatmulRun& run : work.runs) lengths.push_back(run.rows);
+  }
+  state.device = make_matmul_device(list_.op, rank, matrices_[index].buffers.b, lengths);
+}
+
+/// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
+void HostPrepared::touch(const RankMatrices& own, int rank) const {
+  std::ranges::fill(own.spare_intermediate, std::byte{0});
+  // Random where it is read before a lane has written it: products that virtual compute leaves out, and rows of A
+  // that are multiplied before any have been gathered.
+  if (communicator_.options().virtual_compute || is_gather(list_.op)) {
+    fill_random(list_.op.dtype, own.intermediate, kRandomSeed + static_cast<std::uint64_t>(rank));
   } else {
-    state.device = make_matmul_device(list_, rank, state.buffers, state.partial);
+    std::ranges::fill(own.intermediate, std::byte{0});
   }
 }
 
 const RunRecord& HostPrepared::run(RunMode mode) {
-  MC2_CHECK(mode != RunMode::Independent || !ranks_.front().spare_partial.empty(),
+  MC2_CHECK(mode != RunMode::Independent || !matrices_.front().spare_intermediate.empty(),
             "RunMode::Independent needs PrepareOptions::allow_independent");
   for (RankTimes& rank : record_.ranks) {
     std::ranges::fill(rank.compute, StageTime{});
     std::ranges::fill(rank.communication, StageTime{});
+    rank.local = {};
   }
   const auto called = Clock::now();
   communicator_.execute(*this, mode, [this](Clock::time_point start) {
@@ -107,17 +132,17 @@ void HostPrepared::run_lane(int rank, planner::Lane lane) noexcept {
 void HostPrepared::compute(int rank) {
   RunControl& control = communicator_.control();
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  auto& times = record_.ranks[static_cast<std::size_t>(rank)].compute;
+  RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
+  if (!state.local_work.runs.empty()) {
+    const ComputeTimes when = state.device->multiply(state.local_work, control.start(), control);
+    times.local = relative_to(control.start(), when.start, when.end);
+  }
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     call_hook(rank, planner::Lane::Compute, i);
-    const ComputeTimes when = state.device->run_stage(list_.stages[i], control);
-    times[i] = relative_to(control.start(), when.start, when.end);
-    state.ready_at[i] = when.end;
-    control.stage_finished(rank, planner::Lane::Compute);
-    control.ready(rank).add();
-    // Where the lanes share a core, the scheduler would let a new matmul finish its slice before the lane that was
-    // just woken runs: measured 1 to 2.6 ms of idle link on the first block of a run.
-    std::this_thread::yield();
+    const auto ready = ready_time(rank, planner::Lane::Compute, i);
+    const ComputeTimes when = state.device->multiply(state.stage_work[i], ready, control);
+    times.compute[i] = relative_to(control.start(), when.start, when.end);
+    finish_stage(rank, planner::Lane::Compute, i, when.end);
   }
 }
 
@@ -126,46 +151,60 @@ void HostPrepared::communicate(int rank) {
   auto& times = record_.ranks[static_cast<std::size_t>(rank)].communication;
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     call_hook(rank, planner::Lane::Communication, i);
-    const auto ready = control.mode() == RunMode::Fused ? wait_until_ready(rank, i) : control.start();
-    const ExchangeTimes when = communicator_.transport().all_reduce(exchange_of(rank, i, ready), control);
+    const auto ready = ready_time(rank, planner::Lane::Communication, i);
+    const ExchangeTimes when = communicator_.transport().exchange(exchange_of(rank, i, ready), control);
     times[i] = relative_to(control.start(), when.start, when.end);
-    control.stage_finished(rank, planner::Lane::Communication);
+    finish_stage(rank, planner::Lane::Communication, i, when.end);
   }
 }
 
-Clock::time_point HostPrepared::wait_until_ready(int rank, std::size_t stage) {
+void HostPrepared::finish_stage(int rank, planner::Lane lane, std::size_t stage, Clock::time_point end) {
   RunControl& control = communicator_.control();
-  const bool needs_all = communicator_.transport().reads_peers_directly();
-  Clock::time_point latest = control.start();
-  for (const int peer : communicator_.local_ranks()) {
-    if (!needs_all && peer != rank) continue;
-    switch (control.ready(peer).wait_at_least(static_cast<std::uint32_t>(stage) + 1, control.deadline())) {
-      case WaitResult::Reached: break;
-      case WaitResult::Aborted: throw RunAborted{};
-      case WaitResult::TimedOut:
-        throw deadline_error("rank " + std::to_string(rank) + " waited for block " + std::to_string(stage) +
-                             " of rank " + std::to_string(peer));
-    }
-    latest = std::max(latest, ranks_[static_cast<std::size_t>(peer)].ready_at[stage]);
-  }
+  control.stage_finished(rank, lane);
+  if (!is_first(lane)) return;
+  ranks_[static_cast<std::size_t>(rank)].ready_at[stage] = end;
+  control.ready(rank).add();
+  // Where the lanes share a core, the scheduler would let a new matmul finish its slice before the lane that was
+  // just woken runs: measured 1 to 2.6 ms of idle link on the first block of a run.
+  std::this_thread::yield();
+}
+
+Clock::time_point HostPrepared::ready_time(int rank, planner::Lane lane, std::size_t stage) {
+  const Clock::time_point start = communicator_.control().start();
+  if (communicator_.control().mode() != RunMode::Fused || is_first(lane)) return start;
+  const bool needs_all = lane == planner::Lane::Communication && communicator_.transport().reads_peers_directly();
+  if (!needs_all) return wait_for(rank, rank, stage);
+  Clock::time_point latest = start;
+  for (const int peer : communicator_.local_ranks()) latest = std::max(latest, wait_for(rank, peer, stage));
   return latest;
 }
 
-BlockExchange HostPrepared::exchange_of(int rank, std::size_t stage, Clock::time_point ready) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  const bool reads_spare = communicator_.control().mode() == RunMode::Independent;
-  const std::int64_t first_element = list_.stages[stage].first_row * list_.op.n;
-  const std::int64_t offset_bytes = first_element * planner::size_bytes(list_.op.dtype);
-  for (std::size_t peer = 0; peer < ranks_.size(); ++peer) {
-    state.block_partials[peer] =
-        (reads_spare ? ranks_[peer].spare_partial : ranks_[peer].partial).data() + offset_bytes;
+Clock::time_point HostPrepared::wait_for(int rank, int peer, std::size_t stage) {
+  RunControl& control = communicator_.control();
+  switch (control.ready(peer).wait_at_least(static_cast<std::uint32_t>(stage) + 1, control.deadline())) {
+    case WaitResult::Reached: break;
+    case WaitResult::Aborted: throw RunAborted{};
+    case WaitResult::TimedOut:
+      throw deadline_error("rank " + std::to_string(rank) + " waited for block " + std::to_string(stage) +
+                           " of rank " + std::to_string(peer));
   }
+  return ranks_[static_cast<std::size_t>(peer)].ready_at[stage];
+}
+
+BlockExchange HostPrepared::exchange_of(int rank, std::size_t stage, Clock::time_point ready) {
+  const auto index = static_cast<std::size_t>(rank);
+  RankState& state = ranks_[index];
+  const Stage& rows = list_.stages[stage];
+  const bool uses_spare = communicator_.control().mode() == RunMode::Independent;
+  locate_pieces(list_.op, rank, rows, matrices_, uses_spare, state.pieces);
+  const std::int64_t element_bytes = planner::size_bytes(list_.op.dtype);
+  const std::int64_t c_offset = rows.first_row * list_.op.n * element_bytes;
   return {.rank = rank,
           .block = stage,
           .dtype = list_.op.dtype,
-          .element_count = list_.stages[stage].row_count * list_.op.n,
-          .partials = state.block_partials,
-          .result = state.buffers.c.data() + offset_bytes,
+          .element_count = piece_bytes(list_.op, rows.row_count) / element_bytes,
+          .pieces = &state.pieces,
+          .sum = is_gather(list_.op) ? nullptr : matrices_[index].buffers.c.data() + c_offset,
           .staging = state.staging,
           .ready = ready};
 }
@@ -184,6 +223,8 @@ void HostPrepared::finish_record() {
       if (!runs_lane(mode, name)) continue;
       first = std::min(first, lane->front().start);
       last = std::max(last, lane->back().end);
+      if (name == planner::Lane::Compute && planner::traits_of(list_.op.kind).has_local_part)
+        first = std::min(first, rank.local.start);
     }
   }
   record_.makespan = last - first;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/host/block_layout.hpp"
 #include "backends/host/compute_device.hpp"
 #include "backends/host/host_communicator.hpp"
 #include "backends/host/lane_thread.hpp"
@@ -11,12 +12,15 @@
 
 namespace mc2::executor::host {
 
-/// A stage list bound to buffers: the partial products in a symmetric heap, the kernels, and the two lanes' loops.
+/// A stage list bound to buffers: what passes between the lanes in a symmetric heap, the kernels, and the lanes'
+/// loops.
 ///
-/// Each compute lane multiplies its blocks into its own partial product and signals each block with the time at which
-/// it became ready; each communication lane waits for a block on all ranks, sums it and writes its own C. A block is
-/// written once and read once per run, and the next run starts only after all lanes have finished this one, so there
-/// is no barrier inside a run.
+/// Kinds that compute first: each compute lane multiplies its blocks into its own partial product and signals each
+/// block with the time at which it became ready; each communication lane waits for a block on all ranks, sums it and
+/// writes its own C. all_gather_matmul: each communication lane gathers a block of the others' A, which is there from
+/// the start, and signals it; the same rank's compute lane multiplies its own shard, then block after block.
+/// A block is written once and read once per run, and the next run starts only after all lanes have finished this
+/// one, so there is no barrier inside a run.
 class HostPrepared final : public Prepared, private LaneTask {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
@@ -30,21 +34,26 @@ class HostPrepared final : public Prepared, private LaneTask {
 
  private:
   struct alignas(64) RankState { // a cache line each: every rank's lanes write their own
-    RankBuffers buffers;
-    std::span<std::byte> partial;
-    std::span<std::byte> spare_partial; ///< read instead of `partial` by RunMode::Independent; may be empty
+    MatmulWork local_work;
+    std::vector<MatmulWork> stage_work; ///< by stage
     std::unique_ptr<ComputeDevice> device;
     std::vector<std::byte> staging;
-    std::vector<Clock::time_point> ready_at;      ///< by stage; published by the rank's ready signal
-    std::vector<const std::byte*> block_partials; ///< by rank: the block that is being exchanged
+    std::vector<Clock::time_point> ready_at; ///< by stage: end on the first lane; published by the rank's signal
+    PieceAddresses pieces;                   ///< of the block that is being exchanged
   };
 
   void allocate(std::span<const RankBuffers> buffers, bool allow_independent);
+  void plan_work(int rank);
   void build(int rank);
+  void touch(const RankMatrices& own, int rank) const;
   void run_lane(int rank, planner::Lane lane) noexcept override;
   void compute(int rank);
   void communicate(int rank);
-  [[nodiscard]] Clock::time_point wait_until_ready(int rank, std::size_t stage);
+  [[nodiscard]] bool is_first(planner::Lane lane) const noexcept { return lane == list_.first_lane; }
+  void finish_stage(int rank, planner::Lane lane, std::size_t stage, Clock::time_point end);
+  /// When what the lane needs for a stage became ready; waits for it in a fused run.
+  [[nodiscard]] Clock::time_point ready_time(int rank, planner::Lane lane, std::size_t stage);
+  [[nodiscard]] Clock::time_point wait_for(int rank, int peer, std::size_t stage);
   [[nodiscard]] BlockExchange exchange_of(int rank, std::size_t stage, Clock::time_point ready);
   void call_hook(int rank, planner::Lane lane, std::size_t stage) const;
   void finish_record();
@@ -52,7 +61,8 @@ class HostPrepared final : public Prepared, private LaneTask {
   HostCommunicator& communicator_;
   StageList list_;
   std::unique_ptr<SymmetricHeap> heap_;
-  std::vector<RankState> ranks_;
+  std::vector<RankMatrices> matrices_; ///< by rank
+  std::vector<RankState> ranks_;       ///< by rank
   std::vector<std::span<const std::byte>> intermediates_;
   RunRecord record_;
 };

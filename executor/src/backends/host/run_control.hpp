@@ -37,7 +37,7 @@ class RunControl {
   [[nodiscard]] Clock::time_point start() const noexcept { return start_; }
   [[nodiscard]] Clock::time_point deadline() const noexcept { return deadline_; }
 
-  /// Number of blocks whose partial product is complete on a rank.
+  /// Number of blocks that a rank's first lane has finished.
   [[nodiscard]] Signal& ready(int rank) noexcept { return ready_[static_cast<std::size_t>(rank)]; }
 
   /// Counts a lane's stages, for the text of laggard().

@@ -1,4 +1,4 @@
-#include "backends/host/all_reduce.hpp"
+#include "backends/host/combine.hpp"
 #include "backends/host/transport.hpp"
 
 namespace mc2::executor::host {
@@ -6,10 +6,10 @@ namespace {
 
 class SharedMemoryTransport final : public Transport {
  public:
-  ExchangeTimes all_reduce(const BlockExchange& exchange, const RunControl& control) override {
+  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
     control.throw_if_aborted();
     const auto start = Clock::now();
-    sum_in_rank_order(exchange.dtype, exchange.partials, exchange.result, exchange.element_count);
+    combine(block, block.pieces->sources);
     return {start, Clock::now()};
   }
 };

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/all_reduce.hpp"
+#include "backends/host/combine.hpp"
 #include "backends/host/transport.hpp"
 
 namespace mc2::executor::host {
@@ -94,6 +94,8 @@ void configure(const Socket& socket, std::uint64_t bytes_per_s, int rank) {
 struct PeerState {
   int rank = 0;
   Socket socket;
+  const std::byte* outgoing = nullptr;
+  std::byte* incoming = nullptr;
   std::size_t sent = 0;
   std::size_t received = 0;
 };
@@ -110,15 +112,12 @@ class Endpoint {
 
   void add_peer(int peer, Socket socket) { peers_.push_back({.rank = peer, .socket = std::move(socket)}); }
 
-  ExchangeTimes all_reduce(const BlockExchange& exchange, const RunControl& control) {
+  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) {
     const auto start = Clock::now();
-    const auto block_bytes = static_cast<std::size_t>(exchange.element_count * planner::size_bytes(exchange.dtype));
-    const std::byte* own = exchange.partials[static_cast<std::size_t>(rank_)];
-    for (PeerState& peer : peers_) peer.sent = peer.received = 0;
-    while (!move_what_can_move(own, exchange.staging, block_bytes))
-      wait_for_sockets(exchange.block, block_bytes, control);
-    order_by_rank(own, exchange.staging, block_bytes);
-    sum_in_rank_order(exchange.dtype, ordered_, exchange.result, exchange.element_count);
+    const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
+    for (std::size_t i = 0; i < peers_.size(); ++i) start_piece(peers_[i], i, block);
+    while (!move_what_can_move(piece_bytes)) wait_for_sockets(block.block, piece_bytes, control);
+    if (block.sum != nullptr) sum_received(block);
     return {start, Clock::now()};
   }
 
@@ -127,14 +126,22 @@ class Endpoint {
   }
 
  private:
-  /// True when the block has been sent to and received from every peer.
-  bool move_what_can_move(const std::byte* own, std::span<std::byte> staging, std::size_t block_bytes) {
+  /// What is gathered is received where it belongs; what is summed waits in the staging memory.
+  static void start_piece(PeerState& peer, std::size_t index, const BlockExchange& block) {
+    const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
+    const auto rank = static_cast<std::size_t>(peer.rank);
+    peer.outgoing = block.pieces->outgoing[rank];
+    peer.incoming = block.sum != nullptr ? block.staging.data() + index * piece_bytes : block.pieces->landings[rank];
+    peer.sent = peer.received = 0;
+  }
+
+  /// True when the pieces have been sent to and received from every peer.
+  bool move_what_can_move(std::size_t piece_bytes) {
     bool is_finished = true;
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      PeerState& peer = peers_[i];
-      send_some(peer, {own, block_bytes});
-      receive_some(peer, staging.subspan(i * block_bytes, block_bytes));
-      is_finished = is_finished && peer.sent == block_bytes && peer.received == block_bytes;
+    for (PeerState& peer : peers_) {
+      send_some(peer, {peer.outgoing, piece_bytes});
+      receive_some(peer, {peer.incoming, piece_bytes});
+      is_finished = is_finished && peer.sent == piece_bytes && peer.received == piece_bytes;
     }
     return is_finished;
   }
@@ -160,17 +167,17 @@ class Endpoint {
     peer.received += static_cast<std::size_t>(checked("recv", rank_, received));
   }
 
-  void wait_for_sockets(std::size_t block, std::size_t block_bytes, const RunControl& control) {
+  void wait_for_sockets(std::size_t block, std::size_t piece_bytes, const RunControl& control) {
     control.throw_if_aborted();
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const PeerState& peer = peers_[i];
-      const bool is_done = peer.sent == block_bytes && peer.received == block_bytes;
+      const bool is_done = peer.sent == piece_bytes && peer.received == piece_bytes;
       polls_[i].fd = is_done ? -1 : peer.socket.descriptor(); // poll skips negative descriptors
       polls_[i].events =
-          static_cast<short>((peer.sent < block_bytes ? POLLOUT : 0) | (peer.received < block_bytes ? POLLIN : 0));
+          static_cast<short>((peer.sent < piece_bytes ? POLLOUT : 0) | (peer.received < piece_bytes ? POLLIN : 0));
     }
     const auto left = control.deadline() - Clock::now();
-    if (left <= Clock::duration::zero()) throw deadline_error(awaited_text(block, block_bytes));
+    if (left <= Clock::duration::zero()) throw deadline_error(awaited_text(block, piece_bytes));
     const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
     const timespec limit{.tv_sec = static_cast<time_t>(seconds.count()),
                          .tv_nsec = static_cast<long>(std::chrono::nanoseconds(left - seconds).count())};
@@ -179,24 +186,23 @@ class Endpoint {
     control.throw_if_aborted();
   }
 
-  [[nodiscard]] std::string awaited_text(std::size_t block, std::size_t block_bytes) const {
+  [[nodiscard]] std::string awaited_text(std::size_t block, std::size_t piece_bytes) const {
     const auto slow = std::ranges::find_if(
-        peers_, [&](const PeerState& peer) { return peer.received < block_bytes || peer.sent < block_bytes; });
+        peers_, [&](const PeerState& peer) { return peer.received < piece_bytes || peer.sent < piece_bytes; });
     return "rank " + std::to_string(rank_) + " waited for block " + std::to_string(block) + " of rank " +
            (slow == peers_.end() ? "?" : std::to_string(slow->rank));
   }
 
-  void order_by_rank(const std::byte* own, std::span<const std::byte> staging, std::size_t block_bytes) {
-    ordered_[static_cast<std::size_t>(rank_)] = own;
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      ordered_[static_cast<std::size_t>(peers_[i].rank)] = staging.data() + i * block_bytes;
-    }
+  void sum_received(const BlockExchange& block) {
+    ordered_[static_cast<std::size_t>(rank_)] = block.pieces->sources[static_cast<std::size_t>(rank_)];
+    for (const PeerState& peer : peers_) ordered_[static_cast<std::size_t>(peer.rank)] = peer.incoming;
+    combine(block, ordered_);
   }
 
   int rank_;
   std::vector<PeerState> peers_;
   std::vector<pollfd> polls_;
-  std::vector<const std::byte*> ordered_; ///< by rank: the block that is being summed
+  std::vector<const std::byte*> ordered_; ///< by rank: the pieces that are being summed
 };
 
 class TcpTransport final : public Transport {
@@ -213,12 +219,12 @@ class TcpTransport final : public Transport {
 
   [[nodiscard]] bool reads_peers_directly() const noexcept override { return false; }
 
-  [[nodiscard]] std::int64_t staging_bytes(std::int64_t block_bytes) const noexcept override {
-    return (static_cast<std::int64_t>(endpoints_.size()) - 1) * block_bytes;
+  [[nodiscard]] std::int64_t staging_bytes(std::int64_t piece_bytes) const noexcept override {
+    return (static_cast<std::int64_t>(endpoints_.size()) - 1) * piece_bytes;
   }
 
-  ExchangeTimes all_reduce(const BlockExchange& exchange, const RunControl& control) override {
-    return endpoints_[static_cast<std::size_t>(exchange.rank)].all_reduce(exchange, control);
+  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+    return endpoints_[static_cast<std::size_t>(block.rank)].exchange(block, control);
   }
 
   void abort() noexcept override {

@@ -5,22 +5,25 @@
 #include <memory>
 #include <span>
 
+#include "backends/host/block_layout.hpp"
 #include "backends/host/run_control.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::executor::host {
 
-/// One block of one rank's all-reduce.
+/// What one rank gets from all others for one block, and sends them: pieces of the same size.
 struct BlockExchange {
   int rank = 0;
   std::size_t block = 0;
   planner::DType dtype = planner::DType::F32;
-  std::int64_t element_count = 0;
-  std::span<const std::byte* const> partials; ///< by rank: where this block starts in each rank's partial product
-  std::byte* result = nullptr;                ///< where this block starts in this rank's C
-  std::span<std::byte> staging;               ///< Transport::staging_bytes of the longest block
-  Clock::time_point ready;                    ///< when the last partial that it waited for became ready
+  std::int64_t element_count = 0; ///< of one piece
+  const PieceAddresses* pieces = nullptr;
+  std::byte* sum = nullptr;     ///< where the sum of the pieces goes; null: they are gathered in their landings
+  std::span<std::byte> staging; ///< Transport::staging_bytes of the longest block
+  Clock::time_point ready;      ///< when the last data that it waited for became ready
+
+  [[nodiscard]] std::int64_t piece_bytes() const noexcept { return element_count * planner::size_bytes(dtype); }
 };
 
 /// When one block occupied the communication lane.
@@ -29,32 +32,32 @@ struct ExchangeTimes {
   Clock::time_point end;
 };
 
-/// Carries partial products between ranks and leaves their sum in C. all_reduce is called by each rank's
-/// communication lane, concurrently for different ranks; the rest while no lane is running, except abort().
+/// Carries pieces between ranks and combines them (combine.hpp). exchange is called by each rank's communication
+/// lane, concurrently for different ranks; the rest while no lane is running, except abort().
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// True when a block needs the partials of every rank to be ready; false when it needs only its own, because the
+  /// True when a block needs the pieces of every rank to be ready; false when it needs only its own, because the
   /// others arrive as messages.
   [[nodiscard]] virtual bool reads_peers_directly() const noexcept { return true; }
-  /// Memory per rank to receive a block of this size.
-  [[nodiscard]] virtual std::int64_t staging_bytes(std::int64_t /*block_bytes*/) const noexcept { return 0; }
+  /// Memory per rank to receive pieces of this size that are to be summed.
+  [[nodiscard]] virtual std::int64_t staging_bytes(std::int64_t /*piece_bytes*/) const noexcept { return 0; }
   virtual void begin_run(Clock::time_point /*start*/) noexcept {}
   /// Throws RunAborted, and SystemError naming the rank.
-  virtual ExchangeTimes all_reduce(const BlockExchange& exchange, const RunControl& control) = 0;
-  /// Wakes every lane that is blocked in all_reduce. Any thread; the transport is useless afterwards.
+  virtual ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) = 0;
+  /// Wakes every lane that is blocked in exchange(). Any thread; the transport is useless afterwards.
   virtual void abort() noexcept {}
 };
 
 /// Plain loads from the other ranks' memory; takes the CPU time that it takes.
 [[nodiscard]] std::unique_ptr<Transport> make_shared_memory_transport();
 
-/// Plain loads, then a sleep until a link of this speed would have delivered the data (all_reduce by direct read).
-/// A rank pulls R-1 blocks in over its incoming direction, one block of the plan at a time:
+/// Plain loads, then a sleep until a link of this speed would have delivered the data.
+/// A rank pulls R-1 pieces in over its incoming direction, one block of the plan at a time:
 ///   start    = max(ready, end of the rank's previous transfer)
-///   delivery = start + latency + (R-1) * block_bytes * 8 / bits_per_s
-///   end      = max(delivery, end of the reduction on the CPU)
+///   delivery = start + latency + (R-1) * piece_bytes * 8 / bits_per_s
+///   end      = max(delivery, end of the reduction or copy on the CPU)
 /// It counts from the time when the data became ready, not from when the lane woke up, so that late wake-ups do not
 /// add up.
 [[nodiscard]] std::unique_ptr<Transport> make_emulated_transport(const LinkSpec& link, int world_size);

@@ -13,11 +13,11 @@ class VirtualDevice final : public ComputeDevice {
 
   void begin_run(Clock::time_point start) noexcept override { free_at_ = start; }
 
-  ComputeTimes run_stage(const Stage& stage, const RunControl& control) override {
+  ComputeTimes multiply(const MatmulWork& work, Clock::time_point ready, const RunControl& control) override {
     constexpr double kLongestNs = 1e18; // longer than any deadline, and nanoseconds can still count it
-    const double modelled_ns = std::min(model_.block_us(op_, stage.row_count) * planner::kNsPerUs, kLongestNs);
-    const auto start = free_at_;
-    free_at_ += std::chrono::nanoseconds(std::llround(modelled_ns));
+    const double modelled_ns = std::min(model_.block_us(op_, work.row_count) * planner::kNsPerUs, kLongestNs);
+    const auto start = std::max(free_at_, ready);
+    free_at_ = start + std::chrono::nanoseconds(std::llround(modelled_ns));
     control.sleep_until(free_at_, rank_);
     return {start, free_at_};
   }

@@ -1,4 +1,4 @@
-#include "backends/host/all_reduce.hpp"
+#include "backends/host/combine.hpp"
 
 #include <gtest/gtest.h>
 

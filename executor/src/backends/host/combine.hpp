@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "backends/host/transport.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::executor::host {
@@ -12,5 +13,8 @@ namespace mc2::executor::host {
 /// every rank that sums the same partials gets the same bits. `dtype` is F32 or Bf16; `result` overlaps no partial.
 void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
                        std::int64_t element_count) noexcept;
+
+/// Sums the pieces, given by rank, into the exchange's `sum`, or copies all but the rank's own to their landings.
+void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept;
 
 } // namespace mc2::executor::host

@@ -1,7 +1,8 @@
-#include "backends/host/all_reduce.hpp"
+#include "backends/host/combine.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "bf16.hpp"
 #include "mc2/planner/error.hpp"
@@ -51,6 +52,14 @@ void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> p
     case planner::DType::F16: break;
   }
   MC2_CHECK(false, "a type that the host backend refuses reached the reduction");
+}
+
+void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept {
+  if (block.sum != nullptr) return sum_in_rank_order(block.dtype, pieces, block.sum, block.element_count);
+  for (std::size_t peer = 0; peer < pieces.size(); ++peer) {
+    if (static_cast<int>(peer) == block.rank) continue;
+    std::memcpy(block.pieces->landings[peer], pieces[peer], static_cast<std::size_t>(block.piece_bytes()));
+  }
 }
 
 } // namespace mc2::executor::host

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/host/compute_device.hpp"
+#include "mc2/executor/buffer.hpp"
+#include "mc2/executor/stage.hpp"
+
+namespace mc2::executor::host {
+
+/// Where one rank's data lies. The intermediate is what passes between the lanes: the partial product [m, n] of kinds
+/// that compute first, the gathered A [m, k] of all_gather_matmul.
+struct RankMatrices {
+  RankBuffers buffers;
+  std::span<std::byte> intermediate;
+  std::span<std::byte> spare_intermediate; ///< what the communication lane works on in RunMode::Independent
+};
+
+/// Whether the collective brings rows of A together, instead of adding up products.
+[[nodiscard]] bool is_gather(const planner::OpSpec& op) noexcept;
+
+[[nodiscard]] std::int64_t intermediate_bytes(const planner::OpSpec& op) noexcept;
+
+/// Bytes that each rank sends each other rank for `rows` rows of the cut axis.
+[[nodiscard]] std::int64_t piece_bytes(const planner::OpSpec& op, std::int64_t rows) noexcept;
+
+/// What a rank multiplies for one stage; neighbouring rows are one run.
+[[nodiscard]] MatmulWork stage_work(const planner::OpSpec& op, int rank, const Stage& stage, const RankMatrices& own);
+
+/// What a rank multiplies before its first stage: its own shard, for a kind with a local part; no runs otherwise.
+[[nodiscard]] MatmulWork local_work(const planner::OpSpec& op, int rank, const RankMatrices& own);
+
+/// The addresses of one stage's exchange, by rank.
+struct PieceAddresses {
+  std::vector<const std::byte*> sources;  ///< what this rank gets: its piece in each rank's memory, its own included
+  std::vector<const std::byte*> outgoing; ///< what this rank sends each other rank
+  std::vector<std::byte*> landings;       ///< where the pieces go if they are gathered; no own one
+};
+
+/// Fills `pieces`, which has one element per rank; allocates nothing.
+void locate_pieces(const planner::OpSpec& op, int rank, const Stage& stage, std::span<const RankMatrices> ranks,
+                   bool uses_spare, PieceAddresses& pieces) noexcept;
+
+} // namespace mc2::executor::host
