@@ -49,7 +49,10 @@ class CudaBackend final : public Backend {
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
     if (auto legal = check_operator(op); !legal) return legal.error();
     if (auto legal = check_devices(op.world_size); !legal) return legal.error();
-    return check_memory(operand_bytes(op) + prepared_bytes(op, true), op.world_size);
+    for (int rank = 0; rank < op.world_size; ++rank) {
+      if (auto legal = check_memory(rank, operand_bytes(op) + prepared_bytes(op, true), 0); !legal) return legal.error();
+    }
+    return {};
   }
 
   [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& options) const override {

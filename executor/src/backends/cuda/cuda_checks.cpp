@@ -86,19 +86,16 @@ std::int64_t prepared_bytes(const planner::OpSpec& op, bool allow_independent) n
   return (allow_independent ? 2 : 1) * op.m * columns * planner::size_bytes(op.dtype);
 }
 
-Result<void> check_memory(std::int64_t bytes_per_rank, int world_size) {
-  for (int rank = 0; rank < world_size; ++rank) {
-    std::size_t free_bytes = 0;
-    std::size_t total_bytes = 0;
-    MC2_CUDA(cudaSetDevice(rank));
-    MC2_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    if (bytes_per_rank <= static_cast<std::int64_t>(free_bytes)) continue;
-    return Error{ErrorCode::Unsupported, "m",
-                 "rank " + std::to_string(rank) + " needs " + gib_text(bytes_per_rank) +
-                     " of device memory and its device has " + gib_text(static_cast<std::int64_t>(free_bytes)) +
-                     " available"};
-  }
-  return {};
+Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes) {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  MC2_CUDA(cudaSetDevice(rank));
+  MC2_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+  const std::int64_t available = static_cast<std::int64_t>(free_bytes) + idle_bytes;
+  if (needed_bytes <= available) return {};
+  return Error{ErrorCode::Unsupported, "m",
+               "rank " + std::to_string(rank) + " needs " + gib_text(needed_bytes) +
+                   " of device memory and its device has " + gib_text(available) + " available"};
 }
 
 Result<void> check_request(const StageList& stages, int world_size, std::span<const RankBuffers> buffers) {

@@ -20,8 +20,9 @@ namespace mc2::executor::cuda {
 [[nodiscard]] std::int64_t operand_bytes(const planner::OpSpec& op) noexcept;
 [[nodiscard]] std::int64_t prepared_bytes(const planner::OpSpec& op, bool allow_independent) noexcept;
 
-/// Errors: Unsupported when one of the ranks' devices has less memory free.
-[[nodiscard]] planner::Result<void> check_memory(std::int64_t bytes_per_rank, int world_size);
+/// @param idle_bytes memory that the process holds on the rank's device and does not use
+/// Errors: Unsupported when the device has less memory to give.
+[[nodiscard]] planner::Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes);
 
 /// Everything about a stage list and its buffers but the variant: operator, world size, stages, sizes, overlaps, and
 /// that each rank's buffers lie in memory of its device.

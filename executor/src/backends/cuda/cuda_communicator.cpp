@@ -56,7 +56,13 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
 
 CudaCommunicator::~CudaCommunicator() {
   try {
-    workers_.run([this](int rank) { devices_[static_cast<std::size_t>(rank)] = {}; });
+    workers_.run([this](int rank) {
+      for (auto& [cta_count, communicators] : nccl_) communicators[static_cast<std::size_t>(rank)] = {};
+      RankDevice& device = devices_[static_cast<std::size_t>(rank)];
+      device.signals.reset();
+      device.gemm.reset();
+      device.pool.reset();
+    });
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mc2: level=error text=\"closing devices: %s\"\n", error.what());
   }
@@ -73,16 +79,17 @@ void CudaCommunicator::open_device(int rank) {
     check(code, "cudaDeviceEnablePeerAccess", rank);
   }
   RankDevice& device = devices_[static_cast<std::size_t>(rank)];
+  device.pool = std::make_unique<DevicePool>(rank);
   device.compute = make_stream(false);
   device.communication = make_stream(true);
-  device.gemm = std::make_unique<GemmContext>(rank);
-  device.signals = std::make_unique<DeviceMemory>(rank, kSignalWords * sizeof(std::uint32_t));
+  device.gemm = std::make_unique<GemmContext>(*device.pool, rank);
+  device.signals = std::make_unique<DeviceMemory>(*device.pool, rank, kSignalWords * sizeof(std::uint32_t));
   MC2_CUDA(cudaMemset(device.signals->bytes().data(), 0, device.signals->bytes().size()));
   MC2_CUDA(cudaDeviceSynchronize());
 }
 
 std::unique_ptr<RankMemory> CudaCommunicator::allocate(int rank, std::size_t byte_count) {
-  return std::make_unique<DeviceMemory>(rank, byte_count);
+  return std::make_unique<DeviceMemory>(*device(rank).pool, rank, byte_count);
 }
 
 SignalMemory CudaCommunicator::signals_of(int rank) const noexcept { return signals_[static_cast<std::size_t>(rank)]; }
@@ -115,11 +122,18 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   if (auto legal = check_request(stages, options_.world_size, buffers); !legal) return legal.error();
   const auto read = read_variant(stages.op, variant, sm_count());
   if (!read) return read.error();
-  if (auto legal = check_memory(prepared_bytes(stages.op, options.allow_independent), options_.world_size); !legal)
-    return legal.error();
+  if (auto legal = check_free_memory(prepared_bytes(stages.op, options.allow_independent)); !legal) return legal.error();
   auto transport = make_transport(stages.op, read.value());
   return std::unique_ptr<Prepared>(
       std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, options));
+}
+
+planner::Result<void> CudaCommunicator::check_free_memory(std::int64_t bytes_per_rank) {
+  for (const int rank : ranks_) {
+    const auto idle = static_cast<std::int64_t>(device(rank).pool->idle_bytes());
+    if (auto legal = check_memory(rank, bytes_per_rank, idle); !legal) return legal.error();
+  }
+  return {};
 }
 
 void CudaCommunicator::run(const std::function<void(int)>& work) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/device_pool.hpp"
 #include "backends/cuda/gemm.hpp"
 #include "backends/cuda/handles.hpp"
 #include "backends/cuda/rank_workers.hpp"
@@ -18,6 +19,7 @@ namespace mc2::executor::cuda {
 
 /// What a rank's runs share: rank r works on device r.
 struct RankDevice {
+  std::unique_ptr<DevicePool> pool; ///< first: what follows lies in it
   Stream compute;
   Stream communication; ///< urgent: a collective holds up all ranks, a matmul only its own
   std::unique_ptr<GemmContext> gemm;
@@ -55,15 +57,17 @@ class CudaCommunicator final : public Communicator {
   void open_device(int rank);
   void abort() noexcept;
   [[nodiscard]] const std::vector<NcclCommunicator>& nccl(int cta_count);
+  /// Errors: Unsupported when a rank's device and pool have less to give.
+  [[nodiscard]] planner::Result<void> check_free_memory(std::int64_t bytes_per_rank);
 
   CommunicatorOptions options_;
   planner::Fingerprint fingerprint_;
   std::vector<int> ranks_;
   RankWorkers workers_;
   MappedWord abort_word_;
-  std::vector<RankDevice> devices_;                                ///< by rank
-  std::vector<SignalMemory> signals_;                              ///< by rank
-  std::map<int, std::vector<NcclCommunicator>> nccl_;              ///< by budget of thread blocks, then by rank
+  std::vector<RankDevice> devices_;                   ///< by rank
+  std::vector<SignalMemory> signals_;                 ///< by rank
+  std::map<int, std::vector<NcclCommunicator>> nccl_; ///< by budget of thread blocks, then by rank
   std::mutex failure_mutex_;
   std::optional<std::string> failure_;
 };

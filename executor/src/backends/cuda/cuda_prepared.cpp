@@ -6,7 +6,6 @@
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {
-bool trace_stages = true;
 namespace {
 
 using planner::Lane;
@@ -19,16 +18,22 @@ bool runs_lane(RunMode mode, Lane lane) {
 
 std::size_t index_of(RunMode mode) { return static_cast<std::size_t>(mode); }
 
+/// Whether lanes run side by side. Stages are then timed by launching them one by one: in a graph, the nodes that take
+/// the times tie the lanes together (docs/gpu.md).
+bool overlaps(RunMode mode) { return mode == RunMode::Fused || mode == RunMode::Independent; }
+
 /// Work that `to` gets from now on starts after what `from` has now.
 void order(cudaStream_t from, cudaStream_t to, const Event& event) {
   MC2_CUDA(cudaEventRecord(event.get(), from));
   MC2_CUDA(cudaStreamWaitEvent(to, event.get(), 0));
 }
 
-/// In a captured graph: a node that takes the time, rather than an edge.
-void take_time(const Event& event, cudaStream_t stream, bool always = false) {
-  if (!trace_stages && !always) return;
-  MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, cudaEventRecordExternal));
+/// In a graph that is being captured: a node that takes the time, rather than an edge.
+void take_time(const Event& event, cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  MC2_CUDA(cudaStreamIsCapturing(stream, &status));
+  const bool is_captured = status == cudaStreamCaptureStatusActive;
+  MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, is_captured ? cudaEventRecordExternal : cudaEventRecordDefault));
 }
 
 std::chrono::nanoseconds between(const Event& start, const Event& end) {
@@ -46,7 +51,6 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
       list_(stages),
       variant_(variant),
       transport_(std::move(transport)),
-      shapes_(operand_shapes(stages.op)),
       gathers_first_(stages.first_lane == Lane::Communication),
       ranks_(buffers.size()) {
   const std::int64_t columns = gathers_first_ ? list_.op.k : list_.op.n;
@@ -61,11 +65,8 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
   // Every rank's exchange memory exists before any rank captures a pointer to it.
   communicator_.run([&](int rank) {
     RankState& state = ranks_[static_cast<std::size_t>(rank)];
-    state.exchange = std::make_unique<DeviceMemory>(rank, exchange_bytes);
-    if (options.allow_independent) state.spare = std::make_unique<DeviceMemory>(rank, exchange_bytes);
-    for (DeviceMemory* memory : {state.exchange.get(), state.spare.get()}) {
-      if (memory != nullptr) MC2_CUDA(cudaMemset(memory->bytes().data(), 0, exchange_bytes));
-    }
+    state.exchange = make_exchange(rank, exchange_bytes);
+    if (options.allow_independent) state.spare = make_exchange(rank, exchange_bytes);
     build(rank);
   });
   communicator_.run([this](int rank) { capture(rank, RunMode::Fused); });
@@ -74,8 +75,15 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
 CudaPrepared::~CudaPrepared() {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     log_failure(cudaSetDevice(static_cast<int>(rank)), "cudaSetDevice");
-    ranks_[rank] = {};
+    ranks_[rank].graphs = {}; // before the memory that they use
   }
+}
+
+/// Zeros, so that a run of one lane alone works on finite numbers.
+std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t byte_count) {
+  auto memory = std::make_unique<DeviceMemory>(*communicator_.device(rank).pool, rank, byte_count);
+  MC2_CUDA(cudaMemset(memory->bytes().data(), 0, byte_count));
+  return memory;
 }
 
 void CudaPrepared::build(int rank) {
@@ -101,7 +109,6 @@ Gemm CudaPrepared::make_gemm(int rank, GemmShape shape, std::int64_t from_row, s
   shape.dtype = op.dtype;
   shape.n = op.n;
   shape.k = op.k;
-  shape.sm_count = variant_.gemm_sm_count;
   const std::byte* from = gathers_first_ ? state.exchange->bytes().data() : state.buffers.a.data();
   std::byte* to = gathers_first_ ? state.buffers.c.data() : state.exchange->bytes().data();
   return Gemm(*communicator_.device(rank).gemm, shape,
@@ -110,43 +117,54 @@ Gemm CudaPrepared::make_gemm(int rank, GemmShape shape, std::int64_t from_row, s
                .c = to + to_row * op.n * element_bytes});
 }
 
+/// The block's rows of the shards [first_shard, last_shard).
+Gemm CudaPrepared::make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard, int sm_count) {
+  const planner::OpSpec& op = list_.op;
+  const bool has_shards = planner::traits_of(op.kind).has_row_shards;
+  if (!has_shards) return make_gemm(rank, {.rows = stage.row_count, .sm_count = sm_count}, stage.first_row, stage.first_row);
+  const std::int64_t shard_rows = op.m / op.world_size;
+  const int shard_count = last_shard - first_shard;
+  const std::int64_t in_place_row = first_shard * shard_rows + stage.first_row;
+  const std::int64_t packed_row = stage.first_row * op.world_size + first_shard * stage.row_count;
+  const std::int64_t a_row_stride = gathers_first_ ? stage.row_count : shard_rows;
+  const std::int64_t c_row_stride = gathers_first_ ? shard_rows : stage.row_count;
+  GemmShape shape{.rows = stage.row_count,
+                  .batch_count = shard_count,
+                  .a_stride = a_row_stride * op.k,
+                  .c_stride = c_row_stride * op.n,
+                  .sm_count = sm_count};
+  if (stage.row_count == shard_rows) { // the shards touch on both sides: one matmul
+    shape.rows *= shard_count;
+    shape.batch_count = 1;
+  }
+  return make_gemm(rank, shape, gathers_first_ ? packed_row : in_place_row, gathers_first_ ? in_place_row : packed_row);
+}
+
 void CudaPrepared::build_gemms(int rank) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   const planner::OpSpec& op = list_.op;
-  const auto& traits = planner::traits_of(op.kind);
-  const std::int64_t shard_rows = traits.cut_axis_length(op);
   for (const Stage& stage : list_.stages) {
+    if (gathers_first_)
+      state.serial_gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size, variant_.gemm_sm_count));
     auto& gemms = state.gemms.emplace_back();
-    const std::int64_t rows = stage.row_count;
-    if (!traits.has_row_shards) {
-      gemms.push_back(make_gemm(rank, {.rows = rows}, stage.first_row, stage.first_row));
-    } else if (!gathers_first_) { // rows of every shard, side by side in the exchange memory
-      gemms.push_back(make_gemm(rank,
-                                {.rows = rows,
-                                 .batch_count = op.world_size,
-                                 .a_stride = shard_rows * op.k,
-                                 .c_stride = rows * op.n},
-                                stage.first_row, stage.first_row * op.world_size));
-    } else { // the shards before the rank's own, and those after it
-      for (const auto& [first, last] : {std::pair{0, rank}, std::pair{rank + 1, op.world_size}}) {
-        if (first == last) continue;
-        gemms.push_back(make_gemm(rank,
-                                  {.rows = rows,
-                                   .batch_count = last - first,
-                                   .a_stride = rows * op.k,
-                                   .c_stride = shard_rows * op.n},
-                                  stage.first_row * op.world_size + first * rows, first * shard_rows + stage.first_row));
-      }
+    if (!gathers_first_) {
+      gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size, variant_.gemm_sm_count));
+      continue;
     }
+    // The rank's own shard is the local part, and lies between the others.
+    if (rank > 0) gemms.push_back(make_block_gemm(rank, stage, 0, rank, variant_.gemm_sm_count));
+    if (rank + 1 < op.world_size)
+      gemms.push_back(make_block_gemm(rank, stage, rank + 1, op.world_size, variant_.gemm_sm_count));
   }
-  if (!traits.has_local_part) return;
+  if (!gathers_first_) return;
+  const std::int64_t shard_rows = op.m / op.world_size;
   const GemmShape shape{.dtype = op.dtype, .rows = shard_rows, .n = op.n, .k = op.k, .sm_count = variant_.gemm_sm_count};
   std::byte* own_rows = state.buffers.c.data() + rank * shard_rows * op.n * planner::size_bytes(op.dtype);
-  state.local_gemms.emplace_back(*communicator_.device(rank).gemm, shape,
-                                 GemmOperands{state.buffers.a.data(), state.buffers.b.data(), own_rows});
+  state.local_gemm.emplace(*communicator_.device(rank).gemm, shape,
+                           GemmOperands{state.buffers.a.data(), state.buffers.b.data(), own_rows});
 }
 
-BlockExchange CudaPrepared::exchange_of(std::size_t stage, bool uses_spare) const {
+BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   const planner::OpSpec& op = list_.op;
   const Stage& block = list_.stages[stage];
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
@@ -155,10 +173,11 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, bool uses_spare) cons
   const std::int64_t piece_offset = block.first_row * columns * element_bytes;
   BlockExchange exchange{.element_count = block.row_count * columns,
                          .is_first = stage == 0,
-                         .is_last = stage + 1 == list_.stages.size()};
+                         .is_last = stage + 1 == list_.stages.size(),
+                         .copies_own = mode == RunMode::Serial};
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const RankState& state = ranks_[rank];
-    std::byte* shared = (uses_spare ? state.spare : state.exchange)->bytes().data() + shards * piece_offset;
+    std::byte* shared = (mode == RunMode::Independent ? state.spare : state.exchange)->bytes().data() + shards * piece_offset;
     exchange.send[rank] = gathers_first_ ? state.buffers.a.data() + piece_offset : shared;
     exchange.receive[rank] = gathers_first_ ? shared : state.buffers.c.data() + piece_offset;
   }
@@ -170,7 +189,7 @@ void CudaPrepared::capture(int rank, RunMode mode) {
   const cudaStream_t stream = communicator_.device(rank).compute.get();
   // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
   MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  enqueue(rank, mode);
+  enqueue(rank, mode, overlaps(mode) ? RunDetail::Makespan : RunDetail::Stages);
   cudaGraph_t graph = nullptr;
   MC2_CUDA(cudaStreamEndCapture(stream, &graph));
   cudaGraphExec_t executable = nullptr;
@@ -181,101 +200,135 @@ void CudaPrepared::capture(int rank, RunMode mode) {
   MC2_CUDA(cudaGraphUpload(executable, stream));
 }
 
-void CudaPrepared::enqueue(int rank, RunMode mode) {
+void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   const RankDevice& device = communicator_.device(rank);
   const cudaStream_t compute = device.compute.get();
   const cudaStream_t communication = device.communication.get();
+  const Job job{rank, mode, detail};
   // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
   enqueue_meeting(communicator_.signals_of(rank), compute);
-  take_time(state.begin, compute, true);
+  take_time(state.begin, compute);
   order(compute, communication, state.fork);
-  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    // In the order of dependence: an event must be recorded before a stream can wait for it.
-    if (gathers_first_) enqueue_communication(rank, mode, i);
-    if (gathers_first_ && i == 0 && runs_lane(mode, Lane::Compute)) {
-      take_time(state.local.start, compute);
-      for (const Gemm& gemm : state.local_gemms) gemm.enqueue(compute);
-      take_time(state.local.end, compute);
+  if (mode == RunMode::Serial) {
+    enqueue_serial(job);
+  } else {
+    for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+      // In the order of dependence: an event must be recorded before a stream can wait for it.
+      if (gathers_first_) enqueue_communication(job, i);
+      if (i == 0) enqueue_local(job);
+      enqueue_compute(job, i);
+      if (!gathers_first_) enqueue_communication(job, i);
     }
-    enqueue_compute(rank, mode, i);
-    if (!gathers_first_) enqueue_communication(rank, mode, i);
   }
   order(communication, compute, state.fork);
-  take_time(state.finish, compute, true);
+  take_time(state.finish, compute);
 }
 
-void CudaPrepared::enqueue_compute(int rank, RunMode mode, std::size_t stage) {
-  if (!runs_lane(mode, Lane::Compute)) return;
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  const cudaStream_t stream = communicator_.device(rank).compute.get();
-  if (gathers_first_ && mode == RunMode::Fused) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage].get(), 0));
-  take_time(state.compute[stage].start, stream);
+void CudaPrepared::enqueue_serial(const Job& job) {
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const RankDevice& device = communicator_.device(job.rank);
+  const cudaStream_t compute = device.compute.get();
+  const auto communicate = [&] {
+    for (std::size_t i = 0; i < list_.stages.size(); ++i) enqueue_communication(job, i);
+  };
+  if (gathers_first_) {
+    communicate();
+    order(device.communication.get(), compute, state.fork);
+  }
+  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    take_time(state.compute[i].start, compute);
+    if (gathers_first_) {
+      state.serial_gemms[i].enqueue(compute);
+    } else {
+      state.gemms[i].front().enqueue(compute);
+    }
+    take_time(state.compute[i].end, compute);
+  }
+  if (gathers_first_) return;
+  order(compute, device.communication.get(), state.fork);
+  communicate();
+}
+
+void CudaPrepared::enqueue_local(const Job& job) {
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  if (!state.local_gemm || !runs_lane(job.mode, Lane::Compute)) return;
+  const cudaStream_t stream = communicator_.device(job.rank).compute.get();
+  const bool is_timed = job.detail == RunDetail::Stages;
+  if (is_timed) take_time(state.local.start, stream);
+  state.local_gemm->enqueue(stream);
+  if (is_timed) take_time(state.local.end, stream);
+}
+
+void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage) {
+  if (!runs_lane(job.mode, Lane::Compute)) return;
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const cudaStream_t stream = communicator_.device(job.rank).compute.get();
+  const bool is_timed = job.detail == RunDetail::Stages;
+  const bool waits = gathers_first_ && job.mode == RunMode::Fused;
+  const bool signals = !gathers_first_ && job.mode == RunMode::Fused;
+  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage].get(), 0));
+  if (is_timed) take_time(state.compute[stage].start, stream);
   for (const Gemm& gemm : state.gemms[stage]) gemm.enqueue(stream);
-  take_time(state.compute[stage].end, stream);
-  if (!gathers_first_ && mode == RunMode::Fused) MC2_CUDA(cudaEventRecord(state.ready[stage].get(), stream));
+  if (is_timed) take_time(state.compute[stage].end, stream);
+  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage].get(), stream));
 }
 
-void CudaPrepared::enqueue_communication(int rank, RunMode mode, std::size_t stage) {
-  if (!runs_lane(mode, Lane::Communication)) return;
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  const cudaStream_t stream = communicator_.device(rank).communication.get();
-  if (!gathers_first_ && mode == RunMode::Fused) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage].get(), 0));
-  take_time(state.communication[stage].start, stream);
-  transport_->enqueue(rank, exchange_of(stage, mode == RunMode::Independent), stream);
-  take_time(state.communication[stage].end, stream);
-  if (gathers_first_ && mode == RunMode::Fused) MC2_CUDA(cudaEventRecord(state.ready[stage].get(), stream));
+void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage) {
+  if (!runs_lane(job.mode, Lane::Communication)) return;
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const cudaStream_t stream = communicator_.device(job.rank).communication.get();
+  const bool is_timed = job.detail == RunDetail::Stages;
+  const bool waits = !gathers_first_ && job.mode == RunMode::Fused;
+  const bool signals = gathers_first_ && job.mode == RunMode::Fused;
+  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage].get(), 0));
+  if (is_timed) take_time(state.communication[stage].start, stream);
+  transport_->enqueue(job.rank, exchange_of(stage, job.mode), stream);
+  if (is_timed) take_time(state.communication[stage].end, stream);
+  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage].get(), stream));
 }
 
-const RunRecord& CudaPrepared::run(RunMode mode) {
+const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   MC2_CHECK(mode != RunMode::Independent || ranks_.front().spare != nullptr,
             "RunMode::Independent needs PrepareOptions::allow_independent");
-  if (!ranks_.front().graphs[index_of(mode)]) communicator_.run([&](int rank) { capture(rank, mode); });
+  const bool launches_stages = overlaps(mode) && detail == RunDetail::Stages;
+  const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);
+  if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
   communicator_.run([&](int rank) {
     const RankState& state = ranks_[static_cast<std::size_t>(rank)];
     const cudaStream_t stream = communicator_.device(rank).compute.get();
-    check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
+    if (launches_stages) {
+      enqueue(rank, mode, detail);
+    } else {
+      check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
+    }
     communicator_.wait(rank, stream);
-    read_times(rank, mode);
+    read_times(rank, mode, launches_stages || !overlaps(mode));
   });
   finish_record();
-  record_.wall = {};
-  for (auto& s : ranks_) record_.wall = std::max(record_.wall, between(s.begin, s.finish));
   return record_;
 }
 
-void CudaPrepared::read_times(int rank, RunMode mode) {
-  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
   RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
-  const auto read = [&](const StageEvents& events) {
-    float ms; if (cudaEventElapsedTime(&ms, state.begin.get(), events.start.get()) != cudaSuccess) { cudaGetLastError(); return StageTime{}; }
+  const auto read = [&](const StageEvents& events, bool is_timed) {
+    if (!is_timed) return StageTime{};
     return StageTime{between(state.begin, events.start), between(state.begin, events.end)};
   };
-  const bool computes = runs_lane(mode, Lane::Compute);
-  const bool communicates = runs_lane(mode, Lane::Communication);
+  const bool computes = has_stages && runs_lane(mode, Lane::Compute);
+  const bool communicates = has_stages && runs_lane(mode, Lane::Communication);
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    times.compute[i] = computes ? read(state.compute[i]) : StageTime{};
-    times.communication[i] = communicates ? read(state.communication[i]) : StageTime{};
+    times.compute[i] = read(state.compute[i], computes);
+    times.communication[i] = read(state.communication[i], communicates);
   }
-  times.local = computes && !state.local_gemms.empty() ? read(state.local) : StageTime{};
+  times.local = read(state.local, computes && state.local_gemm && mode != RunMode::Serial);
+  state.elapsed = between(state.begin, state.finish);
 }
 
-/// First start to last end on the slowest device. Ranks begin together, so their clocks share a zero; launching and
-/// waking are the host's and not counted.
+/// Ranks begin together and the slowest counts. All on the devices' clocks: launching and waking are the host's.
 void CudaPrepared::finish_record() {
-  auto first = std::chrono::nanoseconds::max();
-  auto last = std::chrono::nanoseconds::min();
-  const auto count = [&](const StageTime& time) {
-    if (time.end.count() == 0) return;
-    first = std::min(first, time.start);
-    last = std::max(last, time.end);
-  };
-  for (const RankTimes& rank : record_.ranks) {
-    std::ranges::for_each(rank.compute, count);
-    std::ranges::for_each(rank.communication, count);
-    count(rank.local);
-  }
-  record_.makespan = last - first;
+  record_.makespan = std::ranges::max_element(ranks_, {}, &RankState::elapsed)->elapsed;
   record_.wall = record_.makespan;
 }
 

@@ -32,6 +32,7 @@ struct BlockExchange {
   std::int64_t element_count = 0;
   bool is_first = false; ///< of a run: peers' inputs may not be ready although the rank's own are
   bool is_last = false;  ///< of a run: peers may still be reading when the rank's own work is done
+  bool copies_own = false; ///< all-gather: the rank's own piece goes to its place too
 };
 
 enum class DirectCollective : std::uint8_t {

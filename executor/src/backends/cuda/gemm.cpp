@@ -1,5 +1,6 @@
 #include "backends/cuda/gemm.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -75,7 +76,8 @@ class Preference {
 
 } // namespace
 
-GemmContext::GemmContext(int device) : library(open_library(device)), scratch(device, kScratchBytes) {}
+GemmContext::GemmContext(DevicePool& pool, int device)
+    : library(open_library(device)), scratch(pool, device, kScratchBytes) {}
 
 Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands)
     : context_(&context),

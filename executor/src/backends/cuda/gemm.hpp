@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/cuda/device_pool.hpp"
 #include "backends/cuda/handles.hpp"
 #include "mc2/planner/units.hpp"
 
@@ -31,7 +32,7 @@ struct GemmContext {
   BlasLibrary library;
   DeviceMemory scratch;
 
-  explicit GemmContext(int device);
+  GemmContext(DevicePool& pool, int device);
 };
 
 /// One matmul through cuBLASLt, bound to its operands: products of short types accumulate in f32; f32 stays f32.

@@ -27,31 +27,6 @@ Event make_event(bool has_timing) {
   return Event(event);
 }
 
-// ncclMemAlloc rather than cudaMalloc: NCCL's symmetric kernels take no other memory, and peers map it alike.
-DeviceMemory::DeviceMemory(int device, std::size_t byte_count) : device_(device), byte_count_(byte_count) {
-  MC2_CUDA(cudaSetDevice(device));
-  void* base = nullptr;
-  check(ncclMemAlloc(&base, byte_count == 0 ? 1 : byte_count), "ncclMemAlloc", device);
-  base_ = static_cast<std::byte*>(base);
-}
-
-DeviceMemory::~DeviceMemory() {
-  log_failure(cudaSetDevice(device_), "cudaSetDevice");
-  (void)ncclMemFree(base_);
-}
-
-void DeviceMemory::upload(std::span<const std::byte> from) {
-  MC2_CHECK(from.size() <= byte_count_, "more bytes than the memory has");
-  MC2_CUDA(cudaSetDevice(device_));
-  MC2_CUDA(cudaMemcpy(base_, from.data(), from.size(), cudaMemcpyHostToDevice));
-}
-
-void DeviceMemory::download(std::span<std::byte> to) const {
-  MC2_CHECK(to.size() <= byte_count_, "more bytes than the memory has");
-  MC2_CUDA(cudaSetDevice(device_));
-  MC2_CUDA(cudaMemcpy(to.data(), base_, to.size(), cudaMemcpyDeviceToHost));
-}
-
 MappedWord::MappedWord() {
   MC2_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&host_), sizeof *host_, cudaHostAllocMapped | cudaHostAllocPortable));
   MC2_CUDA(cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_), host_, 0));

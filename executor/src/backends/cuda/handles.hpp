@@ -4,14 +4,10 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <utility>
 
 #include "backends/cuda/check.hpp"
-#include "mc2/executor/communicator.hpp"
 
 namespace mc2::executor::cuda {
 
@@ -58,25 +54,6 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
 [[nodiscard]] Stream make_stream(bool is_urgent);
 /// Throws SystemError, as all of these.
 [[nodiscard]] Event make_event(bool has_timing);
-
-/// Memory of one device that every device of this process with peer access may read and write.
-class DeviceMemory final : public RankMemory {
- public:
-  /// Aligned to 2 MiB; its bytes are undefined. Makes `device` current.
-  DeviceMemory(int device, std::size_t byte_count);
-  ~DeviceMemory() override;
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-
-  [[nodiscard]] std::span<std::byte> bytes() noexcept override { return {base_, byte_count_}; }
-  void upload(std::span<const std::byte> from) override;
-  void download(std::span<std::byte> to) const override;
-
- private:
-  int device_;
-  std::size_t byte_count_;
-  std::byte* base_ = nullptr;
-};
 
 /// Page-locked host memory that the devices read and write through `device()`.
 class MappedWord {

@@ -19,12 +19,22 @@ DirectCollective direct_collective(OpKind kind, bool is_one_shot) {
   return DirectCollective::AllReduce;
 }
 
+/// What a gather that only reads from peers leaves out.
+void copy_own(int rank, const BlockExchange& block, planner::DType dtype, cudaStream_t stream) {
+  if (!block.copies_own) return;
+  const auto index = static_cast<std::size_t>(rank);
+  const auto piece_bytes = static_cast<std::size_t>(block.element_count * planner::size_bytes(dtype));
+  MC2_CUDA(cudaMemcpyAsync(block.receive[index] + index * piece_bytes, block.send[index], piece_bytes,
+                           cudaMemcpyDeviceToDevice, stream));
+}
+
 class DirectTransport final : public Transport {
  public:
   DirectTransport(const DirectSettings& settings, std::vector<SignalMemory> signals)
       : settings_(settings), signals_(std::move(signals)) {}
 
   void enqueue(int rank, const BlockExchange& block, cudaStream_t stream) const override {
+    if (settings_.collective == DirectCollective::AllGather) copy_own(rank, block, settings_.dtype, stream);
     enqueue_direct(settings_, block, signals_[static_cast<std::size_t>(rank)], stream);
   }
 
@@ -41,6 +51,7 @@ class CopyTransport final : public Transport {
   void enqueue(int rank, const BlockExchange& block, cudaStream_t stream) const override {
     const SignalMemory& signals = signals_[static_cast<std::size_t>(rank)];
     if (block.is_first) enqueue_meeting(signals, stream);
+    copy_own(rank, block, dtype_, stream);
     const auto piece_bytes = static_cast<std::size_t>(block.element_count * planner::size_bytes(dtype_));
     std::byte* const own = block.receive[static_cast<std::size_t>(rank)];
     for (int distance = 1; distance < signals.world_size; ++distance) {

@@ -59,12 +59,13 @@ Result<void> check_fields(const Variant& variant) {
 
 std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
   std::vector<Variant> variants;
-  // Few thread blocks fill the links and leave the SMs to the matmul; many suit blocks that nothing overlaps with.
-  for (const int ctas : {8, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
+  // Copies take no SM and carry a gather nearly as fast as kernels do.
+  if (op.kind == OpKind::AllGatherMatmul) variants.push_back(make(kCopyEngine, 0, sm_count));
+  // A few thread blocks fill the links; how many SMs the matmul can spare depends on where its waves end.
+  for (const int ctas : {8, 4, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
+  // For what nothing overlaps with: everything takes all SMs.
   variants.push_back(make(kDirect, 32, sm_count));
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kOneShot, 8, sm_count));
-  if (op.kind == OpKind::AllGatherMatmul) variants.insert(variants.begin(), make(kCopyEngine, 0, sm_count));
-  variants.push_back(make(kNccl, 16, sm_count - 16));
   variants.push_back(make(kNccl, 0, sm_count));
   return variants;
 }
