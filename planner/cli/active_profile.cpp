@@ -45,42 +45,47 @@ profiler::CaseSummary summarise(const profiler::ActiveCase& one, const std::vect
   return summary;
 }
 
-profiler::SweepSummary as_sweep(profiler::ActiveSummary active, const std::string& variant) {
+/// What the active sweeps of the variants found, as one sweep.
+void add(profiler::SweepSummary& sweep, profiler::ActiveSummary active, const planner::Variant& variant,
+         bool is_only_variant) {
   std::map<profiler::ActiveCase, std::vector<Sample>> groups;
   for (const Sample& sample : active.samples)
-    if (sample.variant == variant && is_watched(sample)) groups[case_of(sample)].push_back(sample);
-  profiler::SweepSummary summary;
-  for (const auto& [one, samples] : groups) summary.cases.push_back(summarise(one, samples));
-  summary.samples = std::move(active.samples);
-  summary.round_count = static_cast<int>(active.rounds.size());
-  summary.termination = std::to_string(active.measurement_count) + " measurements; stopped: " + active.termination;
-  return summary;
+    if (sample.variant == variant.text() && is_watched(sample)) groups[case_of(sample)].push_back(sample);
+  const std::string prefix = is_only_variant ? "" : variant.text() + " ";
+  for (const auto& [one, samples] : groups) {
+    sweep.cases.push_back(summarise(one, samples));
+    sweep.cases.back().name = prefix + sweep.cases.back().name;
+  }
+  sweep.samples = std::move(active.samples); // the earlier ones of all variants are among them
+  sweep.round_count += static_cast<int>(active.rounds.size());
+  sweep.termination += (sweep.termination.empty() ? "" : "; ") + prefix + std::to_string(active.measurement_count) +
+                       " measurements; stopped: " + active.termination;
 }
 
-profiler::ActiveOptions options_of(const Workbench& bench, const ProfileSettings& settings) {
+profiler::ActiveOptions options_of(const Workbench& bench, const ProfileSettings& settings,
+                                   const planner::Variant& variant) {
   profiler::ActiveOptions options;
   options.question.op = bench.op();
   options.question.plan = settings.plan;
-  options.question.variant = bench.default_variant().name;
+  options.question.variant = variant.text();
   options.question.sweep_alignment = settings.alignment;
   options.question.tolerated_regret = settings.active->tolerated_regret;
   options.question.seed = settings.sweep.seed;
   options.max_measurement_count = settings.active->max_measurement_count;
-  options.budget = settings.sweep.budget;
+  options.budget = settings.sweep.budget / static_cast<int>(bench.variants().size());
   return options;
 }
 
-} // namespace
-
-Result<profiler::SweepSummary> profile_actively(Workbench& bench, const ProfileSettings& settings,
-                                                store::Store& store) {
-  const std::string label = "profile " + bench.op().text();
-  std::vector<Sample> earlier;
-  if (auto kept = store.find_profile(bench.op(), bench.fingerprint())) earlier = std::move(kept).value().samples;
+/// Measures one variant. `earlier` are the samples of all variants, so that new rounds are numbered after them.
+Result<profiler::ActiveSummary> profile_variant(Workbench& bench, const ProfileSettings& settings,
+                                                const planner::Variant& variant, store::Store& store,
+                                                const std::vector<Sample>& earlier) {
+  std::string label = "profile " + bench.op().text();
+  if (bench.variants().size() > 1) label += " " + variant.text();
   std::optional<Error> store_error;
   auto progress = std::make_unique<ProgressLine>(label);
   profiler::ActiveHooks hooks;
-  hooks.make_case = [&](const profiler::ActiveCase& one) { return make_sweep_case(bench, one); };
+  hooks.make_case = [&](const profiler::ActiveCase& one) { return make_sweep_case(bench, one, variant); };
   hooks.now = [] { return std::chrono::steady_clock::now(); };
   hooks.on_progress = [&](const profiler::ActiveProgress& p) {
     progress->update(static_cast<double>(p.measurement_count) / p.max_measurement_count, p.remaining,
@@ -96,14 +101,28 @@ Result<profiler::SweepSummary> profile_actively(Workbench& bench, const ProfileS
     if (!kept && !store_error) store_error = kept.error();
   };
   hooks.is_cancelled = [&] { return is_interrupted() || store_error.has_value(); };
-  auto summary = profiler::run_active_sweep(options_of(bench, settings), hooks, bench.fingerprint(), earlier);
+  auto summary =
+      profiler::run_active_sweep(options_of(bench, settings, variant), hooks, bench.fingerprint(), earlier);
   progress.reset();
   if (store_error) return *store_error;
-  if (!summary) return summary.error();
-  auto kept = store.replace_samples(bench.op(), bench.fingerprint(), summary.value().samples, utc_now());
+  if (summary) std::cerr << label << ": stopped: " << summary.value().termination << "\n";
+  return summary;
+}
+
+} // namespace
+
+Result<profiler::SweepSummary> profile_actively(Workbench& bench, const ProfileSettings& settings,
+                                                store::Store& store) {
+  profiler::SweepSummary sweep;
+  if (auto kept = store.find_profile(bench.op(), bench.fingerprint())) sweep.samples = std::move(kept).value().samples;
+  for (const planner::Variant& variant : bench.variants()) {
+    auto active = profile_variant(bench, settings, variant, store, sweep.samples);
+    if (!active) return active.error();
+    add(sweep, std::move(active).value(), variant, bench.variants().size() == 1);
+  }
+  auto kept = store.replace_samples(bench.op(), bench.fingerprint(), sweep.samples, utc_now());
   if (!kept) return kept.error();
-  std::cerr << label << ": stopped: " << summary.value().termination << "\n";
-  return as_sweep(std::move(summary).value(), bench.default_variant().name);
+  return sweep;
 }
 
 } // namespace mc2::cli

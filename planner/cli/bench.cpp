@@ -136,7 +136,7 @@ Result<PredictionError> predict_and_race(const planner::OpSpec& op, planner::Cos
   if (!raced) return raced.error();
   const Contender& contender = raced.value().contenders.front();
   model.op.m = op.m;
-  const auto predicted = anchored_prediction(raced.value(), contender, op, model);
+  const auto predicted = anchored_prediction(contender, op, model);
   if (!predicted) return predicted.error();
   return PredictionError{op, contender.cut.text(), predicted.value().makespan.us, median(contender.fused_us)};
 }

@@ -237,7 +237,7 @@ Result<Profiled> profile_and_plan(Workbench& bench, const ProfileSettings& setti
   if (!fitted) return fitted.error();
   auto plan = planner::make_plan(bench.op(), fitted.value().model, settings.plan);
   if (!plan) return plan.error();
-  return Profiled{profiler::measurement_count(summary.value().samples, bench.default_variant().name),
+  return Profiled{profiler::measurement_count(summary.value().samples, bench.default_variant().text()),
                   std::move(plan).value()};
 }
 

@@ -83,7 +83,7 @@ double ratio_of(const Race& raced, const planner::Cut& cut) {
 Result<void> judge_predictions(const Race& raced, const planner::CostModel& model, const planner::Cut& chosen,
                                UnseenResult& result) {
   for (const auto& contender : raced.contenders) {
-    const auto predicted = anchored_prediction(raced, contender, result.op, model);
+    const auto predicted = anchored_prediction(contender, result.op, model);
     if (!predicted) return predicted.error();
     const planner::Estimate& makespan = predicted.value().makespan;
     const double measured_us = median(contender.fused_us);

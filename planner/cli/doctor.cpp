@@ -19,6 +19,15 @@ struct DoctorCommand {
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
+nlohmann::ordered_json examine_dtypes(const executor::Backend& backend, planner::OpKind kind, int world_size) {
+  nlohmann::ordered_json result;
+  for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::F16}) {
+    const auto supported = backend.supports({kind, 1024, 1024, 1024, dtype, world_size});
+    result[std::string(to_string(dtype))] = supported ? "yes" : "no: " + supported.error().message;
+  }
+  return result;
+}
+
 nlohmann::ordered_json DoctorCommand::examine_backends() const {
   auto result = nlohmann::ordered_json::array();
   for (const auto* backend : executor::backend_registry()) {
@@ -29,11 +38,8 @@ nlohmann::ordered_json DoctorCommand::examine_backends() const {
     if (availability.is_available) {
       executor::CommunicatorOptions options;
       for (const auto& [key, value] : backend->fingerprint(options).fields) entry["fingerprint"][key] = value;
-      for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::F16}) {
-        const auto supported =
-            backend->supports({planner::OpKind::MatmulAllReduce, 1024, 1024, 1024, dtype, options.world_size});
-        entry["dtypes"][std::string(to_string(dtype))] = supported ? "yes" : "no: " + supported.error().message;
-      }
+      for (const auto& traits : planner::op_registry())
+        entry["dtypes"][std::string(traits.name)] = examine_dtypes(*backend, traits.kind, options.world_size);
     }
     result.push_back(std::move(entry));
   }
@@ -73,10 +79,14 @@ void print_page(const nlohmann::ordered_json& report) {
     std::cout << "\nbackend " << backend["name"].get<std::string>() << ": "
               << (backend["available"].get<bool>() ? "available, " : "not available, ")
               << backend["reason"].get<std::string>() << "\n";
-    for (const char* section : {"fingerprint", "dtypes"})
-      if (backend.contains(section))
-        for (const auto& [key, value] : backend[section].items())
-          std::cout << "  " << key << ": " << value.get<std::string>() << "\n";
+    if (!backend.contains("fingerprint")) continue;
+    for (const auto& [key, value] : backend["fingerprint"].items())
+      std::cout << "  " << key << ": " << value.get<std::string>() << "\n";
+    for (const auto& [kind, dtypes] : backend["dtypes"].items()) {
+      std::cout << "  " << kind << "\n";
+      for (const auto& [dtype, answer] : dtypes.items())
+        std::cout << "    " << dtype << ": " << answer.get<std::string>() << "\n";
+    }
   }
   const auto& store = report["store"];
   std::cout << "\nstore " << store.value("path", "") << ": " << (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ")

@@ -116,8 +116,8 @@ std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evide
       {planner::Lane::Compute, cost->compute, {}, block_sizes(plan, 1)},
       {planner::Lane::Communication, cost->communication, {}, block_sizes(plan, bytes)}};
   if (!evidence.profile) return result;
-  result[0].samples = samples_of(*evidence.profile, Component::Matmul, plan.variant.name);
-  result[1].samples = samples_of(*evidence.profile, Component::Collective, plan.variant.name);
+  result[0].samples = samples_of(*evidence.profile, Component::Matmul, plan.variant.text());
+  result[1].samples = samples_of(*evidence.profile, Component::Collective, plan.variant.text());
   return result;
 }
 

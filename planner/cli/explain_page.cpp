@@ -176,7 +176,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   const double makespan_us = plan.timeline.makespan_us;
   Facts facts;
   facts.emplace_back(
-      "cut", short_cut(plan.cut) + (plan.is_cut() ? " rows" : "") + ", variant " + clipped(plan.variant.name, 64));
+      "cut", short_cut(plan.cut) + (plan.is_cut() ? " rows" : "") + ", variant " + clipped(plan.variant.text(), 64));
   facts.emplace_back("predicted", time_text(plan.makespan.us) + " (90 % interval " + time_text(plan.makespan.low_us) +
                                       " to " + time_text(plan.makespan.high_us) + ")");
   facts.emplace_back("provenance", std::string(to_string(plan.makespan.provenance)) + ": " +
@@ -218,7 +218,7 @@ Cells loss_cells(const Explanation& explanation) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto& loser = plan.runners_up[i];
     const auto& loss = explanation.losses[i];
-    std::vector<std::string> row{short_cut(loser.cut), clipped(loser.variant.name, 24), time_text(loser.makespan_us),
+    std::vector<std::string> row{short_cut(loser.cut), clipped(loser.variant.text(), 24), time_text(loser.makespan_us),
                                  signed_time(lost_us(loss))};
     if (loss.difference) {
       const Account& d = *loss.difference;

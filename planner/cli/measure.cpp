@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "active_profile.hpp"
-#include "mc2/executor/stage.hpp"
+#include "mc2/executor/communicator.hpp"
 #include "terminal.hpp"
 
 namespace mc2::cli {
@@ -145,32 +146,104 @@ bool is_co_run_length(std::int64_t rows, std::int64_t length) { return length * 
 Result<std::vector<profiler::SweepCase>> sweep_cases(Workbench& bench, std::int64_t alignment) {
   using profiler::ActiveTarget;
   const std::int64_t rows = planner::traits_of(bench.op().kind).cut_axis_length(bench.op());
-  std::vector<profiler::SweepCase> cases;
+  std::vector<profiler::ActiveCase> sizes;
   for (const std::int64_t length : profiler::sweep_block_rows(rows, alignment))
-    for (const auto target : {ActiveTarget::Matmul, ActiveTarget::Collective, ActiveTarget::BothLanes}) {
-      if (target == ActiveTarget::BothLanes && !is_co_run_length(rows, length)) continue;
-      auto made = make_sweep_case(bench, {target, length});
+    for (const auto target : {ActiveTarget::Matmul, ActiveTarget::Collective, ActiveTarget::BothLanes})
+      if (target != ActiveTarget::BothLanes || is_co_run_length(rows, length)) sizes.push_back({target, length});
+  std::vector<profiler::SweepCase> cases;
+  for (const planner::Variant& variant : bench.variants())
+    for (const auto& size : sizes) {
+      auto made = make_sweep_case(bench, size, variant);
       if (!made) return made.error();
       cases.push_back(std::move(made).value());
     }
   return cases;
 }
 
+// What the caller waits for, wake-ups included: the same for every contender.
+double timed_us(executor::Prepared& prepared, RunMode mode) { return to_us(prepared.run(mode).wall); }
+
+double serial_us(const planner::OpSpec& op, executor::Prepared& uncut) {
+  if (!planner::traits_of(op.kind).has_local_part) return timed_us(uncut, RunMode::Fused);
+  return timed_us(uncut, RunMode::CommunicationOnly) + timed_us(uncut, RunMode::ComputeOnly);
+}
+
+/// The fastest variant at running the operator uncut, by a few runs each.
+Result<planner::Variant> find_serial_variant(Workbench& bench, const planner::Cut& uncut) {
+  constexpr int kRuns = 5; // the first warms up
+  if (bench.variants().size() == 1) return bench.default_variant();
+  std::optional<planner::Variant> fastest;
+  double best_us = 0;
+  for (const planner::Variant& variant : bench.variants()) {
+    auto prepared = bench.prepare(uncut, variant);
+    if (!prepared) return prepared.error();
+    std::vector<double> times;
+    for (int run = 0; run < kRuns; ++run) times.push_back(serial_us(bench.op(), *prepared.value()));
+    const double us = median({times.begin() + 1, times.end()});
+    if (fastest && us >= best_us) continue;
+    fastest = variant;
+    best_us = us;
+  }
+  return *fastest;
+}
+
+/// What takes part in a race, ready to run.
+struct Field {
+  planner::OpSpec op;
+  std::vector<executor::Prepared*> contenders;
+  std::vector<executor::Prepared*> uncut; ///< by contender: the whole axis with its variant
+  executor::Prepared* serial = nullptr;
+};
+
+Result<Field> make_field(Workbench& bench, const std::vector<planner::Plan>& plans, const planner::Variant& serial) {
+  const planner::Cut whole{{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}};
+  Field field{.op = bench.op(), .contenders = {}, .uncut = {}, .serial = nullptr};
+  for (const auto& plan : plans) {
+    auto ready = bench.prepare(plan.cut, plan.variant);
+    if (!ready) return ready.error();
+    auto uncut = bench.prepare(whole, plan.variant);
+    if (!uncut) return uncut.error();
+    field.contenders.push_back(ready.value());
+    field.uncut.push_back(uncut.value());
+  }
+  auto uncut = bench.prepare(whole, serial);
+  if (!uncut) return uncut.error();
+  field.serial = uncut.value();
+  return field;
+}
+
+/// The uncut parts of every variant in the field, each once.
+void time_parts(Race& race, const Field& field) {
+  const auto time_once = [&](executor::Prepared& uncut) {
+    const double compute_us = timed_us(uncut, RunMode::ComputeOnly);
+    const double communication_us = timed_us(uncut, RunMode::CommunicationOnly);
+    if (&uncut == field.serial) {
+      race.compute_us.push_back(compute_us);
+      race.communication_us.push_back(communication_us);
+    }
+    for (std::size_t i = 0; i < field.uncut.size(); ++i) {
+      if (field.uncut[i] != &uncut) continue;
+      race.contenders[i].compute_us.push_back(compute_us);
+      race.contenders[i].communication_us.push_back(communication_us);
+    }
+  };
+  std::set<executor::Prepared*> distinct(field.uncut.begin(), field.uncut.end());
+  distinct.insert(field.serial);
+  for (executor::Prepared* uncut : distinct) time_once(*uncut);
+}
+
 /// One measured round of a race.
-void race_round(Race& race, executor::Prepared& uncut, const std::vector<executor::Prepared*>& prepared, int round) {
-  // What the caller waits for, wake-ups included: the same for every contender.
-  const auto timed = [](executor::Prepared& p, RunMode mode) { return to_us(p.run(mode).wall); };
-  for (std::size_t i = 0; i < prepared.size(); ++i) {
+void race_round(Race& race, const Field& field, int round) {
+  for (std::size_t i = 0; i < field.contenders.size(); ++i) {
     // The order within a pair alternates, and so does the order of contenders, so that a steady drift cancels.
-    const std::size_t index = round % 2 == 0 ? i : prepared.size() - 1 - i;
+    const std::size_t index = round % 2 == 0 ? i : field.contenders.size() - 1 - i;
     Contender& contender = race.contenders[index];
     const bool fused_first = (round + static_cast<int>(i)) % 2 == 0;
-    if (fused_first) contender.fused_us.push_back(timed(*prepared[index], RunMode::Fused));
-    contender.serial_us.push_back(timed(uncut, RunMode::Fused));
-    if (!fused_first) contender.fused_us.push_back(timed(*prepared[index], RunMode::Fused));
+    if (fused_first) contender.fused_us.push_back(timed_us(*field.contenders[index], RunMode::Fused));
+    contender.serial_us.push_back(serial_us(field.op, *field.serial));
+    if (!fused_first) contender.fused_us.push_back(timed_us(*field.contenders[index], RunMode::Fused));
   }
-  race.compute_us.push_back(timed(uncut, RunMode::ComputeOnly));
-  race.communication_us.push_back(timed(uncut, RunMode::CommunicationOnly));
+  time_parts(race, field);
 }
 
 bool is_settled(const Race& race, const RaceSettings& settings) {
@@ -188,55 +261,18 @@ double to_us(std::chrono::nanoseconds time) noexcept { return static_cast<double
 
 double median(const std::vector<double>& values) { return profiler::quantile(values, 0.5); }
 
-Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
-                     planner::Variant variant, bool is_virtual, std::uint64_t seed)
-    : op_(op),
-      communicator_(std::move(communicator)),
-      variant_(std::move(variant)),
-      is_virtual_(is_virtual),
-      seed_(seed),
-      problem_(op, seed) {}
-
-Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& backend,
-                                                   const executor::CommunicatorOptions& options,
-                                                   const planner::OpSpec& op, std::uint64_t seed) {
-  if (auto supported = backend.supports(op); !supported) return supported.error();
-  auto communicator = backend.open(options);
-  if (!communicator) return communicator.error();
-  return std::unique_ptr<Workbench>(
-      new Workbench(op, std::move(communicator).value(), backend.variants(op).front(),
-                    options.virtual_compute.has_value(), seed));
-}
-
-Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant) {
-  auto& slot = prepared_[variant.name + ": " + cut.text()];
-  if (slot) return slot.get();
-  const auto stages = executor::lower(op_, cut);
-  if (!stages) return stages.error();
-  auto prepared = communicator_->prepare(stages.value(), variant, problem_.buffers(), {.allow_independent = true});
-  if (!prepared) return prepared.error();
-  slot = std::move(prepared).value();
-  return slot.get();
-}
-
-Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const planner::Variant& variant) {
-  auto prepared = prepare(cut, variant);
-  if (!prepared) return prepared.error();
-  problem_.poison();
-  prepared.value()->run(RunMode::Fused);
-  if (is_virtual_) return executor::verify_exchange(op_, prepared.value()->intermediates(), problem_.buffers());
-  return executor::verify_result(op_, problem_.buffers(), cut, seed_);
-}
-
-Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::ActiveCase& one) {
+Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::ActiveCase& one,
+                                            const planner::Variant& variant) {
   const auto& traits = planner::traits_of(bench.op().kind);
   const std::int64_t rows = traits.cut_axis_length(bench.op());
-  auto prepared = bench.prepare(equal_blocks(rows, one.block_rows), bench.default_variant());
+  auto prepared = bench.prepare(equal_blocks(rows, one.block_rows), variant);
   if (!prepared) return prepared.error();
-  const SizeCase size{prepared.value(), bench.default_variant().name, one.block_rows,
+  const SizeCase size{prepared.value(), variant.text(), one.block_rows,
                       traits.message_bytes_per_row(bench.op()), static_cast<std::size_t>(rows / one.block_rows)};
-  if (one.target == profiler::ActiveTarget::BothLanes) return together_case(size);
-  return alone_case(size, one.target == profiler::ActiveTarget::Matmul ? Component::Matmul : Component::Collective);
+  const auto component = one.target == profiler::ActiveTarget::Matmul ? Component::Matmul : Component::Collective;
+  auto made = one.target == profiler::ActiveTarget::BothLanes ? together_case(size) : alone_case(size, component);
+  if (bench.variants().size() > 1) made.name = variant.text() + " " + made.name;
+  return made;
 }
 
 Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
@@ -269,6 +305,10 @@ Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileS
   return summary;
 }
 
+bool overlaps(const planner::OpSpec& op, const planner::Cut& cut) {
+  return cut.block_rows.size() > 1 || planner::traits_of(op.kind).has_local_part;
+}
+
 planner::Validation Race::validation(const Contender& contender) const {
   const profiler::Interval ratio = profiler::paired_ratio(contender.fused_us, contender.serial_us, 0.95);
   planner::Validation result;
@@ -298,19 +338,15 @@ profiler::Interval Race::overlap_efficiency(const Contender& contender) const {
 
 Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, const RaceSettings& settings,
                   const std::string& label) {
-  auto uncut = bench.prepare(planner::Cut{{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}},
-                             bench.default_variant());
-  if (!uncut) return uncut.error();
-  std::vector<executor::Prepared*> prepared;
-  for (const auto& plan : plans) {
-    auto ready = bench.prepare(plan.cut, plan.variant);
-    if (!ready) return ready.error();
-    prepared.push_back(ready.value());
-  }
+  auto serial = find_serial_variant(bench, {{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}});
+  if (!serial) return serial.error();
+  const auto field = make_field(bench, plans, serial.value());
+  if (!field) return field.error();
   Race result;
   const auto reset = [&] {
     result = {};
-    for (const auto& plan : plans) result.contenders.push_back({plan.cut, plan.variant, {}, {}});
+    result.serial_variant = serial.value();
+    for (const auto& plan : plans) result.contenders.push_back({plan.cut, plan.variant, {}, {}, {}, {}});
   };
   reset();
   ProgressLine progress(label);
@@ -318,7 +354,7 @@ Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, con
   for (int round = -kWarmupRounds; round < settings.max_rounds && !is_settled(result, settings); ++round) {
     if (is_interrupted()) return Error{ErrorCode::Cancelled, label, "interrupted; nothing of this race was kept"};
     if (round == 0) reset();
-    race_round(result, *uncut.value(), prepared, round);
+    race_round(result, field.value(), round);
     const auto elapsed = std::chrono::steady_clock::now() - start;
     if (round >= settings.min_rounds && elapsed > settings.budget) break;
     const int done = round + kWarmupRounds + 1, all = settings.max_rounds + kWarmupRounds;
@@ -329,10 +365,10 @@ Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, con
   return result;
 }
 
-Result<planner::Plan> anchored_prediction(const Race& race, const Contender& contender, const planner::OpSpec& op,
+Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
                                           const planner::CostModel& model) {
-  return planner::predict_anchored(op, model, contender.variant, contender.cut, median(race.compute_us),
-                                   median(race.communication_us));
+  return planner::predict_anchored(op, model, contender.variant, contender.cut, median(contender.compute_us),
+                                   median(contender.communication_us));
 }
 
 } // namespace mc2::cli

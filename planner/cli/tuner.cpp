@@ -33,7 +33,7 @@ std::vector<profiler::RaceObservation> observations(const Race& race) {
   for (const auto& contender : race.contenders)
     if (contender.cut.block_rows.size() > 1)
       result.push_back({contender.variant, contender.cut, median(contender.fused_us),
-                        median(race.compute_us), median(race.communication_us)});
+                        median(contender.compute_us), median(contender.communication_us)});
   return result;
 }
 
@@ -47,17 +47,19 @@ Result<planner::CostModel> learn(const planner::CostModel& model, const Race& ra
   return recalibrated.value().model;
 }
 
-bool has_raced(const std::vector<planner::Plan>& raced, const planner::Cut& cut) {
-  return std::any_of(raced.begin(), raced.end(), [&](const planner::Plan& plan) { return plan.cut == cut; });
+bool has_raced(const std::vector<planner::Plan>& raced, const planner::Plan& one) {
+  return std::any_of(raced.begin(), raced.end(), [&](const planner::Plan& plan) {
+    return plan.cut == one.cut && plan.variant == one.variant;
+  });
 }
 
 /// The contender with the largest measured benefit, or -1 when none is faster than serial beyond the noise.
-int winner_of(const Race& race) {
+int winner_of(const planner::OpSpec& op, const Race& race) {
   int winner = -1;
   double best = 0;
   for (int i = 0; i < static_cast<int>(race.contenders.size()); ++i) {
     const auto& contender = race.contenders[static_cast<std::size_t>(i)];
-    if (contender.cut.block_rows.size() < 2) continue;
+    if (!overlaps(op, contender.cut)) continue;
     const planner::Validation v = race.validation(contender);
     if (v.benefit_low <= 0 || v.benefit <= best) continue;
     best = v.benefit;
@@ -67,10 +69,10 @@ int winner_of(const Race& race) {
 }
 
 /// Why no cut is kept, with the best measured one as the witness.
-std::string uncut_reason(const Race& race) {
+std::string uncut_reason(const planner::OpSpec& op, const Race& race) {
   const Contender* best = nullptr;
   for (const auto& contender : race.contenders)
-    if (contender.cut.block_rows.size() > 1 &&
+    if (overlaps(op, contender.cut) &&
         (best == nullptr || race.validation(contender).benefit > race.validation(*best).benefit))
       best = &contender;
   if (best == nullptr) return "do not cut: no cut is predicted faster than matmul then collective";
@@ -85,10 +87,12 @@ std::string uncut_reason(const Race& race) {
 
 /// What the winner left behind, as predicted and as measured.
 std::vector<planner::RunnerUp> losers(const Race& race, const std::vector<planner::Plan>& contenders,
-                                      const planner::Cut& winner, double winning_benefit) {
+                                      const planner::Plan& winner, double winning_benefit) {
   std::vector<planner::RunnerUp> result;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    if (contenders[i].cut == winner || !contenders[i].is_cut()) continue;
+    if ((contenders[i].cut == winner.cut && contenders[i].variant == winner.variant) ||
+        !overlaps(winner.op, contenders[i].cut))
+      continue;
     char text[96];
     std::snprintf(text, sizeof text, "measured benefit %.1f %% against %.1f %%",
                   race.validation(race.contenders[i]).benefit * 100, winning_benefit * 100);
@@ -99,16 +103,16 @@ std::vector<planner::RunnerUp> losers(const Race& race, const std::vector<planne
 
 Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostModel& model, const Race& race,
                                 const std::vector<planner::Plan>& contenders, const planner::PlanOptions& options) {
-  const int winner = winner_of(race);
+  const int winner = winner_of(op, race);
   const auto searched = planner::make_plan(op, model, options);
   if (!searched) return searched.error();
   if (winner < 0) {
     const planner::Cut uncut{{planner::traits_of(op.kind).cut_axis_length(op)}};
-    auto plan = planner::predict_cut(op, model, searched.value().variant, uncut);
+    auto plan = planner::predict_cut(op, model, race.serial_variant, uncut);
     if (!plan) return plan.error();
     plan.value().strategy = searched.value().strategy;
-    plan.value().reason = uncut_reason(race);
-    plan.value().runners_up = losers(race, contenders, uncut, 0);
+    plan.value().reason = uncut_reason(op, race);
+    plan.value().runners_up = losers(race, contenders, plan.value(), 0);
     return plan;
   }
   const Contender& contender = race.contenders[static_cast<std::size_t>(winner)];
@@ -120,7 +124,7 @@ Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostMo
   plan.value().makespan.reason = "this cut was raced against serial on this machine";
   plan.value().reason = "fastest of " + std::to_string(race.contenders.size()) + " cuts raced on this machine, " +
                         std::string(to_string(plan.value().bound)) + " bound";
-  plan.value().runners_up = losers(race, contenders, contender.cut, plan.value().validation->benefit);
+  plan.value().runners_up = losers(race, contenders, plan.value(), plan.value().validation->benefit);
   return plan;
 }
 
@@ -165,7 +169,7 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
     tuned.model = std::move(learned).value();
     auto best = planner::make_plan(bench.op(), tuned.model, settings.plan);
     if (!best) return best.error();
-    if (has_raced(tuned.contenders, best.value().cut) || !best.value().is_cut()) break;
+    if (has_raced(tuned.contenders, best.value()) || !overlaps(bench.op(), best.value().cut)) break;
     if (round < kMaxRaceCount) tuned.contenders.push_back(std::move(best).value());
   }
   auto plan = kept_plan(bench.op(), tuned.model, tuned.race, tuned.contenders, settings.plan);

@@ -1,5 +1,6 @@
 #include "mc2/planner/cost_model.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "curves/affine.hpp"
@@ -31,6 +32,28 @@ Result<void> validate_local(const CostCurve& local, const OpTraits& traits, cons
 }
 
 } // namespace
+
+std::string Variant::text() const {
+  std::string settings;
+  for (const auto& [key, value] : fields) settings += (settings.empty() ? "" : ",") + key + "=" + value;
+  return fields.empty() ? name : name + "(" + settings + ")";
+}
+
+Variant parse_variant(std::string_view text) {
+  const Variant plain{std::string(text), {}};
+  const auto open = text.find('(');
+  if (open == std::string_view::npos || !text.ends_with(')')) return plain;
+  Variant variant{std::string(text.substr(0, open)), {}};
+  std::string_view rest = text.substr(open + 1, text.size() - open - 2);
+  while (!rest.empty()) {
+    const std::string_view setting = rest.substr(0, rest.find(','));
+    const auto equals = setting.find('=');
+    if (equals == std::string_view::npos) return plain;
+    variant.fields.emplace(setting.substr(0, equals), setting.substr(equals + 1));
+    rest.remove_prefix(std::min(setting.size() + 1, rest.size()));
+  }
+  return variant.text() == text ? variant : plain;
+}
 
 double VariantCost::local_us(const OpSpec& op) const {
   const OpTraits& traits = traits_of(op.kind);

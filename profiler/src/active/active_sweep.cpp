@@ -145,10 +145,13 @@ Result<void> ActiveSweep::run_round(std::vector<ActiveCase> cases) {
   return {};
 }
 
-/// The plan that one would use now: that of the model fitted to what is there.
+/// The plan that one would use now: that of the model fitted to what is there of the variant.
 void ActiveSweep::adopt_plan() {
   question_.incumbent.reset();
-  const auto fitted = fit_cost_model({question_.op, fingerprint_, samples_}, options_.fit);
+  std::vector<Sample> own;
+  std::copy_if(samples_.begin(), samples_.end(), std::back_inserter(own),
+               [&](const Sample& sample) { return sample.variant == question_.variant; });
+  const auto fitted = fit_cost_model({question_.op, fingerprint_, std::move(own)}, options_.fit);
   if (!fitted) return;
   const auto plan = planner::make_plan(question_.op, fitted.value().model, question_.plan);
   if (plan) question_.incumbent = plan.value().cut;

@@ -189,7 +189,7 @@ Result<planner::VariantCost> fit_variant(const Profile& profile, const std::stri
   auto communication =
       fit_lane(profile, {name, Component::Collective}, drifts.at(Component::Collective), options, notes);
   if (!communication) return communication.error();
-  return planner::VariantCost{{name, {}}, std::move(compute).value(), std::move(communication).value()};
+  return planner::VariantCost{planner::parse_variant(name), std::move(compute).value(), std::move(communication).value()};
 }
 
 std::string source_text(const Profile& profile) {

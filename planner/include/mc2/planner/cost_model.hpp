@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mc2/planner/cost_curve.hpp"
@@ -17,8 +18,15 @@ namespace mc2::planner {
 struct Variant {
   std::string name;                          ///< e.g. "direct"
   std::map<std::string, std::string> fields; ///< settings that the backend reads, e.g. {"sm_count", "116"}
+
+  /// "direct", or with settings "nccl(ctas=8,sm_count=116)": what samples name the variant by.
+  [[nodiscard]] std::string text() const;
   bool operator==(const Variant&) const = default;
 };
+
+/// The variant that a text names: parse_variant(variant.text()) is the variant, provided that its name and settings are
+/// free of ( ) , and =. A text of another form is a name without settings.
+[[nodiscard]] Variant parse_variant(std::string_view text);
 
 /// One lane's cost of a block: curve + fixed, stretched by `slowdown` while the other lane is busy.
 struct LaneCost {

@@ -29,7 +29,7 @@ enum class Context : std::uint8_t { Alone = 1, CoRun = 2 };
 struct Sample {
   Component component = Component::Matmul;
   Context context = Context::Alone;
-  std::string variant;              ///< name of the variant that was timed
+  std::string variant;              ///< Variant::text() of the variant that was timed
   std::int64_t block_rows = 0;      ///< rows of one block on the cut axis
   std::int64_t block_count = 1;     ///< blocks that the iteration ran back to back
   std::int64_t message_bytes = 0;   ///< of one block, full array; 0 for a matmul

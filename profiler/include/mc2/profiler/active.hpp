@@ -29,7 +29,7 @@ struct ActiveCase {
 struct ActiveQuestion {
   planner::OpSpec op;
   planner::PlanOptions plan;
-  std::string variant;                   ///< whose samples count; profiled one variant at a time
+  std::string variant;                   ///< Variant::text() whose samples count; profiled one variant at a time
   std::int64_t sweep_alignment = 128;    ///< shortest block worth timing, as for sweep_block_rows
   double tolerated_regret = 0.005;       ///< stop when less is expected to be lost, relative to the makespan
   /// Cases of one later round, all of one lane: as many as estimate_drift needs to tell drift from size.

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "context.hpp"
+#include "mc2/executor/backend.hpp"
+#include "mc2/executor/resident_problem.hpp"
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/plan.hpp"
+
+namespace mc2::cli {
+
+/// One operator's random matrices on one communicator, with every cut that was asked for ready to run.
+class Workbench {
+ public:
+  /// Errors: Unsupported, InvalidSpec. Throws SystemError.
+  [[nodiscard]] static Result<std::unique_ptr<Workbench>> open(const executor::Backend& backend,
+                                                               const executor::CommunicatorOptions& options,
+                                                               const planner::OpSpec& op, std::uint64_t seed);
+
+  [[nodiscard]] const planner::OpSpec& op() const noexcept { return op_; }
+  [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept { return communicator_->fingerprint(); }
+  /// All that the backend has for the operator, at least one, best known default first.
+  [[nodiscard]] std::span<const planner::Variant> variants() const noexcept { return variants_; }
+  [[nodiscard]] const planner::Variant& default_variant() const noexcept { return variants_.front(); }
+
+  /// Prepared once, kept. Errors: as Communicator::prepare.
+  [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant);
+
+  /// Renews A, poisons the outputs, runs the cut once and compares with the oracle. Errors: Mismatch, and as prepare.
+  [[nodiscard]] Result<executor::Verification> verify(const planner::Cut& cut, const planner::Variant& variant);
+
+ private:
+  Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
+            std::vector<planner::Variant> variants, bool is_virtual, std::uint64_t seed);
+
+  planner::OpSpec op_;
+  std::unique_ptr<executor::Communicator> communicator_;
+  std::vector<planner::Variant> variants_;
+  bool is_virtual_; ///< virtual compute leaves the matmul out, so only the collective can be checked
+  std::uint64_t seed_;
+  executor::ResidentProblem problem_;
+  std::map<std::string, std::unique_ptr<executor::Prepared>> prepared_; ///< by variant, settings and cut
+};
+
+} // namespace mc2::cli
