@@ -41,6 +41,7 @@ enum class RunDetail : std::uint8_t {
 struct StageTime {
   std::chrono::nanoseconds start{0};
   std::chrono::nanoseconds end{0};
+  bool operator==(const StageTime&) const = default;
 };
 
 /// When every local rank's lanes worked.

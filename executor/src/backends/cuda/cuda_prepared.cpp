@@ -294,6 +294,7 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   const bool launches_stages = overlaps(mode) && detail == RunDetail::Stages;
   const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);
   if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
+  const bool has_stages = launches_stages || !overlaps(mode);
   communicator_.run([&](int rank) {
     const RankState& state = ranks_[static_cast<std::size_t>(rank)];
     const cudaStream_t stream = communicator_.device(rank).compute.get();
@@ -303,9 +304,9 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
       check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
     }
     communicator_.wait(rank, stream);
-    read_times(rank, mode, launches_stages || !overlaps(mode));
+    read_times(rank, mode, has_stages);
   });
-  finish_record();
+  finish_record(has_stages);
   return record_;
 }
 
@@ -327,9 +328,25 @@ void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
 }
 
 /// Ranks begin together and the slowest counts. All on the devices' clocks: launching and waking are the host's.
-void CudaPrepared::finish_record() {
-  record_.makespan = std::ranges::max_element(ranks_, {}, &RankState::elapsed)->elapsed;
-  record_.wall = record_.makespan;
+void CudaPrepared::finish_record(bool has_stages) {
+  auto first = std::chrono::nanoseconds{0};
+  auto last = std::ranges::max_element(ranks_, {}, &RankState::elapsed)->elapsed;
+  record_.wall = last;
+  if (has_stages) {
+    first = std::chrono::nanoseconds::max();
+    last = std::chrono::nanoseconds{0};
+    const auto count = [&](const StageTime& time) {
+      if (time == StageTime{}) return; // a lane that did not run
+      first = std::min(first, time.start);
+      last = std::max(last, time.end);
+    };
+    for (const RankTimes& rank : record_.ranks) {
+      std::ranges::for_each(rank.compute, count);
+      std::ranges::for_each(rank.communication, count);
+      count(rank.local);
+    }
+  }
+  record_.makespan = last - first;
 }
 
 } // namespace mc2::executor::cuda

@@ -70,7 +70,7 @@ class CudaPrepared final : public Prepared {
   void enqueue_compute(const Job& job, std::size_t stage);
   void enqueue_communication(const Job& job, std::size_t stage);
   void read_times(int rank, RunMode mode, bool has_stages);
-  void finish_record();
+  void finish_record(bool has_stages);
 
   CudaCommunicator& communicator_;
   StageList list_;
