@@ -108,7 +108,9 @@ void timeline_group(Markup& out, const Scale& x, double top, const std::string& 
                     const Timeline& timeline) {
   const Lane first = planner::traits_of(explanation.plan.op.kind).first_lane;
   const Lane second = first == Lane::Compute ? Lane::Communication : Lane::Compute;
-  const auto& rows = explanation.plan.cut.block_rows;
+  auto rows = explanation.plan.cut.block_rows;
+  if (timeline.first.size() > rows.size()) // the local part comes first
+    rows.insert(rows.begin(), planner::traits_of(explanation.plan.op.kind).cut_axis_length(explanation.plan.op));
   const planner::TimelineUse use = planner::timeline_use(timeline);
   label(out, kLeft - 60, top + 14, "start", "group", title);
   const double first_top = top + 22, second_top = first_top + LaneDrawing::kBlockHeight + 5;

@@ -29,8 +29,8 @@ store::Measurement to_measurement(const Race& race, const Contender& contender, 
   measurement.variant = contender.variant;
   measurement.fused_us = validation.fused_us;
   measurement.serial_us = validation.serial_us;
-  measurement.compute_us = median(race.compute_us);
-  measurement.communication_us = median(race.communication_us);
+  measurement.compute_us = median(contender.compute_us);
+  measurement.communication_us = median(contender.communication_us);
   measurement.benefit = validation.benefit;
   measurement.benefit_low = validation.benefit_low;
   measurement.benefit_high = validation.benefit_high;
@@ -55,6 +55,10 @@ planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::R
   planner::Timeline timeline;
   timeline.first = spans(compute_first ? slowest.compute : slowest.communication);
   timeline.second = spans(compute_first ? slowest.communication : slowest.compute);
+  if (planner::traits_of(op.kind).has_local_part) { // as block 0, the way predicted timelines show it
+    timeline.first.insert(timeline.first.begin(), planner::Span{});
+    timeline.second.insert(timeline.second.begin(), {to_us(slowest.local.start), to_us(slowest.local.end)});
+  }
   timeline.makespan_us = to_us(record.makespan);
   return timeline;
 }

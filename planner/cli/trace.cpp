@@ -31,6 +31,11 @@ class TraceWriter {
                        {"dur", end_us - start_us},
                        {"args", {{"rows", rows}}}});
   }
+  /// The rank's own shard, where the kind has a part that waits for nobody.
+  void add_local(int process, std::int64_t rows, double start_us, double end_us) {
+    add_block(process, kComputeThread, 0, rows, start_us, end_us);
+    events_.back()["name"] = "matmul of the own shard";
+  }
   [[nodiscard]] std::string text(ordered_json about) const {
     return ordered_json{{"displayTimeUnit", "ms"}, {"otherData", std::move(about)}, {"traceEvents", events_}}.dump(1) + "\n";
   }
@@ -43,22 +48,30 @@ class TraceWriter {
   ordered_json events_ = ordered_json::array();
 };
 
+std::int64_t shard_rows(const planner::OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); }
+
 void add_predicted(TraceWriter& trace, const planner::Plan& plan) {
   trace.name_process(kPredictedProcess, "predicted");
   const bool compute_first = planner::traits_of(plan.op.kind).first_lane == planner::Lane::Compute;
   const auto& compute = compute_first ? plan.timeline.first : plan.timeline.second;
   const auto& communication = compute_first ? plan.timeline.second : plan.timeline.first;
+  const std::size_t local = plan.is_local_first ? 1 : 0; // block 0 of the timeline
+  if (plan.is_local_first)
+    trace.add_local(kPredictedProcess, shard_rows(plan.op), compute[0].start_us, compute[0].end_us);
   for (std::size_t i = 0; i < plan.cut.block_rows.size(); ++i) {
     const std::int64_t rows = plan.cut.block_rows[i];
-    trace.add_block(kPredictedProcess, kComputeThread, i, rows, compute[i].start_us, compute[i].end_us);
-    trace.add_block(kPredictedProcess, kCommunicationThread, i, rows, communication[i].start_us,
-                    communication[i].end_us);
+    trace.add_block(kPredictedProcess, kComputeThread, i, rows, compute[local + i].start_us,
+                    compute[local + i].end_us);
+    trace.add_block(kPredictedProcess, kCommunicationThread, i, rows, communication[local + i].start_us,
+                    communication[local + i].end_us);
   }
 }
 
 void add_measured(TraceWriter& trace, const planner::Plan& plan, const executor::RankTimes& rank) {
   const int process = rank.rank + 1;
   trace.name_process(process, "measured rank " + std::to_string(rank.rank));
+  if (planner::traits_of(plan.op.kind).has_local_part)
+    trace.add_local(process, shard_rows(plan.op), to_us(rank.local.start), to_us(rank.local.end));
   for (std::size_t i = 0; i < plan.cut.block_rows.size(); ++i) {
     const std::int64_t rows = plan.cut.block_rows[i];
     trace.add_block(process, kComputeThread, i, rows, to_us(rank.compute[i].start), to_us(rank.compute[i].end));

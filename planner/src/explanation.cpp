@@ -21,7 +21,7 @@ Result<void> validate_time(const std::string& field, double us) {
 Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, const std::string& field) {
   if (blocks.size() != count)
     return Error{ErrorCode::InvalidSpec, field,
-                 "has " + std::to_string(blocks.size()) + " spans; the cut has " + std::to_string(count) + " blocks"};
+                 "has " + std::to_string(blocks.size()) + " spans; the plan has " + std::to_string(count) + " blocks"};
   double last_us = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string place = field + "[" + std::to_string(i) + "]";
@@ -54,7 +54,7 @@ Result<void> validate_plan(const Plan& plan) {
   if (plan.validation)
     for (const double us : {plan.validation->fused_us, plan.validation->serial_us})
       if (auto valid = validate_time("validation", us); !valid) return valid;
-  return validate_timeline(plan.timeline, plan.cut);
+  return validate_timeline(plan.timeline, plan.cut.block_rows.size() + (plan.is_local_first ? 1 : 0));
 }
 
 /// Time during which a span of each lane is running; both lists are in order.
@@ -104,7 +104,7 @@ std::string bound_text(const Plan& plan, const TimelineUse& use) {
   const std::string name(to_string(plan.bound));
   std::string text =
       name + " bound: uncut, " + name + " takes " + time_text(plan.ideal_us) + " of " + time_text(plan.serial_us);
-  if (!plan.is_cut()) return text + "; uncut, nothing overlaps";
+  if (!plan.is_cut() && !plan.is_local_first) return text + "; uncut, nothing overlaps";
   if (makespan_us > 0)
     text += "; its lane is busy for " + percent_text(lane.busy_us / makespan_us) + " of the makespan";
   return text + "; exposed are the head, " + time_text(use.second.before_us) +
@@ -182,11 +182,11 @@ TimelineUse timeline_use(const Timeline& timeline) noexcept {
           overlap_us(timeline.first, timeline.second)};
 }
 
-Result<void> validate_timeline(const Timeline& timeline, const Cut& cut) {
+Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count) {
   if (auto valid = validate_time("timeline.makespan_us", timeline.makespan_us); !valid) return valid;
   for (const auto& [field, lane] :
        {std::pair{"timeline.first", &timeline.first}, {"timeline.second", &timeline.second}}) {
-    if (auto valid = validate_lane(*lane, cut.block_rows.size(), field); !valid) return valid;
+    if (auto valid = validate_lane(*lane, block_count, field); !valid) return valid;
     if (!lane->empty() && lane->back().end_us * (1 - kTouching) > timeline.makespan_us)
       return Error{ErrorCode::InvalidSpec, "timeline.makespan_us",
                    "is " + number_text(timeline.makespan_us) + " us, before the last block of " + field + " ends"};

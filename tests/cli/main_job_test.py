@@ -79,6 +79,35 @@ class MainJobTest(ProgramTest):
                                             "--store", self.store))
         self.assertEqual(by_digest["plan"], json.loads(first))
 
+    def test_kinds_with_sharded_rows_are_tuned_and_run(self):
+        # 2 ranks: 96 rows of product are 48 rows of each rank's shard, which blocks are cut from.
+        for kind, checked in (("matmul_reduce_scatter", "sum of the partial products"),
+                              ("all_gather_matmul", "gathered rows of A equal")):
+            plan = json.loads(self.at_store("tune", "--op", kind, *QUICK, "--align", 16, "--json"))
+            self.assert_valid(plan, "mc2.plan/1")
+            self.assertEqual(plan["op"]["kind"], kind)
+            self.assertEqual(sum(plan["cut"]["block_rows"]), 48)
+            page = self.at_store("run", "--op", kind, "--blocks", "16,32", *FEW_PAIRS)
+            self.assertIn(checked, page)
+            real = ["--link", "1Gbit,20us", "--store", self.store]
+            self.succeed("profile", "--op", kind, *SHAPE, *real, *QUICK, "--align", 16)
+            self.succeed("fit", "--op", kind, *SHAPE, *real)
+            page = self.succeed("run", "--op", kind, *SHAPE, *real, "--blocks", "16,32", *FEW_PAIRS)
+            self.assertIn("compared element by element", page)
+
+    def test_rows_that_the_ranks_cannot_share_are_refused(self):
+        odd = ["--m", 97, "--n", 64, "--k", 64, *MACHINE, "--store", self.store]
+        for kind in ("matmul_reduce_scatter", "all_gather_matmul"):
+            self.refuse(program.USAGE, ["tune", "--op", kind, *odd], "multiple of the 2 ranks")
+
+    def test_doctor_lists_the_types_of_every_kind(self):
+        doctor = json.loads(self.succeed("doctor", "--json", "--store", self.store))
+        for backend in doctor["backends"]:
+            if backend["available"]:
+                self.assertEqual(list(backend["dtypes"]),
+                                 ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul"])
+        self.assertEqual(doctor["backends"][-1]["dtypes"]["all_gather_matmul"]["f32"], "yes")
+
     def test_tune_shows_every_step(self):
         page = self.at_store("tune", *QUICK, "--align", 16)
         for text in (EMULATED, "CostMM", "CostComm", "raced on this machine", "kept as plan"):

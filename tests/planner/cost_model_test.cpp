@@ -136,5 +136,20 @@ TEST(CostModel, RefusesWhatNoLaneCanBeNamingTheField) {
   EXPECT_EQ(field_of(model), "variants[0].compute.curve.axis");
 }
 
+TEST(Variant, TextNamesTheSettingsAndIsReadBack) {
+  const Variant plain{"direct", {}};
+  const Variant set{"nccl", {{"sm_count", "116"}, {"ctas", "8"}}};
+  EXPECT_EQ(plain.text(), "direct");
+  EXPECT_EQ(set.text(), "nccl(ctas=8,sm_count=116)");
+  EXPECT_EQ(parse_variant(plain.text()), plain);
+  EXPECT_EQ(parse_variant(set.text()), set);
+}
+
+TEST(Variant, TextOfAnotherFormIsANameWithoutSettings) {
+  for (const char* text : {"", "(", "a(", "a()", "a(b", "a(b)", "a(b=1", "a(b=1)c", "a(b=1,)", "a(b=1,b=2)", "a(c=1,b=2)"}) {
+    EXPECT_EQ(parse_variant(text), (Variant{text, {}})) << text;
+  }
+}
+
 } // namespace
 } // namespace mc2::planner

@@ -110,7 +110,7 @@ TEST(Explanation, RefusesAPlanThatContradictsItself) {
     return explained ? std::string("accepted") : explained.error().text();
   };
   EXPECT_EQ(refused([](Plan& p) { p.timeline.first.pop_back(); }),
-            "timeline.first: has 1 spans; the cut has 2 blocks");
+            "timeline.first: has 1 spans; the plan has 2 blocks");
   EXPECT_EQ(refused([](Plan& p) { p.serial_us = -1; }), "serial_us: is -1 us; legal: 0 to 1e15");
   EXPECT_EQ(refused([](Plan& p) { p.makespan.us = 1e300; }), "makespan.us: is 1e+300 us; legal: 0 to 1e15");
   EXPECT_EQ(refused([](Plan& p) { p.ideal_us = std::numeric_limits<double>::quiet_NaN(); }),
@@ -124,6 +124,24 @@ TEST(Explanation, RefusesAPlanThatContradictsItself) {
               p.runners_up.push_back({Cut{{256}}, {}, -1, ""});
             }),
             "runners_up[0].makespan_us: is -1 us; legal: 0 to 1e15");
+}
+
+TEST(Explanation, CountsALocalPartThatComesFirstAsABlock) {
+  // 2 ranks, 256 rows of A each: local 256 us, then 256 us of matmul for the 266 us of rows that arrive: 266 + 256.
+  CostModel model = small_model();
+  model.op.kind = OpKind::AllGatherMatmul;
+  model.op.m = 512;
+  model.op.k = 32; // 2 * 32 * 4 bytes a row of the cut axis
+  const Plan plan = predict_cut(model.op, model, model.variants[0].variant, Cut{{256}}).value();
+  ASSERT_TRUE(plan.is_local_first);
+  const auto explained = explain(plan, &model, {});
+  ASSERT_TRUE(explained.ok()) << explained.error().text();
+  EXPECT_DOUBLE_EQ(explained.value().account.uncut_us, 512); // compute bound
+  EXPECT_DOUBLE_EQ(explained.value().account.between_us, 10);
+  EXPECT_DOUBLE_EQ(explained.value().account.sum_us(), 522);
+  Plan wrong = plan;
+  wrong.is_local_first = false;
+  EXPECT_EQ(explain(wrong, &model, {}).error().text(), "timeline.first: has 2 spans; the plan has 1 blocks");
 }
 
 TEST(LaneUse, SumsToTheMakespan) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -81,8 +82,8 @@ inline constexpr double kMaxExplainedUs = 1e15;
 [[nodiscard]] TimelineUse timeline_use(const Timeline& timeline) noexcept;
 
 /// Errors: InvalidSpec naming the time that is negative or above kMaxExplainedUs, spans that overlap, or a lane with
-/// more or fewer spans than there are blocks.
-[[nodiscard]] Result<void> validate_timeline(const Timeline& timeline, const Cut& cut);
+/// more or fewer spans than `block_count`: the cut's blocks, and the local part where it comes first.
+[[nodiscard]] Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count);
 
 /// Explains a plan from any source. Without a model the parts that need one are named in `notes`.
 /// @param model    the model that the plan was made from, or nullptr
