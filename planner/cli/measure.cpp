@@ -1,7 +1,6 @@
 #include "measure.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "active_profile.hpp"
@@ -28,16 +27,15 @@ const std::vector<executor::StageTime>& lane_of(const executor::RankTimes& times
   return component == Component::Matmul ? times.compute : times.communication;
 }
 
-/// Mean over the first `full_count` blocks, slowest rank.
+/// Mean over the first `full_count` blocks, what lies between them included, on the slowest rank.
 LaneTime mean_block(const executor::RunRecord& record, Component component, std::size_t full_count) {
   LaneTime slowest;
   for (const auto& rank : record.ranks) {
     const auto& lane = lane_of(rank, component);
-    const auto count = static_cast<double>(full_count);
-    const double block_us = std::accumulate(lane.begin(), lane.begin() + static_cast<std::ptrdiff_t>(full_count), 0.0,
-                                            [](double sum, const auto& s) { return sum + to_us(s.end - s.start); });
-    if (block_us / count > slowest.block_us)
-      slowest = {block_us / count, rank.rank, static_cast<int>(full_count), slowest.local_us};
+    const double block_us =
+        to_us(lane[full_count - 1].end - lane.front().start) / static_cast<double>(full_count);
+    if (block_us > slowest.block_us)
+      slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us};
     slowest.local_us = std::max(slowest.local_us, to_us(rank.local.end - rank.local.start));
   }
   return slowest;
@@ -173,11 +171,8 @@ Result<std::vector<profiler::SweepCase>> sweep_cases(Workbench& bench, std::int6
 }
 
 // What the caller waits for, wake-ups included: the same for every contender.
-double timed_us(executor::Prepared& prepared, RunMode mode) { return to_us(prepared.run(mode).wall); }
-
-double serial_us(const planner::OpSpec& op, executor::Prepared& uncut) {
-  if (!planner::traits_of(op.kind).has_local_part) return timed_us(uncut, RunMode::Fused);
-  return timed_us(uncut, RunMode::CommunicationOnly) + timed_us(uncut, RunMode::ComputeOnly);
+double timed_us(executor::Prepared& prepared, RunMode mode) {
+  return to_us(prepared.run(mode, executor::RunDetail::Makespan).wall);
 }
 
 /// The fastest variant at running the operator uncut, by a few runs each.
@@ -190,7 +185,7 @@ Result<planner::Variant> find_serial_variant(Workbench& bench, const planner::Cu
     auto prepared = bench.prepare(uncut, variant);
     if (!prepared) return prepared.error();
     std::vector<double> times;
-    for (int run = 0; run < kRuns; ++run) times.push_back(serial_us(bench.op(), *prepared.value()));
+    for (int run = 0; run < kRuns; ++run) times.push_back(timed_us(*prepared.value(), RunMode::Serial));
     const double us = median({times.begin() + 1, times.end()});
     if (fastest && us >= best_us) continue;
     fastest = variant;
@@ -201,7 +196,6 @@ Result<planner::Variant> find_serial_variant(Workbench& bench, const planner::Cu
 
 /// What takes part in a race, ready to run.
 struct Field {
-  planner::OpSpec op;
   std::vector<executor::Prepared*> contenders;
   std::vector<executor::Prepared*> uncut; ///< by contender: the whole axis with its variant
   executor::Prepared* serial = nullptr;
@@ -209,7 +203,7 @@ struct Field {
 
 Result<Field> make_field(Workbench& bench, const std::vector<planner::Plan>& plans, const planner::Variant& serial) {
   const planner::Cut whole{{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}};
-  Field field{.op = bench.op(), .contenders = {}, .uncut = {}, .serial = nullptr};
+  Field field{.contenders = {}, .uncut = {}, .serial = nullptr};
   for (const auto& plan : plans) {
     auto ready = bench.prepare(plan.cut, plan.variant);
     if (!ready) return ready.error();
@@ -252,7 +246,7 @@ void race_round(Race& race, const Field& field, int round) {
     Contender& contender = race.contenders[index];
     const bool fused_first = (round + static_cast<int>(i)) % 2 == 0;
     if (fused_first) contender.fused_us.push_back(timed_us(*field.contenders[index], RunMode::Fused));
-    contender.serial_us.push_back(serial_us(field.op, *field.serial));
+    contender.serial_us.push_back(timed_us(*field.serial, RunMode::Serial));
     if (!fused_first) contender.fused_us.push_back(timed_us(*field.contenders[index], RunMode::Fused));
   }
   time_parts(race, field);

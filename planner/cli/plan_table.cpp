@@ -64,7 +64,7 @@ constexpr std::array kColumns{
     Column{"ranks", true, [](const PlanRow& row) { return std::to_string(row.ranks); }},
     Column{"status", false, status},
     Column{"blocks", false, of_plan<[](const Plan& plan) { return plan.cut.text(); }>},
-    Column{"variant", false, of_plan<[](const Plan& plan) { return plan.variant.name; }>},
+    Column{"variant", false, of_plan<[](const Plan& plan) { return plan.variant.text(); }>},
     Column{"makespan_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.makespan.us); }>},
     Column{"low_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.makespan.low_us); }>},
     Column{"high_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.makespan.high_us); }>},

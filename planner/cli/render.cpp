@@ -79,7 +79,7 @@ std::string measured_text(const planner::Validation& v) {
 
 std::string summary_fields(const planner::Plan& plan) {
   std::string page;
-  page += field("cut", plan.cut.text() + (plan.is_cut() ? " rows" : "") + ", variant " + plan.variant.name);
+  page += field("cut", plan.cut.text() + (plan.is_cut() ? " rows" : "") + ", variant " + plan.variant.text());
   page += field("predicted", time_text(plan.makespan.us) + "  (90 % interval " + time_text(plan.makespan.low_us) +
                                  " to " + time_text(plan.makespan.high_us) + ")");
   page += field("serial", time_text(plan.serial_us) + "  = matmul " + time_text(plan.compute_us) + " + collective " +
@@ -107,7 +107,7 @@ std::string recipe_table(const planner::Plan& plan) {
 std::string runner_up_table(const planner::Plan& plan) {
   std::vector<std::vector<std::string>> rows{{"runner-up", "variant", "predicted", "why it lost"}};
   for (const auto& loser : plan.runners_up)
-    rows.push_back({loser.cut.text(), loser.variant.name, time_text(loser.makespan_us), loser.reason});
+    rows.push_back({loser.cut.text(), loser.variant.text(), time_text(loser.makespan_us), loser.reason});
   return table(rows);
 }
 
@@ -188,7 +188,7 @@ std::string plan_page(const planner::Plan& plan, int width, bool color) {
 std::string model_page(const planner::CostModel& model) {
   std::string page = model.op.text() + "\n" + model.fingerprint.label() + "\n\n";
   for (const auto& variant : model.variants) {
-    page += "  variant " + variant.variant.name + "\n";
+    page += "  variant " + variant.variant.text() + "\n";
     page += curve_fields("CostMM", variant.compute) + curve_fields("CostComm", variant.communication);
   }
   return page;

@@ -107,7 +107,7 @@ std::string decision_text(const Answer& today, const Flip& flip) {
   std::string text = was == is ? flip.cut.text()
                                : counted(is) + " instead of " + (was == 1 ? "uncut" : std::to_string(was)) + " (" +
                                      flip.cut.text() + ")";
-  if (flip.variant != today.variant) text += ", variant " + flip.variant.name;
+  if (flip.variant != today.variant) text += ", variant " + flip.variant.text();
   return text;
 }
 

@@ -67,6 +67,28 @@ constexpr Factors kTruth{1.2, 1.3, 12};
 /// A prior so wide that the races alone decide.
 constexpr RecalibrateOptions kOpenMind{.slowdown_spread = 10, .fixed_spread = 10, .measurement_spread = 0.001};
 
+TEST(Recalibrate, JudgesEachVariantByItsOwnRaces) {
+  const CostModel truth = model_with(kTruth);
+  CostModel profiled = model_with({1, 1, 0});
+  profiled.variants.push_back(profiled.variants[0]);
+  profiled.variants[0].variant.fields["ctas"] = "8"; // of one name: only the settings tell them apart
+  profiled.variants[1].variant.fields["ctas"] = "16";
+  auto seen = observe_all(truth);
+  for (auto& one : seen) one.variant = profiled.variants[1].variant;
+  const auto found = recalibrate(profiled, seen, kOpenMind).value();
+  EXPECT_EQ(found.model.variants[0], profiled.variants[0]);
+  EXPECT_NEAR(found.model.variants[1].compute.slowdown, kTruth.compute_slowdown, 0.01);
+
+  auto of_first = observe_all(model_with({1.5, 1.1, 3}));
+  for (auto& one : of_first) one.variant = profiled.variants[0].variant;
+  seen.insert(seen.end(), of_first.begin(), of_first.end());
+  const auto both = recalibrate(profiled, seen, kOpenMind).value();
+  EXPECT_NEAR(both.model.variants[0].compute.slowdown, 1.5, 0.02);
+  EXPECT_NEAR(both.model.variants[1].compute.slowdown, kTruth.compute_slowdown, 0.02);
+  EXPECT_LT(both.error_after, 0.002);
+  EXPECT_THAT(both.text, ::testing::HasSubstr("(ctas=16): slow-down compute 1.2"));
+}
+
 TEST(Recalibrate, FindsTheFactorsThatTheRacesShow) {
   const auto found = recalibrate(model_with({1, 1, 0}), observe_all(model_with(kTruth)), kOpenMind).value();
   const Factors factors = factors_of(found.model);

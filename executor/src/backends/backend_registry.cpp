@@ -1,14 +1,15 @@
 #include <array>
 #include <string>
 
+#include "backends/cuda/cuda_backend.hpp"
 #include "backends/host/host_backend.hpp"
 #include "mc2/executor/backend.hpp"
 
 namespace mc2::executor {
 
 std::span<const Backend* const> backend_registry() noexcept {
-  // Devices go above the host: where one is present, it is what the user means.
-  static const std::array<const Backend*, 1> kBackends{&host::host_backend()};
+  // The host first: it needs no set-up and is there on every machine.
+  static const std::array<const Backend*, 2> kBackends{&host::host_backend(), &cuda::cuda_backend()};
   return kBackends;
 }
 

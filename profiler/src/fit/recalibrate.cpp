@@ -23,9 +23,9 @@ constexpr int kParameterCount = 3;
 constexpr double kMaxSlowdown = 20;
 
 /// The anchored model of one observation, with the parameters put in.
-CostModel with_parameters(CostModel model, const std::string& variant, const double* parameters) {
+CostModel with_parameters(CostModel model, const planner::Variant& variant, const double* parameters) {
   for (auto& cost : model.variants) {
-    if (cost.variant.name != variant) continue;
+    if (cost.variant != variant) continue;
     // Numeric differentiation steps over the bounds, where the model is not defined.
     cost.compute.slowdown = std::max(parameters[0], 1.0);
     cost.communication.slowdown = std::max(parameters[1], 1.0);
@@ -36,7 +36,7 @@ CostModel with_parameters(CostModel model, const std::string& variant, const dou
 }
 
 Result<double> predicted_us(const CostModel& model, const RaceObservation& seen, const double* parameters) {
-  const CostModel anchored = planner::anchored(with_parameters(model, seen.variant.name, parameters), model.op,
+  const CostModel anchored = planner::anchored(with_parameters(model, seen.variant, parameters), model.op,
                                                seen.compute_us, seen.communication_us);
   const auto plan = planner::predict_cut(model.op, anchored, seen.variant, seen.cut);
   if (!plan) return plan.error();
@@ -132,20 +132,18 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
   ceres::Solve(solver, &problem, &summary);
 }
 
-const planner::VariantCost* find_variant(const CostModel& model, const std::string& name) {
-  for (const auto& cost : model.variants)
-    if (cost.variant.name == name) return &cost;
-  return nullptr;
+const planner::VariantCost* find_variant(const CostModel& model, const planner::Variant& variant) {
+  const auto found = std::ranges::find(model.variants, variant, &planner::VariantCost::variant);
+  return found == model.variants.end() ? nullptr : &*found;
 }
 
-} // namespace
-
-Result<Recalibration> recalibrate(const CostModel& model, std::span<const RaceObservation> observations,
-                                  const RecalibrateOptions& options) {
-  if (auto valid = validate(model, observations); !valid) return valid.error();
-  const std::string& variant = observations.front().variant.name;
+/// One variant's share of a recalibration; every observation is of that variant.
+Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vector<RaceObservation>& observations,
+                                          const RecalibrateOptions& options) {
+  const planner::Variant& variant = observations.front().variant;
   const auto* cost = find_variant(model, variant);
-  if (cost == nullptr) return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant + "'"};
+  if (cost == nullptr)
+    return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.text() + "'"};
   const bool compute_first = planner::traits_of(model.op.kind).first_lane == planner::Lane::Compute;
   double parameters[kParameterCount] = {cost->compute.slowdown, cost->communication.slowdown,
                                         (compute_first ? cost->communication : cost->compute).fixed_us};
@@ -154,16 +152,54 @@ Result<Recalibration> recalibrate(const CostModel& model, std::span<const RaceOb
   solve(model, observations, options, parameters);
   const auto after = relative_rms(model, observations, parameters);
   if (!after) return after.error();
-
-  Recalibration result{with_parameters(model, variant, parameters), before.value(), after.value(), ""};
-  result.model.anchored_interval = anchored_interval(after.value(), observations.size(), options.measurement_spread);
   char text[256];
   std::snprintf(text, sizeof text,
                 "slow-down compute %.3f, communication %.3f, %.1f us fixed per block; predicted against %zu raced cuts "
                 "%.1f %% rms before, %.1f %% after",
                 parameters[0], parameters[1], parameters[2], observations.size(), before.value() * 100,
                 after.value() * 100);
-  result.text = text;
+  return Recalibration{with_parameters(model, variant, parameters), before.value(), after.value(), text};
+}
+
+/// The observations of each variant that has any, in the order of their first.
+std::vector<std::vector<RaceObservation>> by_variant(std::span<const RaceObservation> observations) {
+  std::vector<std::vector<RaceObservation>> groups;
+  for (const auto& seen : observations) {
+    const auto group = std::ranges::find_if(groups, [&](const auto& g) { return g.front().variant == seen.variant; });
+    if (group == groups.end()) {
+      groups.push_back({seen});
+    } else {
+      group->push_back(seen);
+    }
+  }
+  return groups;
+}
+
+/// The root mean square over groups of what each of them found.
+double pooled_rms(double sum_of_squares, std::size_t count) { return std::sqrt(sum_of_squares / static_cast<double>(count)); }
+
+} // namespace
+
+Result<Recalibration> recalibrate(const CostModel& model, std::span<const RaceObservation> observations,
+                                  const RecalibrateOptions& options) {
+  if (auto valid = validate(model, observations); !valid) return valid.error();
+  const auto groups = by_variant(observations);
+  Recalibration result{model, 0, 0, ""};
+  double before = 0;
+  double after = 0;
+  for (const auto& group : groups) {
+    auto one = recalibrate_variant(result.model, group, options);
+    if (!one) return one.error();
+    result.model = std::move(one.value().model);
+    const auto count = static_cast<double>(group.size());
+    before += count * one.value().error_before * one.value().error_before;
+    after += count * one.value().error_after * one.value().error_after;
+    if (!result.text.empty()) result.text += "; ";
+    result.text += (groups.size() > 1 ? group.front().variant.text() + ": " : "") + one.value().text;
+  }
+  result.error_before = pooled_rms(before, observations.size());
+  result.error_after = pooled_rms(after, observations.size());
+  result.model.anchored_interval = anchored_interval(result.error_after, observations.size(), options.measurement_spread);
   return result;
 }
 

@@ -27,12 +27,21 @@ enum class RunMode : std::uint8_t {
                      ///< the last matmuls left; all_gather_matmul gathers and leaves C alone
   Independent, ///< both lanes at once, on separate data and without waiting for each other: measures contention.
                ///< C is then made of unrelated data
+  Serial,      ///< the second lane, local part included, starts when the first has done all its blocks. Uncut, it is
+               ///< what a program without mc2 does
+};
+
+/// How closely a run is timed.
+enum class RunDetail : std::uint8_t {
+  Makespan, ///< the whole; stage times may be zero. Costs nothing
+  Stages,   ///< every stage too, which on some devices slows a Fused run
 };
 
 /// Start and end of one stage on one lane, relative to the run's start.
 struct StageTime {
   std::chrono::nanoseconds start{0};
   std::chrono::nanoseconds end{0};
+  bool operator==(const StageTime&) const = default;
 };
 
 /// When every local rank's lanes worked.
@@ -66,7 +75,8 @@ class Prepared {
   /// Order: *collective* over processes. Threads: externally synchronised; one run at a time per Communicator.
   /// Throws: SystemError when a lane fails or the communicator's deadline passes; the communicator is then aborted
   /// and every later run throws too. Independent without PrepareOptions::allow_independent is a programming error.
-  virtual const RunRecord& run(RunMode mode) = 0;
+  virtual const RunRecord& run(RunMode mode, RunDetail detail) = 0;
+  const RunRecord& run(RunMode mode) { return run(mode, RunDetail::Stages); }
 
   /// What passes between the lanes, of each local rank in the order of local_ranks(), as the last run left it:
   ///   kinds that compute first  the rank's partial product [m, n], which C is a sum of after a Fused or

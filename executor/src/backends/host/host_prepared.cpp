@@ -95,7 +95,7 @@ void HostPrepared::touch(const RankMatrices& own, int rank) const {
   }
 }
 
-const RunRecord& HostPrepared::run(RunMode mode) {
+const RunRecord& HostPrepared::run(RunMode mode, RunDetail /*detail*/) {
   MC2_CHECK(mode != RunMode::Independent || !matrices_.front().spare_intermediate.empty(),
             "RunMode::Independent needs PrepareOptions::allow_independent");
   for (RankTimes& rank : record_.ranks) {
@@ -134,7 +134,9 @@ void HostPrepared::compute(int rank) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
   if (!state.local_work.runs.empty()) {
-    const ComputeTimes when = state.device->multiply(state.local_work, control.start(), control);
+    const bool waits = control.mode() == RunMode::Serial;
+    const auto ready = waits ? ready_time(rank, planner::Lane::Compute, 0) : control.start();
+    const ComputeTimes when = state.device->multiply(state.local_work, ready, control);
     times.local = relative_to(control.start(), when.start, when.end);
   }
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
@@ -171,7 +173,9 @@ void HostPrepared::finish_stage(int rank, planner::Lane lane, std::size_t stage,
 
 Clock::time_point HostPrepared::ready_time(int rank, planner::Lane lane, std::size_t stage) {
   const Clock::time_point start = communicator_.control().start();
-  if (communicator_.control().mode() != RunMode::Fused || is_first(lane)) return start;
+  const RunMode mode = communicator_.control().mode();
+  if (is_first(lane) || (mode != RunMode::Fused && mode != RunMode::Serial)) return start;
+  if (mode == RunMode::Serial) stage = list_.stages.size() - 1;
   const bool needs_all = lane == planner::Lane::Communication && communicator_.transport().reads_peers_directly();
   if (!needs_all) return wait_for(rank, rank, stage);
   Clock::time_point latest = start;

@@ -27,7 +27,8 @@ class HostPrepared final : public Prepared, private LaneTask {
   HostPrepared(HostCommunicator& communicator, const StageList& stages, std::span<const RankBuffers> buffers,
                const PrepareOptions& options);
 
-  const RunRecord& run(RunMode mode) override;
+  using Prepared::run;
+  const RunRecord& run(RunMode mode, RunDetail detail) override;
   [[nodiscard]] std::span<const std::span<const std::byte>> intermediates() const noexcept override {
     return intermediates_;
   }

@@ -1,0 +1,35 @@
+#include "backends/cuda/check.hpp"
+
+#include <cstdio>
+#include <string>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+[[noreturn]] void fail(const char* call, int code, const std::string& what, int rank) {
+  const std::string text = call;
+  const std::string name = text.substr(0, text.find('('));
+  throw planner::SystemError(name, code, (rank < 0 ? "" : "rank " + std::to_string(rank) + ": ") + what);
+}
+
+} // namespace
+
+void check(cudaError_t code, const char* call, int rank) {
+  if (code != cudaSuccess) fail(call, code, std::string(cudaGetErrorName(code)) + ", " + cudaGetErrorString(code), rank);
+}
+
+void check(ncclResult_t code, const char* call, int rank) {
+  if (code != ncclSuccess) fail(call, code, std::string(ncclGetErrorString(code)) + "; " + ncclGetLastError(nullptr), rank);
+}
+
+void check(cublasStatus_t code, const char* call, int rank) {
+  if (code != CUBLAS_STATUS_SUCCESS) fail(call, code, cublasLtGetStatusString(code), rank);
+}
+
+void log_failure(cudaError_t code, const char* call) noexcept {
+  if (code != cudaSuccess) std::fprintf(stderr, "mc2: level=error call=%s code=%d text=\"%s\"\n", call, code, cudaGetErrorString(code));
+}
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,75 @@
+#include "backends/cuda/cuda_backend.hpp"
+
+#include <string>
+
+#include "backends/cuda/check.hpp"
+#include "backends/cuda/cuda_checks.hpp"
+#include "backends/cuda/cuda_communicator.hpp"
+#include "backends/cuda/machine.hpp"
+#include "backends/cuda/variants.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+Result<void> check_options(const CommunicatorOptions& options) {
+  if (auto legal = options.validate(); !legal) return legal.error();
+  if (options.link != LinkSpec{}) {
+    return Error{ErrorCode::Unsupported, "link", "the cuda backend runs on the machine's own links and emulates none"};
+  }
+  if (options.virtual_compute) {
+    return Error{ErrorCode::Unsupported, "virtual_compute", "the cuda backend has no virtual compute"};
+  }
+  return check_devices(options.world_size);
+}
+
+class CudaBackend final : public Backend {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "cuda"; }
+
+  [[nodiscard]] Availability availability() const override {
+    std::string reason;
+    const int count = device_count(&reason);
+    if (count == 0) return {.is_available = false, .reason = reason};
+    const std::string devices = std::to_string(count) + " x " + device_name() + ", " + software_text();
+    if (count == 1) return {.is_available = false, .reason = devices + "; two devices are the least"};
+    return {.is_available = true, .reason = devices};
+  }
+
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op) const override {
+    return cuda_variants(op, sm_count());
+  }
+
+  // One tile of the matmul library: a shorter block leaves part of every tile empty.
+  [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 128; }
+
+  [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
+    if (auto legal = check_operator(op); !legal) return legal.error();
+    if (auto legal = check_devices(op.world_size); !legal) return legal.error();
+    for (int rank = 0; rank < op.world_size; ++rank) {
+      if (auto legal = check_memory(rank, operand_bytes(op) + prepared_bytes(op, true), 0); !legal) return legal.error();
+    }
+    return {};
+  }
+
+  [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& options) const override {
+    return cuda_fingerprint(options);
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
+    if (auto legal = check_options(options); !legal) return legal.error();
+    return std::unique_ptr<Communicator>(std::make_unique<CudaCommunicator>(options, cuda_fingerprint(options)));
+  }
+};
+
+} // namespace
+
+const Backend& cuda_backend() noexcept {
+  static const CudaBackend kBackend;
+  return kBackend;
+}
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,114 @@
+#include "backends/cuda/cuda_checks.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+#include "backends/cuda/check.hpp"
+#include "backends/cuda/direct.hpp"
+#include "backends/cuda/gemm.hpp"
+#include "backends/cuda/machine.hpp"
+#include "checks.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+std::string gib_text(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / 0x1p30);
+  return text;
+}
+
+/// Errors: InvalidSpec when the bytes are not in memory of the rank's device.
+Result<void> check_place(std::size_t rank, const char* matrix, std::span<const std::byte> bytes) {
+  cudaPointerAttributes found{};
+  MC2_CUDA(cudaPointerGetAttributes(&found, bytes.data()));
+  if (found.type == cudaMemoryTypeDevice && found.device == static_cast<int>(rank)) return {};
+  const std::string name = "rank " + std::to_string(rank) + " " + matrix;
+  const std::string place = found.type == cudaMemoryTypeDevice ? "device " + std::to_string(found.device)
+                            : found.type == cudaMemoryTypeManaged ? "managed memory" : "host memory";
+  return Error{ErrorCode::InvalidSpec, "buffers",
+               name + " is in " + place + "; it must be in memory of device " + std::to_string(rank)};
+}
+
+} // namespace
+
+Result<void> check_operator(const planner::OpSpec& op) {
+  if (auto legal = op.validate(); !legal) return legal.error();
+  if (op.world_size > kMaxCudaRanks) {
+    return Error{ErrorCode::Unsupported, "world_size",
+                 std::to_string(op.world_size) + " ranks; the cuda backend runs at most " +
+                     std::to_string(kMaxCudaRanks) + ", all on one host"};
+  }
+  if (std::max({op.m, op.n, op.k}) > std::numeric_limits<std::int32_t>::max() / 2) {
+    return Error{ErrorCode::Unsupported, "m", "m, n and k above 2^30 do not fit cuBLASLt"};
+  }
+  return {};
+}
+
+Result<void> check_devices(int world_size) {
+  std::string reason;
+  const int count = device_count(&reason);
+  if (count < world_size) {
+    return Error{ErrorCode::Unsupported, "world_size",
+                 std::to_string(world_size) + " ranks need as many CUDA devices and this machine has " +
+                     std::to_string(count) + (reason.empty() ? "" : " (" + reason + ")")};
+  }
+  for (int from = 0; from < world_size; ++from) {
+    for (int to = 0; to < world_size; ++to) {
+      int can_access = 1;
+      if (from != to) MC2_CUDA(cudaDeviceCanAccessPeer(&can_access, from, to));
+      if (can_access != 0) continue;
+      return Error{ErrorCode::Unsupported, "world_size",
+                   "device " + std::to_string(from) + " cannot reach the memory of device " + std::to_string(to) +
+                       "; every pair of ranks needs peer access"};
+    }
+  }
+  return {};
+}
+
+std::int64_t operand_bytes(const planner::OpSpec& op) noexcept {
+  const OperandShapes shapes = operand_shapes(op);
+  return (shapes.a.element_count() + shapes.b.element_count() + shapes.c.element_count()) *
+         planner::size_bytes(op.dtype);
+}
+
+std::int64_t prepared_bytes(const planner::OpSpec& op, bool allow_independent) noexcept {
+  const std::int64_t columns = planner::traits_of(op.kind).first_lane == planner::Lane::Communication ? op.k : op.n;
+  return (allow_independent ? 2 : 1) * op.m * columns * planner::size_bytes(op.dtype);
+}
+
+Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes) {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  MC2_CUDA(cudaSetDevice(rank));
+  MC2_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+  const std::int64_t available = static_cast<std::int64_t>(free_bytes) + idle_bytes;
+  if (needed_bytes <= available) return {};
+  return Error{ErrorCode::Unsupported, "m",
+               "rank " + std::to_string(rank) + " needs " + gib_text(needed_bytes) +
+                   " of device memory and its device has " + gib_text(available) + " available"};
+}
+
+Result<void> check_request(const StageList& stages, int world_size, std::span<const RankBuffers> buffers) {
+  if (auto legal = check_operator(stages.op); !legal) return legal.error();
+  if (auto legal = check_world(stages, world_size); !legal) return legal.error();
+  if (auto legal = check_stages(stages); !legal) return legal.error();
+  if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+    if (auto legal = check_place(rank, "A", buffers[rank].a); !legal) return legal.error();
+    if (auto legal = check_place(rank, "B", buffers[rank].b); !legal) return legal.error();
+    if (auto legal = check_place(rank, "C", buffers[rank].c); !legal) return legal.error();
+  }
+  return {};
+}
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "mc2/executor/buffer.hpp"
+#include "mc2/executor/stage.hpp"
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::cuda {
+
+/// Errors: Unsupported naming the operator kind or type that cannot run, InvalidSpec.
+[[nodiscard]] planner::Result<void> check_operator(const planner::OpSpec& op);
+
+/// What a world of this size needs of the machine: that many devices of one model, each reaching every other.
+/// Errors: Unsupported naming what was found and what is needed.
+[[nodiscard]] planner::Result<void> check_devices(int world_size);
+
+/// Bytes that one rank's operands take, and what preparing a plan adds to them.
+[[nodiscard]] std::int64_t operand_bytes(const planner::OpSpec& op) noexcept;
+[[nodiscard]] std::int64_t prepared_bytes(const planner::OpSpec& op, bool allow_independent) noexcept;
+
+/// @param idle_bytes memory that the process holds on the rank's device and does not use
+/// Errors: Unsupported when the device has less memory to give.
+[[nodiscard]] planner::Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes);
+
+/// Everything about a stage list and its buffers but the variant: operator, world size, stages, sizes, overlaps, and
+/// that each rank's buffers lie in memory of its device.
+/// Errors: InvalidSpec naming rank and matrix, Unsupported.
+[[nodiscard]] planner::Result<void> check_request(const StageList& stages, int world_size,
+                                                  std::span<const RankBuffers> buffers);
+
+} // namespace mc2::executor::cuda

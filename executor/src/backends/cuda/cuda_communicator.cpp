@@ -1,0 +1,176 @@
+#include "backends/cuda/cuda_communicator.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "backends/cuda/cuda_checks.hpp"
+#include "backends/cuda/cuda_prepared.hpp"
+#include "backends/cuda/machine.hpp"
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+using planner::SystemError;
+
+ncclUniqueId new_nccl_id() {
+  ncclUniqueId id;
+  MC2_CUDA(ncclGetUniqueId(&id));
+  return id;
+}
+
+NcclCommunicator open_nccl(const ncclUniqueId& id, int rank, int world_size, int cta_count) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (cta_count > 0) config.minCTAs = config.maxCTAs = cta_count;
+  ncclComm_t communicator = nullptr;
+  check(ncclCommInitRankConfig(&communicator, world_size, id, rank, &config), "ncclCommInitRankConfig", rank);
+  return NcclCommunicator(communicator);
+}
+
+} // namespace
+
+CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint)
+    : options_(options),
+      fingerprint_(std::move(fingerprint)),
+      ranks_(static_cast<std::size_t>(options.world_size)),
+      workers_(options.world_size),
+      devices_(ranks_.size()),
+      signals_(ranks_.size()) {
+  std::iota(ranks_.begin(), ranks_.end(), 0);
+  workers_.run([this](int rank) { open_device(rank); });
+  for (const int rank : ranks_) {
+    SignalMemory& own = signals_[static_cast<std::size_t>(rank)];
+    own.abort = abort_word_.device();
+    own.rank = rank;
+    own.world_size = options_.world_size;
+    for (const int peer : ranks_) {
+      own.words[static_cast<std::size_t>(peer)] =
+          reinterpret_cast<std::uint32_t*>(devices_[static_cast<std::size_t>(peer)].signals->bytes().data());
+    }
+  }
+}
+
+CudaCommunicator::~CudaCommunicator() {
+  try {
+    workers_.run([this](int rank) {
+      for (auto& [cta_count, communicators] : nccl_) communicators[static_cast<std::size_t>(rank)] = {};
+      RankDevice& device = devices_[static_cast<std::size_t>(rank)];
+      device.signals.reset();
+      device.gemm.reset();
+      device.pool.reset();
+    });
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "mc2: level=error text=\"closing devices: %s\"\n", error.what());
+  }
+}
+
+void CudaCommunicator::open_device(int rank) {
+  for (const int peer : ranks_) {
+    if (peer == rank) continue;
+    const cudaError_t code = cudaDeviceEnablePeerAccess(peer, 0);
+    if (code == cudaErrorPeerAccessAlreadyEnabled) {
+      (void)cudaGetLastError(); // clears it
+      continue;
+    }
+    check(code, "cudaDeviceEnablePeerAccess", rank);
+  }
+  RankDevice& device = devices_[static_cast<std::size_t>(rank)];
+  device.pool = std::make_unique<DevicePool>(rank);
+  device.compute = make_stream(false);
+  device.communication = make_stream(true);
+  device.gemm = std::make_unique<GemmContext>(*device.pool, rank);
+  device.signals = std::make_unique<DeviceMemory>(*device.pool, rank, kSignalWords * sizeof(std::uint32_t));
+  MC2_CUDA(cudaMemset(device.signals->bytes().data(), 0, device.signals->bytes().size()));
+  MC2_CUDA(cudaDeviceSynchronize());
+}
+
+std::unique_ptr<RankMemory> CudaCommunicator::allocate(int rank, std::size_t byte_count) {
+  return std::make_unique<DeviceMemory>(*device(rank).pool, rank, byte_count);
+}
+
+SignalMemory CudaCommunicator::signals_of(int rank) const noexcept { return signals_[static_cast<std::size_t>(rank)]; }
+
+std::unique_ptr<Transport> CudaCommunicator::make_transport(const planner::OpSpec& op, const CudaVariant& variant) {
+  switch (variant.transport) {
+    case CudaVariant::Transport::Direct: return make_direct_transport(op, variant, signals_);
+    case CudaVariant::Transport::Nccl: return make_nccl_transport(op, nccl(variant.cta_count));
+    case CudaVariant::Transport::CopyEngine: return make_copy_transport(op, signals_);
+  }
+  return nullptr;
+}
+
+const std::vector<NcclCommunicator>& CudaCommunicator::nccl(int cta_count) {
+  auto [found, is_new] = nccl_.try_emplace(cta_count);
+  if (is_new) {
+    found->second.resize(ranks_.size());
+    const ncclUniqueId id = new_nccl_id();
+    run([&](int rank) {
+      found->second[static_cast<std::size_t>(rank)] = open_nccl(id, rank, options_.world_size, cta_count);
+    });
+  }
+  return found->second;
+}
+
+planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const StageList& stages,
+                                                                     const planner::Variant& variant,
+                                                                     std::span<const RankBuffers> buffers,
+                                                                     const PrepareOptions& options) {
+  if (auto legal = check_request(stages, options_.world_size, buffers); !legal) return legal.error();
+  const auto read = read_variant(stages.op, variant, sm_count());
+  if (!read) return read.error();
+  if (auto legal = check_free_memory(prepared_bytes(stages.op, options.allow_independent)); !legal) return legal.error();
+  auto transport = make_transport(stages.op, read.value());
+  return std::unique_ptr<Prepared>(
+      std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, options));
+}
+
+planner::Result<void> CudaCommunicator::check_free_memory(std::int64_t bytes_per_rank) {
+  for (const int rank : ranks_) {
+    const auto idle = static_cast<std::int64_t>(device(rank).pool->idle_bytes());
+    if (auto legal = check_memory(rank, bytes_per_rank, idle); !legal) return legal.error();
+  }
+  return {};
+}
+
+void CudaCommunicator::run(const std::function<void(int)>& work) {
+  if (failure_) throw SystemError("communicator", ECANCELED, "aborted by an earlier failure: " + *failure_);
+  try {
+    workers_.run(work, [this] { abort(); });
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    throw;
+  }
+}
+
+void CudaCommunicator::abort() noexcept {
+  const std::lock_guard lock(failure_mutex_);
+  abort_word_.set(1);
+  for (auto& [cta_count, communicators] : nccl_) {
+    for (NcclCommunicator& communicator : communicators) communicator = NcclCommunicator();
+  }
+}
+
+void CudaCommunicator::wait(int rank, cudaStream_t stream) const {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto deadline = start + options_.deadline;
+  constexpr std::chrono::milliseconds kSpin{5}; // most runs end sooner, and a sleep would cost more than it saves
+  for (;;) {
+    const cudaError_t code = cudaStreamQuery(stream);
+    if (code == cudaSuccess) return;
+    if (code != cudaErrorNotReady) check(code, "cudaStreamQuery", rank);
+    const auto now = Clock::now();
+    if (now > deadline) {
+      throw SystemError("run", ETIMEDOUT,
+                        "rank " + std::to_string(rank) + " did not finish within " +
+                            std::to_string(options_.deadline.count()) + " ms");
+    }
+    if (now - start > kSpin) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+} // namespace mc2::executor::cuda

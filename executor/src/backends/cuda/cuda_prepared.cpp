@@ -1,0 +1,352 @@
+#include "backends/cuda/cuda_prepared.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+using planner::Lane;
+
+bool runs_lane(RunMode mode, Lane lane) {
+  if (mode == RunMode::ComputeOnly) return lane == Lane::Compute;
+  if (mode == RunMode::CommunicationOnly) return lane == Lane::Communication;
+  return true;
+}
+
+std::size_t index_of(RunMode mode) { return static_cast<std::size_t>(mode); }
+
+/// Whether lanes run side by side. Stages are then timed by launching them one by one: in a graph, the nodes that take
+/// the times tie the lanes together (docs/gpu.md).
+bool overlaps(RunMode mode) { return mode == RunMode::Fused || mode == RunMode::Independent; }
+
+/// Work that `to` gets from now on starts after what `from` has now.
+void order(cudaStream_t from, cudaStream_t to, const Event& event) {
+  MC2_CUDA(cudaEventRecord(event.get(), from));
+  MC2_CUDA(cudaStreamWaitEvent(to, event.get(), 0));
+}
+
+/// In a graph that is being captured: a node that takes the time, rather than an edge.
+void take_time(const Event& event, cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  MC2_CUDA(cudaStreamIsCapturing(stream, &status));
+  const bool is_captured = status == cudaStreamCaptureStatusActive;
+  MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, is_captured ? cudaEventRecordExternal : cudaEventRecordDefault));
+}
+
+std::chrono::nanoseconds between(const Event& start, const Event& end) {
+  float milliseconds = 0;
+  MC2_CUDA(cudaEventElapsedTime(&milliseconds, start.get(), end.get()));
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6));
+}
+
+} // namespace
+
+CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
+                           std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers,
+                           const PrepareOptions& options)
+    : communicator_(communicator),
+      list_(stages),
+      variant_(variant),
+      transport_(std::move(transport)),
+      gathers_first_(stages.first_lane == Lane::Communication),
+      ranks_(buffers.size()) {
+  const std::int64_t columns = gathers_first_ ? list_.op.k : list_.op.n;
+  const auto exchange_bytes = static_cast<std::size_t>(list_.op.m * columns * planner::size_bytes(list_.op.dtype));
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    record_.ranks.push_back({.rank = static_cast<int>(rank),
+                             .compute = std::vector<StageTime>(list_.stages.size()),
+                             .communication = std::vector<StageTime>(list_.stages.size()),
+                             .local = {}});
+    ranks_[rank].buffers = buffers[rank];
+  }
+  // Every rank's exchange memory exists before any rank captures a pointer to it.
+  communicator_.run([&](int rank) {
+    RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    state.exchange = make_exchange(rank, exchange_bytes);
+    if (options.allow_independent) state.spare = make_exchange(rank, exchange_bytes);
+    build(rank);
+  });
+  communicator_.run([this](int rank) { capture(rank, RunMode::Fused); });
+}
+
+CudaPrepared::~CudaPrepared() {
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    log_failure(cudaSetDevice(static_cast<int>(rank)), "cudaSetDevice");
+    ranks_[rank].graphs = {}; // before the memory that they use
+  }
+}
+
+/// Zeros, so that a run of one lane alone works on finite numbers.
+std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t byte_count) {
+  auto memory = std::make_unique<DeviceMemory>(*communicator_.device(rank).pool, rank, byte_count);
+  MC2_CUDA(cudaMemset(memory->bytes().data(), 0, byte_count));
+  return memory;
+}
+
+void CudaPrepared::build(int rank) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  build_gemms(rank);
+  state.begin = make_event(true);
+  state.finish = make_event(true);
+  state.fork = make_event(false);
+  state.local = {make_event(true), make_event(true)};
+  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    state.ready.push_back(make_event(false));
+    state.compute.push_back({make_event(true), make_event(true)});
+    state.communication.push_back({make_event(true), make_event(true)});
+  }
+  MC2_CUDA(cudaDeviceSynchronize());
+}
+
+/// A matmul of rows of A or the exchange memory into rows of the exchange memory or C, whichever the kind has.
+Gemm CudaPrepared::make_gemm(int rank, GemmShape shape, std::int64_t from_row, std::int64_t to_row) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const planner::OpSpec& op = list_.op;
+  const std::int64_t element_bytes = planner::size_bytes(op.dtype);
+  shape.dtype = op.dtype;
+  shape.n = op.n;
+  shape.k = op.k;
+  const std::byte* from = gathers_first_ ? state.exchange->bytes().data() : state.buffers.a.data();
+  std::byte* to = gathers_first_ ? state.buffers.c.data() : state.exchange->bytes().data();
+  return Gemm(*communicator_.device(rank).gemm, shape,
+              {.a = from + from_row * op.k * element_bytes,
+               .b = state.buffers.b.data(),
+               .c = to + to_row * op.n * element_bytes});
+}
+
+/// The block's rows of the shards [first_shard, last_shard).
+Gemm CudaPrepared::make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard, int sm_count) {
+  const planner::OpSpec& op = list_.op;
+  const bool has_shards = planner::traits_of(op.kind).has_row_shards;
+  if (!has_shards) return make_gemm(rank, {.rows = stage.row_count, .sm_count = sm_count}, stage.first_row, stage.first_row);
+  const std::int64_t shard_rows = op.m / op.world_size;
+  const int shard_count = last_shard - first_shard;
+  const std::int64_t in_place_row = first_shard * shard_rows + stage.first_row;
+  const std::int64_t packed_row = stage.first_row * op.world_size + first_shard * stage.row_count;
+  const std::int64_t a_row_stride = gathers_first_ ? stage.row_count : shard_rows;
+  const std::int64_t c_row_stride = gathers_first_ ? shard_rows : stage.row_count;
+  GemmShape shape{.rows = stage.row_count,
+                  .batch_count = shard_count,
+                  .a_stride = a_row_stride * op.k,
+                  .c_stride = c_row_stride * op.n,
+                  .sm_count = sm_count};
+  if (stage.row_count == shard_rows) { // the shards touch on both sides: one matmul
+    shape.rows *= shard_count;
+    shape.batch_count = 1;
+  }
+  return make_gemm(rank, shape, gathers_first_ ? packed_row : in_place_row, gathers_first_ ? in_place_row : packed_row);
+}
+
+void CudaPrepared::build_gemms(int rank) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const planner::OpSpec& op = list_.op;
+  for (const Stage& stage : list_.stages) {
+    if (gathers_first_)
+      state.serial_gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size, variant_.gemm_sm_count));
+    auto& gemms = state.gemms.emplace_back();
+    if (!gathers_first_) {
+      gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size, variant_.gemm_sm_count));
+      continue;
+    }
+    // The rank's own shard is the local part, and lies between the others.
+    if (rank > 0) gemms.push_back(make_block_gemm(rank, stage, 0, rank, variant_.gemm_sm_count));
+    if (rank + 1 < op.world_size)
+      gemms.push_back(make_block_gemm(rank, stage, rank + 1, op.world_size, variant_.gemm_sm_count));
+  }
+  if (!gathers_first_) return;
+  const std::int64_t shard_rows = op.m / op.world_size;
+  const GemmShape shape{.dtype = op.dtype, .rows = shard_rows, .n = op.n, .k = op.k, .sm_count = variant_.gemm_sm_count};
+  std::byte* own_rows = state.buffers.c.data() + rank * shard_rows * op.n * planner::size_bytes(op.dtype);
+  state.local_gemm.emplace(*communicator_.device(rank).gemm, shape,
+                           GemmOperands{state.buffers.a.data(), state.buffers.b.data(), own_rows});
+}
+
+BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
+  const planner::OpSpec& op = list_.op;
+  const Stage& block = list_.stages[stage];
+  const std::int64_t element_bytes = planner::size_bytes(op.dtype);
+  const std::int64_t columns = gathers_first_ ? op.k : op.n;
+  const std::int64_t shards = planner::traits_of(op.kind).has_row_shards ? op.world_size : 1;
+  const std::int64_t piece_offset = block.first_row * columns * element_bytes;
+  BlockExchange exchange{.element_count = block.row_count * columns,
+                         .is_first = stage == 0,
+                         .is_last = stage + 1 == list_.stages.size(),
+                         .copies_own = mode == RunMode::Serial};
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const RankState& state = ranks_[rank];
+    std::byte* shared = (mode == RunMode::Independent ? state.spare : state.exchange)->bytes().data() + shards * piece_offset;
+    exchange.send[rank] = gathers_first_ ? state.buffers.a.data() + piece_offset : shared;
+    exchange.receive[rank] = gathers_first_ ? shared : state.buffers.c.data() + piece_offset;
+  }
+  return exchange;
+}
+
+void CudaPrepared::capture(int rank, RunMode mode) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const cudaStream_t stream = communicator_.device(rank).compute.get();
+  // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
+  MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  enqueue(rank, mode, overlaps(mode) ? RunDetail::Makespan : RunDetail::Stages);
+  cudaGraph_t graph = nullptr;
+  MC2_CUDA(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+  log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  check(code, "cudaGraphInstantiate", rank);
+  state.graphs[index_of(mode)] = GraphExec(executable);
+  MC2_CUDA(cudaGraphUpload(executable, stream));
+}
+
+void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const RankDevice& device = communicator_.device(rank);
+  const cudaStream_t compute = device.compute.get();
+  const cudaStream_t communication = device.communication.get();
+  const Job job{rank, mode, detail};
+  // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
+  enqueue_meeting(communicator_.signals_of(rank), compute);
+  take_time(state.begin, compute);
+  order(compute, communication, state.fork);
+  if (mode == RunMode::Serial) {
+    enqueue_serial(job);
+  } else {
+    for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+      // In the order of dependence: an event must be recorded before a stream can wait for it.
+      if (gathers_first_) enqueue_communication(job, i);
+      if (i == 0) enqueue_local(job);
+      enqueue_compute(job, i);
+      if (!gathers_first_) enqueue_communication(job, i);
+    }
+  }
+  order(communication, compute, state.fork);
+  take_time(state.finish, compute);
+}
+
+void CudaPrepared::enqueue_serial(const Job& job) {
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const RankDevice& device = communicator_.device(job.rank);
+  const cudaStream_t compute = device.compute.get();
+  const auto communicate = [&] {
+    for (std::size_t i = 0; i < list_.stages.size(); ++i) enqueue_communication(job, i);
+  };
+  if (gathers_first_) {
+    communicate();
+    order(device.communication.get(), compute, state.fork);
+  }
+  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    take_time(state.compute[i].start, compute);
+    if (gathers_first_) {
+      state.serial_gemms[i].enqueue(compute);
+    } else {
+      state.gemms[i].front().enqueue(compute);
+    }
+    take_time(state.compute[i].end, compute);
+  }
+  if (gathers_first_) return;
+  order(compute, device.communication.get(), state.fork);
+  communicate();
+}
+
+void CudaPrepared::enqueue_local(const Job& job) {
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  if (!state.local_gemm || !runs_lane(job.mode, Lane::Compute)) return;
+  const cudaStream_t stream = communicator_.device(job.rank).compute.get();
+  const bool is_timed = job.detail == RunDetail::Stages;
+  if (is_timed) take_time(state.local.start, stream);
+  state.local_gemm->enqueue(stream);
+  if (is_timed) take_time(state.local.end, stream);
+}
+
+void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage) {
+  if (!runs_lane(job.mode, Lane::Compute)) return;
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const cudaStream_t stream = communicator_.device(job.rank).compute.get();
+  const bool is_timed = job.detail == RunDetail::Stages;
+  const bool waits = gathers_first_ && job.mode == RunMode::Fused;
+  const bool signals = !gathers_first_ && job.mode == RunMode::Fused;
+  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage].get(), 0));
+  if (is_timed) take_time(state.compute[stage].start, stream);
+  for (const Gemm& gemm : state.gemms[stage]) gemm.enqueue(stream);
+  if (is_timed) take_time(state.compute[stage].end, stream);
+  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage].get(), stream));
+}
+
+void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage) {
+  if (!runs_lane(job.mode, Lane::Communication)) return;
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const cudaStream_t stream = communicator_.device(job.rank).communication.get();
+  const bool is_timed = job.detail == RunDetail::Stages;
+  const bool waits = !gathers_first_ && job.mode == RunMode::Fused;
+  const bool signals = gathers_first_ && job.mode == RunMode::Fused;
+  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage].get(), 0));
+  if (is_timed) take_time(state.communication[stage].start, stream);
+  transport_->enqueue(job.rank, exchange_of(stage, job.mode), stream);
+  if (is_timed) take_time(state.communication[stage].end, stream);
+  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage].get(), stream));
+}
+
+const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
+  MC2_CHECK(mode != RunMode::Independent || ranks_.front().spare != nullptr,
+            "RunMode::Independent needs PrepareOptions::allow_independent");
+  const bool launches_stages = overlaps(mode) && detail == RunDetail::Stages;
+  const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);
+  if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
+  const bool has_stages = launches_stages || !overlaps(mode);
+  communicator_.run([&](int rank) {
+    const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    const cudaStream_t stream = communicator_.device(rank).compute.get();
+    if (launches_stages) {
+      enqueue(rank, mode, detail);
+    } else {
+      check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
+    }
+    communicator_.wait(rank, stream);
+    read_times(rank, mode, has_stages);
+  });
+  finish_record(has_stages);
+  return record_;
+}
+
+void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
+  const auto read = [&](const StageEvents& events, bool is_timed) {
+    if (!is_timed) return StageTime{};
+    return StageTime{between(state.begin, events.start), between(state.begin, events.end)};
+  };
+  const bool computes = has_stages && runs_lane(mode, Lane::Compute);
+  const bool communicates = has_stages && runs_lane(mode, Lane::Communication);
+  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    times.compute[i] = read(state.compute[i], computes);
+    times.communication[i] = read(state.communication[i], communicates);
+  }
+  times.local = read(state.local, computes && state.local_gemm && mode != RunMode::Serial);
+  state.elapsed = between(state.begin, state.finish);
+}
+
+/// Ranks begin together and the slowest counts. All on the devices' clocks: launching and waking are the host's.
+void CudaPrepared::finish_record(bool has_stages) {
+  auto first = std::chrono::nanoseconds{0};
+  auto last = std::ranges::max_element(ranks_, {}, &RankState::elapsed)->elapsed;
+  record_.wall = last;
+  if (has_stages) {
+    first = std::chrono::nanoseconds::max();
+    last = std::chrono::nanoseconds{0};
+    const auto count = [&](const StageTime& time) {
+      if (time == StageTime{}) return; // a lane that did not run
+      first = std::min(first, time.start);
+      last = std::max(last, time.end);
+    };
+    for (const RankTimes& rank : record_.ranks) {
+      std::ranges::for_each(rank.compute, count);
+      std::ranges::for_each(rank.communication, count);
+      count(rank.local);
+    }
+  }
+  record_.makespan = last - first;
+}
+
+} // namespace mc2::executor::cuda

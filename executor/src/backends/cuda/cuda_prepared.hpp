@@ -1,0 +1,84 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/cuda/cuda_communicator.hpp"
+#include "backends/cuda/gemm.hpp"
+#include "backends/cuda/transport.hpp"
+
+namespace mc2::executor::cuda {
+
+/// A stage list bound to device buffers. Each rank's whole pipeline is one CUDA graph per run mode, captured when the
+/// mode first runs (Fused while preparing) and replayed after; where lanes overlap, the times of single stages are
+/// taken by launching them one by one instead.
+///
+/// The lanes meet in the exchange memory: the partial product [m, n] of kinds that multiply first, the gathered A [m, k]
+/// of kinds that gather first. Blocks of a kind with row shards lie in it one after the other, each with its rows of
+/// every shard side by side, so that a block's collective is contiguous.
+class CudaPrepared final : public Prepared {
+ public:
+  /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
+  CudaPrepared(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
+               std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers,
+               const PrepareOptions& options);
+  ~CudaPrepared() override;
+
+  using Prepared::run;
+  const RunRecord& run(RunMode mode, RunDetail detail) override;
+
+ private:
+  struct StageEvents {
+    Event start, end;
+  };
+
+  /// Everything of one rank; touched by its thread alone once it is built.
+  struct RankState {
+    RankBuffers buffers;
+    std::unique_ptr<DeviceMemory> exchange;
+    std::unique_ptr<DeviceMemory> spare;  ///< used by the communication lane of RunMode::Independent
+    std::optional<Gemm> local_gemm;       ///< of kinds that gather first
+    std::vector<std::vector<Gemm>> gemms; ///< by stage
+    std::vector<Gemm> serial_gemms;       ///< by stage, of kinds that gather first: all shards, the rank's own included
+    std::array<GraphExec, 5> graphs;      ///< by RunMode
+    Event begin, finish, fork;
+    std::vector<Event> ready; ///< by stage: the first lane is done with it
+    StageEvents local;
+    std::vector<StageEvents> compute, communication;
+    std::chrono::nanoseconds elapsed{0};
+  };
+
+  /// What is being enqueued, and for which rank.
+  struct Job {
+    int rank;
+    RunMode mode;
+    RunDetail detail;
+  };
+
+  [[nodiscard]] std::unique_ptr<DeviceMemory> make_exchange(int rank, std::size_t byte_count);
+  void build(int rank);
+  void build_gemms(int rank);
+  [[nodiscard]] Gemm make_gemm(int rank, GemmShape shape, std::int64_t from_row, std::int64_t to_row);
+  [[nodiscard]] Gemm make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard, int sm_count);
+  [[nodiscard]] BlockExchange exchange_of(std::size_t stage, RunMode mode) const;
+  void capture(int rank, RunMode mode);
+  void enqueue(int rank, RunMode mode, RunDetail detail);
+  void enqueue_serial(const Job& job);
+  void enqueue_local(const Job& job);
+  void enqueue_compute(const Job& job, std::size_t stage);
+  void enqueue_communication(const Job& job, std::size_t stage);
+  void read_times(int rank, RunMode mode, bool has_stages);
+  void finish_record(bool has_stages);
+
+  CudaCommunicator& communicator_;
+  StageList list_;
+  CudaVariant variant_;
+  std::unique_ptr<Transport> transport_;
+  bool gathers_first_;
+  std::vector<RankState> ranks_;
+  RunRecord record_;
+};
+
+} // namespace mc2::executor::cuda

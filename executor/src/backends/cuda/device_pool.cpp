@@ -1,0 +1,67 @@
+#include "backends/cuda/device_pool.hpp"
+
+#include <algorithm>
+
+#include "backends/cuda/check.hpp"
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+constexpr std::size_t kGranularityBytes = std::size_t{2} << 20U;
+/// A block this many times larger than asked for is better kept for a request of its size.
+constexpr std::size_t kMostWaste = 2;
+
+} // namespace
+
+DevicePool::~DevicePool() {
+  log_failure(cudaSetDevice(device_), "cudaSetDevice");
+  for (const auto& [base, size] : sizes_) (void)ncclMemFree(base);
+}
+
+std::byte* DevicePool::take(std::size_t byte_count) {
+  const std::size_t size = std::max<std::size_t>(1, (byte_count + kGranularityBytes - 1) / kGranularityBytes) * kGranularityBytes;
+  const std::lock_guard lock(mutex_);
+  if (const auto found = idle_.lower_bound(size); found != idle_.end() && found->first <= kMostWaste * size) {
+    std::byte* base = found->second;
+    idle_.erase(found);
+    return base;
+  }
+  MC2_CUDA(cudaSetDevice(device_));
+  void* base = nullptr;
+  // NCCL's own allocator: its symmetric kernels take no other memory, and peers map it alike.
+  check(ncclMemAlloc(&base, size), "ncclMemAlloc", device_);
+  sizes_.emplace(static_cast<std::byte*>(base), size);
+  return static_cast<std::byte*>(base);
+}
+
+void DevicePool::give_back(std::byte* base) noexcept {
+  const std::lock_guard lock(mutex_);
+  idle_.emplace(sizes_.at(base), base);
+}
+
+std::size_t DevicePool::idle_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t sum = 0;
+  for (const auto& [size, base] : idle_) sum += size;
+  return sum;
+}
+
+DeviceMemory::DeviceMemory(DevicePool& pool, int device, std::size_t byte_count)
+    : pool_(pool), device_(device), byte_count_(byte_count), base_(pool.take(byte_count)) {}
+
+DeviceMemory::~DeviceMemory() { pool_.give_back(base_); }
+
+void DeviceMemory::upload(std::span<const std::byte> from) {
+  MC2_CHECK(from.size() <= byte_count_, "more bytes than the memory has");
+  MC2_CUDA(cudaSetDevice(device_));
+  MC2_CUDA(cudaMemcpy(base_, from.data(), from.size(), cudaMemcpyHostToDevice));
+}
+
+void DeviceMemory::download(std::span<std::byte> to) const {
+  MC2_CHECK(to.size() <= byte_count_, "more bytes than the memory has");
+  MC2_CUDA(cudaSetDevice(device_));
+  MC2_CUDA(cudaMemcpy(to.data(), base_, to.size(), cudaMemcpyDeviceToHost));
+}
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "mc2/executor/communicator.hpp"
+
+namespace mc2::executor::cuda {
+
+/// Memory of one device, kept until the pool goes: NCCL remembers the buffers of captured graphs by their address, for
+/// some time after graph and buffer are gone, so an address must go on meaning the same memory.
+class DevicePool {
+ public:
+  explicit DevicePool(int device) : device_(device) {}
+  ~DevicePool();
+  DevicePool(const DevicePool&) = delete;
+  DevicePool& operator=(const DevicePool&) = delete;
+
+  /// At least `byte_count` bytes, aligned to 2 MiB and readable by every peer; contents undefined.
+  /// Throws SystemError when the device has not enough memory.
+  [[nodiscard]] std::byte* take(std::size_t byte_count);
+  void give_back(std::byte* base) noexcept;
+  /// Bytes that the pool could hand out without asking the device.
+  [[nodiscard]] std::size_t idle_bytes() const;
+
+ private:
+  int device_;
+  mutable std::mutex mutex_;
+  std::map<std::byte*, std::size_t> sizes_;        ///< of all blocks
+  std::multimap<std::size_t, std::byte*> idle_;    ///< by size
+};
+
+/// A block of a pool, which must outlive it.
+class DeviceMemory final : public RankMemory {
+ public:
+  DeviceMemory(DevicePool& pool, int device, std::size_t byte_count);
+  ~DeviceMemory() override;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  [[nodiscard]] std::span<std::byte> bytes() noexcept override { return {base_, byte_count_}; }
+  void upload(std::span<const std::byte> from) override;
+  void download(std::span<std::byte> to) const override;
+
+ private:
+  DevicePool& pool_;
+  int device_;
+  std::size_t byte_count_;
+  std::byte* base_;
+};
+
+} // namespace mc2::executor::cuda

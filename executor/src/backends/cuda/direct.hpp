@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "mc2/planner/units.hpp"
+
+namespace mc2::executor::cuda {
+
+inline constexpr int kMaxCudaRanks = 8;
+/// Most thread blocks of one direct collective; each needs flags of its own.
+inline constexpr int kMaxDirectCtas = 128;
+
+/// Words of signal memory that every rank provides, zero at first: flags that peers write, counters of its own.
+inline constexpr std::size_t kSignalWords = std::size_t{3} * kMaxDirectCtas * kMaxCudaRanks + 2 * kMaxDirectCtas;
+
+/// How the ranks' kernels find one another. Flags hold the number of the kernel that raised them, so nothing is reset.
+struct SignalMemory {
+  std::array<std::uint32_t*, kMaxCudaRanks> words{}; ///< by rank: its kSignalWords, which peers may write
+  const std::uint32_t* abort = nullptr;              ///< kernels stop waiting when this is not 0
+  int rank = 0;
+  int world_size = 0;
+};
+
+/// What one block's collective reads and writes. Piece: element_count elements.
+struct BlockExchange {
+  std::array<const std::byte*, kMaxCudaRanks> send{}; ///< by rank. All-reduce, all-gather: a piece; reduce-scatter: one per rank
+  std::array<std::byte*, kMaxCudaRanks> receive{};    ///< by rank. All-reduce, reduce-scatter: a piece; all-gather: one per rank
+  std::int64_t element_count = 0;
+  bool is_first = false; ///< of a run: peers' inputs may not be ready although the rank's own are
+  bool is_last = false;  ///< of a run: peers may still be reading when the rank's own work is done
+  bool copies_own = false; ///< all-gather: the rank's own piece goes to its place too
+};
+
+enum class DirectCollective : std::uint8_t {
+  AllReduce,        ///< each rank sums its share of the piece from all peers and writes it to all: two crossings
+  AllReduceOneShot, ///< each rank sums the whole piece from all peers: one crossing, R times the reads
+  ReduceScatter,    ///< each rank sums its piece from all peers
+  AllGather,        ///< each rank reads its peers' pieces; its own place stays as it is
+};
+
+struct DirectSettings {
+  DirectCollective collective = DirectCollective::AllReduce;
+  planner::DType dtype = planner::DType::Bf16;
+  int cta_count = 8; ///< 1..kMaxDirectCtas, the same on all ranks
+};
+
+/// Enqueues one rank's part of a block's collective. All ranks enqueue the same blocks in the same order. Sums are
+/// taken in f32; every rank of an all-reduce gets the same bits. 16-byte accesses where addresses and counts
+/// allow it, single elements otherwise. Throws SystemError.
+void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, const SignalMemory& signals,
+                    cudaStream_t stream);
+
+/// Enqueues a meeting of all ranks: what a rank enqueues after it starts when all ranks have come here.
+void enqueue_meeting(const SignalMemory& signals, cudaStream_t stream);
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,119 @@
+#include "backends/cuda/gemm.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+// cuBLAS recommends 32 MiB on Hopper.
+constexpr std::size_t kScratchBytes = std::size_t{32} << 20U;
+
+cudaDataType_t data_type(planner::DType dtype) {
+  switch (dtype) {
+    case planner::DType::F32: return CUDA_R_32F;
+    case planner::DType::F16: return CUDA_R_16F;
+    case planner::DType::Bf16: return CUDA_R_16BF;
+  }
+  return CUDA_R_32F;
+}
+
+BlasLibrary open_library(int device) {
+  MC2_CUDA(cudaSetDevice(device));
+  cublasLtHandle_t library = nullptr;
+  check(cublasLtCreate(&library), "cublasLtCreate", device);
+  return BlasLibrary(library);
+}
+
+template <typename Value>
+void set(const MatmulDescriptor& descriptor, cublasLtMatmulDescAttributes_t attribute, Value value) {
+  MC2_CUDA(cublasLtMatmulDescSetAttribute(descriptor.get(), attribute, &value, sizeof value));
+}
+
+template <typename Value>
+void set(const MatrixLayout& layout, cublasLtMatrixLayoutAttribute_t attribute, Value value) {
+  MC2_CUDA(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof value));
+}
+
+template <typename Value>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, Value value) {
+  MC2_CUDA(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+}
+
+/// A row-major [rows, columns] matrix is a column-major [columns, rows] one.
+MatrixLayout layout_of(planner::DType dtype, std::int64_t rows, std::int64_t columns, int batch_count,
+                       std::int64_t stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  MC2_CUDA(cublasLtMatrixLayoutCreate(&layout, data_type(dtype), static_cast<std::uint64_t>(columns),
+                                      static_cast<std::uint64_t>(rows), columns));
+  MatrixLayout owned(layout);
+  set(owned, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch_count));
+  set(owned, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+  return owned;
+}
+
+/// The largest power of two that divides the address, at most 256.
+std::uint32_t alignment_of(const void* address) {
+  constexpr int kMostBits = 8;
+  const auto value = reinterpret_cast<std::uintptr_t>(address);
+  return 1U << static_cast<unsigned>(value == 0 ? kMostBits : std::min(kMostBits, std::countr_zero(value)));
+}
+
+class Preference {
+ public:
+  Preference() { MC2_CUDA(cublasLtMatmulPreferenceCreate(&handle_)); }
+  ~Preference() { (void)cublasLtMatmulPreferenceDestroy(handle_); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+  [[nodiscard]] cublasLtMatmulPreference_t get() const noexcept { return handle_; }
+
+ private:
+  cublasLtMatmulPreference_t handle_ = nullptr;
+};
+
+} // namespace
+
+GemmContext::GemmContext(DevicePool& pool, int device)
+    : library(open_library(device)), scratch(pool, device, kScratchBytes) {}
+
+Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands)
+    : context_(&context),
+      operands_(operands),
+      a_(layout_of(shape.dtype, shape.rows, shape.k, shape.batch_count, shape.a_stride)),
+      b_(layout_of(shape.dtype, shape.k, shape.n, shape.batch_count, 0)),
+      c_(layout_of(shape.dtype, shape.rows, shape.n, shape.batch_count, shape.c_stride)) {
+  cublasLtMatmulDesc_t descriptor = nullptr;
+  MC2_CUDA(cublasLtMatmulDescCreate(&descriptor, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  descriptor_ = MatmulDescriptor(descriptor);
+  set(descriptor_, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(shape.sm_count));
+  choose_algorithm();
+}
+
+void Gemm::choose_algorithm() {
+  const Preference preference;
+  set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kScratchBytes));
+  // Row-major A B is column-major B' A': the library's A is our B.
+  set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(operands_.b));
+  set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(operands_.a));
+  set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(operands_.c));
+  set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(operands_.c));
+  cublasLtMatmulHeuristicResult_t best{};
+  int found = 0;
+  MC2_CUDA(cublasLtMatmulAlgoGetHeuristic(context_->library.get(), descriptor_.get(), b_.get(), a_.get(), c_.get(),
+                                          c_.get(), preference.get(), 1, &best, &found));
+  if (found == 0) check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+  algorithm_ = best.algo;
+}
+
+void Gemm::enqueue(cudaStream_t stream) const {
+  const float one = 1;
+  const float zero = 0;
+  MC2_CUDA(cublasLtMatmul(context_->library.get(), descriptor_.get(), &one, operands_.b, b_.get(), operands_.a,
+                          a_.get(), &zero, operands_.c, c_.get(), operands_.c, c_.get(), &algorithm_,
+                          context_->scratch.bytes().data(), kScratchBytes, stream));
+}
+
+} // namespace mc2::executor::cuda

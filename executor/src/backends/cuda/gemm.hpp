@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cuda/device_pool.hpp"
+#include "backends/cuda/handles.hpp"
+#include "mc2/planner/units.hpp"
+
+namespace mc2::executor::cuda {
+
+/// C_i = A_i B for i < batch_count, row-major; A_i is [rows, k] and follows A_(i-1) by a_stride elements, C_i likewise.
+struct GemmShape {
+  planner::DType dtype = planner::DType::Bf16;
+  std::int64_t rows = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  int batch_count = 1;
+  std::int64_t a_stride = 0;
+  std::int64_t c_stride = 0;
+  int sm_count = 0; ///< SMs that the matmul may count on; 0 for all
+};
+
+struct GemmOperands {
+  const std::byte* a = nullptr;
+  const std::byte* b = nullptr;
+  std::byte* c = nullptr;
+};
+
+/// What the matmuls of one rank share. One stream at a time uses the scratch memory.
+struct GemmContext {
+  BlasLibrary library;
+  DeviceMemory scratch;
+
+  GemmContext(DevicePool& pool, int device);
+};
+
+/// One matmul through cuBLASLt, bound to its operands: products of short types accumulate in f32; f32 stays f32.
+class Gemm {
+ public:
+  /// Picks the library's first algorithm for this shape, these alignments and this number of SMs. `context` must
+  /// outlive *this. Throws SystemError, also when the library has no algorithm.
+  Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands);
+
+  /// Enqueues on `stream` and returns; can be captured.
+  void enqueue(cudaStream_t stream) const;
+
+ private:
+  void choose_algorithm();
+
+  GemmContext* context_;
+  GemmOperands operands_;
+  MatmulDescriptor descriptor_;
+  MatrixLayout a_, b_, c_;
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,42 @@
+#include "backends/cuda/handles.hpp"
+
+#include <atomic>
+
+namespace mc2::executor::cuda {
+
+void destroy(cudaStream_t stream) noexcept { log_failure(cudaStreamDestroy(stream), "cudaStreamDestroy"); }
+void destroy(cudaEvent_t event) noexcept { log_failure(cudaEventDestroy(event), "cudaEventDestroy"); }
+void destroy(cudaGraphExec_t graph) noexcept { log_failure(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy"); }
+void destroy(ncclComm_t communicator) noexcept { (void)ncclCommAbort(communicator); }
+void destroy(cublasLtHandle_t library) noexcept { (void)cublasLtDestroy(library); }
+void destroy(cublasLtMatmulDesc_t descriptor) noexcept { (void)cublasLtMatmulDescDestroy(descriptor); }
+void destroy(cublasLtMatrixLayout_t layout) noexcept { (void)cublasLtMatrixLayoutDestroy(layout); }
+
+Stream make_stream(bool is_urgent) {
+  int least = 0;
+  int greatest = 0;
+  MC2_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  cudaStream_t stream = nullptr;
+  MC2_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, is_urgent ? greatest : least));
+  return Stream(stream);
+}
+
+Event make_event(bool has_timing) {
+  cudaEvent_t event = nullptr;
+  MC2_CUDA(cudaEventCreateWithFlags(&event, has_timing ? cudaEventDefault : cudaEventDisableTiming));
+  return Event(event);
+}
+
+MappedWord::MappedWord() {
+  MC2_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&host_), sizeof *host_, cudaHostAllocMapped | cudaHostAllocPortable));
+  MC2_CUDA(cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_), host_, 0));
+  set(0);
+}
+
+MappedWord::~MappedWord() { log_failure(cudaFreeHost(host_), "cudaFreeHost"); }
+
+void MappedWord::set(std::uint32_t value) noexcept {
+  std::atomic_ref<std::uint32_t>(*host_).store(value, std::memory_order_release);
+}
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "backends/cuda/check.hpp"
+
+namespace mc2::executor::cuda {
+
+/// Owner of one native handle; `kDestroy` releases it and only ever sees valid ones. Move-only.
+template <typename Handle, void (*kDestroy)(Handle) noexcept>
+class Owned {
+ public:
+  Owned() = default;
+  explicit Owned(Handle handle) noexcept : handle_(handle) {}
+  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, Handle{})) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() {
+    if (handle_ != Handle{}) kDestroy(handle_);
+  }
+  [[nodiscard]] Handle get() const noexcept { return handle_; }
+  explicit operator bool() const noexcept { return handle_ != Handle{}; }
+  /// Gives the handle up without releasing it.
+  Handle release() noexcept { return std::exchange(handle_, Handle{}); }
+
+ private:
+  Handle handle_{};
+};
+
+void destroy(cudaStream_t stream) noexcept;
+void destroy(cudaEvent_t event) noexcept;
+void destroy(cudaGraphExec_t graph) noexcept;
+void destroy(ncclComm_t communicator) noexcept;
+void destroy(cublasLtHandle_t library) noexcept;
+void destroy(cublasLtMatmulDesc_t descriptor) noexcept;
+void destroy(cublasLtMatrixLayout_t layout) noexcept;
+
+using Stream = Owned<cudaStream_t, &destroy>;
+using Event = Owned<cudaEvent_t, &destroy>;
+using GraphExec = Owned<cudaGraphExec_t, &destroy>;
+using NcclCommunicator = Owned<ncclComm_t, &destroy>;
+using BlasLibrary = Owned<cublasLtHandle_t, &destroy>;
+using MatmulDescriptor = Owned<cublasLtMatmulDesc_t, &destroy>;
+using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
+
+/// A stream of the current device that runs beside the legacy default stream. `is_urgent`: its kernels get free SMs first.
+[[nodiscard]] Stream make_stream(bool is_urgent);
+/// Throws SystemError, as all of these.
+[[nodiscard]] Event make_event(bool has_timing);
+
+/// Page-locked host memory that the devices read and write through `device()`.
+class MappedWord {
+ public:
+  MappedWord();
+  ~MappedWord();
+  MappedWord(const MappedWord&) = delete;
+  MappedWord& operator=(const MappedWord&) = delete;
+
+  void set(std::uint32_t value) noexcept;
+  [[nodiscard]] const std::uint32_t* device() const noexcept { return device_; }
+
+ private:
+  std::uint32_t* host_ = nullptr;
+  std::uint32_t* device_ = nullptr;
+};
+
+} // namespace mc2::executor::cuda

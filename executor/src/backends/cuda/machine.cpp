@@ -1,0 +1,103 @@
+#include "backends/cuda/machine.hpp"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include "backends/cuda/check.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+/// 13010 as "13.1": CUDA's way of writing versions.
+std::string cuda_version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string runtime_version() {
+  int version = 0;
+  MC2_CUDA(cudaRuntimeGetVersion(&version));
+  return cuda_version_text(version);
+}
+
+std::string driver_version() {
+  int version = 0;
+  MC2_CUDA(cudaDriverGetVersion(&version));
+  return cuda_version_text(version);
+}
+
+std::string blas_version() {
+  const auto version = cublasLtGetVersion(); // 130100: 13.1.0
+  return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
+std::string nccl_version() {
+  int version = 0; // 22809: 2.28.9
+  MC2_CUDA(ncclGetVersion(&version));
+  return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
+/// The slowest pair's class as the driver ranks it: 0 is the fastest path between two devices of the machine.
+std::string link_text(int world_size) {
+  int slowest = 0;
+  bool has_atomics = true;
+  for (int from = 0; from < world_size; ++from) {
+    for (int to = 0; to < world_size; ++to) {
+      if (from == to) continue;
+      int rank = 0;
+      int atomics = 0;
+      MC2_CUDA(cudaDeviceGetP2PAttribute(&rank, cudaDevP2PAttrPerformanceRank, from, to));
+      MC2_CUDA(cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, from, to));
+      slowest = std::max(slowest, rank);
+      has_atomics = has_atomics && atomics != 0;
+    }
+  }
+  // Native atomics between devices need NVLink; PCI Express has none.
+  return std::string(has_atomics ? "nvlink" : "pcie") + ", peer class " + std::to_string(slowest);
+}
+
+cudaDeviceProp properties() {
+  cudaDeviceProp found{};
+  MC2_CUDA(cudaGetDeviceProperties(&found, 0));
+  return found;
+}
+
+} // namespace
+
+int device_count(std::string* reason) noexcept {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaSuccess && count > 0) return count;
+  (void)cudaGetLastError(); // clears it
+  if (reason != nullptr) *reason = code == cudaSuccess ? "no CUDA device" : cudaGetErrorString(code);
+  return 0;
+}
+
+int sm_count() {
+  int count = 0;
+  MC2_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0));
+  return count;
+}
+
+std::string device_name() { return properties().name; }
+
+std::string software_text() {
+  return "CUDA " + runtime_version() + ", driver " + driver_version() + ", cuBLASLt " + blas_version() + ", NCCL " +
+         nccl_version();
+}
+
+planner::Fingerprint cuda_fingerprint(const CommunicatorOptions& options) {
+  return {.fields = {{"backend", "cuda"},
+                     {"cublaslt", blas_version()},
+                     {"cuda_driver", driver_version()},
+                     {"cuda_runtime", runtime_version()},
+                     {"gpu_model", device_name()},
+                     {"link", link_text(options.world_size)},
+                     {"nccl", nccl_version()},
+                     {"ranks", std::to_string(options.world_size)},
+                     {"sm_count", std::to_string(sm_count())}}};
+}
+
+} // namespace mc2::executor::cuda

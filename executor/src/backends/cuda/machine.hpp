@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "mc2/executor/backend.hpp"
+#include "mc2/planner/fingerprint.hpp"
+
+namespace mc2::executor::cuda {
+
+/// 0 where there is no driver or no device; `reason` then says why.
+[[nodiscard]] int device_count(std::string* reason = nullptr) noexcept;
+
+/// Of device 0. Throws SystemError.
+[[nodiscard]] int sm_count();
+[[nodiscard]] std::string device_name();
+/// "CUDA 13.0, driver 13.0, cuBLASLt 13.1.0, NCCL 2.28.9".
+[[nodiscard]] std::string software_text();
+
+/// What makes times on these devices comparable. Throws SystemError.
+[[nodiscard]] planner::Fingerprint cuda_fingerprint(const CommunicatorOptions& options);
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+namespace mc2::executor::cuda {
+
+/// One thread per local rank with the rank's device current: each talks to its own communicator and captures its own
+/// graphs.
+class RankWorkers {
+ public:
+  /// Throws SystemError.
+  explicit RankWorkers(int rank_count);
+  ~RankWorkers();
+  RankWorkers(const RankWorkers&) = delete;
+  RankWorkers& operator=(const RankWorkers&) = delete;
+
+  /// Runs `work(rank)` on every rank's thread at once and returns when all have finished; throws what the rank that
+  /// failed first threw: what follows on others comes of it. `on_failure` is called on that rank's thread at once, so
+  /// that it can wake the others.
+  void run(const std::function<void(int)>& work, const std::function<void()>& on_failure = {});
+
+ private:
+  struct Worker {
+    std::binary_semaphore start{0};
+    std::jthread thread;
+  };
+
+  void serve(int rank, const std::stop_token& stop);
+
+  std::vector<std::unique_ptr<Worker>> workers_; ///< by rank
+  const std::function<void(int)>* work_ = nullptr;
+  const std::function<void()>* on_failure_ = nullptr;
+  std::counting_semaphore<> finished_{0};
+  std::atomic<bool> has_failed_ = false;
+  std::exception_ptr failure_; ///< written by the rank that set has_failed_, read when all have finished
+};
+
+} // namespace mc2::executor::cuda

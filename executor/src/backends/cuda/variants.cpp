@@ -1,0 +1,99 @@
+#include "backends/cuda/variants.hpp"
+
+#include <charconv>
+#include <optional>
+
+namespace mc2::executor::cuda {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::OpKind;
+using planner::Result;
+using planner::Variant;
+
+constexpr const char* kDirect = "direct";
+constexpr const char* kOneShot = "one_shot";
+constexpr const char* kNccl = "nccl";
+constexpr const char* kCopyEngine = "copy_engine";
+constexpr const char* kCtas = "ctas";
+constexpr const char* kGemmSms = "gemm_sms";
+
+Variant make(const char* name, int ctas, int gemm_sms) {
+  Variant variant{.name = name, .fields = {{kGemmSms, std::to_string(gemm_sms)}}};
+  if (ctas > 0) variant.fields[kCtas] = std::to_string(ctas);
+  return variant;
+}
+
+std::string legal_names(const planner::OpSpec& op) {
+  std::string names = std::string(kDirect) + ", " + kNccl;
+  if (op.kind == OpKind::MatmulAllReduce) names += std::string(", ") + kOneShot;
+  if (op.kind == OpKind::AllGatherMatmul) names += std::string(", ") + kCopyEngine;
+  return names;
+}
+
+Result<int> read_number(const Variant& variant, const char* key, int least, int most, std::optional<int> fallback) {
+  const auto found = variant.fields.find(key);
+  if (found == variant.fields.end() && fallback) return *fallback;
+  int value = 0;
+  if (found != variant.fields.end()) {
+    const std::string& text = found->second;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= least && value <= most) return value;
+  }
+  return Error{ErrorCode::InvalidSpec, "variant",
+               "\"" + variant.name + "\" needs the setting " + key + ", a whole number from " + std::to_string(least) +
+                   " to " + std::to_string(most) +
+                   (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
+}
+
+Result<void> check_fields(const Variant& variant) {
+  for (const auto& [key, value] : variant.fields) {
+    if (key == kGemmSms || (key == kCtas && variant.name != kCopyEngine)) continue;
+    return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\""};
+  }
+  return {};
+}
+
+} // namespace
+
+std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
+  std::vector<Variant> variants;
+  // Copies take no SM and carry a gather nearly as fast as kernels do.
+  if (op.kind == OpKind::AllGatherMatmul) variants.push_back(make(kCopyEngine, 0, sm_count));
+  // A few thread blocks fill the links; how many SMs the matmul can spare depends on where its waves end.
+  for (const int ctas : {8, 4, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
+  // For what nothing overlaps with: everything takes all SMs.
+  variants.push_back(make(kDirect, 32, sm_count));
+  if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kOneShot, 8, sm_count));
+  variants.push_back(make(kNccl, 0, sm_count));
+  return variants;
+}
+
+Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& variant, int sm_count) {
+  CudaVariant read;
+  const bool is_direct = variant.name == kDirect || (variant.name == kOneShot && op.kind == OpKind::MatmulAllReduce);
+  const bool is_copy = variant.name == kCopyEngine && op.kind == OpKind::AllGatherMatmul;
+  if (!is_direct && !is_copy && variant.name != kNccl) {
+    return Error{ErrorCode::UnknownName, "variant",
+                 "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
+                     "; it has: " + legal_names(op)};
+  }
+  if (auto legal = check_fields(variant); !legal) return legal.error();
+  const auto sms = read_number(variant, kGemmSms, 1, sm_count, sm_count);
+  if (!sms) return sms.error();
+  read.gemm_sm_count = sms.value();
+  read.is_one_shot = variant.name == kOneShot;
+  if (is_copy) {
+    read.transport = CudaVariant::Transport::CopyEngine;
+    return read;
+  }
+  if (!is_direct) read.transport = CudaVariant::Transport::Nccl;
+  const auto ctas = is_direct ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, sm_count), std::nullopt)
+                              : read_number(variant, kCtas, 1, 64, 0);
+  if (!ctas) return ctas.error();
+  read.cta_count = ctas.value();
+  return read;
+}
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/cuda/direct.hpp"
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::executor::cuda {
+
+/// How blocks are exchanged, and which SMs the matmul may count on meanwhile: a planner::Variant, read.
+struct CudaVariant {
+  enum class Transport : std::uint8_t {
+    Direct,     ///< our kernels read peers' memory ("direct", "one_shot"); fields: ctas
+    Nccl,       ///< NCCL with a budget of thread blocks ("nccl"); fields: ctas
+    CopyEngine, ///< peer copies that take no SM ("copy_engine"); all_gather_matmul only
+  };
+  Transport transport = Transport::Direct;
+  bool is_one_shot = false; ///< Direct all-reduce: one crossing, for small messages
+  int cta_count = 0;        ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
+  int gemm_sm_count = 0;    ///< SMs that the matmul counts on; 0 for all
+};
+
+/// Every variant of an operator on a device of `sm_count` SMs, best known default first.
+[[nodiscard]] std::vector<planner::Variant> cuda_variants(const planner::OpSpec& op, int sm_count);
+
+/// Errors: UnknownName (variant), InvalidSpec (a setting that is missing, unknown, not a number or out of range),
+/// Unsupported (a transport that cannot carry this operator).
+[[nodiscard]] planner::Result<CudaVariant> read_variant(const planner::OpSpec& op, const planner::Variant& variant,
+                                                        int sm_count);
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,118 @@
+#include "backends/cuda/cuda_backend.hpp"
+
+#include "conformance/backend_conformance.hpp"
+
+namespace mc2::testing {
+namespace {
+
+using executor::cuda::cuda_backend;
+
+INSTANTIATE_TEST_SUITE_P(Cuda, BackendConformance,
+                         ::testing::ValuesIn(with_every_kind({{"cuda", &cuda_backend(), {}}})),
+                         [](const auto& instance) { return instance.param.name(); });
+
+class CudaBackend : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto found = cuda_backend().availability(); !found.is_available) GTEST_SKIP() << found.reason;
+  }
+
+  static std::unique_ptr<Communicator> open() { return cuda_backend().open({}).value(); }
+
+  static OpSpec op(OpKind kind, std::int64_t m) {
+    return {.kind = kind, .m = m, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 2};
+  }
+
+  static planner::Plan plan(const OpSpec& spec, const Cut& cut, const planner::Variant& variant) {
+    planner::Plan made;
+    made.op = spec;
+    made.cut = cut;
+    made.variant = variant;
+    made.fingerprint = cuda_backend().fingerprint({});
+    return made;
+  }
+};
+
+TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
+  EXPECT_EQ(executor::find_backend("cuda").value(), &cuda_backend());
+  const auto found = cuda_backend().availability();
+  EXPECT_FALSE(found.reason.empty());
+  if (found.is_available) return;
+  const OpSpec spec{
+      .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 2};
+  EXPECT_EQ(cuda_backend().supports(spec).error().code, ErrorCode::Unsupported);
+  EXPECT_EQ(cuda_backend().open({}).error().code, ErrorCode::Unsupported);
+}
+
+TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
+  auto communicator = open();
+  for (const auto& traits : planner::op_registry()) {
+    const OpSpec spec = op(traits.kind, 2048);
+    const std::int64_t rows = traits.cut_axis_length(spec);
+    for (const planner::Variant& variant : cuda_backend().variants(spec)) {
+      SCOPED_TRACE(variant.text() + ", " + spec.text());
+      for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
+        ResidentProblem problem(spec, 5, *communicator);
+        auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator);
+        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+        for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
+          for (const auto detail : {executor::RunDetail::Makespan, executor::RunDetail::Stages}) {
+            problem.poison();
+            EXPECT_GT(prepared.value()->run(mode, detail).makespan.count(), 0);
+            problem.fetch_results();
+            const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+            EXPECT_TRUE(right.ok()) << right.error().text();
+          }
+        }
+      }
+    }
+  }
+}
+
+// NCCL remembers buffers by address for some time after they are gone.
+TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
+  auto communicator = open();
+  for (int round = 0; round < 12; ++round) {
+    const OpSpec spec = op(OpKind::AllGatherMatmul, 1024 * (1 + round % 4));
+    ResidentProblem problem(spec, static_cast<std::uint64_t>(round), *communicator);
+    const Cut cut{{spec.m / 2}};
+    auto prepared =
+        executor::prepare(plan(spec, cut, {"nccl", {}}), problem.buffers(), *communicator).value();
+    prepared->run(RunMode::Fused, executor::RunDetail::Makespan);
+    problem.fetch_results();
+    const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+    EXPECT_TRUE(right.ok()) << "round " << round << ": " << right.error().text();
+  }
+}
+
+TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
+  const OpSpec many = {
+      .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 9};
+  EXPECT_THAT(cuda_backend().supports(many).error().text(), ::testing::HasSubstr("at most 8"));
+  CommunicatorOptions emulated;
+  emulated.link = executor::parse_link("1Gbit").value();
+  EXPECT_THAT(cuda_backend().open(emulated).error().text(), ::testing::HasSubstr("emulates none"));
+
+  auto communicator = open();
+  const OpSpec spec = op(OpKind::MatmulAllReduce, 256);
+  const RandomProblem on_host(spec, 1);
+  const auto in_host_memory =
+      executor::prepare(plan(spec, {{256}}, {"direct", {{"ctas", "8"}}}), on_host.buffers(), *communicator);
+  ASSERT_FALSE(in_host_memory.ok());
+  EXPECT_THAT(in_host_memory.error().text(), ::testing::HasSubstr("rank 0 A is in host memory"));
+
+  const ResidentProblem problem(spec, 1, *communicator);
+  const auto refuse = [&](const planner::Variant& variant, const std::string& text) {
+    const auto refused = executor::prepare(plan(spec, {{256}}, variant), problem.buffers(), *communicator);
+    ASSERT_FALSE(refused.ok()) << variant.text();
+    EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
+  };
+  refuse({"copy_engine", {}}, "it has: direct, nccl, one_shot");
+  refuse({"direct", {}}, "it is missing");
+  refuse({"direct", {{"ctas", "many"}}}, "not \"many\"");
+  refuse({"direct", {{"ctas", "0"}}}, "from 1 to");
+  refuse({"direct", {{"ctas", "8"}, {"gemm_sms", "100000"}}}, "gemm_sms");
+}
+
+} // namespace
+} // namespace mc2::testing
