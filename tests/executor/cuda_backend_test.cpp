@@ -85,6 +85,35 @@ TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
   }
 }
 
+TEST_F(CudaBackend, ARunThatOutlastsItsDeadlineNamesTheRankAndEndsTheCommunicator) {
+  CommunicatorOptions options;
+  options.deadline = std::chrono::milliseconds{1}; // the matmuls below take tens
+  auto communicator = cuda_backend().open(options).value();
+  const OpSpec spec{
+      .kind = OpKind::MatmulAllReduce, .m = 8192, .n = 16384, .k = 8192, .dtype = DType::F32, .world_size = 2};
+  std::vector<std::unique_ptr<executor::RankMemory>> memory;
+  std::vector<RankBuffers> buffers;
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto shapes = executor::operand_shapes(spec);
+    for (const auto& shape : {shapes.a, shapes.b, shapes.c})
+      memory.push_back(communicator->allocate(rank, static_cast<std::size_t>(shape.element_count()) * sizeof(float)));
+    const auto last = memory.end();
+    buffers.push_back({(*(last - 3))->bytes(), (*(last - 2))->bytes(), (*(last - 1))->bytes()});
+  }
+  planner::Plan made = plan(spec, {{8192}}, {"direct", {{"ctas", "8"}}});
+  auto prepared = executor::prepare(made, buffers, *communicator).value();
+  const auto message_of = [&] {
+    try {
+      prepared->run(RunMode::Fused, executor::RunDetail::Makespan);
+    } catch (const planner::SystemError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(message_of(), ::testing::HasSubstr("rank "));
+  EXPECT_THAT(message_of(), ::testing::HasSubstr("earlier failure"));
+}
+
 TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   const OpSpec many = {
       .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 9};
