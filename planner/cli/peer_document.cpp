@@ -96,7 +96,8 @@ std::string peer_document(const PeerRun& run) {
       if (shape.op.kind == traits.kind) shapes.push_back(shape);
     if (!shapes.empty()) document["summary"][std::string(traits.name)] = summary_json(summarize(shapes));
   }
-  return document.dump(1) + "\n";
+  // Foreign words may be no UTF-8.
+  return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 } // namespace mc2::cli

@@ -121,10 +121,10 @@ std::string failures_text(const PeerRun& run) {
   };
   for (const auto& shape : run.shapes) {
     if (shape.error) add(shape.error->text(), shape.op);
-    if (shape.torch.failure != run.torch_reason) add("torch: " + shape.torch.failure, shape.op);
-    for (const auto& form : shape.torch.forms) add(form.failure.empty() ? "" : form.name + ": " + form.failure, shape.op);
+    if (shape.torch.failure != run.torch_reason) add(shape.torch.failure, shape.op);
+    for (const auto& form : shape.torch.forms)
+      if (!form.failure.empty()) add("torch " + form.name + ": " + form.failure, shape.op);
   }
-  shapes_by_reason.erase("torch: ");
   std::string text;
   for (const auto& [reason, shapes] : shapes_by_reason) text += "  " + shapes + ": " + reason + "\n";
   return text.empty() ? "" : "failed\n" + text + "\n";

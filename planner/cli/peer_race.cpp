@@ -96,7 +96,7 @@ Result<void> race_torch(Workbench& bench, TorchPeer& torch, PeerRace& shape) {
   const bool takes_part = std::ranges::any_of(shape.torch.forms, [](const auto& form) { return form.failure.empty(); });
   for (int round = 0; takes_part && round < kPeerRounds; ++round)
     if (auto done = race_round(runner.value(), torch, shape.torch); !done) return done;
-  if (!takes_part) shape.torch.failure = "no form works: " + (shape.torch.forms.empty() ? "none" : shape.torch.forms.front().failure);
+  if (!takes_part) shape.torch.failure = "torch: no form works: " + (shape.torch.forms.empty() ? "none" : shape.torch.forms.front().failure);
   return torch.close_case();
 }
 
@@ -106,7 +106,7 @@ void race_torch_if_there(Workbench& bench, TorchSeat& seat, PeerRace& shape) {
   if (torch == nullptr) {
     shape.torch.failure = shape.op.world_size == seat.rank_count()
                               ? seat.reason()
-                              : "runs with " + std::to_string(seat.rank_count()) + " ranks, the first shape's";
+                              : "torch: runs with " + std::to_string(seat.rank_count()) + " ranks, the first shape's";
     return;
   }
   const auto raced = race_torch(bench, *torch, shape);
@@ -116,12 +116,21 @@ void race_torch_if_there(Workbench& bench, TorchSeat& seat, PeerRace& shape) {
   seat.drop(shape.torch.failure);
 }
 
+/// What cannot be fitted was spoilt by something else on the machine: measured once more.
+Result<Tuned> tune_with_second_chance(Workbench& bench, const TuneSettings& settings, store::Store& store) {
+  auto tuned = tune_operator(bench, settings, store);
+  if (tuned || tuned.error().code != ErrorCode::CannotFit) return tuned;
+  std::cerr << "mc2: measuring again: " << tuned.error().text() << "\n";
+  if (auto removed = store.remove_samples(bench.op(), bench.fingerprint()); !removed) return removed.error();
+  return tune_operator(bench, settings, store);
+}
+
 Result<void> take_turn(const executor::Backend& backend, const executor::CommunicatorOptions& options,
                        const PeerRaceSettings& settings, store::Store& store, TorchSeat& torch, PeerRace& shape) {
   const auto start = Clock::now();
   auto bench = Workbench::open(backend, options, shape.op, fresh_seed());
   if (!bench) return bench.error();
-  auto tuned = tune_operator(*bench.value(), settings.tune, store);
+  auto tuned = tune_with_second_chance(*bench.value(), settings.tune, store);
   if (!tuned) return tuned.error();
   shape.plan = tuned.value().plan;
   shape.is_cut = shape.plan.validation.has_value();
