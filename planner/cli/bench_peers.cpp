@@ -55,14 +55,16 @@ std::string turn_text(const PeerRace& shape) {
 void PeersBench::add_to(CLI::App& app) {
   app.add_option("--backend", machine.backend, "what runs the plans; `mc2 doctor` lists them")->capture_default_str();
   app.add_option("--link", machine.link, "of the host backend, as in mc2 tune")->capture_default_str();
-  app.add_option("--deadline", machine.deadline_s, "abort a run that takes longer, in seconds")->capture_default_str()
+  app.add_option("--deadline", machine.deadline_s, "abort a run that takes longer, in seconds")
+      ->capture_default_str()
       ->check(real_number(0.001, 86'400));
   app.add_option("--shapes", shapes_file, "CSV file, most important shapes first (columns m,n,k[,op,dtype,ranks])")
       ->capture_default_str();
   app.add_option("--ops", ops, "operator kinds to run, with commas between (default: all of the file)");
   app.add_option("--ranks", ranks, "ranks of every shape, instead of the file's; m, n and k stay")
       ->check(whole_number(2, planner::kMaxWorldSize));
-  app.add_option("--budget", budget_s, "seconds to tune each shape in")->capture_default_str()
+  app.add_option("--budget", budget_s, "seconds to tune each shape in")
+      ->capture_default_str()
       ->check(real_number(0.1, 86'400));
   app.add_option("--time-limit", time_limit_s, "seconds after which no new shape starts (default: none)")
       ->check(real_number(0, 86'400));
@@ -91,35 +93,26 @@ Result<std::vector<planner::OpSpec>> PeersBench::shapes() const {
   return result;
 }
 
-PeerRaceSettings PeersBench::settings(std::int64_t alignment) const {
-  PeerRaceSettings result;
-  result.tune.plan.alignment = result.tune.plan.min_block_rows = result.tune.profile.alignment = alignment;
-  result.tune.profile.plan = result.tune.plan;
-  // Most of the time goes into the profile; two races follow.
-  result.tune.profile.sweep.budget = to_ms(0.6 * budget_s);
-  result.tune.race.budget = to_ms(0.2 * budget_s);
-  result.race.min_rounds = 21;
-  result.race.budget = to_ms(0.2 * budget_s);
-  return result;
-}
-
-PeerRace PeersBench::race_one(const planner::OpSpec& op, store::Store& store, TorchSeat& seat) const {
-  PeerRace failed;
-  failed.op = op;
+Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& store, TorchSeat& seat) const {
   const auto backend = machine.find();
+  if (!backend) return backend.error();
   const auto options = machine.communicator_options(op.world_size);
-  if (!backend || !options) {
-    failed.error = backend ? options.error() : backend.error();
-    return failed;
-  }
+  if (!options) return options.error();
+  PeerArena arena{*backend.value(), options.value(), {}, {}, store, seat};
+  arena.tune.plan.alignment = arena.tune.plan.min_block_rows = arena.tune.profile.alignment =
+      backend.value()->default_alignment();
+  arena.tune.profile.plan = arena.tune.plan;
+  // Most of the time goes into the profile; two races follow.
+  arena.tune.profile.sweep.budget = to_ms(0.6 * budget_s);
+  arena.tune.race.budget = arena.race.budget = to_ms(0.2 * budget_s);
+  arena.race.min_rounds = 21;
   try {
-    return race_peers(*backend.value(), options.value(), op, settings(backend.value()->default_alignment()), store, seat);
+    return race_peers(op, arena);
   } catch (const planner::SystemError& error) { // the next shape gets a communicator of its own
-    failed.error = Error{ErrorCode::Unsupported, "system", error.what()};
+    return Error{ErrorCode::Unsupported, "system", error.what()};
   } catch (const std::bad_alloc&) {
-    failed.error = Error{ErrorCode::Unsupported, "memory", "out of memory; try a smaller m, n or k"};
+    return Error{ErrorCode::Unsupported, "memory", "out of memory; try a smaller m, n or k"};
   }
-  return failed;
 }
 
 void PeersBench::race_all(const std::vector<planner::OpSpec>& list, store::Store& store, TorchSeat& seat,
@@ -132,8 +125,11 @@ void PeersBench::race_all(const std::vector<planner::OpSpec>& list, store::Store
       continue;
     }
     std::cerr << "mc2: shape " << i + 1 << " of " << list.size() << ": " << list[i].text() << "\n";
-    run.shapes.push_back(race_one(list[i], store, seat));
-    std::cerr << "mc2: shape " << i + 1 << " of " << list.size() << ": " << turn_text(run.shapes.back()) << "\n";
+    auto raced = race_one(list[i], store, seat);
+    PeerRace& shape = run.shapes.emplace_back(raced ? std::move(raced).value() : PeerRace{});
+    shape.op = list[i];
+    if (!raced) shape.error = raced.error();
+    std::cerr << "mc2: shape " << i + 1 << " of " << list.size() << ": " << turn_text(shape) << "\n";
     run.software = seat.software();
     run.torch_reason = seat.software().empty() ? seat.reason() : "";
     if (json_file) write_file(*json_file, peer_document(run));

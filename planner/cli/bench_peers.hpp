@@ -23,14 +23,13 @@ struct PeersBench {
 
   PeersBench() { machine.backend = "cuda"; }
   void add_to(CLI::App& app);
-  /// Errors: Unsupported without the backend's devices, as parse_shapes; Mismatch and the like of the first shape that
-  /// failed, after everything was printed; Cancelled. Throws SystemError.
+  /// Errors: Unsupported without the backend's devices, as parse_shapes; Mismatch and the like of the first shape
+  /// that failed, after everything was printed; Cancelled. Throws SystemError.
   [[nodiscard]] Result<ExitCode> run() const;
 
  private:
   [[nodiscard]] Result<std::vector<planner::OpSpec>> shapes() const;
-  [[nodiscard]] PeerRaceSettings settings(std::int64_t alignment) const;
-  [[nodiscard]] PeerRace race_one(const planner::OpSpec& op, store::Store& store, TorchSeat& seat) const;
+  [[nodiscard]] Result<PeerRace> race_one(const planner::OpSpec& op, store::Store& store, TorchSeat& seat) const;
   void race_all(const std::vector<planner::OpSpec>& list, store::Store& store, TorchSeat& seat, PeerRun& run) const;
 };
 

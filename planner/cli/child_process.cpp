@@ -59,7 +59,8 @@ struct SpawnSettings {
   posix_spawnattr_t attributes{};
 
   SpawnSettings(int input, int output, int errors) {
-    if (posix_spawn_file_actions_init(&files) != 0 || posix_spawnattr_init(&attributes) != 0) fail("posix_spawn settings");
+    if (posix_spawn_file_actions_init(&files) != 0 || posix_spawnattr_init(&attributes) != 0)
+      fail("posix_spawn settings");
     posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
@@ -114,14 +115,16 @@ void ChildProcess::wait_for_end(milliseconds patience) const noexcept {
   const auto deadline = Clock::now() + patience;
   while (Clock::now() < deadline) {
     siginfo_t found{}; // not reaped, so that nobody else gets its number before its group is killed
-    if (waitid(P_PID, static_cast<id_t>(process_), &found, WEXITED | WNOHANG | WNOWAIT) != 0 || found.si_pid != 0) return;
+    if (waitid(P_PID, static_cast<id_t>(process_), &found, WEXITED | WNOHANG | WNOWAIT) != 0 || found.si_pid != 0)
+      return;
     std::this_thread::sleep_for(milliseconds(10));
   }
 }
 
 Result<void> ChildProcess::write_line(std::string_view line) {
   const std::string text = std::string(line) + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), input_.get()) == text.size() && std::fflush(input_.get()) == 0) return {};
+  if (std::fwrite(text.data(), 1, text.size(), input_.get()) == text.size() && std::fflush(input_.get()) == 0)
+    return {};
   return Error{ErrorCode::NotFound, "child", std::string("takes no input: ") + std::strerror(errno)};
 }
 

@@ -14,8 +14,8 @@
 
 namespace mc2::cli {
 
-/// A program that is talked to in lines and that never outlives *this. It has a process group of its own, so that what
-/// it starts ends with it.
+/// A program that is talked to in lines and that never outlives *this. It has a process group of its own, so that
+/// what it starts ends with it.
 class ChildProcess {
  public:
   /// @param command  the program, looked up in PATH unless it has a slash, and its arguments; not empty

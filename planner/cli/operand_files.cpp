@@ -22,7 +22,8 @@ void write_matrix(const std::filesystem::path& path, std::span<const std::byte> 
 
 Result<PrivateDirectory> PrivateDirectory::with_room_for(std::uintmax_t byte_count) {
   std::string seen;
-  for (const std::filesystem::path& parent : {std::filesystem::path("/dev/shm"), std::filesystem::temp_directory_path()}) {
+  for (const std::filesystem::path& parent :
+       {std::filesystem::path("/dev/shm"), std::filesystem::temp_directory_path()}) {
     std::error_code failure;
     const auto space = std::filesystem::space(parent, failure);
     if (failure || space.available < byte_count + kMarginBytes) {

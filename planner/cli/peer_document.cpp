@@ -57,12 +57,13 @@ json shape_json(const PeerRace& shape) {
   result["tuning_s"] = shape.tuning_s;
   result["plan"] = json::parse(store::encode(shape.plan));
   result["race"] = race_json(shape.race);
-  result["summary"] = {{"serial_us", shape.serial_us()},       {"mc2_us", shape.mc2_us()},
-                       {"ideal_us", shape.ideal_us()},         {"ideal_benefit", shape.ideal_benefit()},
+  result["summary"] = {{"serial_us", shape.serial_us()},
+                       {"mc2_us", shape.mc2_us()},
+                       {"ideal_us", shape.ideal_us()},
+                       {"ideal_benefit", shape.ideal_benefit()},
                        {"serial_over_mc2", interval_json(shape.speedup())}};
-  result["prediction"] = {{"predicted_us", shape.predicted_us},
-                          {"anchored_us", shape.anchored_us},
-                          {"error", shape.prediction_error()}};
+  result["prediction"] = {
+      {"predicted_us", shape.predicted_us}, {"anchored_us", shape.anchored_us}, {"error", shape.prediction_error()}};
   result["verified_error_ratio"] = shape.verified_error_ratio;
   result["torch"] = torch_json(shape.torch);
   return result;

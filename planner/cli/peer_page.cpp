@@ -27,7 +27,8 @@ double geomean(const std::vector<double>& values) {
 }
 
 std::string form_text(const PeerTimes& torch, const std::string& name) {
-  if (const auto found = torch.form_us.find(name); found != torch.form_us.end()) return time_text(median(found->second));
+  if (const auto found = torch.form_us.find(name); found != torch.form_us.end())
+    return time_text(median(found->second));
   const bool has_failed = std::ranges::any_of(torch.forms, [&](const TorchForm& form) { return form.name == name; });
   return has_failed ? "failed" : "-";
 }
@@ -37,10 +38,22 @@ std::string plan_text(const PeerRace& shape) {
 }
 
 std::vector<std::string> heading() {
-  return {"shape",           "serial best",        "variant",            "mc2",
-          "plan",            "ideal",              "serial/mc2",         "95 % interval",
-          "efficiency",      "prediction error",   "torch fused: eager", "graph",
-          "torch unfused: eager", "graph",         "torch/mc2",          "95 % interval"};
+  return {"shape",
+          "serial best",
+          "variant",
+          "mc2",
+          "plan",
+          "ideal",
+          "serial/mc2",
+          "95 % interval",
+          "efficiency",
+          "prediction error",
+          "torch fused: eager",
+          "graph",
+          "torch unfused: eager",
+          "graph",
+          "torch/mc2",
+          "95 % interval"};
 }
 
 std::string interval_text(const profiler::Interval& interval) {
@@ -102,8 +115,9 @@ std::string kind_text(const planner::OpTraits& traits, std::span<const PeerRace>
 }
 
 std::string heading_text(const PeerRun& run) {
-  std::string text = "mc2 beside its peers, medians of interleaved runs, the slowest rank counts\n  command: " +
-                     run.command + "\n  started: " + run.started_at + "\n  machine: " + run.fingerprint.canonical_text() + "\n";
+  std::string text =
+      "mc2 beside its peers, medians of interleaved runs, the slowest rank counts\n  command: " + run.command +
+      "\n  started: " + run.started_at + "\n  machine: " + run.fingerprint.canonical_text() + "\n";
   std::string software;
   for (const auto& [name, value] : run.software) software += (software.empty() ? "" : ", ") + name + " " + value;
   if (!software.empty()) text += "  PyTorch: " + software + "\n";
@@ -168,7 +182,8 @@ std::string peer_page(const PeerRun& run) {
   const auto all = finished(run.shapes, nullptr);
   if (!all.empty()) text += "all operators\n" + summary_text(summarize(all)) + "\n";
   text += failures_text(run);
-  for (std::size_t i = 0; i < run.left_out.size(); ++i) text += (i == 0 ? "left out\n  " : "  ") + run.left_out[i].text() + "\n";
+  for (std::size_t i = 0; i < run.left_out.size(); ++i)
+    text += (i == 0 ? "left out\n  " : "  ") + run.left_out[i].text() + "\n";
   return text;
 }
 

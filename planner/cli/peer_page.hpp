@@ -10,7 +10,7 @@ namespace mc2::cli {
 
 /// What a run of `mc2 bench peers` was.
 struct PeerRun {
-  std::string command;                         ///< as it was typed
+  std::string command; ///< as it was typed
   planner::Fingerprint fingerprint;
   std::map<std::string, std::string> software; ///< PyTorch's
   std::string torch_reason;                    ///< why PyTorch is missing, or ""
@@ -22,13 +22,13 @@ struct PeerRun {
 /// Figures over shapes; a geometric mean is 0 when no shape has the number.
 struct PeerSummary {
   int shape_count = 0;
-  int promising_count = 0;          ///< ideal benefit >= kPromisingBenefit
-  double speedup_geomean = 0;       ///< serial / mc2 over the promising
-  double efficiency_geomean = 0;    ///< over the promising; efficiencies below 0.01 count as that
-  double worst_speedup = 0;         ///< over all
+  int promising_count = 0;       ///< ideal benefit >= kPromisingBenefit
+  double speedup_geomean = 0;    ///< serial / mc2 over the promising
+  double efficiency_geomean = 0; ///< over the promising; efficiencies below 0.01 count as that
+  double worst_speedup = 0;      ///< over all
   double prediction_error_median = 0, prediction_error_worst = 0; ///< of the size, over all
   int torch_count = 0;
-  double torch_geomean = 0;         ///< PeerTimes::peer() / mc2, over all that PyTorch ran
+  double torch_geomean = 0; ///< PeerTimes::peer() / mc2, over all that PyTorch ran
   double torch_worst = 0;
 };
 

@@ -59,7 +59,8 @@ Result<void> race_serial(Workbench& bench, const planner::CostModel& model, cons
   shape.race = std::move(raced).value();
   if (!shape.is_cut)
     if (auto again = race_serial_with_itself(bench, shape); !again) return again;
-  const auto anchored = shape.is_cut ? anchored_prediction(shape.contender(), shape.op, model) : Result<planner::Plan>(shape.plan);
+  const auto anchored =
+      shape.is_cut ? anchored_prediction(shape.contender(), shape.op, model) : Result<planner::Plan>(shape.plan);
   if (!anchored) return anchored.error();
   // Serial is the sum of its parts; where a local part overlaps them, the model's uncut plan is not serial.
   shape.predicted_us = shape.is_cut ? shape.plan.makespan.us : shape.plan.serial_us;
@@ -93,10 +94,13 @@ Result<void> race_torch(Workbench& bench, TorchPeer& torch, PeerRace& shape) {
   auto forms = torch.open_case(shape.op, directory.value().path());
   if (!forms) return forms.error();
   shape.torch.forms = std::move(forms).value();
-  const bool takes_part = std::ranges::any_of(shape.torch.forms, [](const auto& form) { return form.failure.empty(); });
+  const bool takes_part =
+      std::ranges::any_of(shape.torch.forms, [](const auto& form) { return form.failure.empty(); });
   for (int round = 0; takes_part && round < kPeerRounds; ++round)
     if (auto done = race_round(runner.value(), torch, shape.torch); !done) return done;
-  if (!takes_part) shape.torch.failure = "torch: no form works: " + (shape.torch.forms.empty() ? "none" : shape.torch.forms.front().failure);
+  if (!takes_part)
+    shape.torch.failure =
+        "torch: no form works: " + (shape.torch.forms.empty() ? "none" : shape.torch.forms.front().failure);
   return torch.close_case();
 }
 
@@ -125,21 +129,20 @@ Result<Tuned> tune_with_second_chance(Workbench& bench, const TuneSettings& sett
   return tune_operator(bench, settings, store);
 }
 
-Result<void> take_turn(const executor::Backend& backend, const executor::CommunicatorOptions& options,
-                       const PeerRaceSettings& settings, store::Store& store, TorchSeat& torch, PeerRace& shape) {
+Result<void> take_turn(const PeerArena& arena, PeerRace& shape) {
   const auto start = Clock::now();
-  auto bench = Workbench::open(backend, options, shape.op, fresh_seed());
+  auto bench = Workbench::open(arena.backend, arena.options, shape.op, fresh_seed());
   if (!bench) return bench.error();
-  auto tuned = tune_with_second_chance(*bench.value(), settings.tune, store);
+  auto tuned = tune_with_second_chance(*bench.value(), arena.tune, arena.store);
   if (!tuned) return tuned.error();
   shape.plan = tuned.value().plan;
   shape.is_cut = shape.plan.validation.has_value();
   shape.tuning_s = seconds_since(start);
-  if (auto raced = race_serial(*bench.value(), tuned.value().model, settings.race, shape); !raced) return raced;
+  if (auto raced = race_serial(*bench.value(), tuned.value().model, arena.race, shape); !raced) return raced;
   const auto verified = bench.value()->verify(shape.plan.cut, shape.plan.variant);
   if (!verified) return verified.error();
   shape.verified_error_ratio = verified.value().worst_error_ratio;
-  race_torch_if_there(*bench.value(), torch, shape);
+  race_torch_if_there(*bench.value(), arena.torch, shape);
   return {};
 }
 
@@ -193,13 +196,11 @@ void TorchSeat::drop(const std::string& reason) {
   std::cerr << "mc2: PyTorch: " << reason << "\n";
 }
 
-PeerRace race_peers(const executor::Backend& backend, const executor::CommunicatorOptions& options,
-                    const planner::OpSpec& op, const PeerRaceSettings& settings, store::Store& store,
-                    TorchSeat& torch) {
+PeerRace race_peers(const planner::OpSpec& op, const PeerArena& arena) {
   const auto start = Clock::now();
   PeerRace shape;
   shape.op = op;
-  if (auto done = take_turn(backend, options, settings, store, torch, shape); !done) shape.error = done.error();
+  if (auto done = take_turn(arena, shape); !done) shape.error = done.error();
   shape.whole_s = seconds_since(start);
   return shape;
 }

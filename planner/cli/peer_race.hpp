@@ -30,12 +30,12 @@ struct PeerTimes {
 /// Everything that one shape's turn found.
 struct PeerRace {
   planner::OpSpec op;
-  std::optional<Error> error; ///< what ended its turn; what follows is then not all there
-  planner::Plan plan;         ///< kept by tuning
-  bool is_cut = false;        ///< false: do not cut; the plan is then serial itself
-  Race race;                  ///< one contender: the kept plan, or serial against itself
-  double predicted_us = 0;    ///< by the model as tuning left it, of the kept plan
-  double anchored_us = 0;     ///< the same, anchored at the uncut parts as the final race measured them
+  std::optional<Error> error;      ///< what ended its turn; what follows is then not all there
+  planner::Plan plan;              ///< kept by tuning
+  bool is_cut = false;             ///< false: do not cut; the plan is then serial itself
+  Race race;                       ///< one contender: the kept plan, or serial against itself
+  double predicted_us = 0;         ///< by the model as tuning left it, of the kept plan
+  double anchored_us = 0;          ///< the same, anchored at the uncut parts as the final race measured them
   double verified_error_ratio = 0; ///< of the kept plan's result; <= 1
   PeerTimes torch;
   double tuning_s = 0;
@@ -77,15 +77,18 @@ class TorchSeat {
   std::map<std::string, std::string> software_;
 };
 
-struct PeerRaceSettings {
+/// Where shapes take their turns, and how.
+struct PeerArena {
+  const executor::Backend& backend;
+  executor::CommunicatorOptions options; ///< for the shape's number of ranks
   TuneSettings tune;
   RaceSettings race; ///< the final one
+  store::Store& store;
+  TorchSeat& torch;
 };
 
-/// Tunes the operator, checks the kept plan's result, races it against the best serial, then against PyTorch's forms on
-/// the same matrices. Errors end up in the result. Throws SystemError.
-[[nodiscard]] PeerRace race_peers(const executor::Backend& backend, const executor::CommunicatorOptions& options,
-                                  const planner::OpSpec& op, const PeerRaceSettings& settings, store::Store& store,
-                                  TorchSeat& torch);
+/// Tunes the operator, checks the kept plan's result, races it against the best serial, then against PyTorch's forms
+/// on the same matrices. Errors end up in the result. Throws SystemError.
+[[nodiscard]] PeerRace race_peers(const planner::OpSpec& op, const PeerArena& arena);
 
 } // namespace mc2::cli

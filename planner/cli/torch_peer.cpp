@@ -12,7 +12,8 @@ constexpr std::size_t kTailBytes = 2000;
 constexpr std::size_t kQuotedBytes = 80;
 
 Error malformed(const std::string& line) {
-  return {ErrorCode::Malformed, "torch", "answered what is none of its answers: '" + line.substr(0, kQuotedBytes) + "'"};
+  return {ErrorCode::Malformed, "torch",
+          "answered what is none of its answers: '" + line.substr(0, kQuotedBytes) + "'"};
 }
 
 /// Errors: Unsupported with the program's own reason, Malformed, as ChildProcess::read_line.
@@ -50,7 +51,8 @@ Result<std::vector<double>> read_times(const json& value, int count) {
   if (!value.is_array() || std::ssize(value) != count) return malformed(value.dump());
   std::vector<double> times;
   for (const auto& time : value) {
-    if (!time.is_number() || !(time.get<double>() > 0) || !std::isfinite(time.get<double>())) return malformed(value.dump());
+    if (!time.is_number() || !(time.get<double>() > 0) || !std::isfinite(time.get<double>()))
+      return malformed(value.dump());
     times.push_back(time);
   }
   return times;
@@ -80,7 +82,8 @@ Result<std::unique_ptr<TorchPeer>> TorchPeer::start(const std::string& python, i
   return peer;
 }
 
-Result<std::vector<TorchForm>> TorchPeer::open_case(const planner::OpSpec& op, const std::filesystem::path& directory) {
+Result<std::vector<TorchForm>> TorchPeer::open_case(const planner::OpSpec& op,
+                                                    const std::filesystem::path& directory) {
   const auto answer = ask(*child_,
                           {{"do", "open"},
                            {"op", planner::to_string(op.kind)},

@@ -40,7 +40,8 @@ class TorchPeer {
 
   /// Versions and the like, by name.
   [[nodiscard]] const std::map<std::string, std::string>& software() const noexcept { return software_; }
-  /// Loads the operands that write_operands() left in `directory`, prepares every form and compares its result with C.
+  /// Loads the operands that write_operands() left in `directory`, prepares every form and compares its result with
+  /// C.
   [[nodiscard]] Result<std::vector<TorchForm>> open_case(const planner::OpSpec& op,
                                                          const std::filesystem::path& directory);
   /// Times of each form that takes part, in us; forms take turns after one untimed turn, the slowest rank counts.

@@ -6,12 +6,10 @@
 #include <csignal>
 #include <fstream>
 
-
 namespace mc2::cli {
 namespace {
 
 using std::chrono::milliseconds;
-
 
 constexpr milliseconds kLong{20'000}, kShort{50};
 

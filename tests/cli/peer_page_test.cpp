@@ -24,8 +24,8 @@ PeerRace shape(double compute_us, double communication_us, double mc2_us) {
   result.race.serial_variant = {"direct", {}};
   result.race.compute_us = times(compute_us);
   result.race.communication_us = times(communication_us);
-  result.race.contenders = {{result.plan.cut, result.plan.variant, times(mc2_us), times(compute_us + communication_us),
-                             times(compute_us), times(communication_us)}};
+  result.race.contenders = {{result.plan.cut, result.plan.variant, times(mc2_us),
+                             times(compute_us + communication_us), times(compute_us), times(communication_us)}};
   result.anchored_us = mc2_us;
   return result;
 }
@@ -92,8 +92,8 @@ TEST(PeerPage, HoldsEveryFigureAndReason) {
   run.shapes[2].error = Error{ErrorCode::Mismatch, "c", "row 3 is wrong"};
   run.left_out = {run.shapes[0].op};
   const std::string page = peer_page(run);
-  for (const char* part : {"mc2 bench peers --json x", "matmul_reduce_scatter\n", "1.600x", "75.0 %", "do not cut", "1.200x",
-                           "torch fused_eager: not built", "torch: gone", "row 3 is wrong", "left out\n"})
+  for (const char* part : {"mc2 bench peers --json x", "matmul_reduce_scatter\n", "1.600x", "75.0 %", "do not cut",
+                           "1.200x", "torch fused_eager: not built", "torch: gone", "row 3 is wrong", "left out\n"})
     EXPECT_THAT(page, HasSubstr(part));
   EXPECT_THAT(page, Not(HasSubstr("matmul_all_reduce\n")));
 }
