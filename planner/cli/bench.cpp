@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bench_active.hpp"
+#include "bench_peers.hpp"
 #include "bench_support.hpp"
 #include "benches.hpp"
 #include "commands.hpp"
@@ -27,6 +28,7 @@ struct BenchCommand {
   std::string cases_file = "data/ascend_910b_cases.csv";
   ActiveBench active;
   CollectivesBench collectives;
+  PeersBench peers;
   Action action; ///< of the figure that was asked for
 
   [[nodiscard]] TuneSettings settings() const { return bench_settings(race_budget_s); }
@@ -292,6 +294,9 @@ Command add_bench(CLI::App& app) {
   command->active.add_to(*active);
   active->callback([raw = command.get()] { raw->action = [raw] { return raw->active.run(); }; });
   add("all", "all of the above, about 20 minutes", &BenchCommand::all);
+  auto* peers = bench->add_subcommand("peers", "tuned plans beside the best serial and PyTorch's operators, on GPUs");
+  command->peers.add_to(*peers);
+  peers->callback([raw = command.get()] { raw->action = [raw] { return raw->peers.run(); }; });
   bench->footer("Example:\n  mc2 bench planning");
   return {bench, [command] { return command->action(); }};
 }

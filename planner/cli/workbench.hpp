@@ -29,6 +29,9 @@ class Workbench {
   [[nodiscard]] std::span<const planner::Variant> variants() const noexcept { return variants_; }
   [[nodiscard]] const planner::Variant& default_variant() const noexcept { return variants_.front(); }
 
+  /// The matrices as the ranks see them; C as the last verify() found it.
+  [[nodiscard]] std::span<const executor::RankBuffers> host_buffers() const noexcept { return problem_.host().buffers(); }
+
   /// Prepared once, kept. Errors: as Communicator::prepare.
   [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant);
 

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "context.hpp"
+#include "mc2/executor/buffer.hpp"
+
+namespace mc2::cli {
+
+/// A directory that only this user can open and that disappears with *this.
+class PrivateDirectory {
+ public:
+  /// In /dev/shm where that has `byte_count` to spare, else in the directory for temporary files.
+  /// Errors: Unsupported when neither has. Throws SystemError when none can be made.
+  [[nodiscard]] static Result<PrivateDirectory> with_room_for(std::uintmax_t byte_count);
+  ~PrivateDirectory();
+  PrivateDirectory(PrivateDirectory&& other) noexcept : path_(std::move(other.path_)) { other.path_.clear(); }
+  PrivateDirectory& operator=(PrivateDirectory&&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  explicit PrivateDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+
+  std::filesystem::path path_;
+};
+
+/// Bytes of every rank's A, B and C.
+[[nodiscard]] std::uintmax_t operand_bytes(std::span<const executor::RankBuffers> buffers) noexcept;
+
+/// Files a.R, b.R and c.R of every rank R: the matrices as they lie in memory. Throws SystemError.
+void write_operands(std::span<const executor::RankBuffers> buffers, const std::filesystem::path& directory);
+
+} // namespace mc2::cli
