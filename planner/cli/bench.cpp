@@ -27,6 +27,7 @@ struct BenchCommand {
   std::string data_folder = "data";
   std::string cases_file = "data/ascend_910b_cases.csv";
   ActiveBench active;
+  CollectivesBench collectives;
   PeersBench peers;
   Action action; ///< of the figure that was asked for
 
@@ -284,6 +285,9 @@ Command add_bench(CLI::App& app) {
   cases->callback([raw = command.get()] { raw->action = [raw] { return bench_published_cases(raw->cases_file); }; });
   bench->add_subcommand("transfer", "models that answer for another n and k, one shape left out in turn; about 2 minutes")
       ->callback([raw = command.get()] { raw->action = [] { return bench_transfer(); }; });
+  auto* collectives = bench->add_subcommand("collectives", "all-reduce alone, every variant of a backend, 8 KiB to 64 MiB");
+  command->collectives.add_to(*collectives);
+  collectives->callback([raw = command.get()] { raw->action = [raw] { return raw->collectives.run(); }; });
   bench->add_subcommand("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes")
       ->callback([raw = command.get()] { raw->action = [raw] { return bench_unseen(raw->race_budget_s); }; });
   auto* active = bench->add_subcommand("active", "plan quality against number of measurements, active and fixed grid");

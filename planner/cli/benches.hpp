@@ -29,4 +29,15 @@ namespace mc2::cli {
 /// Errors: as read_topology, read_points and profiler::calibrate_topology.
 [[nodiscard]] Result<ExitCode> bench_topology(const std::string& data_folder);
 
+/// `mc2 bench collectives`: the all-reduce of every variant of a backend over message sizes, each checked, then timed in
+/// turn. Errors: UnknownName, InvalidSpec, and as Workbench::open and verify.
+struct CollectivesBench {
+  MachineOptions machine;
+  std::string dtype = "f32";
+  int ranks = 2;
+
+  void add_to(CLI::App& app);
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
 } // namespace mc2::cli

@@ -175,23 +175,26 @@ double timed_us(executor::Prepared& prepared, RunMode mode) {
   return to_us(prepared.run(mode, executor::RunDetail::Makespan).wall);
 }
 
-/// The fastest variant at running the operator uncut, by a few runs each.
+/// The fastest variant at running the operator uncut, by a few rounds over all of them.
 Result<planner::Variant> find_serial_variant(Workbench& bench, const planner::Cut& uncut) {
-  constexpr int kRuns = 5; // the first warms up
-  if (bench.variants().size() == 1) return bench.default_variant();
-  std::optional<planner::Variant> fastest;
-  double best_us = 0;
-  for (const planner::Variant& variant : bench.variants()) {
-    auto prepared = bench.prepare(uncut, variant);
-    if (!prepared) return prepared.error();
-    std::vector<double> times;
-    for (int run = 0; run < kRuns; ++run) times.push_back(timed_us(*prepared.value(), RunMode::Serial));
-    const double us = median({times.begin() + 1, times.end()});
-    if (fastest && us >= best_us) continue;
-    fastest = variant;
-    best_us = us;
+  constexpr int kWarmups = 2;
+  constexpr int kRounds = 9;
+  const auto& variants = bench.variants();
+  if (variants.size() == 1) return bench.default_variant();
+  std::vector<executor::Prepared*> prepared;
+  for (const planner::Variant& variant : variants) {
+    auto ready = bench.prepare(uncut, variant);
+    if (!ready) return ready.error();
+    prepared.push_back(ready.value());
   }
-  return *fastest;
+  std::vector<std::vector<double>> times(variants.size());
+  for (int round = -kWarmups; round < kRounds; ++round)
+    for (std::size_t i = 0; i < prepared.size(); ++i) {
+      const double us = timed_us(*prepared[i], RunMode::Serial);
+      if (round >= 0) times[i].push_back(us);
+    }
+  const auto fastest = std::ranges::min_element(times, {}, [](const auto& us) { return median(us); });
+  return variants[static_cast<std::size_t>(fastest - times.begin())];
 }
 
 /// What takes part in a race, ready to run.

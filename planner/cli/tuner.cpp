@@ -13,7 +13,8 @@ namespace {
 constexpr int kSearchDepth = 100;
 /// A contender predicted this much slower than the best is not worth the machine's time.
 constexpr double kContenderMargin = 1.05;
-constexpr int kMaxRaceCount = 2;
+constexpr double kVariantMargin = 1.2;
+constexpr int kMaxRaceCount = 3;
 
 Result<planner::CostModel> profile_and_fit(Workbench& bench, const ProfileSettings& settings, store::Store& store,
                                            std::vector<std::string>& notes) {
@@ -128,6 +129,23 @@ Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostMo
   return plan;
 }
 
+/// The best cut of every variant that has none among the contenders and is not far behind: how two lanes disturb each
+/// other is what a profile knows least, and it is what tells variants apart.
+Result<void> add_other_variants(const planner::OpSpec& op, const planner::CostModel& model,
+                                const planner::PlanOptions& options, std::vector<planner::Plan>& contenders) {
+  const double limit_us = kVariantMargin * contenders.front().makespan.us;
+  for (const auto& cost : model.variants) {
+    if (std::ranges::find(contenders, cost.variant, &planner::Plan::variant) != contenders.end()) continue;
+    planner::CostModel alone = model;
+    alone.variants = {cost};
+    auto plan = planner::make_plan(op, alone, options);
+    if (!plan) return plan.error();
+    if (overlaps(op, plan.value().cut) && plan.value().makespan.us <= limit_us)
+      contenders.push_back(std::move(plan).value());
+  }
+  return {};
+}
+
 } // namespace
 
 Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op, const planner::CostModel& model,
@@ -146,6 +164,7 @@ Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op, 
     if (!plan) return plan.error();
     contenders.push_back(std::move(plan).value());
   }
+  if (auto added = add_other_variants(op, model, options, contenders); !added) return added.error();
   return contenders;
 }
 

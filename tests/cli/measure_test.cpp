@@ -34,12 +34,14 @@ class FakePrepared final : public executor::Prepared {
   FakePrepared(const executor::StageList& list, const Variant& variant)
       : stages_(list.stages), row_us_(variant == kMany ? 1 : 2) {}
 
-  const executor::RunRecord& run(RunMode mode) override {
+  using executor::Prepared::run;
+  const executor::RunRecord& run(RunMode mode, executor::RunDetail /*detail*/) override {
     executor::RankTimes times;
     std::chrono::nanoseconds compute{0}, communication{0};
     for (const auto& stage : stages_) {
       times.compute.push_back(next(compute, mode == RunMode::CommunicationOnly ? 0 : 10 + stage.row_count));
-      if (mode == RunMode::Fused) communication = std::max(communication, compute);
+      if (mode == RunMode::Fused || mode == RunMode::Serial) // serial is asked of uncut plans only
+        communication = std::max(communication, compute);
       times.communication.push_back(
           next(communication, mode == RunMode::ComputeOnly ? 0 : 20 + row_us_ * stage.row_count));
     }

@@ -107,7 +107,7 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
     ASSERT_FALSE(refused.ok()) << variant.text();
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
   };
-  refuse({"copy_engine", {}}, "it has: direct, nccl, one_shot");
+  refuse({"copy_engine", {}}, "it has: direct, nccl, low_latency");
   refuse({"direct", {}}, "it is missing");
   refuse({"direct", {{"ctas", "many"}}}, "not \"many\"");
   refuse({"direct", {{"ctas", "0"}}}, "from 1 to");

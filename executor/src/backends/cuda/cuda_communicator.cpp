@@ -47,9 +47,9 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
     own.abort = abort_word_.device();
     own.rank = rank;
     own.world_size = options_.world_size;
-    for (const int peer : ranks_) {
-      own.words[static_cast<std::size_t>(peer)] =
-          reinterpret_cast<std::uint32_t*>(devices_[static_cast<std::size_t>(peer)].signals->bytes().data());
+    for (std::size_t peer = 0; peer < devices_.size(); ++peer) {
+      own.words[peer] = reinterpret_cast<std::uint32_t*>(devices_[peer].signals->bytes().data());
+      own.mail[peer] = reinterpret_cast<uint4*>(devices_[peer].mail->bytes().data());
     }
   }
 }
@@ -59,6 +59,7 @@ CudaCommunicator::~CudaCommunicator() {
     workers_.run([this](int rank) {
       for (auto& [cta_count, communicators] : nccl_) communicators[static_cast<std::size_t>(rank)] = {};
       RankDevice& device = devices_[static_cast<std::size_t>(rank)];
+      device.mail.reset();
       device.signals.reset();
       device.gemm.reset();
       device.pool.reset();
@@ -84,7 +85,9 @@ void CudaCommunicator::open_device(int rank) {
   device.communication = make_stream(true);
   device.gemm = std::make_unique<GemmContext>(*device.pool, rank);
   device.signals = std::make_unique<DeviceMemory>(*device.pool, rank, kSignalWords * sizeof(std::uint32_t));
-  MC2_CUDA(cudaMemset(device.signals->bytes().data(), 0, device.signals->bytes().size()));
+  device.mail = std::make_unique<DeviceMemory>(*device.pool, rank, kMailBytes);
+  for (DeviceMemory* memory : {device.signals.get(), device.mail.get()})
+    MC2_CUDA(cudaMemset(memory->bytes().data(), 0, memory->bytes().size()));
   MC2_CUDA(cudaDeviceSynchronize());
 }
 

@@ -24,6 +24,7 @@ struct RankDevice {
   Stream communication; ///< urgent: a collective holds up all ranks, a matmul only its own
   std::unique_ptr<GemmContext> gemm;
   std::unique_ptr<DeviceMemory> signals;
+  std::unique_ptr<DeviceMemory> mail;
 };
 
 /// All ranks of a world in this process, one thread and one GPU each.

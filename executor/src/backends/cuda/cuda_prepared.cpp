@@ -18,9 +18,9 @@ bool runs_lane(RunMode mode, Lane lane) {
 
 std::size_t index_of(RunMode mode) { return static_cast<std::size_t>(mode); }
 
-/// Whether lanes run side by side. Stages are then timed by launching them one by one: in a graph, the nodes that take
-/// the times tie the lanes together (docs/gpu.md).
-bool overlaps(RunMode mode) { return mode == RunMode::Fused || mode == RunMode::Independent; }
+/// Whether the nodes of a graph take the times of single stages. They cost microseconds each, and where lanes run side
+/// by side they tie the lanes together (docs/gpu.md): right for a lane alone, wrong for what a user would run.
+bool times_stages_in_graph(RunMode mode) { return mode == RunMode::ComputeOnly || mode == RunMode::CommunicationOnly; }
 
 /// Work that `to` gets from now on starts after what `from` has now.
 void order(cudaStream_t from, cudaStream_t to, const Event& event) {
@@ -90,6 +90,8 @@ void CudaPrepared::build(int rank) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   build_gemms(rank);
   state.begin = make_event(true);
+  state.compute_end = make_event(true);
+  state.communication_end = make_event(true);
   state.finish = make_event(true);
   state.fork = make_event(false);
   state.local = {make_event(true), make_event(true)};
@@ -189,7 +191,7 @@ void CudaPrepared::capture(int rank, RunMode mode) {
   const cudaStream_t stream = communicator_.device(rank).compute.get();
   // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
   MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  enqueue(rank, mode, overlaps(mode) ? RunDetail::Makespan : RunDetail::Stages);
+  enqueue(rank, mode, times_stages_in_graph(mode) ? RunDetail::Stages : RunDetail::Makespan);
   cudaGraph_t graph = nullptr;
   MC2_CUDA(cudaStreamEndCapture(stream, &graph));
   cudaGraphExec_t executable = nullptr;
@@ -221,6 +223,8 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
       if (!gathers_first_) enqueue_communication(job, i);
     }
   }
+  take_time(state.compute_end, compute);
+  take_time(state.communication_end, communication);
   order(communication, compute, state.fork);
   take_time(state.finish, compute);
 }
@@ -236,14 +240,15 @@ void CudaPrepared::enqueue_serial(const Job& job) {
     communicate();
     order(device.communication.get(), compute, state.fork);
   }
+  const bool is_timed = job.detail == RunDetail::Stages;
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    take_time(state.compute[i].start, compute);
+    if (is_timed) take_time(state.compute[i].start, compute);
     if (gathers_first_) {
       state.serial_gemms[i].enqueue(compute);
     } else {
       state.gemms[i].front().enqueue(compute);
     }
-    take_time(state.compute[i].end, compute);
+    if (is_timed) take_time(state.compute[i].end, compute);
   }
   if (gathers_first_) return;
   order(compute, device.communication.get(), state.fork);
@@ -291,10 +296,11 @@ void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage) {
 const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   MC2_CHECK(mode != RunMode::Independent || ranks_.front().spare != nullptr,
             "RunMode::Independent needs PrepareOptions::allow_independent");
-  const bool launches_stages = overlaps(mode) && detail == RunDetail::Stages;
+  const bool launches_stages =
+      detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
   const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);
   if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
-  const bool has_stages = launches_stages || !overlaps(mode);
+  const bool has_stages = launches_stages || times_stages_in_graph(mode);
   communicator_.run([&](int rank) {
     const RankState& state = ranks_[static_cast<std::size_t>(rank)];
     const cudaStream_t stream = communicator_.device(rank).compute.get();
@@ -305,8 +311,9 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
     }
     communicator_.wait(rank, stream);
     read_times(rank, mode, has_stages);
+    if (mode == RunMode::Independent) share_lane_times(rank);
   });
-  finish_record(has_stages);
+  finish_record(has_stages || mode == RunMode::Independent);
   return record_;
 }
 
@@ -325,6 +332,27 @@ void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
   }
   times.local = read(state.local, computes && state.local_gemm && mode != RunMode::Serial);
   state.elapsed = between(state.begin, state.finish);
+}
+
+/// Each stage's part of its lane's time, by rows: all that a graph tells of lanes that run side by side.
+void CudaPrepared::share_lane_times(int rank) {
+  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
+  const auto cut_rows = static_cast<double>(planner::traits_of(list_.op.kind).cut_axis_length(list_.op));
+  // The local part is one shard, the stages are the world_size - 1 others.
+  const double local_part = state.local_gemm ? 1.0 / list_.op.world_size : 0;
+  const auto share = [&](std::vector<StageTime>& stages, std::chrono::nanoseconds end, double done) {
+    const auto total = static_cast<double>(end.count());
+    const double per_row = (1 - done) / cut_rows;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      stages[i].start = std::chrono::nanoseconds(static_cast<std::int64_t>(total * done));
+      done += per_row * static_cast<double>(list_.stages[i].row_count);
+      stages[i].end = std::chrono::nanoseconds(static_cast<std::int64_t>(total * done));
+    }
+  };
+  share(times.compute, between(state.begin, state.compute_end), local_part);
+  share(times.communication, between(state.begin, state.communication_end), 0);
+  times.local = {std::chrono::nanoseconds{0}, state.local_gemm ? times.compute.front().start : std::chrono::nanoseconds{0}};
 }
 
 /// Ranks begin together and the slowest counts. All on the devices' clocks: launching and waking are the host's.

@@ -43,7 +43,7 @@ class CudaPrepared final : public Prepared {
     std::vector<std::vector<Gemm>> gemms; ///< by stage
     std::vector<Gemm> serial_gemms;       ///< by stage, of kinds that gather first: all shards, the rank's own included
     std::array<GraphExec, 5> graphs;      ///< by RunMode
-    Event begin, finish, fork;
+    Event begin, compute_end, communication_end, finish, fork;
     std::vector<Event> ready; ///< by stage: the first lane is done with it
     StageEvents local;
     std::vector<StageEvents> compute, communication;
@@ -70,6 +70,7 @@ class CudaPrepared final : public Prepared {
   void enqueue_compute(const Job& job, std::size_t stage);
   void enqueue_communication(const Job& job, std::size_t stage);
   void read_times(int rank, RunMode mode, bool has_stages);
+  void share_lane_times(int rank);
   void finish_record(bool has_stages);
 
   CudaCommunicator& communicator_;

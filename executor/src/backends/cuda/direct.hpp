@@ -15,11 +15,17 @@ inline constexpr int kMaxCudaRanks = 8;
 inline constexpr int kMaxDirectCtas = 128;
 
 /// Words of signal memory that every rank provides, zero at first: flags that peers write, counters of its own.
-inline constexpr std::size_t kSignalWords = std::size_t{3} * kMaxDirectCtas * kMaxCudaRanks + 2 * kMaxDirectCtas;
+inline constexpr std::size_t kSignalWords = std::size_t{3} * kMaxDirectCtas * kMaxCudaRanks + 3 * kMaxDirectCtas;
+
+/// Largest piece of a low-latency all-reduce, and the mail that every rank provides for it, zero at first: from every
+/// peer two pieces in turn, in packets of 16 bytes that hold 8 of data.
+inline constexpr std::int64_t kMaxLowLatencyBytes = std::int64_t{256} << 10U;
+inline constexpr std::size_t kMailBytes = std::size_t{2} * kMaxCudaRanks * 2 * kMaxLowLatencyBytes;
 
 /// How the ranks' kernels find one another. Flags hold the number of the kernel that raised them, so nothing is reset.
 struct SignalMemory {
   std::array<std::uint32_t*, kMaxCudaRanks> words{}; ///< by rank: its kSignalWords, which peers may write
+  std::array<uint4*, kMaxCudaRanks> mail{};          ///< by rank: its kMailBytes, which peers may write
   const std::uint32_t* abort = nullptr;              ///< kernels stop waiting when this is not 0
   int rank = 0;
   int world_size = 0;
@@ -36,10 +42,11 @@ struct BlockExchange {
 };
 
 enum class DirectCollective : std::uint8_t {
-  AllReduce,        ///< each rank sums its share of the piece from all peers and writes it to all: two crossings
-  AllReduceOneShot, ///< each rank sums the whole piece from all peers: one crossing, R times the reads
-  ReduceScatter,    ///< each rank sums its piece from all peers
-  AllGather,        ///< each rank reads its peers' pieces; its own place stays as it is
+  AllReduce,           ///< each rank sums its share of the piece from all peers and writes it to all: two crossings
+  AllReduceLowLatency, ///< each rank mails the whole piece to all peers, data and flag in one word, so that nobody waits
+                       ///< for a flag of its own (NCCL's LL protocol). Pieces up to kMaxLowLatencyBytes
+  ReduceScatter,       ///< each rank sums its piece from all peers
+  AllGather,           ///< each rank reads its peers' pieces; its own place stays as it is
 };
 
 struct DirectSettings {

@@ -9,10 +9,9 @@ namespace {
 
 using planner::OpKind;
 
-DirectCollective direct_collective(OpKind kind, bool is_one_shot) {
+DirectCollective direct_collective(OpKind kind) {
   switch (kind) {
-    case OpKind::MatmulAllReduce:
-      return is_one_shot ? DirectCollective::AllReduceOneShot : DirectCollective::AllReduce;
+    case OpKind::MatmulAllReduce: return DirectCollective::AllReduce;
     case OpKind::MatmulReduceScatter: return DirectCollective::ReduceScatter;
     case OpKind::AllGatherMatmul: return DirectCollective::AllGather;
   }
@@ -30,16 +29,20 @@ void copy_own(int rank, const BlockExchange& block, planner::DType dtype, cudaSt
 
 class DirectTransport final : public Transport {
  public:
-  DirectTransport(const DirectSettings& settings, std::vector<SignalMemory> signals)
-      : settings_(settings), signals_(std::move(signals)) {}
+  DirectTransport(const DirectSettings& settings, bool mails_small_pieces, std::vector<SignalMemory> signals)
+      : settings_(settings), mails_small_pieces_(mails_small_pieces), signals_(std::move(signals)) {}
 
   void enqueue(int rank, const BlockExchange& block, cudaStream_t stream) const override {
     if (settings_.collective == DirectCollective::AllGather) copy_own(rank, block, settings_.dtype, stream);
-    enqueue_direct(settings_, block, signals_[static_cast<std::size_t>(rank)], stream);
+    DirectSettings settings = settings_;
+    if (mails_small_pieces_ && block.element_count * planner::size_bytes(settings_.dtype) <= kMaxLowLatencyBytes)
+      settings.collective = DirectCollective::AllReduceLowLatency;
+    enqueue_direct(settings, block, signals_[static_cast<std::size_t>(rank)], stream);
   }
 
  private:
   DirectSettings settings_;
+  bool mails_small_pieces_;
   std::vector<SignalMemory> signals_; ///< by rank
 };
 
@@ -107,10 +110,10 @@ class NcclTransport final : public Transport {
 
 std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                  std::vector<SignalMemory> signals) {
-  const DirectSettings settings{.collective = direct_collective(op.kind, variant.is_one_shot),
+  const DirectSettings settings{.collective = direct_collective(op.kind),
                                 .dtype = op.dtype,
                                 .cta_count = variant.cta_count};
-  return std::make_unique<DirectTransport>(settings, std::move(signals));
+  return std::make_unique<DirectTransport>(settings, variant.is_low_latency, std::move(signals));
 }
 
 std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op,

@@ -13,7 +13,7 @@ using planner::Result;
 using planner::Variant;
 
 constexpr const char* kDirect = "direct";
-constexpr const char* kOneShot = "one_shot";
+constexpr const char* kLowLatency = "low_latency";
 constexpr const char* kNccl = "nccl";
 constexpr const char* kCopyEngine = "copy_engine";
 constexpr const char* kCtas = "ctas";
@@ -27,7 +27,7 @@ Variant make(const char* name, int ctas, int gemm_sms) {
 
 std::string legal_names(const planner::OpSpec& op) {
   std::string names = std::string(kDirect) + ", " + kNccl;
-  if (op.kind == OpKind::MatmulAllReduce) names += std::string(", ") + kOneShot;
+  if (op.kind == OpKind::MatmulAllReduce) names += std::string(", ") + kLowLatency;
   if (op.kind == OpKind::AllGatherMatmul) names += std::string(", ") + kCopyEngine;
   return names;
 }
@@ -65,14 +65,14 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
   for (const int ctas : {8, 4, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
   // For what nothing overlaps with: everything takes all SMs.
   variants.push_back(make(kDirect, 32, sm_count));
-  if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kOneShot, 8, sm_count));
+  if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   return variants;
 }
 
 Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& variant, int sm_count) {
   CudaVariant read;
-  const bool is_direct = variant.name == kDirect || (variant.name == kOneShot && op.kind == OpKind::MatmulAllReduce);
+  const bool is_direct = variant.name == kDirect || (variant.name == kLowLatency && op.kind == OpKind::MatmulAllReduce);
   const bool is_copy = variant.name == kCopyEngine && op.kind == OpKind::AllGatherMatmul;
   if (!is_direct && !is_copy && variant.name != kNccl) {
     return Error{ErrorCode::UnknownName, "variant",
@@ -83,7 +83,7 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   const auto sms = read_number(variant, kGemmSms, 1, sm_count, sm_count);
   if (!sms) return sms.error();
   read.gemm_sm_count = sms.value();
-  read.is_one_shot = variant.name == kOneShot;
+  read.is_low_latency = variant.name == kLowLatency;
   if (is_copy) {
     read.transport = CudaVariant::Transport::CopyEngine;
     return read;

@@ -13,12 +13,12 @@ namespace mc2::executor::cuda {
 /// How blocks are exchanged, and which SMs the matmul may count on meanwhile: a planner::Variant, read.
 struct CudaVariant {
   enum class Transport : std::uint8_t {
-    Direct,     ///< our kernels read peers' memory ("direct", "one_shot"); fields: ctas
+    Direct,     ///< our kernels reach into peers' memory ("direct", "low_latency"); fields: ctas
     Nccl,       ///< NCCL with a budget of thread blocks ("nccl"); fields: ctas
     CopyEngine, ///< peer copies that take no SM ("copy_engine"); all_gather_matmul only
   };
   Transport transport = Transport::Direct;
-  bool is_one_shot = false; ///< Direct all-reduce: one crossing, for small messages
+  bool is_low_latency = false; ///< Direct all-reduce: small pieces by mail, which crosses the links once
   int cta_count = 0;        ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
   int gemm_sm_count = 0;    ///< SMs that the matmul counts on; 0 for all
 };
