@@ -102,9 +102,9 @@ Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& s
   arena.tune.plan.alignment = arena.tune.plan.min_block_rows = arena.tune.profile.alignment =
       backend.value()->default_alignment();
   arena.tune.profile.plan = arena.tune.plan;
-  // Most of the time goes into the profile; two races follow.
+  // Most of the time goes into the profile; up to three races follow, and the final one.
   arena.tune.profile.sweep.budget = to_ms(0.6 * budget_s);
-  arena.tune.race.budget = arena.race.budget = to_ms(0.2 * budget_s);
+  arena.tune.race.budget = arena.race.budget = to_ms(0.1 * budget_s);
   arena.race.min_rounds = 21;
   try {
     return race_peers(op, arena);

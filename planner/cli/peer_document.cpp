@@ -62,8 +62,10 @@ json shape_json(const PeerRace& shape) {
                        {"ideal_us", shape.ideal_us()},
                        {"ideal_benefit", shape.ideal_benefit()},
                        {"serial_over_mc2", interval_json(shape.speedup())}};
-  result["prediction"] = {
-      {"predicted_us", shape.predicted_us}, {"anchored_us", shape.anchored_us}, {"error", shape.prediction_error()}};
+  result["prediction"] = {{"predicted_us", shape.predicted_us},
+                          {"anchored_us", shape.anchored_us},
+                          {"error", shape.prediction_error()},
+                          {"tuned_error", shape.tuned_prediction_error()}};
   result["verified_error_ratio"] = shape.verified_error_ratio;
   result["torch"] = torch_json(shape.torch);
   return result;
@@ -77,6 +79,8 @@ json summary_json(const PeerSummary& summary) {
           {"serial_over_mc2_worst", summary.worst_speedup},
           {"prediction_error_median", summary.prediction_error_median},
           {"prediction_error_worst", summary.prediction_error_worst},
+          {"tuned_error_median", summary.tuned_error_median},
+          {"tuned_error_worst", summary.tuned_error_worst},
           {"torch_shapes", summary.torch_count},
           {"torch_over_mc2_geomean", summary.torch_geomean},
           {"torch_over_mc2_worst", summary.torch_worst}};

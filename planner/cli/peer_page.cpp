@@ -38,21 +38,14 @@ std::string plan_text(const PeerRace& shape) {
 }
 
 std::vector<std::string> heading() {
-  return {"shape",
-          "serial best",
-          "variant",
-          "mc2",
-          "plan",
-          "ideal",
-          "serial/mc2",
-          "95 % interval",
-          "efficiency",
-          "prediction error",
-          "torch fused: eager",
-          "graph",
-          "torch unfused: eager",
-          "graph",
-          "torch/mc2",
+  return {"shape",        "serial best",
+          "variant",      "mc2",
+          "plan",         "ideal",
+          "serial/mc2",   "95 % interval",
+          "efficiency",   "prediction error",
+          "as tuned",     "torch fused: eager",
+          "graph",        "torch unfused: eager",
+          "graph",        "torch/mc2",
           "95 % interval"};
 }
 
@@ -78,6 +71,7 @@ std::vector<std::string> row_of(const PeerRace& shape) {
           interval_text(speedup),
           shape.is_cut ? percent_text(shape.race.overlap_efficiency(shape.contender()).value) : "-",
           signed_percent(shape.prediction_error()),
+          signed_percent(shape.tuned_prediction_error()),
           form_text(shape.torch, "fused_eager"),
           form_text(shape.torch, "fused_graph"),
           form_text(shape.torch, "unfused_eager"),
@@ -95,7 +89,8 @@ std::string summary_text(const PeerSummary& summary) {
           " shapes with ideal benefit of " + percent_text(kPromisingBenefit) + " or more\n";
   text += "  worst serial/mc2 of all shapes: " + ratio_text(summary.worst_speedup) + "\n";
   text += "  prediction error: median " + percent_text(summary.prediction_error_median) + ", worst " +
-          percent_text(summary.prediction_error_worst) + "\n";
+          percent_text(summary.prediction_error_worst) + "; as tuned: median " +
+          percent_text(summary.tuned_error_median) + ", worst " + percent_text(summary.tuned_error_worst) + "\n";
   if (summary.torch_count == 0) return text + "  torch/mc2: not measured\n";
   return text + "  torch/mc2, the better of eager and graph: geometric mean " + ratio_text(summary.torch_geomean) +
          ", worst " + ratio_text(summary.torch_worst) + " over " + std::to_string(summary.torch_count) + " shapes\n";
@@ -148,11 +143,12 @@ std::string failures_text(const PeerRun& run) {
 
 PeerSummary summarize(std::span<const PeerRace> shapes) {
   PeerSummary summary;
-  std::vector<double> speedups, efficiencies, all_speedups, errors, ratios;
+  std::vector<double> speedups, efficiencies, all_speedups, errors, tuned_errors, ratios;
   for (const auto& shape : shapes) {
     if (shape.error) continue;
     all_speedups.push_back(shape.speedup().value);
     errors.push_back(std::abs(shape.prediction_error()));
+    tuned_errors.push_back(std::abs(shape.tuned_prediction_error()));
     if (const std::string peer = shape.torch.peer(); !peer.empty()) ratios.push_back(shape.torch.ratio(peer).value);
     if (shape.ideal_benefit() < kPromisingBenefit) continue;
     speedups.push_back(all_speedups.back());
@@ -170,6 +166,8 @@ PeerSummary summarize(std::span<const PeerRace> shapes) {
   summary.worst_speedup = std::ranges::min(all_speedups);
   summary.prediction_error_median = median(errors);
   summary.prediction_error_worst = std::ranges::max(errors);
+  summary.tuned_error_median = median(tuned_errors);
+  summary.tuned_error_worst = std::ranges::max(tuned_errors);
   return summary;
 }
 

@@ -27,6 +27,7 @@ struct PeerSummary {
   double efficiency_geomean = 0; ///< over the promising; efficiencies below 0.01 count as that
   double worst_speedup = 0;      ///< over all
   double prediction_error_median = 0, prediction_error_worst = 0; ///< of the size, over all
+  double tuned_error_median = 0, tuned_error_worst = 0;           ///< the same, not anchored
   int torch_count = 0;
   double torch_geomean = 0; ///< PeerTimes::peer() / mc2, over all that PyTorch ran
   double torch_worst = 0;

@@ -51,6 +51,8 @@ struct PeerRace {
   [[nodiscard]] double ideal_benefit() const;
   /// Anchored prediction / measured - 1.
   [[nodiscard]] double prediction_error() const { return anchored_us / mc2_us() - 1; }
+  /// The model's own prediction, as tuning left it / measured - 1.
+  [[nodiscard]] double tuned_prediction_error() const { return predicted_us / mc2_us() - 1; }
 };
 
 /// Where PyTorch runs: started when it is first needed, and again after a failure, a few times.

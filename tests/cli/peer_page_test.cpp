@@ -53,9 +53,13 @@ TEST(PeerSummary, TakesErrorsBySize) {
   std::vector<PeerRace> shapes(3, shape(100, 100, 100));
   shapes[0].anchored_us = 90;
   shapes[1].anchored_us = 104;
+  shapes[0].predicted_us = shapes[1].predicted_us = 102;
+  shapes[2].predicted_us = 97;
   const PeerSummary summary = summarize(shapes); // 10 %, 4 %, 0
   EXPECT_NEAR(summary.prediction_error_median, 0.04, 1e-12);
   EXPECT_NEAR(summary.prediction_error_worst, 0.1, 1e-12);
+  EXPECT_NEAR(summary.tuned_error_median, 0.02, 1e-12);
+  EXPECT_NEAR(summary.tuned_error_worst, 0.03, 1e-12);
 }
 
 TEST(PeerSummary, LeavesOutShapesThatFailed) {
