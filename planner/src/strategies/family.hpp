@@ -43,10 +43,9 @@ void for_each_member(std::int64_t rows, const PlanOptions& options, Visit&& visi
       const std::int64_t odd = rows - count * long_rows;
       if (odd == 0) {
         visit(FamilyMember{long_rows, count, 0, false});
-      } else if (odd >= options.min_block_rows && count + 1 <= options.max_block_count) {
-        visit(FamilyMember{long_rows, count, odd, true});
-        // An odd block as long as the others is the same list from either end.
-        if (odd != long_rows) visit(FamilyMember{long_rows, count, odd, false});
+      } else if (odd >= options.min_block_rows && odd != long_rows && count + 1 <= options.max_block_count) {
+        visit(FamilyMember{long_rows, count, odd, true}); // an odd block as long as the others is one more of them
+        visit(FamilyMember{long_rows, count, odd, false});
       }
     }
   }

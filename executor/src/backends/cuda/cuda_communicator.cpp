@@ -70,6 +70,7 @@ CudaCommunicator::~CudaCommunicator() {
 }
 
 void CudaCommunicator::open_device(int rank) {
+  check(cudaSetDevice(rank), "cudaSetDevice", rank);
   for (const int peer : ranks_) {
     if (peer == rank) continue;
     const cudaError_t code = cudaDeviceEnablePeerAccess(peer, 0);

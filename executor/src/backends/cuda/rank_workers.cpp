@@ -2,16 +2,14 @@
 
 #include <utility>
 
-#include "backends/cuda/check.hpp"
-
 namespace mc2::executor::cuda {
 
 RankWorkers::RankWorkers(int rank_count) {
-  for (int rank = 0; rank < rank_count; ++rank) {
-    auto& worker = *workers_.emplace_back(std::make_unique<Worker>());
-    worker.thread = std::jthread([this, rank](const std::stop_token& stop) { serve(rank, stop); });
+  for (int rank = 0; rank < rank_count; ++rank) workers_.push_back(std::make_unique<Worker>());
+  for (int rank = 0; rank < rank_count; ++rank) { // all workers exist before any thread looks for its own
+    workers_[static_cast<std::size_t>(rank)]->thread =
+        std::jthread([this, rank](const std::stop_token& stop) { serve(rank, stop); });
   }
-  run([](int rank) { check(cudaSetDevice(rank), "cudaSetDevice", rank); });
 }
 
 RankWorkers::~RankWorkers() {

@@ -10,11 +10,10 @@
 
 namespace mc2::executor::cuda {
 
-/// One thread per local rank with the rank's device current: each talks to its own communicator and captures its own
-/// graphs.
+/// One thread per local rank, on which the rank's device stays current: each talks to its own communicator and captures
+/// its own graphs.
 class RankWorkers {
  public:
-  /// Throws SystemError.
   explicit RankWorkers(int rank_count);
   ~RankWorkers();
   RankWorkers(const RankWorkers&) = delete;
