@@ -57,8 +57,8 @@ void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> p
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept {
   if (block.sum != nullptr) return sum_in_rank_order(block.dtype, pieces, block.sum, block.element_count);
   for (std::size_t peer = 0; peer < pieces.size(); ++peer) {
-    if (static_cast<int>(peer) == block.rank) continue;
-    std::memcpy(block.pieces->landings[peer], pieces[peer], static_cast<std::size_t>(block.piece_bytes()));
+    std::byte* const landing = block.pieces->landings[peer];
+    if (landing != nullptr) std::memcpy(landing, pieces[peer], static_cast<std::size_t>(block.piece_bytes()));
   }
 }
 

@@ -63,7 +63,7 @@ std::int64_t prepared_bytes(const StageList& list, const PrepareOptions& options
   for (const Stage& stage : list.stages) longest = std::max(longest, stage.row_count);
   const std::int64_t intermediates = (options.allow_independent ? 2 : 1) * intermediate_bytes(list.op);
   const std::int64_t packed_b = list.op.k * list.op.n * element_bytes;
-  const std::int64_t staging = is_gather(list.op) ? 0 : transport.staging_bytes(piece_bytes(list.op, longest));
+  const std::int64_t staging = staging_bytes(list.op, longest, transport);
   return list.op.world_size * (intermediates + packed_b + staging);
 }
 

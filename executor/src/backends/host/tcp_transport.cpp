@@ -117,7 +117,7 @@ class Endpoint {
     const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     for (std::size_t i = 0; i < peers_.size(); ++i) start_piece(peers_[i], i, block);
     while (!move_what_can_move(piece_bytes)) wait_for_sockets(block.block, piece_bytes, control);
-    if (block.sum != nullptr) sum_received(block);
+    finish_own(block);
     return {start, Clock::now()};
   }
 
@@ -126,7 +126,7 @@ class Endpoint {
   }
 
  private:
-  /// What is gathered is received where it belongs; what is summed waits in the staging memory.
+  /// What is moved is received where it belongs; what is summed waits in the staging memory.
   static void start_piece(PeerState& peer, std::size_t index, const BlockExchange& block) {
     const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     const auto rank = static_cast<std::size_t>(peer.rank);
@@ -193,8 +193,17 @@ class Endpoint {
            (slow == peers_.end() ? "?" : std::to_string(slow->rank));
   }
 
-  void sum_received(const BlockExchange& block) {
-    ordered_[static_cast<std::size_t>(rank_)] = block.pieces->sources[static_cast<std::size_t>(rank_)];
+  /// What no message brings: the own piece, and the sum. Where pieces are moved, those of the peers have landed.
+  void finish_own(const BlockExchange& block) {
+    const auto own = static_cast<std::size_t>(rank_);
+    if (block.sum == nullptr) {
+      std::byte* const landing = block.pieces->landings[own];
+      if (landing != nullptr) {
+        std::memcpy(landing, block.pieces->sources[own], static_cast<std::size_t>(block.piece_bytes()));
+      }
+      return;
+    }
+    ordered_[own] = block.pieces->sources[own];
     for (const PeerState& peer : peers_) ordered_[static_cast<std::size_t>(peer.rank)] = peer.incoming;
     combine(block, ordered_);
   }

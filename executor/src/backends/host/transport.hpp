@@ -19,7 +19,7 @@ struct BlockExchange {
   planner::DType dtype = planner::DType::F32;
   std::int64_t element_count = 0; ///< of one piece
   const PieceAddresses* pieces = nullptr;
-  std::byte* sum = nullptr;     ///< where the sum of the pieces goes; null: they are gathered in their landings
+  std::byte* sum = nullptr;     ///< where the sum of the pieces goes; null: they are copied to their landings
   std::span<std::byte> staging; ///< Transport::staging_bytes of the longest block
   Clock::time_point ready;      ///< when the last data that it waited for became ready
 
@@ -49,6 +49,10 @@ class Transport {
   /// Wakes every lane that is blocked in exchange(). Any thread; the transport is useless afterwards.
   virtual void abort() noexcept {}
 };
+
+/// Memory of one rank for the longest block of an operator: pieces wait there until all are there to be summed.
+[[nodiscard]] std::int64_t staging_bytes(const planner::OpSpec& op, std::int64_t longest_block_rows,
+                                         const Transport& transport) noexcept;
 
 /// Plain loads from the other ranks' memory; takes the CPU time that it takes.
 [[nodiscard]] std::unique_ptr<Transport> make_shared_memory_transport();
