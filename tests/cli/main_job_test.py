@@ -82,7 +82,9 @@ class MainJobTest(ProgramTest):
     def test_kinds_with_sharded_rows_are_tuned_and_run(self):
         # 2 ranks: 96 rows of product are 48 rows of each rank's shard, which blocks are cut from.
         for kind, checked in (("matmul_reduce_scatter", "sum of the partial products"),
-                              ("all_gather_matmul", "gathered rows of A equal")):
+                              ("all_gather_matmul", "received rows of A equal"),
+                              ("matmul_all_to_all", "received rows of product equal"),
+                              ("all_to_all_matmul", "received rows of A equal")):
             plan = json.loads(self.at_store("tune", "--op", kind, *QUICK, "--align", 16, "--json"))
             self.assert_valid(plan, "mc2.plan/1")
             self.assertEqual(plan["op"]["kind"], kind)
@@ -97,7 +99,7 @@ class MainJobTest(ProgramTest):
 
     def test_rows_that_the_ranks_cannot_share_are_refused(self):
         odd = ["--m", 97, "--n", 64, "--k", 64, *MACHINE, "--store", self.store]
-        for kind in ("matmul_reduce_scatter", "all_gather_matmul"):
+        for kind in ("matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul"):
             self.refuse(program.USAGE, ["tune", "--op", kind, *odd], "multiple of the 2 ranks")
 
     def test_doctor_lists_the_types_of_every_kind(self):
@@ -105,7 +107,8 @@ class MainJobTest(ProgramTest):
         for backend in doctor["backends"]:
             if backend["available"]:
                 self.assertEqual(list(backend["dtypes"]),
-                                 ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul"])
+                                 ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all",
+                                  "all_to_all_matmul"])
         self.assertEqual(doctor["backends"][-1]["dtypes"]["all_gather_matmul"]["f32"], "yes")
 
     def test_tune_shows_every_step(self):
