@@ -106,12 +106,13 @@ planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const Stage
                                                                      const PrepareOptions& options) {
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
-  if (auto legal = check_variant(variant); !legal) return legal.error();
+  const auto order = read_variant(variant);
+  if (!order) return order.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
   if (auto legal = check_memory(prepared_bytes(stages, options, *transport_)); !legal) return legal.error();
   throw_if_failed();
-  return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, buffers, options));
+  return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, order.value(), buffers, options));
 }
 
 void HostCommunicator::execute(LaneTask& task, RunMode mode, const std::function<void(Clock::time_point)>& at_start) {

@@ -25,9 +25,9 @@ planner::SystemError lane_error(int rank, planner::Lane lane, const char* what) 
 
 } // namespace
 
-HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stages,
+HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stages, PeerOrder order,
                            std::span<const RankBuffers> buffers, const PrepareOptions& options)
-    : communicator_(communicator), list_(stages), matrices_(buffers.size()), ranks_(buffers.size()) {
+    : communicator_(communicator), list_(stages), order_(order), matrices_(buffers.size()), ranks_(buffers.size()) {
   allocate(buffers, options.allow_independent);
   // On the compute lanes: pages and packed weights land near the cores that use them, and the matmul library sizes
   // its team by the building thread.
@@ -210,7 +210,8 @@ BlockExchange HostPrepared::exchange_of(int rank, std::size_t stage, Clock::time
           .pieces = &state.pieces,
           .sum = planner::sums_over_ranks(list_.op.kind) ? matrices_[index].buffers.c.data() + c_offset : nullptr,
           .staging = state.staging,
-          .ready = ready};
+          .ready = ready,
+          .order = order_};
 }
 
 void HostPrepared::call_hook(int rank, planner::Lane lane, std::size_t stage) const {

@@ -24,8 +24,8 @@ namespace mc2::executor::host {
 class HostPrepared final : public Prepared, private LaneTask {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
-  HostPrepared(HostCommunicator& communicator, const StageList& stages, std::span<const RankBuffers> buffers,
-               const PrepareOptions& options);
+  HostPrepared(HostCommunicator& communicator, const StageList& stages, PeerOrder order,
+               std::span<const RankBuffers> buffers, const PrepareOptions& options);
 
   using Prepared::run;
   const RunRecord& run(RunMode mode, RunDetail detail) override;
@@ -61,6 +61,7 @@ class HostPrepared final : public Prepared, private LaneTask {
 
   HostCommunicator& communicator_;
   StageList list_;
+  PeerOrder order_;
   std::unique_ptr<SymmetricHeap> heap_;
   std::vector<RankMatrices> matrices_; ///< by rank
   std::vector<RankState> ranks_;       ///< by rank

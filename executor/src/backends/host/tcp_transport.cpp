@@ -116,7 +116,7 @@ class Endpoint {
     const auto start = Clock::now();
     const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     for (std::size_t i = 0; i < peers_.size(); ++i) start_piece(peers_[i], i, block);
-    while (!move_what_can_move(piece_bytes)) wait_for_sockets(block.block, piece_bytes, control);
+    while (!move_what_can_move(block.order, piece_bytes)) wait_for_sockets(block.block, piece_bytes, control);
     finish_own(block);
     return {start, Clock::now()};
   }
@@ -136,9 +136,12 @@ class Endpoint {
   }
 
   /// True when the pieces have been sent to and received from every peer.
-  bool move_what_can_move(std::size_t piece_bytes) {
+  bool move_what_can_move(PeerOrder order, std::size_t piece_bytes) {
     bool is_finished = true;
-    for (PeerState& peer : peers_) {
+    const int peer_count = static_cast<int>(peers_.size());
+    for (int i = 0; i < peer_count; ++i) {
+      const int rank = peer_at(order, rank_, peer_count + 1, i);
+      PeerState& peer = peers_[static_cast<std::size_t>(rank < rank_ ? rank : rank - 1)];
       send_some(peer, {peer.outgoing, piece_bytes});
       receive_some(peer, {peer.incoming, piece_bytes});
       is_finished = is_finished && peer.sent == piece_bytes && peer.received == piece_bytes;
@@ -209,7 +212,7 @@ class Endpoint {
   }
 
   int rank_;
-  std::vector<PeerState> peers_;
+  std::vector<PeerState> peers_; ///< in the order of their ranks
   std::vector<pollfd> polls_;
   std::vector<const std::byte*> ordered_; ///< by rank: the pieces that are being summed
 };

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "backends/host/block_layout.hpp"
+#include "backends/host/peer_order.hpp"
 #include "backends/host/run_control.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/planner/units.hpp"
@@ -22,6 +23,7 @@ struct BlockExchange {
   std::byte* sum = nullptr;     ///< where the sum of the pieces goes; null: they are copied to their landings
   std::span<std::byte> staging; ///< Transport::staging_bytes of the longest block
   Clock::time_point ready;      ///< when the last data that it waited for became ready
+  PeerOrder order = PeerOrder::Staggered;
 
   [[nodiscard]] std::int64_t piece_bytes() const noexcept { return element_count * planner::size_bytes(dtype); }
 };
@@ -58,10 +60,11 @@ class Transport {
 [[nodiscard]] std::unique_ptr<Transport> make_shared_memory_transport();
 
 /// Plain loads, then a sleep until a link of this speed would have delivered the data.
-/// A rank pulls R-1 pieces in over its incoming direction, one block of the plan at a time:
+/// A rank pulls R-1 pieces in over its incoming direction, one after the other, one block of the plan at a time:
 ///   start    = max(ready, end of the rank's previous transfer)
-///   delivery = start + latency + (R-1) * piece_bytes * 8 / bits_per_s
+///   delivery = start + latency + (R-1) * piece_bytes * 8 / bits_per_s, later where ranks pull from the same peer
 ///   end      = max(delivery, end of the reduction or copy on the CPU)
+/// A rank's outgoing direction has the same rate and is shared by those who pull from it at a time (PullSchedule).
 /// It counts from the time when the data became ready, not from when the lane woke up, so that late wake-ups do not
 /// add up.
 [[nodiscard]] std::unique_ptr<Transport> make_emulated_transport(const LinkSpec& link, int world_size);
