@@ -220,7 +220,8 @@ class SourceTest(SweepTest):
         plan = json.loads(self.succeed("plan", "--topology", TOPOLOGY, "--op", row["kind"], "--m", row["m"], "--n", row["n"],
                                        "--k", row["k"], "--dtype", row["dtype"], "--ranks", row["ranks"], "--json"))
         self.assertAlmostEqual(float(row["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"])
-        self.assertEqual(row["variant"], plan["variant"]["name"])
+        fields = ",".join(f"{key}={value}" for key, value in sorted(plan["variant"]["fields"].items()))
+        self.assertEqual(row["variant"], f"{plan['variant']['name']}({fields})")
 
     def test_ranks_that_a_topology_does_not_have(self):
         done = self.mc2("sweep", "--topology", TOPOLOGY, "--shapes", self.shapes(HEADING + DOWN), "--ranks", 1024, "--m", 1024)
