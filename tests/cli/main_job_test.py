@@ -160,6 +160,18 @@ class MainJobTest(ProgramTest):
         self.assertIn("EMULATED: link 2Gbit,20us]", page)
         self.assertIn("plan made on", page)
 
+    def test_order_of_peers_is_a_setting_of_the_variant(self):
+        self.profiled_and_fitted()
+        plan_file = self.directory / "plan.json"
+        plan = json.loads(self.at_store("plan", "--json"))
+        running = ["run", "--plan", plan_file, *MACHINE, *FEW_PAIRS, "--store", self.store]
+        plan["variant"]["fields"] = {"order": "rank"}
+        plan_file.write_text(json.dumps(plan))
+        self.assertIn("sum of the partial products", self.succeed(*running))
+        plan["variant"]["fields"] = {"order": "random"}
+        plan_file.write_text(json.dumps(plan))
+        self.refuse(program.USAGE, running, 'order is "random"', "staggered, rank")
+
     def test_worked_example_gives_the_published_blocks(self):
         model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
         question = ["--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8]
