@@ -9,6 +9,7 @@
 
 #include "bf16.hpp"
 #include "f16.hpp"
+#include "mc2/planner/collective.hpp"
 #include "parallel_for.hpp"
 
 namespace mc2::executor {
@@ -118,17 +119,20 @@ void MatrixReader::read_part(std::int64_t row, std::int64_t first_column, std::s
   }
 }
 
-int term_count(const planner::OpSpec& op) noexcept {
-  return op.kind == planner::OpKind::AllGatherMatmul ? 1 : op.world_size;
-}
+int term_count(const planner::OpSpec& op) noexcept { return planner::sums_over_ranks(op.kind) ? op.world_size : 1; }
 
 std::vector<Term> terms_of(const planner::OpSpec& op, const ResultRow& at) {
   const std::int64_t shard_rows = op.m / op.world_size;
-  if (op.kind == planner::OpKind::AllGatherMatmul) {
-    return {{static_cast<std::size_t>(at.row / shard_rows), at.row % shard_rows, at.rank}};
+  const std::int64_t shard_start = static_cast<std::int64_t>(at.rank) * shard_rows; // of what is for this rank
+  if (!planner::sums_over_ranks(op.kind)) {
+    const auto sender = static_cast<std::size_t>(at.row / shard_rows);
+    const std::int64_t row = at.row % shard_rows;
+    if (op.kind == planner::OpKind::AllGatherMatmul) return {{sender, row, at.rank}};
+    const bool is_multiplied_first = op.kind == planner::OpKind::MatmulAllToAll;
+    return {{sender, shard_start + row, is_multiplied_first ? sender : at.rank}};
   }
   const bool is_scattered = op.kind == planner::OpKind::MatmulReduceScatter;
-  const std::int64_t a_row = at.row + (is_scattered ? static_cast<std::int64_t>(at.rank) * shard_rows : 0);
+  const std::int64_t a_row = at.row + (is_scattered ? shard_start : 0);
   std::vector<Term> terms;
   for (int rank = 0; rank < op.world_size; ++rank) {
     terms.push_back({static_cast<std::size_t>(rank), a_row, static_cast<std::size_t>(rank)});

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "double_oracle.hpp"
+#include "mc2/planner/collective.hpp"
 #include "parallel_for.hpp"
 #include "poison.hpp"
 
@@ -278,28 +279,60 @@ Result<Verification> verify_sums(const planner::OpSpec& op,
   return found;
 }
 
-Result<Verification> verify_gathered(const planner::OpSpec& op, std::span<const std::span<const std::byte>> gathered,
-                                     std::span<const RankBuffers> buffers) {
-  const std::int64_t shard_rows = op.m / op.world_size;
-  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
-    const MatrixReader copy(op.dtype, gathered[rank], op.k);
+/// Where moved rows arrive, and where they come from.
+struct MovedRows {
+  std::vector<MatrixReader> arrived, sent; ///< by rank
+  bool is_own_moved = false;               ///< whether a rank's own rows arrive too
+  const char* arrived_name = "";
+  const char* sent_name = "";
+};
+
+MovedRows moved_rows(const planner::OpSpec& op, std::span<const std::span<const std::byte>> intermediates,
+                     std::span<const RankBuffers> buffers) {
+  const bool is_product = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
+  MovedRows moved{.arrived = {},
+                  .sent = {},
+                  .is_own_moved = is_product,
+                  .arrived_name = is_product ? "C" : "the received A",
+                  .sent_name = is_product ? "product" : "A"};
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+    if (is_product) {
+      moved.arrived.emplace_back(op.dtype, buffers[rank].c, op.n);
+      moved.sent.emplace_back(op.dtype, intermediates[rank], op.n);
+    } else {
+      moved.arrived.emplace_back(op.dtype, intermediates[rank], op.k);
+      moved.sent.emplace_back(op.dtype, buffers[rank].a, op.k);
+    }
+  }
+  return moved;
+}
+
+/// Rows that a collective only moves arrive to the bit: row a_row of A makes row a_row of the product.
+Result<Verification> verify_moves(const planner::OpSpec& op,
+                                  std::span<const std::span<const std::byte>> intermediates,
+                                  std::span<const RankBuffers> buffers) {
+  const MovedRows moved = moved_rows(op, intermediates, buffers);
+  std::int64_t row_count = 0;
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     for (std::int64_t row = 0; row < op.m; ++row) {
-      const auto owner = static_cast<std::size_t>(row / shard_rows);
-      if (owner == rank) continue;
-      const auto got = copy.row_bytes(row);
-      const auto sent = MatrixReader(op.dtype, buffers[owner].a, op.k).row_bytes(row % shard_rows);
+      const Term from = terms_of(op, {rank, row}).front();
+      if (from.a_rank == rank && !moved.is_own_moved) continue;
+      ++row_count;
+      const auto got = moved.arrived[rank].row_bytes(row);
+      const auto sent = moved.sent[from.a_rank].row_bytes(from.a_row);
       if (std::memcmp(got.data(), sent.data(), got.size()) == 0) continue;
       const auto byte = std::ranges::mismatch(got, sent).in1 - got.begin();
       return mismatch({{rank, row}, byte / planner::size_bytes(op.dtype)},
-                      "the gathered A differs from row " + std::to_string(row % shard_rows) + " of rank " +
-                          std::to_string(owner) + "'s A");
+                      std::string(moved.arrived_name) + " differs from row " + std::to_string(from.a_row) +
+                          " of rank " + std::to_string(from.a_rank) + "'s " + moved.sent_name);
     }
   }
-  const std::int64_t row_count = op.world_size * (op.m - shard_rows);
+  const std::int64_t columns = moved.is_own_moved ? op.n : op.k;
   return Verification{.worst_error_ratio = 0,
-                      .element_count = row_count * op.k,
+                      .element_count = row_count * columns,
                       .exact_row_count = row_count,
-                      .text = std::to_string(row_count) + " gathered rows of A equal to their owners' to the bit"};
+                      .text = std::to_string(row_count) + " received rows of " + moved.sent_name +
+                              " equal to their senders' to the bit"};
 }
 
 } // namespace
@@ -331,8 +364,8 @@ Result<Verification> verify_result(const planner::OpSpec& op, std::span<const Ra
 Result<Verification> verify_exchange(const planner::OpSpec& op,
                                      std::span<const std::span<const std::byte>> intermediates,
                                      std::span<const RankBuffers> buffers) {
-  if (op.kind == planner::OpKind::AllGatherMatmul) return verify_gathered(op, intermediates, buffers);
-  return verify_sums(op, intermediates, buffers);
+  if (planner::sums_over_ranks(op.kind)) return verify_sums(op, intermediates, buffers);
+  return verify_moves(op, intermediates, buffers);
 }
 
 } // namespace mc2::executor

@@ -283,6 +283,8 @@ Command add_bench(CLI::App& app) {
   cases->add_option("file", command->cases_file, "cases, in the format of data/ascend_910b_cases.csv")
       ->capture_default_str();
   cases->callback([raw = command.get()] { raw->action = [raw] { return bench_published_cases(raw->cases_file); }; });
+  bench->add_subcommand("order", "8 ranks that start at rank 0 or staggered, emulated links; under a minute")
+      ->callback([raw = command.get()] { raw->action = [] { return bench_order(); }; });
   bench->add_subcommand("transfer", "models that answer for another n and k, one shape left out in turn; about 2 minutes")
       ->callback([raw = command.get()] { raw->action = [] { return bench_transfer(); }; });
   auto* collectives = bench->add_subcommand("collectives", "all-reduce alone, every variant of a backend, 8 KiB to 64 MiB");

@@ -24,6 +24,10 @@ namespace mc2::cli {
 /// Errors: as tune_operator and race.
 [[nodiscard]] Result<ExitCode> bench_unseen(double race_budget_s);
 
+/// `mc2 bench order`: what it gains that ranks turn to their peers in staggered order, on emulated links.
+/// Errors: as Workbench::open, Workbench::prepare and Workbench::verify.
+[[nodiscard]] Result<ExitCode> bench_order();
+
 /// `mc2 bench topology`: the collective model beside every published point in `data_folder`/published, with published
 /// constants and calibrated from the small-scale part of each curve, and the errors of both.
 /// Errors: as read_topology, read_points and profiler::calibrate_topology.

@@ -26,7 +26,13 @@ struct ParallelismTraits {
 constexpr std::array kParallelisms{
     ParallelismTraits{
         Parallelism::Row, "row", {planner::OpKind::MatmulAllReduce, planner::OpKind::MatmulReduceScatter}},
-    ParallelismTraits{Parallelism::Column, "column", {std::nullopt, planner::OpKind::AllGatherMatmul}}};
+    ParallelismTraits{Parallelism::Column, "column", {std::nullopt, planner::OpKind::AllGatherMatmul}},
+    ParallelismTraits{Parallelism::Dispatch, "dispatch", {planner::OpKind::AllToAllMatmul, std::nullopt}},
+    ParallelismTraits{Parallelism::Combine, "combine", {planner::OpKind::MatmulAllToAll, std::nullopt}}};
+
+bool divides_an_axis(Parallelism parallelism) {
+  return parallelism == Parallelism::Row || parallelism == Parallelism::Column;
+}
 
 Result<std::string> read_name(const CsvRow& row, std::size_t column) {
   std::string name = row.text(column);
@@ -42,11 +48,16 @@ Result<Parallelism> read_parallelism(const CsvRow& row) {
   for (const auto& traits : kParallelisms)
     if (traits.name == text) return traits.parallelism;
   return Error{ErrorCode::UnknownName, row.place(kParallel),
-               "parallel: unknown name '" + text.substr(0, 32) + "'; legal: row, column"};
+               "parallel: unknown name '" + text.substr(0, 32) + "'; legal: row, column, dispatch, combine"};
 }
 
-/// Errors: Malformed where the parts could not be equally long.
-Result<std::int64_t> read_units(const CsvRow& row, std::int64_t axis) {
+/// Errors: Malformed where the parts could not be equally long, or nothing is divided into parts.
+Result<std::int64_t> read_units(const CsvRow& row, const LayerShape& shape) {
+  if (!divides_an_axis(shape.parallelism)) {
+    if (row.text(kUnits).empty()) return std::int64_t{0};
+    return row.error(kUnits, kColumns[kUnits].name, "is given, but every rank has a whole expert; leave it empty");
+  }
+  const std::int64_t axis = shape.parallelism == Parallelism::Row ? shape.k : shape.n;
   if (row.text(kUnits).empty()) return axis;
   const auto units = row.whole_number(kUnits, kColumns[kUnits].name, 1, axis);
   if (!units || axis % units.value() == 0) return units;
@@ -60,10 +71,10 @@ Result<void> read_sizes(const CsvRow& row, LayerShape& shape) {
   if (!n) return n.error();
   const auto k = row.whole_number(kK, kColumns[kK].name, 1, planner::kMaxSize);
   if (!k) return k.error();
-  const auto units = read_units(row, shape.parallelism == Parallelism::Row ? k.value() : n.value());
-  if (!units) return units.error();
   shape.n = n.value();
   shape.k = k.value();
+  const auto units = read_units(row, shape);
+  if (!units) return units.error();
   shape.units = units.value();
   return {};
 }
@@ -99,14 +110,14 @@ std::vector<planner::OpKind> LayerShape::kinds() const {
 }
 
 Result<planner::OpSpec> LayerShape::op(planner::OpKind kind, std::int64_t m, int ranks) const {
-  const bool is_row = parallelism == Parallelism::Row;
+  const bool is_row = parallelism == Parallelism::Row, is_column = parallelism == Parallelism::Column;
   const std::int64_t axis = is_row ? k : n;
-  if (units % ranks != 0)
+  if (units % ranks != 0) // 0 where nothing is divided
     return Error{ErrorCode::Infeasible, "ranks",
                  std::to_string(ranks) + " ranks do not divide " + (is_row ? "k = " : "n = ") + std::to_string(axis) +
                      (units == axis ? "" : " into whole parts, of which it has " + std::to_string(units)) +
                      "; give a number of ranks that divides " + std::to_string(units)};
-  planner::OpSpec op{kind, m, is_row ? n : n / ranks, is_row ? k / ranks : k, dtype, ranks};
+  planner::OpSpec op{kind, m, is_column ? n / ranks : n, is_row ? k / ranks : k, dtype, ranks};
   if (auto valid = op.validate(); !valid) return valid.error();
   return op;
 }

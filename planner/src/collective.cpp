@@ -47,8 +47,15 @@ Collective collective_of(OpKind kind) {
     case OpKind::MatmulAllReduce: return Collective::AllReduce;
     case OpKind::MatmulReduceScatter: return Collective::ReduceScatter;
     case OpKind::AllGatherMatmul: return Collective::AllGather;
+    case OpKind::MatmulAllToAll:
+    case OpKind::AllToAllMatmul: return Collective::AllToAll;
   }
   check_failed("kind is known", __FILE__, __LINE__, "an OpKind without a collective");
+}
+
+bool sums_over_ranks(OpKind kind) {
+  const Collective collective = collective_of(kind);
+  return collective == Collective::AllReduce || collective == Collective::ReduceScatter;
 }
 
 double bus_factor(Collective collective, int world_size) noexcept {

@@ -22,9 +22,10 @@ Result<void> OpSpec::validate() const {
                  "is " + std::to_string(world_size) + "; legal: 2 to " + std::to_string(kMaxWorldSize)};
   if (traits_of(kind).has_row_shards && m % world_size != 0)
     return Error{ErrorCode::InvalidSpec, "m",
-                 "is " + std::to_string(m) + "; every rank of " + std::string(to_string(kind)) +
-                     " holds m / ranks rows, so m must be a multiple of the " + std::to_string(world_size) +
-                     " ranks, e.g. " + std::to_string(ceil_div(m, world_size) * world_size)};
+                 "is " + std::to_string(m) + "; " + std::string(to_string(kind)) +
+                     " divides the rows equally among the ranks, so m must be a multiple of the " +
+                     std::to_string(world_size) + " ranks, e.g. " +
+                     std::to_string(ceil_div(m, world_size) * world_size)};
   // Each size is at most 1e9, so a product of two fits in 64 bits.
   const std::array operands{std::pair{"A [m, k]", m * k}, std::pair{"B [k, n]", k * n},
                             std::pair{"the product [m, n]", m * n}};

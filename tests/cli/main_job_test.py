@@ -82,7 +82,9 @@ class MainJobTest(ProgramTest):
     def test_kinds_with_sharded_rows_are_tuned_and_run(self):
         # 2 ranks: 96 rows of product are 48 rows of each rank's shard, which blocks are cut from.
         for kind, checked in (("matmul_reduce_scatter", "sum of the partial products"),
-                              ("all_gather_matmul", "gathered rows of A equal")):
+                              ("all_gather_matmul", "received rows of A equal"),
+                              ("matmul_all_to_all", "received rows of product equal"),
+                              ("all_to_all_matmul", "received rows of A equal")):
             plan = json.loads(self.at_store("tune", "--op", kind, *QUICK, "--align", 16, "--json"))
             self.assert_valid(plan, "mc2.plan/1")
             self.assertEqual(plan["op"]["kind"], kind)
@@ -97,7 +99,7 @@ class MainJobTest(ProgramTest):
 
     def test_rows_that_the_ranks_cannot_share_are_refused(self):
         odd = ["--m", 97, "--n", 64, "--k", 64, *MACHINE, "--store", self.store]
-        for kind in ("matmul_reduce_scatter", "all_gather_matmul"):
+        for kind in ("matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul"):
             self.refuse(program.USAGE, ["tune", "--op", kind, *odd], "multiple of the 2 ranks")
 
     def test_doctor_lists_the_types_of_every_kind(self):
@@ -105,8 +107,11 @@ class MainJobTest(ProgramTest):
         for backend in doctor["backends"]:
             if backend["available"]:
                 self.assertEqual(list(backend["dtypes"]),
-                                 ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul"])
-        self.assertEqual(next(b for b in doctor["backends"] if b["name"] == "host")["dtypes"]["all_gather_matmul"]["f32"], "yes")
+                                 ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all",
+                                  "all_to_all_matmul"])
+        host = next(backend for backend in doctor["backends"] if backend["name"] == "host")
+        for kind in ("all_gather_matmul", "matmul_all_to_all"):
+            self.assertEqual(host["dtypes"][kind]["f32"], "yes")
 
     def test_tune_shows_every_step(self):
         page = self.at_store("tune", *QUICK, "--align", 16)
@@ -154,6 +159,18 @@ class MainJobTest(ProgramTest):
         # Where it was measured, then where the plan comes from.
         self.assertIn("EMULATED: link 2Gbit,20us]", page)
         self.assertIn("plan made on", page)
+
+    def test_order_of_peers_is_a_setting_of_the_variant(self):
+        self.profiled_and_fitted()
+        plan_file = self.directory / "plan.json"
+        plan = json.loads(self.at_store("plan", "--json"))
+        running = ["run", "--plan", plan_file, *MACHINE, *FEW_PAIRS, "--store", self.store]
+        plan["variant"]["fields"] = {"order": "rank"}
+        plan_file.write_text(json.dumps(plan))
+        self.assertIn("sum of the partial products", self.succeed(*running))
+        plan["variant"]["fields"] = {"order": "random"}
+        plan_file.write_text(json.dumps(plan))
+        self.refuse(program.USAGE, running, 'order is "random"', "staggered, rank")
 
     def test_worked_example_gives_the_published_blocks(self):
         model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"

@@ -113,6 +113,20 @@ class TableTest(SweepTest):
         self.assertEqual(file.read_text(), printed)
         self.refuse(SYSTEM, self.example("--m", 4096, "--out", self.directory / "no" / "plans.csv"), "plans.csv")
 
+    def test_experts_are_dispatched_to_and_combined_from_undivided(self):
+        layers = self.shapes(HEADING + "Toy,expert_up,dispatch,2048,7168,,bf16\nToy,expert_down,combine,7168,2048,,bf16\n")
+        topology = program.SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
+        rows = self.rows("sweep", "--shapes", layers, "--topology", topology, "--ranks", "4,8", "--m", 8192)
+        self.assertEqual([(row["kind"], row["ranks"], row["n"], row["k"]) for row in rows],
+                         [("all_to_all_matmul", "4", "2048", "7168"), ("all_to_all_matmul", "8", "2048", "7168"),
+                          ("matmul_all_to_all", "4", "7168", "2048"), ("matmul_all_to_all", "8", "7168", "2048")])
+        for row in rows:
+            blocks = json.loads(self.succeed("plan", "--topology", topology, "--op", row["kind"], "--m", 8192, "--n", row["n"],
+                                             "--k", row["k"], "--dtype", "bf16", "--ranks", row["ranks"], "--json"))
+            self.assertEqual(sum(blocks["cut"]["block_rows"]), 8192 // int(row["ranks"]))
+            self.assertAlmostEqual(float(row["makespan_us"]), blocks["makespan"]["us"], delta=1e-6 * blocks["makespan"]["us"])
+            self.assertLessEqual(float(row["makespan_us"]), float(row["serial_us"]))
+
     def test_names_that_csv_and_json_must_quote(self):
         file = self.shapes('model,layer,parallel,n,k,dtype\n"A ""b"", c",\u00e9\\x,row,8192,24576,f16\n')
         asked = ["sweep", "--shapes", file, "--model", EXAMPLE_MODEL, "--ranks", 8, "--m", 4096]
@@ -245,7 +259,9 @@ class BadInputTest(SweepTest):
                  (good + "Toy,x,row,9" + "9" * 40 + ",1,,f16\n", "layers.csv:3:11: n: is 999", "legal"),
                  (good + "Toy,x,row,8,6,4,f16\n", "layers.csv:3:15: units: 4 do not divide the axis of 6"),
                  (good + "Toy,x,row,8,6,7,f16\n", "layers.csv:3:15: units: is 7; legal: 1 to 6"),
-                 (good + "Toy,x,both,8,6,,f16\n", "layers.csv:3:7: parallel: unknown name 'both'; legal: row, column"),
+                 (good + "Toy,x,both,8,6,,f16\n",
+                  "layers.csv:3:7: parallel: unknown name 'both'; legal: row, column, dispatch, combine"),
+                 (good + "Toy,x,combine,8,6,2,f16\n", "layers.csv:3:19: units: is given, but every rank has a whole expert"),
                  (good + "Toy,x,row,8,6,,f99\n", "layers.csv:3:16: ", "f99", "bf16"),
                  (good + ",x,row,8,6,,f16\n", "layers.csv:3:1: model: is empty"),
                  (good + "Toy," + "x" * 65 + ",row,8,6,,f16\n", "layers.csv:3:5: layer: has 65 bytes"),

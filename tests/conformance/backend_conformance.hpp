@@ -298,9 +298,9 @@ TEST_P(BackendConformance, PlansOnOneCommunicatorDoNotDisturbEachOther) {
 TEST_P(BackendConformance, TheLanesOneAfterTheOtherGiveTheResult) {
   const OpSpec spec = op(50, 24, 32, 2);
   auto bound = bind(spec, {{10, 40}});
-  const bool is_gather = spec.kind == OpKind::AllGatherMatmul;
-  const auto first = is_gather ? RunMode::CommunicationOnly : RunMode::ComputeOnly;
-  const auto second = is_gather ? RunMode::ComputeOnly : RunMode::CommunicationOnly;
+  const bool computes_first = planner::traits_of(spec.kind).first_lane == planner::Lane::Compute;
+  const auto first = computes_first ? RunMode::ComputeOnly : RunMode::CommunicationOnly;
+  const auto second = computes_first ? RunMode::CommunicationOnly : RunMode::ComputeOnly;
   bound.prepared->run(first);
   EXPECT_TRUE(is_poisoned(spec, *bound.problem)); // only the second lane writes C
   bound.prepared->run(second);

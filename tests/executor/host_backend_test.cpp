@@ -7,6 +7,7 @@ namespace {
 
 using executor::LinkSpec;
 using executor::host::host_backend;
+using planner::Plan;
 
 BackendUnderTest host_with(const std::string& name, const std::string& link) {
   CommunicatorOptions options;
@@ -161,6 +162,75 @@ TEST(HostBackend, VirtualComputeOfGatheredRowsWaitsForThemAfterTheOwnShard) {
               std::max<std::chrono::nanoseconds>(rank.compute[0].end, rank.communication[1].end));
     EXPECT_EQ(rank.compute[1].end, rank.compute[1].start + microseconds(250));
   }
+}
+
+Plan plan_in_order(const OpSpec& op, const Cut& cut, const char* order) {
+  Plan plan;
+  plan.op = op;
+  plan.cut = cut;
+  plan.variant = {"direct", {{"order", order}}};
+  return plan;
+}
+
+TEST(HostBackend, OrderOfPeersChangesNoBit) {
+  for (const auto& traits : planner::op_registry()) {
+    for (const char* link : {"shm", "100Gbit", "tcp:100Gbit"}) {
+      SCOPED_TRACE(std::string(traits.name) + " over " + link);
+      OpSpec op = spec(44, 9, 17, 4);
+      op.kind = traits.kind;
+      CommunicatorOptions options;
+      options.world_size = 4;
+      options.link = executor::parse_link(link).value();
+      auto communicator = host_backend().open(options).value();
+      const RandomProblem by_rank(op, 5), staggered(op, 5);
+      const Cut cut{{4, traits.cut_axis_length(op) - 4}};
+      const ExecuteOptions anywhere{.accept_other_fingerprint = true, .prepare = {}};
+      const auto run = [&](const RandomProblem& problem, const char* order) {
+        executor::prepare(plan_in_order(op, cut, order), problem.buffers(), *communicator, anywhere)
+            .value()
+            ->run(RunMode::Fused);
+      };
+      run(by_rank, "rank");
+      run(staggered, "staggered");
+      for (std::size_t rank = 0; rank < 4; ++rank)
+        EXPECT_TRUE(std::ranges::equal(by_rank.buffers()[rank].c, staggered.buffers()[rank].c));
+      EXPECT_TRUE(executor::verify_result(op, staggered.buffers(), cut, 1).ok());
+    }
+  }
+}
+
+TEST(HostBackend, RanksThatAllStartAtRankZeroWaitForItsLink) {
+  // 4 ranks, pieces of 10 * 100 * 4 bytes at 1 Mbit/s: 32 ms each, far longer than lanes wake up late. Staggered 3 of
+  // them; else the last rank waits for 3 + 2 + 1 (pull_schedule_test).
+  OpSpec op = spec(40, 100, 1, 4);
+  op.kind = planner::OpKind::MatmulAllToAll;
+  auto options = virtual_options("1Gflops", "1Mbit");
+  options.world_size = 4;
+  auto communicator = host_backend().open(options).value();
+  const RandomProblem problem(op, 1);
+  const ExecuteOptions anywhere{.accept_other_fingerprint = true, .prepare = {}};
+  const auto last_end = [&](const char* order) {
+    const auto prepared =
+        executor::prepare(plan_in_order(op, {{10}}, order), problem.buffers(), *communicator, anywhere).value();
+    auto last = std::chrono::nanoseconds(0);
+    for (const auto& rank : prepared->run(RunMode::CommunicationOnly).ranks)
+      last = std::max(last, rank.communication[0].end);
+    return last;
+  };
+  EXPECT_GE(last_end("staggered"), std::chrono::milliseconds(3 * 32));
+  EXPECT_GE(last_end("rank"), std::chrono::milliseconds(6 * 32));
+}
+
+TEST(HostBackend, RefusesAnUnknownOrderNamingTheLegalOnes) {
+  auto communicator = host_backend().open(virtual_options("1Gflops", "100Mbit")).value();
+  const OpSpec op = spec(8, 8, 8, 2);
+  const RandomProblem problem(op, 1);
+  const ExecuteOptions anywhere{.accept_other_fingerprint = true, .prepare = {}};
+  const auto refused =
+      executor::prepare(plan_in_order(op, {{8}}, "random"), problem.buffers(), *communicator, anywhere);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("\"random\"; legal: staggered, rank"));
 }
 
 TEST(HostBackend, CollectiveUnderVirtualComputeIsRightForEveryKind) {

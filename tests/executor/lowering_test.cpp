@@ -29,16 +29,20 @@ TEST(Lower, BlocksBecomeContiguousRunsOfRowsComputeFirst) {
 
 TEST(Lower, KindsWithShardsCutOneShardAndKeepTheirOrderOfLanes) {
   auto scatter = op(20);
-  scatter.kind = planner::OpKind::MatmulReduceScatter; // 2 ranks: 10 rows each
-  EXPECT_EQ(lower(scatter, {{4, 6}}).value().stages, (std::vector<Stage>{{0, 4}, {4, 6}}));
-  EXPECT_EQ(lower(scatter, {{4, 6}}).value().first_lane, planner::Lane::Compute);
-  EXPECT_FALSE(lower(scatter, {{20}}).ok());
-  auto gather = op(20);
-  gather.kind = planner::OpKind::AllGatherMatmul;
-  EXPECT_EQ(lower(gather, {{4, 6}}).value().stages, (std::vector<Stage>{{0, 4}, {4, 6}}));
-  EXPECT_EQ(lower(gather, {{4, 6}}).value().first_lane, planner::Lane::Communication);
-  gather.m = 21;
-  EXPECT_EQ(lower(gather, {{10}}).error().field, "m");
+  for (const auto kind : {planner::OpKind::MatmulReduceScatter, planner::OpKind::MatmulAllToAll}) {
+    scatter.kind = kind; // 2 ranks: 10 rows each
+    EXPECT_EQ(lower(scatter, {{4, 6}}).value().stages, (std::vector<Stage>{{0, 4}, {4, 6}}));
+    EXPECT_EQ(lower(scatter, {{4, 6}}).value().first_lane, planner::Lane::Compute);
+    EXPECT_FALSE(lower(scatter, {{20}}).ok());
+  }
+  for (const auto kind : {planner::OpKind::AllGatherMatmul, planner::OpKind::AllToAllMatmul}) {
+    auto gather = op(20);
+    gather.kind = kind;
+    EXPECT_EQ(lower(gather, {{4, 6}}).value().stages, (std::vector<Stage>{{0, 4}, {4, 6}}));
+    EXPECT_EQ(lower(gather, {{4, 6}}).value().first_lane, planner::Lane::Communication);
+    gather.m = 21;
+    EXPECT_EQ(lower(gather, {{10}}).error().field, "m");
+  }
 }
 
 TEST(Lower, UncutIsOneStage) { EXPECT_EQ(lower(op(10), {{10}}).value().stages, (std::vector<Stage>{{0, 10}})); }

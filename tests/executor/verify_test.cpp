@@ -165,7 +165,8 @@ OpSpec op_of(planner::OpKind kind, std::int64_t m, DType dtype, int world_size) 
 }
 
 TEST(Verify, AcceptsTheRoundedResultOfKindsWithShards) {
-  for (const auto kind : {planner::OpKind::MatmulReduceScatter, planner::OpKind::AllGatherMatmul}) {
+  for (const auto kind : {planner::OpKind::MatmulReduceScatter, planner::OpKind::AllGatherMatmul,
+                          planner::OpKind::MatmulAllToAll, planner::OpKind::AllToAllMatmul}) {
     for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
       for (const std::int64_t m : {36, 900}) { // all rows, and a sample of them
         const OpSpec spec = op_of(kind, m, dtype, 3);
@@ -195,10 +196,25 @@ TEST(Verify, ComparesTheRowsAtBlockEdgesOfEveryShardOnEveryRank) {
 }
 
 TEST(Verify, FindsTheShardOfAnotherRank) {
-  const OpSpec spec = op_of(planner::OpKind::MatmulReduceScatter, 36, DType::F32, 2);
-  const RandomProblem problem = solved(spec);
-  std::ranges::swap_ranges(problem.buffers()[0].c, problem.buffers()[1].c);
-  EXPECT_THAT(complaint(spec, problem, {{18}}), HasSubstr("rank 0, row 0"));
+  for (const auto kind :
+       {planner::OpKind::MatmulReduceScatter, planner::OpKind::MatmulAllToAll, planner::OpKind::AllToAllMatmul}) {
+    const OpSpec spec = op_of(kind, 36, DType::F32, 2);
+    const RandomProblem problem = solved(spec);
+    std::ranges::swap_ranges(problem.buffers()[0].c, problem.buffers()[1].c);
+    EXPECT_THAT(complaint(spec, problem, {{18}}), HasSubstr("rank 0, row 0"));
+  }
+}
+
+TEST(Verify, FindsRowsFromTheRightSenderInTheWrongPlace) {
+  for (const auto kind : {planner::OpKind::MatmulAllToAll, planner::OpKind::AllToAllMatmul}) {
+    const OpSpec spec = op_of(kind, 36, DType::F32, 3);
+    const RandomProblem problem = solved(spec);
+    // 3 ranks, 12 rows each: what ranks 1 and 2 sent rank 0 changes places.
+    const std::size_t part = 12 * 64 * 4;
+    const auto c = problem.buffers()[0].c;
+    std::ranges::swap_ranges(c.subspan(part, part), c.subspan(2 * part, part));
+    EXPECT_THAT(complaint(spec, problem, {{12}}), HasSubstr("rank 0, row 1")); // 12 to 19, whichever is worst
+  }
 }
 
 TEST(VerifyExchange, ComparesGatheredRowsWithTheirOwners) {
@@ -215,6 +231,56 @@ TEST(VerifyExchange, ComparesGatheredRowsWithTheirOwners) {
   const auto wrong = verify_exchange(spec, both, problem.buffers());
   ASSERT_FALSE(wrong.ok());
   EXPECT_THAT(wrong.error().message, HasSubstr("rank 1, row 2, column 7"));
+}
+
+/// Row `row` of so many bytes.
+std::span<const std::byte> row_of(std::span<const std::byte> matrix, std::size_t row, std::size_t row_bytes) {
+  return matrix.subspan(row * row_bytes, row_bytes);
+}
+
+TEST(VerifyExchange, ComparesDispatchedRowsWithTheirSenders) {
+  // 2 ranks, 3 rows for each: rank 0 gets rows 0 to 2 of rank 1, rank 1 gets rows 3 to 5 of rank 0. Own rows do not
+  // count.
+  const OpSpec spec = op_of(planner::OpKind::AllToAllMatmul, 6, DType::F32, 2);
+  const RandomProblem problem(spec, 1);
+  constexpr std::size_t kRowBytes = 150 * 4;
+  std::vector<std::vector<std::byte>> received(2, std::vector<std::byte>(6 * kRowBytes));
+  for (std::size_t i = 0; i < 3; ++i) {
+    std::ranges::copy(row_of(problem.buffers()[1].a, i, kRowBytes), received[0].data() + (3 + i) * kRowBytes);
+    std::ranges::copy(row_of(problem.buffers()[0].a, 3 + i, kRowBytes), received[1].data() + i * kRowBytes);
+  }
+  const std::span<const std::byte> both[] = {received[0], received[1]};
+  const auto right = verify_exchange(spec, both, problem.buffers());
+  ASSERT_TRUE(right.ok()) << right.error().text();
+  EXPECT_EQ(right.value().exact_row_count, 6);
+  received[1][2 * kRowBytes + 7 * 4] ^= std::byte{1};
+  const auto wrong = verify_exchange(spec, both, problem.buffers());
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().message,
+              HasSubstr("rank 1, row 2, column 7: the received A differs from row 5 of rank 0's"));
+}
+
+TEST(VerifyExchange, ComparesCombinedRowsWithTheirSendersOwnOnesIncluded) {
+  const OpSpec spec = op_of(planner::OpKind::MatmulAllToAll, 6, DType::F32, 2);
+  const RandomProblem problem(spec, 1), other(spec, 2);
+  constexpr std::size_t kRowBytes = 64 * 4;
+  std::vector<std::vector<std::byte>> products; // any numbers will do
+  for (const RankBuffers& rank : other.buffers())
+    products.emplace_back(rank.a.begin(), rank.a.begin() + 6 * kRowBytes);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (std::size_t i = 0; i < 6; ++i) {
+      const auto sent = row_of(products[i / 3], rank * 3 + i % 3, kRowBytes);
+      std::ranges::copy(sent, problem.buffers()[rank].c.data() + i * kRowBytes);
+    }
+  }
+  const std::span<const std::byte> both[] = {products[0], products[1]};
+  const auto right = verify_exchange(spec, both, problem.buffers());
+  ASSERT_TRUE(right.ok()) << right.error().text();
+  EXPECT_EQ(right.value().exact_row_count, 12);
+  problem.buffers()[0].c[kRowBytes + 5 * 4] ^= std::byte{1};
+  const auto wrong = verify_exchange(spec, both, problem.buffers());
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().message, HasSubstr("rank 0, row 1, column 5: C differs from row 1 of rank 0's product"));
 }
 
 TEST(VerifyExchange, AcceptsTheSumAndFindsOneWrongElement) {

@@ -45,7 +45,15 @@ TEST(AnalyticModel, EveryOperatorKindHasItsCollective) {
   op.kind = OpKind::AllGatherMatmul;
   const CostModel gather = analytic_model(topology(), op).value();
   EXPECT_NEAR(gather.variants[0].compute.curve.time_us(256), 4 + 256 * 15 * 0.02, 1e-9);
-  for (const CostModel& model : {scatter, gather}) {
+  // All-to-all: rows as in those two; the topology offers two algorithms for it.
+  op.kind = OpKind::MatmulAllToAll;
+  const CostModel combine = analytic_model(topology(), op).value();
+  EXPECT_EQ(combine.variants[0].compute.curve, scatter.variants[0].compute.curve);
+  EXPECT_EQ(combine.variants.size(), 2u);
+  op.kind = OpKind::AllToAllMatmul;
+  const CostModel dispatch = analytic_model(topology(), op).value();
+  EXPECT_EQ(dispatch.variants[0].compute.curve, gather.variants[0].compute.curve);
+  for (const CostModel& model : {scatter, gather, combine, dispatch}) {
     const Plan plan = make_plan(model.op, model, {}).value();
     EXPECT_LE(plan.makespan.us, plan.serial_us);
     EXPECT_EQ(plan.makespan.provenance, Provenance::Analytic);

@@ -111,6 +111,14 @@ TEST(Collective, BusFactorsAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::AllToAll, 2), 0.5);
 }
 
+TEST(Collective, EveryOperatorKindHasOne) {
+  EXPECT_EQ(collective_of(OpKind::MatmulAllToAll), Collective::AllToAll);
+  EXPECT_EQ(collective_of(OpKind::AllToAllMatmul), Collective::AllToAll);
+  for (const auto& traits : op_registry())
+    EXPECT_EQ(sums_over_ranks(traits.kind),
+              traits.kind == OpKind::MatmulAllReduce || traits.kind == OpKind::MatmulReduceScatter);
+}
+
 TEST(Collective, RefusesWhatTheClusterDoesNotHave) {
   const auto refused = [](const CollectiveSpec& spec) {
     const auto times = collective_times(topology(), spec);

@@ -56,19 +56,34 @@ OpSpec sharded(OpKind kind, std::int64_t m) { return {kind, m, 512, 128, DType::
 
 TEST(OpRegistry, RowShardedKindsAreCutAlongOneShard) {
   // 1024 rows over 4 ranks: 256 each. One of them stands for a row of every shard: 4 rows of n or k halves.
-  const OpSpec scatter = sharded(OpKind::MatmulReduceScatter, 1024), gather = sharded(OpKind::AllGatherMatmul, 1024);
-  EXPECT_EQ(traits_of(scatter.kind).cut_axis_length(scatter), 256);
-  EXPECT_EQ(traits_of(gather.kind).cut_axis_length(gather), 256);
-  EXPECT_EQ(traits_of(scatter.kind).message_bytes_per_row(scatter), 4 * 512 * 2);
-  EXPECT_EQ(traits_of(gather.kind).message_bytes_per_row(gather), 4 * 128 * 2);
+  for (const OpKind kind : {OpKind::MatmulReduceScatter, OpKind::MatmulAllToAll}) {
+    const OpSpec scatter = sharded(kind, 1024);
+    EXPECT_EQ(traits_of(kind).cut_axis_length(scatter), 256);
+    EXPECT_EQ(traits_of(kind).message_bytes_per_row(scatter), 4 * 512 * 2);
+    EXPECT_EQ(traits_of(kind).first_lane, Lane::Compute);
+  }
+  for (const OpKind kind : {OpKind::AllGatherMatmul, OpKind::AllToAllMatmul}) {
+    const OpSpec gather = sharded(kind, 1024);
+    EXPECT_EQ(traits_of(kind).cut_axis_length(gather), 256);
+    EXPECT_EQ(traits_of(kind).message_bytes_per_row(gather), 4 * 128 * 2);
+    EXPECT_EQ(traits_of(kind).first_lane, Lane::Communication);
+    EXPECT_TRUE(traits_of(kind).has_local_part);
+  }
+}
+
+TEST(OpRegistry, StoredNumbersOfKindsNeverChange) {
+  EXPECT_EQ(static_cast<int>(OpKind::MatmulAllToAll), 4);
+  EXPECT_EQ(static_cast<int>(OpKind::AllToAllMatmul), 5);
 }
 
 TEST(OpSpec, RowsThatTheRanksDoNotDivideAreRefusedWithTheNextLegalCount) {
-  for (const OpKind kind : {OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
+  for (const OpKind kind :
+       {OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul, OpKind::MatmulAllToAll, OpKind::AllToAllMatmul}) {
     const auto verdict = sharded(kind, 1021).validate();
     ASSERT_FALSE(verdict);
     EXPECT_EQ(verdict.error().field, "m");
-    EXPECT_NE(verdict.error().message.find("1024"), std::string::npos);
+    EXPECT_NE(verdict.error().message.find("is 1021; " + std::string(to_string(kind))), std::string::npos);
+    EXPECT_NE(verdict.error().message.find("multiple of the 4 ranks, e.g. 1024"), std::string::npos);
   }
   EXPECT_TRUE(sharded(OpKind::MatmulAllReduce, 1021).validate());
 }

@@ -155,6 +155,27 @@ TEST(Search, OwnShardRunsWhileTheOthersArrive) {
   EXPECT_DOUBLE_EQ(predict_cut(model.op, model, model.variants[0].variant, Cut{{256}}).value().makespan.us, 256 + 128);
 }
 
+TEST(Search, AllToAllKindsAreCutLikeTheOthersWithShards) {
+  // Dispatch: the costs of the all-gather above, so the same plan. Combine: no local part, and the matmul comes
+  // first: 4 x 32 us of matmul, 64 us of link behind each: 32 + 4 * 64.
+  CostModel dispatch = testing::all_gather_model();
+  const Cut cut{{64, 64, 64, 64}};
+  const Plan gathered = predict_cut(dispatch.op, dispatch, dispatch.variants[0].variant, cut).value();
+  dispatch.op.kind = OpKind::AllToAllMatmul;
+  const Plan dispatched = predict_cut(dispatch.op, dispatch, dispatch.variants[0].variant, cut).value();
+  EXPECT_TRUE(dispatched.is_local_first);
+  EXPECT_DOUBLE_EQ(dispatched.makespan.us, gathered.makespan.us);
+  EXPECT_DOUBLE_EQ(dispatched.serial_us, gathered.serial_us);
+
+  CostModel combine = testing::all_gather_model();
+  combine.op = {OpKind::MatmulAllToAll, 1024, 512, 256, DType::F16, 4}; // a row of the cut axis: 4 x 1 KiB, 1 us
+  combine.variants[0].local_compute.reset();
+  const Plan combined = predict_cut(combine.op, combine, combine.variants[0].variant, cut).value();
+  EXPECT_FALSE(combined.is_local_first);
+  EXPECT_DOUBLE_EQ(combined.makespan.us, 32 + 4 * 64);
+  EXPECT_DOUBLE_EQ(combined.serial_us, 128 + 256);
+}
+
 TEST(Search, OwnShardWaitsWhenContentionMakesOverlapDearer) {
   CostModel model = testing::all_gather_model();
   model.variants[0].compute.slowdown = model.variants[0].communication.slowdown = 3;
@@ -244,9 +265,10 @@ CostModel random_model(std::int64_t m) {
                                  testing::affine(CurveAxis::Bytes, number(0, 200, 1), number(1, 100, 5e-6)),
                                  1 + number(0, 20, 0.1), 1 + number(0, 20, 0.1));
   if (*rc::gen::arbitrary<bool>()) {
-    model.op.kind = *rc::gen::element(OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul);
+    model.op.kind = *rc::gen::element(OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul, OpKind::MatmulAllToAll,
+                                      OpKind::AllToAllMatmul);
     model.op.m = 2 * m;
-    if (model.op.kind == OpKind::AllGatherMatmul && *rc::gen::arbitrary<bool>())
+    if (traits_of(model.op.kind).has_local_part && *rc::gen::arbitrary<bool>())
       model.variants[0].local_compute = testing::affine(CurveAxis::Rows, number(0, 200, 1), number(1, 100, 0.01));
   }
   model.variants[0].compute.fixed_us = number(0, 20, 1);

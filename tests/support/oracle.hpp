@@ -57,10 +57,40 @@ inline std::vector<double> naive_matmul_all_reduce(const planner::OpSpec& op,
   return result;
 }
 
+/// Each rank's matrix [m, k] times its own B.
+inline std::vector<std::vector<double>> naive_products(const planner::OpSpec& op,
+                                                       const std::vector<std::vector<double>>& a,
+                                                       std::span<const executor::RankBuffers> buffers) {
+  std::vector<std::vector<double>> products;
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+    products.emplace_back(static_cast<std::size_t>(op.m * op.n));
+    add_product(a[rank], elements(op.dtype, buffers[rank].b), static_cast<std::size_t>(op.k),
+                static_cast<std::size_t>(op.n), products.back());
+  }
+  return products;
+}
+
+/// MPI_Alltoall of matrices with so many columns: the r-th part of every rank's rows, in rank order, is rank r's.
+inline std::vector<std::vector<double>> naive_all_to_all(const planner::OpSpec& op,
+                                                         const std::vector<std::vector<double>>& sent,
+                                                         std::int64_t columns) {
+  const auto length = static_cast<std::ptrdiff_t>(op.m / op.world_size * columns);
+  std::vector<std::vector<double>> received(sent.size());
+  for (std::size_t rank = 0; rank < sent.size(); ++rank) {
+    for (const auto& from : sent) {
+      const auto first = from.begin() + static_cast<std::ptrdiff_t>(rank) * length;
+      received[rank].insert(received[rank].end(), first, first + length);
+    }
+  }
+  return received;
+}
+
 /// The definition of every kind: C of each rank, row-major, in double.
 ///   matmul_all_reduce      the sum of all A_r B_r
 ///   matmul_reduce_scatter  rank r's m / R rows of that sum
 ///   all_gather_matmul      all ranks' rows of A, one below the other, times the rank's own B
+///   matmul_all_to_all      the r-th m / R rows of every A_q B_q, one below the other
+///   all_to_all_matmul      the r-th m / R rows of every A_q, one below the other, times the rank's own B
 inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
                                                       std::span<const executor::RankBuffers> buffers) {
   if (op.kind == planner::OpKind::AllGatherMatmul) {
@@ -76,6 +106,12 @@ inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
                   static_cast<std::size_t>(op.n), results.back());
     }
     return results;
+  }
+  if (op.kind == planner::OpKind::MatmulAllToAll || op.kind == planner::OpKind::AllToAllMatmul) {
+    std::vector<std::vector<double>> a;
+    for (const auto& rank : buffers) a.push_back(elements(op.dtype, rank.a));
+    if (op.kind == planner::OpKind::MatmulAllToAll) return naive_all_to_all(op, naive_products(op, a, buffers), op.n);
+    return naive_products(op, naive_all_to_all(op, a, op.k), buffers);
   }
   const auto sum = naive_matmul_all_reduce(op, buffers);
   if (op.kind == planner::OpKind::MatmulAllReduce) return {buffers.size(), sum};

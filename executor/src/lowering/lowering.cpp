@@ -21,6 +21,8 @@ constexpr std::array kLoweringTable{
     LoweringRow{planner::OpKind::MatmulAllReduce, &lower_matmul_all_reduce},
     LoweringRow{planner::OpKind::MatmulReduceScatter, &lower_matmul_reduce_scatter},
     LoweringRow{planner::OpKind::AllGatherMatmul, &lower_all_gather_matmul},
+    LoweringRow{planner::OpKind::MatmulAllToAll, &lower_matmul_all_to_all},
+    LoweringRow{planner::OpKind::AllToAllMatmul, &lower_all_to_all_matmul},
 };
 
 Result<void> check_blocks(const planner::Cut& cut, std::int64_t cut_axis_length) {

@@ -23,4 +23,11 @@ using LowerFunction = StageList (*)(const planner::OpSpec& op, const planner::Cu
 /// it waits for nobody.
 [[nodiscard]] StageList lower_all_gather_matmul(const planner::OpSpec& op, const planner::Cut& cut);
 
+/// A block of b rows multiplies b rows of what goes to each rank, and brings each rank its b rows from every rank.
+[[nodiscard]] StageList lower_matmul_all_to_all(const planner::OpSpec& op, const planner::Cut& cut);
+
+/// A block of b rows brings b rows of A from every other rank and multiplies them. What a rank sends itself is no
+/// stage: it waits for nobody.
+[[nodiscard]] StageList lower_all_to_all_matmul(const planner::OpSpec& op, const planner::Cut& cut);
+
 } // namespace mc2::executor

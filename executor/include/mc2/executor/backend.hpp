@@ -25,8 +25,8 @@ struct LinkSpec {
     Tcp,          ///< loopback TCP, paced by the kernel (SO_MAX_PACING_RATE)
   };
   Mode mode = Mode::SharedMemory;
-  double bits_per_s = 0; ///< of one rank's incoming direction, whole bit/s; 0 for SharedMemory. Tcp shares it
-                         ///< equally among the rank's connections
+  double bits_per_s = 0; ///< of each direction of one rank, whole bit/s; 0 for SharedMemory. Tcp shares it equally
+                         ///< among the rank's connections
   double latency_us = 0; ///< added to every block, whole ns; Emulated only
 
   /// "shm", "2.5Gbit,20us" or "tcp:2.5Gbit": parse_link(text()) gives the same link.

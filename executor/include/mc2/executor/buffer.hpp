@@ -17,9 +17,11 @@ struct MatrixShape {
 
 /// What one rank brings and gets.
 struct OperandShapes {
-  MatrixShape a; ///< [m, k]; all_gather_matmul: the rank's shard [m / ranks, k]
+  MatrixShape a; ///< [m, k]; all_gather_matmul: the rank's shard [m / ranks, k]. all_to_all_matmul: rows
+                 ///< [q m/ranks, (q+1) m/ranks) are for rank q
   MatrixShape b; ///< [k, n], another one on every rank
-  MatrixShape c; ///< [m, n]; matmul_reduce_scatter: the rank's shard [m / ranks, n]
+  MatrixShape c; ///< [m, n]; matmul_reduce_scatter: the rank's shard [m / ranks, n]. matmul_all_to_all: what ranks
+                 ///< 0, 1, ... sent, one below the other, m / ranks rows each
   bool operator==(const OperandShapes&) const = default;
 };
 

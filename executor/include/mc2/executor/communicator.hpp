@@ -16,15 +16,15 @@
 
 namespace mc2::executor {
 
-/// What a run executes. Lanes follow the kind's order: kinds that compute first exchange partial products,
-/// all_gather_matmul multiplies what it has gathered. The local part of a kind that has one always comes first on the
-/// compute lane.
+/// What a run executes. Lanes follow the kind's order: kinds that compute first exchange products, those that
+/// communicate first (all_gather_matmul, all_to_all_matmul) multiply the rows of A that arrived. The local part of a
+/// kind that has one always comes first on the compute lane.
 enum class RunMode : std::uint8_t {
   Fused,             ///< both lanes, every block's second lane after its first
   ComputeOnly,       ///< the matmuls of all blocks, back to back, local part included. Kinds that compute first leave
-                     ///< C alone; all_gather_matmul writes C from what the last run gathered
+                     ///< C alone; the others write C from the rows that arrived last
   CommunicationOnly, ///< the collectives of all blocks, back to back. Kinds that compute first write C from whatever
-                     ///< the last matmuls left; all_gather_matmul gathers and leaves C alone
+                     ///< the last matmuls left; the others bring rows of A and leave C alone
   Independent, ///< both lanes at once, on separate data and without waiting for each other: measures contention.
                ///< C is then made of unrelated data
   Serial,      ///< the second lane, local part included, starts when the first has done all its blocks. Uncut, it is
@@ -79,10 +79,10 @@ class Prepared {
   const RunRecord& run(RunMode mode) { return run(mode, RunDetail::Stages); }
 
   /// What passes between the lanes, of each local rank in the order of local_ranks(), as the last run left it:
-  ///   kinds that compute first  the rank's partial product [m, n], which C is a sum of after a Fused or
+  ///   kinds that compute first  the rank's product [m, n], which C is a sum of, or rows of, after a Fused or
   ///                             CommunicationOnly run. Virtual compute never writes it: it keeps the reproducible
   ///                             random numbers that prepare() put there
-  ///   all_gather_matmul         the gathered A [m, k]; the rank's own rows are not copied and mean nothing
+  ///   the others                the rows of A that arrived, [m, k]; the rank's own are not copied and mean nothing
   /// It is what verify_exchange() checks the collective by. Empty for a backend without virtual compute, which needs
   /// no such check. In memory of this process; valid as long as *this.
   [[nodiscard]] virtual std::span<const std::span<const std::byte>> intermediates() const noexcept { return {}; }

@@ -58,7 +58,7 @@ struct Verification {
 /// sum of A (B x). A wrong element passes only if it is in an unsampled row and wrong by less than that row's allowed
 /// projected error, about sqrt(n) times the allowed error of one element.
 ///   allowed(i, j) = 4 u32 (sqrt(k) + T) sum_t |a_ti| |b_tj| + 1.01 u ((T - 1) sum_t |p_tij| + |c_ij|)
-/// with T the number of products that add up to a row of C (the ranks; 1 for all_gather_matmul), u32 = 2^-24, u the
+/// with T the number of products in a row of C (the ranks where the collective sums, else 1), u32 = 2^-24, u the
 /// type's own unit roundoff (the second term only for types shorter than f32), |a_ti| and |b_tj| the 2-norms of a row
 /// of A and a column of B, p the products. First term: the probabilistic bound of Higham and Mary, "A new approach to
 /// probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz inequality;
@@ -71,10 +71,11 @@ struct Verification {
                                                           const planner::Cut& cut, std::uint64_t seed);
 
 /// What can be checked when virtual compute leaves the matmul out: that the collective did its work on
-/// `intermediates` (Prepared::intermediates()). Kinds that compute first: every element of every rank's C against the
+/// `intermediates` (Prepared::intermediates()). Kinds that sum: every element of every rank's C against the
 /// sum of the partial products in double precision, all ranks equal to the bit where they get the same result.
 ///   allowed(i, j) = (R u32 + u) sum_r |p_rij|, u as above
-/// all_gather_matmul: every gathered row equal to the bit to its owner's A.
+/// matmul_all_to_all: every row of C equal to the bit to its sender's row of the product. Kinds that communicate
+/// first: every row that arrived equal to the bit to its sender's A.
 /// Errors: Mismatch naming rank, row and column.
 [[nodiscard]] planner::Result<Verification> verify_exchange(const planner::OpSpec& op,
                                                             std::span<const std::span<const std::byte>> intermediates,

@@ -13,6 +13,7 @@
 #include "backends/cuda/gemm.hpp"
 #include "backends/cuda/machine.hpp"
 #include "checks.hpp"
+#include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -43,6 +44,11 @@ Result<void> check_place(std::size_t rank, const char* matrix, std::span<const s
 
 Result<void> check_operator(const planner::OpSpec& op) {
   if (auto legal = op.validate(); !legal) return legal.error();
+  if (planner::collective_of(op.kind) == planner::Collective::AllToAll) {
+    return Error{
+        ErrorCode::Unsupported, "kind",
+        "the cuda backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend does"};
+  }
   if (op.world_size > kMaxCudaRanks) {
     return Error{ErrorCode::Unsupported, "world_size",
                  std::to_string(op.world_size) + " ranks; the cuda backend runs at most " +

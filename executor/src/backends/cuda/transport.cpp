@@ -14,6 +14,8 @@ DirectCollective direct_collective(OpKind kind) {
     case OpKind::MatmulAllReduce: return DirectCollective::AllReduce;
     case OpKind::MatmulReduceScatter: return DirectCollective::ReduceScatter;
     case OpKind::AllGatherMatmul: return DirectCollective::AllGather;
+    case OpKind::MatmulAllToAll:
+    case OpKind::AllToAllMatmul: break; // check_operator() refuses them
   }
   return DirectCollective::AllReduce;
 }
@@ -97,6 +99,8 @@ class NcclTransport final : public Transport {
                      "ncclReduceScatter", rank);
       case OpKind::AllGatherMatmul:
         return check(ncclAllGather(send, receive, count, type_, communicator, stream), "ncclAllGather", rank);
+      case OpKind::MatmulAllToAll:
+      case OpKind::AllToAllMatmul: break; // check_operator() refuses them
     }
   }
 

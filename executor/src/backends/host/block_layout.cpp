@@ -1,5 +1,7 @@
 #include "backends/host/block_layout.hpp"
 
+#include "mc2/planner/collective.hpp"
+
 namespace mc2::executor::host {
 namespace {
 
@@ -19,26 +21,39 @@ void add_run(MatmulWork& work, const MatmulRun& run, std::int64_t a_row_bytes) {
   }
 }
 
+/// Bytes from one rank's piece to the next.
+struct PieceStrides {
+  std::int64_t sent = 0;   ///< in what a rank sends from; 0 where all get the same
+  std::int64_t landed = 0; ///< in what the pieces make together: the rows brought to a rank, or its C
+};
+
+PieceStrides piece_strides(const planner::OpSpec& op) {
+  const std::int64_t shard = planner::traits_of(op.kind).has_row_shards ? piece_bytes(op, shard_rows(op)) : 0;
+  return {.sent = op.kind == planner::OpKind::AllGatherMatmul ? 0 : shard, .landed = shard};
+}
+
 } // namespace
 
-bool is_gather(const planner::OpSpec& op) noexcept { return op.kind == planner::OpKind::AllGatherMatmul; }
+bool communicates_first(const planner::OpSpec& op) noexcept {
+  return planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
+}
 
 std::int64_t intermediate_bytes(const planner::OpSpec& op) noexcept {
-  return op.m * row_bytes(op, is_gather(op) ? op.k : op.n);
+  return op.m * row_bytes(op, communicates_first(op) ? op.k : op.n);
 }
 
 std::int64_t piece_bytes(const planner::OpSpec& op, std::int64_t rows) noexcept {
-  return rows * row_bytes(op, is_gather(op) ? op.k : op.n);
+  return rows * row_bytes(op, communicates_first(op) ? op.k : op.n);
 }
 
 MatmulWork stage_work(const planner::OpSpec& op, int rank, const Stage& stage, const RankMatrices& own) {
-  const std::byte* a = is_gather(op) ? own.intermediate.data() : own.buffers.a.data();
-  std::byte* product = is_gather(op) ? own.buffers.c.data() : own.intermediate.data();
+  const std::byte* a = communicates_first(op) ? own.intermediate.data() : own.buffers.a.data();
+  std::byte* product = communicates_first(op) ? own.buffers.c.data() : own.intermediate.data();
   const std::int64_t a_row_bytes = row_bytes(op, op.k), product_row_bytes = row_bytes(op, op.n);
   const int shard_count = planner::traits_of(op.kind).has_row_shards ? op.world_size : 1;
   MatmulWork work;
   for (int shard = 0; shard < shard_count; ++shard) {
-    if (is_gather(op) && shard == rank) continue;
+    if (communicates_first(op) && shard == rank) continue;
     const std::int64_t row = shard * shard_rows(op) + stage.first_row;
     add_run(work, {a + row * a_row_bytes, product + row * product_row_bytes, stage.row_count}, a_row_bytes);
   }
@@ -47,30 +62,30 @@ MatmulWork stage_work(const planner::OpSpec& op, int rank, const Stage& stage, c
 
 MatmulWork local_work(const planner::OpSpec& op, int rank, const RankMatrices& own) {
   if (!planner::traits_of(op.kind).has_local_part) return {};
+  const std::byte* a = own.buffers.a.data() + rank * piece_strides(op).sent;
   std::byte* product = own.buffers.c.data() + rank * shard_rows(op) * row_bytes(op, op.n);
-  return {.runs = {{own.buffers.a.data(), product, shard_rows(op)}}, .row_count = shard_rows(op)};
+  return {.runs = {{a, product, shard_rows(op)}}, .row_count = shard_rows(op)};
 }
 
 void locate_pieces(const planner::OpSpec& op, int rank, const Stage& stage, std::span<const RankMatrices> ranks,
                    bool uses_spare, PieceAddresses& pieces) noexcept {
-  const auto intermediate_of = [&](std::size_t peer) {
-    return (uses_spare ? ranks[peer].spare_intermediate : ranks[peer].intermediate).data();
+  const auto intermediate_of = [&](const RankMatrices& of) {
+    return (uses_spare ? of.spare_intermediate : of.intermediate).data();
+  };
+  const auto sent_by = [&](const RankMatrices& sender) {
+    return communicates_first(op) ? sender.buffers.a.data() : intermediate_of(sender);
   };
   const auto own = static_cast<std::size_t>(rank);
-  const std::int64_t piece_row_bytes = row_bytes(op, is_gather(op) ? op.k : op.n);
-  const std::int64_t stride = planner::traits_of(op.kind).has_row_shards ? shard_rows(op) * piece_row_bytes : 0;
-  const std::int64_t offset = stage.first_row * piece_row_bytes;
+  const PieceStrides strides = piece_strides(op);
+  const std::int64_t offset = piece_bytes(op, stage.first_row);
+  std::byte* const landing = communicates_first(op) ? intermediate_of(ranks[own]) : ranks[own].buffers.c.data();
   for (std::size_t peer = 0; peer < ranks.size(); ++peer) {
-    const std::int64_t peer_offset = static_cast<std::int64_t>(peer) * stride + offset;
-    if (is_gather(op)) {
-      pieces.sources[peer] = ranks[peer].buffers.a.data() + offset;
-      pieces.outgoing[peer] = ranks[own].buffers.a.data() + offset;
-      pieces.landings[peer] = peer == own ? nullptr : intermediate_of(own) + peer_offset;
-    } else {
-      pieces.sources[peer] = intermediate_of(peer) + rank * stride + offset;
-      pieces.outgoing[peer] = intermediate_of(own) + peer_offset;
-      pieces.landings[peer] = nullptr;
-    }
+    const auto index = static_cast<std::int64_t>(peer);
+    // The local part reads a rank's own rows of A where they are.
+    const bool lands = !planner::sums_over_ranks(op.kind) && !(communicates_first(op) && peer == own);
+    pieces.sources[peer] = sent_by(ranks[peer]) + rank * strides.sent + offset;
+    pieces.outgoing[peer] = sent_by(ranks[own]) + index * strides.sent + offset;
+    pieces.landings[peer] = lands ? landing + index * strides.landed + offset : nullptr;
   }
 }
 

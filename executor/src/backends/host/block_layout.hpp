@@ -12,15 +12,15 @@
 namespace mc2::executor::host {
 
 /// Where one rank's data lies. The intermediate is what passes between the lanes: the partial product [m, n] of kinds
-/// that compute first, the gathered A [m, k] of all_gather_matmul.
+/// that compute first, the rows of A [m, k] that kinds that communicate first bring together.
 struct RankMatrices {
   RankBuffers buffers;
   std::span<std::byte> intermediate;
   std::span<std::byte> spare_intermediate; ///< what the communication lane works on in RunMode::Independent
 };
 
-/// Whether the collective brings rows of A together, instead of adding up products.
-[[nodiscard]] bool is_gather(const planner::OpSpec& op) noexcept;
+/// Whether the collective brings rows of A together, instead of exchanging products.
+[[nodiscard]] bool communicates_first(const planner::OpSpec& op) noexcept;
 
 [[nodiscard]] std::int64_t intermediate_bytes(const planner::OpSpec& op) noexcept;
 
@@ -30,14 +30,16 @@ struct RankMatrices {
 /// What a rank multiplies for one stage; neighbouring rows are one run.
 [[nodiscard]] MatmulWork stage_work(const planner::OpSpec& op, int rank, const Stage& stage, const RankMatrices& own);
 
-/// What a rank multiplies before its first stage: its own shard, for a kind with a local part; no runs otherwise.
+/// What a rank multiplies before its first stage: the rows of A that are its own already, for a kind with a local
+/// part; no runs otherwise.
 [[nodiscard]] MatmulWork local_work(const planner::OpSpec& op, int rank, const RankMatrices& own);
 
 /// The addresses of one stage's exchange, by rank.
 struct PieceAddresses {
   std::vector<const std::byte*> sources;  ///< what this rank gets: its piece in each rank's memory, its own included
   std::vector<const std::byte*> outgoing; ///< what this rank sends each other rank
-  std::vector<std::byte*> landings;       ///< where the pieces go if they are gathered; no own one
+  std::vector<std::byte*> landings;       ///< where the pieces go; null where they are summed, and for an own piece
+                                          ///< that the local part reads where it is
 };
 
 /// Fills `pieces`, which has one element per rank; allocates nothing.

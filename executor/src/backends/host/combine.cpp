@@ -56,10 +56,14 @@ void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> p
 
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept {
   if (block.sum != nullptr) return sum_in_rank_order(block.dtype, pieces, block.sum, block.element_count);
-  for (std::size_t peer = 0; peer < pieces.size(); ++peer) {
-    if (static_cast<int>(peer) == block.rank) continue;
-    std::memcpy(block.pieces->landings[peer], pieces[peer], static_cast<std::size_t>(block.piece_bytes()));
-  }
+  const auto copy = [&](int peer) {
+    const auto index = static_cast<std::size_t>(peer);
+    std::byte* const landing = block.pieces->landings[index];
+    if (landing != nullptr) std::memcpy(landing, pieces[index], static_cast<std::size_t>(block.piece_bytes()));
+  };
+  const int world_size = static_cast<int>(pieces.size());
+  for (int i = 0; i < world_size - 1; ++i) copy(peer_at(block.order, block.rank, world_size, i));
+  copy(block.rank);
 }
 
 } // namespace mc2::executor::host

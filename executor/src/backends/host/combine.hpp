@@ -14,7 +14,8 @@ namespace mc2::executor::host {
 void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
                        std::int64_t element_count) noexcept;
 
-/// Sums the pieces, given by rank, into the exchange's `sum`, or copies all but the rank's own to their landings.
+/// Sums the pieces, given by rank, into the exchange's `sum`, or copies those that have a landing there, the
+/// peers' in the exchange's order and the own last.
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept;
 
 } // namespace mc2::executor::host

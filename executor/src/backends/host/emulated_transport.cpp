@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <mutex>
 #include <vector>
 
 #include "backends/host/combine.hpp"
+#include "backends/host/pull_schedule.hpp"
 #include "backends/host/transport.hpp"
 
 namespace mc2::executor::host {
@@ -10,42 +12,65 @@ namespace {
 class EmulatedTransport final : public Transport {
  public:
   EmulatedTransport(const LinkSpec& link, int world_size)
-      : link_(link), incoming_(static_cast<std::size_t>(world_size)) {}
+      : link_(link), lanes_(static_cast<std::size_t>(world_size)), schedule_(world_size) {}
 
   void begin_run(Clock::time_point start) noexcept override {
-    for (Incoming& direction : incoming_) direction.free_at = start;
+    start_ = start;
+    for (Lane& lane : lanes_) lane.free_at = start;
+    schedule_.reset();
   }
 
   ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
-    Incoming& direction = incoming_[static_cast<std::size_t>(block.rank)];
-    const auto start = std::max(block.ready, direction.free_at);
-    const auto delivery = start + transfer_time(block);
+    Lane& lane = lanes_[static_cast<std::size_t>(block.rank)];
+    const auto start = std::max(block.ready, lane.free_at);
+    post(block, start);
     combine(block, block.pieces->sources);
     const auto combined = Clock::now();
-    control.sleep_until(delivery, block.rank);
-    direction.free_at = std::max(delivery, combined);
-    return {start, direction.free_at};
+    lane.free_at = std::max(wait_for_delivery(block.rank, control), combined);
+    return {start, lane.free_at};
   }
 
  private:
-  struct alignas(64) Incoming { // a cache line each: every rank's lane writes its own
+  struct alignas(64) Lane { // a cache line each: every rank's lane writes its own
     Clock::time_point free_at;
   };
 
-  [[nodiscard]] std::chrono::nanoseconds transfer_time(const BlockExchange& block) const {
+  void post(const BlockExchange& block, Clock::time_point start) {
     constexpr double kBitsPerByte = 8;
     constexpr double kNsPerS = 1e9;
-    const double incoming_bytes =
-        static_cast<double>(incoming_.size() - 1) * static_cast<double>(block.piece_bytes());
-    const double wire_ns = incoming_bytes * kBitsPerByte / link_.bits_per_s * kNsPerS;
+    const double piece_ns = static_cast<double>(block.piece_bytes()) * kBitsPerByte / link_.bits_per_s * kNsPerS;
+    const double start_ns = std::chrono::duration<double, std::nano>(start - start_).count();
+    const std::lock_guard lock(mutex_);
+    schedule_.post(block.rank, start_ns + link_.latency_us * planner::kNsPerUs, piece_ns, block.order);
+  }
+
+  /// Sleeps until the rank has its pieces; others that start meanwhile may put that off.
+  Clock::time_point wait_for_delivery(int rank, const RunControl& control) {
+    for (;;) {
+      const double end_ns = projected_end_ns(rank);
+      const auto delivery = time_at(end_ns);
+      control.sleep_until(delivery, rank);
+      const std::lock_guard lock(mutex_);
+      if (schedule_.is_finished_at(rank, end_ns)) return delivery;
+    }
+  }
+
+  double projected_end_ns(int rank) {
+    const std::lock_guard lock(mutex_);
+    return schedule_.projected_end_ns(rank);
+  }
+
+  [[nodiscard]] Clock::time_point time_at(double ns) const {
     // A slow link and a large block exceed what nanoseconds can count; no run lasts that long.
     constexpr double kLongestNs = 1e18;
-    return std::chrono::nanoseconds(
-        static_cast<std::int64_t>(std::min(link_.latency_us * planner::kNsPerUs + wire_ns, kLongestNs)));
+    return start_ + std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, kLongestNs)));
   }
 
   LinkSpec link_;
-  std::vector<Incoming> incoming_; ///< by rank
+  Clock::time_point start_;
+  std::vector<Lane> lanes_; ///< by rank
+  std::mutex mutex_;
+  PullSchedule schedule_; ///< under mutex_
 };
 
 } // namespace

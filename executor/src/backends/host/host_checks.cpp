@@ -1,6 +1,9 @@
 #include "backends/host/host_checks.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "backends/host/block_layout.hpp"
 #include "backends/host/gemm.hpp"
@@ -12,6 +15,13 @@ namespace {
 using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
+
+struct NamedOrder {
+  std::string_view name;
+  PeerOrder order;
+};
+
+constexpr std::array kOrders{NamedOrder{"staggered", PeerOrder::Staggered}, NamedOrder{"rank", PeerOrder::Rank}};
 
 Error unsupported_type(const char* reason) { return {ErrorCode::Unsupported, "dtype", reason}; }
 
@@ -54,16 +64,25 @@ Result<void> check_memory(std::int64_t needed_bytes) {
                    bytes_text(available) + " available"};
 }
 
-Result<void> check_variant(const planner::Variant& variant) {
+Result<PeerOrder> read_variant(const planner::Variant& variant) {
   if (variant.name != kDirectVariant) {
     return Error{ErrorCode::UnknownName, "variant",
                  "the host backend has no variant \"" + variant.name + "\"; it has: " + kDirectVariant};
   }
-  if (!variant.fields.empty()) {
-    return Error{ErrorCode::InvalidSpec, "variant",
-                 "the variant \"direct\" takes no settings, but got \"" + variant.fields.begin()->first + "\""};
+  PeerOrder order = PeerOrder::Staggered;
+  for (const auto& [key, value] : variant.fields) {
+    if (key != kOrderSetting) {
+      return Error{ErrorCode::InvalidSpec, "variant",
+                   "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + kOrderSetting};
+    }
+    const auto* row = std::ranges::find(kOrders, value, &NamedOrder::name);
+    if (row == kOrders.end()) {
+      return Error{ErrorCode::InvalidSpec, "variant",
+                   std::string("the setting ") + kOrderSetting + " is \"" + value + "\"; legal: staggered, rank"};
+    }
+    order = row->order;
   }
-  return {};
+  return order;
 }
 
 } // namespace mc2::executor::host

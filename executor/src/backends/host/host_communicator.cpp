@@ -63,7 +63,7 @@ std::int64_t prepared_bytes(const StageList& list, const PrepareOptions& options
   for (const Stage& stage : list.stages) longest = std::max(longest, stage.row_count);
   const std::int64_t intermediates = (options.allow_independent ? 2 : 1) * intermediate_bytes(list.op);
   const std::int64_t packed_b = list.op.k * list.op.n * element_bytes;
-  const std::int64_t staging = is_gather(list.op) ? 0 : transport.staging_bytes(piece_bytes(list.op, longest));
+  const std::int64_t staging = staging_bytes(list.op, longest, transport);
   return list.op.world_size * (intermediates + packed_b + staging);
 }
 
@@ -106,12 +106,13 @@ planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const Stage
                                                                      const PrepareOptions& options) {
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
-  if (auto legal = check_variant(variant); !legal) return legal.error();
+  const auto order = read_variant(variant);
+  if (!order) return order.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
   if (auto legal = check_memory(prepared_bytes(stages, options, *transport_)); !legal) return legal.error();
   throw_if_failed();
-  return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, buffers, options));
+  return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, order.value(), buffers, options));
 }
 
 void HostCommunicator::execute(LaneTask& task, RunMode mode, const std::function<void(Clock::time_point)>& at_start) {

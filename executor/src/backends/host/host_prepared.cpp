@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 
+#include "mc2/planner/collective.hpp"
 #include "random_fill.hpp"
 
 namespace mc2::executor::host {
@@ -24,9 +25,9 @@ planner::SystemError lane_error(int rank, planner::Lane lane, const char* what) 
 
 } // namespace
 
-HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stages,
+HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stages, PeerOrder order,
                            std::span<const RankBuffers> buffers, const PrepareOptions& options)
-    : communicator_(communicator), list_(stages), matrices_(buffers.size()), ranks_(buffers.size()) {
+    : communicator_(communicator), list_(stages), order_(order), matrices_(buffers.size()), ranks_(buffers.size()) {
   allocate(buffers, options.allow_independent);
   // On the compute lanes: pages and packed weights land near the cores that use them, and the matmul library sizes
   // its team by the building thread.
@@ -38,15 +39,14 @@ void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_ind
   const std::size_t spare_offset = (bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
   heap_ = std::make_unique<SymmetricHeap>(list_.op.world_size, allow_independent ? spare_offset + bytes : bytes);
   const auto longest = std::ranges::max_element(list_.stages, {}, &Stage::row_count)->row_count;
-  const std::int64_t staging_bytes =
-      is_gather(list_.op) ? 0 : communicator_.transport().staging_bytes(piece_bytes(list_.op, longest));
+  const std::int64_t staged = staging_bytes(list_.op, longest, communicator_.transport());
   for (const int rank : communicator_.local_ranks()) {
     const auto index = static_cast<std::size_t>(rank);
     RankMatrices& own = matrices_[index];
     own.buffers = buffers[index];
     own.intermediate = heap_->segment(rank).first(bytes);
     if (allow_independent) own.spare_intermediate = heap_->segment(rank).subspan(spare_offset, bytes);
-    ranks_[index].staging.resize(static_cast<std::size_t>(staging_bytes));
+    ranks_[index].staging.resize(static_cast<std::size_t>(staged));
     intermediates_.emplace_back(own.intermediate);
     record_.ranks.push_back(
         {rank, std::vector<StageTime>(list_.stages.size()), std::vector<StageTime>(list_.stages.size()), {}});
@@ -87,8 +87,8 @@ void HostPrepared::build(int rank) {
 void HostPrepared::touch(const RankMatrices& own, int rank) const {
   std::ranges::fill(own.spare_intermediate, std::byte{0});
   // Random where it is read before a lane has written it: products that virtual compute leaves out, and rows of A
-  // that are multiplied before any have been gathered.
-  if (communicator_.options().virtual_compute || is_gather(list_.op)) {
+  // that are multiplied before any have arrived.
+  if (communicator_.options().virtual_compute || communicates_first(list_.op)) {
     fill_random(list_.op.dtype, own.intermediate, kRandomSeed + static_cast<std::uint64_t>(rank));
   } else {
     std::ranges::fill(own.intermediate, std::byte{0});
@@ -208,9 +208,10 @@ BlockExchange HostPrepared::exchange_of(int rank, std::size_t stage, Clock::time
           .dtype = list_.op.dtype,
           .element_count = piece_bytes(list_.op, rows.row_count) / element_bytes,
           .pieces = &state.pieces,
-          .sum = is_gather(list_.op) ? nullptr : matrices_[index].buffers.c.data() + c_offset,
+          .sum = planner::sums_over_ranks(list_.op.kind) ? matrices_[index].buffers.c.data() + c_offset : nullptr,
           .staging = state.staging,
-          .ready = ready};
+          .ready = ready,
+          .order = order_};
 }
 
 void HostPrepared::call_hook(int rank, planner::Lane lane, std::size_t stage) const {

@@ -16,16 +16,16 @@ namespace mc2::executor::host {
 /// loops.
 ///
 /// Kinds that compute first: each compute lane multiplies its blocks into its own partial product and signals each
-/// block with the time at which it became ready; each communication lane waits for a block on all ranks, sums it and
-/// writes its own C. all_gather_matmul: each communication lane gathers a block of the others' A, which is there from
-/// the start, and signals it; the same rank's compute lane multiplies its own shard, then block after block.
-/// A block is written once and read once per run, and the next run starts only after all lanes have finished this
-/// one, so there is no barrier inside a run.
+/// block with the time at which it became ready; each communication lane waits for a block on all ranks, sums or
+/// copies it and writes its own C. Kinds that communicate first: each communication lane copies a block of the
+/// others' A, which is there from the start, and signals it; the same rank's compute lane multiplies its own shard,
+/// then block after block. A block is written once and read once per run, and the next run starts only after all
+/// lanes have finished this one, so there is no barrier inside a run.
 class HostPrepared final : public Prepared, private LaneTask {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
-  HostPrepared(HostCommunicator& communicator, const StageList& stages, std::span<const RankBuffers> buffers,
-               const PrepareOptions& options);
+  HostPrepared(HostCommunicator& communicator, const StageList& stages, PeerOrder order,
+               std::span<const RankBuffers> buffers, const PrepareOptions& options);
 
   using Prepared::run;
   const RunRecord& run(RunMode mode, RunDetail detail) override;
@@ -61,6 +61,7 @@ class HostPrepared final : public Prepared, private LaneTask {
 
   HostCommunicator& communicator_;
   StageList list_;
+  PeerOrder order_;
   std::unique_ptr<SymmetricHeap> heap_;
   std::vector<RankMatrices> matrices_; ///< by rank
   std::vector<RankState> ranks_;       ///< by rank

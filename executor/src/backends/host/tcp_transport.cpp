@@ -116,8 +116,8 @@ class Endpoint {
     const auto start = Clock::now();
     const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     for (std::size_t i = 0; i < peers_.size(); ++i) start_piece(peers_[i], i, block);
-    while (!move_what_can_move(piece_bytes)) wait_for_sockets(block.block, piece_bytes, control);
-    if (block.sum != nullptr) sum_received(block);
+    while (!move_what_can_move(block.order, piece_bytes)) wait_for_sockets(block.block, piece_bytes, control);
+    finish_own(block);
     return {start, Clock::now()};
   }
 
@@ -126,7 +126,7 @@ class Endpoint {
   }
 
  private:
-  /// What is gathered is received where it belongs; what is summed waits in the staging memory.
+  /// What is moved is received where it belongs; what is summed waits in the staging memory.
   static void start_piece(PeerState& peer, std::size_t index, const BlockExchange& block) {
     const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     const auto rank = static_cast<std::size_t>(peer.rank);
@@ -136,9 +136,12 @@ class Endpoint {
   }
 
   /// True when the pieces have been sent to and received from every peer.
-  bool move_what_can_move(std::size_t piece_bytes) {
+  bool move_what_can_move(PeerOrder order, std::size_t piece_bytes) {
     bool is_finished = true;
-    for (PeerState& peer : peers_) {
+    const int peer_count = static_cast<int>(peers_.size());
+    for (int i = 0; i < peer_count; ++i) {
+      const int rank = peer_at(order, rank_, peer_count + 1, i);
+      PeerState& peer = peers_[static_cast<std::size_t>(rank < rank_ ? rank : rank - 1)];
       send_some(peer, {peer.outgoing, piece_bytes});
       receive_some(peer, {peer.incoming, piece_bytes});
       is_finished = is_finished && peer.sent == piece_bytes && peer.received == piece_bytes;
@@ -193,14 +196,23 @@ class Endpoint {
            (slow == peers_.end() ? "?" : std::to_string(slow->rank));
   }
 
-  void sum_received(const BlockExchange& block) {
-    ordered_[static_cast<std::size_t>(rank_)] = block.pieces->sources[static_cast<std::size_t>(rank_)];
+  /// What no message brings: the own piece, and the sum. Where pieces are moved, those of the peers have landed.
+  void finish_own(const BlockExchange& block) {
+    const auto own = static_cast<std::size_t>(rank_);
+    if (block.sum == nullptr) {
+      std::byte* const landing = block.pieces->landings[own];
+      if (landing != nullptr) {
+        std::memcpy(landing, block.pieces->sources[own], static_cast<std::size_t>(block.piece_bytes()));
+      }
+      return;
+    }
+    ordered_[own] = block.pieces->sources[own];
     for (const PeerState& peer : peers_) ordered_[static_cast<std::size_t>(peer.rank)] = peer.incoming;
     combine(block, ordered_);
   }
 
   int rank_;
-  std::vector<PeerState> peers_;
+  std::vector<PeerState> peers_; ///< in the order of their ranks
   std::vector<pollfd> polls_;
   std::vector<const std::byte*> ordered_; ///< by rank: the pieces that are being summed
 };

@@ -1,6 +1,13 @@
 #include "backends/host/transport.hpp"
 
+#include "mc2/planner/collective.hpp"
+
 namespace mc2::executor::host {
+
+std::int64_t staging_bytes(const planner::OpSpec& op, std::int64_t longest_block_rows,
+                           const Transport& transport) noexcept {
+  return planner::sums_over_ranks(op.kind) ? transport.staging_bytes(piece_bytes(op, longest_block_rows)) : 0;
+}
 
 std::unique_ptr<Transport> make_transport(const LinkSpec& link, int world_size) {
   switch (link.mode) {

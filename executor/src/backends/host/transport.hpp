@@ -6,6 +6,7 @@
 #include <span>
 
 #include "backends/host/block_layout.hpp"
+#include "backends/host/peer_order.hpp"
 #include "backends/host/run_control.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/planner/units.hpp"
@@ -19,9 +20,10 @@ struct BlockExchange {
   planner::DType dtype = planner::DType::F32;
   std::int64_t element_count = 0; ///< of one piece
   const PieceAddresses* pieces = nullptr;
-  std::byte* sum = nullptr;     ///< where the sum of the pieces goes; null: they are gathered in their landings
+  std::byte* sum = nullptr;     ///< where the sum of the pieces goes; null: they are copied to their landings
   std::span<std::byte> staging; ///< Transport::staging_bytes of the longest block
   Clock::time_point ready;      ///< when the last data that it waited for became ready
+  PeerOrder order = PeerOrder::Staggered;
 
   [[nodiscard]] std::int64_t piece_bytes() const noexcept { return element_count * planner::size_bytes(dtype); }
 };
@@ -50,14 +52,19 @@ class Transport {
   virtual void abort() noexcept {}
 };
 
+/// Memory of one rank for the longest block of an operator: pieces wait there until all are there to be summed.
+[[nodiscard]] std::int64_t staging_bytes(const planner::OpSpec& op, std::int64_t longest_block_rows,
+                                         const Transport& transport) noexcept;
+
 /// Plain loads from the other ranks' memory; takes the CPU time that it takes.
 [[nodiscard]] std::unique_ptr<Transport> make_shared_memory_transport();
 
 /// Plain loads, then a sleep until a link of this speed would have delivered the data.
-/// A rank pulls R-1 pieces in over its incoming direction, one block of the plan at a time:
+/// A rank pulls R-1 pieces in over its incoming direction, one after the other, one block of the plan at a time:
 ///   start    = max(ready, end of the rank's previous transfer)
-///   delivery = start + latency + (R-1) * piece_bytes * 8 / bits_per_s
+///   delivery = start + latency + (R-1) * piece_bytes * 8 / bits_per_s, later where ranks pull from the same peer
 ///   end      = max(delivery, end of the reduction or copy on the CPU)
+/// A rank's outgoing direction has the same rate and is shared by those who pull from it at a time (PullSchedule).
 /// It counts from the time when the data became ready, not from when the lane woke up, so that late wake-ups do not
 /// add up.
 [[nodiscard]] std::unique_ptr<Transport> make_emulated_transport(const LinkSpec& link, int world_size);

@@ -14,6 +14,9 @@ namespace mc2::planner {
 /// The collective of an operator kind.
 [[nodiscard]] Collective collective_of(OpKind kind);
 
+/// Whether the collective adds up what the ranks bring (all-reduce, reduce-scatter) instead of only moving it.
+[[nodiscard]] bool sums_over_ranks(OpKind kind);
+
 /// busbw / algbw as nccl-tests defines it: 2 (n - 1) / n for all-reduce, (n - 1) / n for the other three.
 [[nodiscard]] double bus_factor(Collective collective, int world_size) noexcept;
 

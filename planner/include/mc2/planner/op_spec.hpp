@@ -11,7 +11,13 @@
 namespace mc2::planner {
 
 /// A fused matmul + collective operator. Values are stored and served: never renumber or reuse one.
-enum class OpKind : std::uint8_t { MatmulAllReduce = 1, MatmulReduceScatter = 2, AllGatherMatmul = 3 };
+enum class OpKind : std::uint8_t {
+  MatmulAllReduce = 1,
+  MatmulReduceScatter = 2,
+  AllGatherMatmul = 3,
+  MatmulAllToAll = 4,
+  AllToAllMatmul = 5,
+};
 
 /// The two lanes of a pipeline. A block passes one, then the other.
 enum class Lane : std::uint8_t { Compute = 1, Communication = 2 };
@@ -49,7 +55,8 @@ struct OpTraits {
   std::string_view name;      ///< served name, e.g. "matmul_all_reduce"
   std::string_view semantics; ///< one sentence for help texts
   Lane first_lane;            ///< the lane that a block passes first
-  /// Every rank holds m / ranks rows, and blocks are cut from those: a block of b rows takes b rows of every shard.
+  /// The m rows are divided into m / ranks rows by which rank they come from or go to, and blocks are cut from those:
+  /// a block of b rows takes b rows of every shard.
   bool has_row_shards;
   /// Part of the matmul needs no communication: a rank's own shard. It runs before the first block arrives.
   bool has_local_part;

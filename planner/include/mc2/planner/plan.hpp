@@ -91,7 +91,7 @@ struct Plan {
   std::string strategy;    ///< "search", "free", "formula", "wave_groups", or "given" for blocks that the user named
   Variant variant;
   Cut cut;
-  bool is_local_first = false; ///< a rank's own shard is multiplied while the others arrive (all_gather_matmul)
+  bool is_local_first = false; ///< a rank's own shard is multiplied while the others arrive
   Estimate makespan;       ///< predicted, fused
   double serial_us = 0;    ///< uncut matmul and uncut collective one after the other, predicted
   double compute_us = 0;   ///< uncut matmul, local part included, predicted

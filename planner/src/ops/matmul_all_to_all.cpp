@@ -1,0 +1,18 @@
+#include "ops/matmul_all_to_all.hpp"
+
+namespace mc2::planner::ops {
+
+OpTraits matmul_all_to_all() noexcept {
+  return {
+      .kind = OpKind::MatmulAllToAll,
+      .name = "matmul_all_to_all",
+      .semantics = "every rank computes A[m,k] x B[k,n] and sends the q-th m/ranks rows of the product to rank q",
+      .first_lane = Lane::Compute,
+      .has_row_shards = true,
+      .has_local_part = false,
+      .cut_axis_length = [](const OpSpec& op) { return op.m / op.world_size; },
+      .message_bytes_per_row = [](const OpSpec& op) { return op.world_size * op.n * size_bytes(op.dtype); },
+  };
+}
+
+} // namespace mc2::planner::ops
