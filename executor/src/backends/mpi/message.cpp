@@ -1,0 +1,80 @@
+#include "backends/mpi/message.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/mpi/check.hpp"
+#include "backends/mpi/waiting.hpp"
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::mpi {
+namespace {
+
+constexpr int kMessageTag = 1, kBytesTag = 2;
+constexpr std::size_t kPieceBytes = std::size_t{1} << 26U;
+constexpr std::chrono::microseconds kYieldFor{200}, kSleep{100};
+
+} // namespace
+
+Message& Message::put(std::int64_t value) {
+  bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  return *this;
+}
+
+Message& Message::put(const std::string& text) {
+  put(static_cast<std::int64_t>(text.size()));
+  bytes_ += text;
+  return *this;
+}
+
+std::int64_t Message::number() {
+  std::int64_t value = 0;
+  MC2_CHECK(at_ + sizeof value <= bytes_.size(), "a message between processes ends early");
+  std::memcpy(&value, bytes_.data() + at_, sizeof value);
+  at_ += sizeof value;
+  return value;
+}
+
+std::string Message::text() {
+  const auto length = static_cast<std::size_t>(number());
+  MC2_CHECK(length <= bytes_.size() - at_, "a message between processes ends early");
+  at_ += length;
+  return bytes_.substr(at_ - length, length);
+}
+
+void Message::send(int rank, MPI_Comm comm) const {
+  check(MPI_Send(bytes_.data(), static_cast<int>(bytes_.size()), MPI_BYTE, rank, kMessageTag, comm), "MPI_Send");
+}
+
+Message Message::receive(int rank, MPI_Comm comm) {
+  const Patience patience(kSleep, kYieldFor);
+  MPI_Status status;
+  for (int has_come = 0;;) {
+    check(MPI_Iprobe(rank, kMessageTag, comm, &has_come, &status), "MPI_Iprobe");
+    if (has_come != 0) break;
+    patience.pause();
+  }
+  int count = 0;
+  MPI_Get_count(&status, MPI_BYTE, &count);
+  Message message;
+  message.bytes_.resize(static_cast<std::size_t>(count));
+  check(MPI_Recv(message.bytes_.data(), count, MPI_BYTE, rank, kMessageTag, comm, MPI_STATUS_IGNORE), "MPI_Recv");
+  return message;
+}
+
+void send_bytes(std::span<const std::byte> bytes, int rank, MPI_Comm comm) {
+  for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+    const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+    check(MPI_Send(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, rank, kBytesTag, comm), "MPI_Send");
+  }
+}
+
+void receive_bytes(std::span<std::byte> bytes, int rank, MPI_Comm comm) {
+  for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+    const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+    check(MPI_Recv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, rank, kBytesTag, comm, MPI_STATUS_IGNORE),
+          "MPI_Recv");
+  }
+}
+
+} // namespace mc2::executor::mpi
