@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -56,7 +57,7 @@ std::string option_of(const std::string& field) {
 int report(ExitCode code, std::string text) {
   // A path may hold a line break, and a library's message may too; scripts read one line.
   std::replace(text.begin(), text.end(), '\n', ' ');
-  std::cerr << "mc2: " << text << "\n";
+  std::cerr << "mc2: " + text + "\n"; // in one write: other processes of a job share the stream
   return static_cast<int>(code);
 }
 
@@ -153,6 +154,7 @@ bool uses_processes(std::span<char* const> arguments) {
 int run_as_one(int argc, char** argv) {
   const std::span<char* const> arguments(argv, static_cast<std::size_t>(argc));
   if (!uses_processes(arguments)) return run_program(argc, argv);
+  setenv("NO_COLOR", "1", 0); // mpirun gives its processes a terminal, whatever its own output goes to
   std::string request = "mc2 " MC2_VERSION;
   for (const char* argument : arguments.subspan(1)) request += std::string(" ") + argument;
   try {

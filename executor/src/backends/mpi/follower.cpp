@@ -35,8 +35,8 @@ class Follower {
         memory_[id] = std::make_unique<host::SymmetricHeap>(1, static_cast<std::size_t>(order.number()));
         return;
       case Command::Free: memory_.erase(id); return;
-      case Command::Upload: return receive_bytes(first_bytes(id, order), 0, order_channel());
-      case Command::Download: return send_bytes(first_bytes(id, order), 0, order_channel());
+      case Command::Upload: return receive_bytes(first_bytes(id, order), 0, order_channel(), kNoDeadline);
+      case Command::Download: return send_bytes(first_bytes(id, order), 0, order_channel(), kNoDeadline);
       case Command::Prepare: return prepare(id, order);
       case Command::Run: return run(id, order);
       case Command::Drop: prepared_.erase(id); return;
@@ -80,7 +80,7 @@ class Follower {
     const RankTimes& times = prepared_.at(id)->run(mode, static_cast<RunDetail>(order.number())).ranks.front();
     numbers_.resize(time_count(times.compute.size()));
     pack_times(times, numbers_);
-    send_bytes(std::as_bytes(std::span(numbers_)), 0, order_channel());
+    send_bytes(std::as_bytes(std::span(numbers_)), 0, order_channel(), kNoDeadline);
   }
 
   std::map<std::int64_t, std::unique_ptr<host::SymmetricHeap>> memory_;

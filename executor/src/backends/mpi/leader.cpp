@@ -19,44 +19,62 @@ namespace {
 
 using planner::Result;
 
+constexpr std::chrono::seconds kDismissalDeadline{60};
+
 std::int64_t next_id() {
   static std::int64_t last = 0; // rank 0 directs with one thread
   return ++last;
 }
 
-void tell(int rank, const Message& message) { message.send(rank, order_channel()); }
-
-void tell_all(const Message& message) {
-  for (int rank = 1; rank < World::get().size(); ++rank) tell(rank, message);
-}
-
-/// Of another process.
-class RemoteMemory final : public RankMemory {
+/// Rank 0's line to the processes that it directs.
+class Orders {
  public:
-  RemoteMemory(AddressBook& book, int rank, std::size_t byte_count)
-      : book_(book), rank_(rank), id_(book.add(rank, byte_count)) {
-    tell(rank_, Message(Command::Allocate).put(id_).put(static_cast<std::int64_t>(byte_count)));
+  explicit Orders(std::chrono::milliseconds deadline) : deadline_(deadline) {}
+
+  void tell(int rank, const Message& message) const { message.send(rank, order_channel(), deadline_); }
+  void tell_all(const Message& message) const {
+    for (int rank = 1; rank < World::get().size(); ++rank) tell(rank, message);
   }
-  ~RemoteMemory() override {
-    book_.remove(id_);
+  /// From a destructor, which may not throw.
+  template <typename Tell>
+  void tell_last(Tell&& tell) const noexcept {
     try {
-      tell(rank_, Message(Command::Free).put(id_));
+      tell(*this);
     } catch (const std::exception& error) {
       abort_job(error.what());
     }
   }
+  void send(std::span<const std::byte> bytes, int rank) const { send_bytes(bytes, rank, order_channel(), deadline_); }
+  void receive(std::span<std::byte> bytes, int rank) const { receive_bytes(bytes, rank, order_channel(), deadline_); }
+
+ private:
+  std::chrono::milliseconds deadline_; ///< of one message
+};
+
+/// Of another process.
+class RemoteMemory final : public RankMemory {
+ public:
+  RemoteMemory(const Orders& orders, AddressBook& book, int rank, std::size_t byte_count)
+      : orders_(orders), book_(book), rank_(rank), id_(book.add(rank, byte_count)) {
+    orders_.tell(rank_, Message(Command::Allocate).put(id_).put(static_cast<std::int64_t>(byte_count)));
+  }
+  ~RemoteMemory() override {
+    book_.remove(id_);
+    orders_.tell_last([this](const Orders& orders) { orders.tell(rank_, Message(Command::Free).put(id_)); });
+  }
 
   [[nodiscard]] std::span<std::byte> bytes() noexcept override { return book_.bytes(id_); }
   void upload(std::span<const std::byte> from) override {
-    tell(rank_, Message(Command::Upload).put(id_).put(static_cast<std::int64_t>(from.size())));
-    send_bytes(from, rank_, order_channel());
+    orders_.tell(rank_, Message(Command::Upload).put(id_).put(static_cast<std::int64_t>(from.size())));
+    orders_.send(from, rank_);
   }
   void download(std::span<std::byte> to) const override {
-    tell(rank_, Message(Command::Download).put(id_).put(static_cast<std::int64_t>(to.size())));
-    receive_bytes(to, rank_, order_channel());
+    orders_.tell(rank_, Message(Command::Download).put(id_).put(static_cast<std::int64_t>(to.size())));
+    orders_.receive(to, rank_);
   }
 
  private:
+  const Orders& orders_;
   AddressBook& book_;
   int rank_;
   std::int64_t id_;
@@ -65,34 +83,32 @@ class RemoteMemory final : public RankMemory {
 /// Every rank's part of a plan: here the own one, elsewhere under the same number.
 class LeaderPrepared final : public Prepared {
  public:
-  LeaderPrepared(std::unique_ptr<Prepared> own, std::int64_t id, std::size_t stage_count)
-      : own_(std::move(own)), id_(id), times_(time_count(stage_count)) {
+  LeaderPrepared(const Orders& orders, std::unique_ptr<Prepared> own, std::int64_t id, std::size_t stage_count)
+      : orders_(orders), own_(std::move(own)), id_(id), times_(time_count(stage_count)) {
     for (int rank = 0; rank < World::get().size(); ++rank)
       record_.ranks.push_back({rank, std::vector<StageTime>(stage_count), std::vector<StageTime>(stage_count), {}});
   }
   ~LeaderPrepared() override {
-    try {
-      tell_all(Message(Command::Drop).put(id_));
-    } catch (const std::exception& error) {
-      abort_job(error.what());
-    }
+    orders_.tell_last([this](const Orders& orders) { orders.tell_all(Message(Command::Drop).put(id_)); });
   }
 
   using Prepared::run;
   const RunRecord& run(RunMode mode, RunDetail detail) override {
-    tell_all(Message(Command::Run).put(id_).put(static_cast<std::int64_t>(mode)).put(static_cast<std::int64_t>(detail)));
+    orders_.tell_all(
+        Message(Command::Run).put(id_).put(static_cast<std::int64_t>(mode)).put(static_cast<std::int64_t>(detail)));
     const RunRecord& own = own_->run(mode, detail);
     record_.makespan = own.makespan;
     record_.wall = own.wall;
     record_.ranks.front() = own.ranks.front();
     for (int rank = 1; rank < World::get().size(); ++rank) {
-      receive_bytes(std::as_writable_bytes(std::span(times_)), rank, order_channel());
+      orders_.receive(std::as_writable_bytes(std::span(times_)), rank);
       unpack_times(times_, record_.ranks[static_cast<std::size_t>(rank)]);
     }
     return record_;
   }
 
  private:
+  const Orders& orders_;
   std::unique_ptr<Prepared> own_;
   std::int64_t id_;
   std::vector<std::int64_t> times_;
@@ -101,16 +117,13 @@ class LeaderPrepared final : public Prepared {
 
 class LeaderCommunicator final : public Communicator {
  public:
-  LeaderCommunicator(std::unique_ptr<MpiCommunicator> own, std::int64_t id)
-      : own_(std::move(own)), id_(id), ranks_(static_cast<std::size_t>(own_->world_size())) {
+  LeaderCommunicator(const Orders& orders, std::unique_ptr<MpiCommunicator> own, std::int64_t id)
+      : orders_(orders), own_(std::move(own)), id_(id), ranks_(static_cast<std::size_t>(own_->world_size())) {
     std::iota(ranks_.begin(), ranks_.end(), 0);
   }
   ~LeaderCommunicator() override {
-    try {
-      tell_all(Message(Command::Close).put(id_)); // freeing channels is collective
-    } catch (const std::exception& error) {
-      abort_job(error.what());
-    }
+    // Before the own one goes: freeing channels is collective.
+    orders_.tell_last([this](const Orders& orders) { orders.tell_all(Message(Command::Close).put(id_)); });
   }
 
   [[nodiscard]] int world_size() const noexcept override { return own_->world_size(); }
@@ -119,7 +132,7 @@ class LeaderCommunicator final : public Communicator {
   [[nodiscard]] bool uses_host_memory() const noexcept override { return false; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override {
     if (rank == 0) return own_->allocate(rank, byte_count);
-    return std::make_unique<RemoteMemory>(book_, rank, byte_count);
+    return std::make_unique<RemoteMemory>(orders_, book_, rank, byte_count);
   }
   [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(const StageList& stages, const planner::Variant& variant,
                                                           std::span<const RankBuffers> buffers,
@@ -129,6 +142,7 @@ class LeaderCommunicator final : public Communicator {
   [[nodiscard]] Result<void> check_request(const StageList& stages, const planner::Variant& variant,
                                            std::span<const RankBuffers> buffers) const;
 
+  Orders orders_;
   AddressBook book_;
   std::unique_ptr<MpiCommunicator> own_;
   std::int64_t id_;
@@ -162,27 +176,28 @@ Result<std::unique_ptr<Prepared>> LeaderCommunicator::prepare(const StageList& s
       order.put(place.value().id).put(place.value().offset).put(place.value().byte_count);
     }
   }
-  for (int rank = 1; rank < world_size(); ++rank) tell(rank, orders[static_cast<std::size_t>(rank) - 1]);
+  for (int rank = 1; rank < world_size(); ++rank) orders_.tell(rank, orders[static_cast<std::size_t>(rank) - 1]);
   auto own = own_->prepare(stages, variant, buffers.first(1), options);
   if (!own) return own.error();
   return std::unique_ptr<Prepared>(
-      std::make_unique<LeaderPrepared>(std::move(own).value(), id, stages.stages.size()));
+      std::make_unique<LeaderPrepared>(orders_, std::move(own).value(), id, stages.stages.size()));
 }
 
 } // namespace
 
 Result<std::unique_ptr<Communicator>> open_as_leader(const CommunicatorOptions& options) {
   const std::int64_t id = next_id();
-  tell_all(Message(Command::Open)
-               .put(id)
-               .put(options.world_size)
-               .put(options.pin_threads ? 1 : 0)
-               .put(static_cast<std::int64_t>(options.deadline.count())));
+  const Orders orders(options.deadline);
+  orders.tell_all(Message(Command::Open)
+                      .put(id)
+                      .put(options.world_size)
+                      .put(options.pin_threads ? 1 : 0)
+                      .put(static_cast<std::int64_t>(options.deadline.count())));
   auto own = MpiCommunicator::open(options);
   if (!own) return own.error();
-  return std::unique_ptr<Communicator>(std::make_unique<LeaderCommunicator>(std::move(own).value(), id));
+  return std::unique_ptr<Communicator>(std::make_unique<LeaderCommunicator>(orders, std::move(own).value(), id));
 }
 
-void dismiss_followers() { tell_all(Message(Command::Quit)); }
+void dismiss_followers() { Orders(kDismissalDeadline).tell_all(Message(Command::Quit)); }
 
 } // namespace mc2::executor::mpi

@@ -5,14 +5,23 @@
 
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/waiting.hpp"
+#include "backends/mpi/world.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
 
 constexpr int kMessageTag = 1, kBytesTag = 2;
-constexpr std::size_t kPieceBytes = std::size_t{1} << 26U;
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 constexpr std::chrono::microseconds kYieldFor{200}, kSleep{100};
+
+void wait(MPI_Request request, int rank, const char* what, std::chrono::milliseconds deadline) {
+  const auto start = Clock::now();
+  wait_all({&request, 1}, Patience(kSleep, kYieldFor), [&] {
+    if (deadline == kNoDeadline || Clock::now() - start < deadline) return;
+    abort_job(rank_text(rank) + " does not answer: " + what + " took longer than the deadline");
+  });
+}
 
 } // namespace
 
@@ -42,8 +51,11 @@ std::string Message::text() {
   return bytes_.substr(at_ - length, length);
 }
 
-void Message::send(int rank, MPI_Comm comm) const {
-  check(MPI_Send(bytes_.data(), static_cast<int>(bytes_.size()), MPI_BYTE, rank, kMessageTag, comm), "MPI_Send");
+void Message::send(int rank, MPI_Comm comm, std::chrono::milliseconds deadline) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Isend(bytes_.data(), static_cast<int>(bytes_.size()), MPI_BYTE, rank, kMessageTag, comm, &request),
+        "MPI_Isend");
+  wait(request, rank, "an order to it", deadline);
 }
 
 Message Message::receive(int rank, MPI_Comm comm) {
@@ -62,18 +74,23 @@ Message Message::receive(int rank, MPI_Comm comm) {
   return message;
 }
 
-void send_bytes(std::span<const std::byte> bytes, int rank, MPI_Comm comm) {
+void send_bytes(std::span<const std::byte> bytes, int rank, MPI_Comm comm, std::chrono::milliseconds deadline) {
   for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
     const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
-    check(MPI_Send(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, rank, kBytesTag, comm), "MPI_Send");
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, rank, kBytesTag, comm, &request),
+          "MPI_Isend");
+    wait(request, rank, "data for it", deadline);
   }
 }
 
-void receive_bytes(std::span<std::byte> bytes, int rank, MPI_Comm comm) {
+void receive_bytes(std::span<std::byte> bytes, int rank, MPI_Comm comm, std::chrono::milliseconds deadline) {
   for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
     const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
-    check(MPI_Recv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, rank, kBytesTag, comm, MPI_STATUS_IGNORE),
-          "MPI_Recv");
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Irecv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, rank, kBytesTag, comm, &request),
+          "MPI_Irecv");
+    wait(request, rank, "data from it", deadline);
   }
 }
 

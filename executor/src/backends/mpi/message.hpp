@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,7 +26,8 @@ class Message {
   [[nodiscard]] std::int64_t number();
   [[nodiscard]] std::string text();
 
-  void send(int rank, MPI_Comm comm) const;
+  /// Errors: as send_bytes.
+  void send(int rank, MPI_Comm comm, std::chrono::milliseconds deadline) const;
   /// Sleeps between looks until a message of that rank has come: a process that waits for work leaves the core to those
   /// that have some.
   [[nodiscard]] static Message receive(int rank, MPI_Comm comm);
@@ -35,8 +37,11 @@ class Message {
   std::size_t at_ = 0;
 };
 
-/// Any number of bytes, in pieces that MPI can count. Throws SystemError.
-void send_bytes(std::span<const std::byte> bytes, int rank, MPI_Comm comm);
-void receive_bytes(std::span<std::byte> bytes, int rank, MPI_Comm comm);
+inline constexpr std::chrono::milliseconds kNoDeadline = std::chrono::milliseconds::max();
+
+/// Any number of bytes, in pieces of 1 MiB. A piece that outlasts the deadline ends the job, naming the other rank.
+/// Throws SystemError.
+void send_bytes(std::span<const std::byte> bytes, int rank, MPI_Comm comm, std::chrono::milliseconds deadline);
+void receive_bytes(std::span<std::byte> bytes, int rank, MPI_Comm comm, std::chrono::milliseconds deadline);
 
 } // namespace mc2::executor::mpi
