@@ -43,7 +43,9 @@ def is_waiting(process, seconds):
         return True
 
 
-class MpiTest(ProgramTest):
+class JobTest(ProgramTest):
+    """Runs jobs whose processes are the program."""
+
     def setUp(self):
         super().setUp()
         if MPIRUN is None:
@@ -53,9 +55,11 @@ class MpiTest(ProgramTest):
         if "this build has no MPI" in reason:
             self.skipTest(reason)
 
-    def job(self, rank_count, *arguments, **options):
-        command = [*LAUNCH, "-np", str(rank_count), MC2, *map(str, arguments), "--store", str(self.store)]
-        return self.run_job(command, **options)
+    def launch(self, rank_count):
+        return [*LAUNCH, "-np", str(rank_count)]
+
+    def job(self, rank_count, *arguments):
+        return self.run_job([*self.launch(rank_count), MC2, *map(str, arguments), "--store", str(self.store)])
 
     def run_job(self, command):
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
@@ -85,10 +89,13 @@ class MpiTest(ProgramTest):
         return json.loads(self.succeed("db", "export", "--store", self.store))
 
     def start(self, *arguments):
-        command = [*LAUNCH, "-np", "2", MC2, *map(str, arguments), "--store", str(self.store)]
-        job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, env=environment(self.directory))
-        self.addCleanup(job.communicate)
+        command = [*self.launch(2), MC2, *map(str, arguments), "--store", str(self.store)]
+        # To a file: a pipe would be held open by whatever outlives the job.
+        self.errors = self.directory / "errors.txt"
+        with self.errors.open("w", encoding="utf-8") as errors:
+            job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
+                                   env=environment(self.directory))
+        self.addCleanup(job.wait)
         self.addCleanup(job.kill)
         return job
 
@@ -100,6 +107,8 @@ class MpiTest(ProgramTest):
             time.sleep(0.05)
         self.fail(f"rank {rank} did not start")
 
+
+class MpiTest(JobTest):
     def test_tunes_and_runs_every_kind_once_however_many_ranks(self):
         for kind in KINDS:
             page = self.complete_job("tune", "--op", kind, *SHAPE, *QUICK).stdout
@@ -184,7 +193,7 @@ class MpiTest(ProgramTest):
         self.addCleanup(lambda: [os.kill(left, signal.SIGKILL) for left in processes_of_rank(1, self.store)])
         self.assertFalse(is_waiting(job, 30), "the job waits for a rank that has stopped")
         self.assertEqual(job.returncode, SYSTEM)
-        errors = job.stderr.read()
+        errors = self.errors.read_text()
         self.assertIn("aborted by rank 0", errors)
         self.assertIn("rank 1 does not answer", errors)
         self.assertEqual(self.contents(), before)
