@@ -21,6 +21,7 @@ class BlockingCollective final : public Collective {
       case planner::OpKind::AllGatherMatmul:
         return check(MPI_Allgather(block.send, count, MPI_FLOAT, block.receive, count, MPI_FLOAT, comm_),
                      "MPI_Allgather");
+      default: break;
     }
     MC2_CHECK(false, "a kind that the mpi backend refuses reached its collective");
   }
@@ -57,6 +58,7 @@ class NonblockingCollective final : public Collective {
         check(MPI_Iallgather(block.send, count, MPI_FLOAT, block.receive, count, MPI_FLOAT, comm_, &request),
               "MPI_Iallgather");
         return request;
+      default: break;
     }
     MC2_CHECK(false, "a kind that the mpi backend refuses reached its collective");
     return request;

@@ -76,9 +76,14 @@ planner::Result<int> lead_processes(const std::string& request, const std::funct
     follow();
     return 0;
   }
-  const int answer = lead();
-  dismiss_followers();
-  return answer;
+  try {
+    const int answer = lead();
+    dismiss_followers();
+    return answer;
+  } catch (...) {
+    dismiss_followers();
+    throw;
+  }
 }
 
 } // namespace mc2::executor

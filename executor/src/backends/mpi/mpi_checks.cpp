@@ -1,5 +1,7 @@
 #include "backends/mpi/mpi_checks.hpp"
 
+#include <algorithm>
+#include <array>
 #include <climits>
 #include <string>
 
@@ -12,12 +14,19 @@ namespace {
 
 using planner::Error;
 using planner::ErrorCode;
+using planner::OpKind;
 using planner::Result;
+
+constexpr std::array kKinds{OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul};
 
 } // namespace
 
 Result<void> check_operator(const planner::OpSpec& op) {
   if (auto legal = op.validate(); !legal) return legal.error();
+  if (std::ranges::find(kKinds, op.kind) == kKinds.end()) {
+    return Error{ErrorCode::Unsupported, "op",
+                 "the mpi backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend may"};
+  }
   if (op.dtype != planner::DType::F32) {
     return Error{ErrorCode::Unsupported, "dtype",
                  "the mpi backend sums in MPI's own types, which are f32 but not " +
