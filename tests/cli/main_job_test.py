@@ -106,7 +106,7 @@ class MainJobTest(ProgramTest):
             if backend["available"]:
                 self.assertEqual(list(backend["dtypes"]),
                                  ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul"])
-        self.assertEqual(doctor["backends"][-1]["dtypes"]["all_gather_matmul"]["f32"], "yes")
+        self.assertEqual(doctor["backends"][0]["dtypes"]["all_gather_matmul"]["f32"], "yes")
 
     def test_tune_shows_every_step(self):
         page = self.at_store("tune", *QUICK, "--align", 16)

@@ -3,8 +3,8 @@
 #include "conformance/backend_conformance.hpp"
 #include "mc2/executor/processes.hpp"
 
-/// Rank 0 runs the tests and directs the other processes, as `mc2` does; started by `mpirun -np N`. Started alone, every
-/// test that needs ranks is skipped.
+/// Rank 0 runs the tests and directs the other processes, as `mc2` does; started by `mpirun -np N`. Started alone,
+/// every test that needs ranks is skipped.
 namespace mc2::testing {
 namespace {
 

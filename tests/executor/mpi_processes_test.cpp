@@ -54,8 +54,9 @@ class MpiProcesses : public ::testing::Test {
     plan.cut = cut;
     plan.variant = variant;
     plan.fingerprint = communicator_->fingerprint();
-    return executor::prepare(plan, {&own, 1}, *communicator_,
-                             {.accept_other_fingerprint = false, .prepare = {.allow_independent = allow_independent}});
+    return executor::prepare(
+        plan, {&own, 1}, *communicator_,
+        {.accept_other_fingerprint = false, .prepare = {.allow_independent = allow_independent}});
   }
 
   [[nodiscard]] const RankBuffers& own_of(const RandomProblem& problem) const {
@@ -131,23 +132,25 @@ TEST_F(MpiProcesses, RanksThatPrepareDifferentThingsAreRefusedOnAllNamingRankAnd
 
   const OpSpec wider = spec_of(OpKind::MatmulAllReduce, 25);
   const RandomProblem wide_problem(wider, 3);
-  const auto shapes = is_odd_one ? prepare(wider, {{wider.m}}, own_of(wide_problem))
-                                 : prepare(common, {{common.m}}, own_of(problem));
+  const auto shapes =
+      is_odd_one ? prepare(wider, {{wider.m}}, own_of(wide_problem)) : prepare(common, {{common.m}}, own_of(problem));
   expect_error(shapes, odd_rank + " calls prepare " + wider.text());
   EXPECT_EQ(shapes.error().code, ErrorCode::Mismatch);
 
   const OpSpec other = spec_of(OpKind::AllGatherMatmul);
   const RandomProblem other_problem(other, 3);
-  expect_error(is_odd_one ? prepare(other, {{20}}, own_of(other_problem))
-                          : prepare(common, {{common.m}}, own_of(problem)),
-               odd_rank + " calls prepare all_gather_matmul");
+  expect_error(
+      is_odd_one ? prepare(other, {{20}}, own_of(other_problem)) : prepare(common, {{common.m}}, own_of(problem)),
+      odd_rank + " calls prepare all_gather_matmul");
 
   const Cut cut = is_odd_one ? Cut{{common.m - 4, 4}} : Cut{{4, common.m - 4}};
-  expect_error(prepare(common, cut, own_of(problem)), odd_rank + " calls prepare " + common.text() + " in blocks of " +
-                                                          std::to_string(common.m - 4) + " 4 rows");
+  expect_error(
+      prepare(common, cut, own_of(problem)),
+      odd_rank + " calls prepare " + common.text() + " in blocks of " + std::to_string(common.m - 4) + " 4 rows");
   const planner::Variant variant{is_odd_one ? "nonblocking" : "ring", {{"sleep_us", "50"}}};
   expect_error(prepare(common, {{common.m}}, own_of(problem), variant), "with nonblocking(sleep_us=50)");
-  expect_error(prepare(common, {{common.m}}, own_of(problem), {"blocking", {}}, is_odd_one), "lanes also independent");
+  expect_error(prepare(common, {{common.m}}, own_of(problem), {"blocking", {}}, is_odd_one),
+               "lanes also independent");
 
   auto right = prepare(common, {{common.m}}, own_of(problem));
   ASSERT_TRUE(right.ok()) << right.error().text();

@@ -29,14 +29,15 @@ class Agreement {
   /// texts. Throws SystemError.
   [[nodiscard]] planner::Result<void> agree(std::string_view text);
 
-  /// The first error that any process has, by rank, on every process. Order: collective, as agree. Throws SystemError.
+  /// The first error that any process has, by rank, on every process. Order: collective, as agree. Throws
+  /// SystemError.
   [[nodiscard]] planner::Result<void> share_errors(const planner::Result<void>& own);
 
   /// Each value's maximum over the processes. Order: collective, as agree. Throws SystemError.
   void maximum(std::span<std::int64_t> values);
 
-  /// Asks every process to answer within half a second, and names those that do not, with `own_progress` of those that
-  /// do. For the last words before abort_job.
+  /// Asks every process to answer within half a second, and names those that do not, with `own_progress` of those
+  /// that do. For the last words before abort_job.
   [[nodiscard]] std::string roll_call(const std::string& own_progress) noexcept;
 
  private:

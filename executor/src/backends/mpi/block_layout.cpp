@@ -7,9 +7,7 @@ std::int64_t row_bytes(const planner::OpSpec& op, std::int64_t columns) {
   return columns * planner::size_bytes(op.dtype);
 }
 
-int shard_count(const planner::OpSpec& op) {
-  return planner::traits_of(op.kind).has_row_shards ? op.world_size : 1;
-}
+int shard_count(const planner::OpSpec& op) { return planner::traits_of(op.kind).has_row_shards ? op.world_size : 1; }
 
 /// Joins runs that lie one below the other in A and in the product.
 void add_run(host::MatmulWork& work, const host::MatmulRun& run, const planner::OpSpec& op) {

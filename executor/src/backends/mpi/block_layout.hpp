@@ -19,7 +19,7 @@ struct BlockExchange {
 
 /// As host::stage_work, in this layout.
 [[nodiscard]] host::MatmulWork staged_work(const planner::OpSpec& op, int rank, const Stage& stage,
-                                          const host::RankMatrices& own);
+                                           const host::RankMatrices& own);
 
 /// @param uses_spare exchange the spare intermediate, which the compute lane does not touch
 [[nodiscard]] BlockExchange exchange_of(const planner::OpSpec& op, const Stage& stage, const host::RankMatrices& own,

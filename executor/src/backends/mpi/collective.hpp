@@ -23,9 +23,9 @@ class Collective {
 [[nodiscard]] std::unique_ptr<Collective> make_library_collective(const Channel& channel, const MpiVariant& variant);
 
 /// Pieces go round the ring of ranks, each step one to the right. Gathering takes R-1 steps; reducing too, each rank
-/// adding its own part to what comes from the left, so that every element is summed once and is the same on all ranks;
-/// all_reduce is both, on pieces of 1/R of the block (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
-/// clusters of workstations", J. Parallel Distrib. Comput. 69, 2009).
+/// adding its own part to what comes from the left, so that every element is summed once and is the same on all
+/// ranks; all_reduce is both, on pieces of 1/R of the block (Patarasuk and Yuan, "Bandwidth optimal all-reduce
+/// algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009).
 /// @param largest_piece elements of the longest block's piece
 [[nodiscard]] std::unique_ptr<Collective> make_ring_collective(const Channel& channel, const MpiVariant& variant,
                                                                std::int64_t largest_piece);

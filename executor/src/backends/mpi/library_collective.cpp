@@ -47,7 +47,8 @@ class NonblockingCollective final : public Collective {
     MPI_Request request = MPI_REQUEST_NULL;
     switch (block.kind) {
       case planner::OpKind::MatmulAllReduce:
-        check(MPI_Iallreduce(block.send, block.receive, count, MPI_FLOAT, MPI_SUM, comm_, &request), "MPI_Iallreduce");
+        check(MPI_Iallreduce(block.send, block.receive, count, MPI_FLOAT, MPI_SUM, comm_, &request),
+              "MPI_Iallreduce");
         return request;
       case planner::OpKind::MatmulReduceScatter:
         counts_.assign(counts_.size(), count);
@@ -72,7 +73,8 @@ class NonblockingCollective final : public Collective {
 } // namespace
 
 std::unique_ptr<Collective> make_library_collective(const Channel& channel, const MpiVariant& variant) {
-  if (variant.algorithm == MpiVariant::Algorithm::Blocking) return std::make_unique<BlockingCollective>(channel.get());
+  if (variant.algorithm == MpiVariant::Algorithm::Blocking)
+    return std::make_unique<BlockingCollective>(channel.get());
   return std::make_unique<NonblockingCollective>(channel.get(), variant.sleep);
 }
 

@@ -28,8 +28,8 @@ class Message {
 
   /// Errors: as send_bytes.
   void send(int rank, MPI_Comm comm, std::chrono::milliseconds deadline) const;
-  /// Sleeps between looks until a message of that rank has come: a process that waits for work leaves the core to those
-  /// that have some.
+  /// Sleeps between looks until a message of that rank has come: a process that waits for work leaves the core to
+  /// those that have some.
   [[nodiscard]] static Message receive(int rank, MPI_Comm comm);
 
  private:

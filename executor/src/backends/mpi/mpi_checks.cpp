@@ -24,8 +24,9 @@ constexpr std::array kKinds{OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter
 Result<void> check_operator(const planner::OpSpec& op) {
   if (auto legal = op.validate(); !legal) return legal.error();
   if (std::ranges::find(kKinds, op.kind) == kKinds.end()) {
-    return Error{ErrorCode::Unsupported, "op",
-                 "the mpi backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend may"};
+    return Error{
+        ErrorCode::Unsupported, "op",
+        "the mpi backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend may"};
   }
   if (op.dtype != planner::DType::F32) {
     return Error{ErrorCode::Unsupported, "dtype",

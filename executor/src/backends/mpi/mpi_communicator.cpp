@@ -59,8 +59,8 @@ std::string call_text(const StageList& list, const planner::Variant& variant, co
 }
 
 std::string options_text(const CommunicatorOptions& options) {
-  return std::to_string(options.world_size) + " ranks, deadline " + std::to_string(options.deadline.count()) + " ms, " +
-         (options.pin_threads ? "pinned" : "not pinned");
+  return std::to_string(options.world_size) + " ranks, deadline " + std::to_string(options.deadline.count()) +
+         " ms, " + (options.pin_threads ? "pinned" : "not pinned");
 }
 
 constexpr std::chrono::seconds kTimeToStop{1}; // for the other lane, once one has failed

@@ -12,8 +12,8 @@
 
 namespace mc2::executor::mpi {
 
-/// This process's rank, with a compute and a communication thread; the other ranks are other processes, which call the
-/// same functions in the same order. What they call is compared before anything is exchanged.
+/// This process's rank, with a compute and a communication thread; the other ranks are other processes, which call
+/// the same functions in the same order. What they call is compared before anything is exchanged.
 class MpiCommunicator final : public Communicator {
  public:
   /// Options are valid and fit the world. Order: collective.

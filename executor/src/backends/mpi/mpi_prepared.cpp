@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint64_t kRandomSeed = 0x6D63326D70693031ULL;
 constexpr std::size_t kHeapAlignment = 4096;
-constexpr std::array<const char*, 5> kModeNames{"fused", "compute_only", "communication_only", "independent", "serial"};
+constexpr std::array<const char*, 5> kModeNames{"fused", "compute_only", "communication_only", "independent",
+                                                "serial"};
 
 std::size_t index_of(planner::Lane lane) { return lane == planner::Lane::Compute ? 0 : 1; }
 
@@ -32,8 +33,10 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
   local_work_ = host::local_work(list_.op, communicator_.rank(), matrices_);
   for (const Stage& stage : list_.stages)
     stage_work_.push_back(staged_work(list_.op, communicator_.rank(), stage, matrices_));
-  record_.ranks.push_back({communicator_.rank(), std::vector<StageTime>(list_.stages.size()),
-                           std::vector<StageTime>(list_.stages.size()), {}});
+  record_.ranks.push_back({communicator_.rank(),
+                           std::vector<StageTime>(list_.stages.size()),
+                           std::vector<StageTime>(list_.stages.size()),
+                           {}});
   collective_ = make_collective(settings_.variant);
   // On the compute lane: pages and packed weights land near the core that uses them, and the matmul library sizes its
   // team by the building thread.
@@ -41,7 +44,8 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
 }
 
 std::unique_ptr<Collective> MpiPrepared::make_collective(const MpiVariant& variant) const {
-  if (variant.algorithm != MpiVariant::Algorithm::Ring) return make_library_collective(communicator_.channel(), variant);
+  if (variant.algorithm != MpiVariant::Algorithm::Ring)
+    return make_library_collective(communicator_.channel(), variant);
   const auto longest = std::ranges::max_element(list_.stages, {}, &Stage::row_count)->row_count;
   return make_ring_collective(communicator_.channel(), variant, host::is_gather(list_.op) ? 0 : longest * list_.op.n);
 }

@@ -15,8 +15,8 @@
 
 namespace mc2::executor::mpi {
 
-/// A stage list bound to one rank's buffers. The lanes work as the host backend's do, except that a block's collective
-/// needs only the own product: the collective itself waits for the others'.
+/// A stage list bound to one rank's buffers. The lanes work as the host backend's do, except that a block's
+/// collective needs only the own product: the collective itself waits for the others'.
 class MpiPrepared final : public Prepared, private host::LaneTask {
  public:
   struct Settings {

@@ -19,8 +19,9 @@ std::size_t mapped_bytes(std::size_t byte_count) { return std::max<std::size_t>(
 std::int64_t AddressBook::add(int rank, std::size_t byte_count) {
   void* base = mmap(nullptr, mapped_bytes(byte_count), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    throw planner::SystemError("mmap", errno, "addresses for " + std::to_string(byte_count) + " bytes of " +
-                                                  rank_text(rank) + ": " + std::strerror(errno));
+    throw planner::SystemError(
+        "mmap", errno,
+        "addresses for " + std::to_string(byte_count) + " bytes of " + rank_text(rank) + ": " + std::strerror(errno));
   }
   pieces_[next_id_] = {rank, {static_cast<std::byte*>(base), byte_count}};
   return next_id_++;

@@ -79,8 +79,8 @@ class RingCollective final : public Collective {
   MPI_Comm comm_;
   std::chrono::microseconds sleep_;
   int rank_, size_;
-  bool is_split_ = false;   ///< of the block that is being exchanged
-  std::int64_t count_ = 0;  ///< of that block
+  bool is_split_ = false;  ///< of the block that is being exchanged
+  std::int64_t count_ = 0; ///< of that block
   std::array<std::vector<float>, 2> sums_;
 };
 

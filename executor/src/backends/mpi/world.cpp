@@ -65,7 +65,8 @@ World::World() {
     check(MPI_Query_thread(&level), "MPI_Query_thread");
   }
   if (level < MPI_THREAD_MULTIPLE) {
-    throw planner::SystemError("MPI_Init_thread", level, "mc2 needs MPI_THREAD_MULTIPLE, which MPI was not started with");
+    throw planner::SystemError("MPI_Init_thread", level,
+                               "mc2 needs MPI_THREAD_MULTIPLE, which MPI was not started with");
   }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
@@ -82,10 +83,12 @@ World::~World() {
 void World::find_nodes() {
   cores_ = host::allowed_cores();
   MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
+        "MPI_Comm_split_type");
   MPI_Comm_rank(node, &node_rank_);
   MPI_Comm_size(node, &node_size_);
-  // Two lists that differ have a smallest core that differs, or share some: then the launcher has bound the processes.
+  // Two lists that differ have a smallest core that differs, or share some: then the launcher has bound the
+  // processes.
   int range[2] = {cores_.front(), -cores_.front()};
   check(MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
   shares_cores_ = range[0] == -range[1];

@@ -29,7 +29,8 @@ class World {
   [[nodiscard]] int most_on_a_node() const noexcept { return most_on_a_node_; }
   /// "Open MPI 4.1.4".
   [[nodiscard]] const std::string& library() const noexcept { return library_; }
-  /// The cores of this process's lanes: its own when the launcher bound it to some, otherwise its share of the node's.
+  /// The cores of this process's lanes: its own when the launcher bound it to some, otherwise its share of the
+  /// node's.
   [[nodiscard]] host::CoreLayout core_layout(bool pin_threads) const;
   /// Which of core_layout()'s ranks this process is.
   [[nodiscard]] int layout_rank() const noexcept { return shares_cores_ ? node_rank_ : 0; }
@@ -54,8 +55,8 @@ class World {
 /// What makes measurements comparable: `options` need not fit this world. Order: as World::get for the first call.
 [[nodiscard]] planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options);
 
-/// Ends every process of the job: a process cannot go on alone once a peer is gone or waits for it in vain. Says why on
-/// standard error, naming this rank; safe on any thread.
+/// Ends every process of the job: a process cannot go on alone once a peer is gone or waits for it in vain. Says why
+/// on standard error, naming this rank; safe on any thread.
 [[noreturn]] void abort_job(const std::string& reason) noexcept;
 
 /// A communicator of our own over all processes, so that no message of the program's meets ours. Errors are returned.
