@@ -1,5 +1,6 @@
 #include "checks.hpp"
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,12 @@ struct NamedBytes {
   bool is_written = false;
 };
 
-std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
+std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const int> ranks,
+                                     std::span<const RankBuffers> buffers) {
   const OperandShapes shapes = operand_shapes(op);
   std::vector<NamedBytes> matrices;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const std::string rank = "rank " + std::to_string(i) + " ";
+    const std::string rank = "rank " + std::to_string(ranks[i]) + " ";
     matrices.push_back({rank + "A", buffers[i].a, shapes.a, false});
     matrices.push_back({rank + "B", buffers[i].b, shapes.b, false});
     matrices.push_back({rank + "C", buffers[i].c, shapes.c, true});
@@ -85,12 +87,19 @@ Result<void> check_stages(const StageList& list) {
 }
 
 Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
-  if (buffers.size() != static_cast<std::size_t>(op.world_size)) {
+  std::vector<int> ranks(static_cast<std::size_t>(op.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return check_buffers(op, ranks, buffers);
+}
+
+Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks,
+                           std::span<const RankBuffers> buffers) {
+  if (buffers.size() != ranks.size()) {
     return Error{ErrorCode::InvalidSpec, "buffers",
-                 std::to_string(buffers.size()) + " sets of buffers for " + std::to_string(op.world_size) +
+                 std::to_string(buffers.size()) + " sets of buffers for " + std::to_string(ranks.size()) +
                      " ranks; one per rank is needed"};
   }
-  const auto matrices = all_matrices(op, buffers);
+  const auto matrices = all_matrices(op, ranks, buffers);
   for (const NamedBytes& matrix : matrices) {
     if (auto legal = check_matrix(matrix, planner::size_bytes(op.dtype)); !legal) return legal.error();
   }

@@ -21,4 +21,8 @@ namespace mc2::executor {
 /// overlaps another buffer. `op` is legal.
 [[nodiscard]] planner::Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
+/// The same for the ranks that this process holds: one set of buffers for each of `ranks`.
+[[nodiscard]] planner::Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks,
+                                                  std::span<const RankBuffers> buffers);
+
 } // namespace mc2::executor

@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "commands.hpp"
+#include "mc2/executor/processes.hpp"
 #include "mc2/planner/error.hpp"
 #include "terminal.hpp"
 
@@ -53,7 +57,7 @@ std::string option_of(const std::string& field) {
 int report(ExitCode code, std::string text) {
   // A path may hold a line break, and a library's message may too; scripts read one line.
   std::replace(text.begin(), text.end(), '\n', ' ');
-  std::cerr << "mc2: " << text << "\n";
+  std::cerr << "mc2: " + text + "\n"; // in one write: other processes of a job share the stream
   return static_cast<int>(code);
 }
 
@@ -105,10 +109,7 @@ void open_standard_streams() {
     if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", O_RDONLY) != stream) _exit(static_cast<int>(ExitCode::System));
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
-  open_standard_streams();
+int run_program(int argc, char** argv) {
   CLI::App app{"mc2: cut a fused matmul + collective into blocks so that compute and communication overlap", "mc2"};
   app.set_version_flag("--version", "mc2 " MC2_VERSION);
   app.require_subcommand(1);
@@ -138,4 +139,35 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     return report(ExitCode::System, error.what());
   }
+}
+
+bool uses_processes(std::span<char* const> arguments) {
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string_view argument(arguments[i]);
+    if (argument == "--backend=mpi" || (argument == "mpi" && std::string_view(arguments[i - 1]) == "--backend"))
+      return true;
+  }
+  return false;
+}
+
+/// With the backend "mpi" rank 0 runs the program, on behalf of every process of the job.
+int run_as_one(int argc, char** argv) {
+  const std::span<char* const> arguments(argv, static_cast<std::size_t>(argc));
+  if (!uses_processes(arguments)) return run_program(argc, argv);
+  setenv("NO_COLOR", "1", 0); // mpirun gives its processes a terminal, whatever its own output goes to
+  std::string request = "mc2 " MC2_VERSION;
+  for (const char* argument : arguments.subspan(1)) request += std::string(" ") + argument;
+  try {
+    const auto answer = mc2::executor::lead_processes(request, [&] { return run_program(argc, argv); });
+    return answer ? answer.value() : report(ExitCode::Usage, answer.error().text());
+  } catch (const mc2::planner::SystemError& error) {
+    return report(ExitCode::System, error.what());
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  open_standard_streams();
+  return run_as_one(argc, argv);
 }

@@ -3,13 +3,15 @@
 
 #include "backends/cuda/cuda_backend.hpp"
 #include "backends/host/host_backend.hpp"
+#include "backends/mpi/mpi_backend.hpp"
 #include "mc2/executor/backend.hpp"
 
 namespace mc2::executor {
 
 std::span<const Backend* const> backend_registry() noexcept {
   // The host first: it needs no set-up and is there on every machine.
-  static const std::array<const Backend*, 2> kBackends{&host::host_backend(), &cuda::cuda_backend()};
+  static const std::array<const Backend*, 3> kBackends{&host::host_backend(), &cuda::cuda_backend(),
+                                                     &mpi::mpi_backend()};
   return kBackends;
 }
 

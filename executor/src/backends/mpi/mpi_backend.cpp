@@ -1,0 +1,89 @@
+#include "backends/mpi/mpi_backend.hpp"
+
+#include <string>
+#include <utility>
+
+#include "backends/mpi/agreement.hpp"
+#include "backends/mpi/check.hpp"
+#include "backends/mpi/leader.hpp"
+#include "backends/mpi/mpi_checks.hpp"
+#include "backends/mpi/mpi_communicator.hpp"
+#include "backends/mpi/variants.hpp"
+#include "backends/mpi/world.hpp"
+#include "mc2/executor/processes.hpp"
+
+namespace mc2::executor {
+namespace mpi {
+namespace {
+
+using planner::Result;
+
+class MpiBackend final : public Backend {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "mpi"; }
+
+  [[nodiscard]] Availability availability() const override {
+    const int count = launched_process_count();
+    if (count < 2) return {.is_available = false, .reason = "one process alone; start it with mpirun -np N mc2 ..."};
+    const World& world = World::get();
+    return {.is_available = true,
+            .reason = std::to_string(count) + " processes on " + std::to_string(world.node_count()) + " nodes, " +
+                      world.library()};
+  }
+
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/) const override {
+    return mpi_variants();
+  }
+
+  // As the host backend's: the matmul is the same.
+  [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
+
+  [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
+    if (auto legal = check_operator(op); !legal) return legal.error();
+    if (auto legal = check_world_size(op.world_size); !legal) return legal.error();
+    return check_memory(op);
+  }
+
+  [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& options) const override {
+    return mpi_fingerprint(options);
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
+    if (auto legal = check_options(options); !legal) return legal.error();
+    if (World::get().is_led) return open_as_leader(options);
+    auto opened = MpiCommunicator::open(options);
+    if (!opened) return opened.error();
+    return std::unique_ptr<Communicator>(std::move(opened).value());
+  }
+};
+
+} // namespace
+
+const Backend& mpi_backend() noexcept {
+  static const MpiBackend kBackend;
+  return kBackend;
+}
+
+} // namespace mpi
+
+planner::Result<int> lead_processes(const std::string& request, const std::function<int()>& lead) {
+  using namespace mpi;
+  if (launched_process_count() < 2) return lead();
+  World& world = World::get();
+  if (auto same = Agreement(std::chrono::seconds{60}).agree(request); !same) return same.error();
+  world.is_led = true;
+  if (world.rank() != 0) {
+    follow();
+    return 0;
+  }
+  try {
+    const int answer = lead();
+    dismiss_followers();
+    return answer;
+  } catch (...) {
+    dismiss_followers();
+    throw;
+  }
+}
+
+} // namespace mc2::executor

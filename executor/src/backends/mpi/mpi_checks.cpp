@@ -1,0 +1,78 @@
+#include "backends/mpi/mpi_checks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <string>
+
+#include "backends/host/block_layout.hpp"
+#include "backends/host/host_checks.hpp"
+#include "backends/mpi/world.hpp"
+
+namespace mc2::executor::mpi {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::OpKind;
+using planner::Result;
+
+constexpr std::array kKinds{OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul};
+
+} // namespace
+
+Result<void> check_operator(const planner::OpSpec& op) {
+  if (auto legal = op.validate(); !legal) return legal.error();
+  if (std::ranges::find(kKinds, op.kind) == kKinds.end()) {
+    return Error{
+        ErrorCode::Unsupported, "op",
+        "the mpi backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend may"};
+  }
+  if (op.dtype != planner::DType::F32) {
+    return Error{ErrorCode::Unsupported, "dtype",
+                 "the mpi backend sums in MPI's own types, which are f32 but not " +
+                     std::string(planner::to_string(op.dtype)) + "; use f32"};
+  }
+  return {};
+}
+
+Result<void> check_world_size(int world_size) {
+  const int count = launched_process_count();
+  if (count == world_size) return {};
+  const std::string wanted = std::to_string(world_size);
+  return Error{ErrorCode::Unsupported, "world_size",
+               wanted + " ranks are asked for and " + std::to_string(count) +
+                   (count == 1 ? " process runs" : " processes run") + "; start it with mpirun -np " + wanted};
+}
+
+Result<void> check_options(const CommunicatorOptions& options) {
+  if (auto legal = options.validate(); !legal) return legal.error();
+  if (options.link != LinkSpec{}) {
+    return Error{ErrorCode::Unsupported, "link",
+                 "the mpi backend runs on MPI's own transports and emulates none; leave --link out"};
+  }
+  if (options.virtual_compute) {
+    return Error{ErrorCode::Unsupported, "virtual_compute", "the mpi backend has no virtual compute"};
+  }
+  return check_world_size(options.world_size);
+}
+
+Result<void> check_memory(const planner::OpSpec& op) {
+  // Rank 0 of a directed job also holds every rank's matrices, to check the results.
+  const std::int64_t one_rank = host::operator_bytes(op) / op.world_size;
+  return host::check_memory(one_rank * (World::get().most_on_a_node() + op.world_size));
+}
+
+Result<void> check_counts(const StageList& list) {
+  const std::int64_t columns = host::is_gather(list.op) ? list.op.k : list.op.n;
+  for (std::size_t i = 0; i < list.stages.size(); ++i) {
+    const std::int64_t count = list.stages[i].row_count * columns;
+    if (count <= INT_MAX) continue;
+    return Error{ErrorCode::Unsupported, "blocks[" + std::to_string(i) + "]",
+                 "exchanges " + std::to_string(count) + " elements and MPI counts up to " + std::to_string(INT_MAX) +
+                     "; cut into shorter blocks"};
+  }
+  return {};
+}
+
+} // namespace mc2::executor::mpi

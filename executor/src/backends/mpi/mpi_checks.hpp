@@ -1,0 +1,22 @@
+#pragma once
+
+#include "mc2/executor/backend.hpp"
+
+namespace mc2::executor::mpi {
+
+/// Whether the backend runs the operator's type and kind, on this world. Errors: InvalidSpec, Unsupported.
+[[nodiscard]] planner::Result<void> check_operator(const planner::OpSpec& op);
+
+/// Errors: Unsupported when the launcher started another number of processes than `world_size`, saying how to start.
+[[nodiscard]] planner::Result<void> check_world_size(int world_size);
+
+/// Errors: as check_world_size, and Unsupported for a link or compute that only the host backend emulates.
+[[nodiscard]] planner::Result<void> check_options(const CommunicatorOptions& options);
+
+/// Whether the node with most ranks has the memory. Errors: Unsupported.
+[[nodiscard]] planner::Result<void> check_memory(const planner::OpSpec& op);
+
+/// Whether MPI can count the elements of every block's collective. Errors: Unsupported.
+[[nodiscard]] planner::Result<void> check_counts(const StageList& list);
+
+} // namespace mc2::executor::mpi

@@ -1,0 +1,147 @@
+#include "backends/mpi/mpi_communicator.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+
+#include "backends/host/symmetric_heap.hpp"
+#include "backends/mpi/mpi_checks.hpp"
+#include "backends/mpi/mpi_prepared.hpp"
+#include "checks.hpp"
+
+namespace mc2::executor::mpi {
+namespace {
+
+using planner::Result;
+
+class CallTask final : public host::LaneTask {
+ public:
+  explicit CallTask(const std::function<void()>& work) : work_(work) {}
+
+  void run_lane(int /*rank*/, planner::Lane /*lane*/) noexcept override {
+    try {
+      work_();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  const std::function<void()>& work_;
+  std::exception_ptr error_;
+};
+
+class HostMemory final : public RankMemory {
+ public:
+  explicit HostMemory(std::size_t byte_count) : heap_(1, byte_count) {}
+
+  [[nodiscard]] std::span<std::byte> bytes() noexcept override { return heap_.segment(0); }
+  void upload(std::span<const std::byte> from) override { std::ranges::copy(from, heap_.segment(0).begin()); }
+  void download(std::span<std::byte> to) const override {
+    std::ranges::copy(heap_.segment(0).first(to.size()), to.begin());
+  }
+
+ private:
+  host::SymmetricHeap heap_;
+};
+
+/// What a rank does, as every rank must: to compare and to show.
+std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options) {
+  std::string text = list.op.text() + " in blocks of";
+  for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);
+  return text + " rows with " + variant.text() + (options.allow_independent ? ", lanes also independent" : "");
+}
+
+std::string options_text(const CommunicatorOptions& options) {
+  return std::to_string(options.world_size) + " ranks, deadline " + std::to_string(options.deadline.count()) +
+         " ms, " + (options.pin_threads ? "pinned" : "not pinned");
+}
+
+constexpr std::chrono::seconds kTimeToStop{1}; // for the other lane, once one has failed
+
+} // namespace
+
+MpiCommunicator::MpiCommunicator(const CommunicatorOptions& options)
+    : options_(options),
+      rank_(World::get().rank()),
+      fingerprint_(mpi_fingerprint(options)),
+      agreement_(options.deadline),
+      control_(1) {}
+
+Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::open(const CommunicatorOptions& options) {
+  std::unique_ptr<MpiCommunicator> opened(new MpiCommunicator(options));
+  const std::string machine = opened->fingerprint_.canonical_text();
+  if (auto same = opened->agreement_.agree("open with " + options_text(options) + " on " + machine); !same)
+    return same.error();
+  opened->set_up_lanes();
+  return opened;
+}
+
+void MpiCommunicator::set_up_lanes() {
+  compute_lane_ = std::make_unique<host::LaneThread>(rank_, planner::Lane::Compute, completion_);
+  communication_lane_ = std::make_unique<host::LaneThread>(rank_, planner::Lane::Communication, completion_);
+  const host::CoreLayout layout = World::get().core_layout(options_.pin_threads);
+  for (const auto name : {planner::Lane::Compute, planner::Lane::Communication}) {
+    call_on_lane(name, [&] {
+      const auto cores = layout.cores_of(World::get().layout_rank(), name);
+      // Before the thread's first parallel region: its team inherits the cores.
+      if (!cores.empty()) host::pin_current_thread(cores, rank_);
+      omp_set_num_threads(name == planner::Lane::Compute ? layout.compute_thread_count() : 1);
+    });
+  }
+}
+
+std::unique_ptr<RankMemory> MpiCommunicator::allocate(int /*rank*/, std::size_t byte_count) {
+  return std::make_unique<HostMemory>(byte_count);
+}
+
+Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stages, const planner::Variant& variant,
+                                                           std::span<const RankBuffers> buffers,
+                                                           const PrepareOptions& options) {
+  const auto own = [&]() -> Result<void> {
+    if (auto legal = check_operator(stages.op); !legal) return legal.error();
+    if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
+    if (auto legal = read_variant(variant); !legal) return legal.error();
+    if (auto legal = check_stages(stages); !legal) return legal.error();
+    if (auto legal = check_counts(stages); !legal) return legal.error();
+    return check_buffers(stages.op, local_ranks(), buffers);
+  };
+  if (auto legal = agreement_.share_errors(own()); !legal) return legal.error();
+  std::string call = call_text(stages, variant, options);
+  if (auto same = agreement_.agree("prepare " + call); !same) return same.error();
+  return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(
+      *this, stages, buffers.front(),
+      MpiPrepared::Settings{read_variant(variant).value(), options.allow_independent, std::move(call)}));
+}
+
+void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::string& call,
+                              const std::function<std::string()>& progress) {
+  if (auto same = agreement_.agree(call); !same) throw planner::SystemError("run", EINVAL, same.error().text());
+  control_.begin(mode, options_.deadline);
+  const bool has_both =
+      host::runs_lane(mode, planner::Lane::Compute) && host::runs_lane(mode, planner::Lane::Communication);
+  completion_.expect(has_both ? 2 : 1);
+  for (const auto name : {planner::Lane::Compute, planner::Lane::Communication}) {
+    if (host::runs_lane(mode, name)) lane(name).post(task);
+  }
+  if (completion_.wait(control_.deadline()) != host::WaitResult::Reached) {
+    abort_job(progress() + ", past the run's deadline; " + agreement_.roll_call(progress()));
+  }
+  if (control_.has_failed()) abort_job(control_.failure().what());
+}
+
+void MpiCommunicator::call_on_lane(planner::Lane name, const std::function<void()>& work) {
+  CallTask task(work);
+  completion_.expect(1);
+  lane(name).post(task);
+  (void)completion_.wait(Clock::time_point::max());
+  task.rethrow();
+}
+
+} // namespace mc2::executor::mpi

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "backends/host/lane_thread.hpp"
+#include "backends/host/run_control.hpp"
+#include "backends/mpi/agreement.hpp"
+#include "mc2/executor/backend.hpp"
+
+namespace mc2::executor::mpi {
+
+/// This process's rank, with a compute and a communication thread; the other ranks are other processes, which call
+/// the same functions in the same order. What they call is compared before anything is exchanged.
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Options are valid and fit the world. Order: collective.
+  /// Errors: Mismatch when ranks differ in options or machine. Throws SystemError.
+  [[nodiscard]] static planner::Result<std::unique_ptr<MpiCommunicator>> open(const CommunicatorOptions& options);
+
+  [[nodiscard]] int world_size() const noexcept override { return options_.world_size; }
+  [[nodiscard]] std::span<const int> local_ranks() const noexcept override { return {&rank_, 1}; }
+  [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
+  [[nodiscard]] bool uses_host_memory() const noexcept override { return true; }
+  [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
+  /// Order: collective. Errors: as Communicator::prepare, the same on every rank: a rank's own with its number in
+  /// front, Mismatch when ranks differ in operator, blocks, variant or options.
+  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
+                                                                   const planner::Variant& variant,
+                                                                   std::span<const RankBuffers> buffers,
+                                                                   const PrepareOptions& options) override;
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] host::RunControl& control() noexcept { return control_; }
+  [[nodiscard]] const Channel& channel() const noexcept { return channel_; }
+  [[nodiscard]] Agreement& agreement() noexcept { return agreement_; }
+
+  /// Runs `task` on the lanes that `mode` uses, once every rank has come with the same `call`, and returns when both
+  /// have finished. A lane that fails or outlasts the deadline ends the job, naming this rank and, by roll call, what
+  /// the others were at. Throws SystemError when the ranks come with different calls.
+  void execute(host::LaneTask& task, RunMode mode, const std::string& call,
+               const std::function<std::string()>& progress);
+
+  /// Runs `work` once on the lane's thread; throws what it threw.
+  void call_on_lane(planner::Lane lane, const std::function<void()>& work);
+
+ private:
+  explicit MpiCommunicator(const CommunicatorOptions& options);
+  void set_up_lanes();
+  [[nodiscard]] host::LaneThread& lane(planner::Lane lane) noexcept {
+    return lane == planner::Lane::Compute ? *compute_lane_ : *communication_lane_;
+  }
+
+  CommunicatorOptions options_;
+  int rank_;
+  planner::Fingerprint fingerprint_;
+  Channel channel_; ///< the communication lane's
+  Agreement agreement_;
+  host::RunControl control_;
+  host::Completion completion_;
+  // Last: the threads use everything above, and are joined first.
+  std::unique_ptr<host::LaneThread> compute_lane_, communication_lane_;
+};
+
+} // namespace mc2::executor::mpi

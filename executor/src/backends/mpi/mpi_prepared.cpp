@@ -1,0 +1,174 @@
+#include "backends/mpi/mpi_prepared.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "backends/mpi/check.hpp"
+#include "random_fill.hpp"
+
+namespace mc2::executor::mpi {
+namespace {
+
+constexpr std::uint64_t kRandomSeed = 0x6D63326D70693031ULL;
+constexpr std::size_t kHeapAlignment = 4096;
+constexpr std::array<const char*, 5> kModeNames{"fused", "compute_only", "communication_only", "independent",
+                                                "serial"};
+
+std::size_t index_of(planner::Lane lane) { return lane == planner::Lane::Compute ? 0 : 1; }
+
+} // namespace
+
+MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages, const RankBuffers& buffers,
+                         Settings settings)
+    : communicator_(communicator), list_(stages), settings_(std::move(settings)) {
+  for (std::size_t mode = 0; mode < calls_.size(); ++mode)
+    calls_[mode] = std::string("run ") + kModeNames[mode] + " of " + settings_.call;
+  const auto bytes = static_cast<std::size_t>(host::intermediate_bytes(list_.op));
+  const std::size_t spare_offset = (bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
+  heap_ = std::make_unique<host::SymmetricHeap>(1, settings_.allow_independent ? spare_offset + bytes : bytes);
+  matrices_.buffers = buffers;
+  matrices_.intermediate = heap_->segment(0).first(bytes);
+  if (settings_.allow_independent) matrices_.spare_intermediate = heap_->segment(0).subspan(spare_offset, bytes);
+  local_work_ = host::local_work(list_.op, communicator_.rank(), matrices_);
+  for (const Stage& stage : list_.stages)
+    stage_work_.push_back(staged_work(list_.op, communicator_.rank(), stage, matrices_));
+  record_.ranks.push_back({communicator_.rank(),
+                           std::vector<StageTime>(list_.stages.size()),
+                           std::vector<StageTime>(list_.stages.size()),
+                           {}});
+  collective_ = make_collective(settings_.variant);
+  // On the compute lane: pages and packed weights land near the core that uses them, and the matmul library sizes its
+  // team by the building thread.
+  communicator_.call_on_lane(planner::Lane::Compute, [this] { build(); });
+}
+
+std::unique_ptr<Collective> MpiPrepared::make_collective(const MpiVariant& variant) const {
+  if (variant.algorithm != MpiVariant::Algorithm::Ring)
+    return make_library_collective(communicator_.channel(), variant);
+  const auto longest = std::ranges::max_element(list_.stages, {}, &Stage::row_count)->row_count;
+  return make_ring_collective(communicator_.channel(), variant, host::is_gather(list_.op) ? 0 : longest * list_.op.n);
+}
+
+/// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
+void MpiPrepared::build() {
+  const auto seed = kRandomSeed + static_cast<std::uint64_t>(communicator_.rank());
+  fill_random(list_.op.dtype, matrices_.intermediate, seed);
+  fill_random(list_.op.dtype, matrices_.spare_intermediate, seed);
+  std::vector<std::int64_t> lengths;
+  for (const host::MatmulRun& run : local_work_.runs) lengths.push_back(run.rows);
+  for (const host::MatmulWork& work : stage_work_) {
+    for (const host::MatmulRun& run : work.runs) lengths.push_back(run.rows);
+  }
+  device_ = host::make_matmul_device(list_.op, communicator_.rank(), matrices_.buffers.b, lengths);
+}
+
+const RunRecord& MpiPrepared::run(RunMode mode, RunDetail /*detail*/) {
+  MC2_CHECK(mode != RunMode::Independent || settings_.allow_independent,
+            "RunMode::Independent needs PrepareOptions::allow_independent");
+  RankTimes& times = record_.ranks.front();
+  std::ranges::fill(times.compute, StageTime{});
+  std::ranges::fill(times.communication, StageTime{});
+  times.local = {};
+  for (auto& count : finished_) count.store(0, std::memory_order_relaxed);
+  communicator_.execute(*this, mode, calls_[static_cast<std::size_t>(mode)], [this] { return progress(); });
+  finish_record(mode, Clock::now() - communicator_.control().start());
+  return record_;
+}
+
+void MpiPrepared::run_lane(int rank, planner::Lane lane) noexcept {
+  try {
+    if (lane == planner::Lane::Compute) {
+      compute();
+    } else {
+      communicate();
+    }
+  } catch (const host::RunAborted&) { // the other lane has said why
+  } catch (const std::exception& error) {
+    // At once: the other ranks wait for this lane, and a collective of this rank may be waiting for them.
+    abort_job(rank_text(rank) + ", " + std::string(planner::to_string(lane)) + " lane: " + error.what());
+  } catch (...) {
+    abort_job(rank_text(rank) + ": an exception of unknown type");
+  }
+}
+
+void MpiPrepared::compute() {
+  host::RunControl& control = communicator_.control();
+  RankTimes& times = record_.ranks.front();
+  const auto start = control.start();
+  if (!local_work_.runs.empty()) {
+    if (control.mode() == RunMode::Serial) await(planner::Lane::Compute, 0);
+    const auto when = device_->multiply(local_work_, start, control);
+    times.local = {when.start - start, when.end - start};
+  }
+  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    await(planner::Lane::Compute, i);
+    const auto when = device_->multiply(stage_work_[i], start, control);
+    times.compute[i] = {when.start - start, when.end - start};
+    finish_stage(planner::Lane::Compute);
+  }
+}
+
+void MpiPrepared::communicate() {
+  const host::RunControl& control = communicator_.control();
+  auto& times = record_.ranks.front().communication;
+  const std::function<void()> waiter = [this] { keep_waiting(); };
+  const bool uses_spare = control.mode() == RunMode::Independent;
+  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    await(planner::Lane::Communication, i);
+    times[i].start = Clock::now() - control.start();
+    collective_->exchange(exchange_of(list_.op, list_.stages[i], matrices_, uses_spare), waiter);
+    times[i].end = Clock::now() - control.start();
+    finish_stage(planner::Lane::Communication);
+  }
+}
+
+void MpiPrepared::finish_stage(planner::Lane lane) {
+  finished_[index_of(lane)].fetch_add(1, std::memory_order_relaxed);
+  if (!is_first(lane)) return;
+  communicator_.control().ready(0).add();
+  // Where the lanes share a core, the scheduler would let a new matmul finish its slice before the lane that was just
+  // woken runs (host/host_prepared.cpp).
+  std::this_thread::yield();
+}
+
+void MpiPrepared::await(planner::Lane lane, std::size_t stage) {
+  host::RunControl& control = communicator_.control();
+  const RunMode mode = control.mode();
+  if (is_first(lane) || (mode != RunMode::Fused && mode != RunMode::Serial)) return;
+  if (mode == RunMode::Serial) stage = list_.stages.size() - 1;
+  // For ever: the thread that called run() watches the deadline and ends the job.
+  if (control.ready(0).wait_at_least(static_cast<std::uint32_t>(stage) + 1, Clock::time_point::max()) ==
+      host::WaitResult::Aborted)
+    throw host::RunAborted{};
+}
+
+void MpiPrepared::keep_waiting() const { communicator_.control().throw_if_aborted(); }
+
+std::string MpiPrepared::progress() const {
+  const auto count = [&](planner::Lane lane) {
+    return std::to_string(finished_[index_of(lane)].load(std::memory_order_relaxed));
+  };
+  return "multiplied " + count(planner::Lane::Compute) + " and exchanged " + count(planner::Lane::Communication) +
+         " of " + std::to_string(list_.stages.size()) + " blocks";
+}
+
+void MpiPrepared::finish_record(RunMode mode, std::chrono::nanoseconds wall) {
+  const RankTimes& own = record_.ranks.front();
+  auto first = std::chrono::nanoseconds::max();
+  auto last = std::chrono::nanoseconds::min();
+  for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
+    if (!host::runs_lane(mode, lane)) continue;
+    const auto& stages = lane == planner::Lane::Compute ? own.compute : own.communication;
+    first = std::min(first, stages.front().start);
+    last = std::max(last, stages.back().end);
+    if (lane == planner::Lane::Compute && !local_work_.runs.empty()) first = std::min(first, own.local.start);
+  }
+  // The earliest start is the largest of the negated ones.
+  std::array<std::int64_t, 3> slowest{-first.count(), last.count(), wall.count()};
+  communicator_.agreement().maximum(slowest);
+  record_.makespan = std::chrono::nanoseconds{slowest[1] + slowest[0]};
+  record_.wall = std::chrono::nanoseconds{slowest[2]};
+}
+
+} // namespace mc2::executor::mpi

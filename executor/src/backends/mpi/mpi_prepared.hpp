@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/host/compute_device.hpp"
+#include "backends/host/symmetric_heap.hpp"
+#include "backends/mpi/block_layout.hpp"
+#include "backends/mpi/collective.hpp"
+#include "backends/mpi/mpi_communicator.hpp"
+
+namespace mc2::executor::mpi {
+
+/// A stage list bound to one rank's buffers. The lanes work as the host backend's do, except that a block's
+/// collective needs only the own product: the collective itself waits for the others'.
+class MpiPrepared final : public Prepared, private host::LaneTask {
+ public:
+  struct Settings {
+    MpiVariant variant;
+    bool allow_independent = false;
+    std::string call; ///< what every rank does here, to be compared at each run
+  };
+
+  /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
+  MpiPrepared(MpiCommunicator& communicator, const StageList& stages, const RankBuffers& buffers, Settings settings);
+
+  using Prepared::run;
+  /// The record's makespan and wall are the slowest rank's, the same on every rank; its stages are this rank's.
+  const RunRecord& run(RunMode mode, RunDetail detail) override;
+
+ private:
+  void build();
+  [[nodiscard]] std::unique_ptr<Collective> make_collective(const MpiVariant& variant) const;
+  void run_lane(int rank, planner::Lane lane) noexcept override;
+  void compute();
+  void communicate();
+  [[nodiscard]] bool is_first(planner::Lane lane) const noexcept { return lane == list_.first_lane; }
+  void finish_stage(planner::Lane lane);
+  /// Waits for what the lane needs for a stage, in a mode that has it wait.
+  void await(planner::Lane lane, std::size_t stage);
+  void keep_waiting() const;
+  [[nodiscard]] std::string progress() const;
+  void finish_record(RunMode mode, std::chrono::nanoseconds wall);
+
+  MpiCommunicator& communicator_;
+  StageList list_;
+  Settings settings_;
+  std::array<std::string, 5> calls_; ///< by run mode
+  std::unique_ptr<host::SymmetricHeap> heap_;
+  host::RankMatrices matrices_;
+  host::MatmulWork local_work_;
+  std::vector<host::MatmulWork> stage_work_;
+  std::unique_ptr<host::ComputeDevice> device_;
+  std::unique_ptr<Collective> collective_;
+  std::array<std::atomic<std::uint32_t>, 2> finished_{}; ///< stages of the compute and the communication lane
+  RunRecord record_;
+};
+
+} // namespace mc2::executor::mpi

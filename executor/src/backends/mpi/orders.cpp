@@ -1,0 +1,71 @@
+#include "backends/mpi/orders.hpp"
+
+#include "backends/mpi/world.hpp"
+
+namespace mc2::executor::mpi {
+
+MPI_Comm order_channel() {
+  static_cast<void>(World::get()); // made first, so that it goes last
+  static const Channel channel;
+  return channel.get();
+}
+
+void put_request(Message& message, const PrepareRequest& request) {
+  const planner::OpSpec& op = request.stages.op;
+  message.put(static_cast<std::int64_t>(op.kind)).put(op.m).put(op.n).put(op.k);
+  message.put(static_cast<std::int64_t>(op.dtype)).put(op.world_size);
+  message.put(static_cast<std::int64_t>(request.stages.first_lane));
+  message.put(static_cast<std::int64_t>(request.stages.stages.size()));
+  for (const Stage& stage : request.stages.stages) message.put(stage.first_row).put(stage.row_count);
+  message.put(request.variant.name).put(static_cast<std::int64_t>(request.variant.fields.size()));
+  for (const auto& [key, value] : request.variant.fields) message.put(key).put(value);
+  message.put(request.options.allow_independent ? 1 : 0);
+}
+
+PrepareRequest get_request(Message& message) {
+  PrepareRequest request;
+  planner::OpSpec& op = request.stages.op;
+  op.kind = static_cast<planner::OpKind>(message.number());
+  op.m = message.number();
+  op.n = message.number();
+  op.k = message.number();
+  op.dtype = static_cast<planner::DType>(message.number());
+  op.world_size = static_cast<int>(message.number());
+  request.stages.first_lane = static_cast<planner::Lane>(message.number());
+  request.stages.stages.resize(static_cast<std::size_t>(message.number()));
+  for (Stage& stage : request.stages.stages) {
+    stage.first_row = message.number();
+    stage.row_count = message.number();
+  }
+  request.variant.name = message.text();
+  for (std::int64_t left = message.number(); left > 0; --left) {
+    const std::string key = message.text();
+    request.variant.fields[key] = message.text();
+  }
+  request.options.allow_independent = message.number() != 0;
+  return request;
+}
+
+void pack_times(const RankTimes& times, std::span<std::int64_t> numbers) noexcept {
+  std::size_t at = 0;
+  const auto put = [&](const StageTime& time) {
+    numbers[at++] = time.start.count();
+    numbers[at++] = time.end.count();
+  };
+  for (const StageTime& time : times.compute) put(time);
+  for (const StageTime& time : times.communication) put(time);
+  put(times.local);
+}
+
+void unpack_times(std::span<const std::int64_t> numbers, RankTimes& times) noexcept {
+  std::size_t at = 0;
+  const auto get = [&](StageTime& time) {
+    time.start = std::chrono::nanoseconds{numbers[at++]};
+    time.end = std::chrono::nanoseconds{numbers[at++]};
+  };
+  for (StageTime& time : times.compute) get(time);
+  for (StageTime& time : times.communication) get(time);
+  get(times.local);
+}
+
+} // namespace mc2::executor::mpi

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <functional>
+#include <span>
+
+#include "backends/host/signal.hpp"
+
+namespace mc2::executor::mpi {
+
+using host::Clock;
+
+/// Between two looks at a request: yields the core at first, so that a short wait ends at once, and then sleeps, so
+/// that a long one takes no core from the matmul.
+class Patience {
+ public:
+  /// @param sleep between looks after the first `yield_for`
+  Patience(std::chrono::microseconds sleep, std::chrono::microseconds yield_for) noexcept
+      : sleep_(sleep), sleep_from_(Clock::now() + yield_for) {}
+
+  void pause() const noexcept;
+
+ private:
+  std::chrono::microseconds sleep_;
+  Clock::time_point sleep_from_;
+};
+
+/// Completes all requests, testing them in between; nothing else progresses them. `keep_waiting` is asked between
+/// tests and throws to give up: the requests are then still under way and the job has to be aborted. Throws
+/// SystemError.
+void wait_all(std::span<MPI_Request> requests, const Patience& patience, const std::function<void()>& keep_waiting);
+
+} // namespace mc2::executor::mpi

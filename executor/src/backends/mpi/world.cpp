@@ -1,0 +1,138 @@
+#include "backends/mpi/world.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "backends/host/gemm.hpp"
+#include "backends/host/machine.hpp"
+#include "backends/mpi/check.hpp"
+
+namespace mc2::executor::mpi {
+namespace {
+
+constexpr int kSystemExitCode = 6; // what mc2 ends with when a library or device failed
+
+std::string library_name() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  check(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+  // "Open MPI v4.1.4, package: Debian OpenMPI, ident: ..."
+  const std::string_view whole(text);
+  return std::string(whole.substr(0, whole.find_first_of(",\n")));
+}
+
+/// The launcher's choice of transports, which decides how fast messages travel.
+std::string transport_settings() {
+  std::string settings;
+  for (const char* name : {"pml", "btl", "btl_tcp_if_include"}) {
+    const char* value = std::getenv((std::string("OMPI_MCA_") + name).c_str());
+    if (value != nullptr) settings += (settings.empty() ? "" : " ") + std::string(name) + ":" + value;
+  }
+  return settings.empty() ? "default" : settings;
+}
+
+} // namespace
+
+int launched_process_count() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* text = std::getenv(name);
+    if (text == nullptr) continue;
+    int count = 0;
+    const std::string_view digits(text);
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+    if (read.ec == std::errc() && count > 0) return count;
+  }
+  return 1;
+}
+
+World& World::get() {
+  static World world;
+  return world;
+}
+
+World::World() {
+  int is_running = 0, level = MPI_THREAD_SINGLE;
+  MPI_Initialized(&is_running);
+  if (is_running == 0) {
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
+    is_owner_ = true;
+  } else {
+    check(MPI_Query_thread(&level), "MPI_Query_thread");
+  }
+  if (level < MPI_THREAD_MULTIPLE) {
+    throw planner::SystemError("MPI_Init_thread", level,
+                               "mc2 needs MPI_THREAD_MULTIPLE, which MPI was not started with");
+  }
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  library_ = library_name();
+  find_nodes();
+}
+
+World::~World() {
+  int is_over = 0;
+  MPI_Finalized(&is_over);
+  if (is_owner_ && is_over == 0) MPI_Finalize();
+}
+
+void World::find_nodes() {
+  cores_ = host::allowed_cores();
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
+        "MPI_Comm_split_type");
+  MPI_Comm_rank(node, &node_rank_);
+  MPI_Comm_size(node, &node_size_);
+  // Two lists that differ have a smallest core that differs, or share some: then the launcher has bound the
+  // processes.
+  int range[2] = {cores_.front(), -cores_.front()};
+  check(MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
+  shares_cores_ = range[0] == -range[1];
+  check(MPI_Comm_free(&node), "MPI_Comm_free");
+  const int is_first = node_rank_ == 0 ? 1 : 0;
+  check(MPI_Allreduce(&is_first, &node_count_, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+  check(MPI_Allreduce(&node_size_, &most_on_a_node_, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+}
+
+host::CoreLayout World::core_layout(bool pin_threads) const {
+  return {cores_, shares_cores_ ? node_size_ : 1, pin_threads};
+}
+
+planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
+  const World& world = World::get();
+  const auto layout = world.core_layout(options.pin_threads);
+  return {.fields = {{"backend", "mpi"},
+                     {"compute_threads", std::to_string(layout.compute_thread_count())},
+                     {"cores", std::to_string(world.core_count())},
+                     {"cpu_model", host::cpu_model()},
+                     {"isa", host::gemm_isa()},
+                     {"link", "mpi"},
+                     {"mpi", world.library()},
+                     {"nodes", std::to_string(world.node_count())},
+                     {"onednn", host::gemm_library_version()},
+                     {"pinning", std::string(host::to_string(layout.pinning()))},
+                     {"ranks", std::to_string(options.world_size)},
+                     {"transports", transport_settings()}}};
+}
+
+void abort_job(const std::string& reason) noexcept {
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::fprintf(stderr, "mc2: aborted by rank %d: %s\n", rank, reason.c_str());
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, kSystemExitCode);
+  std::_Exit(kSystemExitCode);
+}
+
+Channel::Channel() {
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+  check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+Channel::~Channel() { MPI_Comm_free(&comm_); }
+
+} // namespace mc2::executor::mpi

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "backends/host/affinity.hpp"
+#include "mc2/executor/backend.hpp"
+
+namespace mc2::executor::mpi {
+
+/// Processes that the launcher started together with this one, by what it left in the environment; 1 without a
+/// launcher. Asks MPI nothing, so that a program that never uses it is not part of its job.
+[[nodiscard]] int launched_process_count();
+
+/// MPI, started. One per process, made by the first use and ended with the process.
+class World {
+ public:
+  /// Order: the first call is collective over the job's processes. Throws SystemError.
+  [[nodiscard]] static World& get();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  [[nodiscard]] int node_count() const noexcept { return node_count_; }
+  /// Most processes on one node.
+  [[nodiscard]] int most_on_a_node() const noexcept { return most_on_a_node_; }
+  /// "Open MPI 4.1.4".
+  [[nodiscard]] const std::string& library() const noexcept { return library_; }
+  /// The cores of this process's lanes: its own when the launcher bound it to some, otherwise its share of the
+  /// node's.
+  [[nodiscard]] host::CoreLayout core_layout(bool pin_threads) const;
+  /// Which of core_layout()'s ranks this process is.
+  [[nodiscard]] int layout_rank() const noexcept { return shares_cores_ ? node_rank_ : 0; }
+  [[nodiscard]] std::size_t core_count() const noexcept { return cores_.size(); }
+
+  /// Whether rank 0 directs the other processes (leader.hpp) instead of every process calling the same functions.
+  bool is_led = false;
+
+ private:
+  World();
+  ~World();
+  void find_nodes();
+
+  bool is_owner_ = false; ///< of MPI: it was not running before
+  int rank_ = 0, size_ = 1;
+  int node_rank_ = 0, node_size_ = 1, node_count_ = 1, most_on_a_node_ = 1;
+  bool shares_cores_ = true;
+  std::vector<int> cores_;
+  std::string library_;
+};
+
+/// What makes measurements comparable: `options` need not fit this world. Order: as World::get for the first call.
+[[nodiscard]] planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options);
+
+/// Ends every process of the job: a process cannot go on alone once a peer is gone or waits for it in vain. Says why
+/// on standard error, naming this rank; safe on any thread.
+[[noreturn]] void abort_job(const std::string& reason) noexcept;
+
+/// A communicator of our own over all processes, so that no message of the program's meets ours. Errors are returned.
+class Channel {
+ public:
+  /// Order: collective. Throws SystemError.
+  Channel();
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+} // namespace mc2::executor::mpi

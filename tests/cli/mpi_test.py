@@ -1,0 +1,203 @@
+"""Jobs of several processes under mpirun: rank 0 decides, prints and keeps; nothing hangs when a rank is lost."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import program
+from program import MC2, SYSTEM, UNSUPPORTED, USAGE, ProgramTest, environment
+
+MPIRUN = shutil.which("mpirun")
+LAUNCH = [MPIRUN, "--oversubscribe", "--allow-run-as-root"]
+SHAPE = ["--backend", "mpi", "--m", "256", "--n", "128", "--k", "128"]
+# Long enough to be in the middle of: 11 rounds of 4 GFLOP multiplied several times.
+LONG_SHAPE = ["--backend", "mpi", "--m", "4096", "--n", "1024", "--k", "512"]
+LONG_RUN = ["run", *LONG_SHAPE, "--blocks", "1024,3072", "--pairs", "100000", "--budget", "60"]
+QUICK = ["--budget", "1", "--max-samples", "5"]
+KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul")
+
+
+def processes_of_rank(rank, store):
+    """Process numbers of that rank of the job that works on `store`."""
+    found = []
+    for directory in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (directory / "environ").read_bytes().split(b"\0")
+            arguments = (directory / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables and str(store).encode() in arguments:
+            found.append(int(directory.name))
+    return found
+
+
+def is_waiting(process, seconds):
+    try:
+        process.wait(seconds)
+        return False
+    except subprocess.TimeoutExpired:
+        return True
+
+
+class JobTest(ProgramTest):
+    """Runs jobs whose processes are the program."""
+
+    def setUp(self):
+        super().setUp()
+        if MPIRUN is None:
+            self.skipTest("mpirun is not installed; openmpi-bin has it")
+        doctor = json.loads(self.succeed("doctor", "--json", "--store", self.store))
+        reason = next(backend["reason"] for backend in doctor["backends"] if backend["name"] == "mpi")
+        if "this build has no MPI" in reason:
+            self.skipTest(reason)
+
+    def launch(self, rank_count):
+        return [*LAUNCH, "-np", str(rank_count)]
+
+    def job(self, rank_count, *arguments):
+        return self.run_job([*self.launch(rank_count), MC2, *map(str, arguments), "--store", str(self.store)])
+
+    def run_job(self, command):
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                              check=False, env=environment(self.directory))
+
+    def complete_job(self, *arguments, rank_count=2):
+        """A job that must succeed. Tuning gets a second and a third chance on a busy host."""
+        done = self.job(rank_count, *arguments)
+        for _ in range(2):
+            if program.BUSY_HOST in done.stderr and arguments[0] == "tune":
+                done = self.job(rank_count, *arguments, "--fresh")
+        if program.BUSY_HOST in done.stderr:
+            self.skipTest(f"this host is too busy to measure on: {done.stderr}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def keep_model(self, shape, rank_count=2):
+        """Samples and a model that fits them, measured up to three times on a busy host."""
+        for _ in range(2):
+            self.complete_job("profile", *shape, *QUICK, "--fresh", rank_count=rank_count)
+            if self.job(rank_count, "fit", *shape).returncode == 0:
+                return
+        self.complete_job("profile", *shape, *QUICK, "--fresh", rank_count=rank_count)
+        self.complete_job("fit", *shape, rank_count=rank_count)
+
+    def contents(self):
+        return json.loads(self.succeed("db", "export", "--store", self.store))
+
+    def start(self, *arguments):
+        command = [*self.launch(2), MC2, *map(str, arguments), "--store", str(self.store)]
+        # To a file: a pipe would be held open by whatever outlives the job.
+        self.errors = self.directory / "errors.txt"
+        with self.errors.open("w", encoding="utf-8") as errors:
+            job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
+                                   env=environment(self.directory))
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        return job
+
+    def wait_for_rank(self, rank):
+        for _ in range(200):
+            found = processes_of_rank(rank, self.store)
+            if found:
+                return found[0]
+            time.sleep(0.05)
+        self.fail(f"rank {rank} did not start")
+
+
+class MpiTest(JobTest):
+    def test_tunes_and_runs_every_kind_once_however_many_ranks(self):
+        for kind in KINDS:
+            page = self.complete_job("tune", "--op", kind, *SHAPE, *QUICK).stdout
+            self.assertEqual(page.count("kept as plan"), 1)
+            page = self.complete_job("run", "--op", kind, *SHAPE, "--pairs", 3).stdout
+            self.assertEqual(page.count("correct: "), 1)
+            self.assertNotIn("EMULATED", page)
+        store = self.contents()
+        self.assertEqual(len(store["plans"]), len(KINDS))
+        for plan in store["plans"]:
+            self.assertEqual(plan["document"]["fingerprint"]["backend"], "mpi")
+            self.assertEqual(plan["document"]["fingerprint"]["ranks"], "2")
+
+    def test_a_given_cut_is_checked_on_three_ranks(self):
+        shape = ["--backend", "mpi", "--ranks", 3, "--m", 192, "--n", 64, "--k", 64]
+        self.keep_model(shape, rank_count=3)
+        page = self.complete_job("run", *shape, "--blocks", "64,128", "--pairs", 3, rank_count=3).stdout
+        self.assertIn("all ranks equal to the bit", page)
+
+    def test_planning_again_gives_the_same_bytes(self):
+        self.keep_model(SHAPE)
+        first = self.complete_job("plan", *SHAPE, "--json").stdout
+        self.assertEqual(first, self.complete_job("plan", *SHAPE, "--json").stdout)
+        self.assertEqual(json.loads(first)["schema"], "mc2.plan/1")
+
+    def test_one_process_alone_is_told_how_to_start(self):
+        self.refuse(UNSUPPORTED, ["run", *SHAPE, "--store", self.store], "start it with mpirun -np N")
+
+    def test_another_number_of_processes_is_told_how_to_start(self):
+        done = self.job(3, "profile", *SHAPE)
+        self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
+        self.assertIn("mc2: --ranks: 2 ranks are asked for and 3 processes run; start it with mpirun -np 2", done.stderr)
+
+    def test_links_of_the_host_backend_are_refused(self):
+        done = self.job(2, "profile", *SHAPE, "--link", "1Gbit")
+        self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
+        self.assertIn("leave --link out", done.stderr)
+
+    def test_bad_arguments_end_every_rank(self):
+        done = self.job(2, "run", *SHAPE, "--nonsense")
+        self.assertEqual(done.returncode, USAGE, done.stderr)
+        done = self.job(2, "run", "--op", "all_gather_matmul", "--backend", "mpi", "--m", 97, "--n", 8, "--k", 8)
+        self.assertEqual(done.returncode, USAGE, done.stderr)
+        self.assertIn("multiple of the 2 ranks", done.stderr)
+
+    def test_ranks_started_for_different_things_are_refused_on_all(self):
+        def one(m):
+            return ["-np", "1", MC2, "run", "--backend", "mpi", "--m", m, "--n", "64", "--k", "64",
+                    "--store", str(self.store)]
+        done = self.run_job([*LAUNCH, *one("64"), ":", *one("96")])
+        self.assertEqual(done.returncode, USAGE, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("mc2: ")]
+        self.assertGreaterEqual(len(lines), 1, done.stderr)
+        for line in lines:
+            self.assertIn("rank 1 calls mc2", line)
+            self.assertIn("--m 96", line)
+        self.assertFalse(self.store.exists())
+
+    def test_killing_a_rank_ends_the_job_and_keeps_nothing_of_the_run(self):
+        self.keep_model(LONG_SHAPE)
+        before = self.contents()
+        for rank in (0, 1):
+            job = self.start(*LONG_RUN)
+            victim = self.wait_for_rank(rank)
+            time.sleep(0.7)
+            self.assertIsNone(job.poll(), "ended before it could be killed")
+            os.kill(victim, signal.SIGKILL)
+            self.assertFalse(is_waiting(job, 30), "the job outlived its rank")
+            self.assertNotEqual(job.returncode, 0)
+            self.assertEqual(processes_of_rank(1 - rank, self.store), [])
+            self.assertEqual(self.contents(), before)
+            self.assert_healthy()
+
+    def test_a_rank_that_stops_answering_ends_the_job_within_the_deadline(self):
+        self.keep_model(LONG_SHAPE)
+        before = self.contents()
+        job = self.start(*LONG_RUN, "--deadline", 3)
+        victim = self.wait_for_rank(1)
+        time.sleep(0.7)
+        self.assertIsNone(job.poll(), "ended before it could be stopped")
+        os.kill(victim, signal.SIGSTOP)
+        self.addCleanup(lambda: [os.kill(left, signal.SIGKILL) for left in processes_of_rank(1, self.store)])
+        self.assertFalse(is_waiting(job, 30), "the job waits for a rank that has stopped")
+        self.assertEqual(job.returncode, SYSTEM)
+        errors = self.errors.read_text()
+        self.assertIn("aborted by rank 0", errors)
+        self.assertIn("rank 1 does not answer", errors)
+        self.assertEqual(self.contents(), before)
+
+
+if __name__ == "__main__":
+    program.main()

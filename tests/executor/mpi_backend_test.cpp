@@ -1,0 +1,144 @@
+#include "backends/mpi/mpi_backend.hpp"
+
+#include "conformance/backend_conformance.hpp"
+#include "mc2/executor/processes.hpp"
+
+/// Rank 0 runs the tests and directs the other processes, as `mc2` does; started by `mpirun -np N`. Started alone,
+/// every test that needs ranks is skipped.
+namespace mc2::testing {
+namespace {
+
+using executor::mpi::mpi_backend;
+
+INSTANTIATE_TEST_SUITE_P(Mpi, BackendConformance, ::testing::ValuesIn(with_every_kind({{"mpi", &mpi_backend(), {}}})),
+                         [](const auto& instance) { return instance.param.name(); });
+
+OpSpec op_for(int world_size, DType dtype = DType::F32) {
+  return {.kind = OpKind::MatmulAllReduce, .m = 8, .n = 8, .k = 8, .dtype = dtype, .world_size = world_size};
+}
+
+TEST(MpiBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
+  EXPECT_EQ(executor::find_backend("mpi").value(), &mpi_backend());
+  const auto found = mpi_backend().availability();
+  EXPECT_FALSE(found.reason.empty());
+  if (found.is_available) return;
+  EXPECT_EQ(mpi_backend().supports(op_for(2)).error().code, ErrorCode::Unsupported);
+  EXPECT_EQ(mpi_backend().open({}).error().code, ErrorCode::Unsupported);
+}
+
+TEST(MpiBackend, RefusesWhatItCannotRunNamingWhatWouldBeRight) {
+  if (const auto found = mpi_backend().availability(); !found.is_available) GTEST_SKIP() << found.reason;
+  EXPECT_THAT(mpi_backend().supports(op_for(63)).error().text(), ::testing::HasSubstr("mpirun -np 63"));
+  EXPECT_THAT(mpi_backend().supports(op_for(63, DType::Bf16)).error().text(), ::testing::HasSubstr("use f32"));
+  CommunicatorOptions options;
+  options.world_size = 63;
+  EXPECT_THAT(mpi_backend().open(options).error().text(), ::testing::HasSubstr("mpirun -np 63"));
+  options.link = executor::parse_link("1Gbit").value();
+  EXPECT_THAT(mpi_backend().open(options).error().text(), ::testing::HasSubstr("leave --link out"));
+  options.link = {};
+  options.virtual_compute = executor::parse_virtual_compute("1Gflops").value();
+  EXPECT_THAT(mpi_backend().open(options).error().text(), ::testing::HasSubstr("no virtual compute"));
+}
+
+/// As many ranks as there are processes.
+class MpiWorld : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto found = mpi_backend().availability(); !found.is_available) GTEST_SKIP() << found.reason;
+    for (options_.world_size = 2; !mpi_backend().supports(op_for(options_.world_size)); ++options_.world_size)
+      ASSERT_LT(options_.world_size, 64);
+    communicator_ = mpi_backend().open(options_).value();
+  }
+
+  [[nodiscard]] planner::Plan plan(const OpSpec& spec, const Cut& cut, const planner::Variant& variant) const {
+    planner::Plan made;
+    made.op = spec;
+    made.cut = cut;
+    made.variant = variant;
+    made.fingerprint = communicator_->fingerprint();
+    return made;
+  }
+
+  [[nodiscard]] OpSpec spec_of(OpKind kind) const {
+    return {.kind = kind,
+            .m = 96 * options_.world_size,
+            .n = 40,
+            .k = 56,
+            .dtype = DType::F32,
+            .world_size = options_.world_size};
+  }
+
+  CommunicatorOptions options_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
+  for (const auto& traits : planner::op_registry()) {
+    const OpSpec spec = spec_of(traits.kind);
+    if (!mpi_backend().supports(spec)) continue;
+    const std::int64_t rows = traits.cut_axis_length(spec);
+    auto variants = mpi_backend().variants(spec);
+    variants.push_back({"ring", {{"sleep_us", "0"}}});
+    variants.push_back({"nonblocking", {{"sleep_us", "0"}}});
+    for (const planner::Variant& variant : variants) {
+      for (const Cut& cut : {Cut{{rows}}, Cut{{31, rows - 31}}, Cut{{1, rows - 3, 2}}}) {
+        SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
+        ResidentProblem problem(spec, 5, *communicator_);
+        auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_);
+        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+        for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
+          problem.poison();
+          EXPECT_GT(prepared.value()->run(mode).makespan.count(), 0);
+          problem.fetch_results();
+          const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+          EXPECT_TRUE(right.ok()) << right.error().text();
+        }
+      }
+    }
+  }
+}
+
+TEST_F(MpiWorld, RecordsEveryRankAndTheSlowestOnesMakespan) {
+  const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  ResidentProblem problem(spec, 5, *communicator_);
+  auto prepared = executor::prepare(plan(spec, {{spec.m}}, {"blocking", {}}), problem.buffers(), *communicator_);
+  const auto& record = prepared.value()->run(RunMode::Fused);
+  ASSERT_EQ(record.ranks.size(), static_cast<std::size_t>(options_.world_size));
+  for (const auto& rank : record.ranks) {
+    EXPECT_GT(rank.communication.back().end.count(), 0);
+    EXPECT_GE(record.makespan, rank.communication.back().end - rank.compute.front().start);
+    EXPECT_GE(record.wall, rank.communication.back().end);
+  }
+}
+
+TEST_F(MpiWorld, RefusesMatricesThatAreNotInTheirRanksMemory) {
+  const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  const RandomProblem in_this_process(spec, 1);
+  const auto refused =
+      executor::prepare(plan(spec, {{spec.m}}, {"blocking", {}}), in_this_process.buffers(), *communicator_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1 A is not in that rank's memory"));
+}
+
+TEST_F(MpiWorld, RefusesSettingsThatAVariantDoesNotHave) {
+  const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  const ResidentProblem problem(spec, 1, *communicator_);
+  const auto refuse = [&](const planner::Variant& variant, const std::string& text) {
+    const auto refused = executor::prepare(plan(spec, {{spec.m}}, variant), problem.buffers(), *communicator_);
+    ASSERT_FALSE(refused.ok()) << variant.text();
+    EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
+  };
+  refuse({"direct", {}}, "it has: ring, blocking, nonblocking");
+  refuse({"ring", {}}, "it is missing");
+  refuse({"ring", {{"sleep_us", "-1"}}}, "not \"-1\"");
+  refuse({"nonblocking", {{"sleep_us", "1e3"}}}, "from 0 to 10000");
+  refuse({"blocking", {{"sleep_us", "1"}}}, "has no setting");
+}
+
+} // namespace
+} // namespace mc2::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  return mc2::executor::lead_processes("tests", [] { return RUN_ALL_TESTS(); }).value();
+}

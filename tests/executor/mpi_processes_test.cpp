@@ -1,0 +1,205 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "backends/mpi/agreement.hpp"
+#include "backends/mpi/mpi_backend.hpp"
+#include "mc2/executor/executor.hpp"
+#include "mc2/executor/verify.hpp"
+#include "support/oracle.hpp"
+
+/// Every process runs every test, as a program that brings its own matrices does; started by `mpirun -np N`.
+namespace mc2::testing {
+namespace {
+
+using executor::Communicator;
+using executor::CommunicatorOptions;
+using executor::RandomProblem;
+using executor::RankBuffers;
+using executor::RunMode;
+using executor::mpi::Agreement;
+using executor::mpi::mpi_backend;
+using executor::mpi::World;
+using planner::Cut;
+using planner::DType;
+using planner::ErrorCode;
+using planner::OpKind;
+using planner::OpSpec;
+
+class MpiProcesses : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto found = mpi_backend().availability(); !found.is_available) GTEST_SKIP() << found.reason;
+    options_.world_size = World::get().size();
+    rank_ = World::get().rank();
+    communicator_ = mpi_backend().open(options_).value();
+  }
+
+  [[nodiscard]] OpSpec spec_of(OpKind kind, std::int64_t n = 24) const {
+    return {.kind = kind,
+            .m = 20 * options_.world_size,
+            .n = n,
+            .k = 33,
+            .dtype = DType::F32,
+            .world_size = options_.world_size};
+  }
+
+  [[nodiscard]] auto prepare(const OpSpec& spec, const Cut& cut, const RankBuffers& own,
+                             const planner::Variant& variant = {"blocking", {}}, bool allow_independent = false) {
+    planner::Plan plan;
+    plan.op = spec;
+    plan.cut = cut;
+    plan.variant = variant;
+    plan.fingerprint = communicator_->fingerprint();
+    return executor::prepare(
+        plan, {&own, 1}, *communicator_,
+        {.accept_other_fingerprint = false, .prepare = {.allow_independent = allow_independent}});
+  }
+
+  [[nodiscard]] const RankBuffers& own_of(const RandomProblem& problem) const {
+    return problem.buffers()[static_cast<std::size_t>(rank_)];
+  }
+
+  static void expect_error(const auto& refused, const std::string& text) {
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
+  }
+
+  /// This rank's C against the oracle on data that every process makes for itself.
+  void expect_own_right(const OpSpec& spec, const RandomProblem& problem) const {
+    const auto expected = naive_results(spec, problem.buffers())[static_cast<std::size_t>(rank_)];
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const double got = element(spec.dtype, own_of(problem).c, static_cast<std::int64_t>(i));
+      ASSERT_LE(std::abs(got - expected[i]), allowed_error(spec)) << "element " << i; // false for NaN
+    }
+  }
+
+  CommunicatorOptions options_;
+  int rank_ = 0;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+TEST_F(MpiProcesses, EachHoldsItsOwnRank) {
+  ASSERT_EQ(communicator_->local_ranks().size(), 1U);
+  EXPECT_EQ(communicator_->local_ranks().front(), rank_);
+  EXPECT_EQ(communicator_->world_size(), World::get().size());
+  EXPECT_TRUE(communicator_->uses_host_memory());
+}
+
+TEST_F(MpiProcesses, EveryRankGetsItsPartOfTheDefinition) {
+  for (const auto& traits : planner::op_registry()) {
+    const OpSpec spec = spec_of(traits.kind);
+    if (!mpi_backend().supports(spec)) continue;
+    const std::int64_t rows = traits.cut_axis_length(spec);
+    for (const planner::Variant& variant : mpi_backend().variants(spec)) {
+      SCOPED_TRACE(spec.text() + " with " + variant.text());
+      const RandomProblem problem(spec, 11);
+      auto prepared = prepare(spec, {{7, rows - 7}}, own_of(problem), variant);
+      ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+      prepared.value()->run(RunMode::Fused);
+      expect_own_right(spec, problem);
+      if (traits.kind != OpKind::MatmulAllReduce) continue;
+      const auto c = own_of(problem).c;
+      const std::string bits(reinterpret_cast<const char*>(c.data()), c.size());
+      Agreement agreement(options_.deadline);
+      EXPECT_TRUE(agreement.agree(bits).ok()) << "ranks differ";
+    }
+  }
+}
+
+TEST_F(MpiProcesses, EveryRankRecordsTheSameMakespan) {
+  const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  const RandomProblem problem(spec, 11);
+  auto prepared = prepare(spec, {{spec.m}}, own_of(problem)).value();
+  Agreement agreement(options_.deadline);
+  for (const RunMode mode : {RunMode::Fused, RunMode::Serial, RunMode::ComputeOnly, RunMode::CommunicationOnly}) {
+    const auto& record = prepared->run(mode);
+    EXPECT_GT(record.makespan.count(), 0);
+    EXPECT_TRUE(agreement.agree(std::to_string(record.makespan.count())).ok());
+    EXPECT_TRUE(agreement.agree(std::to_string(record.wall.count())).ok());
+  }
+}
+
+// What differs is on the last rank; every rank gets the error that names it, before any matrix is touched.
+TEST_F(MpiProcesses, RanksThatPrepareDifferentThingsAreRefusedOnAllNamingRankAndValue) {
+  const bool is_odd_one = rank_ + 1 == options_.world_size;
+  const std::string odd_rank = "rank " + std::to_string(options_.world_size - 1);
+  const OpSpec common = spec_of(OpKind::MatmulAllReduce);
+  const RandomProblem problem(common, 3);
+
+  const OpSpec wider = spec_of(OpKind::MatmulAllReduce, 25);
+  const RandomProblem wide_problem(wider, 3);
+  const auto shapes =
+      is_odd_one ? prepare(wider, {{wider.m}}, own_of(wide_problem)) : prepare(common, {{common.m}}, own_of(problem));
+  expect_error(shapes, odd_rank + " calls prepare " + wider.text());
+  EXPECT_EQ(shapes.error().code, ErrorCode::Mismatch);
+
+  const OpSpec other = spec_of(OpKind::AllGatherMatmul);
+  const RandomProblem other_problem(other, 3);
+  expect_error(
+      is_odd_one ? prepare(other, {{20}}, own_of(other_problem)) : prepare(common, {{common.m}}, own_of(problem)),
+      odd_rank + " calls prepare all_gather_matmul");
+
+  const Cut cut = is_odd_one ? Cut{{common.m - 4, 4}} : Cut{{4, common.m - 4}};
+  expect_error(
+      prepare(common, cut, own_of(problem)),
+      odd_rank + " calls prepare " + common.text() + " in blocks of " + std::to_string(common.m - 4) + " 4 rows");
+  const planner::Variant variant{is_odd_one ? "nonblocking" : "ring", {{"sleep_us", "50"}}};
+  expect_error(prepare(common, {{common.m}}, own_of(problem), variant), "with nonblocking(sleep_us=50)");
+  expect_error(prepare(common, {{common.m}}, own_of(problem), {"blocking", {}}, is_odd_one),
+               "lanes also independent");
+
+  auto right = prepare(common, {{common.m}}, own_of(problem));
+  ASSERT_TRUE(right.ok()) << right.error().text();
+  right.value()->run(RunMode::Fused);
+  expect_own_right(common, problem);
+}
+
+TEST_F(MpiProcesses, OneRanksBadBufferIsRefusedOnAllNamingIt) {
+  const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  const RandomProblem problem(spec, 3);
+  RankBuffers own = own_of(problem);
+  if (rank_ == 1) own.b = own.b.first(own.b.size() - 4);
+  expect_error(prepare(spec, {{spec.m}}, own), "rank 1: buffers: rank 1 B has");
+  own = own_of(problem);
+  if (rank_ == 0) own.a = own.c;
+  const auto overlap = prepare(spec, {{spec.m}}, own);
+  ASSERT_FALSE(overlap.ok());
+  EXPECT_THAT(overlap.error().text(), ::testing::HasSubstr("rank 0"));
+}
+
+TEST_F(MpiProcesses, RanksThatRunDifferentThingsAreStoppedBeforeAnyBlock) {
+  const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  RandomProblem problem(spec, 3);
+  auto prepared = prepare(spec, {{spec.m}}, own_of(problem)).value();
+  try {
+    prepared->run(rank_ == 1 ? RunMode::Serial : RunMode::Fused);
+    FAIL() << "ran";
+  } catch (const planner::SystemError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("rank 1 calls run serial of " + spec.text()));
+  }
+  for (const double value : elements(spec.dtype, own_of(problem).c)) ASSERT_TRUE(std::isnan(value));
+  prepared->run(RunMode::Fused);
+  expect_own_right(spec, problem);
+}
+
+TEST_F(MpiProcesses, RanksThatOpenWithDifferentOptionsAreRefused) {
+  CommunicatorOptions options = options_;
+  if (rank_ == 1) options.deadline = std::chrono::milliseconds{1234};
+  expect_error(mpi_backend().open(options), "deadline 1234 ms");
+}
+
+TEST_F(MpiProcesses, BlocksThatMpiCannotCountAreRefused) {
+  OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  spec.m = std::int64_t{1} << 17;
+  spec.n = std::int64_t{1} << 15; // 2^32 elements
+  spec.k = 1;
+  RankBuffers none;
+  expect_error(prepare(spec, {{spec.m}}, none), "MPI counts up to 2147483647");
+}
+
+} // namespace
+} // namespace mc2::testing
