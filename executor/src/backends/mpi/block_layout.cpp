@@ -26,7 +26,7 @@ void add_run(host::MatmulWork& work, const host::MatmulRun& run, const planner::
 } // namespace
 
 host::MatmulWork staged_work(const planner::OpSpec& op, int rank, const Stage& stage, const host::RankMatrices& own) {
-  const bool is_gather = host::is_gather(op);
+  const bool is_gather = host::communicates_first(op);
   const std::int64_t shard_rows = op.m / op.world_size;
   host::MatmulWork work;
   for (int shard = 0; shard < shard_count(op); ++shard) {
@@ -44,7 +44,7 @@ host::MatmulWork staged_work(const planner::OpSpec& op, int rank, const Stage& s
 
 BlockExchange exchange_of(const planner::OpSpec& op, const Stage& stage, const host::RankMatrices& own,
                           bool uses_spare) {
-  const bool is_gather = host::is_gather(op);
+  const bool is_gather = host::communicates_first(op);
   const std::int64_t columns = is_gather ? op.k : op.n;
   const auto& intermediate = uses_spare ? own.spare_intermediate : own.intermediate;
   std::byte* staged = intermediate.data() + shard_count(op) * stage.first_row * row_bytes(op, columns);

@@ -64,7 +64,7 @@ Result<void> check_memory(const planner::OpSpec& op) {
 }
 
 Result<void> check_counts(const StageList& list) {
-  const std::int64_t columns = host::is_gather(list.op) ? list.op.k : list.op.n;
+  const std::int64_t columns = host::communicates_first(list.op) ? list.op.k : list.op.n;
   for (std::size_t i = 0; i < list.stages.size(); ++i) {
     const std::int64_t count = list.stages[i].row_count * columns;
     if (count <= INT_MAX) continue;

@@ -47,7 +47,7 @@ std::unique_ptr<Collective> MpiPrepared::make_collective(const MpiVariant& varia
   if (variant.algorithm != MpiVariant::Algorithm::Ring)
     return make_library_collective(communicator_.channel(), variant);
   const auto longest = std::ranges::max_element(list_.stages, {}, &Stage::row_count)->row_count;
-  return make_ring_collective(communicator_.channel(), variant, host::is_gather(list_.op) ? 0 : longest * list_.op.n);
+  return make_ring_collective(communicator_.channel(), variant, host::communicates_first(list_.op) ? 0 : longest * list_.op.n);
 }
 
 /// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
