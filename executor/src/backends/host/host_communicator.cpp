@@ -11,7 +11,7 @@
 #include "backends/host/block_layout.hpp"
 #include "backends/host/host_checks.hpp"
 #include "backends/host/host_prepared.hpp"
-#include "backends/host/symmetric_heap.hpp"
+#include "backends/host/host_memory.hpp"
 #include "checks.hpp"
 
 namespace mc2::executor::host {
@@ -39,21 +39,6 @@ class CallTask final : public LaneTask {
  private:
   const std::function<void(int)>& work_;
   std::vector<std::exception_ptr> errors_; ///< by rank
-};
-
-/// A mapping of its own, so that alignment and page placement are those of the symmetric heap.
-class HostMemory final : public RankMemory {
- public:
-  explicit HostMemory(std::size_t byte_count) : heap_(1, byte_count) {}
-
-  [[nodiscard]] std::span<std::byte> bytes() noexcept override { return heap_.segment(0); }
-  void upload(std::span<const std::byte> from) override { std::ranges::copy(from, heap_.segment(0).begin()); }
-  void download(std::span<std::byte> to) const override {
-    std::ranges::copy(heap_.segment(0).first(to.size()), to.begin());
-  }
-
- private:
-  SymmetricHeap heap_;
 };
 
 /// What prepare() adds to the caller's own buffers.

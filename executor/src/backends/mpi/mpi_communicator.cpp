@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <exception>
 
-#include "backends/host/symmetric_heap.hpp"
+#include "backends/host/host_memory.hpp"
 #include "backends/mpi/mpi_checks.hpp"
 #include "backends/mpi/mpi_prepared.hpp"
 #include "checks.hpp"
@@ -35,20 +35,6 @@ class CallTask final : public host::LaneTask {
  private:
   const std::function<void()>& work_;
   std::exception_ptr error_;
-};
-
-class HostMemory final : public RankMemory {
- public:
-  explicit HostMemory(std::size_t byte_count) : heap_(1, byte_count) {}
-
-  [[nodiscard]] std::span<std::byte> bytes() noexcept override { return heap_.segment(0); }
-  void upload(std::span<const std::byte> from) override { std::ranges::copy(from, heap_.segment(0).begin()); }
-  void download(std::span<std::byte> to) const override {
-    std::ranges::copy(heap_.segment(0).first(to.size()), to.begin());
-  }
-
- private:
-  host::SymmetricHeap heap_;
 };
 
 /// What a rank does, as every rank must: to compare and to show.
@@ -98,7 +84,7 @@ void MpiCommunicator::set_up_lanes() {
 }
 
 std::unique_ptr<RankMemory> MpiCommunicator::allocate(int /*rank*/, std::size_t byte_count) {
-  return std::make_unique<HostMemory>(byte_count);
+  return std::make_unique<host::HostMemory>(byte_count);
 }
 
 Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stages, const planner::Variant& variant,

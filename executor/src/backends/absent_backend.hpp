@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/executor/backend.hpp"
+
+namespace mc2::executor {
+
+/// Stands in the registry for a backend that this build was made without, so that a user who asks for it learns why it
+/// is not there.
+class AbsentBackend final : public Backend {
+ public:
+  /// Both texts outlive *this.
+  AbsentBackend(std::string_view name, std::string_view reason) noexcept : name_(name), reason_(reason) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return name_; }
+  [[nodiscard]] Availability availability() const override {
+    return {.is_available = false, .reason = std::string(reason_)};
+  }
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/) const override { return {}; }
+  [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 128; }
+  [[nodiscard]] planner::Result<void> supports(const planner::OpSpec& /*op*/) const override { return absent(); }
+  [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& /*options*/) const override {
+    return {.fields = {{"backend", std::string(name_)}}};
+  }
+  [[nodiscard]] planner::Result<std::unique_ptr<Communicator>> open(
+      const CommunicatorOptions& /*options*/) const override {
+    return absent();
+  }
+
+ private:
+  [[nodiscard]] planner::Error absent() const {
+    return {planner::ErrorCode::Unsupported, "backend", std::string(reason_)};
+  }
+
+  std::string_view name_;
+  std::string_view reason_;
+};
+
+} // namespace mc2::executor
