@@ -58,6 +58,15 @@ std::string link_text(int world_size) {
   return std::string(has_atomics ? "nvlink" : "pcie") + ", peer class " + std::to_string(slowest);
 }
 
+/// Why no device was counted.
+std::string missing_text(cudaError_t code) {
+  if (code == cudaSuccess || code == cudaErrorNoDevice) return "this machine has no CUDA device";
+  // The runtime says the same where there is no driver at all.
+  if (code == cudaErrorInsufficientDriver)
+    return "there is no NVIDIA driver, or it is older than CUDA " + runtime_version() + " needs";
+  return cudaGetErrorString(code);
+}
+
 cudaDeviceProp properties() {
   cudaDeviceProp found{};
   MC2_CUDA(cudaGetDeviceProperties(&found, 0));
@@ -71,7 +80,7 @@ int device_count(std::string* reason) noexcept {
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaSuccess && count > 0) return count;
   (void)cudaGetLastError(); // clears it
-  if (reason != nullptr) *reason = code == cudaSuccess ? "no CUDA device" : cudaGetErrorString(code);
+  if (reason != nullptr) *reason = missing_text(code);
   return 0;
 }
 
