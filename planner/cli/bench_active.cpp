@@ -122,7 +122,8 @@ Result<ExitCode> measured() {
     settings.plan = bench_settings(1).plan;
     const auto grid = profile_and_plan(*bench.value(), settings);
     if (!grid) return grid.error();
-    settings.active = ActiveSettings{};
+    // What the aim allows; it stops on its own when it is sure enough.
+    settings.active = ActiveSettings{.max_measurement_count = grid.value().measurement_count / 3};
     const auto active = profile_and_plan(*bench.value(), settings);
     if (!active) return active.error();
     const planner::Cut &active_cut = active.value().plan.cut, &grid_cut = grid.value().plan.cut;
