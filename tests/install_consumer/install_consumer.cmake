@@ -81,7 +81,18 @@ set(link --link 1Gbit,20us)
 set(store --store ${WORK_DIR}/plans.db)
 step("run the example with a store that does not exist" EXIT 0 OUTPUT "no plan .*plans.db.*running uncut"
   COMMAND ${program} ${store} ${link})
-step("tune with the installed program" EXIT 0 COMMAND ${mc2} tune ${shape} ${link} ${store} --budget 2 --max-samples 5)
+# A busy host may spoil so short a profile; mc2 then says so, and it is measured again.
+set(tune ${mc2} tune ${shape} ${link} ${store} --budget 2 --max-samples 5 --fresh)
+foreach(attempt RANGE 1 3)
+  execute_process(COMMAND ${tune} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT output MATCHES "measure again on a quieter machine")
+    break()
+  endif()
+endforeach()
+if(NOT code EQUAL 0)
+  message("$ ${tune}\n${output}")
+  message(FATAL_ERROR "tune with the installed program: ended with '${code}'")
+endif()
 step("run the example with the plan kept by tune" EXIT 0 OUTPUT "^matmul_all_reduce.*step 2: [0-9]+ us, every sum is right"
   COMMAND ${program} ${store} ${link})
 step("run the example on a link that was not tuned" EXIT 0 OUTPUT "no plan .*running uncut"
