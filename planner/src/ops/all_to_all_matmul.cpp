@@ -1,5 +1,7 @@
 #include "ops/all_to_all_matmul.hpp"
 
+#include "ops/shards.hpp"
+
 namespace mc2::planner::ops {
 
 OpTraits all_to_all_matmul() noexcept {
@@ -10,8 +12,8 @@ OpTraits all_to_all_matmul() noexcept {
       .first_lane = Lane::Communication,
       .has_row_shards = true,
       .has_local_part = true,
-      .cut_axis_length = [](const OpSpec& op) { return op.m / op.world_size; },
-      .message_bytes_per_row = [](const OpSpec& op) { return op.world_size * op.k * size_bytes(op.dtype); },
+      .cut_axis_length = shard_rows,
+      .message_bytes_per_row = sharded_a_bytes,
   };
 }
 

@@ -1,5 +1,7 @@
 #include "ops/matmul_reduce_scatter.hpp"
 
+#include "ops/shards.hpp"
+
 namespace mc2::planner::ops {
 
 OpTraits matmul_reduce_scatter() noexcept {
@@ -10,8 +12,8 @@ OpTraits matmul_reduce_scatter() noexcept {
       .first_lane = Lane::Compute,
       .has_row_shards = true,
       .has_local_part = false,
-      .cut_axis_length = [](const OpSpec& op) { return op.m / op.world_size; },
-      .message_bytes_per_row = [](const OpSpec& op) { return op.world_size * op.n * size_bytes(op.dtype); },
+      .cut_axis_length = shard_rows,
+      .message_bytes_per_row = sharded_product_bytes,
   };
 }
 

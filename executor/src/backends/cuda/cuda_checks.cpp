@@ -3,14 +3,12 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <string>
 
 #include "backends/cuda/check.hpp"
 #include "backends/cuda/direct.hpp"
-#include "backends/cuda/gemm.hpp"
 #include "backends/cuda/machine.hpp"
 #include "checks.hpp"
 #include "mc2/planner/collective.hpp"
@@ -87,9 +85,13 @@ std::int64_t operand_bytes(const planner::OpSpec& op) noexcept {
          planner::size_bytes(op.dtype);
 }
 
-std::int64_t prepared_bytes(const planner::OpSpec& op, bool allow_independent) noexcept {
+std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept {
   const std::int64_t columns = planner::traits_of(op.kind).first_lane == planner::Lane::Communication ? op.k : op.n;
-  return (allow_independent ? 2 : 1) * op.m * columns * planner::size_bytes(op.dtype);
+  return op.m * columns * planner::size_bytes(op.dtype);
+}
+
+std::int64_t prepared_bytes(const planner::OpSpec& op, bool allow_independent) noexcept {
+  return (allow_independent ? 2 : 1) * exchange_bytes(op);
 }
 
 Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes) {

@@ -16,6 +16,9 @@ namespace mc2::executor::cuda {
 /// Errors: Unsupported naming what was found and what is needed.
 [[nodiscard]] planner::Result<void> check_devices(int world_size);
 
+/// Bytes of one rank's exchange memory: the partial product [m, n] of kinds that multiply first, else the gathered A.
+[[nodiscard]] std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept;
+
 /// Bytes that one rank's operands take, and what preparing a plan adds to them.
 [[nodiscard]] std::int64_t operand_bytes(const planner::OpSpec& op) noexcept;
 [[nodiscard]] std::int64_t prepared_bytes(const planner::OpSpec& op, bool allow_independent) noexcept;

@@ -151,7 +151,6 @@ void CudaCommunicator::run(const std::function<void(int)>& work) {
 }
 
 void CudaCommunicator::abort() noexcept {
-  const std::lock_guard lock(failure_mutex_);
   abort_word_.set(1);
   for (auto& [cta_count, communicators] : nccl_) {
     for (NcclCommunicator& communicator : communicators) communicator = NcclCommunicator();

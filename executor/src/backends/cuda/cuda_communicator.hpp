@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -69,7 +68,6 @@ class CudaCommunicator final : public Communicator {
   std::vector<RankDevice> devices_;                   ///< by rank
   std::vector<SignalMemory> signals_;                 ///< by rank
   std::map<int, std::vector<NcclCommunicator>> nccl_; ///< by budget of thread blocks, then by rank
-  std::mutex failure_mutex_;
   std::optional<std::string> failure_;
 };
 

@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/cuda/cuda_checks.hpp"
 #include "mc2/planner/error.hpp"
+#include "run_mode.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
 
 using planner::Lane;
-
-bool runs_lane(RunMode mode, Lane lane) {
-  if (mode == RunMode::ComputeOnly) return lane == Lane::Compute;
-  if (mode == RunMode::CommunicationOnly) return lane == Lane::Communication;
-  return true;
-}
 
 std::size_t index_of(RunMode mode) { return static_cast<std::size_t>(mode); }
 
@@ -53,8 +49,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
       transport_(std::move(transport)),
       gathers_first_(stages.first_lane == Lane::Communication),
       ranks_(buffers.size()) {
-  const std::int64_t columns = gathers_first_ ? list_.op.k : list_.op.n;
-  const auto exchange_bytes = static_cast<std::size_t>(list_.op.m * columns * planner::size_bytes(list_.op.dtype));
+  const auto byte_count = static_cast<std::size_t>(exchange_bytes(list_.op));
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     record_.ranks.push_back({.rank = static_cast<int>(rank),
                              .compute = std::vector<StageTime>(list_.stages.size()),
@@ -65,8 +60,8 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
   // Every rank's exchange memory exists before any rank captures a pointer to it.
   communicator_.run([&](int rank) {
     RankState& state = ranks_[static_cast<std::size_t>(rank)];
-    state.exchange = make_exchange(rank, exchange_bytes);
-    if (options.allow_independent) state.spare = make_exchange(rank, exchange_bytes);
+    state.exchange = make_exchange(rank, byte_count);
+    if (options.allow_independent) state.spare = make_exchange(rank, byte_count);
     build(rank);
   });
   communicator_.run([this](int rank) { capture(rank, RunMode::Fused); });
@@ -111,6 +106,7 @@ Gemm CudaPrepared::make_gemm(int rank, GemmShape shape, std::int64_t from_row, s
   shape.dtype = op.dtype;
   shape.n = op.n;
   shape.k = op.k;
+  shape.sm_count = variant_.gemm_sm_count;
   const std::byte* from = gathers_first_ ? state.exchange->bytes().data() : state.buffers.a.data();
   std::byte* to = gathers_first_ ? state.buffers.c.data() : state.exchange->bytes().data();
   return Gemm(*communicator_.device(rank).gemm, shape,
@@ -120,10 +116,10 @@ Gemm CudaPrepared::make_gemm(int rank, GemmShape shape, std::int64_t from_row, s
 }
 
 /// The block's rows of the shards [first_shard, last_shard).
-Gemm CudaPrepared::make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard, int sm_count) {
+Gemm CudaPrepared::make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard) {
   const planner::OpSpec& op = list_.op;
   const bool has_shards = planner::traits_of(op.kind).has_row_shards;
-  if (!has_shards) return make_gemm(rank, {.rows = stage.row_count, .sm_count = sm_count}, stage.first_row, stage.first_row);
+  if (!has_shards) return make_gemm(rank, {.rows = stage.row_count}, stage.first_row, stage.first_row);
   const std::int64_t shard_rows = op.m / op.world_size;
   const int shard_count = last_shard - first_shard;
   const std::int64_t in_place_row = first_shard * shard_rows + stage.first_row;
@@ -133,8 +129,7 @@ Gemm CudaPrepared::make_block_gemm(int rank, const Stage& stage, int first_shard
   GemmShape shape{.rows = stage.row_count,
                   .batch_count = shard_count,
                   .a_stride = a_row_stride * op.k,
-                  .c_stride = c_row_stride * op.n,
-                  .sm_count = sm_count};
+                  .c_stride = c_row_stride * op.n};
   if (stage.row_count == shard_rows) { // the shards touch on both sides: one matmul
     shape.rows *= shard_count;
     shape.batch_count = 1;
@@ -147,16 +142,16 @@ void CudaPrepared::build_gemms(int rank) {
   const planner::OpSpec& op = list_.op;
   for (const Stage& stage : list_.stages) {
     if (gathers_first_)
-      state.serial_gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size, variant_.gemm_sm_count));
+      state.serial_gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size));
     auto& gemms = state.gemms.emplace_back();
     if (!gathers_first_) {
-      gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size, variant_.gemm_sm_count));
+      gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size));
       continue;
     }
     // The rank's own shard is the local part, and lies between the others.
-    if (rank > 0) gemms.push_back(make_block_gemm(rank, stage, 0, rank, variant_.gemm_sm_count));
+    if (rank > 0) gemms.push_back(make_block_gemm(rank, stage, 0, rank));
     if (rank + 1 < op.world_size)
-      gemms.push_back(make_block_gemm(rank, stage, rank + 1, op.world_size, variant_.gemm_sm_count));
+      gemms.push_back(make_block_gemm(rank, stage, rank + 1, op.world_size));
   }
   if (!gathers_first_) return;
   const std::int64_t shard_rows = op.m / op.world_size;

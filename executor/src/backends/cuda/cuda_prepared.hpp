@@ -61,7 +61,7 @@ class CudaPrepared final : public Prepared {
   void build(int rank);
   void build_gemms(int rank);
   [[nodiscard]] Gemm make_gemm(int rank, GemmShape shape, std::int64_t from_row, std::int64_t to_row);
-  [[nodiscard]] Gemm make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard, int sm_count);
+  [[nodiscard]] Gemm make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard);
   [[nodiscard]] BlockExchange exchange_of(std::size_t stage, RunMode mode) const;
   void capture(int rank, RunMode mode);
   void enqueue(int rank, RunMode mode, RunDetail detail);

@@ -10,6 +10,7 @@
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "run_mode.hpp"
 
 namespace mc2::executor::host {
 
@@ -18,12 +19,6 @@ struct RunAborted {};
 
 /// Called on a lane's thread before each of its stages; what it throws fails that lane. For fault injection in tests.
 using StageHook = std::function<void(int rank, planner::Lane lane, std::size_t stage)>;
-
-[[nodiscard]] constexpr bool runs_lane(RunMode mode, planner::Lane lane) noexcept {
-  if (mode == RunMode::ComputeOnly) return lane == planner::Lane::Compute;
-  if (mode == RunMode::CommunicationOnly) return lane == planner::Lane::Communication;
-  return true;
-}
 
 /// What the lanes of one communicator share during a run: the clock's frame, the block signals, the first failure.
 class RunControl {

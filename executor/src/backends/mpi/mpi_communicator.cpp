@@ -10,6 +10,7 @@
 #include "backends/mpi/mpi_checks.hpp"
 #include "backends/mpi/mpi_prepared.hpp"
 #include "checks.hpp"
+#include "run_mode.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -111,10 +112,10 @@ void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::str
   if (auto same = agreement_.agree(call); !same) throw planner::SystemError("run", EINVAL, same.error().text());
   control_.begin(mode, options_.deadline);
   const bool has_both =
-      host::runs_lane(mode, planner::Lane::Compute) && host::runs_lane(mode, planner::Lane::Communication);
+      runs_lane(mode, planner::Lane::Compute) && runs_lane(mode, planner::Lane::Communication);
   completion_.expect(has_both ? 2 : 1);
   for (const auto name : {planner::Lane::Compute, planner::Lane::Communication}) {
-    if (host::runs_lane(mode, name)) lane(name).post(task);
+    if (runs_lane(mode, name)) lane(name).post(task);
   }
   if (completion_.wait(control_.deadline()) != host::WaitResult::Reached) {
     abort_job(progress() + ", past the run's deadline; " + agreement_.roll_call(progress()));

@@ -6,6 +6,7 @@
 
 #include "backends/mpi/check.hpp"
 #include "random_fill.hpp"
+#include "run_mode.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -158,7 +159,7 @@ void MpiPrepared::finish_record(RunMode mode, std::chrono::nanoseconds wall) {
   auto first = std::chrono::nanoseconds::max();
   auto last = std::chrono::nanoseconds::min();
   for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
-    if (!host::runs_lane(mode, lane)) continue;
+    if (!runs_lane(mode, lane)) continue;
     const auto& stages = lane == planner::Lane::Compute ? own.compute : own.communication;
     first = std::min(first, stages.front().start);
     last = std::max(last, stages.back().end);
