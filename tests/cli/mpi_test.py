@@ -18,7 +18,7 @@ SHAPE = ["--backend", "mpi", "--m", "256", "--n", "128", "--k", "128"]
 LONG_SHAPE = ["--backend", "mpi", "--m", "4096", "--n", "1024", "--k", "512"]
 LONG_RUN = ["run", *LONG_SHAPE, "--blocks", "1024,3072", "--pairs", "100000", "--budget", "60"]
 QUICK = ["--budget", "1", "--max-samples", "5"]
-KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul")
+KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
 
 
 def processes_of_rank(rank, store):

@@ -29,7 +29,7 @@ TEST(MpiBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
 TEST(MpiBackend, RefusesWhatItCannotRunNamingWhatWouldBeRight) {
   if (const auto found = mpi_backend().availability(); !found.is_available) GTEST_SKIP() << found.reason;
   EXPECT_THAT(mpi_backend().supports(op_for(63)).error().text(), ::testing::HasSubstr("mpirun -np 63"));
-  EXPECT_THAT(mpi_backend().supports(op_for(63, DType::Bf16)).error().text(), ::testing::HasSubstr("use f32"));
+  EXPECT_THAT(mpi_backend().supports(op_for(63, DType::F16)).error().text(), ::testing::HasSubstr("use f32 or bf16"));
   CommunicatorOptions options;
   options.world_size = 63;
   EXPECT_THAT(mpi_backend().open(options).error().text(), ::testing::HasSubstr("mpirun -np 63"));
@@ -59,12 +59,12 @@ class MpiWorld : public ::testing::Test {
     return made;
   }
 
-  [[nodiscard]] OpSpec spec_of(OpKind kind) const {
+  [[nodiscard]] OpSpec spec_of(OpKind kind, DType dtype = DType::F32) const {
     return {.kind = kind,
             .m = 96 * options_.world_size,
             .n = 40,
             .k = 56,
-            .dtype = DType::F32,
+            .dtype = dtype,
             .world_size = options_.world_size};
   }
 
@@ -78,7 +78,8 @@ TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
     if (!mpi_backend().supports(spec)) continue;
     const std::int64_t rows = traits.cut_axis_length(spec);
     auto variants = mpi_backend().variants(spec);
-    variants.push_back({"ring", {{"sleep_us", "0"}}});
+    const std::string own = variants.front().name;
+    variants.push_back({own, {{"sleep_us", "0"}}});
     variants.push_back({"nonblocking", {{"sleep_us", "0"}}});
     for (const planner::Variant& variant : variants) {
       for (const Cut& cut : {Cut{{rows}}, Cut{{31, rows - 31}}, Cut{{1, rows - 3, 2}}}) {
@@ -96,6 +97,28 @@ TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
       }
     }
   }
+}
+
+TEST_F(MpiWorld, EveryVariantSumsShortTypesToTheSameBitsOnAllRanks) {
+  int run_count = 0;
+  for (const auto& traits : planner::op_registry()) {
+    const OpSpec spec = spec_of(traits.kind, DType::Bf16);
+    if (!mpi_backend().supports(spec)) continue;
+    const std::int64_t rows = traits.cut_axis_length(spec);
+    for (const planner::Variant& variant : mpi_backend().variants(spec)) {
+      SCOPED_TRACE(spec.text() + " with " + variant.text());
+      ResidentProblem problem(spec, 5, *communicator_);
+      auto prepared = executor::prepare(plan(spec, {{31, rows - 31}}, variant), problem.buffers(), *communicator_);
+      ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+      prepared.value()->run(RunMode::Fused);
+      problem.fetch_results();
+      // Also that the ranks of an all-reduce agree to the bit.
+      const auto right = executor::verify_result(spec, problem.host().buffers(), {{31, rows - 31}}, 1);
+      EXPECT_TRUE(right.ok()) << right.error().text();
+      ++run_count;
+    }
+  }
+  if (run_count == 0) GTEST_SKIP() << mpi_backend().supports(spec_of(OpKind::MatmulAllReduce, DType::Bf16)).error().text();
 }
 
 TEST_F(MpiWorld, RecordsEveryRankAndTheSlowestOnesMakespan) {
@@ -128,7 +151,8 @@ TEST_F(MpiWorld, RefusesSettingsThatAVariantDoesNotHave) {
     ASSERT_FALSE(refused.ok()) << variant.text();
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
   };
-  refuse({"direct", {}}, "it has: ring, blocking, nonblocking");
+  refuse({"no_such", {}}, "it has: ring, blocking, nonblocking");
+  refuse({"pairwise", {{"sleep_us", "50"}}}, "no variant \"pairwise\" of matmul_all_reduce");
   refuse({"ring", {}}, "it is missing");
   refuse({"ring", {{"sleep_us", "-1"}}}, "not \"-1\"");
   refuse({"nonblocking", {{"sleep_us", "1e3"}}}, "from 0 to 10000");

@@ -25,6 +25,10 @@ void add_run(host::MatmulWork& work, const host::MatmulRun& run, const planner::
 
 } // namespace
 
+std::int64_t exchanged_columns(const planner::OpSpec& op) noexcept {
+  return host::communicates_first(op) ? op.k : op.n;
+}
+
 host::MatmulWork staged_work(const planner::OpSpec& op, int rank, const Stage& stage, const host::RankMatrices& own) {
   const bool is_gather = host::communicates_first(op);
   const std::int64_t shard_rows = op.m / op.world_size;
@@ -45,14 +49,28 @@ host::MatmulWork staged_work(const planner::OpSpec& op, int rank, const Stage& s
 BlockExchange exchange_of(const planner::OpSpec& op, const Stage& stage, const host::RankMatrices& own,
                           bool uses_spare) {
   const bool is_gather = host::communicates_first(op);
-  const std::int64_t columns = is_gather ? op.k : op.n;
+  const std::int64_t columns = exchanged_columns(op);
+  const std::int64_t piece = stage.row_count * columns, shard = op.m / op.world_size * columns;
   const auto& intermediate = uses_spare ? own.spare_intermediate : own.intermediate;
   std::byte* staged = intermediate.data() + shard_count(op) * stage.first_row * row_bytes(op, columns);
   const std::int64_t offset = stage.first_row * row_bytes(op, columns);
-  return {.kind = op.kind,
-          .piece_count = stage.row_count * columns,
-          .send = is_gather ? own.buffers.a.data() + offset : staged,
-          .receive = is_gather ? staged : own.buffers.c.data() + offset};
+  BlockExchange block{.kind = op.kind, .dtype = op.dtype, .row_count = stage.row_count, .piece_count = piece};
+  block.send = is_gather ? own.buffers.a.data() + offset : staged;
+  block.receive = is_gather ? staged : own.buffers.c.data() + offset;
+  switch (op.kind) {
+    case planner::OpKind::MatmulAllReduce: break;
+    case planner::OpKind::MatmulReduceScatter: block.send_stride = piece; break;
+    case planner::OpKind::AllGatherMatmul: block.receive_stride = piece; break;
+    case planner::OpKind::MatmulAllToAll:
+      block.send_stride = piece;
+      block.receive_stride = shard;
+      break;
+    case planner::OpKind::AllToAllMatmul:
+      block.send_stride = shard;
+      block.receive_stride = piece;
+      break;
+  }
+  return block;
 }
 
 } // namespace mc2::executor::mpi

@@ -10,7 +10,7 @@
 
 namespace mc2::executor::mpi {
 
-/// Exchanges blocks of f32 between all ranks. Used by the communication lane's thread only.
+/// Exchanges blocks between all ranks. Used by the communication lane's thread only.
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -19,15 +19,19 @@ class Collective {
   virtual void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) = 0;
 };
 
-/// MPI_(I)allreduce, MPI_(I)reduce_scatter and MPI_(I)allgather.
-[[nodiscard]] std::unique_ptr<Collective> make_library_collective(const Channel& channel, const MpiVariant& variant);
+/// MPI_(I)allreduce, MPI_(I)reduce_scatter, MPI_(I)allgather and MPI_(I)alltoallv.
+[[nodiscard]] std::unique_ptr<Collective> make_library_collective(const Channel& channel, const MpiVariant& variant,
+                                                                  const planner::OpSpec& op);
 
 /// Pieces go round the ring of ranks, each step one to the right. Gathering takes R-1 steps; reducing too, each rank
 /// adding its own part to what comes from the left, so that every element is summed once and is the same on all
 /// ranks; all_reduce is both, on pieces of 1/R of the block (Patarasuk and Yuan, "Bandwidth optimal all-reduce
-/// algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009).
-/// @param largest_piece elements of the longest block's piece
+/// algorithms for clusters of workstations", J. Parallel Distrib. Comput. 69, 2009). Not for all-to-all kinds.
 [[nodiscard]] std::unique_ptr<Collective> make_ring_collective(const Channel& channel, const MpiVariant& variant,
-                                                               std::int64_t largest_piece);
+                                                               const StageList& list);
+
+/// For all-to-all kinds: in step s of R-1, rank r sends to r + s and receives from r - s, so that at every moment each
+/// rank hears from one other.
+[[nodiscard]] std::unique_ptr<Collective> make_pairwise_collective(const Channel& channel, const MpiVariant& variant);
 
 } // namespace mc2::executor::mpi

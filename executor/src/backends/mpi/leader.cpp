@@ -153,7 +153,7 @@ Result<void> LeaderCommunicator::check_request(const StageList& stages, const pl
                                                std::span<const RankBuffers> buffers) const {
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, world_size()); !legal) return legal.error();
-  if (auto legal = read_variant(variant); !legal) return legal.error();
+  if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
   return check_buffers(stages.op, buffers);
 }

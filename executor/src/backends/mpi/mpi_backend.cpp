@@ -31,8 +31,8 @@ class MpiBackend final : public Backend {
                       world.library()};
   }
 
-  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/) const override {
-    return mpi_variants();
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op) const override {
+    return mpi_variants(op);
   }
 
   // As the host backend's: the matmul is the same.

@@ -5,8 +5,8 @@
 #include <climits>
 #include <string>
 
-#include "backends/host/block_layout.hpp"
 #include "backends/host/host_checks.hpp"
+#include "backends/mpi/block_layout.hpp"
 #include "backends/mpi/world.hpp"
 
 namespace mc2::executor::mpi {
@@ -17,7 +17,9 @@ using planner::ErrorCode;
 using planner::OpKind;
 using planner::Result;
 
-constexpr std::array kKinds{OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul};
+constexpr std::array kKinds{OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul,
+                            OpKind::MatmulAllToAll, OpKind::AllToAllMatmul};
+constexpr std::array kTypes{planner::DType::F32, planner::DType::Bf16};
 
 } // namespace
 
@@ -28,12 +30,11 @@ Result<void> check_operator(const planner::OpSpec& op) {
         ErrorCode::Unsupported, "op",
         "the mpi backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend may"};
   }
-  if (op.dtype != planner::DType::F32) {
+  if (std::ranges::find(kTypes, op.dtype) == kTypes.end()) {
     return Error{ErrorCode::Unsupported, "dtype",
-                 "the mpi backend sums in MPI's own types, which are f32 but not " +
-                     std::string(planner::to_string(op.dtype)) + "; use f32"};
+                 "the mpi backend does not run " + std::string(planner::to_string(op.dtype)) + "; use f32 or bf16"};
   }
-  return {};
+  return host::check_operator(op); // the matmul is the host backend's
 }
 
 Result<void> check_world_size(int world_size) {
@@ -64,7 +65,7 @@ Result<void> check_memory(const planner::OpSpec& op) {
 }
 
 Result<void> check_counts(const StageList& list) {
-  const std::int64_t columns = host::communicates_first(list.op) ? list.op.k : list.op.n;
+  const std::int64_t columns = exchanged_columns(list.op);
   for (std::size_t i = 0; i < list.stages.size(); ++i) {
     const std::int64_t count = list.stages[i].row_count * columns;
     if (count <= INT_MAX) continue;

@@ -94,7 +94,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
   const auto own = [&]() -> Result<void> {
     if (auto legal = check_operator(stages.op); !legal) return legal.error();
     if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
-    if (auto legal = read_variant(variant); !legal) return legal.error();
+    if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
     if (auto legal = check_stages(stages); !legal) return legal.error();
     if (auto legal = check_counts(stages); !legal) return legal.error();
     return check_buffers(stages.op, local_ranks(), buffers);
@@ -104,7 +104,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
   if (auto same = agreement_.agree("prepare " + call); !same) return same.error();
   return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(
       *this, stages, buffers.front(),
-      MpiPrepared::Settings{read_variant(variant).value(), options.allow_independent, std::move(call)}));
+      MpiPrepared::Settings{read_variant(stages.op, variant).value(), options.allow_independent, std::move(call)}));
 }
 
 void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::string& call,

@@ -45,10 +45,14 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
 }
 
 std::unique_ptr<Collective> MpiPrepared::make_collective(const MpiVariant& variant) const {
-  if (variant.algorithm != MpiVariant::Algorithm::Ring)
-    return make_library_collective(communicator_.channel(), variant);
-  const auto longest = std::ranges::max_element(list_.stages, {}, &Stage::row_count)->row_count;
-  return make_ring_collective(communicator_.channel(), variant, host::communicates_first(list_.op) ? 0 : longest * list_.op.n);
+  const Channel& channel = communicator_.channel();
+  switch (variant.algorithm) {
+    case MpiVariant::Algorithm::Ring: return make_ring_collective(channel, variant, list_);
+    case MpiVariant::Algorithm::Pairwise: return make_pairwise_collective(channel, variant);
+    case MpiVariant::Algorithm::Blocking:
+    case MpiVariant::Algorithm::Nonblocking: break;
+  }
+  return make_library_collective(channel, variant, list_.op);
 }
 
 /// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.

@@ -2,9 +2,10 @@
 #include <array>
 #include <cstring>
 
-#include "backends/mpi/check.hpp"
 #include "backends/mpi/collective.hpp"
-#include "backends/mpi/waiting.hpp"
+#include "backends/mpi/element_sum.hpp"
+#include "backends/mpi/point_to_point.hpp"
+#include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -17,23 +18,21 @@ struct Piece {
 
 class RingCollective final : public Collective {
  public:
-  RingCollective(MPI_Comm comm, std::chrono::microseconds sleep, std::int64_t largest_piece)
-      : comm_(comm), sleep_(sleep), rank_(World::get().rank()), size_(World::get().size()) {
-    for (auto& sum : sums_) sum.resize(static_cast<std::size_t>(largest_piece));
+  RingCollective(MPI_Comm comm, std::chrono::microseconds sleep, const StageList& list)
+      : steps_(comm, sleep), dtype_(list.op.dtype), rank_(World::get().rank()), size_(World::get().size()) {
+    if (!planner::sums_over_ranks(list.op.kind)) return;
+    const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
+    for (auto& sum : sums_)
+      sum.resize(static_cast<std::size_t>(longest * list.op.n * planner::size_bytes(dtype_)));
   }
 
   void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) override {
-    const auto* send = reinterpret_cast<const float*>(block.send);
-    auto* receive = reinterpret_cast<float*>(block.receive);
     is_split_ = block.kind == planner::OpKind::MatmulAllReduce;
     count_ = block.piece_count;
-    if (block.kind == planner::OpKind::AllGatherMatmul) {
-      std::copy_n(send, count_, receive + piece(rank_).first);
-      return gather(receive, keep_waiting);
-    }
-    float* own_sum = is_split_ ? receive + piece(rank_).first : receive;
-    reduce(send, own_sum, keep_waiting);
-    if (is_split_) gather(receive, keep_waiting);
+    if (block.kind == planner::OpKind::AllGatherMatmul) return gather(block.send, block.receive, keep_waiting);
+    std::byte* own_sum = block.receive + (is_split_ ? offset(piece(rank_)) : 0);
+    reduce(block.send, own_sum, keep_waiting);
+    if (is_split_) gather(own_sum, block.receive, keep_waiting);
   }
 
  private:
@@ -44,51 +43,58 @@ class RingCollective final : public Collective {
     const std::int64_t first = count_ * of / size_;
     return {first, count_ * (of + 1) / size_ - first};
   }
+  [[nodiscard]] std::int64_t bytes(std::int64_t count) const noexcept {
+    return count * planner::size_bytes(dtype_);
+  }
+  [[nodiscard]] std::int64_t offset(const Piece& piece) const noexcept { return bytes(piece.first); }
 
-  /// `pieces` holds this rank's piece and gets the others'.
-  void gather(float* pieces, const std::function<void()>& keep_waiting) {
+  /// `pieces` gets the other ranks' pieces. The own one, `own`, need not be there: whoever multiplies it has it.
+  void gather(const std::byte* own, std::byte* pieces, const std::function<void()>& keep_waiting) {
+    const std::byte* outgoing = own;
     for (int step = 0; step + 1 < size_; ++step) {
       const Piece out = piece(rank_ - step), in = piece(rank_ - step - 1);
-      pass_on(pieces + out.first, out.count, pieces + in.first, in.count, keep_waiting);
-    }
-  }
-
-  /// own_sum = the sum of all ranks' parts of this rank's piece. The piece of rank q starts at rank q + 1.
-  void reduce(const float* parts, float* own_sum, const std::function<void()>& keep_waiting) {
-    const float* outgoing = parts + piece(rank_ - 1).first;
-    for (int step = 0; step + 1 < size_; ++step) {
-      const Piece out = piece(rank_ - 1 - step), in = piece(rank_ - 2 - step);
-      const bool is_last = step + 2 == size_;
-      float* incoming = is_last ? own_sum : sums_[static_cast<std::size_t>(step % 2)].data();
-      pass_on(outgoing, out.count, incoming, in.count, keep_waiting);
-      const float* own = parts + in.first;
-      for (std::int64_t i = 0; i < in.count; ++i) incoming[i] += own[i];
+      std::byte* incoming = pieces + offset(in);
+      pass_on({outgoing, out.count}, incoming, in.count, keep_waiting);
       outgoing = incoming;
     }
   }
 
-  void pass_on(const float* out, std::int64_t out_count, float* in, std::int64_t in_count,
-               const std::function<void()>& keep_waiting) {
-    const int left = (rank_ + size_ - 1) % size_, right = (rank_ + 1) % size_;
-    std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    check(MPI_Irecv(in, static_cast<int>(in_count), MPI_FLOAT, left, 0, comm_, &requests[0]), "MPI_Irecv");
-    check(MPI_Isend(out, static_cast<int>(out_count), MPI_FLOAT, right, 0, comm_, &requests[1]), "MPI_Isend");
-    wait_all(requests, Patience(sleep_, {}), keep_waiting);
+  /// own_sum = the sum of all ranks' parts of this rank's piece. The piece of rank q starts at rank q + 1.
+  void reduce(const std::byte* parts, std::byte* own_sum, const std::function<void()>& keep_waiting) {
+    const std::byte* outgoing = parts + offset(piece(rank_ - 1));
+    for (int step = 0; step + 1 < size_; ++step) {
+      const Piece out = piece(rank_ - 1 - step), in = piece(rank_ - 2 - step);
+      const bool is_last = step + 2 == size_;
+      std::byte* incoming = is_last ? own_sum : sums_[static_cast<std::size_t>(step % 2)].data();
+      pass_on({outgoing, out.count}, incoming, in.count, keep_waiting);
+      add_to(dtype_, parts + offset(in), incoming, in.count);
+      outgoing = incoming;
+    }
   }
 
-  MPI_Comm comm_;
-  std::chrono::microseconds sleep_;
+  struct Elements {
+    const std::byte* data = nullptr;
+    std::int64_t count = 0;
+  };
+  void pass_on(const Elements& out, std::byte* in, std::int64_t in_count, const std::function<void()>& keep_waiting) {
+    const int left = (rank_ + size_ - 1) % size_, right = (rank_ + 1) % size_;
+    steps_.pass({{out.data, static_cast<std::size_t>(bytes(out.count))}, right},
+                {{in, static_cast<std::size_t>(bytes(in_count))}, left}, dtype_, keep_waiting);
+  }
+
+  PointToPoint steps_;
+  planner::DType dtype_;
   int rank_, size_;
   bool is_split_ = false;  ///< of the block that is being exchanged
   std::int64_t count_ = 0; ///< of that block
-  std::array<std::vector<float>, 2> sums_;
+  std::array<std::vector<std::byte>, 2> sums_;
 };
 
 } // namespace
 
 std::unique_ptr<Collective> make_ring_collective(const Channel& channel, const MpiVariant& variant,
-                                                 std::int64_t largest_piece) {
-  return std::make_unique<RingCollective>(channel.get(), variant.sleep, largest_piece);
+                                                 const StageList& list) {
+  return std::make_unique<RingCollective>(channel.get(), variant.sleep, list);
 }
 
 } // namespace mc2::executor::mpi

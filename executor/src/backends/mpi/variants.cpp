@@ -1,7 +1,11 @@
 #include "backends/mpi/variants.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
+
+#include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -38,31 +42,56 @@ Result<void> check_fields(const Variant& variant, bool has_sleep) {
   return {};
 }
 
-} // namespace
+struct NamedAlgorithm {
+  const char* name;
+  MpiVariant::Algorithm algorithm;
+  bool has_sleep;
+};
 
-std::vector<Variant> mpi_variants() {
-  // The ring leaves the matmul its core and is the faster of the two that do; blocking needs a core to spin on.
-  return {{.name = "ring", .fields = {{kSleepUs, kDefaultSleepUs}}},
-          {.name = "blocking", .fields = {}},
-          {.name = "nonblocking", .fields = {{kSleepUs, kDefaultSleepUs}}}};
+// In the order in which they are offered. Our own leave the matmul its core and are the faster of those that do;
+// blocking needs a core to spin on.
+constexpr std::array kAlgorithms{NamedAlgorithm{"ring", MpiVariant::Algorithm::Ring, true},
+                                 NamedAlgorithm{"pairwise", MpiVariant::Algorithm::Pairwise, true},
+                                 NamedAlgorithm{"blocking", MpiVariant::Algorithm::Blocking, false},
+                                 NamedAlgorithm{"nonblocking", MpiVariant::Algorithm::Nonblocking, true}};
+
+bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
+  const bool is_all_to_all = planner::collective_of(op.kind) == planner::Collective::AllToAll;
+  switch (algorithm) {
+    case MpiVariant::Algorithm::Ring: return !is_all_to_all;
+    case MpiVariant::Algorithm::Pairwise: return is_all_to_all;
+    case MpiVariant::Algorithm::Blocking:
+    case MpiVariant::Algorithm::Nonblocking: break;
+  }
+  return true;
 }
 
-Result<MpiVariant> read_variant(const Variant& variant) {
-  using Algorithm = MpiVariant::Algorithm;
-  MpiVariant read;
-  if (variant.name == "ring") {
-    read.algorithm = Algorithm::Ring;
-  } else if (variant.name == "blocking") {
-    read.algorithm = Algorithm::Blocking;
-  } else if (variant.name == "nonblocking") {
-    read.algorithm = Algorithm::Nonblocking;
-  } else {
-    return Error{ErrorCode::UnknownName, "variant",
-                 "the mpi backend has no variant \"" + variant.name + "\"; it has: ring, blocking, nonblocking"};
+} // namespace
+
+std::vector<Variant> mpi_variants(const planner::OpSpec& op) {
+  std::vector<Variant> variants;
+  for (const auto& [name, algorithm, has_sleep] : kAlgorithms) {
+    if (!runs(algorithm, op)) continue;
+    Variant& variant = variants.emplace_back(Variant{.name = name, .fields = {}});
+    if (has_sleep) variant.fields[kSleepUs] = kDefaultSleepUs;
   }
-  const bool has_sleep = read.algorithm != Algorithm::Blocking;
-  if (auto legal = check_fields(variant, has_sleep); !legal) return legal.error();
-  if (!has_sleep) return read;
+  return variants;
+}
+
+Result<MpiVariant> read_variant(const planner::OpSpec& op, const Variant& variant) {
+  const auto* row = std::ranges::find_if(kAlgorithms, [&](const NamedAlgorithm& one) {
+    return one.name == variant.name && runs(one.algorithm, op);
+  });
+  if (row == kAlgorithms.end()) {
+    std::string names;
+    for (const Variant& offered : mpi_variants(op)) names += (names.empty() ? "" : ", ") + offered.name;
+    return Error{ErrorCode::UnknownName, "variant",
+                 "the mpi backend has no variant \"" + variant.name + "\" of " +
+                     std::string(planner::to_string(op.kind)) + " here; it has: " + names};
+  }
+  if (auto legal = check_fields(variant, row->has_sleep); !legal) return legal.error();
+  MpiVariant read{.algorithm = row->algorithm};
+  if (!row->has_sleep) return read;
   const auto sleep = read_sleep(variant);
   if (!sleep) return sleep.error();
   read.sleep = sleep.value();

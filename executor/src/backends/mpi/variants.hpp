@@ -5,13 +5,15 @@
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor::mpi {
 
 /// How a block is exchanged, and who drives it: a planner::Variant, read.
 struct MpiVariant {
   enum class Algorithm : std::uint8_t {
-    Ring,        ///< our own ring of Isend and Irecv ("ring"); fields: sleep_us
+    Ring,        ///< our own ring of Isend and Irecv ("ring"), not for all-to-all; fields: sleep_us
+    Pairwise,    ///< our own Isend and Irecv from rank to rank ("pairwise"), for all-to-all; fields: sleep_us
     Blocking,    ///< the library's blocking collective, which spins ("blocking")
     Nonblocking, ///< the library's nonblocking collective, tested now and then ("nonblocking"); fields: sleep_us
   };
@@ -19,10 +21,11 @@ struct MpiVariant {
   std::chrono::microseconds sleep{0}; ///< between two tests; 0 yields the core instead
 };
 
-/// Every variant, best known default first.
-[[nodiscard]] std::vector<planner::Variant> mpi_variants();
+/// Every variant that runs an operator, best known default first.
+[[nodiscard]] std::vector<planner::Variant> mpi_variants(const planner::OpSpec& op);
 
-/// Errors: UnknownName (variant), InvalidSpec (a setting that is missing, unknown, not a number or out of range).
-[[nodiscard]] planner::Result<MpiVariant> read_variant(const planner::Variant& variant);
+/// Errors: UnknownName (a variant that does not run the operator), InvalidSpec (a setting that is missing, unknown, not
+/// a number or out of range).
+[[nodiscard]] planner::Result<MpiVariant> read_variant(const planner::OpSpec& op, const planner::Variant& variant);
 
 } // namespace mc2::executor::mpi
