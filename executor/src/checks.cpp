@@ -80,6 +80,7 @@ Result<void> check_stages(const StageList& list) {
   for (const Stage& stage : list.stages) cut.block_rows.push_back(stage.row_count);
   auto expected = lower(list.op, cut);
   if (!expected) return expected.error();
+  expected.value().is_local_first = list.is_local_first;
   if (expected.value() != list) {
     return Error{ErrorCode::InvalidSpec, "stages", "the stages are not those that lower() makes from their lengths"};
   }

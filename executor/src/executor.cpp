@@ -33,6 +33,7 @@ Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<c
   }
   auto stages = lower(plan.op, plan.cut);
   if (!stages) return stages.error();
+  if (planner::traits_of(plan.op.kind).has_local_part) stages.value().is_local_first = plan.is_local_first;
   return communicator.prepare(stages.value(), plan.variant, buffers, options.prepare);
 }
 

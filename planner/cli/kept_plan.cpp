@@ -35,17 +35,20 @@ Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
 }
 
 Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                        const store::Layers& layers, std::int64_t default_alignment) {
-  const store::PlanKey key{op, store::digest(here.canonical_text()), "tuned"};
+                                        const store::Layers& layers, std::int64_t default_alignment,
+                                        const VariantOption& variant) {
+  const store::PlanKey key{op, store::digest(here.canonical_text()), variant.purpose()};
   auto kept = layers.find_plan(key);
   if (kept || kept.error().code != ErrorCode::NotFound) return kept;
   const auto model = layers.find_model(op, here);
   if (!model)
     return Error{model.error().code, model.error().field,
                  model.error().message + "; run mc2 tune with the same options first"};
+  const auto offered = variant.restrict(model.value());
+  if (!offered) return offered.error();
   planner::PlanOptions options;
   options.alignment = options.min_block_rows = default_alignment;
-  auto plan = planner::make_plan(op, model.value(), options);
+  auto plan = planner::make_plan(op, offered.value(), options);
   if (!plan) return plan.error();
   return unkept(std::move(plan).value());
 }

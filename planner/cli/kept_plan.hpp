@@ -4,6 +4,7 @@
 
 #include "context.hpp"
 #include "mc2/store/store.hpp"
+#include "variant_option.hpp"
 
 namespace mc2::cli {
 
@@ -13,9 +14,10 @@ namespace mc2::cli {
 [[nodiscard]] Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
                                                   const StoreOptions& store);
 
-/// The tuned plan kept for this operator and machine, or one from the kept model, which has no date.
+/// The tuned plan kept for this operator and machine (and variant), or one from the kept model, which has no date.
 /// Errors: NotFound saying what to run first; as Layers::find_plan.
 [[nodiscard]] Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                                      const store::Layers& layers, std::int64_t default_alignment);
+                                                      const store::Layers& layers, std::int64_t default_alignment,
+                                                      const VariantOption& variant = {});
 
 } // namespace mc2::cli

@@ -11,6 +11,7 @@
 #include "render.hpp"
 #include "terminal.hpp"
 #include "topology_files.hpp"
+#include "variant_option.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -20,6 +21,7 @@ struct PlanCommand {
   MachineOptions machine;
   StoreOptions store;
   PlanningOptions planning;
+  VariantOption variant;
   std::string model_file, topology_file, request_file, out, blocks;
   bool is_json = false;
   bool no_transfer = false;
@@ -29,6 +31,8 @@ struct PlanCommand {
   [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
                                                 const planner::CostModel& model) const;
   [[nodiscard]] Result<planner::Plan> plan_from_store(const store::PlanRequest& request) const;
+  /// That the backend has the variant asked for. Errors: as MachineOptions and VariantOption::choose.
+  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& spec) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -56,16 +60,28 @@ Result<store::PlanRequest> PlanCommand::request() const {
 
 Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
                                              const planner::CostModel& model) const {
-  if (blocks.empty()) return planner::make_plan(request.op, model, request.options);
+  const auto offered = variant.restrict(model);
+  if (!offered) return offered.error();
+  if (blocks.empty()) return planner::make_plan(request.op, offered.value(), request.options);
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
   if (model.variants.empty()) return Error{ErrorCode::InvalidSpec, "model.variants", "is empty"};
-  return planner::predict_cut(request.op, model, model.variants.front().variant, cut.value());
+  return planner::predict_cut(request.op, offered.value(), offered.value().variants.front().variant, cut.value());
+}
+
+Result<void> PlanCommand::check_variant(const planner::OpSpec& spec) const {
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto options = machine.communicator_options(spec.world_size);
+  if (!options) return options.error();
+  if (const auto chosen = variant.choose(*backend.value(), options.value(), spec); !chosen) return chosen.error();
+  return {};
 }
 
 Result<planner::Plan> PlanCommand::plan_from_store(const store::PlanRequest& request) const {
   const auto fingerprint = machine.fingerprint(request.op.world_size);
   if (!fingerprint) return fingerprint.error();
+  if (auto legal = check_variant(request.op); !legal) return legal.error();
   const auto layers = store.open();
   if (!layers) return layers.error();
   const auto found = find_kept_model(layers.value(), fingerprint.value(), request.op, !no_transfer);
@@ -120,6 +136,7 @@ Command add_plan(CLI::App& app) {
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   command->planning.add_to(*sub);
+  command->variant.add_to(*sub);
   sub->add_option("--model", command->model_file, "use this model document instead of a kept one");
   sub->add_option("--topology", command->topology_file,
                   "plan without measurements for the cluster that this document describes; --model gives its matmul");

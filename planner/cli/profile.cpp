@@ -16,6 +16,7 @@ struct ProfileCommand {
   MachineOptions machine;
   StoreOptions store;
   SweepSettings sweep;
+  VariantOption variant;
   bool is_fresh = false;
   std::string out;
 
@@ -33,10 +34,10 @@ Result<ExitCode> ProfileCommand::run() const {
   if (!layers) return layers.error();
   store::Store& writable = layers.value().writable();
 
-  auto bench = Workbench::open(*backend.value(), options.value(), spec.value(), sweep.seed);
+  auto bench = Workbench::open(*backend.value(), options.value(), spec.value(), sweep.seed, variant);
   if (!bench) return bench.error();
   if (is_fresh)
-    if (auto removed = writable.remove_samples(spec.value(), bench.value()->fingerprint()); !removed)
+    if (auto removed = variant.remove_samples(writable, spec.value(), bench.value()->fingerprint()); !removed)
       return removed.error();
   auto summary = profile_operator(*bench.value(), sweep.settings(backend.value()->default_alignment()), writable);
   if (!summary) return summary.error();
@@ -65,6 +66,7 @@ Command add_profile(CLI::App& app) {
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   command->sweep.add_to(*sub);
+  command->variant.add_to(*sub);
   sub->add_flag("--fresh", command->is_fresh, "discard samples kept earlier for this operator and machine");
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
   sub->footer("Examples:\n  mc2 profile --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"

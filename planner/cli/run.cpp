@@ -21,6 +21,7 @@ struct RunCommand {
   OpOptions op;
   MachineOptions machine;
   StoreOptions store;
+  VariantOption variant;
   std::string plan_name, blocks, trace_file;
   bool accept_other_machine = false;
   bool is_json = false;
@@ -39,7 +40,9 @@ Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const pl
                                                  const planner::Fingerprint& here) const {
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
-  const auto model = layers.find_model(spec, here);
+  const auto kept = layers.find_model(spec, here);
+  if (!kept) return kept.error();
+  const auto model = variant.restrict(kept.value());
   if (!model) return model.error();
   return planner::predict_cut(spec, model.value(), model.value().variants.front().variant, cut.value());
 }
@@ -50,7 +53,7 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner
   if (!spec) return spec.error();
   if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here);
   auto found = find_plan_for(spec.value(), here, layers,
-                             executor::find_backend(machine.backend).value()->default_alignment());
+                             executor::find_backend(machine.backend).value()->default_alignment(), variant);
   if (!found) return found.error();
   return std::move(found).value().plan;
 }
@@ -84,8 +87,9 @@ Result<ExitCode> RunCommand::run() const {
   if (!backend) return backend.error();
   std::optional<planner::Plan> named;
   if (!plan_name.empty()) {
-    if (op.is_given() || !blocks.empty())
-      return Error{ErrorCode::InvalidSpec, "--plan", "names operator and blocks; leave out --m, --n, --k and --blocks"};
+    if (op.is_given() || !blocks.empty() || variant.is_given())
+      return Error{ErrorCode::InvalidSpec, "--plan",
+                   "names operator, blocks and variant; leave out --m, --n, --k, --blocks and --variant"};
     auto loaded = load_plan(plan_name, "--plan", store);
     if (!loaded) return loaded.error();
     named = std::move(loaded).value().plan;
@@ -93,6 +97,11 @@ Result<ExitCode> RunCommand::run() const {
   const int ranks = named ? named->op.world_size : op.ranks;
   const auto options = machine.communicator_options(ranks);
   if (!options) return options.error();
+  if (variant.is_given()) {
+    const auto spec = op.spec();
+    if (!spec) return spec.error();
+    if (auto known = variant.choose(*backend.value(), options.value(), spec.value()); !known) return known.error();
+  }
   const planner::Fingerprint here = backend.value()->fingerprint(options.value());
   auto layers = store.open();
   if (!layers) return layers.error();
@@ -102,7 +111,7 @@ Result<ExitCode> RunCommand::run() const {
     return Error{ErrorCode::Stale, "plan",
                  "was made for another machine (" + here.differences(plan.value().fingerprint).front() +
                      "); plan again here, pass the same --link, or add --accept-other-machine"};
-  auto bench = Workbench::open(*backend.value(), options.value(), plan.value().op, seed);
+  auto bench = Workbench::open(*backend.value(), options.value(), plan.value().op, seed, variant);
   if (!bench) return bench.error();
   return measure(*bench.value(), plan.value(), layers.value());
 }
@@ -115,6 +124,7 @@ Command add_run(CLI::App& app) {
   command->op.add_to(*sub, false);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
+  command->variant.add_to(*sub);
   sub->add_option("--plan", command->plan_name, "a plan file, or the digest of a kept plan");
   sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896");
   sub->add_option("--trace", command->trace_file, "write a Chrome/Perfetto trace, measured beside predicted");

@@ -20,6 +20,7 @@ struct TuneCommand {
   StoreOptions store;
   PlanningOptions planning;
   SweepSettings sweep;
+  VariantOption variant;
   std::string shapes_file;
   bool is_fresh = false;
   bool is_json = false;
@@ -54,6 +55,7 @@ Result<TuneSettings> TuneCommand::settings() const {
   result.plan = plan.value();
   result.profile = sweep.settings(result.plan.alignment);
   result.profile.plan = result.plan;
+  result.variant = variant;
   result.race.budget = result.profile.sweep.budget;
   return result;
 }
@@ -76,12 +78,13 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettin
   if (!backend) return backend.error();
   const auto options = machine.communicator_options(spec.world_size);
   if (!options) return options.error();
+  if (auto known = variant.choose(*backend.value(), options.value(), spec); !known) return known.error();
   const planner::Fingerprint here = backend.value()->fingerprint(options.value());
   store::Store& writable = layers.writable();
   std::string damage; // of the plan that was kept
   if (is_fresh) {
-    if (auto removed = writable.remove_samples(spec, here); !removed) return removed.error();
-  } else if (auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), "tuned"}); !kept) {
+    if (auto removed = variant.remove_samples(writable, spec, here); !removed) return removed.error();
+  } else if (auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), variant.purpose()}); !kept) {
     if (kept.error().code != ErrorCode::NotFound) damage = kept.error().text();
   } else {
     std::cerr << "mc2: already tuned on this machine at " << kept.value().created_at << "; --fresh measures again\n";
@@ -89,7 +92,7 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettin
                           : plan_page(kept.value().plan, terminal_width(), has_color()));
     return ExitCode::Success;
   }
-  auto bench = Workbench::open(*backend.value(), options.value(), spec, sweep.seed);
+  auto bench = Workbench::open(*backend.value(), options.value(), spec, sweep.seed, variant);
   if (!bench) return bench.error();
   const auto tuned = tune_operator(*bench.value(), settings, writable);
   if (!tuned) return tuned.error();
@@ -124,6 +127,7 @@ Command add_tune(CLI::App& app) {
   command->store.add_to(*sub);
   command->planning.add_to(*sub);
   command->sweep.add_to(*sub, false);
+  command->variant.add_to(*sub);
   sub->add_option("--shapes", command->shapes_file, "tune every shape of this CSV file (columns m,n,k[,dtype,ranks])");
   sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
   sub->add_flag("--json", command->is_json, "print the kept plans as JSON");

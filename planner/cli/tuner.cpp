@@ -173,7 +173,9 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
   auto model = profile_and_fit(bench, settings.profile, store, tuned.notes);
   if (!model) return model.error();
   tuned.model = std::move(model).value();
-  auto contenders = choose_contenders(bench.op(), tuned.model, settings.plan, settings.contender_count);
+  auto offered = settings.variant.restrict(tuned.model);
+  if (!offered) return offered.error();
+  auto contenders = choose_contenders(bench.op(), offered.value(), settings.plan, settings.contender_count);
   if (!contenders) return contenders.error();
   tuned.contenders = std::move(contenders).value();
 
@@ -189,12 +191,14 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
     auto learned = learn(tuned.model, tuned.race, tuned.notes);
     if (!learned) return learned.error();
     tuned.model = std::move(learned).value();
-    auto best = planner::make_plan(bench.op(), tuned.model, settings.plan);
+    offered = settings.variant.restrict(tuned.model);
+    if (!offered) return offered.error();
+    auto best = planner::make_plan(bench.op(), offered.value(), settings.plan);
     if (!best) return best.error();
     if (has_raced(tuned.contenders, best.value()) || !overlaps(bench.op(), best.value().cut)) break;
     if (round < kMaxRaceCount) tuned.contenders.push_back(std::move(best).value());
   }
-  auto plan = kept_plan(bench.op(), tuned.model, tuned.race, tuned.contenders, settings.plan);
+  auto plan = kept_plan(bench.op(), offered.value(), tuned.race, tuned.contenders, settings.plan);
   if (!plan) return plan.error();
   tuned.plan = std::move(plan).value();
 
@@ -203,7 +207,7 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
     const auto measurement = to_measurement(tuned.race, tuned.race.contenders[i], tuned.contenders[i]);
     if (auto kept = store.add_measurement(bench.fingerprint(), measurement, utc_now()); !kept) return kept.error();
   }
-  auto digest = store.put_plan(tuned.plan, "tuned", utc_now());
+  auto digest = store.put_plan(tuned.plan, settings.variant.purpose(), utc_now());
   if (!digest) return digest.error();
   tuned.plan_digest = digest.value();
   return tuned;

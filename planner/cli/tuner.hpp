@@ -13,6 +13,7 @@ struct TuneSettings {
   ProfileSettings profile;
   RaceSettings race;
   planner::PlanOptions plan;
+  VariantOption variant;
   int contender_count = 4; ///< cuts that race in one round
 };
 

@@ -16,12 +16,15 @@ Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Commun
 
 Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& backend,
                                                    const executor::CommunicatorOptions& options,
-                                                   const planner::OpSpec& op, std::uint64_t seed) {
+                                                   const planner::OpSpec& op, std::uint64_t seed,
+                                                   const VariantOption& only) {
   if (auto supported = backend.supports(op); !supported) return supported.error();
+  auto variants = only.choose(backend, options, op);
+  if (!variants) return variants.error();
   auto communicator = backend.open(options);
   if (!communicator) return communicator.error();
-  return std::unique_ptr<Workbench>(new Workbench(op, std::move(communicator).value(), backend.variants(op),
-                                                  options.virtual_compute.has_value(), seed));
+  return std::unique_ptr<Workbench>(new Workbench(op, std::move(communicator).value(),
+                                                  std::move(variants).value(), options.virtual_compute.has_value(), seed));
 }
 
 Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant) {

@@ -12,20 +12,23 @@
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/plan.hpp"
+#include "variant_option.hpp"
 
 namespace mc2::cli {
 
 /// One operator's random matrices on one communicator, with every cut that was asked for ready to run.
 class Workbench {
  public:
-  /// Errors: Unsupported, InvalidSpec. Throws SystemError.
+  /// @param only  what is measured: any variant without --variant
+  /// Errors: Unsupported, InvalidSpec; as VariantOption::choose. Throws SystemError.
   [[nodiscard]] static Result<std::unique_ptr<Workbench>> open(const executor::Backend& backend,
                                                                const executor::CommunicatorOptions& options,
-                                                               const planner::OpSpec& op, std::uint64_t seed);
+                                                               const planner::OpSpec& op, std::uint64_t seed,
+                                                               const VariantOption& only = {});
 
   [[nodiscard]] const planner::OpSpec& op() const noexcept { return op_; }
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept { return communicator_->fingerprint(); }
-  /// All that the backend has for the operator, at least one, best known default first.
+  /// What is measured, at least one, best known default first.
   [[nodiscard]] std::span<const planner::Variant> variants() const noexcept { return variants_; }
   [[nodiscard]] const planner::Variant& default_variant() const noexcept { return variants_.front(); }
 

@@ -86,7 +86,15 @@ class FakeBackend final : public executor::Backend {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "fake"; }
   [[nodiscard]] executor::Availability availability() const override { return {true, "invented"}; }
-  [[nodiscard]] std::vector<Variant> variants(const planner::OpSpec&) const override { return {kFew, kMany}; }
+  [[nodiscard]] std::vector<Variant> variants(const planner::OpSpec&,
+                                              const executor::CommunicatorOptions&) const override {
+    return {kFew, kMany};
+  }
+  [[nodiscard]] Result<void> check_variant(const planner::OpSpec&, const executor::CommunicatorOptions&,
+                                           const Variant& variant) const override {
+    if (variant == kFew || variant == kMany) return {};
+    return planner::Error{planner::ErrorCode::UnknownName, "variant", "the fake backend has no " + variant.text()};
+  }
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
   [[nodiscard]] Result<void> supports(const planner::OpSpec&) const override { return {}; }
   [[nodiscard]] planner::Fingerprint fingerprint(const executor::CommunicatorOptions&) const override {

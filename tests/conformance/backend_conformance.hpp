@@ -109,10 +109,18 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
     GTEST_SKIP() << reasons;
   }
 
-  static std::unique_ptr<Communicator> open(int world_size) {
+  static CommunicatorOptions options_for(int world_size) {
     CommunicatorOptions options = GetParam().under_test.options;
     options.world_size = world_size;
-    auto communicator = backend().open(options);
+    return options;
+  }
+
+  static planner::Variant default_variant(const OpSpec& spec) {
+    return backend().variants(spec, options_for(spec.world_size)).front();
+  }
+
+  static std::unique_ptr<Communicator> open(int world_size) {
+    auto communicator = backend().open(options_for(world_size));
     EXPECT_TRUE(communicator.ok()) << communicator.error().text();
     return std::move(communicator).value();
   }
@@ -121,7 +129,8 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
     planner::Plan made;
     made.op = spec;
     made.cut = cut;
-    made.variant = backend().variants(spec).front();
+    made.variant = default_variant(spec);
+    made.is_local_first = planner::traits_of(spec.kind).has_local_part;
     made.fingerprint = communicator.fingerprint();
     return made;
   }
@@ -222,7 +231,7 @@ TEST_P(BackendConformance, FusedResultIsTheDefinitionForEveryCutVariantAndRankCo
       }
     }
     const OpSpec round = op(64, 48, 32, world_size);
-    for (const planner::Variant& variant : backend().variants(round)) {
+    for (const planner::Variant& variant : backend().variants(round, options_for(world_size))) {
       auto made = plan(round, {{16, 48}}, *communicator);
       made.variant = variant;
       run_and_check(made, *communicator);
@@ -375,6 +384,19 @@ TEST_P(BackendConformance, RecordedTimesFollowTheOrderOfTheLanes) {
   EXPECT_EQ(record.makespan, last - first);
 }
 
+TEST_P(BackendConformance, AnOwnShardThatIsNotFirstWaitsForTheOthers) {
+  const auto& traits = planner::traits_of(GetParam().kind);
+  if (!traits.has_local_part) GTEST_SKIP() << "the kind has no local part";
+  const OpSpec spec = op(60, 24, 32, 2);
+  auto communicator = open(2);
+  ResidentProblem problem(spec, 9, *communicator);
+  auto serial = plan(spec, {{60}}, *communicator);
+  serial.is_local_first = false;
+  const auto prepared = prepare(serial, problem, *communicator);
+  for (const auto& rank : prepared->run(RunMode::Fused).ranks) EXPECT_GE(rank.local.start, rank.communication[0].end);
+  expect_right(spec, problem);
+}
+
 TEST_P(BackendConformance, FingerprintIsTheSameEveryTimeAndSaysWhatIsEmulated) {
   auto communicator = open(2);
   CommunicatorOptions options = GetParam().under_test.options;
@@ -444,7 +466,7 @@ TEST_P(BackendConformance, RefusesStagesThatLeaveRowsOut) {
   const OpSpec spec = op(8, 8, 8, 2);
   const ResidentProblem problem(spec, 1, *communicator);
   const executor::StageList holes{spec, planner::traits_of(spec.kind).first_lane, {{0, 4}, {3, 4}}};
-  const auto refused = communicator->prepare(holes, backend().variants(spec).front(), problem.buffers(), {});
+  const auto refused = communicator->prepare(holes, default_variant(spec), problem.buffers(), {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
 }
@@ -476,7 +498,7 @@ TEST_P(BackendConformance, RefusesUnknownVariants) {
   const ResidentProblem problem(spec, 1, *communicator);
   const planner::Variant unknown{"no_such_variant", {}};
   expect_refused(spec, problem.buffers(), *communicator, ErrorCode::UnknownName, "no_such_variant", &unknown);
-  planner::Variant overset = backend().variants(spec).front();
+  planner::Variant overset = default_variant(spec);
   overset.fields["no_such_setting"] = "1";
   expect_refused(spec, problem.buffers(), *communicator, ErrorCode::InvalidSpec, "no_such_setting", &overset);
 }

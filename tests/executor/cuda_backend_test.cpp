@@ -29,6 +29,7 @@ class CudaBackend : public ::testing::Test {
     made.op = spec;
     made.cut = cut;
     made.variant = variant;
+    made.is_local_first = planner::traits_of(spec.kind).has_local_part;
     made.fingerprint = cuda_backend().fingerprint({});
     return made;
   }
@@ -54,7 +55,7 @@ TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
       continue;
     }
     const std::int64_t rows = traits.cut_axis_length(spec);
-    for (const planner::Variant& variant : cuda_backend().variants(spec)) {
+    for (const planner::Variant& variant : cuda_backend().variants(spec, {})) {
       SCOPED_TRACE(variant.text() + ", " + spec.text());
       for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
         ResidentProblem problem(spec, 5, *communicator);

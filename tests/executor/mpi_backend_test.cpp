@@ -55,6 +55,7 @@ class MpiWorld : public ::testing::Test {
     made.op = spec;
     made.cut = cut;
     made.variant = variant;
+    made.is_local_first = planner::traits_of(spec.kind).has_local_part;
     made.fingerprint = communicator_->fingerprint();
     return made;
   }
@@ -77,7 +78,7 @@ TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
     const OpSpec spec = spec_of(traits.kind);
     if (!mpi_backend().supports(spec)) continue;
     const std::int64_t rows = traits.cut_axis_length(spec);
-    auto variants = mpi_backend().variants(spec);
+    auto variants = mpi_backend().variants(spec, {});
     const std::string own = variants.front().name;
     variants.push_back({own, {{"sleep_us", "0"}}});
     variants.push_back({"nonblocking", {{"sleep_us", "0"}}});
@@ -105,7 +106,7 @@ TEST_F(MpiWorld, EveryVariantSumsShortTypesToTheSameBitsOnAllRanks) {
     const OpSpec spec = spec_of(traits.kind, DType::Bf16);
     if (!mpi_backend().supports(spec)) continue;
     const std::int64_t rows = traits.cut_axis_length(spec);
-    for (const planner::Variant& variant : mpi_backend().variants(spec)) {
+    for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
       SCOPED_TRACE(spec.text() + " with " + variant.text());
       ResidentProblem problem(spec, 5, *communicator_);
       auto prepared = executor::prepare(plan(spec, {{31, rows - 31}}, variant), problem.buffers(), *communicator_);

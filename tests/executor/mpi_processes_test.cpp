@@ -94,7 +94,7 @@ TEST_F(MpiProcesses, EveryRankGetsItsPartOfTheDefinition) {
     const OpSpec spec = spec_of(traits.kind);
     if (!mpi_backend().supports(spec)) continue;
     const std::int64_t rows = traits.cut_axis_length(spec);
-    for (const planner::Variant& variant : mpi_backend().variants(spec)) {
+    for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
       SCOPED_TRACE(spec.text() + " with " + variant.text());
       const RandomProblem problem(spec, 11);
       auto prepared = prepare(spec, {{7, rows - 7}}, own_of(problem), variant);

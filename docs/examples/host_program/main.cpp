@@ -99,18 +99,19 @@ Result<planner::Plan> find_kept_plan(const std::string& path, const planner::Fin
 }
 
 // One block: matmul, then all-reduce. It is correct everywhere, so a program can always fall back to it.
-planner::Plan uncut_plan(const executor::Backend& backend, const planner::Fingerprint& here) {
+planner::Plan uncut_plan(const executor::Backend& backend, const executor::CommunicatorOptions& options,
+                         const planner::Fingerprint& here) {
   planner::Plan plan;
   plan.op = kOp;
   plan.fingerprint = here;
   plan.strategy = "given";
-  plan.variant = backend.variants(kOp).front();
+  plan.variant = backend.variants(kOp, options).front();
   plan.cut = {{planner::traits_of(kOp.kind).cut_axis_length(kOp)}};
   return plan;
 }
 
 Result<planner::Plan> choose_plan(const Arguments& arguments, const executor::Backend& backend,
-                                  const planner::Fingerprint& here) {
+                                  const executor::CommunicatorOptions& options, const planner::Fingerprint& here) {
   if (!arguments.plan_file.empty()) return read_plan(arguments.plan_file);
   std::string why = "neither --plan nor --store was given";
   if (!arguments.store_file.empty()) {
@@ -119,7 +120,7 @@ Result<planner::Plan> choose_plan(const Arguments& arguments, const executor::Ba
     why = kept.error().text();
   }
   std::printf("no plan (%s): running uncut\n", why.c_str());
-  return uncut_plan(backend, here);
+  return uncut_plan(backend, options, here);
 }
 
 // ---- 2. The program's own matrices
@@ -205,7 +206,7 @@ Result<void> run(const Arguments& arguments) {
   const auto communicator = backend.value()->open(options);
   if (!communicator) return communicator.error();
 
-  const auto plan = choose_plan(arguments, *backend.value(), communicator.value()->fingerprint());
+  const auto plan = choose_plan(arguments, *backend.value(), options, communicator.value()->fingerprint());
   if (!plan) return plan.error();
   std::printf("%s: %s\n", kOp.text().c_str(), plan.value().cut.text().c_str());
 

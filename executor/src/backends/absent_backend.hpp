@@ -20,7 +20,15 @@ class AbsentBackend final : public Backend {
   [[nodiscard]] Availability availability() const override {
     return {.is_available = false, .reason = std::string(reason_)};
   }
-  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/) const override { return {}; }
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/,
+                                                       const CommunicatorOptions& /*options*/) const override {
+    return {};
+  }
+  [[nodiscard]] planner::Result<void> check_variant(const planner::OpSpec& /*op*/,
+                                                    const CommunicatorOptions& /*options*/,
+                                                    const planner::Variant& /*variant*/) const override {
+    return absent();
+  }
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 128; }
   [[nodiscard]] planner::Result<void> supports(const planner::OpSpec& /*op*/) const override { return absent(); }
   [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& /*options*/) const override {

@@ -78,8 +78,15 @@ class Backend {
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   [[nodiscard]] virtual Availability availability() const = 0;
-  /// Variants that the backend can run, best known default first.
-  [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op) const = 0;
+  /// Variants worth measuring for an operator over these options' link, best known default first. Settings that are not
+  /// among them may be legal too (check_variant). `options` are valid.
+  [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op,
+                                                               const CommunicatorOptions& options) const = 0;
+  /// Whether prepare() would take the variant for this operator. Errors: UnknownName, listing the variants that the
+  /// backend has; InvalidSpec naming the setting; Unsupported.
+  [[nodiscard]] virtual planner::Result<void> check_variant(const planner::OpSpec& op,
+                                                            const CommunicatorOptions& options,
+                                                            const planner::Variant& variant) const = 0;
   /// Rows that blocks should be multiples of here; planning starts from it unless the user says otherwise.
   [[nodiscard]] virtual std::int64_t default_alignment() const noexcept = 0;
   /// Whether the backend can run this operator and type here. Errors: Unsupported with the reason, InvalidSpec.

@@ -22,6 +22,9 @@ struct StageList {
   planner::OpSpec op;
   planner::Lane first_lane = planner::Lane::Compute;
   std::vector<Stage> stages; ///< one per block; both lanes pass them in this order
+  /// Kinds with a local part: a fused run multiplies the rank's own shard at once. False: only when the first stage has
+  /// arrived, so that the uncut operator does not overlap at all.
+  bool is_local_first = true;
   bool operator==(const StageList&) const = default;
 };
 

@@ -39,8 +39,15 @@ class CudaBackend final : public Backend {
     return {.is_available = true, .reason = devices};
   }
 
-  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op) const override {
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
+                                                       const CommunicatorOptions& /*options*/) const override {
     return cuda_variants(op, sm_count());
+  }
+
+  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& /*options*/,
+                                           const planner::Variant& variant) const override {
+    if (const auto read = read_variant(op, variant, sm_count()); !read) return read.error();
+    return {};
   }
 
   // One tile of the matmul library: a shorter block leaves part of every tile empty.

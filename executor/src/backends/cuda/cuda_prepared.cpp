@@ -255,6 +255,8 @@ void CudaPrepared::enqueue_local(const Job& job) {
   if (!state.local_gemm || !runs_lane(job.mode, Lane::Compute)) return;
   const cudaStream_t stream = communicator_.device(job.rank).compute.get();
   const bool is_timed = job.detail == RunDetail::Stages;
+  if (job.mode == RunMode::Fused && !list_.is_local_first)
+    MC2_CUDA(cudaStreamWaitEvent(stream, state.ready.front().get(), 0));
   if (is_timed) take_time(state.local.start, stream);
   state.local_gemm->enqueue(stream);
   if (is_timed) take_time(state.local.end, stream);

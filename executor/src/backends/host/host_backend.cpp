@@ -38,8 +38,15 @@ class HostBackend final : public Backend {
                       gemm_library_version() + " with " + gemm_isa()};
   }
 
-  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/) const override {
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/,
+                                                       const CommunicatorOptions& /*options*/) const override {
     return {{.name = kDirectVariant, .fields = {}}};
+  }
+
+  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& /*op*/, const CommunicatorOptions& /*options*/,
+                                           const planner::Variant& variant) const override {
+    if (const auto read = read_variant(variant); !read) return read.error();
+    return {};
   }
 
   // 64 rows reach the matmul library's full speed; shorter blocks lose more to wake-ups than they gain in overlap

@@ -31,8 +31,15 @@ class MpiBackend final : public Backend {
                       world.library()};
   }
 
-  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op) const override {
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
+                                                       const CommunicatorOptions& /*options*/) const override {
     return mpi_variants(op);
+  }
+
+  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& /*options*/,
+                                           const planner::Variant& variant) const override {
+    if (const auto read = read_variant(op, variant); !read) return read.error();
+    return {};
   }
 
   // As the host backend's: the matmul is the same.

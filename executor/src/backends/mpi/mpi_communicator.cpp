@@ -42,6 +42,7 @@ class CallTask final : public host::LaneTask {
 std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options) {
   std::string text = list.op.text() + " in blocks of";
   for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);
+  if (!list.is_local_first) text += ", own shard later";
   return text + " rows with " + variant.text() + (options.allow_independent ? ", lanes also independent" : "");
 }
 

@@ -102,7 +102,7 @@ void MpiPrepared::compute() {
   RankTimes& times = record_.ranks.front();
   const auto start = control.start();
   if (!local_work_.runs.empty()) {
-    if (control.mode() == RunMode::Serial) await(planner::Lane::Compute, 0);
+    if (control.mode() == RunMode::Serial || !list_.is_local_first) await(planner::Lane::Compute, 0);
     const auto when = device_->multiply(local_work_, start, control);
     times.local = {when.start - start, when.end - start};
   }

@@ -23,7 +23,8 @@ enum class OpenMode : std::uint8_t { ReadOnly, ReadWrite }; ///< ReadWrite creat
 struct PlanKey {
   planner::OpSpec op;
   std::string fingerprint_digest; ///< digest(fingerprint.canonical_text())
-  std::string purpose = "tuned";  ///< "tuned", or the digest of the options for a plan made from a model
+  std::string purpose = "tuned";  ///< "tuned", "tuned VARIANT" where only that one raced, or the digest of
+                                  ///< the options for a plan made from a model
   bool operator==(const PlanKey&) const = default;
 };
 

@@ -1,0 +1,59 @@
+#include "variant_option.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace mc2::cli {
+namespace {
+
+constexpr const char* kOption = "--variant";
+
+} // namespace
+
+void VariantOption::add_to(CLI::App& app) {
+  app.add_option(kOption, text, "only this variant of the backend, serial included: NAME or NAME(field=value,...)");
+}
+
+Result<planner::Variant> VariantOption::variant() const {
+  const planner::Variant parsed = planner::parse_variant(*text);
+  if (!parsed.name.empty() && parsed.name.find_first_of("(),=") == std::string::npos) return parsed;
+  return Error{ErrorCode::InvalidSpec, kOption,
+               "is '" + *text + "'; legal: NAME or NAME(field=value,...), fields in alphabetical order"};
+}
+
+Result<std::vector<planner::Variant>> VariantOption::choose(const executor::Backend& backend,
+                                                            const executor::CommunicatorOptions& options,
+                                                            const planner::OpSpec& op) const {
+  if (!text) return backend.variants(op, options);
+  auto one = variant();
+  if (!one) return one.error();
+  if (auto legal = backend.check_variant(op, options, one.value()); !legal)
+    return Error{legal.error().code, kOption, legal.error().message};
+  return std::vector{std::move(one).value()};
+}
+
+Result<planner::CostModel> VariantOption::restrict(planner::CostModel model) const {
+  if (!text) return model;
+  const auto one = variant();
+  if (!one) return one.error();
+  std::string known;
+  for (const auto& cost : model.variants) known += (known.empty() ? "" : ", ") + cost.variant.text();
+  std::erase_if(model.variants, [&](const planner::VariantCost& cost) { return cost.variant != one.value(); });
+  if (!model.variants.empty()) return model;
+  return Error{ErrorCode::NotFound, kOption,
+               "the model knows nothing of " + *text + ", only of: " + known + "; mc2 profile --variant measures it"};
+}
+
+Result<void> VariantOption::remove_samples(store::Store& store, const planner::OpSpec& op,
+                                           const planner::Fingerprint& machine) const {
+  if (!text) {
+    if (auto removed = store.remove_samples(op, machine); !removed) return removed.error();
+    return {};
+  }
+  auto kept = store.find_profile(op, machine);
+  if (!kept) return kept.error().code == ErrorCode::NotFound ? Result<void>{} : kept.error();
+  auto& samples = kept.value().samples;
+  std::erase_if(samples, [&](const planner::Sample& sample) { return sample.variant == *text; });
+  return store.replace_samples(op, machine, samples, utc_now());
+}
+
+} // namespace mc2::cli

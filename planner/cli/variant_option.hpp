@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "context.hpp"
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/store/store.hpp"
+
+namespace mc2::cli {
+
+/// `--variant NAME[(field=value,...)]`: nothing but this variant is profiled, planned with, raced and run. Without it,
+/// every variant that the backend offers.
+struct VariantOption {
+  std::optional<std::string> text;
+
+  void add_to(CLI::App& app);
+  [[nodiscard]] bool is_given() const noexcept { return text.has_value(); }
+
+  /// What to measure. Errors: as Backend::check_variant, naming --variant; InvalidSpec for a text that is no variant's.
+  [[nodiscard]] Result<std::vector<planner::Variant>> choose(const executor::Backend& backend,
+                                                             const executor::CommunicatorOptions& options,
+                                                             const planner::OpSpec& op) const;
+
+  /// The model with no other variant. Errors: NotFound, listing those that the model has.
+  [[nodiscard]] Result<planner::CostModel> restrict(planner::CostModel model) const;
+
+  /// What a tuned plan is kept for (store::PlanKey): a plan of one variant does not replace the best of all.
+  [[nodiscard]] std::string purpose() const { return text ? "tuned " + *text : "tuned"; }
+
+  /// Discards the samples of what will be measured. Errors: as Store::remove_samples and Store::replace_samples.
+  [[nodiscard]] Result<void> remove_samples(store::Store& store, const planner::OpSpec& op,
+                                            const planner::Fingerprint& machine) const;
+
+ private:
+  [[nodiscard]] Result<planner::Variant> variant() const;
+};
+
+} // namespace mc2::cli
