@@ -79,9 +79,11 @@ TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
     if (!mpi_backend().supports(spec)) continue;
     const std::int64_t rows = traits.cut_axis_length(spec);
     auto variants = mpi_backend().variants(spec, {});
-    const std::string own = variants.front().name;
-    variants.push_back({own, {{"sleep_us", "0"}}});
-    variants.push_back({"nonblocking", {{"sleep_us", "0"}}});
+    for (auto& variant : mpi_backend().variants(spec, {})) {
+      if (variant.fields.empty()) continue;
+      variant.fields["sleep_us"] = "0"; // yields the core instead
+      variants.push_back(variant);
+    }
     for (const planner::Variant& variant : variants) {
       for (const Cut& cut : {Cut{{rows}}, Cut{{31, rows - 31}}, Cut{{1, rows - 3, 2}}}) {
         SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
@@ -152,12 +154,48 @@ TEST_F(MpiWorld, RefusesSettingsThatAVariantDoesNotHave) {
     ASSERT_FALSE(refused.ok()) << variant.text();
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
   };
-  refuse({"no_such", {}}, "it has: ring, blocking, nonblocking");
+  refuse({"no_such", {}}, "ring, blocking, nonblocking");
   refuse({"pairwise", {{"sleep_us", "50"}}}, "no variant \"pairwise\" of matmul_all_reduce");
   refuse({"ring", {}}, "it is missing");
   refuse({"ring", {{"sleep_us", "-1"}}}, "not \"-1\"");
   refuse({"nonblocking", {{"sleep_us", "1e3"}}}, "from 0 to 10000");
   refuse({"blocking", {{"sleep_us", "1"}}}, "has no setting");
+  refuse({"direct", {{"sleep_us", "1"}}}, "has no setting");
+}
+
+TEST_F(MpiWorld, RanksOfOneNodeReadEachOthersMemory) {
+  const auto names = [this](OpKind kind) {
+    std::vector<std::string> all;
+    for (const auto& variant : mpi_backend().variants(spec_of(kind), {})) all.push_back(variant.name);
+    return all;
+  };
+  EXPECT_EQ(names(OpKind::MatmulAllReduce).front(), "direct");
+  EXPECT_EQ(names(OpKind::AllToAllMatmul).front(), "direct");
+  // Two steps save nothing on 2 ranks, and nothing where nothing is summed.
+  EXPECT_EQ(std::ranges::count(names(OpKind::MatmulAllReduce), "two_shot"), options_.world_size > 2 ? 1 : 0);
+  EXPECT_EQ(std::ranges::count(names(OpKind::AllToAllMatmul), "two_shot"), 0);
+}
+
+TEST_F(MpiWorld, ManyPlansInTurnKeepTheCountsOfDirectBlocksApart) {
+  const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  for (const char* name : {"direct", "two_shot"}) {
+    if (name == std::string("two_shot") && options_.world_size == 2) continue;
+    ResidentProblem problem(spec, 5, *communicator_);
+    const Cut many{std::vector<std::int64_t>(32, spec.m / 32)};
+    auto first = executor::prepare(plan(spec, many, {name, {}}), problem.buffers(), *communicator_);
+    auto second = executor::prepare(plan(spec, {{spec.m}}, {name, {}}), problem.buffers(), *communicator_);
+    ASSERT_TRUE(first.ok() && second.ok());
+    for (std::uint64_t round = 0; round < 10; ++round) {
+      problem.refill_a(100 + round);
+      problem.poison();
+      auto& prepared = round % 2 == 0 ? first.value() : second.value();
+      prepared->run(RunMode::Fused);
+      prepared->run(RunMode::CommunicationOnly); // sums the same products again
+      problem.fetch_results();
+      const auto right = executor::verify_result(spec, problem.host().buffers(), many, round);
+      EXPECT_TRUE(right.ok()) << right.error().text();
+    }
+  }
 }
 
 } // namespace

@@ -71,6 +71,14 @@ Result<void> Agreement::share_errors(const Result<void>& own) {
                rank_text(static_cast<int>(first - texts.begin())) + ": " + first->substr(space + 1)};
 }
 
+std::vector<std::int64_t> Agreement::gather(std::int64_t own) {
+  std::vector<std::int64_t> all(digests_.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Iallgather(&own, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, channel_.get(), &request), "MPI_Iallgather");
+  wait({&request, 1}, "exchange numbers");
+  return all;
+}
+
 void Agreement::maximum(std::span<std::int64_t> values) {
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX,

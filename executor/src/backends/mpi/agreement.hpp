@@ -33,6 +33,9 @@ class Agreement {
   /// SystemError.
   [[nodiscard]] planner::Result<void> share_errors(const planner::Result<void>& own);
 
+  /// Every process's number, by rank. Order: collective, as agree. Throws SystemError.
+  [[nodiscard]] std::vector<std::int64_t> gather(std::int64_t own);
+
   /// Each value's maximum over the processes. Order: collective, as agree. Throws SystemError.
   void maximum(std::span<std::int64_t> values);
 

@@ -101,11 +101,19 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
     return check_buffers(stages.op, local_ranks(), buffers);
   };
   if (auto legal = agreement_.share_errors(own()); !legal) return legal.error();
-  std::string call = call_text(stages, variant, options);
-  if (auto same = agreement_.agree("prepare " + call); !same) return same.error();
-  return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(
-      *this, stages, buffers.front(),
-      MpiPrepared::Settings{read_variant(stages.op, variant).value(), options.allow_independent, std::move(call)}));
+  MpiPrepared::Settings settings{.variant = read_variant(stages.op, variant).value(),
+                                 .allow_independent = options.allow_independent,
+                                 .call = call_text(stages, variant, options),
+                                 .node_heap = nullptr};
+  if (auto same = agreement_.agree("prepare " + settings.call); !same) return same.error();
+  if (settings.variant.reads_peers()) {
+    const SegmentLayout layout(stages, settings.variant, options.allow_independent);
+    auto heap = NodeHeap::create(agreement_, layout.byte_count);
+    if (!heap) return heap.error();
+    settings.node_heap = std::move(heap).value();
+  }
+  return std::unique_ptr<Prepared>(
+      std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(settings)));
 }
 
 void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::string& call,

@@ -12,7 +12,6 @@ namespace mc2::executor::mpi {
 namespace {
 
 constexpr std::uint64_t kRandomSeed = 0x6D63326D70693031ULL;
-constexpr std::size_t kHeapAlignment = 4096;
 constexpr std::array<const char*, 5> kModeNames{"fused", "compute_only", "communication_only", "independent",
                                                 "serial"};
 
@@ -22,15 +21,13 @@ std::size_t index_of(planner::Lane lane) { return lane == planner::Lane::Compute
 
 MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages, const RankBuffers& buffers,
                          Settings settings)
-    : communicator_(communicator), list_(stages), settings_(std::move(settings)) {
+    : communicator_(communicator),
+      list_(stages),
+      settings_(std::move(settings)),
+      layout_(list_, settings_.variant, settings_.allow_independent) {
   for (std::size_t mode = 0; mode < calls_.size(); ++mode)
     calls_[mode] = std::string("run ") + kModeNames[mode] + " of " + settings_.call;
-  const auto bytes = static_cast<std::size_t>(host::intermediate_bytes(list_.op));
-  const std::size_t spare_offset = (bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
-  heap_ = std::make_unique<host::SymmetricHeap>(1, settings_.allow_independent ? spare_offset + bytes : bytes);
-  matrices_.buffers = buffers;
-  matrices_.intermediate = heap_->segment(0).first(bytes);
-  if (settings_.allow_independent) matrices_.spare_intermediate = heap_->segment(0).subspan(spare_offset, bytes);
+  place_matrices(buffers);
   local_work_ = host::local_work(list_.op, communicator_.rank(), matrices_);
   for (const Stage& stage : list_.stages)
     stage_work_.push_back(staged_work(list_.op, communicator_.rank(), stage, matrices_));
@@ -38,15 +35,28 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
                            std::vector<StageTime>(list_.stages.size()),
                            std::vector<StageTime>(list_.stages.size()),
                            {}});
-  collective_ = make_collective(settings_.variant);
+  collective_ = make_collective();
   // On the compute lane: pages and packed weights land near the core that uses them, and the matmul library sizes its
   // team by the building thread.
   communicator_.call_on_lane(planner::Lane::Compute, [this] { build(); });
 }
 
-std::unique_ptr<Collective> MpiPrepared::make_collective(const MpiVariant& variant) const {
+void MpiPrepared::place_matrices(const RankBuffers& buffers) {
+  if (!settings_.node_heap) own_heap_ = std::make_unique<host::SymmetricHeap>(1, layout_.byte_count);
+  const auto segment =
+      settings_.node_heap ? settings_.node_heap->segment(communicator_.rank()) : own_heap_->segment(0);
+  const auto bytes = static_cast<std::size_t>(host::intermediate_bytes(list_.op));
+  matrices_.buffers = buffers;
+  matrices_.intermediate = segment.subspan(layout_.intermediate, bytes);
+  if (settings_.allow_independent) matrices_.spare_intermediate = segment.subspan(layout_.spare, bytes);
+}
+
+std::unique_ptr<Collective> MpiPrepared::make_collective() const {
   const Channel& channel = communicator_.channel();
+  const MpiVariant& variant = settings_.variant;
   switch (variant.algorithm) {
+    case MpiVariant::Algorithm::Direct:
+    case MpiVariant::Algorithm::TwoShot: return make_direct_collective(*settings_.node_heap, layout_, variant);
     case MpiVariant::Algorithm::Ring: return make_ring_collective(channel, variant, list_);
     case MpiVariant::Algorithm::Pairwise: return make_pairwise_collective(channel, variant);
     case MpiVariant::Algorithm::Blocking:

@@ -11,7 +11,9 @@
 #include "backends/host/symmetric_heap.hpp"
 #include "backends/mpi/block_layout.hpp"
 #include "backends/mpi/collective.hpp"
+#include "backends/mpi/direct_collective.hpp"
 #include "backends/mpi/mpi_communicator.hpp"
+#include "backends/mpi/node_heap.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -23,6 +25,8 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
     MpiVariant variant;
     bool allow_independent = false;
     std::string call; ///< what every rank does here, to be compared at each run
+    /// For variants that read the peers' memory, in segments of SegmentLayout; null for the others.
+    std::unique_ptr<NodeHeap> node_heap;
   };
 
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
@@ -34,7 +38,8 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
 
  private:
   void build();
-  [[nodiscard]] std::unique_ptr<Collective> make_collective(const MpiVariant& variant) const;
+  void place_matrices(const RankBuffers& buffers);
+  [[nodiscard]] std::unique_ptr<Collective> make_collective() const;
   void run_lane(int rank, planner::Lane lane) noexcept override;
   void compute();
   void communicate();
@@ -50,7 +55,8 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
   StageList list_;
   Settings settings_;
   std::array<std::string, 5> calls_; ///< by run mode
-  std::unique_ptr<host::SymmetricHeap> heap_;
+  SegmentLayout layout_;
+  std::unique_ptr<host::SymmetricHeap> own_heap_; ///< null where the settings bring a heap
   host::RankMatrices matrices_;
   host::MatmulWork local_work_;
   std::vector<host::MatmulWork> stage_work_;

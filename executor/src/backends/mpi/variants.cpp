@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string>
 
+#include "backends/mpi/world.hpp"
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::mpi {
@@ -48,16 +49,24 @@ struct NamedAlgorithm {
   bool has_sleep;
 };
 
-// In the order in which they are offered. Our own leave the matmul its core and are the faster of those that do;
+// In the order in which they are offered. Reading memory beats messages where it can be done. Our own leave the matmul its core and are the faster of those that do;
 // blocking needs a core to spin on.
-constexpr std::array kAlgorithms{NamedAlgorithm{"ring", MpiVariant::Algorithm::Ring, true},
+constexpr std::array kAlgorithms{NamedAlgorithm{"direct", MpiVariant::Algorithm::Direct, false},
+                                 NamedAlgorithm{"two_shot", MpiVariant::Algorithm::TwoShot, false},
+                                 NamedAlgorithm{"ring", MpiVariant::Algorithm::Ring, true},
                                  NamedAlgorithm{"pairwise", MpiVariant::Algorithm::Pairwise, true},
                                  NamedAlgorithm{"blocking", MpiVariant::Algorithm::Blocking, false},
                                  NamedAlgorithm{"nonblocking", MpiVariant::Algorithm::Nonblocking, true}};
 
+/// Without a launcher MPI is not even asked.
+bool shares_memory() { return launched_process_count() > 1 && World::get().shares_memory(); }
+
 bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
   const bool is_all_to_all = planner::collective_of(op.kind) == planner::Collective::AllToAll;
   switch (algorithm) {
+    case MpiVariant::Algorithm::Direct: return shares_memory();
+    case MpiVariant::Algorithm::TwoShot: // on 2 ranks it moves as much as "direct", in two steps
+      return op.kind == planner::OpKind::MatmulAllReduce && op.world_size > 2 && shares_memory();
     case MpiVariant::Algorithm::Ring: return !is_all_to_all;
     case MpiVariant::Algorithm::Pairwise: return is_all_to_all;
     case MpiVariant::Algorithm::Blocking:

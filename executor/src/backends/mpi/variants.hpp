@@ -12,6 +12,8 @@ namespace mc2::executor::mpi {
 /// How a block is exchanged, and who drives it: a planner::Variant, read.
 struct MpiVariant {
   enum class Algorithm : std::uint8_t {
+    Direct,      ///< each rank reads or writes the others' memory ("direct"), on one node
+    TwoShot,     ///< the same in two steps ("two_shot"), on one node, all_reduce on 3 ranks or more
     Ring,        ///< our own ring of Isend and Irecv ("ring"), not for all-to-all; fields: sleep_us
     Pairwise,    ///< our own Isend and Irecv from rank to rank ("pairwise"), for all-to-all; fields: sleep_us
     Blocking,    ///< the library's blocking collective, which spins ("blocking")
@@ -19,12 +21,16 @@ struct MpiVariant {
   };
   Algorithm algorithm = Algorithm::Ring;
   std::chrono::microseconds sleep{0}; ///< between two tests; 0 yields the core instead
+
+  [[nodiscard]] bool reads_peers() const noexcept {
+    return algorithm == Algorithm::Direct || algorithm == Algorithm::TwoShot;
+  }
 };
 
-/// Every variant that runs an operator, best known default first.
+/// Every variant that runs an operator on this world, best known default first.
 [[nodiscard]] std::vector<planner::Variant> mpi_variants(const planner::OpSpec& op);
 
-/// Errors: UnknownName (a variant that does not run the operator), InvalidSpec (a setting that is missing, unknown, not
+/// Errors: UnknownName (a variant that does not run the operator here), InvalidSpec (a setting that is missing, unknown, not
 /// a number or out of range).
 [[nodiscard]] planner::Result<MpiVariant> read_variant(const planner::OpSpec& op, const planner::Variant& variant);
 

@@ -1,7 +1,9 @@
 #include "backends/mpi/world.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -11,6 +13,7 @@
 #include "backends/host/gemm.hpp"
 #include "backends/host/machine.hpp"
 #include "backends/mpi/check.hpp"
+#include "backends/mpi/shared_file.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -96,6 +99,26 @@ void World::find_nodes() {
   const int is_first = node_rank_ == 0 ? 1 : 0;
   check(MPI_Allreduce(&is_first, &node_count_, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   check(MPI_Allreduce(&node_size_, &most_on_a_node_, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+  shares_memory_ = node_count_ == 1 && try_sharing_memory();
+}
+
+bool World::try_sharing_memory() const {
+  const SharedFile file(sizeof(std::int64_t));
+  // The time tells this job's page from others where processes of several namespaces have the same numbers.
+  const std::array<std::int64_t, 2> mine{file.address(),
+                                         std::chrono::steady_clock::now().time_since_epoch().count()};
+  file.write(mine[1]);
+  std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(size_));
+  check(MPI_Allgather(mine.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, MPI_COMM_WORLD), "MPI_Allgather");
+  int is_shared = 1;
+  for (const auto& [address, written] : all) {
+    const SharedFile other = SharedFile::open(address);
+    std::int64_t found = 0;
+    if (!other.read(found) || found != written) is_shared = 0;
+  }
+  // Also keeps the files open until every process has looked.
+  check(MPI_Allreduce(MPI_IN_PLACE, &is_shared, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+  return is_shared == 1;
 }
 
 host::CoreLayout World::core_layout(bool pin_threads) const {

@@ -25,6 +25,8 @@ class World {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] int node_count() const noexcept { return node_count_; }
+  /// Whether every process can map every other's memory: they are on one node, and the system lets them.
+  [[nodiscard]] bool shares_memory() const noexcept { return shares_memory_; }
   /// Most processes on one node.
   [[nodiscard]] int most_on_a_node() const noexcept { return most_on_a_node_; }
   /// "Open MPI 4.1.4".
@@ -43,11 +45,13 @@ class World {
   World();
   ~World();
   void find_nodes();
+  /// Every process opens a page of every other's and finds what it wrote there.
+  [[nodiscard]] bool try_sharing_memory() const;
 
   bool is_owner_ = false; ///< of MPI: it was not running before
   int rank_ = 0, size_ = 1;
   int node_rank_ = 0, node_size_ = 1, node_count_ = 1, most_on_a_node_ = 1;
-  bool shares_cores_ = true;
+  bool shares_cores_ = true, shares_memory_ = false;
   std::vector<int> cores_;
   std::string library_;
 };

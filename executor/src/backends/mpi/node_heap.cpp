@@ -1,0 +1,59 @@
+#include "backends/mpi/node_heap.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "backends/mpi/check.hpp"
+#include "backends/mpi/shared_file.hpp"
+#include "backends/mpi/world.hpp"
+
+namespace mc2::executor::mpi {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+Error unsupported(const std::string& what) {
+  return {ErrorCode::Unsupported, "variant", what + ": " + std::strerror(errno) + "; use another variant"};
+}
+
+} // namespace
+
+NodeHeap::NodeHeap(std::size_t bytes_per_rank)
+    : byte_count_(bytes_per_rank), segments_(static_cast<std::size_t>(World::get().size())) {}
+
+NodeHeap::~NodeHeap() {
+  for (std::byte* segment : segments_) {
+    if (segment != nullptr) munmap(segment, byte_count_);
+  }
+}
+
+Result<std::unique_ptr<NodeHeap>> NodeHeap::create(Agreement& agreement, std::size_t bytes_per_rank) {
+  std::unique_ptr<NodeHeap> heap(new NodeHeap(bytes_per_rank));
+  Result<void> own;
+  const SharedFile file(bytes_per_rank);
+  if (!file.is_open()) own = unsupported("no shared memory of " + std::to_string(bytes_per_rank) + " bytes");
+  const auto addresses = agreement.gather(file.address());
+  for (std::size_t rank = 0; own && rank < addresses.size(); ++rank)
+    own = heap->map(static_cast<int>(rank), addresses[rank]);
+  // Until here every rank keeps its file open for the others.
+  if (auto all = agreement.share_errors(own); !all) return all.error();
+  heap->own_segment_ = heap->segment(World::get().rank()).data();
+  return heap;
+}
+
+Result<void> NodeHeap::map(int rank, std::int64_t address) {
+  if (address < 0) return {}; // that rank says why
+  const SharedFile file = SharedFile::open(address);
+  if (!file.is_open()) return unsupported("the memory of " + rank_text(rank) + " cannot be opened");
+  std::byte* mapped = file.map(byte_count_);
+  if (mapped == nullptr) return unsupported("the memory of " + rank_text(rank) + " cannot be mapped");
+  segments_[static_cast<std::size_t>(rank)] = mapped;
+  return {};
+}
+
+} // namespace mc2::executor::mpi

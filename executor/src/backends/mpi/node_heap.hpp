@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/mpi/agreement.hpp"
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::mpi {
+
+/// A symmetric heap of ranks that are processes of one node: every rank has mapped every rank's segment. Anonymous
+/// memory that is handed over by /proc, so that its size is not that of /dev/shm, 64 MiB in many a container, and
+/// nothing is left behind by a rank that is killed. Goes away on each rank by itself.
+class NodeHeap {
+ public:
+  /// Order: collective over all ranks, with the same size.
+  /// Errors: Unsupported, the same on every rank, when a rank cannot map another's memory. Throws SystemError.
+  [[nodiscard]] static planner::Result<std::unique_ptr<NodeHeap>> create(Agreement& agreement,
+                                                                         std::size_t bytes_per_rank);
+  ~NodeHeap();
+  NodeHeap(const NodeHeap&) = delete;
+  NodeHeap& operator=(const NodeHeap&) = delete;
+
+  /// Zero until it is first written. Every rank may read and write it.
+  [[nodiscard]] std::span<std::byte> segment(int rank) const noexcept {
+    return {segments_[static_cast<std::size_t>(rank)], byte_count_};
+  }
+  /// Where that rank has what this rank has at `own`, an address in this rank's segment.
+  [[nodiscard]] std::byte* of_peer(int rank, const std::byte* own) const noexcept {
+    return segments_[static_cast<std::size_t>(rank)] + (own - own_segment_);
+  }
+
+ private:
+  explicit NodeHeap(std::size_t bytes_per_rank);
+  [[nodiscard]] planner::Result<void> map(int rank, std::int64_t address);
+
+  std::size_t byte_count_;
+  std::vector<std::byte*> segments_; ///< by rank; null until mapped
+  const std::byte* own_segment_ = nullptr;
+};
+
+} // namespace mc2::executor::mpi

@@ -1,0 +1,60 @@
+#include "backends/mpi/shared_signal.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+#include <thread>
+
+namespace mc2::executor::mpi {
+namespace {
+
+// Ranks that have a core each meet within microseconds; others meet within a few turns on the core (docs/mpi.md).
+constexpr int kLooks = 200, kYields = 200;
+constexpr timespec kSleep{.tv_sec = 0, .tv_nsec = 20'000'000};
+
+void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+} // namespace
+
+void SharedSignal::add() noexcept {
+  // Sequentially consistent, as is sleep(): either the waiter sees the new count or this sees the waiter.
+  count_.fetch_add(1);
+  if (sleeper_count_.load() != 0) syscall(SYS_futex, &count_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool SharedSignal::has_reached(std::uint32_t count) const noexcept {
+  return static_cast<std::int32_t>(count_.load(std::memory_order_acquire) - count) >= 0;
+}
+
+void SharedSignal::wait_for(std::uint32_t count, const std::function<void()>& keep_waiting) const {
+  for (int look = 0; look < kLooks; ++look) {
+    if (has_reached(count)) return;
+    relax();
+  }
+  for (int turn = 0; turn < kYields; ++turn) {
+    if (has_reached(count)) return;
+    std::this_thread::yield();
+  }
+  while (!has_reached(count)) {
+    keep_waiting();
+    sleep(count);
+  }
+}
+
+void SharedSignal::sleep(std::uint32_t count) const noexcept {
+  sleeper_count_.fetch_add(1);
+  const std::uint32_t seen = count_.load();
+  // Not FUTEX_WAIT_PRIVATE: the waker is another process.
+  if (static_cast<std::int32_t>(seen - count) < 0)
+    syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &kSleep, nullptr, 0);
+  sleeper_count_.fetch_sub(1);
+}
+
+} // namespace mc2::executor::mpi

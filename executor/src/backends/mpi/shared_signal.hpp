@@ -1,0 +1,29 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace mc2::executor::mpi {
+
+/// A count in memory that several processes have mapped: its owner raises it, anyone waits. What was written before
+/// add() is visible after a wait that it satisfied. Counts wrap: those compared are less than 2^31 apart.
+class alignas(64) SharedSignal {
+ public:
+  void add() noexcept;
+
+  /// Until the count is `count` or beyond. Looks at it for some microseconds, yields the core some times, and then
+  /// sleeps, so that more ranks than cores do not keep each other from arriving. `keep_waiting` is asked every 20 ms
+  /// and throws to give up.
+  void wait_for(std::uint32_t count, const std::function<void()>& keep_waiting) const;
+
+ private:
+  [[nodiscard]] bool has_reached(std::uint32_t count) const noexcept;
+  /// For 20 ms at most, while the count is below `count`.
+  void sleep(std::uint32_t count) const noexcept;
+
+  std::atomic<std::uint32_t> count_{0};
+  mutable std::atomic<std::uint32_t> sleeper_count_{0};
+};
+
+} // namespace mc2::executor::mpi
