@@ -99,10 +99,12 @@ class JobTest(ProgramTest):
         self.addCleanup(job.kill)
         return job
 
-    def wait_for_rank(self, rank):
-        for _ in range(200):
+    def rank_of_measuring_job(self, job, rank):
+        """The process of that rank, once the job has measured for the first time: MPI has started and ranks exchange."""
+        for _ in range(600):
+            self.assertIsNone(job.poll(), f"ended before it measured: {self.errors.read_text()}")
             found = processes_of_rank(rank, self.store)
-            if found:
+            if found and "run matmul_all_reduce" in self.errors.read_text():
                 return found[0]
             time.sleep(0.05)
         self.fail(f"rank {rank} did not start")
@@ -172,9 +174,7 @@ class MpiTest(JobTest):
         before = self.contents()
         for rank in (0, 1):
             job = self.start(*LONG_RUN)
-            victim = self.wait_for_rank(rank)
-            time.sleep(0.7)
-            self.assertIsNone(job.poll(), "ended before it could be killed")
+            victim = self.rank_of_measuring_job(job, rank)
             os.kill(victim, signal.SIGKILL)
             self.assertFalse(is_waiting(job, 30), "the job outlived its rank")
             self.assertNotEqual(job.returncode, 0)
@@ -186,9 +186,7 @@ class MpiTest(JobTest):
         self.keep_model(LONG_SHAPE)
         before = self.contents()
         job = self.start(*LONG_RUN, "--deadline", 3)
-        victim = self.wait_for_rank(1)
-        time.sleep(0.7)
-        self.assertIsNone(job.poll(), "ended before it could be stopped")
+        victim = self.rank_of_measuring_job(job, 1)
         os.kill(victim, signal.SIGSTOP)
         self.addCleanup(lambda: [os.kill(left, signal.SIGKILL) for left in processes_of_rank(1, self.store)])
         self.assertFalse(is_waiting(job, 30), "the job waits for a rank that has stopped")
