@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bench_active.hpp"
+#include "bench_all_reduce.hpp"
 #include "bench_peers.hpp"
 #include "bench_support.hpp"
 #include "benches.hpp"
@@ -27,6 +28,7 @@ struct BenchCommand {
   std::string data_folder = "data";
   std::string cases_file = "data/ascend_910b_cases.csv";
   ActiveBench active;
+  AllReduceBench all_reduce;
   CollectivesBench collectives;
   PeersBench peers;
   Action action; ///< of the figure that was asked for
@@ -290,6 +292,9 @@ Command add_bench(CLI::App& app) {
   auto* collectives = bench->add_subcommand("collectives", "all-reduce alone, every variant of a backend, 8 KiB to 64 MiB");
   command->collectives.add_to(*collectives);
   collectives->callback([raw = command.get()] { raw->action = [raw] { return raw->collectives.run(); }; });
+  auto* all_reduce = bench->add_subcommand("allreduce", "all-reduce between processes of one node beside MPI_Allreduce");
+  command->all_reduce.add_to(*all_reduce);
+  all_reduce->callback([raw = command.get()] { raw->action = [raw] { return raw->all_reduce.run(); }; });
   bench->add_subcommand("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes")
       ->callback([raw = command.get()] { raw->action = [raw] { return bench_unseen(raw->race_budget_s); }; });
   auto* active = bench->add_subcommand("active", "plan quality against number of measurements, active and fixed grid");

@@ -6,6 +6,7 @@
 
 #include "backends/host/combine.hpp"
 #include "backends/host/peer_order.hpp"
+#include "backends/host/vector_sum.hpp"
 #include "backends/mpi/shared_signal.hpp"
 
 namespace mc2::executor::mpi {
@@ -30,7 +31,8 @@ class DirectCollective : public Collective {
       : heap_(heap),
         rank_(World::get().rank()),
         size_(World::get().size()),
-        pieces_(static_cast<std::size_t>(size_)) {
+        pieces_(static_cast<std::size_t>(size_)),
+        f32_pieces_(pieces_.size()) {
     for (int rank = 0; rank < size_; ++rank)
       announcements_.push_back(reinterpret_cast<Announcements*>(heap.segment(rank).data() + layout.signals));
     // Before the first run, which starts when all ranks have come.
@@ -63,10 +65,16 @@ class DirectCollective : public Collective {
     for (int step = 0; step + 1 < size_; ++step) of(peer(step)).ready.wait_for(block_count_, keep_waiting);
   }
 
-  /// result = what all ranks have where this rank has `own`, added up.
-  void sum(const BlockExchange& block, const std::byte* own, std::byte* result, std::int64_t count) {
+  /// result = what all ranks have where this rank has `own`, added up in rank order.
+  /// @param is_read_next  by the peers: it had better stay in the caches
+  void sum(const BlockExchange& block, const std::byte* own, std::byte* result, std::int64_t count,
+           bool is_read_next = false) {
     for (int rank = 0; rank < size_; ++rank) pieces_[static_cast<std::size_t>(rank)] = heap_.of_peer(rank, own);
-    host::sum_in_rank_order(block.dtype, pieces_, result, count);
+    if (block.dtype != planner::DType::F32) return host::sum_in_rank_order(block.dtype, pieces_, result, count);
+    std::ranges::transform(pieces_, f32_pieces_.begin(),
+                           [](const std::byte* piece) { return reinterpret_cast<const float*>(piece); });
+    host::sum_f32(f32_pieces_, reinterpret_cast<float*>(result), count,
+                  !is_read_next && block.bytes(count) >= host::kStreamFromBytes);
   }
 
   [[nodiscard]] Announcements& of(int rank) noexcept { return *announcements_[static_cast<std::size_t>(rank)]; }
@@ -98,6 +106,7 @@ class DirectCollective : public Collective {
 
   std::vector<Announcements*> announcements_; ///< by rank
   std::vector<const std::byte*> pieces_;      ///< of the sum that is being made
+  std::vector<const float*> f32_pieces_;      ///< the same
 };
 
 class TwoShotCollective final : public DirectCollective {
@@ -111,7 +120,8 @@ class TwoShotCollective final : public DirectCollective {
     announce_product(keep_waiting);
     const auto first = [&](int rank) { return block.piece_count * rank / size_; };
     const std::int64_t own_first = first(rank_);
-    sum(block, block.send + block.bytes(own_first), own_sum_, first(rank_ + 1) - own_first);
+    sum(block, block.send + block.bytes(own_first), own_sum_, first(rank_ + 1) - own_first,
+        /*is_read_next=*/true);
     of(rank_).summed.add();
     const auto take = [&](int rank) {
       std::memcpy(block.receive + block.bytes(first(rank)), heap_.of_peer(rank, own_sum_),
