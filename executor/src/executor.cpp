@@ -19,10 +19,8 @@ Result<void> check_fingerprint(const planner::Fingerprint& plan, const planner::
   return Error{ErrorCode::Stale, "fingerprint", "the plan was made for another machine: " + list};
 }
 
-} // namespace
-
-Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<const RankBuffers> buffers,
-                                          Communicator& communicator, const ExecuteOptions& options) {
+/// The plan's stages, if the communicator may run them.
+Result<StageList> bind(const planner::Plan& plan, const Communicator& communicator, const ExecuteOptions& options) {
   if (plan.op.world_size != communicator.world_size()) {
     return Error{ErrorCode::InvalidSpec, "world_size",
                  "the plan is for " + std::to_string(plan.op.world_size) + " ranks and the communicator has " +
@@ -34,6 +32,15 @@ Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<c
   auto stages = lower(plan.op, plan.cut);
   if (!stages) return stages.error();
   if (planner::traits_of(plan.op.kind).has_local_part) stages.value().is_local_first = plan.is_local_first;
+  return stages;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<const RankBuffers> buffers,
+                                          Communicator& communicator, const ExecuteOptions& options) {
+  const auto stages = bind(plan, communicator, options);
+  if (auto all = communicator.share_error(stages ? Result<void>{} : stages.error()); !all) return all.error();
   return communicator.prepare(stages.value(), plan.variant, buffers, options.prepare);
 }
 

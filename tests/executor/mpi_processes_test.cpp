@@ -158,6 +158,46 @@ TEST_F(MpiProcesses, RanksThatPrepareDifferentThingsAreRefusedOnAllNamingRankAnd
   expect_own_right(common, problem);
 }
 
+// One rank's mistake is found before it comes to what all ranks do together; the others must not wait for it there.
+TEST_F(MpiProcesses, OneRanksBadPlanIsRefusedOnAllNamingRankAndValue) {
+  const OpSpec good = spec_of(OpKind::MatmulReduceScatter);
+  const RandomProblem problem(good, 3);
+  const auto refuse = [&](const OpSpec& bad, const Cut& bad_cut, const std::string& text) {
+    const bool is_odd_one = rank_ == 1;
+    const auto refused = prepare(is_odd_one ? bad : good, is_odd_one ? bad_cut : Cut{{20}}, own_of(problem));
+    expect_error(refused, "rank 1: ");
+    expect_error(refused, text);
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
+  };
+  OpSpec bad = good;
+  bad.m = good.m + 1;
+  refuse(bad, {{20}}, "m: is " + std::to_string(bad.m)); // the ranks do not share the rows evenly
+  bad.m = 0;
+  refuse(bad, {{20}}, "m: "); // no rows for anyone
+  bad.m = options_.world_size - 1;
+  refuse(bad, {{1}}, "m: is " + std::to_string(bad.m)); // none for some
+  refuse(good, {{7, 12}}, "19"); // blocks that do not add up to the 20 rows
+  refuse(good, {{20, 0}}, "blocks");
+  bad = good;
+  bad.world_size = options_.world_size + 1;
+  refuse(bad, {{20}}, "the plan is for " + std::to_string(bad.world_size) + " ranks");
+}
+
+TEST_F(MpiProcesses, OneRanksPlanOfAnotherMachineIsRefusedOnAll) {
+  const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  const RandomProblem problem(spec, 3);
+  planner::Plan plan;
+  plan.op = spec;
+  plan.cut = {{spec.m}};
+  plan.variant = {"blocking", {}};
+  plan.fingerprint = communicator_->fingerprint();
+  if (rank_ == 1) plan.fingerprint.fields["cpu_model"] = "another";
+  const RankBuffers own = own_of(problem);
+  const auto refused = executor::prepare(plan, {&own, 1}, *communicator_);
+  expect_error(refused, "rank 1: fingerprint: the plan was made for another machine");
+  EXPECT_EQ(refused.error().code, ErrorCode::Stale);
+}
+
 TEST_F(MpiProcesses, OneRanksBadBufferIsRefusedOnAllNamingIt) {
   const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
   const RandomProblem problem(spec, 3);
@@ -190,6 +230,17 @@ TEST_F(MpiProcesses, RanksThatOpenWithDifferentOptionsAreRefused) {
   CommunicatorOptions options = options_;
   if (rank_ == 1) options.deadline = std::chrono::milliseconds{1234};
   expect_error(mpi_backend().open(options), "deadline 1234 ms");
+}
+
+TEST_F(MpiProcesses, OneRanksIllegalOptionsAreRefusedOnAllNamingIt) {
+  CommunicatorOptions options = options_;
+  if (rank_ == 1) options.world_size = 63;
+  const auto another_count = mpi_backend().open(options);
+  expect_error(another_count, "rank 1: world_size: 63 ranks are asked for");
+  EXPECT_EQ(another_count.error().code, ErrorCode::Unsupported);
+  options = options_;
+  if (rank_ == 1) options.deadline = std::chrono::milliseconds{0};
+  expect_error(mpi_backend().open(options), "rank 1: deadline");
 }
 
 TEST_F(MpiProcesses, BlocksThatMpiCannotCountAreRefused) {

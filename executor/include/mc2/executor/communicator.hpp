@@ -115,6 +115,11 @@ class Communicator {
   /// Throws SystemError when there is not enough.
   [[nodiscard]] virtual std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) = 0;
 
+  /// The first error that any process found before it came to prepare(), the same on every process, so that nobody waits
+  /// there for one that does not come. A communicator that holds all ranks itself has only `own`.
+  /// Order: *collective*. Throws SystemError.
+  [[nodiscard]] virtual planner::Result<void> share_error(const planner::Result<void>& own) { return own; }
+
   /// Packs weights, builds kernels and allocates everything, so that run() allocates nothing.
   /// @param buffers one per local rank, in the order of local_ranks(); must outlive the result, as must *this
   /// Errors: InvalidSpec (wrong buffer size, overlapping C, world size differs), UnknownName (variant),

@@ -18,6 +18,8 @@ namespace {
 
 using planner::Result;
 
+constexpr std::chrono::seconds kOpeningDeadline{60}; // where the options have no legal one
+
 class MpiBackend final : public Backend {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "mpi"; }
@@ -56,8 +58,12 @@ class MpiBackend final : public Backend {
   }
 
   [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
-    if (auto legal = check_options(options); !legal) return legal.error();
-    if (World::get().is_led) return open_as_leader(options);
+    const auto own = check_options(options);
+    // One process alone, or the one that all others follow, has nobody to tell.
+    const bool is_alone = launched_process_count() < 2 || World::get().is_led;
+    if (is_alone && !own) return own.error();
+    if (is_alone) return open_as_leader(options);
+    if (auto all = Agreement(own ? options.deadline : kOpeningDeadline).share_errors(own); !all) return all.error();
     auto opened = MpiCommunicator::open(options);
     if (!opened) return opened.error();
     return std::unique_ptr<Communicator>(std::move(opened).value());

@@ -25,6 +25,9 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
   [[nodiscard]] bool uses_host_memory() const noexcept override { return true; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
+  [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own) override {
+    return agreement_.share_errors(own);
+  }
   /// Order: collective. Errors: as Communicator::prepare, the same on every rank: a rank's own with its number in
   /// front, Mismatch when ranks differ in operator, blocks, variant or options.
   [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
