@@ -10,6 +10,11 @@ OperandShapes operand_shapes(const planner::OpSpec& op) noexcept {
     case planner::OpKind::AllToAllMatmul: break;
     case planner::OpKind::MatmulReduceScatter: shapes.c.rows = op.m / op.world_size; break;
     case planner::OpKind::AllGatherMatmul: shapes.a.rows = op.m / op.world_size; break;
+    case planner::OpKind::EmbeddingAllToAll:
+      shapes.a = {};
+      shapes.b = {op.tables->table_count * op.tables->row_count, op.n / op.tables->table_count};
+      shapes.c = {op.m / op.world_size, op.world_size * op.n};
+      break;
   }
   return shapes;
 }

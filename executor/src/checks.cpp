@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "bags.hpp"
+
 namespace mc2::executor {
 namespace {
 
@@ -32,6 +34,26 @@ std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const 
   return matrices;
 }
 
+/// An array of numbers that bags consist of, as a matrix of one row, so that its place is checked like one.
+NamedBytes bag_bytes(std::string name, std::span<const std::byte> bytes, std::int64_t number_count) {
+  return {std::move(name), bytes, {1, number_count}, false};
+}
+
+/// Offsets by what the operator needs, row numbers by as many as there are: their number is the caller's.
+std::vector<NamedBytes> all_bags(const planner::OpSpec& op, std::span<const int> ranks,
+                                 std::span<const RankBuffers> buffers) {
+  std::vector<NamedBytes> arrays;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::string rank = "rank " + std::to_string(ranks[i]) + " ";
+    const EmbeddingBags& bags = buffers[i].bags;
+    const std::int64_t bag_count = op.tables ? op.tables->table_count * op.m : -1;
+    arrays.push_back(bag_bytes(rank + "bags' offsets", bags.offsets, bag_count + 1));
+    const auto index_count = static_cast<std::int64_t>(bags.indices.size()) / size_bytes(bags.type);
+    arrays.push_back(bag_bytes(rank + "bags' indices", bags.indices, op.tables ? index_count : 0));
+  }
+  return arrays;
+}
+
 Result<void> check_matrix(const NamedBytes& matrix, std::int64_t element_bytes) {
   const std::int64_t needed = matrix.shape.element_count() * element_bytes;
   if (static_cast<std::int64_t>(matrix.bytes.size()) != needed) {
@@ -50,7 +72,7 @@ Result<void> check_matrix(const NamedBytes& matrix, std::int64_t element_bytes) 
 bool overlap(std::span<const std::byte> left, std::span<const std::byte> right) {
   const auto left_at = reinterpret_cast<std::uintptr_t>(left.data());
   const auto right_at = reinterpret_cast<std::uintptr_t>(right.data());
-  return left_at < right_at + right.size() && right_at < left_at + left.size();
+  return !left.empty() && !right.empty() && left_at < right_at + right.size() && right_at < left_at + left.size();
 }
 
 Result<void> check_overlaps(std::span<const NamedBytes> matrices) {
@@ -100,10 +122,15 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
                  std::to_string(buffers.size()) + " sets of buffers for " + std::to_string(ranks.size()) +
                      " ranks; one per rank is needed"};
   }
-  const auto matrices = all_matrices(op, ranks, buffers);
+  auto matrices = all_matrices(op, ranks, buffers);
   for (const NamedBytes& matrix : matrices) {
     if (auto legal = check_matrix(matrix, planner::size_bytes(op.dtype)); !legal) return legal.error();
   }
+  const auto bags = all_bags(op, ranks, buffers);
+  for (std::size_t i = 0; i < bags.size(); ++i) { // two arrays a rank
+    if (auto legal = check_matrix(bags[i], size_bytes(buffers[i / 2].bags.type)); !legal) return legal.error();
+  }
+  matrices.insert(matrices.end(), bags.begin(), bags.end());
   return check_overlaps(matrices);
 }
 

@@ -175,8 +175,7 @@ std::string VirtualCompute::text() const {
 
 double VirtualCompute::block_us(const planner::OpSpec& op, std::int64_t rows) const noexcept {
   constexpr double kFlopPerUsOfOneGflopPerS = 1e3;
-  const double flop_count = 2.0 * static_cast<double>(rows) * static_cast<double>(op.n) * static_cast<double>(op.k);
-  return fixed_us + flop_count / (gflop_per_s * kFlopPerUsOfOneGflopPerS);
+  return fixed_us + op.flop_count(rows) / (gflop_per_s * kFlopPerUsOfOneGflopPerS);
 }
 
 Result<VirtualCompute> parse_virtual_compute(std::string_view text) {

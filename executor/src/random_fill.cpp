@@ -47,6 +47,23 @@ void fill(std::span<std::byte> bytes, std::uint64_t seed, unsigned bit_count, Co
 
 } // namespace
 
+void fill_random_bags(const planner::OpSpec& op, std::span<std::int64_t> offsets, std::span<std::int64_t> indices,
+                      std::uint64_t seed) {
+  const auto below = [&seed](std::int64_t limit) {
+    return static_cast<std::int64_t>(next(seed) % static_cast<std::uint64_t>(limit));
+  };
+  offsets[0] = 0;
+  std::int64_t partner_length = -1; // two bags together have 2 k rows
+  for (std::size_t bag = 0; bag + 1 < offsets.size(); ++bag) {
+    const bool is_last_alone = partner_length < 0 && bag + 2 == offsets.size();
+    std::int64_t length = partner_length;
+    if (partner_length < 0) length = is_last_alone ? op.k : below(2 * op.k + 1);
+    partner_length = partner_length < 0 ? 2 * op.k - length : -1;
+    offsets[bag + 1] = offsets[bag] + length;
+  }
+  for (std::int64_t& index : indices) index = below(op.tables->row_count);
+}
+
 void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t seed) {
   // As many bits as the significand holds.
   switch (dtype) {

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "bags.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/error.hpp"
 #include "parallel_for.hpp"
@@ -25,19 +26,30 @@ RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed) : op
   const OperandShapes shapes = operand_shapes(op);
   const auto rank_count = static_cast<std::size_t>(op.world_size);
   for (std::size_t rank = 0; rank < rank_count; ++rank) {
-    const auto a = add_matrix(shapes.a.element_count());
-    const auto b = add_matrix(shapes.b.element_count());
-    const auto c = add_matrix(shapes.c.element_count());
+    const std::int64_t element_bytes = planner::size_bytes(op.dtype);
+    const auto a = add_bytes(shapes.a.element_count() * element_bytes);
+    const auto b = add_bytes(shapes.b.element_count() * element_bytes);
+    const auto c = add_bytes(shapes.c.element_count() * element_bytes);
     fill_random(op.dtype, b, matrix_seed(seed, rank, 1));
     a_.push_back(a);
-    views_.push_back({.a = a, .b = b, .c = c});
+    views_.push_back({.a = a, .b = b, .c = c, .bags = op.tables ? add_bags() : EmbeddingBags{}});
   }
   refill_a(seed);
   poison();
 }
 
-std::span<std::byte> RandomProblem::add_matrix(std::int64_t element_count) {
-  const auto bytes = static_cast<std::size_t>(element_count * planner::size_bytes(op_.dtype));
+EmbeddingBags RandomProblem::add_bags() {
+  const std::int64_t bag_count = op_.tables->table_count * op_.m;
+  const auto numbers = [this](std::int64_t count) {
+    const auto bytes = add_bytes(count * size_bytes(IndexType::I64));
+    return std::span(reinterpret_cast<std::int64_t*>(bytes.data()), static_cast<std::size_t>(count));
+  };
+  const Bags& own = bags_.emplace_back(Bags{numbers(bag_count + 1), numbers(bag_count * op_.k)});
+  return {.offsets = std::as_bytes(own.offsets), .indices = std::as_bytes(own.indices), .type = IndexType::I64};
+}
+
+std::span<std::byte> RandomProblem::add_bytes(std::int64_t byte_count) {
+  const auto bytes = static_cast<std::size_t>(byte_count);
   auto& block = storage_.emplace_back(bytes + kCacheLineBytes);
   const auto misalignment = reinterpret_cast<std::uintptr_t>(block.data()) % kCacheLineBytes;
   return std::span(block).subspan((kCacheLineBytes - misalignment) % kCacheLineBytes, bytes);
@@ -45,6 +57,10 @@ std::span<std::byte> RandomProblem::add_matrix(std::int64_t element_count) {
 
 void RandomProblem::refill_a(std::uint64_t seed) {
   for (std::size_t rank = 0; rank < a_.size(); ++rank) fill_random(op_.dtype, a_[rank], matrix_seed(seed, rank, 0));
+  parallel_for(static_cast<std::int64_t>(bags_.size()), [&](std::int64_t i) {
+    const auto rank = static_cast<std::size_t>(i);
+    fill_random_bags(op_, bags_[rank].offsets, bags_[rank].indices, matrix_seed(seed, rank, 0));
+  });
 }
 
 void RandomProblem::poison() {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <random>
@@ -11,6 +10,8 @@
 #include "mc2/planner/collective.hpp"
 #include "parallel_for.hpp"
 #include "poison.hpp"
+#include "verify_pooling.hpp"
+#include "verify_report.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -18,29 +19,6 @@ namespace {
 using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
-
-struct Position {
-  ResultRow at;
-  std::int64_t column = 0;
-};
-
-std::string percent_text(double ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g %%", ratio * 100);
-  return text;
-}
-
-std::string number_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
-}
-
-Error mismatch(const Position& at, const std::string& detail) {
-  return {ErrorCode::Mismatch, "c",
-          "rank " + std::to_string(at.at.rank) + ", row " + std::to_string(at.at.row) + ", column " +
-              std::to_string(at.column) + ": " + detail};
-}
 
 /// C of every rank. Safe to share.
 class Results {
@@ -339,6 +317,7 @@ Result<Verification> verify_moves(const planner::OpSpec& op,
 
 Result<Verification> verify_result(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
                                    const planner::Cut& cut, std::uint64_t seed) {
+  if (op.tables) return verify_pooling(op, buffers);
   const Results results(op, buffers);
   if (auto written = results.check_written(); !written) return written.error();
   const DoubleOracle oracle(op, buffers);
@@ -364,6 +343,7 @@ Result<Verification> verify_result(const planner::OpSpec& op, std::span<const Ra
 Result<Verification> verify_exchange(const planner::OpSpec& op,
                                      std::span<const std::span<const std::byte>> intermediates,
                                      std::span<const RankBuffers> buffers) {
+  if (op.tables) return verify_pooled_moves(op, intermediates, buffers);
   if (planner::sums_over_ranks(op.kind)) return verify_sums(op, intermediates, buffers);
   return verify_moves(op, intermediates, buffers);
 }

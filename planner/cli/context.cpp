@@ -64,12 +64,31 @@ void OpOptions::add_to(CLI::App& app, bool is_required) {
   const auto add_size = [&](const char* name, std::optional<std::int64_t>& size, const char* help) {
     app.add_option(name, size, help)->required(is_required)->check(whole_number(1, planner::kMaxSize));
   };
-  add_size("--m", m, "rows of one rank's product");
-  add_size("--n", n, "columns of one rank's product");
-  add_size("--k", k, "inner length of one rank's matmul");
+  add_size("--m", m, "rows of one rank's product; embedding_all_to_all: samples of the batch");
+  add_size("--n", n, "columns of one rank's product; embedding_all_to_all: features of a rank's tables");
+  add_size("--k", k, "inner length of one rank's matmul; embedding_all_to_all: mean length of a bag");
   app.add_option("--dtype", dtype, "element type: f32, f16, bf16")->capture_default_str();
   app.add_option("--ranks", ranks, "ranks that take part")->capture_default_str()
       ->check(whole_number(2, planner::kMaxWorldSize));
+  app.add_option("--tables", tables, "embedding_all_to_all: tables of one rank")
+      ->check(whole_number(1, planner::kMaxSize));
+  app.add_option("--table-rows", table_rows, "embedding_all_to_all: rows of every table")
+      ->check(whole_number(1, planner::kMaxSize));
+  app.add_option("--pooling", pooling, "embedding_all_to_all: sum (default) or mean");
+}
+
+Result<std::optional<planner::EmbeddingTables>> OpOptions::embedding_tables() const {
+  if (!tables && !table_rows && !pooling) return std::optional<planner::EmbeddingTables>();
+  if (!tables || !table_rows)
+    return Error{ErrorCode::InvalidSpec, tables ? "table_rows" : "tables",
+                 "is missing; --tables and --table-rows together say what a rank of embedding_all_to_all holds"};
+  planner::EmbeddingTables result{.table_count = *tables, .row_count = *table_rows};
+  if (pooling) {
+    const auto parsed = planner::parse_pooling(*pooling);
+    if (!parsed) return parsed.error();
+    result.pooling = parsed.value();
+  }
+  return std::optional(result);
 }
 
 Result<planner::OpSpec> OpOptions::spec() const {
@@ -84,6 +103,9 @@ Result<planner::OpSpec> OpOptions::spec() const {
        {std::tuple("m", &m, &op.m), std::tuple("n", &n, &op.n), std::tuple("k", &k, &op.k)})
     if (auto set = set_size(field, *given, *size); !set) return set.error();
   op.world_size = ranks;
+  const auto held = embedding_tables();
+  if (!held) return held.error();
+  op.tables = held.value();
   if (auto valid = op.validate(); !valid) return valid.error();
   return op;
 }

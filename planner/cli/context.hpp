@@ -47,12 +47,18 @@ struct OpOptions {
   std::optional<std::int64_t> m, n, k; ///< unset until given
   std::string dtype = "f32";
   int ranks = 2;
+  std::optional<std::int64_t> tables, table_rows; ///< of embedding_all_to_all
+  std::optional<std::string> pooling;
 
   /// @param is_required whether --m, --n and --k must be given
   void add_to(CLI::App& app, bool is_required);
   [[nodiscard]] bool is_given() const noexcept { return m || n || k; }
   /// Errors: UnknownName, InvalidSpec.
   [[nodiscard]] Result<planner::OpSpec> spec() const;
+
+ private:
+  /// Errors: UnknownName; InvalidSpec for table options that stand alone.
+  [[nodiscard]] Result<std::optional<planner::EmbeddingTables>> embedding_tables() const;
 };
 
 /// The machine as options name it.

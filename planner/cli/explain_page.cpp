@@ -182,7 +182,8 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   facts.emplace_back("provenance", std::string(to_string(plan.makespan.provenance)) + ": " +
                                        clipped(plan.makespan.reason, kMaxText));
   add_measured(facts, plan, evidence);
-  facts.emplace_back("serial", time_text(plan.serial_us) + " = matmul " + time_text(plan.compute_us) +
+  facts.emplace_back("serial", time_text(plan.serial_us) + " = " +
+                                   std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " + time_text(plan.compute_us) +
                                    " + collective " + time_text(plan.communication_us));
   facts.emplace_back("ideal", time_text(plan.ideal_us) + " (no plan can beat it)");
   facts.emplace_back(

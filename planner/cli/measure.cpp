@@ -97,6 +97,7 @@ planner::Cut equal_blocks(std::int64_t rows, std::int64_t length) {
 struct SizeCase {
   executor::Prepared* prepared;
   std::string variant;
+  planner::Work work; ///< what the compute lane does
   std::int64_t block_rows;
   std::int64_t row_bytes;
   std::size_t full_count;
@@ -135,7 +136,8 @@ struct SizeCase {
 };
 
 profiler::SweepCase alone_case(const SizeCase& size, Component component) {
-  return {std::string(to_string(component)) + " " + std::to_string(size.block_rows) + " rows",
+  const auto name = component == Component::Matmul ? to_string(size.work) : to_string(component);
+  return {std::string(name) + " " + std::to_string(size.block_rows) + " rows",
           [size, component] { return size.measure_alone(component); },
           [size, component](const Sample& s) {
             return s.component == component && s.context == Context::Alone && s.block_rows == size.block_rows &&
@@ -276,7 +278,7 @@ Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::Ac
   const std::int64_t rows = traits.cut_axis_length(bench.op());
   auto prepared = bench.prepare(equal_blocks(rows, one.block_rows), variant);
   if (!prepared) return prepared.error();
-  const SizeCase size{prepared.value(), variant.text(), one.block_rows,
+  const SizeCase size{prepared.value(), variant.text(), traits.work, one.block_rows,
                       traits.message_bytes_per_row(bench.op()), static_cast<std::size_t>(rows / one.block_rows)};
   const auto component = one.target == profiler::ActiveTarget::Matmul ? Component::Matmul : Component::Collective;
   auto made = one.target == profiler::ActiveTarget::BothLanes ? together_case(size) : alone_case(size, component);

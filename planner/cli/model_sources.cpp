@@ -2,7 +2,6 @@
 
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "mc2/planner/analytic_model.hpp"
@@ -16,10 +15,11 @@ namespace {
 using planner::CostModel;
 using planner::OpSpec;
 
-/// What a model answers for: its operator at any m.
-using OpKey = std::tuple<planner::OpKind, std::int64_t, std::int64_t, planner::DType, int>;
-
-OpKey key_of(const OpSpec& op) { return {op.kind, op.n, op.k, op.dtype, op.world_size}; }
+/// What a model answers for: its operator at any m, which is 0 in the key.
+OpSpec key_of(OpSpec op) {
+  op.m = 0;
+  return op;
+}
 
 FoundModel found(CostModel model, const std::string& origin, std::int64_t valid_to_m) {
   const std::string label = model.fingerprint.label();
@@ -29,7 +29,7 @@ FoundModel found(CostModel model, const std::string& origin, std::int64_t valid_
 class DocumentSource : public ModelSource {
  public:
   void add(const std::string& file, CostModel model) {
-    const OpKey key = key_of(model.op);
+    const OpSpec key = key_of(model.op);
     models_.try_emplace(key, found(std::move(model), "document " + file, planner::kMaxSize));
   }
 
@@ -40,7 +40,7 @@ class DocumentSource : public ModelSource {
   }
 
  private:
-  std::map<OpKey, FoundModel> models_;
+  std::map<OpSpec, FoundModel> models_;
 };
 
 class TopologySource : public ModelSource {
@@ -110,7 +110,7 @@ class StoreSource : public ModelSource {
     std::vector<FoundModel> models; ///< ascending valid_to_m
     std::optional<Error> failure;
   };
-  std::map<OpKey, Kept> kept_;
+  std::map<OpSpec, Kept> kept_;
 };
 
 } // namespace

@@ -85,11 +85,12 @@ std::string run_page(const planner::Plan& plan, const Race& race, const executor
   const profiler::Interval efficiency = race.overlap_efficiency(contender);
   const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
+  const std::string work(to_string(planner::traits_of(plan.op.kind).work));
   std::string page = plan.op.text() + "\n" + here.label() + "\n";
   if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
   page += "\n";
   page += "  correct: " + verification.text + "\n\n";
-  page += table({{"", "fused", "serial", "matmul alone", "collective alone", "ideal"},
+  page += table({{"", "fused", "serial", work + " alone", "collective alone", "ideal"},
                  {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us),
                   time_text(communication_us), time_text(std::max(compute_us, communication_us))},
                  {"predicted", time_text(plan.makespan.us), time_text(plan.serial_us), time_text(plan.compute_us),

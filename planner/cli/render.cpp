@@ -82,7 +82,8 @@ std::string summary_fields(const planner::Plan& plan) {
   page += field("cut", plan.cut.text() + (plan.is_cut() ? " rows" : "") + ", variant " + plan.variant.text());
   page += field("predicted", time_text(plan.makespan.us) + "  (90 % interval " + time_text(plan.makespan.low_us) +
                                  " to " + time_text(plan.makespan.high_us) + ")");
-  page += field("serial", time_text(plan.serial_us) + "  = matmul " + time_text(plan.compute_us) + " + collective " +
+  page += field("serial", time_text(plan.serial_us) + "  = " + std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +
+                              time_text(plan.compute_us) + " + collective " +
                               time_text(plan.communication_us));
   page += field("ideal", time_text(plan.ideal_us) + "  (no plan can beat it)");
   page += field("benefit", percent_text(plan.benefit()) + "  overlap efficiency " +
@@ -187,9 +188,10 @@ std::string plan_page(const planner::Plan& plan, int width, bool color) {
 
 std::string model_page(const planner::CostModel& model) {
   std::string page = model.op.text() + "\n" + model.fingerprint.label() + "\n\n";
+  const bool is_matmul = planner::traits_of(model.op.kind).work == planner::Work::Matmul;
   for (const auto& variant : model.variants) {
     page += "  variant " + variant.variant.text() + "\n";
-    page += curve_fields("CostMM", variant.compute) + curve_fields("CostComm", variant.communication);
+    page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute) + curve_fields("CostComm", variant.communication);
   }
   return page;
 }

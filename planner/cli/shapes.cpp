@@ -10,18 +10,25 @@ namespace {
 
 constexpr std::size_t kMaxShapeCount = 10'000;
 
-enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks };
+enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks, kTables, kTableRows, kPooling };
 constexpr std::array kColumns{CsvColumn{"m", true}, CsvColumn{"n", true}, CsvColumn{"k", true},
-                              CsvColumn{"op"},      CsvColumn{"dtype"},   CsvColumn{"ranks"}};
+                              CsvColumn{"op"},      CsvColumn{"dtype"},   CsvColumn{"ranks"},
+                              CsvColumn{"tables"},  CsvColumn{"table_rows"}, CsvColumn{"pooling"}};
+
+/// Other kinds leave the cells of tables empty.
+bool is_given(const CsvRow& row, std::size_t column) { return row.has(column) && !row.text(column).empty(); }
 
 Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults) {
   OpOptions op = defaults;
-  const std::array<std::optional<std::int64_t>*, 3> sizes{&op.m, &op.n, &op.k};
-  for (const std::size_t column : {kM, kN, kK}) {
+  const std::pair<std::size_t, std::optional<std::int64_t>*> sizes[] = {
+      {kM, &op.m}, {kN, &op.n}, {kK, &op.k}, {kTables, &op.tables}, {kTableRows, &op.table_rows}};
+  for (const auto& [column, target] : sizes) {
+    if (!kColumns[column].is_required && !is_given(row, column)) continue;
     const auto size = row.whole_number(column, kColumns[column].name, 1, planner::kMaxSize);
     if (!size) return size.error();
-    *sizes[column] = size.value();
+    *target = size.value();
   }
+  if (is_given(row, kPooling)) op.pooling = row.text(kPooling);
   if (row.has(kOp)) op.kind = row.text(kOp);
   if (row.has(kDtype)) op.dtype = row.text(kDtype);
   if (row.has(kRanks)) {

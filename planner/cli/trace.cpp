@@ -15,6 +15,8 @@ constexpr int kComputeThread = 1, kCommunicationThread = 2;
 /// Appends trace events of the format described in the Trace Event Format document.
 class TraceWriter {
  public:
+  /// @param work  names what the compute lane does
+  explicit TraceWriter(planner::Work work) : work_(to_string(work)) {}
   void name_process(int process, const std::string& name) {
     events_.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_name"}, {"args", {{"name", name}}}});
     events_.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_sort_index"}, {"args", {{"sort_index", process}}}});
@@ -25,7 +27,7 @@ class TraceWriter {
     events_.push_back({{"ph", "X"},
                        {"pid", process},
                        {"tid", thread},
-                       {"name", (thread == kComputeThread ? "matmul " : "collective ") + std::to_string(block + 1)},
+                       {"name", (thread == kComputeThread ? work_ + " " : "collective ") + std::to_string(block + 1)},
                        {"cat", thread == kComputeThread ? "compute" : "communication"},
                        {"ts", start_us},
                        {"dur", end_us - start_us},
@@ -34,7 +36,7 @@ class TraceWriter {
   /// The rank's own shard, where the kind has a part that waits for nobody.
   void add_local(int process, std::int64_t rows, double start_us, double end_us) {
     add_block(process, kComputeThread, 0, rows, start_us, end_us);
-    events_.back()["name"] = "matmul of the own shard";
+    events_.back()["name"] = work_ + " of the own shard";
   }
   [[nodiscard]] std::string text(ordered_json about) const {
     return ordered_json{{"displayTimeUnit", "ms"}, {"otherData", std::move(about)}, {"traceEvents", events_}}.dump(1) + "\n";
@@ -45,6 +47,7 @@ class TraceWriter {
     events_.push_back(
         {{"ph", "M"}, {"pid", process}, {"tid", thread}, {"name", "thread_name"}, {"args", {{"name", name}}}});
   }
+  std::string work_;
   ordered_json events_ = ordered_json::array();
 };
 
@@ -84,7 +87,7 @@ void add_measured(TraceWriter& trace, const planner::Plan& plan, const executor:
 
 std::string chrome_trace(const planner::Plan& plan, const executor::RunRecord& record,
                          const planner::Fingerprint& here) {
-  TraceWriter trace;
+  TraceWriter trace(planner::traits_of(plan.op.kind).work);
   add_predicted(trace, plan);
   for (const auto& rank : record.ranks) add_measured(trace, plan, rank);
   return trace.text({{"operator", plan.op.text()}, {"cut", plan.cut.text()}, {"machine", here.label()}});

@@ -128,7 +128,7 @@ Command add_tune(CLI::App& app) {
   command->planning.add_to(*sub);
   command->sweep.add_to(*sub, false);
   command->variant.add_to(*sub);
-  sub->add_option("--shapes", command->shapes_file, "tune every shape of this CSV file (columns m,n,k[,dtype,ranks])");
+  sub->add_option("--shapes", command->shapes_file, "tune every shape of this CSV file (columns m,n,k[,op,dtype,ranks,tables,table_rows,pooling])");
   sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
   sub->add_flag("--json", command->is_json, "print the kept plans as JSON");
   sub->footer("Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"

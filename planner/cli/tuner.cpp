@@ -76,7 +76,8 @@ std::string uncut_reason(const planner::OpSpec& op, const Race& race) {
     if (overlaps(op, contender.cut) &&
         (best == nullptr || race.validation(contender).benefit > race.validation(*best).benefit))
       best = &contender;
-  if (best == nullptr) return "do not cut: no cut is predicted faster than matmul then collective";
+  if (best == nullptr) return "do not cut: no cut is predicted faster than " +
+           std::string(to_string(planner::traits_of(op.kind).work)) + " then collective";
   const planner::Validation v = race.validation(*best);
   char text[256];
   std::snprintf(text, sizeof text,

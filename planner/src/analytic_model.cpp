@@ -104,6 +104,11 @@ Result<CostCurve> analytic_curve(const Topology& topology, Collective collective
 Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op,
                                  const std::optional<CostCurve>& compute) {
   if (auto valid = op.validate(); !valid) return valid.error();
+  const Work work = traits_of(op.kind).work;
+  if (!compute && work != Work::Matmul)
+    return Error{ErrorCode::Infeasible, "op",
+                 "a topology tells how fast its ranks multiply, not their " + std::string(to_string(work)) +
+                     "; give a model of " + std::string(to_string(op.kind)) + " whose compute lane was measured"};
   const Collective collective = collective_of(op.kind);
   const auto samples = sample_times(topology, collective, op.world_size);
   if (!samples) return samples.error();

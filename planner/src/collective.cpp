@@ -48,7 +48,8 @@ Collective collective_of(OpKind kind) {
     case OpKind::MatmulReduceScatter: return Collective::ReduceScatter;
     case OpKind::AllGatherMatmul: return Collective::AllGather;
     case OpKind::MatmulAllToAll:
-    case OpKind::AllToAllMatmul: return Collective::AllToAll;
+    case OpKind::AllToAllMatmul:
+    case OpKind::EmbeddingAllToAll: return Collective::AllToAll;
   }
   check_failed("kind is known", __FILE__, __LINE__, "an OpKind without a collective");
 }

@@ -4,6 +4,7 @@
 #include "mc2/planner/op_spec.hpp"
 #include "ops/all_gather_matmul.hpp"
 #include "ops/all_to_all_matmul.hpp"
+#include "ops/embedding_all_to_all.hpp"
 #include "ops/matmul_all_reduce.hpp"
 #include "ops/matmul_all_to_all.hpp"
 #include "ops/matmul_reduce_scatter.hpp"
@@ -12,7 +13,8 @@ namespace mc2::planner {
 
 std::span<const OpTraits> op_registry() noexcept {
   static const std::array kRegistry{ops::matmul_all_reduce(), ops::matmul_reduce_scatter(), ops::all_gather_matmul(),
-                                    ops::matmul_all_to_all(), ops::all_to_all_matmul()};
+                                    ops::matmul_all_to_all(), ops::all_to_all_matmul(),
+                                    ops::embedding_all_to_all()};
   return kRegistry;
 }
 

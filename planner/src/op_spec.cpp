@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "names.hpp"
+
 namespace mc2::planner {
 namespace {
 
@@ -11,7 +13,63 @@ Error size_error(const char* field, std::int64_t value) {
           "is " + std::to_string(value) + "; legal: 1 to " + std::to_string(kMaxSize)};
 }
 
+constexpr std::array kPoolingNames{Name<Pooling>{Pooling::Sum, "sum"}, Name<Pooling>{Pooling::Mean, "mean"}};
+
+Result<void> validate_tables(const OpSpec& op) {
+  const bool is_pooled = traits_of(op.kind).work == Work::Pooling;
+  if (is_pooled != op.tables.has_value())
+    return Error{ErrorCode::InvalidSpec, "tables",
+                 is_pooled ? "are missing; " + std::string(to_string(op.kind)) + " needs to know a rank's tables and their rows"
+                           : "belong to embedding_all_to_all, not to " + std::string(to_string(op.kind))};
+  if (!is_pooled) return {};
+  if (op.tables->table_count < 1 || op.tables->table_count > kMaxSize)
+    return size_error("tables", op.tables->table_count);
+  if (op.tables->row_count < 1 || op.tables->row_count > kMaxSize) return size_error("table_rows", op.tables->row_count);
+  if (op.n % op.tables->table_count == 0) return {};
+  const std::string count = std::to_string(op.tables->table_count);
+  return Error{ErrorCode::InvalidSpec, "n",
+               "is " + std::to_string(op.n) + "; a rank's " + count +
+                   " tables share the columns equally, so n must be a multiple of " + count + ", e.g. " +
+                   std::to_string(ceil_div(op.n, op.tables->table_count) * op.tables->table_count)};
+}
+
+/// " tables=8x100000 sum", or nothing.
+std::string tables_text(const std::optional<EmbeddingTables>& tables) {
+  if (!tables) return {};
+  return " tables=" + std::to_string(tables->table_count) + "x" + std::to_string(tables->row_count) + " " +
+         std::string(to_string(tables->pooling));
+}
+
+struct Operand {
+  const char* name;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t element_bytes;
+};
+
+Result<void> validate_bytes(const Operand& operand) {
+  if (operand.rows <= kMaxOperandBytes / operand.element_bytes / operand.columns) return {};
+  return Error{ErrorCode::InvalidSpec, "m, n, k",
+               std::string(operand.name) + " would take more than 64 TiB; make the sizes smaller"};
+}
+
+Result<void> validate_operands(const OpSpec& op) {
+  const std::int64_t bytes = size_bytes(op.dtype);
+  const Operand matmul[] = {{"A [m, k]", op.m, op.k, bytes}, {"B [k, n]", op.k, op.n, bytes}};
+  // Each size is at most 1e9, so a product of two fits in 64 bits; a bag's row numbers are 64-bit ones at most.
+  const Operand pooling[] = {{"a rank's tables", op.tables ? op.tables->row_count : 1, op.n, bytes},
+                             {"the row numbers of all bags", op.m * op.k, op.tables ? op.tables->table_count : 1, 8}};
+  for (const Operand& operand : op.tables ? pooling : matmul)
+    if (auto legal = validate_bytes(operand); !legal) return legal;
+  return validate_bytes({"the product [m, n]", op.m, op.n, bytes});
+}
+
 } // namespace
+
+std::string_view to_string(Work work) noexcept { return work == Work::Matmul ? "matmul" : "pooling"; }
+
+std::string_view to_string(Pooling pooling) noexcept { return name_of<Pooling>(kPoolingNames, pooling); }
+Result<Pooling> parse_pooling(std::string_view text) { return parse_name<Pooling>(kPoolingNames, text, "pooling"); }
 
 Result<void> OpSpec::validate() const {
   const std::array sizes{std::pair{"m", m}, std::pair{"n", n}, std::pair{"k", k}};
@@ -26,23 +84,19 @@ Result<void> OpSpec::validate() const {
                      " divides the rows equally among the ranks, so m must be a multiple of the " +
                      std::to_string(world_size) + " ranks, e.g. " +
                      std::to_string(ceil_div(m, world_size) * world_size)};
-  // Each size is at most 1e9, so a product of two fits in 64 bits.
-  const std::array operands{std::pair{"A [m, k]", m * k}, std::pair{"B [k, n]", k * n},
-                            std::pair{"the product [m, n]", m * n}};
-  for (const auto& [name, count] : operands)
-    if (count > kMaxOperandBytes / size_bytes(dtype))
-      return Error{ErrorCode::InvalidSpec, "m, n, k",
-                   std::string(name) + " would take more than 64 TiB; make the sizes smaller"};
-  return {};
+  if (auto legal = validate_tables(*this); !legal) return legal;
+  return validate_operands(*this);
 }
 
-double OpSpec::flop_count() const noexcept {
-  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+double OpSpec::flop_count(std::int64_t rows) const noexcept {
+  const double flops_per_step = traits_of(kind).work == Work::Matmul ? 2.0 : 1.0;
+  return flops_per_step * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(k);
 }
 
 std::string OpSpec::text() const {
   return std::string(to_string(kind)) + " m=" + std::to_string(m) + " n=" + std::to_string(n) +
-         " k=" + std::to_string(k) + " " + std::string(to_string(dtype)) + " x" + std::to_string(world_size);
+         " k=" + std::to_string(k) + " " + std::string(to_string(dtype)) + " x" + std::to_string(world_size) +
+         tables_text(tables);
 }
 
 std::string_view to_string(Lane lane) noexcept { return lane == Lane::Compute ? "compute" : "communication"; }

@@ -108,7 +108,7 @@ class MainJobTest(ProgramTest):
             if backend["available"]:
                 self.assertEqual(list(backend["dtypes"]),
                                  ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all",
-                                  "all_to_all_matmul"])
+                                  "all_to_all_matmul", "embedding_all_to_all"])
         host = next(backend for backend in doctor["backends"] if backend["name"] == "host")
         for kind in ("all_gather_matmul", "matmul_all_to_all"):
             self.assertEqual(host["dtypes"][kind]["f32"], "yes")

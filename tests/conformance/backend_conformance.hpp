@@ -72,12 +72,21 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
   static bool has_shards() { return planner::traits_of(GetParam().kind).has_row_shards; }
 
   static OpSpec op_of(std::int64_t cut_rows, std::int64_t n, std::int64_t k, int world_size, DType dtype) {
-    return {.kind = GetParam().kind,
-            .m = has_shards() ? cut_rows * world_size : cut_rows,
-            .n = n,
-            .k = k,
-            .dtype = dtype,
-            .world_size = world_size};
+    OpSpec spec{.kind = GetParam().kind,
+                .m = has_shards() ? cut_rows * world_size : cut_rows,
+                .n = n,
+                .k = k,
+                .dtype = dtype,
+                .world_size = world_size};
+    if (planner::traits_of(spec.kind).work == planner::Work::Pooling) spec.tables = tables_of(n, k);
+    return spec;
+  }
+
+  /// 4 tables where they divide the columns, else as many as columns, or one.
+  static planner::EmbeddingTables tables_of(std::int64_t n, std::int64_t k) {
+    return {.table_count = n % 4 == 0 ? 4 : n < 20 ? n : 1,
+            .row_count = 37,
+            .pooling = k % 2 == 0 ? planner::Pooling::Sum : planner::Pooling::Mean};
   }
 
   /// Whether the backend runs the kind on so many ranks in any type here.
@@ -481,8 +490,16 @@ TEST_P(BackendConformance, RefusesWrongBuffersNamingRankAndMatrix) {
   };
   expect(std::span(good).first(1), "1 sets of buffers");
   auto bad = good;
-  bad[1].a = bad[1].a.first(bad[1].a.size() - 4);
-  expect(bad, "rank 1 A");
+  if (spec.tables) {
+    bad[1].bags.offsets = bad[1].bags.offsets.first(bad[1].bags.offsets.size() - 8);
+    expect(bad, "rank 1 bags' offsets");
+  } else {
+    bad[1].a = bad[1].a.first(bad[1].a.size() - 4);
+    expect(bad, "rank 1 A");
+    bad = good;
+    bad[0].bags.offsets = good[1].a;
+    expect(bad, "rank 0 bags' offsets");
+  }
   bad = good;
   bad[0].c = bad[1].c;
   expect(bad, "overlaps");

@@ -96,6 +96,15 @@ TEST(AnalyticModel, MeasuredMatmulIsTakenOver) {
   EXPECT_FALSE(analytic_model(topology(), op_of(4096, 16), measured).ok());
 }
 
+TEST(AnalyticModel, SpeedOfPoolingHasToBeMeasured) {
+  OpSpec op{OpKind::EmbeddingAllToAll, 4096, 512, 20, DType::F32, 16};
+  op.tables = {.table_count = 4, .row_count = 1000};
+  const auto refused = analytic_model(topology(), op);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::Infeasible);
+  EXPECT_NE(refused.error().message.find("pooling"), std::string::npos);
+}
+
 TEST(AnalyticModel, RefusesBadQuestions) {
   EXPECT_EQ(analytic_model(topology(), op_of(0, 16)).error().field, "m");
   EXPECT_EQ(analytic_model(topology(), op_of(128, 6)).error().field, "ranks");

@@ -54,6 +54,19 @@ TEST(Formula, ComputeBoundPutsTheShortBlockLast) {
   EXPECT_EQ(std::accumulate(plan.cut.block_rows.begin(), plan.cut.block_rows.end(), std::int64_t{0}), 4096);
 }
 
+TEST(Formula, IsOfMatmulsOnly) {
+  CostModel model = testing::worked_example_model();
+  model.op.kind = OpKind::EmbeddingAllToAll;
+  model.op.tables = {.table_count = 1, .row_count = 100};
+  const auto refused = make_plan(model.op, model, formula_options());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::Infeasible);
+  PlanOptions search;
+  const auto plan = make_plan(model.op, model, search);
+  ASSERT_TRUE(plan.ok()) << plan.error().text();
+  EXPECT_EQ(plan.value().reason.find("matmul"), std::string::npos) << plan.value().reason;
+}
+
 TEST(Formula, RefusesAShapeShorterThanItsShortBlock) {
   CostModel model = testing::worked_example_model();
   OpSpec op = model.op;

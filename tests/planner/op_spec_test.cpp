@@ -74,6 +74,9 @@ TEST(OpRegistry, RowShardedKindsAreCutAlongOneShard) {
 TEST(OpRegistry, StoredNumbersOfKindsNeverChange) {
   EXPECT_EQ(static_cast<int>(OpKind::MatmulAllToAll), 4);
   EXPECT_EQ(static_cast<int>(OpKind::AllToAllMatmul), 5);
+  EXPECT_EQ(static_cast<int>(OpKind::EmbeddingAllToAll), 6);
+  EXPECT_EQ(static_cast<int>(Pooling::Sum), 1);
+  EXPECT_EQ(static_cast<int>(Pooling::Mean), 2);
 }
 
 TEST(OpSpec, RowsThatTheRanksDoNotDivideAreRefusedWithTheNextLegalCount) {
@@ -86,6 +89,61 @@ TEST(OpSpec, RowsThatTheRanksDoNotDivideAreRefusedWithTheNextLegalCount) {
     EXPECT_NE(verdict.error().message.find("multiple of the 4 ranks, e.g. 1024"), std::string::npos);
   }
   EXPECT_TRUE(sharded(OpKind::MatmulAllReduce, 1021).validate());
+}
+
+/// 4 tables of 100 rows on each of 4 ranks, 16 features a table, 20 rows in a bag.
+OpSpec pooled() {
+  OpSpec op{OpKind::EmbeddingAllToAll, 1024, 64, 20, DType::F16, 4};
+  op.tables = {.table_count = 4, .row_count = 100, .pooling = Pooling::Mean};
+  return op;
+}
+
+TEST(OpSpec, EmbeddingBagsAreCutAlongOneRanksSamplesAndSendPooledFeatures) {
+  ASSERT_TRUE(pooled().validate());
+  const OpTraits& traits = traits_of(OpKind::EmbeddingAllToAll);
+  EXPECT_EQ(traits.cut_axis_length(pooled()), 256);
+  EXPECT_EQ(traits.message_bytes_per_row(pooled()), 4 * 64 * 2); // one sample of each of 4 ranks' shares, in halves
+  EXPECT_EQ(traits.first_lane, Lane::Compute);
+  EXPECT_DOUBLE_EQ(pooled().flop_count(), 1024.0 * 64 * 20); // additions only
+  EXPECT_DOUBLE_EQ(pooled().flop_count(10), 10.0 * 64 * 20);
+  EXPECT_EQ(pooled().text(), "embedding_all_to_all m=1024 n=64 k=20 f16 x4 tables=4x100 mean");
+}
+
+TEST(OpSpec, TablesBelongToEmbeddingAllToAllAlone) {
+  OpSpec without = pooled();
+  without.tables.reset();
+  EXPECT_EQ(without.validate().error().field, "tables");
+  OpSpec with = legal();
+  with.tables = pooled().tables;
+  EXPECT_EQ(with.validate().error().field, "tables");
+  EXPECT_NE(with.validate().error().message.find("not to matmul_all_reduce"), std::string::npos);
+}
+
+TEST(OpSpec, IllegalTablesAreRefusedByName) {
+  OpSpec op = pooled();
+  op.n = 65;
+  EXPECT_EQ(op.validate().error().field, "n");
+  EXPECT_NE(op.validate().error().message.find("multiple of 4, e.g. 68"), std::string::npos);
+  for (const std::int64_t count : {std::int64_t{0}, std::int64_t{-4}, kMaxSize + 1}) {
+    op = pooled();
+    op.tables->table_count = count;
+    EXPECT_EQ(op.validate().error().field, "tables");
+    op = pooled();
+    op.tables->row_count = count;
+    EXPECT_EQ(op.validate().error().field, "table_rows");
+  }
+  op = pooled();
+  op.tables->row_count = kMaxSize; // 1e9 rows of n = 1e9 / 4 halves
+  op.n = kMaxSize / 4 * 4;
+  EXPECT_NE(op.validate().error().message.find("a rank's tables"), std::string::npos);
+  op = pooled();
+  op.m = op.k = kMaxSize; // as many row numbers for each of 4 tables
+  EXPECT_NE(op.validate().error().message.find("row numbers"), std::string::npos);
+}
+
+TEST(Pooling, NamesRoundTripAndUnknownOnesAreRefused) {
+  EXPECT_EQ(parse_pooling(to_string(Pooling::Mean)).value(), Pooling::Mean);
+  EXPECT_EQ(parse_pooling("max").error().code, ErrorCode::UnknownName);
 }
 
 TEST(DType, NamesRoundTripAndUnknownOnesAreRefused) {

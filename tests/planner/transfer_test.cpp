@@ -104,6 +104,17 @@ TEST(Transfer, RefusesAnotherKindTypeOrRankCount) {
   EXPECT_EQ(transfer(source_model(), target, source_model().fingerprint).error().code, ErrorCode::OutOfRange);
 }
 
+TEST(Transfer, BetweenEmbeddingTablesNeedsTheSameRowsOfThem) {
+  CostModel source = source_model();
+  source.op.kind = OpKind::EmbeddingAllToAll;
+  source.op.tables = {.table_count = 4, .row_count = 1000};
+  OpSpec target = source.op;
+  target.n *= 2;
+  EXPECT_TRUE(transfer(source, target, source.fingerprint).ok());
+  target.tables->row_count = 2000;
+  EXPECT_EQ(transfer(source, target, source.fingerprint).error().code, ErrorCode::OutOfRange);
+}
+
 TEST(Transfer, RefusesWhatLiesTooFar) {
   for (const auto& [n, k, field] : {std::tuple{1024 * 17, 1024, "n"}, std::tuple{1024, 1024 * 17, "k"},
                                     std::tuple{1024 * 8, 1024 * 4, "n k"}, std::tuple{1024, 64 - 1, "k"},

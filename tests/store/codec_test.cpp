@@ -126,6 +126,23 @@ TEST(Codec, CanonicalFormIsSortedAndWithoutWhiteSpace) {
       "\"schema\":\"mc2.request/1\"}");
 }
 
+TEST(Codec, TablesStandBesideTheSizesOfTheirOperator) {
+  const std::string text = encode(PlanRequest{examples::pooled_op(), {}});
+  EXPECT_NE(text.find("\"n\":512,\"tables\":{\"count\":8,\"pooling\":\"mean\",\"row_count\":100000},\"world_size\":2"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(decode_request(text).value().op, examples::pooled_op());
+  json wrong = json::parse(text);
+  wrong["op"]["tables"]["row_count"] = 0;
+  EXPECT_EQ(decode_request(wrong.dump()).error().field, "op.tables.row_count");
+  wrong = json::parse(text);
+  wrong["op"]["tables"]["pooling"] = "max";
+  EXPECT_EQ(decode_request(wrong.dump()).error().field, "op.tables.pooling");
+  wrong = json::parse(text);
+  wrong["op"].erase("tables");
+  EXPECT_EQ(decode_request(wrong.dump()).error().field, "op.tables");
+}
+
 TEST(Codec, SignedZeroAndExtremeDoublesSurvive) {
   planner::Plan plan = examples::plan();
   plan.serial_us = -0.0;

@@ -19,6 +19,12 @@ inline planner::OpSpec op(std::int64_t m = 1024) {
   return {planner::OpKind::MatmulAllReduce, m, 512, 256, planner::DType::F32, 2};
 }
 
+inline planner::OpSpec pooled_op() {
+  planner::OpSpec op{planner::OpKind::EmbeddingAllToAll, 1024, 512, 20, planner::DType::F16, 2};
+  op.tables = {.table_count = 8, .row_count = 100'000, .pooling = planner::Pooling::Mean};
+  return op;
+}
+
 inline planner::Fingerprint fingerprint(const std::string& cpu_model = "Example CPU") {
   return {{{"backend", "host"}, {"cores", "2"}, {"cpu_model", cpu_model}, {"link", "shm; \"quoted\" \\ = é"}}};
 }

@@ -41,6 +41,17 @@ inline std::map<std::string, std::string> any_texts() {
 
 inline int any_count() { return *rc::gen::inRange(0, std::numeric_limits<int>::max()); }
 
+/// Turns an operator into one of embedding tables.
+inline void make_pooled(planner::OpSpec& op) {
+  op.kind = planner::OpKind::EmbeddingAllToAll;
+  op.tables = {.table_count = *rc::gen::inRange<std::int64_t>(1, 1000),
+               .row_count = *rc::gen::inRange<std::int64_t>(1, 1'000'000),
+               .pooling = *rc::gen::element(planner::Pooling::Sum, planner::Pooling::Mean)};
+  op.m = op.world_size * *rc::gen::inRange<std::int64_t>(1, 1000);
+  op.n = op.tables->table_count * *rc::gen::inRange<std::int64_t>(1, 1000);
+  op.k = *rc::gen::inRange<std::int64_t>(1, 1000);
+}
+
 inline planner::OpSpec any_op() {
   planner::OpSpec op;
   op.m = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
@@ -48,6 +59,7 @@ inline planner::OpSpec any_op() {
   op.k = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
   op.dtype = *rc::gen::element(planner::DType::F32, planner::DType::F16, planner::DType::Bf16);
   op.world_size = *rc::gen::inRange(2, planner::kMaxWorldSize + 1);
+  if (*rc::gen::inRange(0, 4) == 0) make_pooled(op);
   return op;
 }
 
@@ -75,7 +87,7 @@ inline planner::Plan any_plan() {
   plan.fingerprint = {any_texts()};
   plan.strategy = any_text();
   plan.variant = any_variant();
-  plan.cut = any_cut(plan.op.m);
+  plan.cut = any_cut(planner::traits_of(plan.op.kind).cut_axis_length(plan.op));
   plan.makespan = {any_double(), any_double(), any_double(),
                    *rc::gen::element(planner::Provenance::Measured, planner::Provenance::Extrapolated), any_text()};
   plan.serial_us = any_double();
@@ -86,7 +98,7 @@ inline planner::Plan any_plan() {
   plan.slowdown = {any_double(), any_double()};
   plan.timeline = {any_spans(), any_spans(), any_double(), any_double()};
   plan.runners_up.assign(*rc::gen::inRange<std::size_t>(0, 3),
-                         {any_cut(plan.op.m), any_variant(), any_double(), any_text()});
+                         {any_cut(planner::traits_of(plan.op.kind).cut_axis_length(plan.op)), any_variant(), any_double(), any_text()});
   plan.recipe.assign(*rc::gen::inRange<std::size_t>(0, 3), {any_text(), any_double(), any_text(), any_text()});
   plan.is_local_first = *rc::gen::arbitrary<bool>();
   if (*rc::gen::arbitrary<bool>()) plan.certificate->restriction_cost = any_double();
@@ -148,7 +160,7 @@ inline planner::CostModel any_model() {
         {any_variant(),
          {any_curve(planner::CurveAxis::Rows), positive_double(), 1 + *rc::gen::inRange(0, 9) / 7.0},
          {any_curve(planner::CurveAxis::Bytes), positive_double(), 1}});
-  if (*rc::gen::arbitrary<bool>()) {
+  if (!model.op.tables && *rc::gen::arbitrary<bool>()) {
     model.op.kind = planner::OpKind::AllGatherMatmul;
     model.op.m = model.op.world_size * *rc::gen::inRange<std::int64_t>(1, 1000);
     model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);

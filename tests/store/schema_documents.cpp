@@ -102,6 +102,7 @@ int main(int argc, char** argv) {
   write(directory / "profile.json", encode(examples::profile()));
   write(directory / "profile_varied.json", encode(varied_profile()));
   write(directory / "request.json", encode(examples::request()));
+  write(directory / "request_tables.json", encode(PlanRequest{examples::pooled_op(), {}}));
   write(directory / "request_default.json", encode(PlanRequest{examples::op(), {}}));
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
   write(directory / "topology.json", encode(planner::examples::topology()));

@@ -210,6 +210,21 @@ TEST(Store, ModelAnswersForItsOperatorAndOtherRowCounts) {
                "for this machine it has matmul_all_reduce m=1024");
 }
 
+TEST(Store, TablesOfAnOperatorAreAPartOfItsKey) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  planner::CostModel small = examples::model(), large = small;
+  small.op = large.op = examples::pooled_op();
+  large.op.tables->row_count *= 100;
+  ASSERT_TRUE(store.put_model(small, kNow).ok());
+  EXPECT_EQ(store.find_model(large.op, large.fingerprint).error().code, ErrorCode::NotFound);
+  ASSERT_TRUE(store.put_model(large, kNow).ok());
+  EXPECT_EQ(store.find_model(small.op, small.fingerprint).value(), small);
+  EXPECT_EQ(store.find_model(large.op, large.fingerprint).value(), large);
+  EXPECT_EQ(store.list_models(large.op, large.fingerprint).value(), std::vector{large});
+  EXPECT_TRUE(store.check().is_healthy);
+}
+
 TEST(Store, ModelOfAnotherMachineIsNamedWithTheDifference) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

@@ -85,14 +85,55 @@ inline std::vector<std::vector<double>> naive_all_to_all(const planner::OpSpec& 
   return received;
 }
 
+/// One rank's pooled features [m, n] by the definition of torch.nn.EmbeddingBag: offsets and row numbers as int64.
+inline std::vector<double> naive_pooled(const planner::OpSpec& op, const executor::RankBuffers& rank) {
+  const auto number = [](std::span<const std::byte> from, std::int64_t index) {
+    std::int64_t value = 0;
+    std::memcpy(&value, from.data() + index * 8, sizeof value);
+    return value;
+  };
+  const std::int64_t width = op.n / op.tables->table_count;
+  std::vector<double> pooled(static_cast<std::size_t>(op.m * op.n));
+  for (std::int64_t bag = 0; bag < op.tables->table_count * op.m; ++bag) {
+    const std::int64_t table = bag / op.m, sample = bag % op.m;
+    const std::int64_t first = number(rank.bags.offsets, bag), end = number(rank.bags.offsets, bag + 1);
+    for (std::int64_t at = first; at < end; ++at) {
+      const std::int64_t row = table * op.tables->row_count + number(rank.bags.indices, at);
+      for (std::int64_t j = 0; j < width; ++j) {
+        const double share = element(op.dtype, rank.b, row * width + j);
+        pooled[static_cast<std::size_t>(sample * op.n + table * width + j)] +=
+            op.tables->pooling == planner::Pooling::Mean ? share / static_cast<double>(end - first) : share;
+      }
+    }
+  }
+  return pooled;
+}
+
+/// Rank r's samples with the features of rank 0's tables first: [m / R, R n].
+inline std::vector<std::vector<double>> naive_embedding_all_to_all(const planner::OpSpec& op,
+                                                                   std::span<const executor::RankBuffers> buffers) {
+  std::vector<std::vector<double>> pooled, results(buffers.size());
+  for (const auto& rank : buffers) pooled.push_back(naive_pooled(op, rank));
+  for (std::int64_t sample = 0; sample < op.m; ++sample) {
+    auto& result = results[static_cast<std::size_t>(sample / (op.m / op.world_size))];
+    for (const auto& from : pooled) {
+      const auto row = from.begin() + static_cast<std::ptrdiff_t>(sample * op.n);
+      result.insert(result.end(), row, row + static_cast<std::ptrdiff_t>(op.n));
+    }
+  }
+  return results;
+}
+
 /// The definition of every kind: C of each rank, row-major, in double.
 ///   matmul_all_reduce      the sum of all A_r B_r
 ///   matmul_reduce_scatter  rank r's m / R rows of that sum
 ///   all_gather_matmul      all ranks' rows of A, one below the other, times the rank's own B
 ///   matmul_all_to_all      the r-th m / R rows of every A_q B_q, one below the other
 ///   all_to_all_matmul      the r-th m / R rows of every A_q, one below the other, times the rank's own B
+///   embedding_all_to_all   the r-th m / R samples of every rank's pooled features, side by side
 inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
                                                       std::span<const executor::RankBuffers> buffers) {
+  if (op.kind == planner::OpKind::EmbeddingAllToAll) return naive_embedding_all_to_all(op, buffers);
   if (op.kind == planner::OpKind::AllGatherMatmul) {
     std::vector<double> gathered;
     for (const auto& rank : buffers) {

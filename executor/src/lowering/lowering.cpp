@@ -23,6 +23,7 @@ constexpr std::array kLoweringTable{
     LoweringRow{planner::OpKind::AllGatherMatmul, &lower_all_gather_matmul},
     LoweringRow{planner::OpKind::MatmulAllToAll, &lower_matmul_all_to_all},
     LoweringRow{planner::OpKind::AllToAllMatmul, &lower_all_to_all_matmul},
+    LoweringRow{planner::OpKind::EmbeddingAllToAll, &lower_embedding_all_to_all},
 };
 
 Result<void> check_blocks(const planner::Cut& cut, std::int64_t cut_axis_length) {

@@ -30,4 +30,7 @@ using LowerFunction = StageList (*)(const planner::OpSpec& op, const planner::Cu
 /// stage: it waits for nobody.
 [[nodiscard]] StageList lower_all_to_all_matmul(const planner::OpSpec& op, const planner::Cut& cut);
 
+/// A block of b samples pools b samples of every rank's share, and brings each rank the features of its b samples.
+[[nodiscard]] StageList lower_embedding_all_to_all(const planner::OpSpec& op, const planner::Cut& cut);
+
 } // namespace mc2::executor

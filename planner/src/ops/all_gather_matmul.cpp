@@ -9,6 +9,7 @@ OpTraits all_gather_matmul() noexcept {
       .kind = OpKind::AllGatherMatmul,
       .name = "all_gather_matmul",
       .semantics = "A[m,k] is sharded by rows; every rank gathers it and computes A[m,k] x B[k,n]",
+      .work = Work::Matmul,
       .first_lane = Lane::Communication,
       .has_row_shards = true,
       .has_local_part = true,

@@ -9,6 +9,7 @@ OpTraits all_to_all_matmul() noexcept {
       .kind = OpKind::AllToAllMatmul,
       .name = "all_to_all_matmul",
       .semantics = "every rank sends the q-th m/ranks rows of A[m,k] to rank q and multiplies what it gets by B[k,n]",
+      .work = Work::Matmul,
       .first_lane = Lane::Communication,
       .has_row_shards = true,
       .has_local_part = true,

@@ -7,6 +7,7 @@ OpTraits matmul_all_reduce() noexcept {
       .kind = OpKind::MatmulAllReduce,
       .name = "matmul_all_reduce",
       .semantics = "every rank computes A[m,k] x B[k,n]; the sum over the ranks ends on all of them",
+      .work = Work::Matmul,
       .first_lane = Lane::Compute,
       .has_row_shards = false,
       .has_local_part = false,

@@ -9,6 +9,7 @@ OpTraits matmul_all_to_all() noexcept {
       .kind = OpKind::MatmulAllToAll,
       .name = "matmul_all_to_all",
       .semantics = "every rank computes A[m,k] x B[k,n] and sends the q-th m/ranks rows of the product to rank q",
+      .work = Work::Matmul,
       .first_lane = Lane::Compute,
       .has_row_shards = true,
       .has_local_part = false,

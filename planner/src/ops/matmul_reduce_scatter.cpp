@@ -9,6 +9,7 @@ OpTraits matmul_reduce_scatter() noexcept {
       .kind = OpKind::MatmulReduceScatter,
       .name = "matmul_reduce_scatter",
       .semantics = "every rank computes A[m,k] x B[k,n]; rank r keeps its m/ranks rows of the sum over the ranks",
+      .work = Work::Matmul,
       .first_lane = Lane::Compute,
       .has_row_shards = true,
       .has_local_part = false,

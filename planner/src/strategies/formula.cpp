@@ -81,6 +81,8 @@ Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows,
 } // namespace
 
 Result<Plan> plan_by_formula(const Problem& problem) {
+  if (problem.traits.work != Work::Matmul)
+    return infeasible("is a recipe for matmuls, and " + std::string(problem.traits.name) + " has none; use strategy search");
   const VariantCost& cost = best_serial_variant(problem);
   const Bound bound = problem.communication_us(cost, problem.rows) > problem.compute_us(cost, problem.rows)
                           ? Bound::Communication

@@ -150,9 +150,10 @@ std::string loss_reason(const Timeline& winner, const Timeline& loser) {
 }
 
 std::string choice_reason(const Plan& plan) {
+  const std::string work(to_string(traits_of(plan.op.kind).work));
   const Exposure exposed = exposure(plan.timeline);
   if (!plan.is_cut())
-    return "do not cut: no cut of the family is predicted faster than matmul then collective";
+    return "do not cut: no cut of the family is predicted faster than " + work + " then collective";
   return std::string(to_string(plan.bound)) + " bound; exposed: " + time_text(exposed.head_us) + " before and " +
          time_text(exposed.tail_us) + " after the overlap";
 }

@@ -50,13 +50,32 @@ void check_schema(const Node& node, std::string_view kind) {
     schema.fail(ErrorCode::Malformed, "is " + in_quotes(found) + "; expected '" + schema_name(kind) + "'");
 }
 
+Json write_op_options(const planner::OpSpec& op) {
+  Json options = Json::object();
+  if (op.tables)
+    options["tables"] = {{"count", op.tables->table_count},
+                         {"pooling", to_string(op.tables->pooling)},
+                         {"row_count", op.tables->row_count}};
+  return options;
+}
+
+void read_op_options(const Fields& fields, planner::OpSpec& op) {
+  if (!fields.has("tables")) return;
+  const Fields tables(fields["tables"], {"count", "pooling", "row_count"});
+  op.tables = planner::EmbeddingTables{.table_count = tables["count"].integer(1, planner::kMaxSize),
+                                       .row_count = tables["row_count"].integer(1, planner::kMaxSize),
+                                       .pooling = tables["pooling"].name(planner::parse_pooling)};
+}
+
 Json write_op(const planner::OpSpec& op) {
-  return {{"dtype", to_string(op.dtype)}, {"k", op.k}, {"kind", to_string(op.kind)}, {"m", op.m}, {"n", op.n},
-          {"world_size", op.world_size}};
+  Json json = write_op_options(op);
+  json.update({{"dtype", to_string(op.dtype)}, {"k", op.k}, {"kind", to_string(op.kind)}, {"m", op.m}, {"n", op.n},
+               {"world_size", op.world_size}});
+  return json;
 }
 
 planner::OpSpec read_op(const Node& node) {
-  const Fields fields(node, {"dtype", "k", "kind", "m", "n", "world_size"});
+  const Fields fields(node, {"dtype", "k", "kind", "m", "n", "world_size"}, kOpOptionKeys);
   planner::OpSpec op;
   op.kind = fields["kind"].name(planner::parse_op_kind);
   op.m = fields["m"].integer();
@@ -64,6 +83,7 @@ planner::OpSpec read_op(const Node& node) {
   op.k = fields["k"].integer();
   op.dtype = fields["dtype"].name(planner::parse_dtype);
   op.world_size = fields["world_size"].small_integer();
+  read_op_options(fields, op);
   if (!node.is_ok()) return op;
   const auto verdict = op.validate();
   // People and the planner say "ranks" where the document's key is world_size.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -25,6 +26,10 @@ struct MeasurementRecord {
 /// The value itself; a NaN or infinity has no JSON form, and the planner makes none.
 [[nodiscard]] double finite(double value);
 
+/// What an operator has beside kind, sizes, type and ranks; an empty object for most. Part of write_op's object.
+[[nodiscard]] Json write_op_options(const planner::OpSpec& op);
+inline const std::initializer_list<std::string_view> kOpOptionKeys{"tables"};
+void read_op_options(const Fields& fields, planner::OpSpec& op);
 [[nodiscard]] Json write_op(const planner::OpSpec& op);
 [[nodiscard]] planner::OpSpec read_op(const Node& node);
 [[nodiscard]] std::map<std::string, std::string> read_texts(const Node& node);

@@ -51,6 +51,29 @@ std::string hashed(std::initializer_list<std::string_view> parts) {
   return digest(text);
 }
 
+/// What stands in the column `kind`: the kind's name, followed by the operator's options as canonical JSON where it has
+/// any, so that they are part of every key.
+std::string kind_column(const planner::OpSpec& op) {
+  const Json options = write_op_options(op);
+  return std::string(to_string(op.kind)) + (options.empty() ? "" : " " + dump(options));
+}
+
+/// Errors: whatever is wrong with the text.
+Result<planner::OpSpec> read_kind_column(const std::string& column) {
+  const std::size_t space = column.find(' ');
+  const auto kind = planner::parse_op_kind(std::string_view(column).substr(0, space));
+  if (!kind) return kind.error();
+  planner::OpSpec op;
+  op.kind = kind.value();
+  if (space == std::string::npos) return op;
+  const auto json = parse_json(std::string_view(column).substr(space + 1));
+  if (!json) return json.error();
+  ReadStatus status;
+  read_op_options(Fields(Node(json.value(), status), {}, kOpOptionKeys), op);
+  if (status.error) return *status.error;
+  return op;
+}
+
 /// The digest stands for the document, so a caller checks that one first.
 std::string checksum(Table table, const RawRow& row) {
   return hashed({traits_of(table).name, row.fingerprint_digest, row.kind, std::to_string(row.m),
@@ -62,7 +85,7 @@ RawRow to_row(Table table, const Record& record) {
   const planner::OpSpec& op = record.key.op;
   RawRow row{record.row_id,
              record.key.fingerprint_digest,
-             std::string(to_string(op.kind)),
+             kind_column(op),
              op.m,
              op.n,
              op.k,
@@ -108,12 +131,16 @@ Error damaged(Table table, std::int64_t row_id, const std::string& why) {
 Result<Record> verified(Table table, RawRow&& row) {
   if (digest(row.document) != row.digest) return damaged(table, row.id, "its document fails its checksum");
   if (checksum(table, row) != row.checksum) return damaged(table, row.id, "its key fails its checksum");
-  const auto kind = planner::parse_op_kind(row.kind);
+  auto op = read_kind_column(row.kind);
   const auto dtype = planner::parse_dtype(row.dtype);
-  if (!kind || !dtype || !std::in_range<int>(row.world_size))
+  if (!op || !dtype || !std::in_range<int>(row.world_size))
     return damaged(table, row.id, "its key names an operator that this mc2 does not know");
-  const planner::OpSpec op{kind.value(), row.m, row.n, row.k, dtype.value(), static_cast<int>(row.world_size)};
-  return Record{row.id, PlanKey{op, std::move(row.fingerprint_digest), std::move(row.purpose)},
+  op.value().m = row.m;
+  op.value().n = row.n;
+  op.value().k = row.k;
+  op.value().dtype = dtype.value();
+  op.value().world_size = static_cast<int>(row.world_size);
+  return Record{row.id, PlanKey{op.value(), std::move(row.fingerprint_digest), std::move(row.purpose)},
                 std::move(row.created_at), std::move(row.digest), std::move(row.document)};
 }
 
@@ -197,7 +224,7 @@ std::string key_condition(Table table) {
 
 void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key) {
   statement.bind(1, key.fingerprint_digest);
-  statement.bind(2, std::string(to_string(key.op.kind)));
+  statement.bind(2, kind_column(key.op));
   statement.bind(3, key.op.m);
   statement.bind(4, key.op.n);
   statement.bind(5, key.op.k);

@@ -275,7 +275,7 @@ Error range_error(const char* field, const std::string& legal) {
 } // namespace
 
 std::string ActiveCase::text() const {
-  constexpr std::string_view kNames[] = {"matmul", "collective", "both lanes"};
+  constexpr std::string_view kNames[] = {"compute", "collective", "both lanes"};
   return std::string(kNames[static_cast<std::size_t>(target) - 1]) + " " + std::to_string(block_rows) + " rows";
 }
 

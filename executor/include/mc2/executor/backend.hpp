@@ -40,8 +40,8 @@ struct LinkSpec {
 /// latencies 0 to 1 s.
 [[nodiscard]] planner::Result<LinkSpec> parse_link(std::string_view text);
 
-/// A compute lane that sleeps for a modelled time instead of multiplying:
-/// time of a block = fixed_us + 2 * rows * n * k / (gflop_per_s * 1000) us.
+/// A compute lane that sleeps for a modelled time instead of computing:
+/// time of a block = fixed_us + OpSpec::flop_count(rows) / (gflop_per_s * 1000) us.
 struct VirtualCompute {
   double gflop_per_s = 0;
   double fixed_us = 0;

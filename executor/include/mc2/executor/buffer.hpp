@@ -18,15 +18,28 @@ struct MatrixShape {
 /// What one rank brings and gets.
 struct OperandShapes {
   MatrixShape a; ///< [m, k]; all_gather_matmul: the rank's shard [m / ranks, k]. all_to_all_matmul: rows
-                 ///< [q m/ranks, (q+1) m/ranks) are for rank q
-  MatrixShape b; ///< [k, n], another one on every rank
+                 ///< [q m/ranks, (q+1) m/ranks) are for rank q. embedding_all_to_all: none, but EmbeddingBags
+  MatrixShape b; ///< [k, n], another one on every rank. embedding_all_to_all: its tables, one below the other
   MatrixShape c; ///< [m, n]; matmul_reduce_scatter: the rank's shard [m / ranks, n]. matmul_all_to_all: what ranks
-                 ///< 0, 1, ... sent, one below the other, m / ranks rows each
+                 ///< 0, 1, ... sent, one below the other, m / ranks rows each. embedding_all_to_all: [m / ranks,
+                 ///< ranks n], a sample's features of rank 0's tables first, then those of rank 1's
   bool operator==(const OperandShapes&) const = default;
 };
 
 /// The shapes of a legal operator's matrices.
 [[nodiscard]] OperandShapes operand_shapes(const planner::OpSpec& op) noexcept;
+
+/// Type of row numbers and offsets, as PyTorch's EmbeddingBag takes them.
+enum class IndexType : std::uint8_t { I32, I64 };
+
+/// Which rows the bags of one rank name, for embedding_all_to_all with T tables and m samples. The bag of table t and
+/// sample i is number t m + i (as in a KeyedJaggedTensor of torchrec, one key per table) and names the rows
+/// indices[offsets[t m + i]] up to and without indices[offsets[t m + i + 1]] of its table; a row may be named twice.
+struct EmbeddingBags {
+  std::span<const std::byte> offsets; ///< T m + 1 numbers, ascending from 0 to the number of indices
+  std::span<const std::byte> indices; ///< row numbers, each at least 0 and less than a table's rows
+  IndexType type = IndexType::I64;    ///< of both
+};
 
 /// The caller's matrices of one rank, row-major and densely packed in the operator's element type, as
 /// operand_shapes() says, in memory of the rank's device. Never owned: they must outlive every `Prepared` made from
@@ -35,6 +48,8 @@ struct RankBuffers {
   std::span<const std::byte> a;
   std::span<const std::byte> b; ///< read while preparing at the latest where a backend packs weights
   std::span<std::byte> c;       ///< written by every run
+  EmbeddingBags bags{}; ///< of embedding_all_to_all, else empty. May be refilled between runs, as A may; prepare() checks
+                        ///< every bag, and a run fails on one that has become illegal
 };
 
 } // namespace mc2::executor

@@ -28,19 +28,24 @@ class RandomProblem {
   ~RandomProblem() = default;
 
   /// One per rank, shaped as operand_shapes() says, each matrix aligned to 64 bytes; C is filled with a NaN poison
-  /// first.
+  /// first. Bags have 64-bit numbers and name k rows on average, 0 to 2 k each.
   [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept { return views_; }
   /// Fills every C with the NaN poison again.
   void poison();
-  /// New numbers in every A, as a host program has in every step; B stays, because it is packed once.
+  /// New numbers in every A, or new bags, as a host program has in every step; B stays, because it is packed once.
   void refill_a(std::uint64_t seed);
 
  private:
-  std::span<std::byte> add_matrix(std::int64_t element_count);
+  std::span<std::byte> add_bytes(std::int64_t byte_count);
+  [[nodiscard]] EmbeddingBags add_bags();
 
   planner::OpSpec op_;
   std::vector<std::vector<std::byte>> storage_; ///< each with room to align the matrix to a cache line
   std::vector<std::span<std::byte>> a_;         ///< by rank: the writable view of views_[rank].a
+  struct Bags {
+    std::span<std::int64_t> offsets, indices;
+  };
+  std::vector<Bags> bags_; ///< by rank: the writable views of views_[rank].bags; none without tables
   std::vector<RankBuffers> views_;
 };
 
@@ -63,6 +68,8 @@ struct Verification {
 /// of A and a column of B, p the products. First term: the probabilistic bound of Higham and Mary, "A new approach to
 /// probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz inequality;
 /// docs/cost_model.md §7. Second term: each product or partial sum, and the result, are rounded to the type.
+/// embedding_all_to_all: every element against its bag, allowed (L + 1) u32 sum_l |x_lj| / d + 1.01 u |c_ij| with x_l the
+/// L rows that the bag names and d = L for means, else 1.
 /// Uses the machine's threads; the answer depends on the arguments only.
 /// Errors: Mismatch naming rank, row and column of the worst element. `buffers` fit `op`, one per rank, in memory of
 /// this process.
@@ -74,8 +81,8 @@ struct Verification {
 /// `intermediates` (Prepared::intermediates()). Kinds that sum: every element of every rank's C against the
 /// sum of the partial products in double precision, all ranks equal to the bit where they get the same result.
 ///   allowed(i, j) = (R u32 + u) sum_r |p_rij|, u as above
-/// matmul_all_to_all: every row of C equal to the bit to its sender's row of the product. Kinds that communicate
-/// first: every row that arrived equal to the bit to its sender's A.
+/// matmul_all_to_all, embedding_all_to_all: every row of C equal to the bit to its senders' rows of the product. Kinds
+/// that communicate first: every row that arrived equal to the bit to its sender's A.
 /// Errors: Mismatch naming rank, row and column.
 [[nodiscard]] planner::Result<Verification> verify_exchange(const planner::OpSpec& op,
                                                             std::span<const std::span<const std::byte>> intermediates,

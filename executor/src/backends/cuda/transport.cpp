@@ -15,7 +15,8 @@ DirectCollective direct_collective(OpKind kind) {
     case OpKind::MatmulReduceScatter: return DirectCollective::ReduceScatter;
     case OpKind::AllGatherMatmul: return DirectCollective::AllGather;
     case OpKind::MatmulAllToAll:
-    case OpKind::AllToAllMatmul: break; // check_operator() refuses them
+    case OpKind::AllToAllMatmul:
+    case OpKind::EmbeddingAllToAll: break; // check_operator() refuses them
   }
   return DirectCollective::AllReduce;
 }
@@ -100,7 +101,8 @@ class NcclTransport final : public Transport {
       case OpKind::AllGatherMatmul:
         return check(ncclAllGather(send, receive, count, type_, communicator, stream), "ncclAllGather", rank);
       case OpKind::MatmulAllToAll:
-      case OpKind::AllToAllMatmul: break; // check_operator() refuses them
+      case OpKind::AllToAllMatmul:
+      case OpKind::EmbeddingAllToAll: break; // check_operator() refuses them
     }
   }
 

@@ -27,7 +27,17 @@ struct RankMatrices {
 /// Bytes that each rank sends each other rank for `rows` rows of the cut axis.
 [[nodiscard]] std::int64_t piece_bytes(const planner::OpSpec& op, std::int64_t rows) noexcept;
 
-/// What a rank multiplies for one stage; neighbouring rows are one run.
+/// How the rows of a piece lie where it lands.
+struct RowPitch {
+  std::int64_t row_bytes = 0;
+  std::int64_t pitch_bytes = 0; ///< from one row to the next
+  [[nodiscard]] bool is_dense() const noexcept { return row_bytes == pitch_bytes; }
+};
+
+/// Pieces land densely, but for embedding_all_to_all, where they are columns of C.
+[[nodiscard]] RowPitch landing_pitch(const planner::OpSpec& op) noexcept;
+
+/// What a rank computes for one stage; neighbouring rows are one run.
 [[nodiscard]] MatmulWork stage_work(const planner::OpSpec& op, int rank, const Stage& stage, const RankMatrices& own);
 
 /// What a rank multiplies before its first stage: the rows of A that are its own already, for a kind with a local

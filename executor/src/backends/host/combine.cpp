@@ -4,18 +4,13 @@
 #include <array>
 #include <cstring>
 
-#include "bf16.hpp"
+#include "element.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::host {
 namespace {
 
 constexpr std::int64_t kTileElements = 1024; // the accumulators stay in the first-level cache
-
-float load(float value) { return value; }
-float load(Bf16 value) { return to_float(value); }
-void store(float value, float& result) { result = value; }
-void store(float value, Bf16& result) { result = to_bf16(value); }
 
 template <typename Element>
 const Element* elements(const std::byte* bytes) {
@@ -54,13 +49,22 @@ void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> p
   MC2_CHECK(false, "a type that the host backend refuses reached the reduction");
 }
 
+void land(const BlockExchange& block, int rank, const std::byte* piece) noexcept {
+  std::byte* landing = block.pieces->landings[static_cast<std::size_t>(rank)];
+  if (landing == nullptr) return;
+  const std::int64_t bytes = block.piece_bytes();
+  if (block.landing.is_dense()) {
+    std::memcpy(landing, piece, static_cast<std::size_t>(bytes));
+    return;
+  }
+  for (std::int64_t at = 0; at < bytes; at += block.landing.row_bytes, landing += block.landing.pitch_bytes) {
+    std::memcpy(landing, piece + at, static_cast<std::size_t>(block.landing.row_bytes));
+  }
+}
+
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept {
   if (block.sum != nullptr) return sum_in_rank_order(block.dtype, pieces, block.sum, block.element_count);
-  const auto copy = [&](int peer) {
-    const auto index = static_cast<std::size_t>(peer);
-    std::byte* const landing = block.pieces->landings[index];
-    if (landing != nullptr) std::memcpy(landing, pieces[index], static_cast<std::size_t>(block.piece_bytes()));
-  };
+  const auto copy = [&](int peer) { land(block, peer, pieces[static_cast<std::size_t>(peer)]); };
   const int world_size = static_cast<int>(pieces.size());
   for (int i = 0; i < world_size - 1; ++i) copy(peer_at(block.order, block.rank, world_size, i));
   copy(block.rank);

@@ -14,6 +14,9 @@ namespace mc2::executor::host {
 void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
                        std::int64_t element_count) noexcept;
 
+/// Copies a rank's piece to where it lands, row by row where the landing is not dense; nowhere if it has no landing.
+void land(const BlockExchange& block, int rank, const std::byte* piece) noexcept;
+
 /// Sums the pieces, given by rank, into the exchange's `sum`, or copies those that have a landing there, the
 /// peers' in the exchange's order and the own last.
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept;

@@ -11,14 +11,16 @@
 
 namespace mc2::executor::host {
 
-/// Neighbouring rows: `rows` rows of A times B make as many rows of the product.
+/// Neighbouring rows: `rows` rows of A times B make as many rows of the product. Where bags are pooled there is no A, and
+/// rows of the product are samples.
 struct MatmulRun {
   const std::byte* a = nullptr;
   std::byte* product = nullptr;
   std::int64_t rows = 0;
+  std::int64_t first_row = 0; ///< of the product
 };
 
-/// What one stage, or the local part, multiplies.
+/// What one stage, or the local part, computes.
 struct MatmulWork {
   std::vector<MatmulRun> runs;
   std::int64_t row_count = 0; ///< of all runs together
@@ -45,6 +47,11 @@ class ComputeDevice {
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_matmul_device(const planner::OpSpec& op, int rank,
                                                                 std::span<const std::byte> b,
                                                                 std::span<const std::int64_t> run_lengths);
+
+/// Pools embedding bags on the lane's own thread, each sum in f32 in the order of the bag. The buffers are read by every
+/// run. A bag that is no longer legal fails the run.
+[[nodiscard]] std::unique_ptr<ComputeDevice> make_pooling_device(const planner::OpSpec& op, int rank,
+                                                                 const RankBuffers& buffers);
 
 /// Sleeps for the modelled time on an absolute schedule that starts with the run: a stage starts when the one before
 /// it ended and its data was ready, and ends its modelled time later, however late the lane wakes up. Writes nothing.

@@ -8,6 +8,7 @@
 #include "backends/host/block_layout.hpp"
 #include "backends/host/gemm.hpp"
 #include "backends/host/machine.hpp"
+#include "bags.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -46,14 +47,17 @@ Result<void> check_dtype(planner::DType dtype) {
 
 Result<void> check_operator(const planner::OpSpec& op) {
   if (auto legal = op.validate(); !legal) return legal.error();
+  if (planner::traits_of(op.kind).work == planner::Work::Pooling) return {}; // accumulates every type in f32
   return check_dtype(op.dtype);
 }
 
 std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
   const OperandShapes shapes = operand_shapes(op);
+  const std::int64_t b_count = op.tables ? 1 : 2; // tables are not packed
   const std::int64_t element_count =
-      shapes.a.element_count() + 2 * shapes.b.element_count() + shapes.c.element_count();
-  return op.world_size * (element_count * planner::size_bytes(op.dtype) + intermediate_bytes(op));
+      shapes.a.element_count() + b_count * shapes.b.element_count() + shapes.c.element_count();
+  const std::int64_t bag_bytes = op.tables ? op.tables->table_count * op.m * (op.k + 1) * size_bytes(IndexType::I64) : 0;
+  return op.world_size * (element_count * planner::size_bytes(op.dtype) + bag_bytes + intermediate_bytes(op));
 }
 
 Result<void> check_memory(std::int64_t needed_bytes) {

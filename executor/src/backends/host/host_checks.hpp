@@ -19,7 +19,8 @@ inline constexpr const char* kOrderSetting = "order"; ///< "staggered" (default)
 /// Errors: Unsupported, naming the bytes, when `needed_bytes` exceed what the machine has available.
 [[nodiscard]] planner::Result<void> check_memory(std::int64_t needed_bytes);
 
-/// Bytes of A, B, the packed copy of B, what passes between the lanes, and C, of all ranks.
+/// Bytes of A, B, the packed copy of B, what passes between the lanes, and C, of all ranks; of tables and their bags, with
+/// 64-bit row numbers, where the operator has them.
 [[nodiscard]] std::int64_t operator_bytes(const planner::OpSpec& op) noexcept;
 
 /// The order in which ranks turn to their peers: the one setting of the variant "direct".

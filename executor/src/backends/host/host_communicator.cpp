@@ -12,6 +12,7 @@
 #include "backends/host/host_checks.hpp"
 #include "backends/host/host_prepared.hpp"
 #include "backends/host/host_memory.hpp"
+#include "bags.hpp"
 #include "checks.hpp"
 
 namespace mc2::executor::host {
@@ -47,7 +48,7 @@ std::int64_t prepared_bytes(const StageList& list, const PrepareOptions& options
   std::int64_t longest = 0;
   for (const Stage& stage : list.stages) longest = std::max(longest, stage.row_count);
   const std::int64_t intermediates = (options.allow_independent ? 2 : 1) * intermediate_bytes(list.op);
-  const std::int64_t packed_b = list.op.k * list.op.n * element_bytes;
+  const std::int64_t packed_b = list.op.tables ? 0 : list.op.k * list.op.n * element_bytes;
   const std::int64_t staging = staging_bytes(list.op, longest, transport);
   return list.op.world_size * (intermediates + packed_b + staging);
 }
@@ -95,6 +96,7 @@ planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const Stage
   if (!order) return order.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
+  if (auto legal = check_bags(stages.op, ranks_, buffers); !legal) return legal.error();
   if (auto legal = check_memory(prepared_bytes(stages, options, *transport_)); !legal) return legal.error();
   throw_if_failed();
   return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, order.value(), buffers, options));

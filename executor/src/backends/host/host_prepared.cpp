@@ -75,6 +75,10 @@ void HostPrepared::build(int rank) {
     state.device = make_virtual_device(list_.op, rank, *virtual_compute);
     return;
   }
+  if (list_.op.tables) {
+    state.device = make_pooling_device(list_.op, rank, matrices_[index].buffers);
+    return;
+  }
   std::vector<std::int64_t> lengths;
   for (const MatmulRun& run : state.local_work.runs) lengths.push_back(run.rows);
   for (const MatmulWork& work : state.stage_work) {
@@ -209,6 +213,7 @@ BlockExchange HostPrepared::exchange_of(int rank, std::size_t stage, Clock::time
           .element_count = piece_bytes(list_.op, rows.row_count) / element_bytes,
           .pieces = &state.pieces,
           .sum = planner::sums_over_ranks(list_.op.kind) ? matrices_[index].buffers.c.data() + c_offset : nullptr,
+          .landing = landing_pitch(list_.op),
           .staging = state.staging,
           .ready = ready,
           .order = order_};

@@ -126,12 +126,13 @@ class Endpoint {
   }
 
  private:
-  /// What is moved is received where it belongs; what is summed waits in the staging memory.
+  /// What is moved is received where it belongs; what is summed or spread over rows waits in the staging memory.
   static void start_piece(PeerState& peer, std::size_t index, const BlockExchange& block) {
     const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     const auto rank = static_cast<std::size_t>(peer.rank);
     peer.outgoing = block.pieces->outgoing[rank];
-    peer.incoming = block.sum != nullptr ? block.staging.data() + index * piece_bytes : block.pieces->landings[rank];
+    const bool is_staged = block.sum != nullptr || !block.landing.is_dense();
+    peer.incoming = is_staged ? block.staging.data() + index * piece_bytes : block.pieces->landings[rank];
     peer.sent = peer.received = 0;
   }
 
@@ -196,14 +197,13 @@ class Endpoint {
            (slow == peers_.end() ? "?" : std::to_string(slow->rank));
   }
 
-  /// What no message brings: the own piece, and the sum. Where pieces are moved, those of the peers have landed.
+  /// What no message brings: the own piece, the sum, and the rows over which a piece is spread.
   void finish_own(const BlockExchange& block) {
     const auto own = static_cast<std::size_t>(rank_);
     if (block.sum == nullptr) {
-      std::byte* const landing = block.pieces->landings[own];
-      if (landing != nullptr) {
-        std::memcpy(landing, block.pieces->sources[own], static_cast<std::size_t>(block.piece_bytes()));
-      }
+      land(block, rank_, block.pieces->sources[own]);
+      if (block.landing.is_dense()) return; // those of the peers have landed
+      for (const PeerState& peer : peers_) land(block, peer.rank, peer.incoming);
       return;
     }
     ordered_[own] = block.pieces->sources[own];

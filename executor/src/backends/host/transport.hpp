@@ -21,6 +21,7 @@ struct BlockExchange {
   std::int64_t element_count = 0; ///< of one piece
   const PieceAddresses* pieces = nullptr;
   std::byte* sum = nullptr;     ///< where the sum of the pieces goes; null: they are copied to their landings
+  RowPitch landing;             ///< of a piece that is copied
   std::span<std::byte> staging; ///< Transport::staging_bytes of the longest block
   Clock::time_point ready;      ///< when the last data that it waited for became ready
   PeerOrder order = PeerOrder::Staggered;
@@ -43,7 +44,7 @@ class Transport {
   /// True when a block needs the pieces of every rank to be ready; false when it needs only its own, because the
   /// others arrive as messages.
   [[nodiscard]] virtual bool reads_peers_directly() const noexcept { return true; }
-  /// Memory per rank to receive pieces of this size that are to be summed.
+  /// Memory per rank to receive pieces of this size that are to be summed, or to be spread over rows.
   [[nodiscard]] virtual std::int64_t staging_bytes(std::int64_t /*piece_bytes*/) const noexcept { return 0; }
   virtual void begin_run(Clock::time_point /*start*/) noexcept {}
   /// Throws RunAborted, and SystemError naming the rank.
@@ -52,7 +53,8 @@ class Transport {
   virtual void abort() noexcept {}
 };
 
-/// Memory of one rank for the longest block of an operator: pieces wait there until all are there to be summed.
+/// Memory of one rank for the longest block of an operator: pieces wait there until all are there to be summed, or to be
+/// spread over the rows where they land.
 [[nodiscard]] std::int64_t staging_bytes(const planner::OpSpec& op, std::int64_t longest_block_rows,
                                          const Transport& transport) noexcept;
 

@@ -49,6 +49,7 @@ class DirectCollective : public Collective {
       case planner::OpKind::MatmulAllToAll: return pull(block, keep_waiting);
       case planner::OpKind::AllGatherMatmul:
       case planner::OpKind::AllToAllMatmul: return push(block, keep_waiting);
+      case planner::OpKind::EmbeddingAllToAll: break;
     }
     MC2_CHECK(false, "a kind that the mpi backend refuses reached its collective");
   }

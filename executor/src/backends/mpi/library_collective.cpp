@@ -79,6 +79,7 @@ class BlockingCollective final : public LibraryCollective {
                      "MPI_Allgather");
       case planner::OpKind::MatmulAllToAll:
       case planner::OpKind::AllToAllMatmul: return all_to_all(block);
+      case planner::OpKind::EmbeddingAllToAll: break;
     }
     MC2_CHECK(false, "a kind that the mpi backend refuses reached its collective");
   }
@@ -122,6 +123,7 @@ class NonblockingCollective final : public LibraryCollective {
         return request;
       case planner::OpKind::MatmulAllToAll:
       case planner::OpKind::AllToAllMatmul: return start_all_to_all(block);
+      case planner::OpKind::EmbeddingAllToAll: break;
     }
     MC2_CHECK(false, "a kind that the mpi backend refuses reached its collective");
     return request;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,32 +19,62 @@ enum class OpKind : std::uint8_t {
   AllGatherMatmul = 3,
   MatmulAllToAll = 4,
   AllToAllMatmul = 5,
+  EmbeddingAllToAll = 6,
 };
 
 /// The two lanes of a pipeline. A block passes one, then the other.
 enum class Lane : std::uint8_t { Compute = 1, Communication = 2 };
 
-/// One problem: what one rank multiplies and what the ranks then exchange.
+/// What the compute lane does.
+enum class Work : std::uint8_t {
+  Matmul,  ///< 2 m n k flops: a multiplication and an addition for each inner step
+  Pooling, ///< m n k flops: one addition for each row that a bag names
+};
+
+/// "matmul", "pooling": for texts about the compute lane.
+[[nodiscard]] std::string_view to_string(Work work) noexcept;
+
+/// How the rows that a bag names are combined; an empty bag gives zeros. Values are stored: never renumber.
+enum class Pooling : std::uint8_t { Sum = 1, Mean = 2 };
+
+[[nodiscard]] std::string_view to_string(Pooling pooling) noexcept;
+
+/// Errors: UnknownName, listing the legal names.
+[[nodiscard]] Result<Pooling> parse_pooling(std::string_view text);
+
+/// The tables that one rank holds, all of one shape: [row_count, n / table_count] each, row-major.
+struct EmbeddingTables {
+  std::int64_t table_count = 0;
+  std::int64_t row_count = 0; ///< of every table
+  Pooling pooling = Pooling::Sum;
+  auto operator<=>(const EmbeddingTables&) const = default;
+};
+
+/// One problem: what one rank computes and what the ranks then exchange.
 struct OpSpec {
   OpKind kind = OpKind::MatmulAllReduce;
-  std::int64_t m = 0; ///< rows of the product of one rank's matmul
-  std::int64_t n = 0; ///< columns of the product
-  std::int64_t k = 0; ///< inner length of one rank's matmul: A is [m, k], B is [k, n], row-major
+  std::int64_t m = 0; ///< rows of the product of one rank's matmul. embedding_all_to_all: samples of the whole batch
+  std::int64_t n = 0; ///< columns of the product. embedding_all_to_all: pooled features of all tables of one rank
+  std::int64_t k = 0; ///< inner length of one rank's matmul: A is [m, k], B is [k, n], row-major.
+                      ///< embedding_all_to_all: rows that a bag names on average; costs follow it, results do not
   DType dtype = DType::F32;
   int world_size = 0; ///< ranks that take part
+  std::optional<EmbeddingTables> tables{}; ///< of embedding_all_to_all, and of no other kind
 
   /// Errors: InvalidSpec naming the first field outside its legal range (sizes 1..kMaxSize, ranks 2..kMaxWorldSize),
-  /// m when the ranks hold shards of rows and do not divide it, or when A, B or the product would exceed
-  /// kMaxOperandBytes.
+  /// m when the ranks hold shards of rows and do not divide it, n when the tables do not divide it, tables when the
+  /// kind needs them and has none or the reverse, or when an operand would exceed kMaxOperandBytes.
   [[nodiscard]] Result<void> validate() const;
 
-  /// Multiply-adds counted as two: 2 m n k.
-  [[nodiscard]] double flop_count() const noexcept;
+  /// Flops of one rank: 2 m n k of a matmul, m n k of pooling.
+  [[nodiscard]] double flop_count() const noexcept { return flop_count(m); }
+  /// Flops of so many rows of the product.
+  [[nodiscard]] double flop_count(std::int64_t rows) const noexcept;
 
   /// "matmul_all_reduce m=4096 n=8192 k=3072 bf16 x8", for people and logs.
   [[nodiscard]] std::string text() const;
 
-  bool operator==(const OpSpec&) const = default;
+  auto operator<=>(const OpSpec&) const = default;
 };
 
 inline constexpr std::int64_t kMaxSize = 1'000'000'000;
@@ -54,6 +86,7 @@ struct OpTraits {
   OpKind kind;
   std::string_view name;      ///< served name, e.g. "matmul_all_reduce"
   std::string_view semantics; ///< one sentence for help texts
+  Work work;                  ///< what the compute lane does
   Lane first_lane;            ///< the lane that a block passes first
   /// The m rows are divided into m / ranks rows by which rank they come from or go to, and blocks are cut from those:
   /// a block of b rows takes b rows of every shard.

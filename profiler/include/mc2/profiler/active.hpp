@@ -20,7 +20,7 @@ struct ActiveCase {
   ActiveTarget target = ActiveTarget::Matmul;
   std::int64_t block_rows = 0;
 
-  /// "matmul 256 rows", "both lanes 256 rows".
+  /// "compute 256 rows", "both lanes 256 rows".
   [[nodiscard]] std::string text() const;
   auto operator<=>(const ActiveCase&) const = default;
 };

@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+
+#include "backends/host/compute_device.hpp"
+#include "bags.hpp"
+#include "element.hpp"
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor::host {
+namespace {
+
+constexpr std::int64_t kTileElements = 1024; // the accumulators stay in the first-level cache
+
+/// The tables of one rank and the bags that name rows of them.
+template <typename Element>
+class Pool {
+ public:
+  Pool(const planner::OpSpec& op, const RankBuffers& buffers)
+      : bags_(op, buffers.bags),
+        tables_(reinterpret_cast<const Element*>(buffers.b.data())),
+        columns_(op.n / op.tables->table_count),
+        table_elements_(op.tables->row_count * columns_),
+        is_mean_(op.tables->pooling == planner::Pooling::Mean) {}
+
+  /// Writes one table's features of one sample. The bag has been checked.
+  void pool(std::int64_t table, std::int64_t sample, Element* features) const {
+    const Element* rows = tables_ + table * table_elements_;
+    const BagReader::Range range = bags_.range_of(table, sample);
+    for (std::int64_t first = 0; first < columns_; first += kTileElements) {
+      pool_tile(rows + first, range, features + first, std::min(kTileElements, columns_ - first));
+    }
+  }
+
+  [[nodiscard]] const BagReader& bags() const noexcept { return bags_; }
+  [[nodiscard]] std::int64_t columns() const noexcept { return columns_; }
+
+ private:
+  void pool_tile(const Element* rows, const BagReader::Range& range, Element* features, std::int64_t count) const {
+    std::array<float, kTileElements> sums;
+    std::fill_n(sums.begin(), count, 0.0F);
+    for (std::int64_t place = range.first; place < range.end; ++place) {
+      const Element* row = rows + bags_.row_at(place) * columns_;
+      for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] += load(row[i]);
+    }
+    const float divisor = is_mean_ && range.length() > 0 ? static_cast<float>(range.length()) : 1.0F;
+    for (std::int64_t i = 0; i < count; ++i) store(sums[static_cast<std::size_t>(i)] / divisor, features[i]);
+  }
+
+  BagReader bags_;
+  const Element* tables_;
+  std::int64_t columns_;
+  std::int64_t table_elements_;
+  bool is_mean_;
+};
+
+template <typename Element>
+class PoolingDevice final : public ComputeDevice {
+ public:
+  PoolingDevice(const planner::OpSpec& op, int rank, const RankBuffers& buffers)
+      : pool_(op, buffers), rank_(rank), table_count_(op.tables->table_count), columns_(op.n) {}
+
+  ComputeTimes multiply(const MatmulWork& work, Clock::time_point /*ready*/, const RunControl& control) override {
+    control.throw_if_aborted();
+    const auto start = Clock::now();
+    for (const MatmulRun& run : work.runs) pool_run(run);
+    return {start, Clock::now()};
+  }
+
+ private:
+  /// Table after table, so that rows which several samples name are still in the cache.
+  void pool_run(const MatmulRun& run) const {
+    auto* product = reinterpret_cast<Element*>(run.product);
+    for (std::int64_t table = 0; table < table_count_; ++table) {
+      for (std::int64_t i = 0; i < run.rows; ++i) {
+        require_legal(table, run.first_row + i);
+        pool_.pool(table, run.first_row + i, product + i * columns_ + table * pool_.columns());
+      }
+    }
+  }
+
+  /// Bags may have been refilled since prepare() checked them.
+  void require_legal(std::int64_t table, std::int64_t sample) const {
+    const auto legal = pool_.bags().check(table, sample);
+    if (legal) return;
+    throw planner::SystemError("bags", EINVAL, "rank " + std::to_string(rank_) + ", " + legal.error().message);
+  }
+
+  Pool<Element> pool_;
+  int rank_;
+  std::int64_t table_count_;
+  std::int64_t columns_; ///< of the product
+};
+
+} // namespace
+
+std::unique_ptr<ComputeDevice> make_pooling_device(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
+  switch (op.dtype) {
+    case planner::DType::F32: return std::make_unique<PoolingDevice<float>>(op, rank, buffers);
+    case planner::DType::F16: return std::make_unique<PoolingDevice<F16>>(op, rank, buffers);
+    case planner::DType::Bf16: return std::make_unique<PoolingDevice<Bf16>>(op, rank, buffers);
+  }
+  MC2_CHECK(false, "a type without a pooling device");
+  return nullptr;
+}
+
+} // namespace mc2::executor::host

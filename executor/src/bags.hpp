@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "mc2/executor/buffer.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::executor {
+
+/// Bytes of one row number or offset.
+[[nodiscard]] std::int64_t size_bytes(IndexType type) noexcept;
+
+/// Bags of one rank as numbers, in memory of this process. Views, never owned.
+class BagReader {
+ public:
+  /// The arrays have the sizes that check_buffers() demands.
+  BagReader(const planner::OpSpec& op, const EmbeddingBags& bags) noexcept;
+
+  /// Where the row numbers of a sample's bag of a table lie: first, and one behind the last.
+  struct Range {
+    std::int64_t first = 0;
+    std::int64_t end = 0;
+    [[nodiscard]] std::int64_t length() const noexcept { return end - first; }
+  };
+  [[nodiscard]] Range range_of(std::int64_t table, std::int64_t sample) const noexcept;
+  /// Row number at a place in such a range.
+  [[nodiscard]] std::int64_t row_at(std::int64_t place) const noexcept;
+
+  /// Of all bags together.
+  [[nodiscard]] std::int64_t index_count() const noexcept { return index_count_; }
+
+  /// Errors: InvalidSpec naming table, sample and value: a range that does not lie within the row numbers, or a row that
+  /// the table does not have.
+  [[nodiscard]] planner::Result<void> check(std::int64_t table, std::int64_t sample) const;
+
+ private:
+  [[nodiscard]] std::int64_t number(std::span<const std::byte> from, std::int64_t place) const noexcept;
+
+  EmbeddingBags bags_;
+  std::int64_t sample_count_;
+  std::int64_t row_count_; ///< of a table
+  std::int64_t index_count_;
+};
+
+/// Errors: InvalidSpec naming rank, table, sample and value, for offsets that do not ascend from 0 to the number of
+/// indices, and rows that a table does not have. `op` is legal, check_buffers() has passed, the memory is this process's.
+/// Nothing to check for kinds without tables.
+[[nodiscard]] planner::Result<void> check_bags(const planner::OpSpec& op, std::span<const int> ranks,
+                                               std::span<const RankBuffers> buffers);
+
+} // namespace mc2::executor
