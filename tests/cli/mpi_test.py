@@ -140,7 +140,7 @@ class MpiTest(JobTest):
         self.refuse(UNSUPPORTED, ["run", *SHAPE, "--store", self.store], "start it with mpirun -np N")
 
     def test_comparing_with_mpi_needs_processes_that_share_memory(self):
-        self.refuse(UNSUPPORTED, ["bench", "allreduce", "--backend", "mpi"], "mpirun -np 2")
+        self.refuse(UNSUPPORTED, ["bench", "allreduce", "--backend", "mpi"], "start it with mpirun -np N")
 
     def test_another_number_of_processes_is_told_how_to_start(self):
         done = self.job(3, "profile", *SHAPE)

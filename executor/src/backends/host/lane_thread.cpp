@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,7 +34,8 @@ struct SchedulingAttributes {
 /// instead of waiting for the end of its slice, about 3 ms. Kernels before 6.12 ignore it; nothing depends on it.
 void ask_for_short_slices() {
   SchedulingAttributes attributes;
-  attributes.runtime_ns = 100'000; // the shortest that the kernel grants
+  attributes.nice = getpriority(PRIO_PROCESS, 0); // the call sets both
+  attributes.runtime_ns = 100'000;                // the shortest that the kernel grants
   syscall(SYS_sched_setattr, 0, &attributes, 0U);
 }
 
