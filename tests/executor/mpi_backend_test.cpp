@@ -2,6 +2,7 @@
 
 #include "conformance/backend_conformance.hpp"
 #include "mc2/executor/processes.hpp"
+#include "support/leak_check.hpp"
 
 /// Rank 0 runs the tests and directs the other processes, as `mc2` does; started by `mpirun -np N`. Started alone,
 /// every test that needs ranks is skipped.
@@ -163,6 +164,31 @@ TEST_F(MpiWorld, RefusesSettingsThatAVariantDoesNotHave) {
   refuse({"direct", {{"sleep_us", "1"}}}, "has no setting");
 }
 
+// Pieces of 64 KiB and more go round the ring in 2, 3 or 4 slices; sizes that neither ranks nor slices divide.
+TEST_F(MpiWorld, LongPiecesGoRoundTheRingInSlices) {
+  for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
+    for (const DType dtype : {DType::F32, DType::Bf16}) {
+      const bool gathers = kind == OpKind::AllGatherMatmul;
+      const std::int64_t rows = 431 * (kind == OpKind::MatmulAllReduce ? 2 : options_.world_size);
+      const OpSpec spec{.kind = kind, .m = rows, .n = gathers ? 8 : 257, .k = gathers ? 257 : 8, .dtype = dtype,
+                        .world_size = options_.world_size};
+      if (!mpi_backend().supports(spec)) continue;
+      const std::int64_t length = planner::traits_of(kind).cut_axis_length(spec);
+      for (const Cut& cut : {Cut{{length}}, Cut{{101, 150, length - 251}}}) {
+        SCOPED_TRACE(spec.text() + " as " + cut.text());
+        ResidentProblem problem(spec, 5, *communicator_);
+        auto prepared =
+            executor::prepare(plan(spec, cut, {"ring", {{"sleep_us", "0"}}}), problem.buffers(), *communicator_);
+        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+        prepared.value()->run(RunMode::Fused);
+        problem.fetch_results();
+        const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+        EXPECT_TRUE(right.ok()) << right.error().text();
+      }
+    }
+  }
+}
+
 TEST_F(MpiWorld, RanksOfOneNodeReadEachOthersMemory) {
   const auto names = [this](OpKind kind) {
     std::vector<std::string> all;
@@ -203,5 +229,7 @@ TEST_F(MpiWorld, ManyPlansInTurnKeepTheCountsOfDirectBlocksApart) {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  return mc2::executor::lead_processes("tests", [] { return RUN_ALL_TESTS(); }).value();
+  const int code = mc2::executor::lead_processes("tests", [] { return RUN_ALL_TESTS(); }).value();
+  mc2::testing::check_leaks_now();
+  return code;
 }

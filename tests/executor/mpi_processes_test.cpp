@@ -9,6 +9,7 @@
 #include "backends/mpi/mpi_backend.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "support/leak_check.hpp"
 #include "support/oracle.hpp"
 
 /// Every process runs every test, as a program that brings its own matrices does; started by `mpirun -np N`.
@@ -28,6 +29,12 @@ using planner::DType;
 using planner::ErrorCode;
 using planner::OpKind;
 using planner::OpSpec;
+
+class LeakCheck final : public ::testing::Environment {
+ public:
+  void TearDown() override { check_leaks_now(); }
+};
+[[maybe_unused]] const auto* const kLeakCheck = ::testing::AddGlobalTestEnvironment(new LeakCheck);
 
 class MpiProcesses : public ::testing::Test {
  protected:

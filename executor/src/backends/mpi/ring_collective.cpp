@@ -1,93 +1,161 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 
+#include "backends/mpi/check.hpp"
 #include "backends/mpi/collective.hpp"
 #include "backends/mpi/element_sum.hpp"
-#include "backends/mpi/point_to_point.hpp"
+#include "backends/mpi/waiting.hpp"
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
 
-/// A rank's piece: elements [first, first + count) of what is cut into pieces.
-struct Piece {
+constexpr int kMaxSlices = 4;
+constexpr std::int64_t kLeastSliceBytes = std::int64_t{64} << 10U; // of a piece; smaller ones cost more than they hide
+
+/// Elements [first, first + count) of a block.
+struct Range {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
 
+/// Part `index` of `count` parts that differ by one element at most.
+Range part_of(const Range& whole, std::int64_t index, std::int64_t count) {
+  const std::int64_t first = whole.count * index / count;
+  return {whole.first + first, whole.count * (index + 1) / count - first};
+}
+
 class RingCollective final : public Collective {
  public:
   RingCollective(MPI_Comm comm, std::chrono::microseconds sleep, const StageList& list)
-      : steps_(comm, sleep), dtype_(list.op.dtype), rank_(World::get().rank()), size_(World::get().size()) {
+      : comm_(comm),
+        sleep_(sleep),
+        sum_(list.op.dtype),
+        dtype_(list.op.dtype),
+        rank_(World::get().rank()),
+        size_(World::get().size()),
+        is_split_(list.op.kind == planner::OpKind::MatmulAllReduce),
+        step_count_(size_ - 1 + (is_split_ ? size_ - 1 : 0)) {
     if (!planner::sums_over_ranks(list.op.kind)) return;
-    const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
-    for (auto& sum : sums_)
-      sum.resize(static_cast<std::size_t>(longest * list.op.n * planner::size_bytes(dtype_)));
+    reduce_step_count_ = size_ - 1;
+    if (reduce_step_count_ > 1) make_room(list);
   }
 
   void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) override {
-    is_split_ = block.kind == planner::OpKind::MatmulAllReduce;
-    count_ = block.piece_count;
-    if (block.kind == planner::OpKind::AllGatherMatmul) return gather(block.send, block.receive, keep_waiting);
-    std::byte* own_sum = block.receive + (is_split_ ? offset(piece(rank_)) : 0);
-    reduce(block.send, own_sum, keep_waiting);
-    if (is_split_) gather(own_sum, block.receive, keep_waiting);
+    block_ = &block;
+    // The same on every rank, although pieces differ by an element.
+    const std::int64_t piece_bytes = bytes(block.piece_count) / (is_split_ ? size_ : 1);
+    slice_count_ = static_cast<int>(std::clamp<std::int64_t>(piece_bytes / kLeastSliceBytes, 1, kMaxSlices));
+    unfinished_count_ = slice_count_;
+    for (int index = 0; index < slice_count_; ++index) {
+      slices_[static_cast<std::size_t>(index)].step = 0;
+      start_step(index);
+    }
+    wait_some(requests(), Patience(sleep_, {}), keep_waiting, [this] {
+      for (int index = 0; index < slice_count_; ++index) advance(index);
+      return unfinished_count_ == 0;
+    });
   }
 
  private:
-  /// The pieces of all ranks are one block cut in R parts, or R blocks of the same size.
-  [[nodiscard]] Piece piece(int rank) const noexcept {
-    const int of = (rank % size_ + size_) % size_;
-    if (!is_split_) return {of * count_, count_};
-    const std::int64_t first = count_ * of / size_;
-    return {first, count_ * (of + 1) / size_ - first};
+  /// A part of every rank's piece that goes round by itself, so that the link carries one slice while another's numbers
+  /// are added up or its next message is announced.
+  struct Slice {
+    int step = 0;                               ///< under way; the block's step count when it is done
+    const std::byte* outgoing = nullptr;        ///< what the next step passes on
+    std::byte* incoming = nullptr;              ///< what the present step brings
+    std::array<std::vector<std::byte>, 2> sums; ///< those that are passed on, in turn
+  };
+
+  /// For sums that are passed on. A slice has at most 1/kMaxSlices of a piece, or less than two least slices where
+  /// the piece is cut in fewer; and an element for each time that something did not divide evenly.
+  void make_room(const StageList& list) {
+    const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
+    const std::int64_t piece_bytes = bytes(longest * list.op.n) / (is_split_ ? size_ : 1);
+    const std::int64_t room =
+        std::max(piece_bytes / kMaxSlices, std::min(piece_bytes, 2 * kLeastSliceBytes)) + bytes(2);
+    for (Slice& slice : slices_) {
+      for (auto& sum : slice.sums) sum.resize(static_cast<std::size_t>(room));
+    }
   }
+
   [[nodiscard]] std::int64_t bytes(std::int64_t count) const noexcept {
     return count * planner::size_bytes(dtype_);
   }
-  [[nodiscard]] std::int64_t offset(const Piece& piece) const noexcept { return bytes(piece.first); }
+  /// The pieces of all ranks are one block cut in R parts, or R blocks of the same size.
+  [[nodiscard]] Range piece(int rank) const noexcept {
+    const int of = (rank % size_ + size_) % size_;
+    const std::int64_t count = block_->piece_count;
+    return is_split_ ? part_of({0, count}, of, size_) : Range{of * count, count};
+  }
+  [[nodiscard]] Range part(int rank, int slice) const noexcept { return part_of(piece(rank), slice, slice_count_); }
+  [[nodiscard]] bool reduces(int step) const noexcept { return step < reduce_step_count_; }
 
-  /// `pieces` gets the other ranks' pieces. The own one, `own`, need not be there: whoever multiplies it has it.
-  void gather(const std::byte* own, std::byte* pieces, const std::function<void()>& keep_waiting) {
-    const std::byte* outgoing = own;
-    for (int step = 0; step + 1 < size_; ++step) {
-      const Piece out = piece(rank_ - step), in = piece(rank_ - step - 1);
-      std::byte* incoming = pieces + offset(in);
-      pass_on({outgoing, out.count}, incoming, in.count, keep_waiting);
-      outgoing = incoming;
-    }
+  /// Reducing, the piece of rank q starts at rank q + 1 and ends at q; gathering, it starts at q.
+  [[nodiscard]] int sent_piece(int step) const noexcept {
+    return reduces(step) ? rank_ - 1 - step : rank_ - (step - reduce_step_count_);
+  }
+  [[nodiscard]] std::span<MPI_Request> requests() noexcept {
+    return std::span(requests_).first(2 * static_cast<std::size_t>(slice_count_));
   }
 
-  /// own_sum = the sum of all ranks' parts of this rank's piece. The piece of rank q starts at rank q + 1.
-  void reduce(const std::byte* parts, std::byte* own_sum, const std::function<void()>& keep_waiting) {
-    const std::byte* outgoing = parts + offset(piece(rank_ - 1));
-    for (int step = 0; step + 1 < size_; ++step) {
-      const Piece out = piece(rank_ - 1 - step), in = piece(rank_ - 2 - step);
-      const bool is_last = step + 2 == size_;
-      std::byte* incoming = is_last ? own_sum : sums_[static_cast<std::size_t>(step % 2)].data();
-      pass_on({outgoing, out.count}, incoming, in.count, keep_waiting);
-      add_to(dtype_, parts + offset(in), incoming, in.count);
-      outgoing = incoming;
-    }
+  /// Where this rank's part of its own sum goes.
+  [[nodiscard]] std::byte* own_sum(int slice) const noexcept {
+    const Range own = part(rank_, slice);
+    return block_->receive + bytes(is_split_ ? own.first : own.first - piece(rank_).first);
+  }
+  [[nodiscard]] const std::byte* first_outgoing(int slice) const noexcept {
+    const Range out = part(sent_piece(0), slice);
+    // Gathering alone, every rank gets the same piece from this one.
+    return block_->send + bytes(reduces(0) ? out.first : out.first - piece(rank_).first);
+  }
+  [[nodiscard]] std::byte* landing(Slice& slice, int index) const noexcept {
+    if (!reduces(slice.step)) return block_->receive + bytes(part(sent_piece(slice.step) - 1, index).first);
+    const bool is_last = slice.step + 1 == reduce_step_count_;
+    return is_last ? own_sum(index) : slice.sums[static_cast<std::size_t>(slice.step % 2)].data();
   }
 
-  struct Elements {
-    const std::byte* data = nullptr;
-    std::int64_t count = 0;
-  };
-  void pass_on(const Elements& out, std::byte* in, std::int64_t in_count, const std::function<void()>& keep_waiting) {
+  void start_step(int index) {
+    Slice& slice = slices_[static_cast<std::size_t>(index)];
+    if (slice.step == 0) slice.outgoing = first_outgoing(index);
+    slice.incoming = landing(slice, index);
     const int left = (rank_ + size_ - 1) % size_, right = (rank_ + 1) % size_;
-    steps_.pass({{out.data, static_cast<std::size_t>(bytes(out.count))}, right},
-                {{in, static_cast<std::size_t>(bytes(in_count))}, left}, dtype_, keep_waiting);
+    const Range out = part(sent_piece(slice.step), index), in = part(sent_piece(slice.step) - 1, index);
+    MPI_Request* pair = &requests_[2 * static_cast<std::size_t>(index)];
+    check(MPI_Irecv(slice.incoming, static_cast<int>(in.count), sum_.type(), left, index, comm_, &pair[0]), "MPI_Irecv");
+    check(MPI_Isend(slice.outgoing, static_cast<int>(out.count), sum_.type(), right, index, comm_, &pair[1]),
+          "MPI_Isend");
   }
 
-  PointToPoint steps_;
+  /// Ends the slice's step if its messages have gone and come, and starts the next.
+  void advance(int index) {
+    Slice& slice = slices_[static_cast<std::size_t>(index)];
+    const MPI_Request* pair = &requests_[2 * static_cast<std::size_t>(index)];
+    if (slice.step == step_count_ || pair[0] != MPI_REQUEST_NULL || pair[1] != MPI_REQUEST_NULL) return;
+    if (reduces(slice.step)) {
+      const Range in = part(sent_piece(slice.step) - 1, index);
+      add_to(dtype_, block_->send + bytes(in.first), slice.incoming, in.count);
+    }
+    slice.outgoing = slice.incoming;
+    ++slice.step;
+    if (slice.step < step_count_) return start_step(index);
+    --unfinished_count_;
+  }
+
+  MPI_Comm comm_;
+  std::chrono::microseconds sleep_;
+  ElementSum sum_;
   planner::DType dtype_;
   int rank_, size_;
-  bool is_split_ = false;  ///< of the block that is being exchanged
-  std::int64_t count_ = 0; ///< of that block
-  std::array<std::vector<std::byte>, 2> sums_;
+  bool is_split_; ///< whether a block is cut in pieces, instead of being one for every rank
+  int step_count_, reduce_step_count_ = 0;
+
+  // Of the block that is being exchanged.
+  const BlockExchange* block_ = nullptr;
+  int slice_count_ = 0, unfinished_count_ = 0;
+  std::array<Slice, kMaxSlices> slices_;
+  std::array<MPI_Request, std::size_t{2} * kMaxSlices> requests_{};
+  static_assert(2 * kMaxSlices <= kMostRequests);
 };
 
 } // namespace

@@ -32,4 +32,11 @@ class Patience {
 /// SystemError.
 void wait_all(std::span<MPI_Request> requests, const Patience& patience, const std::function<void()>& keep_waiting);
 
+inline constexpr std::size_t kMostRequests = 16;
+
+/// As wait_all for at most kMostRequests, and calls `go_on` whenever one has completed, which may start others in its place; returns when that
+/// returns true.
+void wait_some(std::span<MPI_Request> requests, const Patience& patience, const std::function<void()>& keep_waiting,
+               const std::function<bool()>& go_on);
+
 } // namespace mc2::executor::mpi

@@ -1,0 +1,128 @@
+"""The figures of MPI over TCP between two hosts: benefit of the kept plan against the best serial, and its share of the
+ideal, for 8 operators at 1 and 2.5 Gbit/s. Not a test: it takes up to 10 minutes and wants an otherwise quiet machine.
+
+    sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 [--budget S] [--pairs N] [--only TEXT]
+
+The two hosts are network namespaces of this machine, each with half of its cores, joined by a veth pair whose directions
+`tc tbf` limits (32 KiB bucket). Each operator is tuned from nothing, and the plan that was kept is then measured anew in
+pairs with the best serial of all variants, order alternating (`mc2 run`).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import two_hosts
+
+# Both lanes take 10 ms and more, the shorter at least a third of the longer, on cores of 90 to 220 GFLOP/s.
+CASES = [
+    ("1gbit", "matmul_all_reduce", 1024, 1024, 2048),
+    ("1gbit", "matmul_all_reduce", 768, 1024, 3072),
+    ("1gbit", "matmul_reduce_scatter", 1024, 1024, 1536),
+    ("1gbit", "all_gather_matmul", 2048, 1024, 1024),
+    ("2500mbit", "matmul_all_reduce", 1536, 1024, 1024),
+    ("2500mbit", "matmul_all_reduce", 1024, 2048, 768),
+    ("2500mbit", "matmul_reduce_scatter", 2048, 1024, 640),
+    ("2500mbit", "all_gather_matmul", 2048, 512, 2048),
+]
+COLUMNS = "{:<9} {:<42} {:<22} {:<26} {:>10} {:>10} {:>8} {:>8} {:>8} {:>16}  {}"
+BUSY_HOST = "measure again on a quieter machine"
+
+
+class Figures:
+    def __init__(self, arguments, directory):
+        self.arguments = arguments
+        self.directory = directory
+        self.agent = directory / "enter"
+        two_hosts.write_agent(self.agent)
+        # Each host has half of the cores, as if it were another machine.
+        cores = sorted(os.sched_getaffinity(0))
+        halves = [cores[:len(cores) // 2], cores[len(cores) // 2:]]
+        self.on_own_cores = directory / "on_own_cores"
+        self.on_own_cores.write_text("#!/bin/sh\ncase $OMPI_COMM_WORLD_RANK in\n" + "".join(
+            f"{rank}) exec taskset -c {','.join(map(str, half))} \"$@\";;\n" for rank, half in enumerate(halves)) + "esac\n")
+        self.on_own_cores.chmod(0o755)
+
+    def mc2(self, *arguments):
+        command = [*two_hosts.launch_command(shutil.which("mpirun"), self.agent), str(self.on_own_cores),
+                   str(self.arguments.mc2.resolve()), *map(str, arguments)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300)
+
+    def measure(self, kind, m, n, k):
+        """The document of `mc2 run`, or why there is none."""
+        store = self.directory / f"{kind}-{m}-{n}-{k}.db"
+        operator = ["--backend", "mpi", "--op", kind, "--m", m, "--n", n, "--k", k, "--store", store]
+        for _ in range(3):
+            done = self.mc2("tune", *operator, "--fresh", "--budget", self.arguments.budget)
+            if BUSY_HOST not in done.stderr:
+                break
+        if done.returncode == 0:
+            done = self.mc2("run", *operator, "--pairs", self.arguments.pairs, "--budget", self.arguments.budget, "--json")
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if line.startswith("mc2: ")]
+            return None, lines[-1] if lines else done.stderr.strip()
+        return json.loads(done.stdout), None
+
+
+def verdict_of(document):
+    measured = document["measured"]
+    if measured["benefit_high"] < 0:
+        return "SLOWER THAN SERIAL"
+    if len(document["plan"]["cut"]["block_rows"]) < 2 and measured["overlap_efficiency"] < 0.5:
+        return "kept uncut"
+    return "at least half of the ideal" if measured["overlap_efficiency"] >= 0.5 else "less than half of the ideal"
+
+
+def row_of(document):
+    plan, measured = document["plan"], document["measured"]
+    serial = measured["compute_us"] + measured["communication_us"]
+    ideal = min(measured["compute_us"], measured["communication_us"]) / serial
+    fields = ",".join(f"{key}={value}" for key, value in plan["variant"]["fields"].items())
+    return [plan["variant"]["name"] + (f"({fields})" if fields else ""), " + ".join(map(str, plan["cut"]["block_rows"])),
+            f"{measured['serial_us'] / 1e3:.1f} ms", f"{measured['fused_us'] / 1e3:.1f} ms",
+            f"{ideal:.1%}", f"{measured['benefit']:.1%}", f"{measured['overlap_efficiency']:.0%}",
+            f"{measured['benefit_low']:.1%} to {measured['benefit_high']:.1%}", verdict_of(document)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mc2", type=pathlib.Path, help="the program")
+    parser.add_argument("--budget", type=float, default=12, help="seconds of profiling, and of measuring, per operator")
+    parser.add_argument("--pairs", type=int, default=41, help="most fused/serial pairs")
+    parser.add_argument("--only", default="", help="only the cases whose line holds this text")
+    arguments = parser.parse_args()
+    print(COLUMNS.format("rate", "operator", "variant", "blocks", "serial", "fused", "ideal", "benefit", "share",
+                         "95 % of benefit", "verdict"), flush=True)
+    shares, rate_now = [], None
+    with tempfile.TemporaryDirectory(prefix="mc2-figures-") as directory:
+        figures = Figures(arguments, pathlib.Path(directory))
+        try:
+            for rate, kind, m, n, k in CASES:
+                name = f"{kind} {m} x {n} x {k}"
+                if arguments.only not in f"{rate} {name}":
+                    continue
+                if rate != rate_now:
+                    reason = two_hosts.make_places(rate)
+                    if reason:
+                        sys.exit(f"mpi_hosts_figures: {reason}")
+                    rate_now = rate
+                document, reason = figures.measure(kind, m, n, k)
+                if reason:
+                    print(f"{rate:<9} {name:<42} {reason}", flush=True)
+                    continue
+                shares.append(document["measured"]["overlap_efficiency"])
+                print(COLUMNS.format(rate, name, *row_of(document)), flush=True)
+        finally:
+            two_hosts.remove_places()
+    if shares:
+        print(f"share of the ideal: least {min(shares):.0%}, median {sorted(shares)[len(shares) // 2]:.0%}, "
+              f"{sum(share >= 0.5 for share in shares)} of {len(shares)} at least half")
+
+
+if __name__ == "__main__":
+    main()

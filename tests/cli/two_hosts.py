@@ -1,0 +1,65 @@
+"""Two network namespaces, joined by a veth pair of limited rate: as near to two hosts as one machine gets."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+PLACES = ("mc2testa", "mc2testb")
+ADDRESSES = ("10.177.0.1", "10.177.0.2")
+NETWORK = "10.177.0.0/24"
+
+
+def ip(*arguments):
+    return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+
+
+def remove_places():
+    for place in PLACES:
+        for process in ip("netns", "pids", place).stdout.split():
+            try:
+                os.kill(int(process), signal.SIGKILL)  # a launcher's daemon that was cut off
+            except ProcessLookupError:
+                pass
+        ip("netns", "del", place)
+
+
+def make_places(rate):
+    """Why the two namespaces cannot be had, or None. `rate` is tc's, of each direction, e.g. 1gbit."""
+    if shutil.which("ip") is None or shutil.which("tc") is None:
+        return "ip and tc are missing; iproute2 has them"
+    remove_places()
+    steps = [["netns", "add", PLACES[0]], ["netns", "add", PLACES[1]],
+             ["link", "add", "eth0", "netns", PLACES[0], "type", "veth", "peer", "name", "eth0", "netns", PLACES[1]]]
+    for place, address in zip(PLACES, ADDRESSES):
+        steps += [["-n", place, "addr", "add", address + "/24", "dev", "eth0"],
+                  ["-n", place, "link", "set", "lo", "up"], ["-n", place, "link", "set", "eth0", "up"]]
+    for step in steps:
+        done = ip(*step)
+        if done.returncode != 0:
+            return f"network namespaces cannot be made here: ip {' '.join(step)}: {done.stderr.strip()}"
+    for place in PLACES:
+        done = subprocess.run(["tc", "-n", place, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate,
+                               "burst", "32kb", "latency", "100ms"], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return f"rates cannot be limited here: tc tbf: {done.stderr.strip()}"
+    return None
+
+
+def write_agent(path):
+    """What mpirun starts instead of ssh: HOST COMMAND..."""
+    path.write_text(f'#!/bin/sh\nshift\nexec ip netns exec {PLACES[1]} /bin/sh -c "$*"\n')
+    path.chmod(0o755)
+
+
+def launch_command(mpirun, agent):
+    """One rank in each place, over TCP and nothing else."""
+    settings = {"plm_rsh_agent": str(agent), "pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": NETWORK,
+                "oob_tcp_if_include": NETWORK,
+                # So that the launcher's own connection, too, notices a link that is cut.
+                "oob_tcp_keepalive_time": "1", "oob_tcp_keepalive_intvl": "1", "oob_tcp_keepalive_probes": "3"}
+    command = ["ip", "netns", "exec", PLACES[0], mpirun, "--allow-run-as-root", "--host", ",".join(ADDRESSES),
+               "--map-by", "node", "--bind-to", "none", "-np", "2"]
+    for name, value in settings.items():
+        command += ["--mca", name, value]
+    return command
