@@ -16,9 +16,13 @@ LAUNCH = [MPIRUN, "--oversubscribe", "--allow-run-as-root"]
 SHAPE = ["--backend", "mpi", "--m", "256", "--n", "128", "--k", "128"]
 # Long enough to be in the middle of: 11 rounds of 4 GFLOP multiplied several times.
 LONG_SHAPE = ["--backend", "mpi", "--m", "4096", "--n", "1024", "--k", "512"]
-LONG_RUN = ["run", *LONG_SHAPE, "--blocks", "1024,3072", "--pairs", "100000", "--budget", "60"]
+DIRECT = ["--variant", "direct"]  # ranks that wait for each other in shared memory, where MPI does not see it
+LONG_RUN = ["run", *LONG_SHAPE, *DIRECT, "--blocks", "1024,3072", "--pairs", "100000", "--budget", "60"]
 QUICK = ["--budget", "1", "--max-samples", "5"]
-KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
+# Every kind, the first with every variant, the others with one each so that the test stays short.
+KINDS = {"matmul_all_reduce": [], "matmul_reduce_scatter": ["--variant", "direct"],
+         "all_gather_matmul": ["--variant", "ring(sleep_us=50)"], "matmul_all_to_all": ["--variant", "blocking"],
+         "all_to_all_matmul": ["--variant", "pairwise(sleep_us=50)"]}
 
 
 def processes_of_rank(rank, store):
@@ -76,13 +80,13 @@ class JobTest(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
-    def keep_model(self, shape, rank_count=2):
+    def keep_model(self, shape, *variant, rank_count=2):
         """Samples and a model that fits them, measured up to three times on a busy host."""
         for _ in range(2):
-            self.complete_job("profile", *shape, *QUICK, "--fresh", rank_count=rank_count)
+            self.complete_job("profile", *shape, *variant, *QUICK, "--fresh", rank_count=rank_count)
             if self.job(rank_count, "fit", *shape).returncode == 0:
                 return
-        self.complete_job("profile", *shape, *QUICK, "--fresh", rank_count=rank_count)
+        self.complete_job("profile", *shape, *variant, *QUICK, "--fresh", rank_count=rank_count)
         self.complete_job("fit", *shape, rank_count=rank_count)
 
     def contents(self):
@@ -112,10 +116,10 @@ class JobTest(ProgramTest):
 
 class MpiTest(JobTest):
     def test_tunes_and_runs_every_kind_once_however_many_ranks(self):
-        for kind in KINDS:
-            page = self.complete_job("tune", "--op", kind, *SHAPE, *QUICK).stdout
+        for kind, variant in KINDS.items():
+            page = self.complete_job("tune", "--op", kind, *SHAPE, *variant, *QUICK).stdout
             self.assertEqual(page.count("kept as plan"), 1)
-            page = self.complete_job("run", "--op", kind, *SHAPE, "--pairs", 3).stdout
+            page = self.complete_job("run", "--op", kind, *SHAPE, *variant, "--pairs", 3).stdout
             self.assertEqual(page.count("correct: "), 1)
             self.assertNotIn("EMULATED", page)
         store = self.contents()
@@ -173,7 +177,7 @@ class MpiTest(JobTest):
         self.assertFalse(self.store.exists())
 
     def test_killing_a_rank_ends_the_job_and_keeps_nothing_of_the_run(self):
-        self.keep_model(LONG_SHAPE)
+        self.keep_model(LONG_SHAPE, *DIRECT)
         before = self.contents()
         for rank in (0, 1):
             job = self.start(*LONG_RUN)
@@ -186,7 +190,7 @@ class MpiTest(JobTest):
             self.assert_healthy()
 
     def test_a_rank_that_stops_answering_ends_the_job_within_the_deadline(self):
-        self.keep_model(LONG_SHAPE)
+        self.keep_model(LONG_SHAPE, *DIRECT)
         before = self.contents()
         job = self.start(*LONG_RUN, "--deadline", 3)
         victim = self.rank_of_measuring_job(job, 1)
