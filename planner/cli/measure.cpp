@@ -1,10 +1,12 @@
 #include "measure.hpp"
 
 #include <algorithm>
+#include <iostream>
 #include <set>
 
 #include "active_profile.hpp"
 #include "mc2/executor/communicator.hpp"
+#include "screening.hpp"
 #include "terminal.hpp"
 
 namespace mc2::cli {
@@ -288,6 +290,9 @@ Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::Ac
 
 Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                 store::Store& store) {
+  const auto screened = screen_variants(bench, settings.alignment, store);
+  if (!screened) return screened.error();
+  if (!screened.value().empty()) std::cerr << "profile " + bench.op().text() + ": " + screened.value() + "\n";
   if (settings.active) return profile_actively(bench, settings, store);
   auto cases = sweep_cases(bench, settings.alignment);
   if (!cases) return cases.error();

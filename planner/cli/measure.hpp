@@ -36,7 +36,7 @@ struct ProfileSettings {
 [[nodiscard]] Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::ActiveCase& one,
                                                           const planner::Variant& variant);
 
-/// Times both lanes of every variant, alone and together, over a sweep of block lengths, or over those that `settings.active` chooses;
+/// Leaves out variants that screening.hpp shows to be dominated, then times both lanes of the others, alone and together, over a sweep of block lengths, or over those that `settings.active` chooses;
 /// each round of the latter is told on standard error. Samples go to `store` after every round, and earlier ones of the
 /// same operator and machine count.
 /// Errors: as Workbench, run_sweep and run_active_sweep; Cancelled keeps what was measured.

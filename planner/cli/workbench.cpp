@@ -1,16 +1,25 @@
 #include "workbench.hpp"
 
+#include <algorithm>
+
 #include "mc2/executor/stage.hpp"
 #include "mc2/executor/verify.hpp"
 
 namespace mc2::cli {
+namespace {
+
+constexpr const char* kKeySeparator = ": ";
+
+} // namespace
 
 Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
-                     std::vector<planner::Variant> variants, bool is_virtual, std::uint64_t seed)
+                     std::vector<planner::Variant> variants, bool is_virtual, bool variants_share_matmul,
+                     std::uint64_t seed)
     : op_(op),
       communicator_(std::move(communicator)),
       variants_(std::move(variants)),
       is_virtual_(is_virtual),
+      variants_share_matmul_(variants_share_matmul),
       seed_(seed),
       problem_(op, seed, *communicator_) {}
 
@@ -24,11 +33,21 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& back
   auto communicator = backend.open(options);
   if (!communicator) return communicator.error();
   return std::unique_ptr<Workbench>(new Workbench(op, std::move(communicator).value(),
-                                                  std::move(variants).value(), options.virtual_compute.has_value(), seed));
+                                                  std::move(variants).value(), options.virtual_compute.has_value(),
+                                                  backend.variants_share_matmul(), seed));
+}
+
+void Workbench::keep_variants(std::vector<planner::Variant> variants) {
+  variants_ = std::move(variants);
+  std::erase_if(prepared_, [&](const auto& entry) {
+    return std::ranges::none_of(variants_, [&](const planner::Variant& variant) {
+      return entry.first.starts_with(variant.text() + kKeySeparator);
+    });
+  });
 }
 
 Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant) {
-  auto& slot = prepared_[variant.text() + ": " + cut.text()];
+  auto& slot = prepared_[variant.text() + kKeySeparator + cut.text()];
   if (slot) return slot.get();
   const auto stages = executor::lower(op_, cut);
   if (!stages) return stages.error();

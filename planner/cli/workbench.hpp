@@ -30,6 +30,10 @@ class Workbench {
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept { return communicator_->fingerprint(); }
   /// What is measured, at least one, best known default first.
   [[nodiscard]] std::span<const planner::Variant> variants() const noexcept { return variants_; }
+  /// Goes on with some of variants() only, at least one, and frees what was prepared for the others.
+  void keep_variants(std::vector<planner::Variant> variants);
+  /// As Backend::variants_share_matmul.
+  [[nodiscard]] bool variants_share_matmul() const noexcept { return variants_share_matmul_; }
   [[nodiscard]] const planner::Variant& default_variant() const noexcept { return variants_.front(); }
 
   /// The matrices as the ranks see them; C as the last verify() found it.
@@ -43,12 +47,14 @@ class Workbench {
 
  private:
   Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
-            std::vector<planner::Variant> variants, bool is_virtual, std::uint64_t seed);
+            std::vector<planner::Variant> variants, bool is_virtual, bool variants_share_matmul,
+            std::uint64_t seed);
 
   planner::OpSpec op_;
   std::unique_ptr<executor::Communicator> communicator_;
   std::vector<planner::Variant> variants_;
   bool is_virtual_; ///< virtual compute leaves the matmul out, so only the collective can be checked
+  bool variants_share_matmul_;
   std::uint64_t seed_;
   executor::ResidentProblem problem_;
   std::map<std::string, std::unique_ptr<executor::Prepared>> prepared_; ///< by variant, settings and cut

@@ -18,7 +18,19 @@ namespace {
 using planner::Lane;
 using ::testing::HasSubstr;
 
-constexpr const char* kLinks[] = {"shm", "100Gbit", "tcp:100Gbit"};
+struct Way {
+  const char* link;
+  const char* variant = "direct";
+};
+
+constexpr Way kWays[] = {{"shm"},
+                         {"100Gbit"},
+                         {"tcp:100Gbit"},
+                         {"shm", "two_shot"},
+                         {"shm", "low_latency"},
+                         {"shm", "ring"},
+                         {"shm", "push"},
+                         {"shm", "push(initiator=proxy)"}};
 
 planner::OpSpec small_op() {
   return {.kind = planner::OpKind::MatmulAllReduce,
@@ -31,11 +43,11 @@ planner::OpSpec small_op() {
 
 /// A communicator of three ranks with four blocks to run, whose stages call `hook` first.
 struct Rig {
-  Rig(const std::string& link, StageHook hook, std::chrono::milliseconds deadline = std::chrono::seconds{60})
-      : problem(small_op(), 1) {
+  Rig(const Way& way, StageHook hook, std::chrono::milliseconds deadline = std::chrono::seconds{60})
+      : variant(planner::parse_variant(way.variant)), problem(small_op(), 1) {
     CommunicatorOptions options;
     options.world_size = 3;
-    options.link = parse_link(link).value();
+    options.link = parse_link(way.link).value();
     options.deadline = deadline;
     communicator = open_host(options, std::move(hook)).value();
     prepared = bind();
@@ -43,7 +55,7 @@ struct Rig {
 
   std::unique_ptr<Prepared> bind() {
     const auto stages = lower(small_op(), {{16, 16, 16, 16}}).value();
-    return communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
+    return communicator->prepare(stages, variant, problem.buffers(), {}).value();
   }
 
   std::string run_failure() {
@@ -56,6 +68,7 @@ struct Rig {
     return "";
   }
 
+  planner::Variant variant;
   RandomProblem problem;
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Prepared> prepared;
@@ -69,20 +82,20 @@ StageHook throw_at(int rank, Lane lane, std::size_t stage) {
 }
 
 TEST(HostCommunicator, FaultInAnyLaneEndsEveryRankAndNamesTheRank) {
-  for (const char* link : kLinks) {
+  for (const Way& way : kWays) {
     for (const Lane lane : {Lane::Compute, Lane::Communication}) {
       for (const std::size_t stage : {0U, 2U}) {
-        Rig rig(link, throw_at(1, lane, stage));
+        Rig rig(way, throw_at(1, lane, stage));
         const std::string failure = rig.run_failure();
-        EXPECT_THAT(failure, HasSubstr("rank 1")) << link;
-        EXPECT_THAT(failure, HasSubstr("injected fault")) << link;
+        EXPECT_THAT(failure, HasSubstr("rank 1")) << way.link << " " << way.variant;
+        EXPECT_THAT(failure, HasSubstr("injected fault")) << way.link << " " << way.variant;
       }
     }
   }
 }
 
 TEST(HostCommunicator, AbortedCommunicatorRefusesEveryLaterRun) {
-  Rig rig("shm", throw_at(2, Lane::Compute, 1));
+  Rig rig(kWays[0], throw_at(2, Lane::Compute, 1));
   rig.run_failure();
   EXPECT_THAT(rig.run_failure(), HasSubstr("aborted by an earlier failure"));
   EXPECT_EQ(rig.last_code, ECANCELED);
@@ -90,16 +103,30 @@ TEST(HostCommunicator, AbortedCommunicatorRefusesEveryLaterRun) {
 }
 
 TEST(HostCommunicator, LaneThatHangsIsReportedWithItsRankWhenTheDeadlinePasses) {
-  for (const char* link : kLinks) {
+  for (const Way& way : kWays) {
     // Rank 1 sleeps well beyond the deadline before its second block, then finds itself aborted.
     const auto hang = [](int rank, Lane lane, std::size_t stage) {
       if (rank == 1 && lane == Lane::Compute && stage == 1)
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
     };
-    Rig rig(link, hang, std::chrono::milliseconds{150});
+    Rig rig(way, hang, std::chrono::milliseconds{150});
     const std::string failure = rig.run_failure();
     EXPECT_EQ(rig.last_code, ETIMEDOUT) << failure;
-    EXPECT_THAT(failure, HasSubstr("rank 1")) << link;
+    EXPECT_THAT(failure, HasSubstr("rank 1")) << way.link << " " << way.variant;
+  }
+}
+
+TEST(HostCommunicator, LaneThatHangsInsideACollectiveIsReportedByThoseWhoWaitForIt) {
+  for (const Way& way : kWays) {
+    if (std::string(way.variant) == "direct") continue; // reads what is there: nobody waits for rank 1's lane
+    const auto hang = [](int rank, Lane lane, std::size_t stage) {
+      if (rank == 1 && lane == Lane::Communication && stage == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    };
+    Rig rig(way, hang, std::chrono::milliseconds{150});
+    const std::string failure = rig.run_failure();
+    EXPECT_EQ(rig.last_code, ETIMEDOUT) << failure;
+    EXPECT_THAT(failure, HasSubstr("past the run's deadline")) << way.variant;
   }
 }
 
@@ -134,14 +161,14 @@ TEST(HostCommunicator, SlowPacedSocketsEndAtTheDeadline) {
 }
 
 TEST(HostCommunicator, OpensAndClosesWithoutARun) {
-  for (const char* link : kLinks) {
-    for (int i = 0; i < 3; ++i) Rig rig(link, {});
+  for (const Way& way : kWays) {
+    for (int i = 0; i < 3; ++i) Rig rig(way, {});
   }
 }
 
 TEST(HostCommunicator, HookSeesEveryStageOfEveryLane) {
   std::atomic<int> calls{0};
-  Rig rig("shm", [&](int, Lane, std::size_t) { ++calls; });
+  Rig rig(kWays[0], [&](int, Lane, std::size_t) { ++calls; });
   rig.prepared->run(RunMode::Fused);
   EXPECT_EQ(calls, 3 * 2 * 4);
 }

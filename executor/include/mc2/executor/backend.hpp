@@ -82,6 +82,8 @@ class Backend {
   /// among them may be legal too (check_variant). `options` are valid.
   [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                                const CommunicatorOptions& options) const = 0;
+  /// Whether all variants multiply alike and differ in their collectives only.
+  [[nodiscard]] virtual bool variants_share_matmul() const noexcept { return false; }
   /// Whether prepare() would take the variant for this operator. Errors: UnknownName, listing the variants that the
   /// backend has; InvalidSpec naming the setting; Unsupported.
   [[nodiscard]] virtual planner::Result<void> check_variant(const planner::OpSpec& op,

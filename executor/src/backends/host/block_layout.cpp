@@ -87,14 +87,18 @@ void locate_pieces(const planner::OpSpec& op, int rank, const Stage& stage, std:
   const PieceStrides strides = piece_strides(op);
   const std::int64_t offset = piece_bytes(op, stage.first_row);
   const std::int64_t landing_offset = stage.first_row * landing_pitch(op).pitch_bytes;
-  std::byte* const landing = communicates_first(op) ? intermediate_of(ranks[own]) : ranks[own].buffers.c.data();
+  const auto landing_of = [&](const RankMatrices& receiver) {
+    return communicates_first(op) ? intermediate_of(receiver) : receiver.buffers.c.data();
+  };
+  const bool is_summed = planner::sums_over_ranks(op.kind);
   for (std::size_t peer = 0; peer < ranks.size(); ++peer) {
     const auto index = static_cast<std::int64_t>(peer);
     // The local part reads a rank's own rows of A where they are.
-    const bool lands = !planner::sums_over_ranks(op.kind) && !(communicates_first(op) && peer == own);
+    const bool lands = !is_summed && !(communicates_first(op) && peer == own);
     pieces.sources[peer] = sent_by(ranks[peer]) + rank * strides.sent + offset;
     pieces.outgoing[peer] = sent_by(ranks[own]) + index * strides.sent + offset;
-    pieces.landings[peer] = lands ? landing + index * strides.landed + landing_offset : nullptr;
+    pieces.landings[peer] = lands ? landing_of(ranks[own]) + index * strides.landed + landing_offset : nullptr;
+    pieces.remote_landings[peer] = lands ? landing_of(ranks[peer]) + rank * strides.landed + landing_offset : nullptr;
   }
 }
 

@@ -50,6 +50,7 @@ struct PieceAddresses {
   std::vector<const std::byte*> outgoing; ///< what this rank sends each other rank
   std::vector<std::byte*> landings;       ///< where the pieces go; null where they are summed, and for an own piece
                                           ///< that the local part reads where it is
+  std::vector<std::byte*> remote_landings; ///< where what this rank sends lands at each other rank; null where summed
 };
 
 /// Fills `pieces`, which has one element per rank; allocates nothing.

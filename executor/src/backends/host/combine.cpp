@@ -37,29 +37,73 @@ void sum_all(std::span<const std::byte* const> partials, std::byte* result, std:
   }
 }
 
-} // namespace
-
-void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
-                       std::int64_t element_count) noexcept {
+/// Calls `action` with a null pointer to an element of the type.
+template <typename Action>
+void with_element_type(planner::DType dtype, const Action& action) noexcept {
   switch (dtype) {
-    case planner::DType::F32: return sum_all<float>(partials, result, element_count);
-    case planner::DType::Bf16: return sum_all<Bf16>(partials, result, element_count);
+    case planner::DType::F32: return action(static_cast<float*>(nullptr));
+    case planner::DType::Bf16: return action(static_cast<Bf16*>(nullptr));
     case planner::DType::F16: break;
   }
   MC2_CHECK(false, "a type that the host backend refuses reached the reduction");
 }
 
-void land(const BlockExchange& block, int rank, const std::byte* piece) noexcept {
-  std::byte* landing = block.pieces->landings[static_cast<std::size_t>(rank)];
-  if (landing == nullptr) return;
-  const std::int64_t bytes = block.piece_bytes();
-  if (block.landing.is_dense()) {
-    std::memcpy(landing, piece, static_cast<std::size_t>(bytes));
+template <typename Element>
+Element* elements(std::byte* bytes) {
+  return reinterpret_cast<Element*>(bytes);
+}
+
+} // namespace
+
+void widen(planner::DType dtype, const std::byte* own, float* out, std::int64_t element_count) noexcept {
+  with_element_type(dtype, [&]<typename Element>(Element*) {
+    const auto* from = elements<Element>(own);
+    for (std::int64_t i = 0; i < element_count; ++i) out[i] = load(from[i]);
+  });
+}
+
+void add_to_partial(planner::DType dtype, const float* partial, const std::byte* own, float* out,
+                    std::int64_t element_count) noexcept {
+  with_element_type(dtype, [&]<typename Element>(Element*) {
+    const auto* from = elements<Element>(own);
+    for (std::int64_t i = 0; i < element_count; ++i) out[i] = partial[i] + load(from[i]);
+  });
+}
+
+void finish_sum(planner::DType dtype, const float* partial, const std::byte* own, std::byte* result,
+                std::int64_t element_count) noexcept {
+  with_element_type(dtype, [&]<typename Element>(Element*) {
+    const auto* from = elements<Element>(own);
+    auto* to = elements<Element>(result);
+    for (std::int64_t i = 0; i < element_count; ++i) store(partial[i] + load(from[i]), to[i]);
+  });
+}
+
+void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
+                       std::int64_t element_count) noexcept {
+  with_element_type(dtype,
+                    [&]<typename Element>(Element*) { sum_all<Element>(partials, result, element_count); });
+}
+
+void copy_to_landing(const RowPitch& pitch, std::byte* landing, std::int64_t offset,
+                     std::span<const std::byte> part) noexcept {
+  if (pitch.is_dense()) {
+    std::memcpy(landing + offset, part.data(), part.size());
     return;
   }
-  for (std::int64_t at = 0; at < bytes; at += block.landing.row_bytes, landing += block.landing.pitch_bytes) {
-    std::memcpy(landing, piece + at, static_cast<std::size_t>(block.landing.row_bytes));
+  while (!part.empty()) {
+    const std::int64_t column = offset % pitch.row_bytes;
+    const auto length = std::min(part.size(), static_cast<std::size_t>(pitch.row_bytes - column));
+    std::memcpy(landing + offset / pitch.row_bytes * pitch.pitch_bytes + column, part.data(), length);
+    part = part.subspan(length);
+    offset += static_cast<std::int64_t>(length);
   }
+}
+
+void land(const BlockExchange& block, int rank, const std::byte* piece) noexcept {
+  std::byte* const landing = block.pieces->landings[static_cast<std::size_t>(rank)];
+  if (landing == nullptr) return;
+  copy_to_landing(block.landing, landing, 0, {piece, static_cast<std::size_t>(block.piece_bytes())});
 }
 
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept {

@@ -14,6 +14,17 @@ namespace mc2::executor::host {
 void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
                        std::int64_t element_count) noexcept;
 
+/// Sums that are passed on: out[i] = own[i]; partial[i] + own[i]; the same, rounded to `dtype`. f32 or bf16.
+void widen(planner::DType dtype, const std::byte* own, float* out, std::int64_t element_count) noexcept;
+void add_to_partial(planner::DType dtype, const float* partial, const std::byte* own, float* out,
+                    std::int64_t element_count) noexcept;
+void finish_sum(planner::DType dtype, const float* partial, const std::byte* own, std::byte* result,
+                std::int64_t element_count) noexcept;
+
+/// Copies a part of a piece, `offset` bytes into it, to where the piece lands, row by row where that is not dense.
+void copy_to_landing(const RowPitch& pitch, std::byte* landing, std::int64_t offset,
+                     std::span<const std::byte> part) noexcept;
+
 /// Copies a rank's piece to where it lands, row by row where the landing is not dense; nowhere if it has no landing.
 void land(const BlockExchange& block, int rank, const std::byte* piece) noexcept;
 

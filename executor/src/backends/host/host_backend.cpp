@@ -8,6 +8,7 @@
 #include "backends/host/host_checks.hpp"
 #include "backends/host/host_communicator.hpp"
 #include "backends/host/machine.hpp"
+#include "backends/host/variants.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -38,14 +39,16 @@ class HostBackend final : public Backend {
                       gemm_library_version() + " with " + gemm_isa()};
   }
 
-  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& /*op*/,
-                                                       const CommunicatorOptions& /*options*/) const override {
-    return {{.name = kDirectVariant, .fields = {}}};
+  [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
+                                                       const CommunicatorOptions& options) const override {
+    return host_variants(op, options.link);
   }
 
-  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& /*op*/, const CommunicatorOptions& /*options*/,
+  [[nodiscard]] bool variants_share_matmul() const noexcept override { return true; }
+
+  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& options,
                                            const planner::Variant& variant) const override {
-    if (const auto read = read_variant(variant); !read) return read.error();
+    if (const auto read = read_variant(op, options.link, variant); !read) return read.error();
     return {};
   }
 

@@ -17,13 +17,6 @@ using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
 
-struct NamedOrder {
-  std::string_view name;
-  PeerOrder order;
-};
-
-constexpr std::array kOrders{NamedOrder{"staggered", PeerOrder::Staggered}, NamedOrder{"rank", PeerOrder::Rank}};
-
 Error unsupported_type(const char* reason) { return {ErrorCode::Unsupported, "dtype", reason}; }
 
 Result<void> check_dtype(planner::DType dtype) {
@@ -66,27 +59,6 @@ Result<void> check_memory(std::int64_t needed_bytes) {
   return Error{ErrorCode::Unsupported, "m",
                "all ranks together need " + bytes_text(needed_bytes) + " of memory and this machine has " +
                    bytes_text(available) + " available"};
-}
-
-Result<PeerOrder> read_variant(const planner::Variant& variant) {
-  if (variant.name != kDirectVariant) {
-    return Error{ErrorCode::UnknownName, "variant",
-                 "the host backend has no variant \"" + variant.name + "\"; it has: " + kDirectVariant};
-  }
-  PeerOrder order = PeerOrder::Staggered;
-  for (const auto& [key, value] : variant.fields) {
-    if (key != kOrderSetting) {
-      return Error{ErrorCode::InvalidSpec, "variant",
-                   "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + kOrderSetting};
-    }
-    const auto* row = std::ranges::find(kOrders, value, &NamedOrder::name);
-    if (row == kOrders.end()) {
-      return Error{ErrorCode::InvalidSpec, "variant",
-                   std::string("the setting ") + kOrderSetting + " is \"" + value + "\"; legal: staggered, rank"};
-    }
-    order = row->order;
-  }
-  return order;
 }
 
 } // namespace mc2::executor::host

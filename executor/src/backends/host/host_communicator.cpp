@@ -12,6 +12,7 @@
 #include "backends/host/host_checks.hpp"
 #include "backends/host/host_prepared.hpp"
 #include "backends/host/host_memory.hpp"
+#include "backends/host/mechanisms/mechanism.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
 
@@ -43,14 +44,16 @@ class CallTask final : public LaneTask {
 };
 
 /// What prepare() adds to the caller's own buffers.
-std::int64_t prepared_bytes(const StageList& list, const PrepareOptions& options, const Transport& transport) {
+std::int64_t prepared_bytes(const StageList& list, const HostVariant& variant, const PrepareOptions& options,
+                            const Transport& transport) {
   const std::int64_t element_bytes = planner::size_bytes(list.op.dtype);
   std::int64_t longest = 0;
   for (const Stage& stage : list.stages) longest = std::max(longest, stage.row_count);
   const std::int64_t intermediates = (options.allow_independent ? 2 : 1) * intermediate_bytes(list.op);
   const std::int64_t packed_b = list.op.tables ? 0 : list.op.k * list.op.n * element_bytes;
   const std::int64_t staging = staging_bytes(list.op, longest, transport);
-  return list.op.world_size * (intermediates + packed_b + staging);
+  return list.op.world_size * (intermediates + packed_b + staging) +
+         mechanism_bytes(variant, mechanism_shape(list.op));
 }
 
 } // namespace
@@ -62,7 +65,8 @@ HostCommunicator::HostCommunicator(const CommunicatorOptions& options, planner::
       hook_(std::move(hook)),
       ranks_(static_cast<std::size_t>(options.world_size)),
       control_(options.world_size),
-      transport_(make_transport(options.link, options.world_size)) {
+      transport_(make_transport(options.link, options.world_size)),
+      proxies_(options.world_size) {
   std::iota(ranks_.begin(), ranks_.end(), 0);
   set_up_lanes(CoreLayout(allowed_cores(), options.world_size, options.pin_threads));
 }
@@ -92,20 +96,22 @@ planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const Stage
                                                                      const PrepareOptions& options) {
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
-  const auto order = read_variant(variant);
-  if (!order) return order.error();
+  const auto read = read_variant(stages.op, options_.link, variant);
+  if (!read) return read.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
   if (auto legal = check_bags(stages.op, ranks_, buffers); !legal) return legal.error();
-  if (auto legal = check_memory(prepared_bytes(stages, options, *transport_)); !legal) return legal.error();
+  if (auto legal = check_memory(prepared_bytes(stages, read.value(), options, *transport_)); !legal) return legal.error();
   throw_if_failed();
-  return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, order.value(), buffers, options));
+  return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, read.value(), buffers, options));
 }
 
-void HostCommunicator::execute(LaneTask& task, RunMode mode, const std::function<void(Clock::time_point)>& at_start) {
+void HostCommunicator::execute(LaneTask& task, Transport& transport, RunMode mode,
+                               const std::function<void(Clock::time_point)>& at_start) {
   throw_if_failed();
   control_.begin(mode, options_.deadline);
-  transport_->begin_run(control_.start());
+  running_ = &transport;
+  transport.begin_run(control_.start());
   at_start(control_.start());
   const bool has_both = runs_lane(mode, planner::Lane::Compute) && runs_lane(mode, planner::Lane::Communication);
   completion_.expect((has_both ? 2 : 1) * options_.world_size);
@@ -116,6 +122,7 @@ void HostCommunicator::execute(LaneTask& task, RunMode mode, const std::function
     fail(deadline_error(control_.laggard()));
     (void)completion_.wait(Clock::time_point::max());
   }
+  transport.end_run();
   if (control_.has_failed()) throw control_.failure();
 }
 
@@ -134,7 +141,7 @@ void HostCommunicator::post_to(LaneTask& task, planner::Lane lane) noexcept {
 
 void HostCommunicator::fail(const planner::SystemError& failure) noexcept {
   control_.fail(failure);
-  transport_->abort();
+  running_->abort();
 }
 
 void HostCommunicator::throw_if_failed() const {

@@ -7,6 +7,7 @@
 
 #include "backends/host/affinity.hpp"
 #include "backends/host/lane_thread.hpp"
+#include "backends/host/mechanisms/proxy_threads.hpp"
 #include "backends/host/run_control.hpp"
 #include "backends/host/transport.hpp"
 #include "mc2/executor/backend.hpp"
@@ -34,10 +35,12 @@ class HostCommunicator final : public Communicator {
   [[nodiscard]] const StageHook& hook() const noexcept { return hook_; }
   [[nodiscard]] RunControl& control() noexcept { return control_; }
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
+  [[nodiscard]] ProxyThreads& proxies() noexcept { return proxies_; }
 
-  /// Runs `task` on the lanes that `mode` uses and returns when the last has finished. `at_start` is called with the
-  /// run's start before any lane wakes. Throws the SystemError of the first lane that failed, and of every later run.
-  void execute(LaneTask& task, RunMode mode, const std::function<void(Clock::time_point)>& at_start);
+  /// Runs `task`, whose lanes exchange blocks through `transport`, on the lanes that `mode` uses and returns when the
+  /// last has finished. `at_start` is called with the run's start before any lane wakes. Throws the SystemError of the
+  /// first lane that failed, and of every later run.
+  void execute(LaneTask& task, Transport& transport, RunMode mode, const std::function<void(Clock::time_point)>& at_start);
 
   /// Runs `work(rank)` once on every rank's `lane` thread; throws what the first failing rank threw.
   void call_on_lanes(planner::Lane lane, const std::function<void(int rank)>& work);
@@ -56,6 +59,8 @@ class HostCommunicator final : public Communicator {
   std::vector<int> ranks_;
   RunControl control_;
   std::unique_ptr<Transport> transport_;
+  Transport* running_ = nullptr; ///< what the present run's lanes may wait in
+  ProxyThreads proxies_;
   Completion completion_;
   // Last: the threads use everything above, and are joined first.
   std::vector<std::unique_ptr<LaneThread>> compute_lanes_;       ///< by rank

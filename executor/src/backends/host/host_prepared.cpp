@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 
+#include "backends/host/mechanisms/mechanism.hpp"
 #include "mc2/planner/collective.hpp"
 #include "random_fill.hpp"
 
@@ -25,9 +26,15 @@ planner::SystemError lane_error(int rank, planner::Lane lane, const char* what) 
 
 } // namespace
 
-HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stages, PeerOrder order,
+HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stages, const HostVariant& variant,
                            std::span<const RankBuffers> buffers, const PrepareOptions& options)
-    : communicator_(communicator), list_(stages), order_(order), matrices_(buffers.size()), ranks_(buffers.size()) {
+    : communicator_(communicator),
+      list_(stages),
+      order_(variant.order),
+      mechanism_(make_mechanism(variant, mechanism_shape(stages.op), communicator.proxies())),
+      transport_(mechanism_ ? *mechanism_ : communicator.transport()),
+      matrices_(buffers.size()),
+      ranks_(buffers.size()) {
   allocate(buffers, options.allow_independent);
   // On the compute lanes: pages and packed weights land near the cores that use them, and the matmul library sizes
   // its team by the building thread.
@@ -39,7 +46,7 @@ void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_ind
   const std::size_t spare_offset = (bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
   heap_ = std::make_unique<SymmetricHeap>(list_.op.world_size, allow_independent ? spare_offset + bytes : bytes);
   const auto longest = std::ranges::max_element(list_.stages, {}, &Stage::row_count)->row_count;
-  const std::int64_t staged = staging_bytes(list_.op, longest, communicator_.transport());
+  const std::int64_t staged = staging_bytes(list_.op, longest, transport_);
   for (const int rank : communicator_.local_ranks()) {
     const auto index = static_cast<std::size_t>(rank);
     RankMatrices& own = matrices_[index];
@@ -65,6 +72,7 @@ void HostPrepared::plan_work(int rank) {
   state.pieces.sources.resize(ranks_.size());
   state.pieces.outgoing.resize(ranks_.size());
   state.pieces.landings.resize(ranks_.size());
+  state.pieces.remote_landings.resize(ranks_.size());
 }
 
 void HostPrepared::build(int rank) {
@@ -108,7 +116,7 @@ const RunRecord& HostPrepared::run(RunMode mode, RunDetail /*detail*/) {
     rank.local = {};
   }
   const auto called = Clock::now();
-  communicator_.execute(*this, mode, [this](Clock::time_point start) {
+  communicator_.execute(*this, transport_, mode, [this](Clock::time_point start) {
     for (RankState& state : ranks_) state.device->begin_run(start);
   });
   record_.wall = Clock::now() - called;
@@ -158,7 +166,7 @@ void HostPrepared::communicate(int rank) {
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     call_hook(rank, planner::Lane::Communication, i);
     const auto ready = ready_time(rank, planner::Lane::Communication, i);
-    const ExchangeTimes when = communicator_.transport().exchange(exchange_of(rank, i, ready), control);
+    const ExchangeTimes when = transport_.exchange(exchange_of(rank, i, ready), control);
     times[i] = relative_to(control.start(), when.start, when.end);
     finish_stage(rank, planner::Lane::Communication, i, when.end);
   }
@@ -180,7 +188,7 @@ Clock::time_point HostPrepared::ready_time(int rank, planner::Lane lane, std::si
   const RunMode mode = communicator_.control().mode();
   if (is_first(lane) || (mode != RunMode::Fused && mode != RunMode::Serial)) return start;
   if (mode == RunMode::Serial) stage = list_.stages.size() - 1;
-  const bool needs_all = lane == planner::Lane::Communication && communicator_.transport().reads_peers_directly();
+  const bool needs_all = lane == planner::Lane::Communication && transport_.reads_peers_directly();
   if (!needs_all) return wait_for(rank, rank, stage);
   Clock::time_point latest = start;
   for (const int peer : communicator_.local_ranks()) latest = std::max(latest, wait_for(rank, peer, stage));

@@ -8,6 +8,7 @@
 #include "backends/host/host_communicator.hpp"
 #include "backends/host/lane_thread.hpp"
 #include "backends/host/symmetric_heap.hpp"
+#include "backends/host/variants.hpp"
 #include "mc2/executor/communicator.hpp"
 
 namespace mc2::executor::host {
@@ -24,7 +25,7 @@ namespace mc2::executor::host {
 class HostPrepared final : public Prepared, private LaneTask {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
-  HostPrepared(HostCommunicator& communicator, const StageList& stages, PeerOrder order,
+  HostPrepared(HostCommunicator& communicator, const StageList& stages, const HostVariant& variant,
                std::span<const RankBuffers> buffers, const PrepareOptions& options);
 
   using Prepared::run;
@@ -62,6 +63,8 @@ class HostPrepared final : public Prepared, private LaneTask {
   HostCommunicator& communicator_;
   StageList list_;
   PeerOrder order_;
+  std::unique_ptr<Transport> mechanism_; ///< null: the communicator's transport
+  Transport& transport_;
   std::unique_ptr<SymmetricHeap> heap_;
   std::vector<RankMatrices> matrices_; ///< by rank
   std::vector<RankState> ranks_;       ///< by rank

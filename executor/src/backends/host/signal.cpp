@@ -37,8 +37,9 @@ bool sleep_while_equal(const std::atomic<std::uint32_t>& word, std::uint32_t val
 } // namespace
 
 void Signal::add() noexcept {
-  value_.fetch_add(1, std::memory_order_acq_rel);
-  wake_all(value_);
+  // Sequentially consistent, as the waiter's pair is: either this thread sees the sleeper, or the sleeper the new value.
+  value_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all(value_);
 }
 
 void Signal::reset() noexcept { value_.fetch_and(kPoisonBit, std::memory_order_acq_rel); }
@@ -53,9 +54,18 @@ bool Signal::is_poisoned() const noexcept { return (value_.load(std::memory_orde
 std::uint32_t Signal::count() const noexcept { return value_.load(std::memory_order_acquire) & ~kPoisonBit; }
 
 WaitResult Signal::wait_at_least(std::uint32_t count, Clock::time_point deadline) const noexcept {
+  if (const std::uint32_t value = value_.load(std::memory_order_acquire); value >= count && (value & kPoisonBit) == 0)
+    return WaitResult::Reached;
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  const WaitResult result = sleep_until_at_least(count, deadline);
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  return result;
+}
+
+WaitResult Signal::sleep_until_at_least(std::uint32_t count, Clock::time_point deadline) const noexcept {
   bool in_time = true;
   for (;;) {
-    const std::uint32_t value = value_.load(std::memory_order_acquire);
+    const std::uint32_t value = value_.load(std::memory_order_seq_cst);
     if ((value & kPoisonBit) != 0) return WaitResult::Aborted;
     if (value >= count) return WaitResult::Reached;
     if (!in_time) return WaitResult::TimedOut;

@@ -49,6 +49,8 @@ class Transport {
   virtual void begin_run(Clock::time_point /*start*/) noexcept {}
   /// Throws RunAborted, and SystemError naming the rank.
   virtual ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) = 0;
+  /// When every lane has ended, also after a failure: nothing may touch the ranks' memory from here on.
+  virtual void end_run() noexcept {}
   /// Wakes every lane that is blocked in exchange(). Any thread; the transport is useless afterwards.
   virtual void abort() noexcept {}
 };

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "backends/host/combine.hpp"
+#include "backends/host/mechanisms/mechanism.hpp"
+#include "backends/host/mechanisms/waiting.hpp"
+
+namespace mc2::executor::host {
+namespace {
+
+/// Of one rank's slice: what a rank has just summed is still in its cache when the others copy it.
+constexpr std::int64_t kSliceBytes = std::int64_t{128} << 10U;
+
+struct Range {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// The part of `whole` that a rank sums.
+Range share_of(const Range& whole, int rank, int world_size) {
+  const std::int64_t begin = whole.count * rank / world_size;
+  return {whole.first + begin, whole.count * (rank + 1) / world_size - begin};
+}
+
+class TwoShot final : public Transport {
+ public:
+  explicit TwoShot(int world_size) : ranks_(static_cast<std::size_t>(world_size)) {
+    for (Rank& rank : ranks_) rank.pieces.resize(ranks_.size());
+  }
+
+  void begin_run(Clock::time_point /*start*/) noexcept override {
+    for (Rank& rank : ranks_) {
+      rank.summed.reset();
+      rank.window_count = 0;
+      rank.block_count = 0;
+    }
+  }
+
+  /// Window after window: sums the own slice of one while the others may still copy that of the one before.
+  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+    control.throw_if_aborted();
+    const auto start = Clock::now();
+    Rank& own = rank_of(block.rank);
+    // Two blocks' addresses are enough: a rank that starts block b + 2 has copied every peer's slices of b + 1, and a
+    // peer starts b + 1 when it is done with b.
+    own.results[own.block_count++ % 2] = block.sum;
+    Range window, before;
+    for (std::int64_t first = 0; first < block.element_count; first += window.count) {
+      window = {first, std::min(window_elements(block), block.element_count - first)};
+      sum_own(block, window);
+      if (before.count > 0) copy_others(block, before, own.window_count - 1, control);
+      before = window;
+    }
+    copy_others(block, before, own.window_count, control);
+    return {start, Clock::now()};
+  }
+
+  void abort() noexcept override {
+    for (Rank& rank : ranks_) rank.summed.poison();
+  }
+
+ private:
+  struct alignas(64) Rank {
+    Signal summed;                      ///< windows of this run whose slice this rank has summed
+    std::array<std::byte*, 2> results{}; ///< where the sums of the last two blocks go; published by `summed`
+    std::uint32_t window_count = 0;     ///< windows of this run that this rank has begun; its own lane's
+    std::uint32_t block_count = 0;      ///< likewise blocks
+    std::vector<const std::byte*> pieces;
+  };
+
+  Rank& rank_of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
+
+  [[nodiscard]] std::int64_t window_elements(const BlockExchange& block) const {
+    return kSliceBytes / planner::size_bytes(block.dtype) * static_cast<std::int64_t>(ranks_.size());
+  }
+
+  void sum_own(const BlockExchange& block, const Range& window) {
+    Rank& own = rank_of(block.rank);
+    const Range slice = share_of(window, block.rank, static_cast<int>(ranks_.size()));
+    const std::int64_t offset = slice.first * planner::size_bytes(block.dtype);
+    for (std::size_t peer = 0; peer < ranks_.size(); ++peer) own.pieces[peer] = block.pieces->sources[peer] + offset;
+    sum_in_rank_order(block.dtype, own.pieces, block.sum + offset, slice.count);
+    ++own.window_count;
+    own.summed.add();
+  }
+
+  /// @param ordinal  of the window in this run, from 1
+  void copy_others(const BlockExchange& block, const Range& window, std::uint32_t ordinal,
+                   const RunControl& control) {
+    const int world_size = static_cast<int>(ranks_.size());
+    const std::uint32_t result = (rank_of(block.rank).block_count - 1) % 2;
+    for (int i = 0; i < world_size - 1; ++i) {
+      const int peer = peer_at(block.order, block.rank, world_size, i);
+      const Rank& other = rank_of(peer);
+      await(other.summed, ordinal, control, [&] { return awaited_piece(block.rank, block.block, peer); });
+      const Range slice = share_of(window, peer, world_size);
+      const std::int64_t element_bytes = planner::size_bytes(block.dtype);
+      const std::int64_t offset = slice.first * element_bytes;
+      std::memcpy(block.sum + offset, other.results[result] + offset,
+                  static_cast<std::size_t>(slice.count * element_bytes));
+    }
+  }
+
+  std::vector<Rank> ranks_;
+};
+
+} // namespace
+
+std::unique_ptr<Transport> make_two_shot(int world_size) { return std::make_unique<TwoShot>(world_size); }
+
+} // namespace mc2::executor::host

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "backends/host/run_control.hpp"
+#include "backends/host/signal.hpp"
+
+namespace mc2::executor::host {
+
+/// Lets the other hyper-thread, or an emulator, know that this one only polls.
+inline void relax_processor() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// How often a wait polls before it sleeps: about as long as falling asleep and being woken takes, some 5 us, so that a
+/// wait costs at most twice what the better of the two would have (competitive spinning; Karlin et al., SODA 1990).
+inline constexpr int kPollCount = 128;
+
+/// Polls `is_there()` for a moment. False when it has to be waited for.
+template <typename Condition>
+[[nodiscard]] bool poll(const Condition& is_there) {
+  for (int i = 0; i < kPollCount; ++i) {
+    if (is_there()) return true;
+    relax_processor();
+  }
+  return is_there();
+}
+
+/// Waits until a signal has reached `count`: what was written before it was raised is visible then. Throws RunAborted,
+/// and SystemError past the run's deadline with what `awaited()` says, e.g. "rank 0 waited for block 3 of rank 1".
+template <typename Awaited>
+void await(const Signal& signal, std::uint32_t count, const RunControl& control, const Awaited& awaited) {
+  control.throw_if_aborted();
+  if (poll([&] { return signal.count() >= count; })) return;
+  switch (signal.wait_at_least(count, control.deadline())) {
+    case WaitResult::Reached: return;
+    case WaitResult::Aborted: throw RunAborted{};
+    case WaitResult::TimedOut: throw deadline_error(awaited());
+  }
+}
+
+/// "rank 0 waited for block 3 of rank 1".
+[[nodiscard]] inline std::string awaited_piece(int rank, std::size_t block, int peer) {
+  return "rank " + std::to_string(rank) + " waited for block " + std::to_string(block) + " of rank " +
+         std::to_string(peer);
+}
+
+} // namespace mc2::executor::host
