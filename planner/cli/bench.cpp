@@ -289,12 +289,14 @@ Command add_bench(CLI::App& app) {
       ->callback([raw = command.get()] { raw->action = [] { return bench_order(); }; });
   bench->add_subcommand("transfer", "models that answer for another n and k, one shape left out in turn; about 2 minutes")
       ->callback([raw = command.get()] { raw->action = [] { return bench_transfer(); }; });
-  auto* collectives = bench->add_subcommand("collectives", "all-reduce alone, every variant of a backend, 8 KiB to 64 MiB");
+  auto* collectives = bench->add_subcommand("collectives", "all-reduce alone, every variant of a backend, 1 KiB to 64 MiB, in three timing modes");
   command->collectives.add_to(*collectives);
   collectives->callback([raw = command.get()] { raw->action = [raw] { return raw->collectives.run(); }; });
   auto* all_reduce = bench->add_subcommand("allreduce", "all-reduce between processes of one node beside MPI_Allreduce");
   command->all_reduce.add_to(*all_reduce);
   all_reduce->callback([raw = command.get()] { raw->action = [raw] { return raw->all_reduce.run(); }; });
+  bench->add_subcommand("messages", "message rate and latency: pull, push, and push by a proxy thread; some seconds")
+      ->callback([raw = command.get()] { raw->action = [] { return bench_messages(); }; });
   bench->add_subcommand("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes")
       ->callback([raw = command.get()] { raw->action = [raw] { return bench_unseen(raw->race_budget_s); }; });
   auto* active = bench->add_subcommand("active", "plan quality against number of measurements, active and fixed grid");

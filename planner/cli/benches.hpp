@@ -1,7 +1,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "collective_times.hpp"
 #include "context.hpp"
 
 namespace mc2::cli {
@@ -34,14 +36,25 @@ namespace mc2::cli {
 [[nodiscard]] Result<ExitCode> bench_topology(const std::string& data_folder);
 
 /// `mc2 bench collectives`: the all-reduce of every variant of a backend over message sizes, each checked, then timed in
-/// turn. Errors: UnknownName, InvalidSpec, and as Workbench::open and verify.
+/// turn in three modes (collective_times.hpp). Errors: UnknownName, InvalidSpec, Unsupported, Cancelled, Mismatch.
 struct CollectivesBench {
   MachineOptions machine;
   std::string dtype = "f32";
   int ranks = 2;
+  std::int64_t last_bytes = std::int64_t{64} << 20U;
+  double budget_s = 2;
+  std::string chart_file;
 
   void add_to(CLI::App& app);
   [[nodiscard]] Result<ExitCode> run() const;
+
+ private:
+  void print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants,
+             const std::string& machine_label) const;
 };
+
+/// `mc2 bench messages`: rate, bandwidth and latency of messages between two ranks of the host backend, over size: pull
+/// against push, a proxy thread against the sender's own. Errors: Cancelled.
+[[nodiscard]] Result<ExitCode> bench_messages();
 
 } // namespace mc2::cli

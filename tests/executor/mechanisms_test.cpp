@@ -20,7 +20,10 @@ using planner::Variant;
 using ::testing::HasSubstr;
 
 OpSpec op_of(OpKind kind, std::int64_t m, std::int64_t n, int world_size) {
-  return {.kind = kind, .m = m, .n = n, .k = 24, .dtype = planner::DType::F32, .world_size = world_size};
+  OpSpec op{.kind = kind, .m = m, .n = n, .k = 24, .dtype = planner::DType::F32, .world_size = world_size};
+  if (planner::traits_of(kind).work == planner::Work::Pooling)
+    op.tables = {.table_count = 4, .row_count = 37, .pooling = planner::Pooling::Sum};
+  return op;
 }
 
 std::unique_ptr<Communicator> open(int world_size) {

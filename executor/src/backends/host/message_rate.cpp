@@ -1,0 +1,164 @@
+#include "mc2/executor/message_rate.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "backends/host/affinity.hpp"
+#include "backends/host/mechanisms/proxy_threads.hpp"
+#include "backends/host/mechanisms/waiting.hpp"
+#include "backends/host/symmetric_heap.hpp"
+
+namespace mc2::executor {
+namespace {
+
+using namespace host;
+
+constexpr std::uint32_t kSlotCount = 8;
+constexpr std::uint32_t kProxyCapacity = 64;
+constexpr std::chrono::seconds kDeadline{60};
+
+double us(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
+
+/// Messages in one direction. Messages are numbered from 1.
+class Pipe {
+ public:
+  Pipe(MessagePath path, std::size_t byte_count, const RunControl& control)
+      : path_(path), byte_count_(byte_count), control_(control), heap_(2, kSlotCount * byte_count) {
+    for (const int rank : {0, 1}) std::ranges::fill(heap_.segment(rank), std::byte{1});
+    if (path == MessagePath::PushByProxy) proxy_.emplace(kProxyCapacity);
+  }
+  ~Pipe() {
+    if (proxy_) proxy_->wait_idle();
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  void send(std::uint32_t number) {
+    const std::uint32_t credit = number > kSlotCount ? number - kSlotCount : 0;
+    const Put put{slot(0, number), slot(1, number), byte_count_, {}, &filled_, &emptied_, credit};
+    const auto awaited = [] { return std::string("the sender waited for the receiver"); };
+    switch (path_) {
+      case MessagePath::Pull: // the message lies there already; its place may be used again when it has been read
+        await(emptied_, credit, control_, awaited);
+        filled_.add();
+        return;
+      case MessagePath::Push:
+        if (carry_out(put, control_) != WaitResult::Reached) throw deadline_error(awaited());
+        return;
+      case MessagePath::PushByProxy:
+        // A proxy gives a place back a moment after the receiver may have emptied the slot.
+        await(emptied_, number > kProxyCapacity / 2 ? number - kProxyCapacity / 2 : 0, control_, awaited);
+        proxy_->post(put, control_);
+        return;
+    }
+  }
+
+  void receive(std::uint32_t number) {
+    await(filled_, number, control_, [] { return std::string("the receiver waited for the sender"); });
+    if (path_ == MessagePath::Pull) std::memcpy(slot(1, number), slot(0, number), byte_count_);
+    emptied_.add();
+  }
+
+ private:
+  [[nodiscard]] std::byte* slot(int rank, std::uint32_t number) const noexcept {
+    return heap_.segment(rank).data() + number % kSlotCount * byte_count_;
+  }
+
+  MessagePath path_;
+  std::size_t byte_count_;
+  const RunControl& control_;
+  SymmetricHeap heap_;
+  Signal filled_, emptied_;
+  std::optional<ProxyThread> proxy_;
+};
+
+/// Runs both sides at once; throws what the first of them threw.
+void run_both(const std::function<void()>& first, const std::function<void()>& second) {
+  std::exception_ptr errors[2];
+  const auto cores = allowed_cores();
+  const auto side = [&](int rank, const std::function<void()>& work) {
+    try {
+      if (cores.size() > 1) pin_current_thread(std::span(cores).subspan(static_cast<std::size_t>(rank), 1), rank);
+      work();
+    } catch (...) {
+      errors[rank] = std::current_exception();
+    }
+  };
+  {
+    const std::jthread one([&] { side(0, first); });
+    const std::jthread other([&] { side(1, second); });
+  }
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+void stream(MessagePath path, std::size_t byte_count, std::uint32_t count, const RunControl& control,
+            MessageTimes& times) {
+  Pipe pipe(path, byte_count, control);
+  Clock::duration lane{}, whole{};
+  run_both(
+      [&] {
+        const auto start = Clock::now();
+        for (std::uint32_t number = 1; number <= count; ++number) pipe.send(number);
+        lane = Clock::now() - start;
+      },
+      [&] {
+        pipe.receive(1); // starts the clock where both sides are up
+        const auto start = Clock::now();
+        for (std::uint32_t number = 2; number <= count; ++number) pipe.receive(number);
+        whole = Clock::now() - start;
+      });
+  times.lane_us = us(lane) / count;
+  times.throughput_us = us(whole) / (count - 1);
+}
+
+void ping_pong(MessagePath path, std::size_t byte_count, std::uint32_t count, const RunControl& control,
+               MessageTimes& times) {
+  Pipe there(path, byte_count, control), back(path, byte_count, control);
+  Clock::duration whole{};
+  run_both(
+      [&] {
+        Clock::time_point start;
+        for (std::uint32_t number = 1; number <= count; ++number) {
+          there.send(number);
+          back.receive(number);
+          if (number == 1) start = Clock::now();
+        }
+        whole = Clock::now() - start;
+      },
+      [&] {
+        for (std::uint32_t number = 1; number <= count; ++number) {
+          there.receive(number);
+          back.send(number);
+        }
+      });
+  times.latency_us = us(whole) / (2.0 * (count - 1));
+}
+
+} // namespace
+
+std::string_view to_string(MessagePath path) noexcept {
+  switch (path) {
+    case MessagePath::Pull: return "pull";
+    case MessagePath::Push: return "push, own thread";
+    case MessagePath::PushByProxy: return "push, proxy";
+  }
+  return "?";
+}
+
+MessageTimes time_messages(MessagePath path, std::size_t byte_count, int message_count) {
+  RunControl control(2);
+  control.begin(RunMode::CommunicationOnly, kDeadline);
+  const auto count = static_cast<std::uint32_t>(message_count) + 1; // the first starts the clock
+  MessageTimes times;
+  stream(path, byte_count, count, control, times);
+  ping_pong(path, byte_count, count, control, times);
+  return times;
+}
+
+} // namespace mc2::executor
