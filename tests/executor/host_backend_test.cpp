@@ -30,6 +30,9 @@ OpSpec spec(std::int64_t m, std::int64_t n, std::int64_t k, int world_size) {
           .world_size = world_size};
 }
 
+/// What an embedding needs beside the sizes.
+constexpr planner::EmbeddingTables kOneTable{.table_count = 1, .row_count = 37, .pooling = planner::Pooling::Sum};
+
 CommunicatorOptions virtual_options(const std::string& device, const std::string& link) {
   CommunicatorOptions options;
   options.link = executor::parse_link(link).value();
@@ -178,6 +181,7 @@ TEST(HostBackend, OrderOfPeersChangesNoBit) {
       SCOPED_TRACE(std::string(traits.name) + " over " + link);
       OpSpec op = spec(44, 9, 17, 4);
       op.kind = traits.kind;
+      if (traits.work == planner::Work::Pooling) op.tables = kOneTable;
       CommunicatorOptions options;
       options.world_size = 4;
       options.link = executor::parse_link(link).value();
@@ -238,6 +242,7 @@ TEST(HostBackend, CollectiveUnderVirtualComputeIsRightForEveryKind) {
     for (const char* link : {"shm", "100Gbit", "tcp:100Gbit"}) {
       OpSpec op = spec(74, 29, 11, 2);
       op.kind = traits.kind;
+      if (traits.work == planner::Work::Pooling) op.tables = kOneTable;
       auto communicator = host_backend().open(virtual_options("1000Gflops", link)).value();
       RandomProblem problem(op, 1);
       const std::int64_t rows = traits.cut_axis_length(op);
