@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bags.hpp"
+#include "row_splits.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -23,9 +24,9 @@ struct NamedBytes {
 
 std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const int> ranks,
                                      std::span<const RankBuffers> buffers) {
-  const OperandShapes shapes = operand_shapes(op);
   std::vector<NamedBytes> matrices;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const OperandShapes shapes = rank_shapes(op, buffers[i]);
     const std::string rank = "rank " + std::to_string(ranks[i]) + " ";
     matrices.push_back({rank + "A", buffers[i].a, shapes.a, false});
     matrices.push_back({rank + "B", buffers[i].b, shapes.b, false});
@@ -112,7 +113,8 @@ Result<void> check_stages(const StageList& list) {
 Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
   std::vector<int> ranks(static_cast<std::size_t>(op.world_size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return check_buffers(op, ranks, buffers);
+  if (auto legal = check_buffers(op, ranks, buffers); !legal) return legal;
+  return check_splits_agree(op, buffers);
 }
 
 Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks,
@@ -122,6 +124,7 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
                  std::to_string(buffers.size()) + " sets of buffers for " + std::to_string(ranks.size()) +
                      " ranks; one per rank is needed"};
   }
+  if (auto legal = check_splits(op, ranks, buffers); !legal) return legal;
   auto matrices = all_matrices(op, ranks, buffers);
   for (const NamedBytes& matrix : matrices) {
     if (auto legal = check_matrix(matrix, planner::size_bytes(op.dtype)); !legal) return legal.error();

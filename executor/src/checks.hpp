@@ -17,8 +17,8 @@ namespace mc2::executor {
 /// Errors: InvalidSpec for stages that lower() would not have made from their own block lengths.
 [[nodiscard]] planner::Result<void> check_stages(const StageList& list);
 
-/// Errors: InvalidSpec naming rank and buffer: count, size by operand_shapes(), alignment to an element, or a C that
-/// overlaps another buffer. `op` is legal.
+/// Errors: InvalidSpec naming rank and buffer: count, size by operand_shapes() or by the rank's own counts, alignment to an
+/// element, a C that overlaps another buffer; counts that are illegal or that two ranks do not agree on. `op` is legal.
 [[nodiscard]] planner::Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
 /// The same for the ranks that this process holds: one set of buffers for each of `ranks`.

@@ -121,26 +121,28 @@ void MatrixReader::read_part(std::int64_t row, std::int64_t first_column, std::s
 
 int term_count(const planner::OpSpec& op) noexcept { return planner::sums_over_ranks(op.kind) ? op.world_size : 1; }
 
-std::vector<Term> terms_of(const planner::OpSpec& op, const ResultRow& at) {
-  const std::int64_t shard_rows = op.m / op.world_size;
-  const std::int64_t shard_start = static_cast<std::int64_t>(at.rank) * shard_rows; // of what is for this rank
+std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, const ResultRow& at) {
+  const auto rank = static_cast<int>(at.rank);
   if (!planner::sums_over_ranks(op.kind)) {
-    const auto sender = static_cast<std::size_t>(at.row / shard_rows);
-    const std::int64_t row = at.row % shard_rows;
+    int from = op.world_size - 1; // the last that starts at or above the row, an empty one behind it aside
+    while (splits.receive_offset(rank, from) > at.row || splits.count(from, rank) == 0) --from;
+    const std::int64_t row = at.row - splits.receive_offset(rank, from);
+    const auto sender = static_cast<std::size_t>(from);
     if (op.kind == planner::OpKind::AllGatherMatmul) return {{sender, row, at.rank}};
     const bool is_multiplied_first = op.kind == planner::OpKind::MatmulAllToAll;
-    return {{sender, shard_start + row, is_multiplied_first ? sender : at.rank}};
+    return {{sender, splits.send_offset(from, rank) + row, is_multiplied_first ? sender : at.rank}};
   }
   const bool is_scattered = op.kind == planner::OpKind::MatmulReduceScatter;
-  const std::int64_t a_row = at.row + (is_scattered ? shard_start : 0);
+  const std::int64_t a_row = at.row + (is_scattered ? splits.send_offset(rank, rank) : 0);
   std::vector<Term> terms;
-  for (int rank = 0; rank < op.world_size; ++rank) {
-    terms.push_back({static_cast<std::size_t>(rank), a_row, static_cast<std::size_t>(rank)});
+  for (std::size_t term = 0; term < static_cast<std::size_t>(op.world_size); ++term) {
+    terms.push_back({term, a_row, term});
   }
   return terms;
 }
 
-DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op) {
+DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
+    : op_(op), splits_(op, buffers) {
   for (const RankBuffers& rank : buffers) {
     a_.emplace_back(op.dtype, rank.a, op.k);
     const MatrixReader& b = b_.emplace_back(op.dtype, rank.b, op.n);
@@ -178,7 +180,7 @@ std::vector<OracleRow> DoubleOracle::rows(std::span<const ResultRow> wanted) con
 DoubleOracle::Factors DoubleOracle::factors_of(std::span<const ResultRow> wanted) const {
   Factors factors(b_.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    for (const Term& term : terms_of(op_, wanted[i])) {
+    for (const Term& term : terms_of(op_, splits_, wanted[i])) {
       Factor& factor = factors[term.b_rank].emplace_back();
       factor.wanted = i;
       factor.a.resize(static_cast<std::size_t>(op_.k));
@@ -219,7 +221,7 @@ void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, s
 
 ProjectedOracle::ProjectedOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
                                  const DoubleOracle& oracle, std::uint64_t seed)
-    : op_(op), x_(static_cast<std::size_t>(op.n)) {
+    : op_(op), splits_(op, buffers), x_(static_cast<std::size_t>(op.n)) {
   std::mt19937_64 random(seed);
   for (double& element : x_) element = (random() & 1U) != 0 ? 1.0 : -1.0;
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
@@ -236,7 +238,7 @@ ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<con
   double allowed = rounds_to_short_type(op_) ? kConfidence * unit_roundoff(op_.dtype) * norm(c_row) : 0;
   const double product_roundoff = kConfidence * unit_roundoff(op_.dtype) * std::max(1, term_count(op_) - 1);
   std::vector<double> a_row(static_cast<std::size_t>(op_.k));
-  for (const Term& term : terms_of(op_, at)) {
+  for (const Term& term : terms_of(op_, splits_, at)) {
     ranks_[term.a_rank].a.read_row(term.a_row, a_row);
     const RankProjection& b = ranks_[term.b_rank];
     expected += dot(a_row, b.b_x);

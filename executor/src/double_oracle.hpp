@@ -7,6 +7,7 @@
 #include "mc2/executor/buffer.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/units.hpp"
+#include "row_splits.hpp"
 
 namespace mc2::executor {
 
@@ -52,7 +53,7 @@ struct Term {
 };
 
 /// The products that add up to a row of C, no two with the same rank's B: the definition of every kind.
-[[nodiscard]] std::vector<Term> terms_of(const planner::OpSpec& op, const ResultRow& at);
+[[nodiscard]] std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, const ResultRow& at);
 
 /// How many products add up to a row of C: as many as ranks where the collective sums, else 1.
 [[nodiscard]] int term_count(const planner::OpSpec& op) noexcept;
@@ -82,6 +83,7 @@ class DoubleOracle {
   void add_tile(const Factors& factors, std::int64_t first_column, std::span<OracleRow> rows) const;
 
   planner::OpSpec op_;
+  RowSplits splits_;
   std::vector<MatrixReader> a_, b_;               ///< by rank
   std::vector<std::vector<double>> column_norms_; ///< by rank: |b_rj|
 };
@@ -109,6 +111,7 @@ class ProjectedOracle {
   };
 
   planner::OpSpec op_;
+  RowSplits splits_;
   std::vector<double> x_;
   std::vector<RankProjection> ranks_;
 };

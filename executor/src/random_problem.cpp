@@ -8,6 +8,7 @@
 #include "parallel_for.hpp"
 #include "poison.hpp"
 #include "random_fill.hpp"
+#include "row_splits.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -21,21 +22,39 @@ std::uint64_t matrix_seed(std::uint64_t seed, std::size_t rank, std::uint64_t ma
 
 } // namespace
 
-RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed) : op_(op) {
+RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed, std::span<const std::int64_t> counts)
+    : op_(op), views_(static_cast<std::size_t>(op.world_size)) {
   MC2_CHECK(op.validate().ok(), "a random problem of an illegal operator");
-  const OperandShapes shapes = operand_shapes(op);
-  const auto rank_count = static_cast<std::size_t>(op.world_size);
-  for (std::size_t rank = 0; rank < rank_count; ++rank) {
+  add_counts(counts);
+  for (std::size_t rank = 0; rank < views_.size(); ++rank) {
+    const OperandShapes shapes = rank_shapes(op, views_[rank]);
     const std::int64_t element_bytes = planner::size_bytes(op.dtype);
     const auto a = add_bytes(shapes.a.element_count() * element_bytes);
     const auto b = add_bytes(shapes.b.element_count() * element_bytes);
     const auto c = add_bytes(shapes.c.element_count() * element_bytes);
     fill_random(op.dtype, b, matrix_seed(seed, rank, 1));
     a_.push_back(a);
-    views_.push_back({.a = a, .b = b, .c = c, .bags = op.tables ? add_bags() : EmbeddingBags{}});
+    views_[rank].a = a;
+    views_[rank].b = b;
+    views_[rank].c = c;
+    if (op.tables) views_[rank].bags = add_bags();
   }
   refill_a(seed);
   poison();
+}
+
+void RandomProblem::add_counts(std::span<const std::int64_t> counts) {
+  if (counts.empty()) return;
+  const std::size_t rank_count = views_.size();
+  MC2_CHECK(counts.size() == rank_count * rank_count, "counts of another world");
+  send_counts_.assign(counts.begin(), counts.end());
+  receive_counts_.resize(counts.size());
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    receive_counts_[i % rank_count * rank_count + i / rank_count] = counts[i];
+  for (std::size_t rank = 0; rank < rank_count; ++rank) {
+    views_[rank].send_counts = std::span(send_counts_).subspan(rank * rank_count, rank_count);
+    views_[rank].receive_counts = std::span(receive_counts_).subspan(rank * rank_count, rank_count);
+  }
 }
 
 EmbeddingBags RandomProblem::add_bags() {

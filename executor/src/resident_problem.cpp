@@ -13,8 +13,9 @@ std::unique_ptr<RankMemory> mirror_of(std::span<const std::byte> matrix, int ran
 
 } // namespace
 
-ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, Communicator& communicator)
-    : host_(op, seed) {
+ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, Communicator& communicator,
+                                 std::span<const std::int64_t> counts)
+    : host_(op, seed, counts) {
   MC2_CHECK(op.world_size == communicator.world_size() && communicator.local_ranks().size() == host_.buffers().size(),
             "a problem of another world than the communicator's");
   if (communicator.uses_host_memory()) return;
@@ -23,7 +24,11 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
     RankMirror& mirror = mirrors_.emplace_back(RankMirror{.a = mirror_of(matrices.a, rank, communicator),
                                                           .b = mirror_of(matrices.b, rank, communicator),
                                                           .c = mirror_of(matrices.c, rank, communicator)});
-    resident_.push_back({.a = mirror.a->bytes(), .b = mirror.b->bytes(), .c = mirror.c->bytes()});
+    resident_.push_back({.a = mirror.a->bytes(),
+                         .b = mirror.b->bytes(),
+                         .c = mirror.c->bytes(),
+                         .send_counts = matrices.send_counts,
+                         .receive_counts = matrices.receive_counts});
   }
 }
 

@@ -10,6 +10,7 @@
 #include "mc2/planner/collective.hpp"
 #include "parallel_for.hpp"
 #include "poison.hpp"
+#include "row_splits.hpp"
 #include "verify_pooling.hpp"
 #include "verify_report.hpp"
 
@@ -24,18 +25,23 @@ using planner::Result;
 class Results {
  public:
   Results(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
-      : op_(op), rows_per_rank_(operand_shapes(op).c.rows) {
-    for (const RankBuffers& rank : buffers) readers_.emplace_back(op.dtype, rank.c, op.n);
+      : op_(op), splits_(op, buffers) {
+    for (const RankBuffers& rank : buffers) {
+      readers_.emplace_back(op.dtype, rank.c, op.n);
+      ends_.push_back(row_count() + rank_shapes(op, rank).c.rows);
+    }
   }
 
   /// Rows of all ranks, numbered rank by rank.
-  [[nodiscard]] std::int64_t row_count() const noexcept {
-    return rows_per_rank_ * static_cast<std::int64_t>(readers_.size());
+  [[nodiscard]] std::int64_t row_count() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
+  [[nodiscard]] std::int64_t rows_of(std::size_t rank) const noexcept {
+    return ends_[rank] - (rank == 0 ? 0 : ends_[rank - 1]);
   }
-  [[nodiscard]] std::int64_t rows_per_rank() const noexcept { return rows_per_rank_; }
   [[nodiscard]] ResultRow row_at(std::int64_t index) const noexcept {
-    return {static_cast<std::size_t>(index / rows_per_rank_), index % rows_per_rank_};
+    const auto rank = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
+    return {rank, index - (ends_[rank] - rows_of(rank))};
   }
+  [[nodiscard]] const RowSplits& splits() const noexcept { return splits_; }
 
   [[nodiscard]] std::vector<double> read(const ResultRow& at) const {
     std::vector<double> values(static_cast<std::size_t>(op_.n));
@@ -56,7 +62,7 @@ class Results {
 
   /// The first element of the first row in which a rank differs from rank 0.
   [[nodiscard]] std::optional<Position> find_rank_difference() const {
-    const auto row = parallel_find_first(rows_per_rank_, [&](std::int64_t i) { return different_rank(i) != 0; });
+    const auto row = parallel_find_first(rows_of(0), [&](std::int64_t i) { return different_rank(i) != 0; });
     if (!row) return std::nullopt;
     const std::size_t rank = different_rank(*row);
     const auto own = readers_.front().row_bytes(*row);
@@ -82,8 +88,9 @@ class Results {
   }
 
   planner::OpSpec op_;
-  std::int64_t rows_per_rank_;
+  RowSplits splits_;
   std::vector<MatrixReader> readers_; ///< by rank
+  std::vector<std::int64_t> ends_;    ///< by rank: rows of C up to and with that rank's
 };
 
 /// The element of a row that is furthest outside what is allowed.
@@ -120,26 +127,35 @@ Error rank_difference(const Position& found, const OracleRow& oracle, const Resu
 /// Whether every rank gets the same C: then one rank stands for all, once they are equal to the bit.
 bool all_get_the_same(const planner::OpSpec& op) { return op.kind == planner::OpKind::MatmulAllReduce; }
 
+/// First and last row of every block of one shard of C, which begins at `start` and may be shorter than the cut axis.
+void add_edges(const planner::Cut& cut, std::int64_t start, std::int64_t row_count, std::vector<std::int64_t>& rows) {
+  std::int64_t first = 0;
+  for (const std::int64_t length : cut.block_rows) {
+    if (first >= row_count) return;
+    rows.push_back(start + first);
+    first += length;
+    rows.push_back(start + std::min(first, row_count) - 1);
+  }
+}
+
 /// The rows of one rank's C that compares element by element: all of a small problem; otherwise the first and last
 /// row of every block, in every shard that C has, and a few at random.
-std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const planner::Cut& cut, std::int64_t row_count,
-                                          std::mt19937_64& random) {
+std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const planner::Cut& cut, const Results& results,
+                                          std::size_t rank, std::mt19937_64& random) {
   constexpr double kSmallMultiplyAdds = 0x1p24; // about 10 ms
   constexpr int kRandomRows = 8;
+  const std::int64_t row_count = results.rows_of(rank);
   std::vector<std::int64_t> rows;
   if (op.flop_count() / 2 * op.world_size <= kSmallMultiplyAdds) {
     for (std::int64_t i = 0; i < row_count; ++i) rows.push_back(i);
     return rows;
   }
-  const std::int64_t shard_rows = planner::traits_of(op.kind).cut_axis_length(op);
-  for (std::int64_t end = 0; end < row_count;) {
-    const std::int64_t shard_end = end + shard_rows;
-    for (const std::int64_t length : cut.block_rows) {
-      rows.push_back(end);
-      end += length;
-      rows.push_back(end - 1);
-    }
-    end = shard_end;
+  if (planner::sums_over_ranks(op.kind)) {
+    add_edges(cut, 0, row_count, rows);
+  } else {
+    const RowSplits& splits = results.splits();
+    for (int from = 0; from < op.world_size; ++from)
+      add_edges(cut, splits.receive_offset(static_cast<int>(rank), from), splits.count(from, static_cast<int>(rank)), rows);
   }
   for (int i = 0; i < kRandomRows; ++i) {
     rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(row_count)));
@@ -153,10 +169,9 @@ std::vector<ResultRow> rows_to_compare(const planner::OpSpec& op, const planner:
                                        std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<ResultRow> rows;
-  for (int rank = 0; rank < (all_get_the_same(op) ? 1 : op.world_size); ++rank) {
-    for (const std::int64_t row : rows_to_compare(op, cut, results.rows_per_rank(), random)) {
-      rows.push_back({static_cast<std::size_t>(rank), row});
-    }
+  const auto rank_count = static_cast<std::size_t>(all_get_the_same(op) ? 1 : op.world_size);
+  for (std::size_t rank = 0; rank < rank_count; ++rank) {
+    for (const std::int64_t row : rows_to_compare(op, cut, results, rank, random)) rows.push_back({rank, row});
   }
   return rows;
 }
@@ -190,7 +205,7 @@ Result<double> compare_rows(const planner::OpSpec& op, std::span<const ResultRow
 
 Result<double> compare_projections(const planner::OpSpec& op, const ProjectedOracle& projection,
                                    const DoubleOracle& oracle, const Results& results) {
-  const std::int64_t count = all_get_the_same(op) ? results.rows_per_rank() : results.row_count();
+  const std::int64_t count = all_get_the_same(op) ? results.rows_of(0) : results.row_count();
   std::vector<double> ratios(static_cast<std::size_t>(count));
   parallel_for(count, [&](std::int64_t i) {
     const ResultRow at = results.row_at(i);
@@ -214,11 +229,12 @@ std::string success_text(const planner::OpSpec& op, const Verification& found, s
 
 /// A row of C as the sum of partial products, with its bound.
 OracleRow sum_of_partials(const planner::OpSpec& op, std::span<const MatrixReader> partials, const ResultRow& at) {
+  const RowSplits splits(op); // what is summed is split equally
   const double roundoff = op.world_size * kF32Roundoff + unit_roundoff(op.dtype);
   const auto columns = static_cast<std::size_t>(op.n);
   OracleRow oracle{std::vector<double>(columns), std::vector<double>(columns)};
   std::vector<double> addend(columns);
-  for (const Term& term : terms_of(op, at)) { // row a_row of A makes row a_row of the product
+  for (const Term& term : terms_of(op, splits, at)) { // row a_row of A makes row a_row of the product
     partials[term.b_rank].read_row(term.a_row, addend);
     for (std::size_t j = 0; j < columns; ++j) {
       oracle.expected[j] += addend[j];
@@ -290,10 +306,11 @@ Result<Verification> verify_moves(const planner::OpSpec& op,
                                   std::span<const std::span<const std::byte>> intermediates,
                                   std::span<const RankBuffers> buffers) {
   const MovedRows moved = moved_rows(op, intermediates, buffers);
+  const RowSplits splits(op, buffers);
   std::int64_t row_count = 0;
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    for (std::int64_t row = 0; row < op.m; ++row) {
-      const Term from = terms_of(op, {rank, row}).front();
+    for (std::int64_t row = 0; row < splits.received_rows(static_cast<int>(rank)); ++row) {
+      const Term from = terms_of(op, splits, {rank, row}).front();
       if (from.a_rank == rank && !moved.is_own_moved) continue;
       ++row_count;
       const auto got = moved.arrived[rank].row_bytes(row);

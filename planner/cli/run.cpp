@@ -4,6 +4,7 @@
 
 #include "blocks.hpp"
 #include "commands.hpp"
+#include "counts_file.hpp"
 #include "kept_plan.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
@@ -22,7 +23,8 @@ struct RunCommand {
   MachineOptions machine;
   StoreOptions store;
   VariantOption variant;
-  std::string plan_name, blocks, trace_file;
+  std::string plan_name, blocks, trace_file, counts_file;
+  ExchangeCounts counts; ///< of counts_file, else empty
   bool accept_other_machine = false;
   bool is_json = false;
   std::uint64_t seed = 0;
@@ -32,9 +34,25 @@ struct RunCommand {
   [[nodiscard]] Result<planner::Plan> find_plan(store::Layers& layers, const planner::Fingerprint& here) const;
   [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
                                                      const planner::Fingerprint& here) const;
+  /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
+  [[nodiscard]] Result<void> take_counts();
   [[nodiscard]] Result<ExitCode> run() const;
   [[nodiscard]] Result<ExitCode> measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const;
 };
+
+Result<void> RunCommand::take_counts() {
+  if (counts_file.empty()) return {};
+  auto read = read_counts(counts_file);
+  if (!read) return read.error();
+  counts = std::move(read).value();
+  if (plan_name.empty() && counts.ranks != op.ranks)
+    return Error{ErrorCode::InvalidSpec, "--counts",
+                 "are of " + std::to_string(counts.ranks) + " ranks; --ranks says " + std::to_string(op.ranks)};
+  if (counts.largest() > planner::kMaxSize / counts.ranks)
+    return Error{ErrorCode::InvalidSpec, "--counts", "are too large: m would exceed " + std::to_string(planner::kMaxSize)};
+  if (plan_name.empty() && !op.m) op.m = counts.ranks * counts.largest();
+  return {};
+}
 
 Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
                                                  const planner::Fingerprint& here) const {
@@ -71,7 +89,10 @@ Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan
   if (!trace_file.empty()) write_file(trace_file, chrome_trace(plan, record, bench.fingerprint()));
 
   const store::Measurement measurement = to_measurement(raced.value(), raced.value().contenders.front(), plan);
-  if (auto kept = layers.writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
+  if (!counts.rows.empty())
+    std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
+              << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";
+  else if (auto kept = layers.writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
     std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
   if (is_json)
     std::cout << run_json(plan, raced.value(), checked.value(), bench.fingerprint());
@@ -107,12 +128,16 @@ Result<ExitCode> RunCommand::run() const {
   if (!layers) return layers.error();
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(layers.value(), here);
   if (!plan) return plan.error();
+  if (!counts.rows.empty() && counts.ranks != ranks)
+    return Error{ErrorCode::InvalidSpec, "--counts",
+                 "are of " + std::to_string(counts.ranks) + " ranks; the plan is of " + std::to_string(ranks)};
   if (!(plan.value().fingerprint == here) && !accept_other_machine)
     return Error{ErrorCode::Stale, "plan",
                  "was made for another machine (" + here.differences(plan.value().fingerprint).front() +
                      "); plan again here, pass the same --link, or add --accept-other-machine"};
-  auto bench = Workbench::open(*backend.value(), options.value(), plan.value().op, seed, variant);
+  auto bench = Workbench::open(*backend.value(), options.value(), plan.value().op, {seed, counts.rows}, variant);
   if (!bench) return bench.error();
+  if (!counts.rows.empty()) bench.value()->keep_variants({plan.value().variant}); // others may take equal splits only
   return measure(*bench.value(), plan.value(), layers.value());
 }
 
@@ -127,6 +152,8 @@ Command add_run(CLI::App& app) {
   command->variant.add_to(*sub);
   sub->add_option("--plan", command->plan_name, "a plan file, or the digest of a kept plan");
   sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896");
+  sub->add_option("--counts", command->counts_file,
+                  "exchange these rows: a CSV file, line r column q for what rank r sends rank q (all-to-all kinds)");
   sub->add_option("--trace", command->trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
   sub->add_flag("--accept-other-machine", command->accept_other_machine, "run a plan that was made for another machine");
   sub->add_option("--pairs", command->race.max_rounds, "most fused/serial pairs")->capture_default_str()
@@ -139,6 +166,7 @@ Command add_run(CLI::App& app) {
   sub->footer("Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --trace run.trace.json\n"
               "  mc2 run --plan plan.json --link 2.5Gbit,20us");
   return {sub, [command] {
+            if (auto taken = command->take_counts(); !taken) return Result<ExitCode>(taken.error());
             if (command->seed == 0) command->seed = fresh_seed();
             command->race.min_rounds = std::min(command->race.min_rounds, command->race.max_rounds);
             return command->run();

@@ -14,18 +14,18 @@ constexpr const char* kKeySeparator = ": ";
 
 Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
                      std::vector<planner::Variant> variants, bool is_virtual, bool variants_share_matmul,
-                     std::uint64_t seed)
+                     const Workload& workload)
     : op_(op),
       communicator_(std::move(communicator)),
       variants_(std::move(variants)),
       is_virtual_(is_virtual),
       variants_share_matmul_(variants_share_matmul),
-      seed_(seed),
-      problem_(op, seed, *communicator_) {}
+      seed_(workload.seed),
+      problem_(op, workload.seed, *communicator_, workload.counts) {}
 
 Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& backend,
                                                    const executor::CommunicatorOptions& options,
-                                                   const planner::OpSpec& op, std::uint64_t seed,
+                                                   const planner::OpSpec& op, const Workload& workload,
                                                    const VariantOption& only) {
   if (auto supported = backend.supports(op); !supported) return supported.error();
   auto variants = only.choose(backend, options, op);
@@ -34,7 +34,7 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& back
   if (!communicator) return communicator.error();
   return std::unique_ptr<Workbench>(new Workbench(op, std::move(communicator).value(),
                                                   std::move(variants).value(), options.virtual_compute.has_value(),
-                                                  backend.variants_share_matmul(), seed));
+                                                  backend.variants_share_matmul(), workload));
 }
 
 void Workbench::keep_variants(std::vector<planner::Variant> variants) {

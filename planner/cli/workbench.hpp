@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "context.hpp"
@@ -16,6 +17,16 @@
 
 namespace mc2::cli {
 
+/// What fills the matrices.
+struct Workload {
+  std::uint64_t seed = 0;
+  std::vector<std::int64_t> counts; ///< rows from each rank to each, [ranks, ranks]; empty: equal splits
+
+  // A seed alone is the usual workload.
+  Workload(std::uint64_t seed_of_matrices, std::vector<std::int64_t> row_counts = {}) // NOLINT(google-explicit-constructor)
+      : seed(seed_of_matrices), counts(std::move(row_counts)) {}
+};
+
 /// One operator's random matrices on one communicator, with every cut that was asked for ready to run.
 class Workbench {
  public:
@@ -23,7 +34,7 @@ class Workbench {
   /// Errors: Unsupported, InvalidSpec; as VariantOption::choose. Throws SystemError.
   [[nodiscard]] static Result<std::unique_ptr<Workbench>> open(const executor::Backend& backend,
                                                                const executor::CommunicatorOptions& options,
-                                                               const planner::OpSpec& op, std::uint64_t seed,
+                                                               const planner::OpSpec& op, const Workload& workload,
                                                                const VariantOption& only = {});
 
   [[nodiscard]] const planner::OpSpec& op() const noexcept { return op_; }
@@ -48,7 +59,7 @@ class Workbench {
  private:
   Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
             std::vector<planner::Variant> variants, bool is_virtual, bool variants_share_matmul,
-            std::uint64_t seed);
+            const Workload& workload);
 
   planner::OpSpec op_;
   std::unique_ptr<executor::Communicator> communicator_;

@@ -10,10 +10,15 @@
 namespace mc2::executor::host {
 namespace {
 
+/// A piece of this length from every rank.
+std::vector<double> pieces(int world_size, double ns) {
+  return std::vector<double>(static_cast<std::size_t>(world_size), ns);
+}
+
 /// When each rank has its pieces of 10 ns if all start together.
 std::vector<double> ends_together(int world_size, PeerOrder order) {
   PullSchedule schedule(world_size);
-  for (int rank = 0; rank < world_size; ++rank) schedule.post(rank, 0, 10, order);
+  for (int rank = 0; rank < world_size; ++rank) schedule.post(rank, 0, pieces(world_size, 10), order);
   std::vector<double> ends;
   for (int rank = 0; rank < world_size; ++rank) ends.push_back(schedule.projected_end_ns(rank));
   return ends;
@@ -56,9 +61,9 @@ TEST(PullSchedule, APieceThatStartsLaterSlowsOnlyWhatIsLeft) {
   // 3 ranks. 1 pulls from 0 from 0 on, 2 from 5 on: 5 ns alone, then the other 5 take 10, until 15. 2 has 5 left
   // then: until 20. Then 1 pulls from 2 from 15 to 25, 2 from 1 from 20 to 30.
   PullSchedule schedule(3);
-  schedule.post(1, 0, 10, PeerOrder::Rank);
+  schedule.post(1, 0, pieces(3, 10), PeerOrder::Rank);
   EXPECT_EQ(schedule.projected_end_ns(1), 20);
-  schedule.post(2, 5, 10, PeerOrder::Rank);
+  schedule.post(2, 5, pieces(3, 10), PeerOrder::Rank);
   EXPECT_EQ(schedule.projected_end_ns(1), 25);
   EXPECT_EQ(schedule.projected_end_ns(2), 30);
   EXPECT_FALSE(schedule.is_finished_at(1, 20)); // what was projected before rank 2 came
@@ -69,25 +74,39 @@ TEST(PullSchedule, APieceThatStartsLaterSlowsOnlyWhatIsLeft) {
 
 TEST(PullSchedule, WhoIsPostedTooLateHasPulledAloneUntilNow) {
   PullSchedule schedule(3);
-  schedule.post(0, 0, 10, PeerOrder::Staggered);
+  schedule.post(0, 0, pieces(3, 10), PeerOrder::Staggered);
   EXPECT_TRUE(schedule.is_finished_at(0, 20));
-  schedule.post(1, 5, 10, PeerOrder::Staggered); // 15 ns missed: one piece and a half
+  schedule.post(1, 5, pieces(3, 10), PeerOrder::Staggered); // 15 ns missed: one piece and a half
   EXPECT_EQ(schedule.projected_end_ns(1), 25);
-  schedule.post(2, 0, 10, PeerOrder::Staggered); // all missed
+  schedule.post(2, 0, pieces(3, 10), PeerOrder::Staggered); // all missed
   EXPECT_EQ(schedule.projected_end_ns(2), 20);
   EXPECT_TRUE(schedule.is_finished_at(2, 20));
 }
 
 TEST(PullSchedule, EmptyPiecesAndPostsOneAfterTheOtherEnd) {
   PullSchedule schedule(4);
-  schedule.post(3, 7, 0, PeerOrder::Rank);
+  schedule.post(3, 7, pieces(4, 0), PeerOrder::Rank);
   EXPECT_EQ(schedule.projected_end_ns(3), 7);
   EXPECT_TRUE(schedule.is_finished_at(3, 7));
-  schedule.post(3, 8, 2, PeerOrder::Rank);
+  schedule.post(3, 8, pieces(4, 2), PeerOrder::Rank);
   EXPECT_EQ(schedule.projected_end_ns(3), 14);
   schedule.reset();
-  schedule.post(3, 0, 2, PeerOrder::Rank);
+  schedule.post(3, 0, pieces(4, 2), PeerOrder::Rank);
   EXPECT_EQ(schedule.projected_end_ns(3), 6);
+}
+
+TEST(PullSchedule, PiecesOfDifferentLengthsFollowEachOther) {
+  // Rank 0 pulls 30 ns from 1 and none from 2; rank 2 pulls 4 from 0 and then 6 from 1, which it shares from 4 on: 12 ns.
+  // Rank 0 has 26 left at 4 and 20 at 16, when it has rank 1 for itself again: until 36.
+  PullSchedule schedule(3);
+  schedule.post(0, 0, std::vector<double>{99, 30, 0}, PeerOrder::Staggered);
+  EXPECT_EQ(schedule.projected_end_ns(0), 30);
+  schedule.post(2, 0, std::vector<double>{4, 6, 99}, PeerOrder::Staggered);
+  EXPECT_EQ(schedule.projected_end_ns(2), 16);
+  EXPECT_EQ(schedule.projected_end_ns(0), 36);
+  EXPECT_TRUE(schedule.is_finished_at(0, 36));
+  schedule.post(1, 30, std::vector<double>{4, 0, 5}, PeerOrder::Staggered); // 6 ns missed: 5 from rank 2, 1 of 4
+  EXPECT_EQ(schedule.projected_end_ns(1), 39);
 }
 
 RC_GTEST_PROP(PullSchedule, NoDirectionCarriesMoreThanItsRate, ()) {
@@ -101,7 +120,7 @@ RC_GTEST_PROP(PullSchedule, NoDirectionCarriesMoreThanItsRate, ()) {
     starts.push_back(*rc::gen::inRange(0, 3000) * 0.41);
     last_start = std::max(last_start, starts.back());
     sum += (world_size - 1) * piece_ns;
-    schedule.post(rank, starts.back(), piece_ns, *rc::gen::element(PeerOrder::Rank, PeerOrder::Staggered));
+    schedule.post(rank, starts.back(), pieces(world_size, piece_ns), *rc::gen::element(PeerOrder::Rank, PeerOrder::Staggered));
   }
   for (int rank = 0; rank < world_size; ++rank) {
     const double end = schedule.projected_end_ns(rank);

@@ -50,6 +50,10 @@ struct RankBuffers {
   std::span<std::byte> c;       ///< written by every run
   EmbeddingBags bags{}; ///< of embedding_all_to_all, else empty. May be refilled between runs, as A may; prepare() checks
                         ///< every bag, and a run fails on one that has become illegal
+  /// Unequal splits of matmul_all_to_all and all_to_all_matmul: rows for each rank, and rows from each rank, every one 0 to
+  /// m / ranks. A then has as many rows as are sent and C as many as are received, both packed in the order of the ranks.
+  /// Empty, on all ranks: m / ranks rows each. Numbers in memory of this process, read by prepare() only.
+  std::span<const std::int64_t> send_counts{}, receive_counts{};
 };
 
 } // namespace mc2::executor

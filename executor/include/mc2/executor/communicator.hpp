@@ -122,7 +122,8 @@ class Communicator {
 
   /// Packs weights, builds kernels and allocates everything, so that run() allocates nothing.
   /// @param buffers one per local rank, in the order of local_ranks(); must outlive the result, as must *this
-  /// Errors: InvalidSpec (wrong buffer size, overlapping C, world size differs), UnknownName (variant),
+  /// Errors: InvalidSpec (wrong buffer size, illegal bags, counts that are illegal or that two ranks do not agree on, naming
+  /// both, overlapping C, world size differs), UnknownName (variant),
   /// Unsupported (dtype, operator or memory of this machine). Throws SystemError when memory or a library fails, and
   /// when an earlier run has aborted the communicator.
   [[nodiscard]] virtual planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,

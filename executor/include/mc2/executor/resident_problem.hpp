@@ -18,7 +18,9 @@ class ResidentProblem {
  public:
   /// The operator has as many ranks as the communicator, and all are local; the communicator outlives *this.
   /// Throws std::bad_alloc and SystemError when memory is short.
-  ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, Communicator& communicator);
+  /// @param counts  as RandomProblem's
+  ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, Communicator& communicator,
+                  std::span<const std::int64_t> counts = {});
 
   /// To hand to prepare(). Valid as long as *this, also after a move.
   [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept;

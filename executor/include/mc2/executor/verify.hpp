@@ -20,7 +20,8 @@ class RandomProblem {
  public:
   /// Same seed and operator, same matrices, on every machine. Throws std::bad_alloc when memory is short.
   /// `op` is legal.
-  RandomProblem(const planner::OpSpec& op, std::uint64_t seed);
+  /// @param counts  rows from each rank to each, [ranks, ranks] row-major, for unequal splits; empty: equal splits
+  RandomProblem(const planner::OpSpec& op, std::uint64_t seed, std::span<const std::int64_t> counts = {});
   RandomProblem(const RandomProblem&) = delete;
   RandomProblem& operator=(const RandomProblem&) = delete;
   RandomProblem(RandomProblem&&) noexcept = default;
@@ -38,6 +39,7 @@ class RandomProblem {
  private:
   std::span<std::byte> add_bytes(std::int64_t byte_count);
   [[nodiscard]] EmbeddingBags add_bags();
+  void add_counts(std::span<const std::int64_t> counts);
 
   planner::OpSpec op_;
   std::vector<std::vector<std::byte>> storage_; ///< each with room to align the matrix to a cache line
@@ -46,6 +48,7 @@ class RandomProblem {
     std::span<std::int64_t> offsets, indices;
   };
   std::vector<Bags> bags_; ///< by rank: the writable views of views_[rank].bags; none without tables
+  std::vector<std::int64_t> send_counts_, receive_counts_; ///< [rank, peer]; empty with equal splits
   std::vector<RankBuffers> views_;
 };
 

@@ -11,6 +11,7 @@
 #include "backends/cuda/direct.hpp"
 #include "backends/cuda/machine.hpp"
 #include "checks.hpp"
+#include "row_splits.hpp"
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::cuda {
@@ -110,6 +111,7 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, world_size); !legal) return legal.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
+  if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     if (auto legal = check_place(rank, "A", buffers[rank].a); !legal) return legal.error();

@@ -1,5 +1,7 @@
 #include "backends/host/block_layout.hpp"
 
+#include <algorithm>
+
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::host {
@@ -8,8 +10,6 @@ namespace {
 std::int64_t row_bytes(const planner::OpSpec& op, std::int64_t columns) {
   return columns * planner::size_bytes(op.dtype);
 }
-
-std::int64_t shard_rows(const planner::OpSpec& op) { return op.m / op.world_size; }
 
 /// Joins runs that lie one below the other in the product, and therefore in A.
 void add_run(MatmulWork& work, const MatmulRun& run) {
@@ -21,18 +21,24 @@ void add_run(MatmulWork& work, const MatmulRun& run) {
   }
 }
 
-/// Bytes from one rank's piece to the next.
-struct PieceStrides {
-  std::int64_t sent = 0;   ///< in what a rank sends from; 0 where all get the same
-  std::int64_t landed = 0; ///< in what the pieces make together: the rows brought to a rank, or its C
-};
-
 bool is_pooled(const planner::OpSpec& op) { return planner::traits_of(op.kind).work == planner::Work::Pooling; }
 
-PieceStrides piece_strides(const planner::OpSpec& op) {
-  const std::int64_t shard = planner::traits_of(op.kind).has_row_shards ? piece_bytes(op, shard_rows(op)) : 0;
-  return {.sent = op.kind == planner::OpKind::AllGatherMatmul ? 0 : shard,
-          .landed = is_pooled(op) ? row_bytes(op, op.n) : shard};
+bool has_shards(const planner::OpSpec& op) { return planner::traits_of(op.kind).has_row_shards; }
+
+/// Rows of a stage that a shard of `count` rows has.
+std::int64_t rows_of(const Stage& stage, std::int64_t count) {
+  return std::clamp<std::int64_t>(count - stage.first_row, 0, stage.row_count);
+}
+
+/// First row of what goes to a rank in what another sends from; all get the same where A is gathered or C reduced.
+std::int64_t sent_row(const planner::OpSpec& op, const RowSplits& splits, int from, int to) {
+  const bool is_shared = !has_shards(op) || op.kind == planner::OpKind::AllGatherMatmul;
+  return is_shared ? 0 : splits.send_offset(from, to);
+}
+
+/// Rows that a rank has for another, on the cut axis.
+std::int64_t pair_rows(const planner::OpSpec& op, const RowSplits& splits, int from, int to) {
+  return has_shards(op) ? splits.count(from, to) : op.m;
 }
 
 } // namespace
@@ -54,51 +60,63 @@ RowPitch landing_pitch(const planner::OpSpec& op) noexcept {
   return {.row_bytes = bytes, .pitch_bytes = is_pooled(op) ? op.world_size * bytes : bytes};
 }
 
-MatmulWork stage_work(const planner::OpSpec& op, int rank, const Stage& stage, const RankMatrices& own) {
-  const std::byte* a = communicates_first(op) ? own.intermediate.data() : own.buffers.a.data();
-  std::byte* product = communicates_first(op) ? own.buffers.c.data() : own.intermediate.data();
+MatmulWork stage_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const Stage& stage,
+                      const RankMatrices& own) {
+  const bool is_received = communicates_first(op);
+  const std::byte* a = is_received ? own.intermediate.data() : own.buffers.a.data();
+  std::byte* product = is_received ? own.buffers.c.data() : own.intermediate.data();
   const std::int64_t a_row_bytes = is_pooled(op) ? 0 : row_bytes(op, op.k), product_row_bytes = row_bytes(op, op.n);
-  const int shard_count = planner::traits_of(op.kind).has_row_shards ? op.world_size : 1;
   MatmulWork work;
-  for (int shard = 0; shard < shard_count; ++shard) {
-    if (communicates_first(op) && shard == rank) continue;
-    const std::int64_t row = shard * shard_rows(op) + stage.first_row;
-    add_run(work, {a + row * a_row_bytes, product + row * product_row_bytes, stage.row_count, row});
+  for (int peer = 0; peer < (has_shards(op) ? op.world_size : 1); ++peer) {
+    if (is_received && peer == rank) continue;
+    const std::int64_t count = is_received ? pair_rows(op, splits, peer, rank) : pair_rows(op, splits, rank, peer);
+    const std::int64_t rows = rows_of(stage, count);
+    if (rows == 0) continue;
+    const std::int64_t start = is_received ? splits.receive_offset(rank, peer) : sent_row(op, splits, rank, peer);
+    const std::int64_t row = start + stage.first_row;
+    add_run(work, {a + row * a_row_bytes, product + row * product_row_bytes, rows, row});
   }
   return work;
 }
 
-MatmulWork local_work(const planner::OpSpec& op, int rank, const RankMatrices& own) {
-  if (!planner::traits_of(op.kind).has_local_part) return {};
-  const std::byte* a = own.buffers.a.data() + rank * piece_strides(op).sent;
-  std::byte* product = own.buffers.c.data() + rank * shard_rows(op) * row_bytes(op, op.n);
-  return {.runs = {{a, product, shard_rows(op), rank * shard_rows(op)}}, .row_count = shard_rows(op)};
+MatmulWork local_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const RankMatrices& own) {
+  if (!planner::traits_of(op.kind).has_local_part || splits.count(rank, rank) == 0) return {};
+  const std::int64_t row = splits.receive_offset(rank, rank), rows = splits.count(rank, rank);
+  const std::byte* a = own.buffers.a.data() + sent_row(op, splits, rank, rank) * row_bytes(op, op.k);
+  std::byte* product = own.buffers.c.data() + row * row_bytes(op, op.n);
+  return {.runs = {{a, product, rows, row}}, .row_count = rows};
 }
 
-void locate_pieces(const planner::OpSpec& op, int rank, const Stage& stage, std::span<const RankMatrices> ranks,
-                   bool uses_spare, PieceAddresses& pieces) noexcept {
+void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const ExchangeSite& site,
+                   std::span<const RankMatrices> ranks, PieceAddresses& pieces) noexcept {
   const auto intermediate_of = [&](const RankMatrices& of) {
-    return (uses_spare ? of.spare_intermediate : of.intermediate).data();
+    return (site.uses_spare ? of.spare_intermediate : of.intermediate).data();
   };
-  const auto sent_by = [&](const RankMatrices& sender) {
-    return communicates_first(op) ? sender.buffers.a.data() : intermediate_of(sender);
+  const auto piece_of = [&](int from, int to) { // of what `from` sends
+    const RankMatrices& sender = ranks[static_cast<std::size_t>(from)];
+    const std::byte* start = communicates_first(op) ? sender.buffers.a.data() : intermediate_of(sender);
+    return start + piece_bytes(op, sent_row(op, splits, from, to) + site.stage.first_row);
   };
-  const auto own = static_cast<std::size_t>(rank);
-  const PieceStrides strides = piece_strides(op);
-  const std::int64_t offset = piece_bytes(op, stage.first_row);
-  const std::int64_t landing_offset = stage.first_row * landing_pitch(op).pitch_bytes;
-  const auto landing_of = [&](const RankMatrices& receiver) {
-    return communicates_first(op) ? intermediate_of(receiver) : receiver.buffers.c.data();
+  const auto bytes_of = [&](int from, int to) {
+    return piece_bytes(op, rows_of(site.stage, pair_rows(op, splits, from, to)));
+  };
+  const std::int64_t landing_offset = site.stage.first_row * landing_pitch(op).pitch_bytes;
+  const auto landing_of = [&](int from, int to) { // in what `to` gets
+    const RankMatrices& receiver = ranks[static_cast<std::size_t>(to)];
+    std::byte* const start = communicates_first(op) ? intermediate_of(receiver) : receiver.buffers.c.data();
+    return start + piece_bytes(op, is_pooled(op) ? from : splits.receive_offset(to, from)) + landing_offset;
   };
   const bool is_summed = planner::sums_over_ranks(op.kind);
-  for (std::size_t peer = 0; peer < ranks.size(); ++peer) {
-    const auto index = static_cast<std::int64_t>(peer);
+  for (int peer = 0; peer < op.world_size; ++peer) {
+    const auto index = static_cast<std::size_t>(peer);
     // The local part reads a rank's own rows of A where they are.
-    const bool lands = !is_summed && !(communicates_first(op) && peer == own);
-    pieces.sources[peer] = sent_by(ranks[peer]) + rank * strides.sent + offset;
-    pieces.outgoing[peer] = sent_by(ranks[own]) + index * strides.sent + offset;
-    pieces.landings[peer] = lands ? landing_of(ranks[own]) + index * strides.landed + landing_offset : nullptr;
-    pieces.remote_landings[peer] = lands ? landing_of(ranks[peer]) + rank * strides.landed + landing_offset : nullptr;
+    const bool lands = !is_summed && !(communicates_first(op) && peer == site.rank);
+    pieces.sources[index] = piece_of(peer, site.rank);
+    pieces.outgoing[index] = piece_of(site.rank, peer);
+    pieces.landings[index] = lands ? landing_of(peer, site.rank) : nullptr;
+    pieces.remote_landings[index] = lands ? landing_of(site.rank, peer) : nullptr;
+    pieces.incoming_bytes[index] = lands || is_summed ? bytes_of(peer, site.rank) : 0;
+    pieces.outgoing_bytes[index] = bytes_of(site.rank, peer);
   }
 }
 

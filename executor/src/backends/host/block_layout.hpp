@@ -8,6 +8,7 @@
 #include "backends/host/compute_device.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/stage.hpp"
+#include "row_splits.hpp"
 
 namespace mc2::executor::host {
 
@@ -38,23 +39,38 @@ struct RowPitch {
 [[nodiscard]] RowPitch landing_pitch(const planner::OpSpec& op) noexcept;
 
 /// What a rank computes for one stage; neighbouring rows are one run.
-[[nodiscard]] MatmulWork stage_work(const planner::OpSpec& op, int rank, const Stage& stage, const RankMatrices& own);
+[[nodiscard]] MatmulWork stage_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const Stage& stage,
+                                    const RankMatrices& own);
 
 /// What a rank multiplies before its first stage: the rows of A that are its own already, for a kind with a local
-/// part; no runs otherwise.
-[[nodiscard]] MatmulWork local_work(const planner::OpSpec& op, int rank, const RankMatrices& own);
+/// part; no runs otherwise, or if there are none.
+[[nodiscard]] MatmulWork local_work(const planner::OpSpec& op, const RowSplits& splits, int rank,
+                                    const RankMatrices& own);
 
-/// The addresses of one stage's exchange, by rank.
+/// The addresses and sizes of one stage's exchange, by rank. An address of no bytes means nothing.
 struct PieceAddresses {
   std::vector<const std::byte*> sources;  ///< what this rank gets: its piece in each rank's memory, its own included
   std::vector<const std::byte*> outgoing; ///< what this rank sends each other rank
   std::vector<std::byte*> landings;       ///< where the pieces go; null where they are summed, and for an own piece
                                           ///< that the local part reads where it is
   std::vector<std::byte*> remote_landings; ///< where what this rank sends lands at each other rank; null where summed
+  std::vector<std::int64_t> incoming_bytes; ///< of each source
+  std::vector<std::int64_t> outgoing_bytes;
+
+  explicit PieceAddresses(std::size_t rank_count = 0)
+      : sources(rank_count), outgoing(rank_count), landings(rank_count), remote_landings(rank_count),
+        incoming_bytes(rank_count), outgoing_bytes(rank_count) {}
+};
+
+/// Where one stage's exchange takes place.
+struct ExchangeSite {
+  int rank = 0;
+  Stage stage;
+  bool uses_spare = false; ///< the intermediates for RunMode::Independent
 };
 
 /// Fills `pieces`, which has one element per rank; allocates nothing.
-void locate_pieces(const planner::OpSpec& op, int rank, const Stage& stage, std::span<const RankMatrices> ranks,
-                   bool uses_spare, PieceAddresses& pieces) noexcept;
+void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const ExchangeSite& site,
+                   std::span<const RankMatrices> ranks, PieceAddresses& pieces) noexcept;
 
 } // namespace mc2::executor::host

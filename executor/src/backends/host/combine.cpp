@@ -103,7 +103,8 @@ void copy_to_landing(const RowPitch& pitch, std::byte* landing, std::int64_t off
 void land(const BlockExchange& block, int rank, const std::byte* piece) noexcept {
   std::byte* const landing = block.pieces->landings[static_cast<std::size_t>(rank)];
   if (landing == nullptr) return;
-  copy_to_landing(block.landing, landing, 0, {piece, static_cast<std::size_t>(block.piece_bytes())});
+  const auto bytes = static_cast<std::size_t>(block.pieces->incoming_bytes[static_cast<std::size_t>(rank)]);
+  if (bytes > 0) copy_to_landing(block.landing, landing, 0, {piece, bytes});
 }
 
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept {

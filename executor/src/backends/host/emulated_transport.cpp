@@ -12,7 +12,9 @@ namespace {
 class EmulatedTransport final : public Transport {
  public:
   EmulatedTransport(const LinkSpec& link, int world_size)
-      : link_(link), lanes_(static_cast<std::size_t>(world_size)), schedule_(world_size) {}
+      : link_(link), lanes_(static_cast<std::size_t>(world_size)), schedule_(world_size) {
+    for (Lane& lane : lanes_) lane.piece_ns.resize(lanes_.size());
+  }
 
   void begin_run(Clock::time_point start) noexcept override {
     start_ = start;
@@ -23,22 +25,35 @@ class EmulatedTransport final : public Transport {
   ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
     Lane& lane = lanes_[static_cast<std::size_t>(block.rank)];
     const auto start = std::max(block.ready, lane.free_at);
-    post(block, start);
+    const bool has_link_work = measure_pieces(block, lane.piece_ns);
+    if (!has_link_work && block.pieces->incoming_bytes[static_cast<std::size_t>(block.rank)] == 0) return {start, start};
+    if (has_link_work) post(block, start, lane.piece_ns);
     combine(block, block.pieces->sources);
-    const auto combined = Clock::now();
-    lane.free_at = std::max(wait_for_delivery(block.rank, control), combined);
+    lane.free_at = std::max(start, Clock::now());
+    if (has_link_work) lane.free_at = std::max(wait_for_delivery(block.rank, control), lane.free_at);
     return {start, lane.free_at};
   }
 
  private:
   struct alignas(64) Lane { // a cache line each: every rank's lane writes its own
     Clock::time_point free_at;
+    std::vector<double> piece_ns; ///< by rank: of the block that is being exchanged
   };
 
-  void post(const BlockExchange& block, Clock::time_point start) {
+  /// How long each peer's piece takes on the link; false when no peer has any for this rank.
+  bool measure_pieces(const BlockExchange& block, std::span<double> piece_ns) const {
     constexpr double kBitsPerByte = 8;
     constexpr double kNsPerS = 1e9;
-    const double piece_ns = static_cast<double>(block.piece_bytes()) * kBitsPerByte / link_.bits_per_s * kNsPerS;
+    bool has_any = false;
+    for (std::size_t peer = 0; peer < piece_ns.size(); ++peer) {
+      const auto bytes = static_cast<double>(block.pieces->incoming_bytes[peer]);
+      piece_ns[peer] = bytes * kBitsPerByte / link_.bits_per_s * kNsPerS;
+      has_any = has_any || (bytes > 0 && peer != static_cast<std::size_t>(block.rank));
+    }
+    return has_any;
+  }
+
+  void post(const BlockExchange& block, Clock::time_point start, std::span<const double> piece_ns) {
     const double start_ns = std::chrono::duration<double, std::nano>(start - start_).count();
     const std::lock_guard lock(mutex_);
     schedule_.post(block.rank, start_ns + link_.latency_us * planner::kNsPerUs, piece_ns, block.order);

@@ -100,6 +100,10 @@ planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const Stage
   if (!read) return read.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
+  if (read.value().mechanism != HostVariant::Mechanism::Direct && !buffers.front().send_counts.empty()) {
+    return planner::Error{planner::ErrorCode::Unsupported, "variant",
+                          "\"" + variant.name + "\" exchanges equal splits only; \"direct\" takes counts"};
+  }
   if (auto legal = check_bags(stages.op, ranks_, buffers); !legal) return legal.error();
   if (auto legal = check_memory(prepared_bytes(stages, read.value(), options, *transport_)); !legal) return legal.error();
   throw_if_failed();

@@ -30,6 +30,7 @@ HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stag
                            std::span<const RankBuffers> buffers, const PrepareOptions& options)
     : communicator_(communicator),
       list_(stages),
+      splits_(stages.op, buffers),
       order_(variant.order),
       mechanism_(make_mechanism(variant, mechanism_shape(stages.op), communicator.proxies())),
       transport_(mechanism_ ? *mechanism_ : communicator.transport()),
@@ -64,15 +65,12 @@ void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_ind
 void HostPrepared::plan_work(int rank) {
   const auto index = static_cast<std::size_t>(rank);
   RankState& state = ranks_[index];
-  state.local_work = local_work(list_.op, rank, matrices_[index]);
+  state.local_work = local_work(list_.op, splits_, rank, matrices_[index]);
   for (const Stage& stage : list_.stages) {
-    state.stage_work.push_back(stage_work(list_.op, rank, stage, matrices_[index]));
+    state.stage_work.push_back(stage_work(list_.op, splits_, rank, stage, matrices_[index]));
   }
   state.ready_at.resize(list_.stages.size());
-  state.pieces.sources.resize(ranks_.size());
-  state.pieces.outgoing.resize(ranks_.size());
-  state.pieces.landings.resize(ranks_.size());
-  state.pieces.remote_landings.resize(ranks_.size());
+  state.pieces = PieceAddresses(ranks_.size());
 }
 
 void HostPrepared::build(int rank) {
@@ -212,7 +210,7 @@ BlockExchange HostPrepared::exchange_of(int rank, std::size_t stage, Clock::time
   RankState& state = ranks_[index];
   const Stage& rows = list_.stages[stage];
   const bool uses_spare = communicator_.control().mode() == RunMode::Independent;
-  locate_pieces(list_.op, rank, rows, matrices_, uses_spare, state.pieces);
+  locate_pieces(list_.op, splits_, {rank, rows, uses_spare}, matrices_, state.pieces);
   const std::int64_t element_bytes = planner::size_bytes(list_.op.dtype);
   const std::int64_t c_offset = rows.first_row * list_.op.n * element_bytes;
   return {.rank = rank,
@@ -241,7 +239,7 @@ void HostPrepared::finish_record() {
       if (!runs_lane(mode, name)) continue;
       first = std::min(first, lane->front().start);
       last = std::max(last, lane->back().end);
-      if (name == planner::Lane::Compute && planner::traits_of(list_.op.kind).has_local_part)
+      if (name == planner::Lane::Compute && !ranks_[static_cast<std::size_t>(rank.rank)].local_work.runs.empty())
         first = std::min(first, rank.local.start);
     }
   }

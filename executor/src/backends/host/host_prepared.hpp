@@ -62,6 +62,7 @@ class HostPrepared final : public Prepared, private LaneTask {
 
   HostCommunicator& communicator_;
   StageList list_;
+  RowSplits splits_;
   PeerOrder order_;
   std::unique_ptr<Transport> mechanism_; ///< null: the communicator's transport
   Transport& transport_;

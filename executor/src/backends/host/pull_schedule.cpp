@@ -1,7 +1,6 @@
 #include "backends/host/pull_schedule.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace mc2::executor::host {
@@ -10,6 +9,7 @@ PullSchedule::PullSchedule(int world_size) : world_size_(world_size) {
   const auto count = static_cast<std::size_t>(world_size);
   state_ = {0, std::vector<Pull>(count), std::vector<int>(count)};
   scratch_ = state_;
+  piece_ns_.assign(count, std::vector<double>(count));
 }
 
 void PullSchedule::reset() noexcept {
@@ -17,20 +17,19 @@ void PullSchedule::reset() noexcept {
   std::ranges::fill(state_.pulls, Pull{});
 }
 
-void PullSchedule::post(int rank, double start_ns, double piece_ns, PeerOrder order) noexcept {
+void PullSchedule::post(int rank, double start_ns, std::span<const double> piece_ns, PeerOrder order) noexcept {
+  std::ranges::copy(piece_ns, piece_ns_[static_cast<std::size_t>(rank)].begin());
   Pull& pull = state_.pulls[static_cast<std::size_t>(rank)];
-  const int peer_count = world_size_ - 1;
-  pull = {start_ns, piece_ns, piece_ns, 0, order, peer_count};
-  const double missed_ns = state_.now_ns - start_ns;
+  pull = {.start_ns = start_ns, .left_ns = 0, .end_ns = start_ns, .order = order, .piece_count = world_size_ - 1};
+  pull.left_ns = present_piece_ns(pull, rank);
+  double missed_ns = state_.now_ns - start_ns;
   if (missed_ns <= 0) return;
-  const double pulled = piece_ns > 0 ? std::floor(missed_ns / piece_ns) : peer_count;
-  if (pulled >= peer_count) {
-    pull.piece_count = 0;
-    pull.end_ns = start_ns + peer_count * piece_ns;
-    return;
+  while (pull.piece_count > 0 && missed_ns >= pull.left_ns) {
+    missed_ns -= pull.left_ns;
+    pull.end_ns += pull.left_ns;
+    if (--pull.piece_count > 0) pull.left_ns = present_piece_ns(pull, rank);
   }
-  pull.piece_count -= static_cast<int>(pulled);
-  pull.left_ns = piece_ns - (missed_ns - pulled * piece_ns);
+  if (pull.piece_count > 0) pull.left_ns -= missed_ns;
 }
 
 double PullSchedule::projected_end_ns(int rank) {
@@ -46,6 +45,10 @@ bool PullSchedule::is_finished_at(int rank, double time_ns) noexcept {
   while (step(state_, time_ns)) {
   }
   return state_.pulls[static_cast<std::size_t>(rank)].piece_count == 0;
+}
+
+double PullSchedule::present_piece_ns(const Pull& pull, int rank) const noexcept {
+  return piece_ns_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(source_of(pull, rank))];
 }
 
 int PullSchedule::source_of(const Pull& pull, int rank) const noexcept {
@@ -76,8 +79,11 @@ void PullSchedule::pass(State& state, double until_ns) const noexcept {
       pull.left_ns -= (until_ns - state.now_ns) / state.load[static_cast<std::size_t>(source_of(pull, rank))];
       continue;
     }
-    pull.left_ns = pull.piece_ns;
-    if (--pull.piece_count == 0) pull.end_ns = until_ns;
+    if (--pull.piece_count == 0) {
+      pull.end_ns = until_ns;
+    } else {
+      pull.left_ns = present_piece_ns(pull, rank);
+    }
   }
   state.now_ns = until_ns;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "backends/host/peer_order.hpp"
@@ -18,10 +19,10 @@ class PullSchedule {
   /// Forgets everything; time 0.
   void reset() noexcept;
 
-  /// At `start_ns` the rank starts to pull a piece from every peer in turn, each `piece_ns` >= 0 long where nobody
-  /// else pulls from that peer. The rank has finished what it posted before. Where the model has already passed
-  /// `start_ns`, what the rank would have pulled until now counts as pulled without competition.
-  void post(int rank, double start_ns, double piece_ns, PeerOrder order) noexcept;
+  /// At `start_ns` the rank starts to pull a piece from every peer in turn, that of peer q `piece_ns[q]` >= 0 long where
+  /// nobody else pulls from q; its own element means nothing. The rank has finished what it posted before. Where the model
+  /// has already passed `start_ns`, what the rank would have pulled until now counts as pulled without competition.
+  void post(int rank, double start_ns, std::span<const double> piece_ns, PeerOrder order) noexcept;
 
   /// When the rank has its last piece if nobody posts anything more.
   [[nodiscard]] double projected_end_ns(int rank);
@@ -33,7 +34,6 @@ class PullSchedule {
  private:
   struct Pull {
     double start_ns = 0; ///< of the first piece
-    double piece_ns = 0;
     double left_ns = 0; ///< of the present piece, at full rate
     double end_ns = 0;  ///< of the last piece, once it is there
     PeerOrder order = PeerOrder::Staggered;
@@ -45,6 +45,8 @@ class PullSchedule {
     std::vector<int> load;   ///< by rank: how many pull from it now
   };
 
+  /// Length of the present piece at full rate.
+  [[nodiscard]] double present_piece_ns(const Pull& pull, int rank) const noexcept;
   [[nodiscard]] int source_of(const Pull& pull, int rank) const noexcept;
   /// When the rank's present piece ends or its first starts, at the present load; infinity when it has all.
   [[nodiscard]] double next_event_ns(const State& state, int rank) const noexcept;
@@ -56,6 +58,7 @@ class PullSchedule {
 
   int world_size_;
   State state_, scratch_;
+  std::vector<std::vector<double>> piece_ns_; ///< by rank and peer, of what the rank posted last
 };
 
 } // namespace mc2::executor::host

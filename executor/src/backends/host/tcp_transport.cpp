@@ -96,8 +96,12 @@ struct PeerState {
   Socket socket;
   const std::byte* outgoing = nullptr;
   std::byte* incoming = nullptr;
+  std::size_t outgoing_size = 0; ///< bytes
+  std::size_t incoming_size = 0;
   std::size_t sent = 0;
   std::size_t received = 0;
+
+  [[nodiscard]] bool is_finished() const noexcept { return sent == outgoing_size && received == incoming_size; }
 };
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -114,9 +118,8 @@ class Endpoint {
 
   ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) {
     const auto start = Clock::now();
-    const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     for (std::size_t i = 0; i < peers_.size(); ++i) start_piece(peers_[i], i, block);
-    while (!move_what_can_move(block.order, piece_bytes)) wait_for_sockets(block.block, piece_bytes, control);
+    while (!move_what_can_move(block.order)) wait_for_sockets(block.block, control);
     finish_own(block);
     return {start, Clock::now()};
   }
@@ -131,21 +134,23 @@ class Endpoint {
     const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     const auto rank = static_cast<std::size_t>(peer.rank);
     peer.outgoing = block.pieces->outgoing[rank];
+    peer.outgoing_size = static_cast<std::size_t>(block.pieces->outgoing_bytes[rank]);
+    peer.incoming_size = static_cast<std::size_t>(block.pieces->incoming_bytes[rank]);
     const bool is_staged = block.sum != nullptr || !block.landing.is_dense();
     peer.incoming = is_staged ? block.staging.data() + index * piece_bytes : block.pieces->landings[rank];
     peer.sent = peer.received = 0;
   }
 
   /// True when the pieces have been sent to and received from every peer.
-  bool move_what_can_move(PeerOrder order, std::size_t piece_bytes) {
+  bool move_what_can_move(PeerOrder order) {
     bool is_finished = true;
     const int peer_count = static_cast<int>(peers_.size());
     for (int i = 0; i < peer_count; ++i) {
       const int rank = peer_at(order, rank_, peer_count + 1, i);
       PeerState& peer = peers_[static_cast<std::size_t>(rank < rank_ ? rank : rank - 1)];
-      send_some(peer, {peer.outgoing, piece_bytes});
-      receive_some(peer, {peer.incoming, piece_bytes});
-      is_finished = is_finished && peer.sent == piece_bytes && peer.received == piece_bytes;
+      send_some(peer, {peer.outgoing, peer.outgoing_size});
+      receive_some(peer, {peer.incoming, peer.incoming_size});
+      is_finished = is_finished && peer.is_finished();
     }
     return is_finished;
   }
@@ -171,17 +176,16 @@ class Endpoint {
     peer.received += static_cast<std::size_t>(checked("recv", rank_, received));
   }
 
-  void wait_for_sockets(std::size_t block, std::size_t piece_bytes, const RunControl& control) {
+  void wait_for_sockets(std::size_t block, const RunControl& control) {
     control.throw_if_aborted();
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const PeerState& peer = peers_[i];
-      const bool is_done = peer.sent == piece_bytes && peer.received == piece_bytes;
-      polls_[i].fd = is_done ? -1 : peer.socket.descriptor(); // poll skips negative descriptors
-      polls_[i].events =
-          static_cast<short>((peer.sent < piece_bytes ? POLLOUT : 0) | (peer.received < piece_bytes ? POLLIN : 0));
+      polls_[i].fd = peer.is_finished() ? -1 : peer.socket.descriptor(); // poll skips negative descriptors
+      polls_[i].events = static_cast<short>((peer.sent < peer.outgoing_size ? POLLOUT : 0) |
+                                            (peer.received < peer.incoming_size ? POLLIN : 0));
     }
     const auto left = control.deadline() - Clock::now();
-    if (left <= Clock::duration::zero()) throw deadline_error(awaited_text(block, piece_bytes));
+    if (left <= Clock::duration::zero()) throw deadline_error(awaited_text(block));
     const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
     const timespec limit{.tv_sec = static_cast<time_t>(seconds.count()),
                          .tv_nsec = static_cast<long>(std::chrono::nanoseconds(left - seconds).count())};
@@ -190,9 +194,8 @@ class Endpoint {
     control.throw_if_aborted();
   }
 
-  [[nodiscard]] std::string awaited_text(std::size_t block, std::size_t piece_bytes) const {
-    const auto slow = std::ranges::find_if(
-        peers_, [&](const PeerState& peer) { return peer.received < piece_bytes || peer.sent < piece_bytes; });
+  [[nodiscard]] std::string awaited_text(std::size_t block) const {
+    const auto slow = std::ranges::find_if(peers_, [](const PeerState& peer) { return !peer.is_finished(); });
     return "rank " + std::to_string(rank_) + " waited for block " + std::to_string(block) + " of rank " +
            (slow == peers_.end() ? "?" : std::to_string(slow->rank));
   }

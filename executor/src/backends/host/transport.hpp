@@ -13,12 +13,12 @@
 
 namespace mc2::executor::host {
 
-/// What one rank gets from all others for one block, and sends them: pieces of the same size.
+/// What one rank gets from all others for one block, and sends them.
 struct BlockExchange {
   int rank = 0;
   std::size_t block = 0;
   planner::DType dtype = planner::DType::F32;
-  std::int64_t element_count = 0; ///< of one piece
+  std::int64_t element_count = 0; ///< of the largest piece; pieces that are summed are all as large
   const PieceAddresses* pieces = nullptr;
   std::byte* sum = nullptr;     ///< where the sum of the pieces goes; null: they are copied to their landings
   RowPitch landing;             ///< of a piece that is copied
@@ -66,10 +66,10 @@ class Transport {
 /// Plain loads, then a sleep until a link of this speed would have delivered the data.
 /// A rank pulls R-1 pieces in over its incoming direction, one after the other, one block of the plan at a time:
 ///   start    = max(ready, end of the rank's previous transfer)
-///   delivery = start + latency + (R-1) * piece_bytes * 8 / bits_per_s, later where ranks pull from the same peer
+///   delivery = start + latency + bytes of the R-1 pieces * 8 / bits_per_s, later where ranks pull from the same peer
 ///   end      = max(delivery, end of the reduction or copy on the CPU)
 /// A rank's outgoing direction has the same rate and is shared by those who pull from it at a time (PullSchedule).
-/// It counts from the time when the data became ready, not from when the lane woke up, so that late wake-ups do not
+/// A block that brings the rank nothing takes no time. It counts from the time when the data became ready, not from when the lane woke up, so that late wake-ups do not
 /// add up.
 [[nodiscard]] std::unique_ptr<Transport> make_emulated_transport(const LinkSpec& link, int world_size);
 

@@ -17,6 +17,7 @@ class VirtualDevice final : public ComputeDevice {
     constexpr double kLongestNs = 1e18; // longer than any deadline, and nanoseconds can still count it
     const double modelled_ns = std::min(model_.block_us(op_, work.row_count) * planner::kNsPerUs, kLongestNs);
     const auto start = std::max(free_at_, ready);
+    if (work.row_count == 0) return {start, start};
     free_at_ = start + std::chrono::nanoseconds(std::llround(modelled_ns));
     control.sleep_until(free_at_, rank_);
     return {start, free_at_};

@@ -13,6 +13,7 @@
 #include "backends/mpi/variants.hpp"
 #include "backends/mpi/world.hpp"
 #include "checks.hpp"
+#include "row_splits.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -155,6 +156,7 @@ Result<void> LeaderCommunicator::check_request(const StageList& stages, const pl
   if (auto legal = check_world(stages, world_size()); !legal) return legal.error();
   if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
+  if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
   return check_buffers(stages.op, buffers);
 }
 

@@ -10,6 +10,7 @@
 #include "backends/mpi/mpi_checks.hpp"
 #include "backends/mpi/mpi_prepared.hpp"
 #include "checks.hpp"
+#include "row_splits.hpp"
 #include "run_mode.hpp"
 
 namespace mc2::executor::mpi {
@@ -98,6 +99,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
     if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
     if (auto legal = check_stages(stages); !legal) return legal.error();
     if (auto legal = check_counts(stages); !legal) return legal.error();
+    if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
     return check_buffers(stages.op, local_ranks(), buffers);
   };
   if (auto legal = agreement_.share_errors(own()); !legal) return legal.error();

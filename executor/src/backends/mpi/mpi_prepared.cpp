@@ -28,7 +28,7 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
   for (std::size_t mode = 0; mode < calls_.size(); ++mode)
     calls_[mode] = std::string("run ") + kModeNames[mode] + " of " + settings_.call;
   place_matrices(buffers);
-  local_work_ = host::local_work(list_.op, communicator_.rank(), matrices_);
+  local_work_ = host::local_work(list_.op, RowSplits(list_.op), communicator_.rank(), matrices_);
   for (const Stage& stage : list_.stages)
     stage_work_.push_back(staged_work(list_.op, communicator_.rank(), stage, matrices_));
   record_.ranks.push_back({communicator_.rank(),

@@ -1,0 +1,77 @@
+#include "counts_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <string_view>
+
+namespace mc2::cli {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+/// The part up to `separator`, which is taken off the text together with it.
+std::string_view next_part(std::string_view& text, char separator) {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view part = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return trimmed(part);
+}
+
+Error line_error(const std::filesystem::path& path, int line, const std::string& message) {
+  return {ErrorCode::Malformed, path.string() + ":" + std::to_string(line), message};
+}
+
+/// Errors: Malformed.
+Result<std::vector<std::int64_t>> read_line(const std::filesystem::path& path, int line, std::string_view text) {
+  std::vector<std::int64_t> counts;
+  for (bool has_more = true; has_more;) {
+    has_more = text.find(',') != std::string_view::npos;
+    const std::string_view cell = next_part(text, ',');
+    std::int64_t count = -1;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), count);
+    if (error != std::errc() || end != cell.data() + cell.size() || count < 0 || count > planner::kMaxSize)
+      return line_error(path, line,
+                        "'" + std::string(cell.substr(0, 32)) + "' is no number of rows; legal: 0 to " +
+                            std::to_string(planner::kMaxSize));
+    counts.push_back(count);
+    if (counts.size() > static_cast<std::size_t>(planner::kMaxWorldSize))
+      return line_error(path, line, "has more than " + std::to_string(planner::kMaxWorldSize) + " numbers, one per rank");
+  }
+  return counts;
+}
+
+} // namespace
+
+std::int64_t ExchangeCounts::largest() const noexcept { return *std::ranges::max_element(rows); }
+std::int64_t ExchangeCounts::total() const noexcept { return std::reduce(rows.begin(), rows.end(), std::int64_t{0}); }
+
+Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
+  const auto content = read_file(path);
+  if (!content) return content.error();
+  ExchangeCounts counts;
+  std::string_view rest = content.value();
+  int line_count = 0, line = 0;
+  while (!rest.empty()) {
+    ++line;
+    const std::string_view text = next_part(rest, '\n');
+    if (text.empty() || text.front() == '#') continue;
+    auto row = read_line(path, line, text);
+    if (!row) return row.error();
+    if (line_count == 0) counts.ranks = static_cast<int>(row.value().size());
+    if (row.value().size() != static_cast<std::size_t>(counts.ranks) || ++line_count > counts.ranks)
+      return line_error(path, line,
+                        "the counts of " + std::to_string(counts.ranks) + " ranks are as many lines of as many numbers");
+    counts.rows.insert(counts.rows.end(), row.value().begin(), row.value().end());
+  }
+  if (counts.ranks < 2 || line_count != counts.ranks)
+    return line_error(path, line, "has " + std::to_string(line_count) + " lines; R ranks need R lines of R numbers, R at least 2");
+  if (counts.largest() == 0) return line_error(path, line, "every count is 0; every rank needs at least one row");
+  return counts;
+}
+
+} // namespace mc2::cli

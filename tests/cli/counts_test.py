@@ -1,0 +1,59 @@
+"""--counts: a plan for full pairs runs on unequal splits and is checked, and illegal counts are refused."""
+
+import json
+
+import program
+from program import MACHINE, QUICK, USAGE, ProgramTest
+
+SHAPE = ["--n", 16, "--k", 16, "--ranks", 3]
+FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
+LARGEST = 40
+COUNTS = "# what each rank sends\n40, 0,7\n3,12,0\n\n0,1,30\n"
+
+
+class CountsTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.file = self.directory / "counts.csv"
+        self.file.write_text(COUNTS)
+
+    def test_a_tuned_plan_runs_on_them(self):
+        for kind in ("matmul_all_to_all", "all_to_all_matmul"):
+            asked = ["--op", kind, *SHAPE, "--store", self.store]
+            with self.subTest(kind=kind):
+                self.succeed("tune", *asked, "--m", 3 * LARGEST, *MACHINE, *QUICK, "--align", 8)
+                measured = len(json.loads(self.succeed("db", "export", "--store", self.store))["measurements"])
+                ran = self.complete("run", *asked, *MACHINE, "--blocks", "10,30", "--counts", self.file, *FEW_PAIRS)
+                self.assertIn("correct: ", ran.stdout)
+                self.assertIn("93 of at most 360 rows", ran.stderr)
+                after = len(json.loads(self.succeed("db", "export", "--store", self.store))["measurements"])
+                self.assertEqual(after, measured)
+
+    def refuse_counts(self, text, *texts, op="all_to_all_matmul", more=()):
+        self.file.write_text(text)
+        self.refuse(USAGE, ["run", "--op", op, *SHAPE, *more, *MACHINE, "--counts", self.file, "--store", self.store], *texts)
+
+    def test_files_that_are_no_counts(self):
+        self.refuse_counts("1,2\n3,4\n", "--counts: are of 2 ranks; --ranks says 3")
+        self.refuse_counts("1,2,3\n4,5\n6,7,8\n", "counts.csv:2", "as many lines of as many numbers")
+        self.refuse_counts("1,2,3\n4,5,6\n", "has 2 lines")
+        self.refuse_counts("1,2,3\n4,5,6\n7,8,9\n1,1,1\n", "counts.csv:4")
+        self.refuse_counts("1,2,3\n4,x,6\n7,8,9\n", "counts.csv:2", "'x' is no number of rows")
+        self.refuse_counts("1,-2,3\n4,5,6\n7,8,9\n", "'-2' is no number of rows")
+        self.refuse_counts("1,,3\n4,5,6\n7,8,9\n", "'' is no number of rows")
+        self.refuse_counts("1,2,9999999999999999999\n4,5,6\n7,8,9\n", "is no number of rows")
+        self.refuse_counts("0,0,0\n0,0,0\n0,0,0\n", "every count is 0")
+        self.refuse_counts("", "has 0 lines")
+        self.refuse_counts("999999999,2,3\n4,5,6\n7,8,9\n", "m would exceed")
+
+    def test_counts_that_a_plan_cannot_have(self):
+        self.succeed("tune", "--op", "all_to_all_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
+        self.refuse_counts("17,1,1\n1,1,1\n1,1,1\n", "rank 0 sends 17 rows with rank 0; legal: 0 to m / ranks = 16",
+                           more=["--m", 48])
+        self.refuse_counts("16,1,1\n0,0,0\n1,1,1\n", "rank 1 sends no row at all", more=["--m", 48])
+        self.succeed("tune", "--op", "all_gather_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
+        self.refuse_counts("1,1,1\n1,1,1\n1,1,1\n", "not all_gather_matmul", op="all_gather_matmul", more=["--m", 48])
+
+
+if __name__ == "__main__":
+    program.main()

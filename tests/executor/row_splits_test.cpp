@@ -1,0 +1,298 @@
+#include "row_splits.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/host/host_backend.hpp"
+#include "mc2/executor/executor.hpp"
+#include "mc2/executor/verify.hpp"
+#include "support/oracle.hpp"
+
+/// Unequal splits: where rows lie, what is refused, and the host backend's results on every link.
+namespace mc2::executor {
+namespace {
+
+using planner::Cut;
+using planner::OpKind;
+using planner::OpSpec;
+using Counts = std::vector<std::int64_t>; ///< [from, to]
+
+OpSpec op_of(OpKind kind, std::int64_t most, std::int64_t n, std::int64_t k, int ranks) {
+  return {kind, most * ranks, n, k, planner::DType::F32, ranks};
+}
+
+std::unique_ptr<Communicator> open(int ranks, const std::string& link, const std::string& device = "") {
+  CommunicatorOptions options;
+  options.world_size = ranks;
+  options.link = parse_link(link).value();
+  if (!device.empty()) options.virtual_compute = parse_virtual_compute(device).value();
+  return host::host_backend().open(options).value();
+}
+
+planner::Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, const Cut& cut, std::span<const RankBuffers> buffers,
+                                                   Communicator& communicator) {
+  return communicator.prepare(lower(op, cut).value(), {"direct", {}}, buffers, {.allow_independent = true});
+}
+
+/// Rows of every rank's matrix, packed by receiver, to the receivers, packed by sender: MPI_Alltoallv.
+std::vector<std::vector<double>> naive_exchange(const std::vector<std::vector<double>>& sent, const Counts& counts,
+                                                std::int64_t columns) {
+  const std::size_t ranks = sent.size();
+  std::vector<std::vector<double>> received(ranks);
+  for (std::size_t from = 0; from < ranks; ++from) {
+    auto at = sent[from].begin();
+    for (std::size_t to = 0; to < ranks; ++to) {
+      const auto end = at + static_cast<std::ptrdiff_t>(counts[from * ranks + to] * columns);
+      received[to].insert(received[to].end(), at, end);
+      at = end;
+    }
+  }
+  return received;
+}
+
+/// Each rank's rows times its own B.
+std::vector<std::vector<double>> naive_products(const OpSpec& op, const std::vector<std::vector<double>>& a,
+                                                std::span<const RankBuffers> buffers) {
+  const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
+  std::vector<std::vector<double>> products;
+  for (std::size_t rank = 0; rank < a.size(); ++rank) {
+    products.emplace_back(a[rank].size() / k * n);
+    testing::add_product(a[rank], testing::elements(op.dtype, buffers[rank].b), k, n, products.back());
+  }
+  return products;
+}
+
+std::vector<std::vector<double>> naive_results(const OpSpec& op, std::span<const RankBuffers> buffers,
+                                               const Counts& counts) {
+  std::vector<std::vector<double>> a;
+  for (const RankBuffers& rank : buffers) a.push_back(testing::elements(op.dtype, rank.a));
+  if (op.kind == OpKind::MatmulAllToAll) return naive_exchange(naive_products(op, a, buffers), counts, op.n);
+  return naive_products(op, naive_exchange(a, counts, op.k), buffers);
+}
+
+void expect_right(const OpSpec& op, std::span<const RankBuffers> buffers, const Counts& counts) {
+  const auto expected = naive_results(op, buffers, counts);
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+    const auto got = testing::elements(op.dtype, buffers[rank].c);
+    ASSERT_EQ(got.size(), expected[rank].size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_LE(std::abs(got[i] - expected[rank][i]), testing::allowed_error(op)) << "rank " << rank << ", element " << i;
+  }
+}
+
+/// Between 0 and `most`, half of them 0, no rank without any row in either direction.
+Counts skewed_counts(int ranks, std::int64_t most, std::mt19937& random) {
+  Counts counts;
+  for (int i = 0; i < ranks * ranks; ++i)
+    counts.push_back(random() % 2 == 0 ? 0 : static_cast<std::int64_t>(random() % static_cast<unsigned>(most + 1)));
+  for (int rank = 0; rank < ranks; ++rank) counts[static_cast<std::size_t>(rank * ranks + (rank + 1) % ranks)] += most / 2 + 1;
+  for (std::int64_t& count : counts) count = std::min(count, most);
+  return counts;
+}
+
+TEST(RowSplits, RowsArePackedInTheOrderOfTheRanks) {
+  const OpSpec op = op_of(OpKind::MatmulAllToAll, 4, 2, 2, 3);
+  const RandomProblem problem(op, 1, Counts{1, 0, 4, 2, 3, 0, 0, 1, 1});
+  const RowSplits splits(op, problem.buffers());
+  EXPECT_EQ(splits.count(1, 0), 2);
+  EXPECT_EQ(splits.send_offset(0, 2), 1); // 1 + 0
+  EXPECT_EQ(splits.send_offset(1, 2), 5); // 2 + 3
+  EXPECT_EQ(splits.receive_offset(0, 2), 3); // 1 + 2
+  EXPECT_EQ(splits.receive_offset(1, 2), 3); // 0 + 3
+  EXPECT_EQ(splits.sent_rows(0), 5);
+  EXPECT_EQ(splits.received_rows(2), 5); // 4 + 0 + 1
+  const RowSplits equal(op, RandomProblem(op, 1).buffers());
+  EXPECT_EQ(equal.count(2, 1), 4);
+  EXPECT_EQ(equal.send_offset(2, 1), 4);
+  EXPECT_EQ(equal.received_rows(0), 12);
+}
+
+class UnequalSplits : public ::testing::TestWithParam<std::tuple<OpKind, const char*>> {
+ protected:
+  static OpKind kind() { return std::get<0>(GetParam()); }
+  static const char* link() { return std::get<1>(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Host, UnequalSplits,
+                         ::testing::Combine(::testing::Values(OpKind::MatmulAllToAll, OpKind::AllToAllMatmul),
+                                            ::testing::Values("shm", "100Gbit", "tcp:100Gbit")),
+                         [](const auto& instance) {
+                           const std::string link = std::get<1>(instance.param);
+                           return std::string(to_string(std::get<0>(instance.param))) +
+                                  (link == "shm" ? "_shm" : link == "100Gbit" ? "_emulated" : "_tcp");
+                         });
+
+TEST_P(UnequalSplits, ResultIsTheDefinitionForRandomSkewedCounts) {
+  std::mt19937 random(20251121);
+  for (const int ranks : {2, 3, 4, 8}) {
+    const auto communicator = open(ranks, link());
+    for (const Cut& cut : {Cut{{13}}, Cut{{5, 8}}, Cut{{1, 3, 3, 3, 3}}}) {
+      const OpSpec op = op_of(kind(), 13, 7, 5, ranks);
+      const Counts counts = skewed_counts(ranks, 13, random);
+      RandomProblem problem(op, random(), counts);
+      const auto prepared = prepare(op, cut, problem.buffers(), *communicator);
+      ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+      for (const auto mode : {RunMode::Fused, RunMode::Serial}) {
+        problem.poison();
+        prepared.value()->run(mode);
+        expect_right(op, problem.buffers(), counts);
+        const auto found = verify_result(op, problem.buffers(), cut, 1);
+        ASSERT_TRUE(found.ok()) << found.error().text();
+      }
+      prepared.value()->run(RunMode::Independent);
+      problem.poison();
+      prepared.value()->run(RunMode::Fused);
+      expect_right(op, problem.buffers(), counts);
+      const auto moved = verify_exchange(op, prepared.value()->intermediates(), problem.buffers());
+      ASSERT_TRUE(moved.ok()) << moved.error().text();
+    }
+  }
+}
+
+TEST_P(UnequalSplits, FullCountsAreTheEqualSplit) {
+  const OpSpec op = op_of(kind(), 12, 6, 4, 3);
+  const auto communicator = open(3, link());
+  RandomProblem equal(op, 5), full(op, 5, Counts(9, 12));
+  prepare(op, {{4, 8}}, equal.buffers(), *communicator).value()->run(RunMode::Fused);
+  prepare(op, {{4, 8}}, full.buffers(), *communicator).value()->run(RunMode::Fused);
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    EXPECT_TRUE(std::ranges::equal(equal.buffers()[rank].c, full.buffers()[rank].c)) << "rank " << rank;
+}
+
+TEST_P(UnequalSplits, LargerProblemPassesTheOracleOfVerifyAndAWrongRowDoesNot) {
+  std::mt19937 random(3);
+  const OpSpec op = op_of(kind(), 150, 136, 264, 3);
+  RandomProblem problem(op, 9, skewed_counts(3, 150, random));
+  const auto communicator = open(3, link());
+  prepare(op, {{6, 72, 72}}, problem.buffers(), *communicator).value()->run(RunMode::Fused);
+  ASSERT_TRUE(verify_result(op, problem.buffers(), {{6, 72, 72}}, 1).ok());
+  // One row of the middle rank takes the place of the one before it: only its own oracle can tell.
+  const std::size_t row_bytes = 136 * 4;
+  const auto c = problem.buffers()[1].c;
+  std::ranges::copy(c.last(row_bytes), c.end() - 2 * static_cast<std::ptrdiff_t>(row_bytes));
+  EXPECT_EQ(verify_result(op, problem.buffers(), {{6, 72, 72}}, 1).error().code, planner::ErrorCode::Mismatch);
+}
+
+TEST_P(UnequalSplits, NothingBeyondTheCountedRowsIsWritten) {
+  const OpSpec op = op_of(kind(), 9, 5, 3, 2);
+  const Counts counts{2, 9, 1, 4};
+  const RandomProblem problem(op, 1, counts);
+  std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
+  // C of each rank in the middle of memory that must stay as it is.
+  std::vector<std::vector<std::byte>> memory;
+  for (RankBuffers& rank : buffers) {
+    auto& own = memory.emplace_back(rank.c.size() + 2 * 64, std::byte{0x5A});
+    rank.c = std::span(own).subspan(64, rank.c.size());
+  }
+  const auto communicator = open(2, link());
+  prepare(op, {{3, 6}}, buffers, *communicator).value()->run(RunMode::Fused);
+  expect_right(op, buffers, counts);
+  for (const auto& own : memory) {
+    EXPECT_EQ(std::ranges::count(std::span(own).first(64), std::byte{0x5A}), 64);
+    EXPECT_EQ(std::ranges::count(std::span(own).last(64), std::byte{0x5A}), 64);
+  }
+}
+
+TEST(UnequalSplits, BlocksTakeTheTimeOfTheRowsThatTheyHaveAndEmptyOnesNone) {
+  using std::chrono::nanoseconds;
+  // 2 * 10 * 50 flop at 1 per ns: 1 us a row and 5 us a block. 10 * 4 bytes at 100 Mbit/s: 3.2 us a row of C, 10 us a block.
+  const OpSpec op = op_of(OpKind::MatmulAllToAll, 40, 10, 50, 2);
+  const Counts counts{0, 25, 10, 0};
+  RandomProblem problem(op, 1, counts);
+  const auto communicator = open(2, "100Mbit,10us", "1Gflops,5us");
+  const auto prepared = prepare(op, {{20, 10, 10}}, problem.buffers(), *communicator).value();
+  const auto& record = prepared->run(RunMode::Fused);
+  // Rank 0 multiplies 20 rows, then 5, then none; rank 1 10 rows, then none.
+  const auto& own = record.ranks[0].compute;
+  EXPECT_EQ(own[0].end, nanoseconds(25'000));
+  EXPECT_EQ(own[1].end, nanoseconds(35'000));
+  EXPECT_EQ(own[2].end, own[2].start);
+  EXPECT_EQ(record.ranks[1].compute[0].end, nanoseconds(15'000));
+  EXPECT_EQ(record.ranks[1].compute[1].end, record.ranks[1].compute[1].start);
+  // Rank 0 gets 10 rows of rank 1, rank 1 gets 20 and 5 of rank 0; at least, for the copies take their own time.
+  EXPECT_GE(record.ranks[0].communication[0].end - record.ranks[0].communication[0].start, nanoseconds(42'000));
+  EXPECT_EQ(record.ranks[0].communication[1].end, record.ranks[0].communication[1].start);
+  EXPECT_GE(record.ranks[1].communication[1].end - record.ranks[1].communication[1].start, nanoseconds(26'000));
+  EXPECT_EQ(record.ranks[1].communication[2].end, record.ranks[1].communication[2].start);
+  EXPECT_TRUE(verify_exchange(op, prepared->intermediates(), problem.buffers()).ok());
+}
+
+class SplitRefusal : public ::testing::Test {
+ protected:
+  void expect_refused(const std::string& text) {
+    const auto refused = prepare(op_, {{4}}, buffers_, *communicator_);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, planner::ErrorCode::InvalidSpec);
+    EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
+    buffers_ = good_;
+  }
+
+  OpSpec op_ = op_of(OpKind::AllToAllMatmul, 4, 3, 2, 3);
+  RandomProblem problem_{op_, 1, Counts{1, 2, 3, 4, 1, 2, 3, 4, 1}};
+  std::vector<RankBuffers> good_{problem_.buffers().begin(), problem_.buffers().end()};
+  std::vector<RankBuffers> buffers_ = good_;
+  std::unique_ptr<Communicator> communicator_ = open(3, "shm");
+};
+
+TEST_F(SplitRefusal, CountsThatARankCannotHave) {
+  const Counts negative{-1, 3, 4}, huge{1, 2, 5}, none{0, 0, 0}, few{1, 2};
+  buffers_[1].send_counts = negative;
+  expect_refused("rank 1 sends -1 rows with rank 0; legal: 0 to m / ranks = 4");
+  buffers_[2].receive_counts = huge;
+  expect_refused("rank 2 receives 5 rows with rank 2");
+  buffers_[0].send_counts = none;
+  expect_refused("rank 0 sends no row at all; every rank needs at least one");
+  buffers_[0].receive_counts = few;
+  expect_refused("rank 0 receives 2 counts; one for each of the 3 ranks");
+  buffers_[1].receive_counts = {};
+  expect_refused("rank 1 receives 0 counts");
+}
+
+TEST_F(SplitRefusal, CountsOnWhichRanksDoNotAgree) {
+  const Counts other{2, 1, 3}; // adds up to the same rows
+  buffers_[0].send_counts = other;
+  expect_refused("rank 0 sends rank 0 2 rows, which expects 1");
+  const RandomProblem equal(op_, 1);
+  buffers_[2] = equal.buffers()[2];
+  expect_refused("rank 2 has no counts, unlike rank 0");
+}
+
+TEST_F(SplitRefusal, CountsThatDoNotAddUpToTheBuffer) {
+  buffers_[1].a = buffers_[1].a.first(buffers_[1].a.size() - 8);
+  expect_refused("rank 1 A has 48 bytes; [7, 2] needs 56");
+  buffers_[2].c = buffers_[2].c.first(buffers_[2].c.size() - 12);
+  expect_refused("rank 2 C has 60 bytes; [6, 3] needs 72");
+}
+
+TEST_F(SplitRefusal, CountsOfAKindThatHasNone) {
+  op_.kind = OpKind::AllGatherMatmul;
+  expect_refused("rank 0 has counts; matmul_all_to_all and all_to_all_matmul take them, not all_gather_matmul");
+}
+
+TEST(UnequalSplits, OtherVariantsThanDirectSayThatTheyHaveNone) {
+  const OpSpec op = op_of(OpKind::MatmulAllToAll, 4, 2, 2, 2);
+  const RandomProblem problem(op, 1, Counts(4, 2));
+  const auto communicator = open(2, "shm");
+  const auto refused = communicator->prepare(lower(op, {{4}}).value(), {"push", {}}, problem.buffers(), {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, planner::ErrorCode::Unsupported);
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("\"push\" exchanges equal splits only"));
+}
+
+TEST(EqualSplits, AreAllThatABackendWithoutCountsTakes) {
+  const OpSpec op = op_of(OpKind::MatmulAllToAll, 4, 2, 2, 2);
+  EXPECT_TRUE(check_equal_splits(RandomProblem(op, 1).buffers()).ok());
+  const auto refused = check_equal_splits(RandomProblem(op, 1, Counts(4, 2)).buffers());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, planner::ErrorCode::Unsupported);
+}
+
+} // namespace
+} // namespace mc2::executor
