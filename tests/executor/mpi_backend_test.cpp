@@ -178,7 +178,7 @@ TEST_F(MpiWorld, LongPiecesGoRoundTheRingInSlices) {
         SCOPED_TRACE(spec.text() + " as " + cut.text());
         ResidentProblem problem(spec, 5, *communicator_);
         auto prepared =
-            executor::prepare(plan(spec, cut, {"ring", {{"sleep_us", "0"}}}), problem.buffers(), *communicator_);
+            executor::prepare(plan(spec, cut, {"sliced_ring", {{"sleep_us", "0"}}}), problem.buffers(), *communicator_);
         ASSERT_TRUE(prepared.ok()) << prepared.error().text();
         prepared.value()->run(RunMode::Fused);
         problem.fetch_results();

@@ -57,7 +57,8 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
   switch (variant.algorithm) {
     case MpiVariant::Algorithm::Direct:
     case MpiVariant::Algorithm::TwoShot: return make_direct_collective(*settings_.node_heap, layout_, variant);
-    case MpiVariant::Algorithm::Ring: return make_ring_collective(channel, variant, list_);
+    case MpiVariant::Algorithm::Ring:
+    case MpiVariant::Algorithm::SlicedRing: return make_ring_collective(channel, variant, list_);
     case MpiVariant::Algorithm::Pairwise: return make_pairwise_collective(channel, variant);
     case MpiVariant::Algorithm::Blocking:
     case MpiVariant::Algorithm::Nonblocking: break;

@@ -27,9 +27,10 @@ Range part_of(const Range& whole, std::int64_t index, std::int64_t count) {
 
 class RingCollective final : public Collective {
  public:
-  RingCollective(MPI_Comm comm, std::chrono::microseconds sleep, const StageList& list)
+  RingCollective(MPI_Comm comm, const MpiVariant& variant, const StageList& list)
       : comm_(comm),
-        sleep_(sleep),
+        sleep_(variant.sleep),
+        most_slices_(variant.algorithm == MpiVariant::Algorithm::SlicedRing ? kMaxSlices : 1),
         sum_(list.op.dtype),
         dtype_(list.op.dtype),
         rank_(World::get().rank()),
@@ -45,7 +46,7 @@ class RingCollective final : public Collective {
     block_ = &block;
     // The same on every rank, although pieces differ by an element.
     const std::int64_t piece_bytes = bytes(block.piece_count) / (is_split_ ? size_ : 1);
-    slice_count_ = static_cast<int>(std::clamp<std::int64_t>(piece_bytes / kLeastSliceBytes, 1, kMaxSlices));
+    slice_count_ = static_cast<int>(std::clamp<std::int64_t>(piece_bytes / kLeastSliceBytes, 1, most_slices_));
     unfinished_count_ = slice_count_;
     for (int index = 0; index < slice_count_; ++index) {
       slices_[static_cast<std::size_t>(index)].step = 0;
@@ -67,13 +68,13 @@ class RingCollective final : public Collective {
     std::array<std::vector<std::byte>, 2> sums; ///< those that are passed on, in turn
   };
 
-  /// For sums that are passed on. A slice has at most 1/kMaxSlices of a piece, or less than two least slices where
+  /// For sums that are passed on. A slice has at most 1/most_slices_ of a piece, or less than two least slices where
   /// the piece is cut in fewer; and an element for each time that something did not divide evenly.
   void make_room(const StageList& list) {
     const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
     const std::int64_t piece_bytes = bytes(longest * list.op.n) / (is_split_ ? size_ : 1);
     const std::int64_t room =
-        std::max(piece_bytes / kMaxSlices, std::min(piece_bytes, 2 * kLeastSliceBytes)) + bytes(2);
+        std::max(piece_bytes / most_slices_, std::min(piece_bytes, 2 * kLeastSliceBytes)) + bytes(2);
     for (Slice& slice : slices_) {
       for (auto& sum : slice.sums) sum.resize(static_cast<std::size_t>(room));
     }
@@ -144,6 +145,7 @@ class RingCollective final : public Collective {
 
   MPI_Comm comm_;
   std::chrono::microseconds sleep_;
+  int most_slices_;
   ElementSum sum_;
   planner::DType dtype_;
   int rank_, size_;
@@ -162,7 +164,7 @@ class RingCollective final : public Collective {
 
 std::unique_ptr<Collective> make_ring_collective(const Channel& channel, const MpiVariant& variant,
                                                  const StageList& list) {
-  return std::make_unique<RingCollective>(channel.get(), variant.sleep, list);
+  return std::make_unique<RingCollective>(channel.get(), variant, list);
 }
 
 } // namespace mc2::executor::mpi

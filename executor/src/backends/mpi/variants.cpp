@@ -49,11 +49,12 @@ struct NamedAlgorithm {
   bool has_sleep;
 };
 
-// In the order in which they are offered. Reading memory beats messages where it can be done. Our own leave the matmul its core and are the faster of those that do;
-// blocking needs a core to spin on.
+// In the order in which they are offered. Reading memory beats messages where it can be done. Our own leave the matmul
+// its core and are the faster of those that do; blocking needs a core to spin on.
 constexpr std::array kAlgorithms{NamedAlgorithm{"direct", MpiVariant::Algorithm::Direct, false},
                                  NamedAlgorithm{"two_shot", MpiVariant::Algorithm::TwoShot, false},
                                  NamedAlgorithm{"ring", MpiVariant::Algorithm::Ring, true},
+                                 NamedAlgorithm{"sliced_ring", MpiVariant::Algorithm::SlicedRing, true},
                                  NamedAlgorithm{"pairwise", MpiVariant::Algorithm::Pairwise, true},
                                  NamedAlgorithm{"blocking", MpiVariant::Algorithm::Blocking, false},
                                  NamedAlgorithm{"nonblocking", MpiVariant::Algorithm::Nonblocking, true}};
@@ -67,7 +68,8 @@ bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
     case MpiVariant::Algorithm::Direct: return shares_memory();
     case MpiVariant::Algorithm::TwoShot: // on 2 ranks it moves as much as "direct", in two steps
       return op.kind == planner::OpKind::MatmulAllReduce && op.world_size > 2 && shares_memory();
-    case MpiVariant::Algorithm::Ring: return !is_all_to_all;
+    case MpiVariant::Algorithm::Ring:
+    case MpiVariant::Algorithm::SlicedRing: return !is_all_to_all;
     case MpiVariant::Algorithm::Pairwise: return is_all_to_all;
     case MpiVariant::Algorithm::Blocking:
     case MpiVariant::Algorithm::Nonblocking: break;
@@ -81,6 +83,8 @@ std::vector<Variant> mpi_variants(const planner::OpSpec& op) {
   std::vector<Variant> variants;
   for (const auto& [name, algorithm, has_sleep] : kAlgorithms) {
     if (!runs(algorithm, op)) continue;
+    // Slices keep a link busy; where memory is shared there is none.
+    if (algorithm == MpiVariant::Algorithm::SlicedRing && shares_memory()) continue;
     Variant& variant = variants.emplace_back(Variant{.name = name, .fields = {}});
     if (has_sleep) variant.fields[kSleepUs] = kDefaultSleepUs;
   }

@@ -15,6 +15,7 @@ struct MpiVariant {
     Direct,      ///< each rank reads or writes the others' memory ("direct"), on one node
     TwoShot,     ///< the same in two steps ("two_shot"), on one node, all_reduce on 3 ranks or more
     Ring,        ///< our own ring of Isend and Irecv ("ring"), not for all-to-all; fields: sleep_us
+    SlicedRing,  ///< the same with long pieces in slices ("sliced_ring"); fields: sleep_us
     Pairwise,    ///< our own Isend and Irecv from rank to rank ("pairwise"), for all-to-all; fields: sleep_us
     Blocking,    ///< the library's blocking collective, which spins ("blocking")
     Nonblocking, ///< the library's nonblocking collective, tested now and then ("nonblocking"); fields: sleep_us
