@@ -321,10 +321,6 @@ Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileS
   return summary;
 }
 
-bool overlaps(const planner::OpSpec& op, const planner::Cut& cut) {
-  return cut.block_rows.size() > 1 || planner::traits_of(op.kind).has_local_part;
-}
-
 planner::Validation Race::validation(const Contender& contender) const {
   const profiler::Interval ratio = profiler::paired_ratio(contender.fused_us, contender.serial_us, 0.95);
   planner::Validation result;

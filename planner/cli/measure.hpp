@@ -53,9 +53,6 @@ struct Contender {
   std::vector<double> communication_us; ///< the variant's uncut collective alone
 };
 
-/// Whether running a cut overlaps the lanes at all: it does uncut too where a local part hides behind the collective.
-[[nodiscard]] bool overlaps(const planner::OpSpec& op, const planner::Cut& cut);
-
 struct RaceSettings {
   int min_rounds = 11;
   int max_rounds = 61;

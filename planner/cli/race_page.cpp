@@ -98,10 +98,11 @@ std::string run_page(const planner::Plan& plan, const Race& race, const executor
   page += "\n  cut                 " + plan.cut.text();
   page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
           ", predicted " + percent_text(plan.benefit());
-  if (plan.is_cut())
+  const bool has_overlap = planner::overlaps(plan.op, plan.variant, plan.cut);
+  if (has_overlap)
     page += "\n  overlap efficiency  " + interval_text(efficiency.value, efficiency.low, efficiency.high) +
             ", predicted " + percent_text(plan.overlap_efficiency());
-  page += "\n  verdict             " + (plan.is_cut() ? verdict(measured) : std::string("this plan is not cut: it is serial")) +
+  page += "\n  verdict             " + (has_overlap ? verdict(measured) : std::string("this plan is not cut: it is serial")) +
           "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs\n\n";
   page += "  measured, one run, slowest rank\n" + draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
   page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);

@@ -60,7 +60,7 @@ int winner_of(const planner::OpSpec& op, const Race& race) {
   double best = 0;
   for (int i = 0; i < static_cast<int>(race.contenders.size()); ++i) {
     const auto& contender = race.contenders[static_cast<std::size_t>(i)];
-    if (!overlaps(op, contender.cut)) continue;
+    if (!overlaps(op, contender.variant, contender.cut)) continue;
     const planner::Validation v = race.validation(contender);
     if (v.benefit_low <= 0 || v.benefit <= best) continue;
     best = v.benefit;
@@ -73,7 +73,7 @@ int winner_of(const planner::OpSpec& op, const Race& race) {
 std::string uncut_reason(const planner::OpSpec& op, const Race& race) {
   const Contender* best = nullptr;
   for (const auto& contender : race.contenders)
-    if (overlaps(op, contender.cut) &&
+    if (overlaps(op, contender.variant, contender.cut) &&
         (best == nullptr || race.validation(contender).benefit > race.validation(*best).benefit))
       best = &contender;
   if (best == nullptr) return "do not cut: no cut is predicted faster than " +
@@ -93,7 +93,7 @@ std::vector<planner::RunnerUp> losers(const Race& race, const std::vector<planne
   std::vector<planner::RunnerUp> result;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     if ((contenders[i].cut == winner.cut && contenders[i].variant == winner.variant) ||
-        !overlaps(winner.op, contenders[i].cut))
+        !overlaps(winner.op, contenders[i].variant, contenders[i].cut))
       continue;
     char text[96];
     std::snprintf(text, sizeof text, "measured benefit %.1f %% against %.1f %%",
@@ -141,7 +141,7 @@ Result<void> add_other_variants(const planner::OpSpec& op, const planner::CostMo
     alone.variants = {cost};
     auto plan = planner::make_plan(op, alone, options);
     if (!plan) return plan.error();
-    if (overlaps(op, plan.value().cut) && plan.value().makespan.us <= limit_us)
+    if (overlaps(op, cost.variant, plan.value().cut) && plan.value().makespan.us <= limit_us)
       contenders.push_back(std::move(plan).value());
   }
   return {};
@@ -196,7 +196,7 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
     if (!offered) return offered.error();
     auto best = planner::make_plan(bench.op(), offered.value(), settings.plan);
     if (!best) return best.error();
-    if (has_raced(tuned.contenders, best.value()) || !overlaps(bench.op(), best.value().cut)) break;
+    if (has_raced(tuned.contenders, best.value()) || !overlaps(bench.op(), best.value().variant, best.value().cut)) break;
     if (round < kMaxRaceCount) tuned.contenders.push_back(std::move(best).value());
   }
   auto plan = kept_plan(bench.op(), offered.value(), tuned.race, tuned.contenders, settings.plan);

@@ -1,7 +1,9 @@
 #include "mc2/planner/cost_model.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "curves/affine.hpp"
 #include "curves/interpolated.hpp"
@@ -11,6 +13,26 @@
 
 namespace mc2::planner {
 namespace {
+
+/// What the variant says of its slices; nothing when it is no whole number from 1 to kMaxSliceCount.
+std::optional<int> read_slices(const Variant& variant) noexcept {
+  const auto found = variant.fields.find(std::string(kSlicesSetting));
+  if (found == variant.fields.end()) return 1;
+  const std::string& text = found->second;
+  int value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  return is_whole && value >= 1 && value <= kMaxSliceCount ? std::optional(value) : std::nullopt;
+}
+
+Result<void> validate_variant(const Variant& variant, const std::string& field) {
+  if (variant.name.empty()) return Error{ErrorCode::InvalidSpec, field + ".name", "is empty; name the variant"};
+  if (!read_slices(variant))
+    return Error{ErrorCode::InvalidSpec, field + "." + std::string(kSlicesSetting),
+                 "is \"" + variant.fields.at(std::string(kSlicesSetting)) + "\"; must be a whole number from 1 to " +
+                     std::to_string(kMaxSliceCount)};
+  return {};
+}
 
 Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::string& field) {
   if (auto curve = lane.curve.validate(); !curve)
@@ -55,6 +77,8 @@ Variant parse_variant(std::string_view text) {
   return variant.text() == text ? variant : plain;
 }
 
+int slice_count(const Variant& variant) noexcept { return read_slices(variant).value_or(1); }
+
 double VariantCost::local_us(const OpSpec& op) const {
   const OpTraits& traits = traits_of(op.kind);
   if (!traits.has_local_part) return 0;
@@ -69,8 +93,7 @@ Result<void> CostModel::validate() const {
     return Error{ErrorCode::InvalidSpec, "anchored_interval", "must be finite and above 0"};
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string field = "variants[" + std::to_string(i) + "]";
-    if (variants[i].variant.name.empty())
-      return Error{ErrorCode::InvalidSpec, field + ".variant.name", "is empty; name the variant"};
+    if (auto named = validate_variant(variants[i].variant, field + ".variant"); !named) return named;
     if (auto lane = validate_lane(variants[i].compute, CurveAxis::Rows, field + ".compute"); !lane) return lane;
     if (auto lane = validate_lane(variants[i].communication, CurveAxis::Bytes, field + ".communication"); !lane)
       return lane;

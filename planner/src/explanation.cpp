@@ -104,7 +104,7 @@ std::string bound_text(const Plan& plan, const TimelineUse& use) {
   const std::string name(to_string(plan.bound));
   std::string text =
       name + " bound: uncut, " + name + " takes " + time_text(plan.ideal_us) + " of " + time_text(plan.serial_us);
-  if (!plan.is_cut() && !plan.is_local_first) return text + "; uncut, nothing overlaps";
+  if (!overlaps(plan.op, plan.variant, plan.cut)) return text + "; uncut, nothing overlaps";
   if (makespan_us > 0)
     text += "; its lane is busy for " + percent_text(lane.busy_us / makespan_us) + " of the makespan";
   return text + "; exposed are the head, " + time_text(use.second.before_us) +

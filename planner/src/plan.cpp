@@ -38,6 +38,10 @@ Result<BlockOrder> parse_block_order(std::string_view text) {
 std::string_view to_string(Bound bound) noexcept { return name_of<Bound>(kBoundNames, bound); }
 Result<Bound> parse_bound(std::string_view text) { return parse_name<Bound>(kBoundNames, text, "bound"); }
 
+bool overlaps(const OpSpec& op, const Variant& variant, const Cut& cut) {
+  return cut.block_rows.size() > 1 || traits_of(op.kind).has_local_part || slice_count(variant) > 1;
+}
+
 BlockOrder Cut::order() const noexcept {
   const std::span<const std::int64_t> rows(block_rows);
   if (rows.size() <= 1) return BlockOrder::Uncut;

@@ -136,6 +136,18 @@ TEST(CostModel, RefusesWhatNoLaneCanBeNamingTheField) {
   EXPECT_EQ(field_of(model), "variants[0].compute.curve.axis");
 }
 
+TEST(CostModel, RefusesSlicesThatAreNoCount) {
+  CostModel model = example_model();
+  for (const char* text : {"0", "-1", "1025", "4x", "", "1.5"}) {
+    model.variants[0].variant.fields["slices"] = text;
+    EXPECT_EQ(model.validate().error().field, "variants[0].variant.slices") << text;
+    EXPECT_EQ(slice_count(model.variants[0].variant), 1);
+  }
+  model.variants[0].variant.fields["slices"] = "1024";
+  EXPECT_TRUE(model.validate());
+  EXPECT_EQ(slice_count(model.variants[0].variant), 1024);
+}
+
 TEST(Variant, TextNamesTheSettingsAndIsReadBack) {
   const Variant plain{"direct", {}};
   const Variant set{"nccl", {{"sm_count", "116"}, {"ctas", "8"}}};

@@ -94,6 +94,7 @@ CostModel random_model() {
     model.op.k = 256;
   }
   model.variants[0].communication.fixed_us = number(0, 20, 1);
+  if (*rc::gen::arbitrary<bool>()) model.variants[0].variant.fields["slices"] = std::to_string(*rc::gen::inRange(1, 9));
   return model;
 }
 

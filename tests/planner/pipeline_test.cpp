@@ -95,5 +95,32 @@ RC_GTEST_PROP(Pipeline, TimelineObeysTheRules, ()) {
   RC_ASSERT(std::abs(timeline.makespan_us - makespan_us(first, second, slowdown)) <= 1e-9 * timeline.makespan_us);
 }
 
+TEST(Pipeline, TheSecondLaneStartsOnTheFirstSlice) {
+  // One block of 40 and 20 in 4 slices: the second lane works on 5 us of it after 10, 20, 30 and 40.
+  const std::vector<double> first{40}, second{20};
+  const Timeline timeline = simulate(first, second, {}, 4);
+  ASSERT_EQ(timeline.second.size(), 1U);
+  EXPECT_DOUBLE_EQ(timeline.second[0].start_us, 10.0);
+  EXPECT_DOUBLE_EQ(timeline.first[0].end_us, 40.0);
+  EXPECT_DOUBLE_EQ(timeline.makespan_us, 45.0);
+  EXPECT_DOUBLE_EQ(makespan_us(first, second, {}, 4), 45.0);
+}
+
+RC_GTEST_PROP(Pipeline, SlicesAreBlocksOneBehindTheOther, ()) {
+  const auto count = static_cast<std::size_t>(*rc::gen::inRange(1, 6));
+  const int slices = *rc::gen::inRange(1, 9);
+  std::vector<double> first, second, fine_first, fine_second;
+  for (std::size_t i = 0; i < count; ++i) {
+    first.push_back(*rc::gen::inRange(1, 400) / 10.0);
+    second.push_back(*rc::gen::inRange(1, 400) / 10.0);
+    fine_first.insert(fine_first.end(), static_cast<std::size_t>(slices), first.back() / slices);
+    fine_second.insert(fine_second.end(), static_cast<std::size_t>(slices), second.back() / slices);
+  }
+  const Slowdown slowdown{1 + *rc::gen::inRange(0, 30) / 10.0, 1 + *rc::gen::inRange(0, 30) / 10.0};
+  const double expected_us = makespan_us(fine_first, fine_second, slowdown);
+  RC_ASSERT(std::abs(makespan_us(first, second, slowdown, slices) - expected_us) <= 1e-9 * expected_us);
+  RC_ASSERT(std::abs(simulate(first, second, slowdown, slices).makespan_us - expected_us) <= 1e-9 * expected_us);
+}
+
 } // namespace
 } // namespace mc2::planner

@@ -47,6 +47,32 @@ TEST(Search, ShowsTheUncutPlanAmongTheRunnersUp) {
   for (const auto& runner_up : plan.runners_up) EXPECT_FALSE(runner_up.reason.empty());
 }
 
+TEST(Search, AVariantWithSlicesOverlapsUncut) {
+  // 1000 rows: 100 us of matmul, 40 us of collective, in 4 slices of 25 and 10 us: the last slice's collective, 10 us,
+  // is all that is exposed. A cut hands over no sooner than that with fewer than 4 blocks' fixed costs.
+  CostModel model = testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4),
+                                      testing::affine(CurveAxis::Rows, 0, 0.1), testing::affine(CurveAxis::Bytes, 0, 0.01));
+  model.variants[0].variant.fields["slices"] = "4";
+  model.variants[0].compute.fixed_us = 20;
+  const Plan plan = make_plan(model.op, model, {}).value();
+  EXPECT_FALSE(plan.is_cut());
+  EXPECT_TRUE(overlaps(plan.op, plan.variant, plan.cut));
+  EXPECT_DOUBLE_EQ(plan.serial_us, 140); // serial hands nothing over
+  EXPECT_DOUBLE_EQ(plan.makespan.us, 130); // 20 + 100 of matmul, then the last slice's 10
+  EXPECT_NE(plan.reason.find("the lanes overlap as it is"), std::string::npos) << plan.reason;
+}
+
+TEST(Search, SlicesThatCostMoreThanTheyHideAreNotPassed) {
+  // The same with 50 us to hand over, more than the 30 us that overlap: plain serial, and the plan says so.
+  CostModel model = testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4),
+                                      testing::affine(CurveAxis::Rows, 0, 0.1), testing::affine(CurveAxis::Bytes, 0, 0.01));
+  model.variants[0].variant.fields["slices"] = "4";
+  model.variants[0].compute.fixed_us = 50;
+  const Plan plan = make_plan(model.op, model, {}).value();
+  EXPECT_DOUBLE_EQ(plan.makespan.us, 140);
+  EXPECT_EQ(plan.reason.find("do not cut"), 0U) << plan.reason;
+}
+
 TEST(Search, CertificateAccountsForEveryCandidate) {
   const CostModel model = testing::worked_example_model();
   const Plan plan = make_plan(model.op, model, {}).value();
@@ -273,6 +299,7 @@ CostModel random_model(std::int64_t m) {
   }
   model.variants[0].compute.fixed_us = number(0, 20, 1);
   model.variants[0].communication.fixed_us = number(0, 20, 1);
+  if (*rc::gen::arbitrary<bool>()) model.variants[0].variant.fields["slices"] = std::to_string(*rc::gen::inRange(1, 9));
   return model;
 }
 

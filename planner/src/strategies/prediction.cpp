@@ -12,30 +12,34 @@ namespace {
 struct BlockTimes {
   std::vector<double> first_us;
   std::vector<double> second_us;
+  int slice_count = 1;
 
   /// Makespan with every block of a lane stretched.
   [[nodiscard]] double stretched_us(double first, double second, const Slowdown& slowdown) const noexcept {
     const Contention contention(slowdown);
     PipelineState state;
     for (std::size_t i = 0; i < first_us.size(); ++i)
-      state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention);
+      state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention,
+                 slice_count);
     return state.second_path_us;
   }
 };
 
 BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cut& cut) {
   const bool is_cut = cut.block_rows.size() > 1;
-  BlockTimes times;
-  if (is_local_first(problem, cost, is_cut)) {
+  const bool overlaps = has_overlap(problem, cost, is_cut);
+  BlockTimes times{{}, {}, overlaps ? slice_count(cost.variant) : 1};
+  const bool hands_over = is_cut || times.slice_count > 1;
+  if (problem.traits.has_local_part && overlaps) {
     times.first_us.push_back(0);
     times.second_us.push_back(cost.local_us(problem.op));
   }
   for (const auto rows : cut.block_rows) {
-    times.first_us.push_back(problem.lane_us(cost, true, rows, is_cut));
-    times.second_us.push_back(problem.lane_us(cost, false, rows, is_cut));
+    times.first_us.push_back(problem.lane_us(cost, true, rows, hands_over));
+    times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over));
   }
   // Without overlap the local part is just more matmul after the collective.
-  if (problem.traits.has_local_part && !is_local_first(problem, cost, is_cut))
+  if (problem.traits.has_local_part && !overlaps)
     times.second_us.front() += cost.local_us(problem.op);
   return times;
 }
@@ -111,11 +115,11 @@ Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const 
 } // namespace
 
 double Problem::lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
-                        bool is_cut) const noexcept {
+                        bool hands_over) const noexcept {
   const bool is_compute = is_first_lane == (traits.first_lane == Lane::Compute);
   const double fixed_us = is_compute ? cost.compute.fixed_us : cost.communication.fixed_us;
   const double block_us = is_compute ? compute_us(cost, block_rows) : communication_us(cost, block_rows);
-  return block_us + (is_cut ? fixed_us : 0.0);
+  return block_us + (hands_over ? fixed_us : 0.0);
 }
 
 Slowdown Problem::slowdown(const VariantCost& cost) const noexcept {
@@ -139,18 +143,20 @@ double curve_half_width_us(const Problem& problem, const VariantCost& cost, cons
   return effect_us(problem, cost, block_times(problem, cost, cut), interval, +1);
 }
 
-bool is_local_first(const Problem& problem, const VariantCost& cost, bool is_cut) {
-  if (!problem.traits.has_local_part || is_cut) return problem.traits.has_local_part;
+bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut) {
+  const int slices = slice_count(cost.variant);
+  if (is_cut) return true;
+  if (!problem.traits.has_local_part && slices == 1) return false;
   const Contention contention(problem.slowdown(cost));
   PipelineState state = PipelineState::start(cost.local_us(problem.op), contention);
-  state.pass(problem.lane_us(cost, true, problem.rows, false), problem.lane_us(cost, false, problem.rows, false),
-             contention);
+  state.pass(problem.lane_us(cost, true, problem.rows, slices > 1), problem.lane_us(cost, false, problem.rows, slices > 1),
+             contention, slices);
   return state.second_path_us < problem.serial_us(cost);
 }
 
 Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut) {
   const BlockTimes times = block_times(problem, cost, cut);
-  return simulate(times.first_us, times.second_us, problem.slowdown(cost));
+  return simulate(times.first_us, times.second_us, problem.slowdown(cost), times.slice_count);
 }
 
 Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, std::string strategy) {
@@ -162,14 +168,14 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.strategy = std::move(strategy);
   plan.variant = cost.variant;
   plan.cut = cut;
-  plan.is_local_first = is_local_first(problem, cost, plan.is_cut());
+  plan.is_local_first = problem.traits.has_local_part && has_overlap(problem, cost, plan.is_cut());
   plan.slowdown = problem.slowdown(cost);
   plan.compute_us = serial.local_us(problem.op) + problem.compute_us(serial, problem.rows);
   plan.communication_us = problem.communication_us(serial, problem.rows);
   plan.serial_us = plan.compute_us + plan.communication_us;
   plan.ideal_us = std::max(plan.compute_us, plan.communication_us);
   plan.bound = plan.communication_us > plan.compute_us ? Bound::Communication : Bound::Compute;
-  plan.timeline = simulate(times.first_us, times.second_us, plan.slowdown);
+  plan.timeline = simulate(times.first_us, times.second_us, plan.slowdown, times.slice_count);
   plan.makespan = judged_estimate(problem, cost, cut);
   plan.makespan.us = plan.timeline.makespan_us;
   fill_interval(problem, cost, times, plan.makespan);

@@ -28,9 +28,10 @@ struct Problem {
   [[nodiscard]] double serial_us(const VariantCost& cost) const {
     return cost.local_us(op) + compute_us(cost, rows) + communication_us(cost, rows);
   }
-  /// Time of a block on the kind's first or second lane, with the lane's fixed cost when the plan is cut.
+  /// Time of a block on the kind's first or second lane, with the lane's fixed cost where the lanes hand work over: in
+  /// a cut plan, and in one whose blocks pass in slices.
   [[nodiscard]] double lane_us(const VariantCost& cost, bool is_first_lane, std::int64_t block_rows,
-                               bool is_cut) const noexcept;
+                               bool hands_over) const noexcept;
   /// Two numbers of the lanes, in the order in which the kind's blocks pass them.
   [[nodiscard]] Slowdown in_lane_order(double compute, double communication) const noexcept {
     return traits.first_lane == Lane::Compute ? Slowdown{compute, communication} : Slowdown{communication, compute};
@@ -58,9 +59,9 @@ template <typename StretchedUs>
 /// How much longer a cut may take when each lane's curve is off by its curve_interval.
 [[nodiscard]] double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut);
 
-/// Whether the own shard is multiplied while the others arrive: in every cut plan of a kind with a local part, and in
-/// an uncut one unless contention makes plain serial faster.
-[[nodiscard]] bool is_local_first(const Problem& problem, const VariantCost& cost, bool is_cut);
+/// Whether the lanes overlap: in every cut plan, and in an uncut one whose kind has a local part or whose variant has
+/// slices, unless contention and hand-overs make plain serial faster.
+[[nodiscard]] bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut);
 
 /// When every block of a cut would be on each lane. With the local part first, it is block 0: no time on the first
 /// lane, its matmul on the second.

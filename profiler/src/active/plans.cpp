@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "mc2/planner/cost_model.hpp"
+
 namespace mc2::profiler::active {
 namespace {
 
@@ -30,7 +32,9 @@ struct Times {
 /// Makespans of cuts; keeps its room between calls.
 class Simulator {
  public:
-  explicit Simulator(planner::Lane first_lane) : is_matmul_first_(first_lane == planner::Lane::Compute) {}
+  explicit Simulator(const ActiveQuestion& question)
+      : is_matmul_first_(planner::traits_of(question.op.kind).first_lane == planner::Lane::Compute),
+        slice_count_(planner::slice_count(planner::parse_variant(question.variant))) {}
 
   [[nodiscard]] double makespan_us(const Cut& cut, const Times& times) {
     matmul_us_.clear();
@@ -41,12 +45,15 @@ class Simulator {
       collective_us_.push_back(times.collective_us[static_cast<std::size_t>(at)]);
     }
     if (is_matmul_first_)
-      return planner::makespan_us(matmul_us_, collective_us_, {times.matmul_slowdown, times.collective_slowdown});
-    return planner::makespan_us(collective_us_, matmul_us_, {times.collective_slowdown, times.matmul_slowdown});
+      return planner::makespan_us(matmul_us_, collective_us_, {times.matmul_slowdown, times.collective_slowdown},
+                                  slice_count_);
+    return planner::makespan_us(collective_us_, matmul_us_, {times.collective_slowdown, times.matmul_slowdown},
+                                slice_count_);
   }
 
  private:
   bool is_matmul_first_;
+  int slice_count_;
   std::vector<double> matmul_us_, collective_us_;
 };
 
@@ -63,7 +70,7 @@ std::vector<double> mean_makespans_us(const ActiveQuestion& question, const Beli
   const std::vector<double> collective_us = beliefs.collective.mean_us(sizes);
   const Times times{sizes, matmul_us, collective_us, std::max(beliefs.matmul_slowdown.mean, 1.0),
                     std::max(beliefs.collective_slowdown.mean, 1.0)};
-  Simulator simulator(planner::traits_of(question.op.kind).first_lane);
+  Simulator simulator(question);
   std::vector<double> result;
   for (const Cut& cut : cuts) result.push_back(simulator.makespan_us(cut, times));
   return result;
@@ -112,7 +119,7 @@ Draws draw_makespans(const ActiveQuestion& question, const Beliefs& beliefs, std
               draw_slowdowns(beliefs.matmul_slowdown, count, random),
               draw_slowdowns(beliefs.collective_slowdown, count, random),
               Eigen::MatrixXd(count, static_cast<Eigen::Index>(cuts.size()))};
-  Simulator simulator(planner::traits_of(question.op.kind).first_lane);
+  Simulator simulator(question);
   std::vector<double> matmul_us(sizes.size()), collective_us(sizes.size());
   for (Eigen::Index d = 0; d < count; ++d) {
     for (std::size_t j = 0; j < sizes.size(); ++j) {

@@ -28,6 +28,14 @@ struct Variant {
 /// free of ( ) , and =. A text of another form is a name without settings.
 [[nodiscard]] Variant parse_variant(std::string_view text);
 
+/// The one setting that the planner reads, too: in how many equal slices a block passes from lane to lane.
+inline constexpr std::string_view kSlicesSetting = "slices";
+inline constexpr int kMaxSliceCount = 1024;
+
+/// Slices of every block: the second lane starts when the first slice is there, so that even an uncut plan overlaps.
+/// 1 without the setting, and for a value that CostModel::validate() refuses.
+[[nodiscard]] int slice_count(const Variant& variant) noexcept;
+
 /// One lane's cost of a block: curve + fixed, stretched by `slowdown` while the other lane is busy.
 struct LaneCost {
   CostCurve curve;         ///< over rows for compute, over bytes of the full array for communication
@@ -60,7 +68,7 @@ struct CostModel {
   std::optional<double> anchored_interval = std::nullopt;
 
   /// Errors: InvalidSpec for no variants, an invalid curve, a slow-down below 1, a fixed cost below 0, a local
-  /// curve for a kind without a local part, or an anchored interval that is not finite and above 0.
+  /// curve for a kind without a local part, slices that are no whole number from 1 to kMaxSliceCount, or an anchored interval that is not finite and above 0.
   [[nodiscard]] Result<void> validate() const;
 
   bool operator==(const CostModel&) const = default;

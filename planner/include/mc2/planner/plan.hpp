@@ -30,6 +30,10 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
+/// Whether running a cut overlaps the lanes at all. Uncut it does where a local part hides behind the collective, and
+/// where the variant hands its block over in slices.
+[[nodiscard]] bool overlaps(const OpSpec& op, const Variant& variant, const Cut& cut);
+
 /// A time with its 90 % interval and where it came from.
 struct Estimate {
   double us = 0;
