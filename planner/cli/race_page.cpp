@@ -65,14 +65,16 @@ planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::R
 
 std::string race_table(const Race& race, const std::vector<planner::Plan>& plans) {
   std::vector<std::vector<std::string>> rows{
-      {"cut", "predicted", "measured", "serial", "benefit", "95 % interval", "overlap efficiency", "pairs"}};
+      {"cut", "variant", "predicted", "measured", "serial", "benefit", "95 % interval", "overlap efficiency", "pairs"}};
   for (std::size_t i = 0; i < race.contenders.size(); ++i) {
     const auto& contender = race.contenders[i];
     const planner::Validation v = race.validation(contender);
-    rows.push_back({contender.cut.text(), time_text(plans[i].makespan.us), time_text(v.fused_us),
+    rows.push_back({contender.cut.text(), contender.variant.text(), time_text(plans[i].makespan.us), time_text(v.fused_us),
                     time_text(v.serial_us), percent_text(v.benefit),
                     percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high),
-                    contender.cut.block_rows.size() > 1 ? percent_text(race.overlap_efficiency(contender).value) : "-",
+                    planner::overlaps(plans[i].op, contender.variant, contender.cut)
+                        ? percent_text(race.overlap_efficiency(contender).value)
+                        : "-",
                     std::to_string(v.pair_count)});
   }
   return table(rows);

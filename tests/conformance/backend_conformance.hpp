@@ -382,6 +382,7 @@ TEST_P(BackendConformance, WhatPassesBetweenTheLanesExplainsAFusedRun) {
 TEST_P(BackendConformance, RecordedTimesFollowTheOrderOfTheLanes) {
   const OpSpec spec = op(60, 24, 32, 2);
   auto bound = bind(spec, {{20, 20, 20}});
+  const bool is_sliced = planner::slice_count(backend().variants(spec).front()) > 1;
   const auto& record = bound.prepared->run(RunMode::Fused);
   ASSERT_EQ(record.ranks.size(), 2U);
   const auto& traits = planner::traits_of(spec.kind);
@@ -395,7 +396,8 @@ TEST_P(BackendConformance, RecordedTimesFollowTheOrderOfTheLanes) {
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_LE(before[i].start, before[i].end);
       EXPECT_LE(after[i].start, after[i].end);
-      EXPECT_GE(after[i].start, before[i].end);
+      EXPECT_GE(after[i].start, is_sliced ? before[i].start : before[i].end);
+      EXPECT_GE(after[i].end, before[i].end);
       if (i == 0) continue;
       EXPECT_GE(before[i].start, before[i - 1].end);
       EXPECT_GE(after[i].start, after[i - 1].end);

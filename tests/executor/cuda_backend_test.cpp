@@ -1,7 +1,6 @@
 #include "backends/cuda/cuda_backend.hpp"
 
 #include "conformance/backend_conformance.hpp"
-#include "mc2/planner/collective.hpp"
 
 namespace mc2::testing {
 namespace {
@@ -50,10 +49,6 @@ TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   auto communicator = open();
   for (const auto& traits : planner::op_registry()) {
     const OpSpec spec = op(traits.kind, 2048);
-    if (planner::collective_of(traits.kind) == planner::Collective::AllToAll) {
-      EXPECT_EQ(cuda_backend().supports(spec).error().code, ErrorCode::Unsupported);
-      continue;
-    }
     const std::int64_t rows = traits.cut_axis_length(spec);
     for (const planner::Variant& variant : cuda_backend().variants(spec, {})) {
       SCOPED_TRACE(variant.text() + ", " + spec.text());
@@ -142,11 +137,21 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
     ASSERT_FALSE(refused.ok()) << variant.text();
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
   };
-  refuse({"copy_engine", {}}, "it has: direct, nccl, low_latency");
+  refuse({"copy_engine", {}}, "has no variant \"copy_engine\"");
   refuse({"direct", {}}, "it is missing");
   refuse({"direct", {{"ctas", "many"}}}, "not \"many\"");
   refuse({"direct", {{"ctas", "0"}}}, "from 1 to");
   refuse({"direct", {{"ctas", "8"}, {"gemm_sms", "100000"}}}, "gemm_sms");
+  refuse({"copy_engine", {}}, "has no variant \"copy_engine\"");
+
+  const OpSpec scattered = op(OpKind::MatmulReduceScatter, 256);
+  const ResidentProblem shards(scattered, 1, *communicator);
+  for (const char* slices : {"1", "3", "two"}) {
+    const auto refused = executor::prepare(plan(scattered, {{128}}, {"copy_engine", {{"slices", slices}}}), shards.buffers(),
+                                           *communicator);
+    ASSERT_FALSE(refused.ok()) << slices;
+    EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("slices=2"));
+  }
 }
 
 } // namespace

@@ -44,7 +44,8 @@ struct StageTime {
   bool operator==(const StageTime&) const = default;
 };
 
-/// When every local rank's lanes worked.
+/// When every local rank's lanes worked. A stage of a variant with slices lasts from its first slice's start to its
+/// last slice's end, so it starts on the second lane before it has ended on the first.
 struct RankTimes {
   int rank = 0;
   std::vector<StageTime> compute;       ///< one per stage; all zero in CommunicationOnly

@@ -12,7 +12,6 @@
 #include "backends/cuda/machine.hpp"
 #include "checks.hpp"
 #include "row_splits.hpp"
-#include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -43,7 +42,7 @@ Result<void> check_place(std::size_t rank, const char* matrix, std::span<const s
 
 Result<void> check_operator(const planner::OpSpec& op) {
   if (auto legal = op.validate(); !legal) return legal.error();
-  if (planner::collective_of(op.kind) == planner::Collective::AllToAll) {
+  if (op.kind == planner::OpKind::EmbeddingAllToAll) {
     return Error{
         ErrorCode::Unsupported, "kind",
         "the cuda backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend does"};
@@ -91,8 +90,12 @@ std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept {
   return op.m * columns * planner::size_bytes(op.dtype);
 }
 
-std::int64_t prepared_bytes(const planner::OpSpec& op, bool allow_independent) noexcept {
-  return (allow_independent ? 2 : 1) * exchange_bytes(op);
+std::int64_t staging_bytes(const planner::OpSpec& op) noexcept {
+  return exchange_bytes(op) / op.world_size * (op.world_size - 1);
+}
+
+std::int64_t prepared_bytes(const planner::OpSpec& op, bool stages_pieces, bool allow_independent) noexcept {
+  return (allow_independent ? 2 : 1) * exchange_bytes(op) + (stages_pieces ? staging_bytes(op) : 0);
 }
 
 Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes) {

@@ -19,9 +19,13 @@ namespace mc2::executor::cuda {
 /// Bytes of one rank's exchange memory: the partial product [m, n] of kinds that multiply first, else the gathered A.
 [[nodiscard]] std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept;
 
+/// Bytes of one rank's staging memory, where a transport has one: a piece of every peer.
+[[nodiscard]] std::int64_t staging_bytes(const planner::OpSpec& op) noexcept;
+
 /// Bytes that one rank's operands take, and what preparing a plan adds to them.
 [[nodiscard]] std::int64_t operand_bytes(const planner::OpSpec& op) noexcept;
-[[nodiscard]] std::int64_t prepared_bytes(const planner::OpSpec& op, bool allow_independent) noexcept;
+[[nodiscard]] std::int64_t prepared_bytes(const planner::OpSpec& op, bool stages_pieces,
+                                          bool allow_independent) noexcept;
 
 /// @param idle_bytes memory that the process holds on the rank's device and does not use
 /// Errors: Unsupported when the device has less memory to give.

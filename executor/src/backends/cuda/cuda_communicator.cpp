@@ -102,7 +102,7 @@ std::unique_ptr<Transport> CudaCommunicator::make_transport(const planner::OpSpe
   switch (variant.transport) {
     case CudaVariant::Transport::Direct: return make_direct_transport(op, variant, signals_);
     case CudaVariant::Transport::Nccl: return make_nccl_transport(op, nccl(variant.cta_count));
-    case CudaVariant::Transport::CopyEngine: return make_copy_transport(op, signals_);
+    case CudaVariant::Transport::CopyEngine: return make_copy_transport(op, variant, signals_, sm_count());
   }
   return nullptr;
 }
@@ -126,8 +126,9 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   if (auto legal = check_request(stages, options_.world_size, buffers); !legal) return legal.error();
   const auto read = read_variant(stages.op, variant, sm_count());
   if (!read) return read.error();
-  if (auto legal = check_free_memory(prepared_bytes(stages.op, options.allow_independent)); !legal) return legal.error();
   auto transport = make_transport(stages.op, read.value());
+  const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent);
+  if (auto legal = check_free_memory(needed_bytes); !legal) return legal.error();
   return std::unique_ptr<Prepared>(
       std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, options));
 }

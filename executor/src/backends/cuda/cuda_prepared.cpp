@@ -14,10 +14,6 @@ using planner::Lane;
 
 std::size_t index_of(RunMode mode) { return static_cast<std::size_t>(mode); }
 
-/// Whether the nodes of a graph take the times of single stages. They cost microseconds each, and where lanes run side
-/// by side they tie the lanes together (docs/gpu.md): right for a lane alone, wrong for what a user would run.
-bool times_stages_in_graph(RunMode mode) { return mode == RunMode::ComputeOnly || mode == RunMode::CommunicationOnly; }
-
 /// Work that `to` gets from now on starts after what `from` has now.
 void order(cudaStream_t from, cudaStream_t to, const Event& event) {
   MC2_CUDA(cudaEventRecord(event.get(), from));
@@ -30,6 +26,15 @@ void take_time(const Event& event, cudaStream_t stream) {
   MC2_CUDA(cudaStreamIsCapturing(stream, &status));
   const bool is_captured = status == cudaStreamCaptureStatusActive;
   MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, is_captured ? cudaEventRecordExternal : cudaEventRecordDefault));
+}
+
+/// Whether a graph of this mode takes times where the blocks' length changes. A node that takes the time costs
+/// microseconds, and where lanes run side by side it ties them together (docs/gpu.md), so there are no more of them.
+bool stamps_lengths(RunMode mode) { return mode == RunMode::ComputeOnly || mode == RunMode::CommunicationOnly; }
+
+/// Whether the next stage has another length.
+bool ends_length(const std::vector<Stage>& stages, std::size_t stage) {
+  return stage + 1 < stages.size() && stages[stage].row_count != stages[stage + 1].row_count;
 }
 
 std::chrono::nanoseconds between(const Event& start, const Event& end) {
@@ -62,6 +67,8 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
     RankState& state = ranks_[static_cast<std::size_t>(rank)];
     state.exchange = make_exchange(rank, byte_count);
     if (options.allow_independent) state.spare = make_exchange(rank, byte_count);
+    if (transport_->stages_pieces())
+      state.staging = make_exchange(rank, static_cast<std::size_t>(staging_bytes(list_.op)));
     build(rank);
   });
   communicator_.run([this](int rank) { capture(rank, RunMode::Fused); });
@@ -91,7 +98,8 @@ void CudaPrepared::build(int rank) {
   state.fork = make_event(false);
   state.local = {make_event(true), make_event(true)};
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    state.ready.push_back(make_event(false));
+    auto& ready = state.ready.emplace_back();
+    for (int slice = 0; slice < transport_->slice_count(); ++slice) ready.push_back(make_event(false));
     state.compute.push_back({make_event(true), make_event(true)});
     state.communication.push_back({make_event(true), make_event(true)});
   }
@@ -137,46 +145,69 @@ Gemm CudaPrepared::make_block_gemm(int rank, const Stage& stage, int first_shard
   return make_gemm(rank, shape, gathers_first_ ? packed_row : in_place_row, gathers_first_ ? in_place_row : packed_row);
 }
 
+/// The matmuls between which a slice's rows are handed over.
+std::vector<Gemm> CudaPrepared::make_slice_gemms(int rank, const Stage& stage, int slice) {
+  const int world_size = list_.op.world_size;
+  std::vector<Gemm> gemms;
+  if (transport_->slice_count() > 1) {
+    const int shard = (rank + 1 + slice) % world_size;
+    gemms.push_back(make_block_gemm(rank, stage, shard, shard + 1));
+  } else if (!gathers_first_) {
+    gemms.push_back(make_block_gemm(rank, stage, 0, world_size));
+  } else { // the rank's own shard is the local part, and lies between the others
+    if (rank > 0) gemms.push_back(make_block_gemm(rank, stage, 0, rank));
+    if (rank + 1 < world_size) gemms.push_back(make_block_gemm(rank, stage, rank + 1, world_size));
+  }
+  return gemms;
+}
+
 void CudaPrepared::build_gemms(int rank) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  const planner::OpSpec& op = list_.op;
   for (const Stage& stage : list_.stages) {
-    if (gathers_first_)
-      state.serial_gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size));
-    auto& gemms = state.gemms.emplace_back();
-    if (!gathers_first_) {
-      gemms.push_back(make_block_gemm(rank, stage, 0, op.world_size));
-      continue;
-    }
-    // The rank's own shard is the local part, and lies between the others.
-    if (rank > 0) gemms.push_back(make_block_gemm(rank, stage, 0, rank));
-    if (rank + 1 < op.world_size)
-      gemms.push_back(make_block_gemm(rank, stage, rank + 1, op.world_size));
+    if (gathers_first_) state.serial_gemms.push_back(make_block_gemm(rank, stage, 0, list_.op.world_size));
+    auto& slices = state.gemms.emplace_back();
+    for (int slice = 0; slice < transport_->slice_count(); ++slice)
+      slices.push_back(make_slice_gemms(rank, stage, slice));
   }
-  if (!gathers_first_) return;
+  if (gathers_first_) build_local_gemm(rank);
+}
+
+void CudaPrepared::build_local_gemm(int rank) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const planner::OpSpec& op = list_.op;
   const std::int64_t shard_rows = op.m / op.world_size;
+  const std::int64_t element_bytes = planner::size_bytes(op.dtype);
   const GemmShape shape{.dtype = op.dtype, .rows = shard_rows, .n = op.n, .k = op.k, .sm_count = variant_.gemm_sm_count};
-  std::byte* own_rows = state.buffers.c.data() + rank * shard_rows * op.n * planner::size_bytes(op.dtype);
-  state.local_gemm.emplace(*communicator_.device(rank).gemm, shape,
-                           GemmOperands{state.buffers.a.data(), state.buffers.b.data(), own_rows});
+  const bool holds_all_rows = op.kind == planner::OpKind::AllToAllMatmul; // of A; else the rank's own only
+  const std::byte* own_a = state.buffers.a.data() + (holds_all_rows ? rank * shard_rows * op.k * element_bytes : 0);
+  std::byte* own_c = state.buffers.c.data() + rank * shard_rows * op.n * element_bytes;
+  state.local_gemm.emplace(*communicator_.device(rank).gemm, shape, GemmOperands{own_a, state.buffers.b.data(), own_c});
 }
 
 BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
+  using planner::OpKind;
   const planner::OpSpec& op = list_.op;
   const Stage& block = list_.stages[stage];
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
   const std::int64_t columns = gathers_first_ ? op.k : op.n;
   const std::int64_t shards = planner::traits_of(op.kind).has_row_shards ? op.world_size : 1;
   const std::int64_t piece_offset = block.first_row * columns * element_bytes;
+  const std::int64_t shard_elements = op.m / op.world_size * columns;
   BlockExchange exchange{.element_count = block.row_count * columns,
-                         .is_first = stage == 0,
-                         .is_last = stage + 1 == list_.stages.size(),
-                         .copies_own = mode == RunMode::Serial};
+                         .meets_before = !gathers_first_ || stage == 0,
+                         .meets_after = stage + 1 == list_.stages.size(),
+                         .copies_own = op.kind == OpKind::MatmulAllToAll || mode == RunMode::Serial};
+  // In the exchange memory a block's pieces touch; in A and C they are a shard apart.
+  if (op.kind == OpKind::AllToAllMatmul) exchange.send_stride = shard_elements;
+  if (shards > 1 && !gathers_first_) exchange.send_stride = exchange.element_count;
+  if (gathers_first_) exchange.receive_stride = exchange.element_count;
+  if (op.kind == OpKind::MatmulAllToAll) exchange.receive_stride = shard_elements;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const RankState& state = ranks_[rank];
     std::byte* shared = (mode == RunMode::Independent ? state.spare : state.exchange)->bytes().data() + shards * piece_offset;
     exchange.send[rank] = gathers_first_ ? state.buffers.a.data() + piece_offset : shared;
     exchange.receive[rank] = gathers_first_ ? shared : state.buffers.c.data() + piece_offset;
+    if (state.staging) exchange.staging[rank] = state.staging->bytes().data() + (shards - 1) * piece_offset;
   }
   return exchange;
 }
@@ -186,7 +217,7 @@ void CudaPrepared::capture(int rank, RunMode mode) {
   const cudaStream_t stream = communicator_.device(rank).compute.get();
   // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
   MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  enqueue(rank, mode, times_stages_in_graph(mode) ? RunDetail::Stages : RunDetail::Makespan);
+  enqueue(rank, mode, RunDetail::Makespan);
   cudaGraph_t graph = nullptr;
   MC2_CUDA(cudaStreamEndCapture(stream, &graph));
   cudaGraphExec_t executable = nullptr;
@@ -211,11 +242,13 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
     enqueue_serial(job);
   } else {
     for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-      // In the order of dependence: an event must be recorded before a stream can wait for it.
-      if (gathers_first_) enqueue_communication(job, i);
-      if (i == 0) enqueue_local(job);
-      enqueue_compute(job, i);
-      if (!gathers_first_) enqueue_communication(job, i);
+      for (int slice = 0; slice < transport_->slice_count(); ++slice) {
+        // In the order of dependence: an event must be recorded before a stream can wait for it.
+        if (gathers_first_) enqueue_communication(job, i, slice);
+        if (i == 0 && slice == 0) enqueue_local(job);
+        enqueue_compute(job, i, slice);
+        if (!gathers_first_) enqueue_communication(job, i, slice);
+      }
     }
   }
   take_time(state.compute_end, compute);
@@ -229,7 +262,9 @@ void CudaPrepared::enqueue_serial(const Job& job) {
   const RankDevice& device = communicator_.device(job.rank);
   const cudaStream_t compute = device.compute.get();
   const auto communicate = [&] {
-    for (std::size_t i = 0; i < list_.stages.size(); ++i) enqueue_communication(job, i);
+    for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+      for (int slice = 0; slice < transport_->slice_count(); ++slice) enqueue_communication(job, i, slice);
+    }
   };
   if (gathers_first_) {
     communicate();
@@ -241,7 +276,7 @@ void CudaPrepared::enqueue_serial(const Job& job) {
     if (gathers_first_) {
       state.serial_gemms[i].enqueue(compute);
     } else {
-      state.gemms[i].front().enqueue(compute);
+      for (const auto& slice : state.gemms[i]) slice.front().enqueue(compute);
     }
     if (is_timed) take_time(state.compute[i].end, compute);
   }
@@ -259,35 +294,41 @@ void CudaPrepared::enqueue_local(const Job& job) {
     MC2_CUDA(cudaStreamWaitEvent(stream, state.ready.front().get(), 0));
   if (is_timed) take_time(state.local.start, stream);
   state.local_gemm->enqueue(stream);
-  if (is_timed) take_time(state.local.end, stream);
+  if (is_timed || stamps_lengths(job.mode)) take_time(state.local.end, stream);
 }
 
-void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage) {
+void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice) {
   if (!runs_lane(job.mode, Lane::Compute)) return;
   RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
   const cudaStream_t stream = communicator_.device(job.rank).compute.get();
+  const auto index = static_cast<std::size_t>(slice);
   const bool is_timed = job.detail == RunDetail::Stages;
+  const bool ends = slice + 1 == transport_->slice_count();
+  const bool is_stamped = stamps_lengths(job.mode) && ends_length(list_.stages, stage);
   const bool waits = gathers_first_ && job.mode == RunMode::Fused;
   const bool signals = !gathers_first_ && job.mode == RunMode::Fused;
-  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage].get(), 0));
-  if (is_timed) take_time(state.compute[stage].start, stream);
-  for (const Gemm& gemm : state.gemms[stage]) gemm.enqueue(stream);
-  if (is_timed) take_time(state.compute[stage].end, stream);
-  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage].get(), stream));
+  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage][index].get(), 0));
+  if (is_timed && slice == 0) take_time(state.compute[stage].start, stream);
+  for (const Gemm& gemm : state.gemms[stage][index]) gemm.enqueue(stream);
+  if (ends && (is_timed || is_stamped)) take_time(state.compute[stage].end, stream);
+  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
 }
 
-void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage) {
+void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int slice) {
   if (!runs_lane(job.mode, Lane::Communication)) return;
   RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
   const cudaStream_t stream = communicator_.device(job.rank).communication.get();
+  const auto index = static_cast<std::size_t>(slice);
   const bool is_timed = job.detail == RunDetail::Stages;
+  const bool ends = slice + 1 == transport_->slice_count();
+  const bool is_stamped = stamps_lengths(job.mode) && ends_length(list_.stages, stage);
   const bool waits = !gathers_first_ && job.mode == RunMode::Fused;
   const bool signals = gathers_first_ && job.mode == RunMode::Fused;
-  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage].get(), 0));
-  if (is_timed) take_time(state.communication[stage].start, stream);
-  transport_->enqueue(job.rank, exchange_of(stage, job.mode), stream);
-  if (is_timed) take_time(state.communication[stage].end, stream);
-  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage].get(), stream));
+  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage][index].get(), 0));
+  if (is_timed && slice == 0) take_time(state.communication[stage].start, stream);
+  transport_->enqueue(job.rank, exchange_of(stage, job.mode), slice, stream);
+  if (ends && (is_timed || is_stamped)) take_time(state.communication[stage].end, stream);
+  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
 }
 
 const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
@@ -297,7 +338,6 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
       detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
   const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);
   if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
-  const bool has_stages = launches_stages || times_stages_in_graph(mode);
   communicator_.run([&](int rank) {
     const RankState& state = ranks_[static_cast<std::size_t>(rank)];
     const cudaStream_t stream = communicator_.device(rank).compute.get();
@@ -307,10 +347,9 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
       check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
     }
     communicator_.wait(rank, stream);
-    read_times(rank, mode, has_stages);
-    if (mode == RunMode::Independent) share_lane_times(rank);
+    read_times(rank, mode, launches_stages);
   });
-  finish_record(has_stages || mode == RunMode::Independent);
+  finish_record(launches_stages);
   return record_;
 }
 
@@ -321,35 +360,50 @@ void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
     if (!is_timed) return StageTime{};
     return StageTime{between(state.begin, events.start), between(state.begin, events.end)};
   };
-  const bool computes = has_stages && runs_lane(mode, Lane::Compute);
-  const bool communicates = has_stages && runs_lane(mode, Lane::Communication);
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    times.compute[i] = read(state.compute[i], computes);
-    times.communication[i] = read(state.communication[i], communicates);
+    times.compute[i] = read(state.compute[i], has_stages);
+    times.communication[i] = read(state.communication[i], has_stages);
   }
-  times.local = read(state.local, computes && state.local_gemm && mode != RunMode::Serial);
+  times.local = read(state.local, has_stages && state.local_gemm && mode != RunMode::Serial);
   state.elapsed = between(state.begin, state.finish);
+  if (has_stages || mode == RunMode::Fused || mode == RunMode::Serial) return;
+  if (runs_lane(mode, Lane::Compute)) {
+    if (state.local_gemm) times.local.end = local_end(rank, mode);
+    share_lane_time(mode, times.local.end, between(state.begin, state.compute_end), state.compute, times.compute, state);
+  }
+  if (runs_lane(mode, Lane::Communication)) {
+    share_lane_time(mode, {}, between(state.begin, state.communication_end), state.communication, times.communication,
+                    state);
+  }
 }
 
-/// Each stage's part of its lane's time, by rows: all that a graph tells of lanes that run side by side.
-void CudaPrepared::share_lane_times(int rank) {
+/// When the own shard's matmul ended: it is one shard, the stages are the world_size - 1 others.
+std::chrono::nanoseconds CudaPrepared::local_end(int rank, RunMode mode) const {
   const RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
-  const auto cut_rows = static_cast<double>(planner::traits_of(list_.op.kind).cut_axis_length(list_.op));
-  // The local part is one shard, the stages are the world_size - 1 others.
-  const double local_part = state.local_gemm ? 1.0 / list_.op.world_size : 0;
-  const auto share = [&](std::vector<StageTime>& stages, std::chrono::nanoseconds end, double done) {
-    const auto total = static_cast<double>(end.count());
-    const double per_row = (1 - done) / cut_rows;
-    for (std::size_t i = 0; i < stages.size(); ++i) {
-      stages[i].start = std::chrono::nanoseconds(static_cast<std::int64_t>(total * done));
-      done += per_row * static_cast<double>(list_.stages[i].row_count);
-      stages[i].end = std::chrono::nanoseconds(static_cast<std::int64_t>(total * done));
+  if (stamps_lengths(mode)) return between(state.begin, state.local.end);
+  return between(state.begin, state.compute_end) / list_.op.world_size;
+}
+
+/// Gives every stage of a lane that never waited its part of the lane's time, by rows, between the times that were taken.
+void CudaPrepared::share_lane_time(RunMode mode, std::chrono::nanoseconds start, std::chrono::nanoseconds end,
+                                   const std::vector<StageEvents>& events, std::vector<StageTime>& times,
+                                   const RankState& state) const {
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const bool is_last = i + 1 == times.size();
+    if (!is_last && !(stamps_lengths(mode) && ends_length(list_.stages, i))) continue;
+    const auto stop = is_last ? end : between(state.begin, events[i].end);
+    const double rows = static_cast<double>(list_.stages[i].first_row + list_.stages[i].row_count - list_.stages[first].first_row);
+    for (std::int64_t done = 0; first <= i; ++first) {
+      const auto at = [&](std::int64_t count) {
+        const double share = static_cast<double>(count) / rows;
+        return start + std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>((stop - start).count()) * share));
+      };
+      times[first] = {at(done), at(done + list_.stages[first].row_count)};
+      done += list_.stages[first].row_count;
     }
-  };
-  share(times.compute, between(state.begin, state.compute_end), local_part);
-  share(times.communication, between(state.begin, state.communication_end), 0);
-  times.local = {std::chrono::nanoseconds{0}, state.local_gemm ? times.compute.front().start : std::chrono::nanoseconds{0}};
+    start = stop;
+  }
 }
 
 /// Ranks begin together and the slowest counts. All on the devices' clocks: launching and waking are the host's.

@@ -12,8 +12,10 @@
 namespace mc2::executor::cuda {
 
 /// A stage list bound to device buffers. Each rank's whole pipeline is one CUDA graph per run mode, captured when the
-/// mode first runs (Fused while preparing) and replayed after; where lanes overlap, the times of single stages are
-/// taken by launching them one by one instead.
+/// mode first runs (Fused while preparing) and replayed after. The times of single stages that wait for one another are
+/// taken by launching them one by one instead; where a lane just runs, its time is shared among its stages by rows.
+///
+/// A block passes the lanes in the transport's slices, each with matmuls of its own.
 ///
 /// The lanes meet in the exchange memory: the partial product [m, n] of kinds that multiply first, the gathered A [m, k]
 /// of kinds that gather first. Blocks of a kind with row shards lie in it one after the other, each with its rows of
@@ -39,12 +41,13 @@ class CudaPrepared final : public Prepared {
     RankBuffers buffers;
     std::unique_ptr<DeviceMemory> exchange;
     std::unique_ptr<DeviceMemory> spare;  ///< used by the communication lane of RunMode::Independent
+    std::unique_ptr<DeviceMemory> staging; ///< for Transport::stages_pieces
     std::optional<Gemm> local_gemm;       ///< of kinds that gather first
-    std::vector<std::vector<Gemm>> gemms; ///< by stage
+    std::vector<std::vector<std::vector<Gemm>>> gemms; ///< by stage and slice
     std::vector<Gemm> serial_gemms;       ///< by stage, of kinds that gather first: all shards, the rank's own included
     std::array<GraphExec, 5> graphs;      ///< by RunMode
     Event begin, compute_end, communication_end, finish, fork;
-    std::vector<Event> ready; ///< by stage: the first lane is done with it
+    std::vector<std::vector<Event>> ready; ///< by stage and slice: the first lane is done with it
     StageEvents local;
     std::vector<StageEvents> compute, communication;
     std::chrono::nanoseconds elapsed{0};
@@ -62,15 +65,20 @@ class CudaPrepared final : public Prepared {
   void build_gemms(int rank);
   [[nodiscard]] Gemm make_gemm(int rank, GemmShape shape, std::int64_t from_row, std::int64_t to_row);
   [[nodiscard]] Gemm make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard);
+  [[nodiscard]] std::vector<Gemm> make_slice_gemms(int rank, const Stage& stage, int slice);
+  void build_local_gemm(int rank);
   [[nodiscard]] BlockExchange exchange_of(std::size_t stage, RunMode mode) const;
   void capture(int rank, RunMode mode);
   void enqueue(int rank, RunMode mode, RunDetail detail);
   void enqueue_serial(const Job& job);
   void enqueue_local(const Job& job);
-  void enqueue_compute(const Job& job, std::size_t stage);
-  void enqueue_communication(const Job& job, std::size_t stage);
+  void enqueue_compute(const Job& job, std::size_t stage, int slice);
+  void enqueue_communication(const Job& job, std::size_t stage, int slice);
   void read_times(int rank, RunMode mode, bool has_stages);
-  void share_lane_times(int rank);
+  [[nodiscard]] std::chrono::nanoseconds local_end(int rank, RunMode mode) const;
+  void share_lane_time(RunMode mode, std::chrono::nanoseconds start, std::chrono::nanoseconds end,
+                       const std::vector<StageEvents>& events, std::vector<StageTime>& times,
+                       const RankState& state) const;
   void finish_record(bool has_stages);
 
   CudaCommunicator& communicator_;

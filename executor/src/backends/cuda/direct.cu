@@ -152,8 +152,8 @@ __device__ void gather(const BlockExchange& block, const SignalMemory& signals, 
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (int distance = 1; distance < signals.world_size; ++distance) {
     const int peer = (signals.rank + distance) % signals.world_size; // another one on every rank at a time
-    const P* from = packs<P>(block.send[peer]);
-    P* to = packs<P>(block.receive[signals.rank]) + peer * pack_count;
+    const P* from = packs<P>(block.send[peer]) + signals.rank * (block.send_stride / kCount);
+    P* to = packs<P>(block.receive[signals.rank]) + peer * (block.receive_stride / kCount);
     for (std::int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < pack_count; i += step * kUnroll) {
       P loaded[kUnroll];
 #pragma unroll
@@ -173,8 +173,7 @@ __global__ void __launch_bounds__(kThreads, 1) direct_kernel(const BlockExchange
   using P = Pack<T, kCount>;
   std::uint32_t* counter = signals.words[signals.rank] + kKernelCounters + blockIdx.x;
   const std::uint32_t turn = *counter + 1;
-  // Reductions read what peers computed for this very block; a gather reads what was there when the run began.
-  if (kCollective != DirectCollective::AllGather || block.is_first) meet(signals, kStartFlags, turn);
+  if (block.meets_before) meet(signals, kStartFlags, turn);
   const std::int64_t pack_count = block.element_count / kCount;
   const int ranks = kRanks == 0 ? signals.world_size : kRanks;
   [[maybe_unused]] P* own = packs<P>(block.receive[signals.rank]);
@@ -198,9 +197,17 @@ __global__ void __launch_bounds__(kThreads, 1) direct_kernel(const BlockExchange
   } else {
     gather<T, kCount>(block, signals, pack_count);
   }
-  if (block.is_last) meet(signals, kEndFlags, turn);
+  if (block.meets_after) meet(signals, kEndFlags, turn);
   __syncthreads();
   if (threadIdx.x == 0) *counter = turn;
+}
+
+template <typename T, int kCount, int kRanks>
+__global__ void __launch_bounds__(kThreads, 1) sum_kernel(const BlockExchange block, int piece_count) {
+  using P = Pack<T, kCount>;
+  P* sum_to = packs<P>(block.receive[0]);
+  sum_range<T, kCount, kRanks>(block, kRanks == 0 ? piece_count : kRanks, 0, {0, block.element_count / kCount}, 0,
+                               [&](std::int64_t i, const P& sum) { sum_to[i] = sum; });
 }
 
 /// Data and flag of one packet arrive together: 16-byte accesses are not torn (NCCL's LL protocol rests on it too).
@@ -281,7 +288,7 @@ Kernel kernel_for(DirectCollective collective) {
     case DirectCollective::AllReduce: return direct_kernel<T, kCount, kRanks, DirectCollective::AllReduce>;
     case DirectCollective::AllReduceLowLatency: break; // mail_kernel
     case DirectCollective::ReduceScatter: return direct_kernel<T, kCount, kRanks, DirectCollective::ReduceScatter>;
-    case DirectCollective::AllGather: return direct_kernel<T, kCount, kRanks, DirectCollective::AllGather>;
+    case DirectCollective::Gather: return direct_kernel<T, kCount, kRanks, DirectCollective::Gather>;
   }
   return nullptr;
 }
@@ -298,8 +305,24 @@ Kernel kernel_for(DirectCollective collective, bool is_vector, int world_size) {
   }
 }
 
+using SumKernel = void (*)(BlockExchange, int);
+
+template <typename T>
+SumKernel sum_kernel_for(bool is_vector, int piece_count) {
+  if (!is_vector) return sum_kernel<T, 1, 0>;
+  constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
+  switch (piece_count) {
+    case 2: return sum_kernel<T, kCount, 2>;
+    case 4: return sum_kernel<T, kCount, 4>;
+    case 8: return sum_kernel<T, kCount, 8>;
+    default: return sum_kernel<T, kCount, 0>;
+  }
+}
+
 bool can_use_vectors(const BlockExchange& block, planner::DType dtype, int world_size) {
-  if (block.element_count * planner::size_bytes(dtype) % kVectorBytes != 0) return false;
+  for (const std::int64_t elements : {block.element_count, block.send_stride, block.receive_stride}) {
+    if (elements * planner::size_bytes(dtype) % kVectorBytes != 0) return false;
+  }
   for (int rank = 0; rank < world_size; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     if (reinterpret_cast<std::uintptr_t>(block.send[index]) % kVectorBytes != 0) return false;
@@ -333,6 +356,20 @@ void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, 
     case planner::DType::Bf16: kernel = kernel_for<__nv_bfloat16>(settings.collective, is_vector, signals.world_size); break;
   }
   kernel<<<static_cast<unsigned>(settings.cta_count), kThreads, 0, stream>>>(block, signals);
+  MC2_CUDA(cudaGetLastError());
+}
+
+void enqueue_sum(const LocalSum& local, int cta_count, cudaStream_t stream) {
+  BlockExchange block{.send = local.pieces, .element_count = local.element_count};
+  block.receive.fill(local.sum);
+  const bool is_vector = can_use_vectors(block, local.dtype, local.piece_count);
+  SumKernel kernel = nullptr;
+  switch (local.dtype) {
+    case planner::DType::F32: kernel = sum_kernel_for<float>(is_vector, local.piece_count); break;
+    case planner::DType::F16: kernel = sum_kernel_for<__half>(is_vector, local.piece_count); break;
+    case planner::DType::Bf16: kernel = sum_kernel_for<__nv_bfloat16>(is_vector, local.piece_count); break;
+  }
+  kernel<<<static_cast<unsigned>(cta_count), kThreads, 0, stream>>>(block, local.piece_count);
   MC2_CUDA(cudaGetLastError());
 }
 

@@ -31,14 +31,18 @@ struct SignalMemory {
   int world_size = 0;
 };
 
-/// What one block's collective reads and writes. Piece: element_count elements.
+/// What one block's collective reads and writes. Piece: element_count elements; rank p's piece for rank q lies at
+/// send[p] + q send_stride and, where pieces are not summed, ends at receive[q] + p receive_stride.
 struct BlockExchange {
-  std::array<const std::byte*, kMaxCudaRanks> send{}; ///< by rank. All-reduce, all-gather: a piece; reduce-scatter: one per rank
-  std::array<std::byte*, kMaxCudaRanks> receive{};    ///< by rank. All-reduce, reduce-scatter: a piece; all-gather: one per rank
+  std::array<const std::byte*, kMaxCudaRanks> send{}; ///< by rank
+  std::array<std::byte*, kMaxCudaRanks> receive{};    ///< by rank
+  std::array<std::byte*, kMaxCudaRanks> staging{};    ///< by rank: room for a piece of every peer, for Transport::stages_pieces
   std::int64_t element_count = 0;
-  bool is_first = false; ///< of a run: peers' inputs may not be ready although the rank's own are
-  bool is_last = false;  ///< of a run: peers may still be reading when the rank's own work is done
-  bool copies_own = false; ///< all-gather: the rank's own piece goes to its place too
+  std::int64_t send_stride = 0;    ///< elements; 0: the same piece for all
+  std::int64_t receive_stride = 0; ///< elements
+  bool meets_before = false; ///< peers' inputs may not be ready although the rank's own are
+  bool meets_after = false;  ///< peers may still be reading or writing when the rank's own work is done
+  bool copies_own = false;   ///< what is not summed: the rank's own piece goes to its place too
 };
 
 enum class DirectCollective : std::uint8_t {
@@ -46,7 +50,7 @@ enum class DirectCollective : std::uint8_t {
   AllReduceLowLatency, ///< each rank mails the whole piece to all peers, data and flag in one word, so that nobody waits
                        ///< for a flag of its own (NCCL's LL protocol). Pieces up to kMaxLowLatencyBytes
   ReduceScatter,       ///< each rank sums its piece from all peers
-  AllGather,           ///< each rank reads its peers' pieces; its own place stays as it is
+  Gather,              ///< each rank reads its peers' pieces: all-gather and all-to-all
 };
 
 struct DirectSettings {
@@ -60,6 +64,18 @@ struct DirectSettings {
 /// allow it, single elements otherwise. Throws SystemError.
 void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, const SignalMemory& signals,
                     cudaStream_t stream);
+
+/// Pieces of one rank's own memory and their sum.
+struct LocalSum {
+  std::array<const std::byte*, kMaxCudaRanks> pieces{};
+  int piece_count = 0;
+  std::byte* sum = nullptr;
+  std::int64_t element_count = 0;
+  planner::DType dtype = planner::DType::Bf16;
+};
+
+/// Enqueues the sum, taken in f32 in the order of the pieces, by `cta_count` thread blocks. Throws SystemError.
+void enqueue_sum(const LocalSum& local, int cta_count, cudaStream_t stream);
 
 /// Enqueues a meeting of all ranks: what a rank enqueues after it starts when all ranks have come here.
 void enqueue_meeting(const SignalMemory& signals, cudaStream_t stream);

@@ -13,30 +13,52 @@ DirectCollective direct_collective(OpKind kind) {
   switch (kind) {
     case OpKind::MatmulAllReduce: return DirectCollective::AllReduce;
     case OpKind::MatmulReduceScatter: return DirectCollective::ReduceScatter;
-    case OpKind::AllGatherMatmul: return DirectCollective::AllGather;
+    case OpKind::AllGatherMatmul:
     case OpKind::MatmulAllToAll:
     case OpKind::AllToAllMatmul:
-    case OpKind::EmbeddingAllToAll: break; // check_operator() refuses them
+    case OpKind::EmbeddingAllToAll: break; // the last is refused by check_operator()
   }
-  return DirectCollective::AllReduce;
+  return DirectCollective::Gather;
 }
 
-/// What a gather that only reads from peers leaves out.
-void copy_own(int rank, const BlockExchange& block, planner::DType dtype, cudaStream_t stream) {
-  if (!block.copies_own) return;
-  const auto index = static_cast<std::size_t>(rank);
-  const auto piece_bytes = static_cast<std::size_t>(block.element_count * planner::size_bytes(dtype));
-  MC2_CUDA(cudaMemcpyAsync(block.receive[index] + index * piece_bytes, block.send[index], piece_bytes,
-                           cudaMemcpyDeviceToDevice, stream));
-}
+/// Where a piece lies and goes, of elements of one size.
+class Pieces {
+ public:
+  Pieces(const BlockExchange& block, planner::DType dtype)
+      : block_(&block), element_bytes_(planner::size_bytes(dtype)) {}
+
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(block_->element_count * element_bytes_); }
+  [[nodiscard]] const std::byte* source(int from, int to) const {
+    return block_->send[static_cast<std::size_t>(from)] + to * block_->send_stride * element_bytes_;
+  }
+  [[nodiscard]] std::byte* landing(int from, int to) const {
+    return block_->receive[static_cast<std::size_t>(to)] + from * block_->receive_stride * element_bytes_;
+  }
+  /// The peers' pieces lie in the order of next rank, next but one, ...
+  [[nodiscard]] std::byte* stage(int from, int to, int world_size) const {
+    const int place = (from - to - 1 + world_size) % world_size;
+    return block_->staging[static_cast<std::size_t>(to)] + place * block_->element_count * element_bytes_;
+  }
+
+  void copy(std::byte* to, const std::byte* from, cudaStream_t stream) const {
+    MC2_CUDA(cudaMemcpyAsync(to, from, bytes(), cudaMemcpyDefault, stream));
+  }
+  void copy_own(int rank, cudaStream_t stream) const {
+    if (block_->copies_own) copy(landing(rank, rank), source(rank, rank), stream);
+  }
+
+ private:
+  const BlockExchange* block_;
+  std::int64_t element_bytes_;
+};
 
 class DirectTransport final : public Transport {
  public:
   DirectTransport(const DirectSettings& settings, bool mails_small_pieces, std::vector<SignalMemory> signals)
       : settings_(settings), mails_small_pieces_(mails_small_pieces), signals_(std::move(signals)) {}
 
-  void enqueue(int rank, const BlockExchange& block, cudaStream_t stream) const override {
-    if (settings_.collective == DirectCollective::AllGather) copy_own(rank, block, settings_.dtype, stream);
+  void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
+    Pieces(block, settings_.dtype).copy_own(rank, stream);
     DirectSettings settings = settings_;
     if (mails_small_pieces_ && block.element_count * planner::size_bytes(settings_.dtype) <= kMaxLowLatencyBytes)
       settings.collective = DirectCollective::AllReduceLowLatency;
@@ -49,27 +71,69 @@ class DirectTransport final : public Transport {
   std::vector<SignalMemory> signals_; ///< by rank
 };
 
-class CopyTransport final : public Transport {
+class PullTransport final : public Transport {
  public:
-  CopyTransport(planner::DType dtype, std::vector<SignalMemory> signals)
-      : dtype_(dtype), signals_(std::move(signals)) {}
+  PullTransport(planner::DType dtype, int slice_count, std::vector<SignalMemory> signals)
+      : dtype_(dtype), slice_count_(slice_count), signals_(std::move(signals)) {}
 
-  void enqueue(int rank, const BlockExchange& block, cudaStream_t stream) const override {
+  [[nodiscard]] int slice_count() const noexcept override { return slice_count_; }
+
+  void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const override {
     const SignalMemory& signals = signals_[static_cast<std::size_t>(rank)];
-    if (block.is_first) enqueue_meeting(signals, stream);
-    copy_own(rank, block, dtype_, stream);
-    const auto piece_bytes = static_cast<std::size_t>(block.element_count * planner::size_bytes(dtype_));
-    std::byte* const own = block.receive[static_cast<std::size_t>(rank)];
-    for (int distance = 1; distance < signals.world_size; ++distance) {
-      const auto peer = static_cast<std::size_t>((rank + distance) % signals.world_size);
-      MC2_CUDA(cudaMemcpyAsync(own + peer * piece_bytes, block.send[peer], piece_bytes, cudaMemcpyDefault, stream));
+    const Pieces pieces(block, dtype_);
+    if (slice == 0) {
+      if (block.meets_before) enqueue_meeting(signals, stream);
+      pieces.copy_own(rank, stream);
     }
-    if (block.is_last) enqueue_meeting(signals, stream);
+    const int peer_count = signals.world_size - 1;
+    for (int i = slice * peer_count / slice_count_; i < (slice + 1) * peer_count / slice_count_; ++i) {
+      const int peer = (rank + 1 + i) % signals.world_size;
+      pieces.copy(pieces.landing(peer, rank), pieces.source(peer, rank), stream);
+    }
+    if (block.meets_after && slice + 1 == slice_count_) enqueue_meeting(signals, stream);
   }
 
  private:
   planner::DType dtype_;
+  int slice_count_; ///< 1 or the number of peers
   std::vector<SignalMemory> signals_; ///< by rank
+};
+
+class PushTransport final : public Transport {
+ public:
+  PushTransport(planner::DType dtype, bool sums, std::vector<SignalMemory> signals, int sm_count)
+      : dtype_(dtype), sums_(sums), signals_(std::move(signals)), cta_count_(2 * sm_count) {}
+
+  [[nodiscard]] int slice_count() const noexcept override { return signals_.front().world_size; }
+  [[nodiscard]] bool stages_pieces() const noexcept override { return sums_; }
+
+  void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const override {
+    const SignalMemory& signals = signals_[static_cast<std::size_t>(rank)];
+    const Pieces pieces(block, dtype_);
+    const int peer = (rank + 1 + slice) % signals.world_size;
+    if (peer != rank) {
+      std::byte* to = sums_ ? pieces.stage(rank, peer, signals.world_size) : pieces.landing(rank, peer);
+      return pieces.copy(to, pieces.source(rank, peer), stream);
+    }
+    pieces.copy_own(rank, stream);
+    if (sums_ || block.meets_after) enqueue_meeting(signals, stream); // all pieces have arrived
+    if (!sums_) return;
+    LocalSum local{.piece_count = signals.world_size,
+                   .sum = block.receive[static_cast<std::size_t>(rank)],
+                   .element_count = block.element_count,
+                   .dtype = dtype_};
+    for (int from = 0; from < signals.world_size; ++from) {
+      local.pieces[static_cast<std::size_t>(from)] =
+          from == rank ? pieces.source(rank, rank) : pieces.stage(from, rank, signals.world_size);
+    }
+    enqueue_sum(local, cta_count_, stream);
+  }
+
+ private:
+  planner::DType dtype_;
+  bool sums_;
+  std::vector<SignalMemory> signals_; ///< by rank
+  int cta_count_; ///< of a sum, which is as fast as memory
 };
 
 ncclDataType_t nccl_type(planner::DType dtype) {
@@ -84,9 +148,9 @@ ncclDataType_t nccl_type(planner::DType dtype) {
 class NcclTransport final : public Transport {
  public:
   NcclTransport(const planner::OpSpec& op, const std::vector<NcclCommunicator>& communicators)
-      : kind_(op.kind), type_(nccl_type(op.dtype)), communicators_(communicators) {}
+      : kind_(op.kind), dtype_(op.dtype), type_(nccl_type(op.dtype)), communicators_(communicators) {}
 
-  void enqueue(int rank, const BlockExchange& block, cudaStream_t stream) const override {
+  void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     const auto index = static_cast<std::size_t>(rank);
     const ncclComm_t communicator = communicators_[index].get();
     const auto count = static_cast<std::size_t>(block.element_count);
@@ -101,13 +165,31 @@ class NcclTransport final : public Transport {
       case OpKind::AllGatherMatmul:
         return check(ncclAllGather(send, receive, count, type_, communicator, stream), "ncclAllGather", rank);
       case OpKind::MatmulAllToAll:
-      case OpKind::AllToAllMatmul:
-      case OpKind::EmbeddingAllToAll: break; // check_operator() refuses them
+      case OpKind::AllToAllMatmul: return all_to_all(rank, block, stream);
+      case OpKind::EmbeddingAllToAll: break; // check_operator() refuses it
     }
   }
 
  private:
+  // Not ncclAlltoAll: a block's pieces do not touch one another.
+  void all_to_all(int rank, const BlockExchange& block, cudaStream_t stream) const {
+    const ncclComm_t communicator = communicators_[static_cast<std::size_t>(rank)].get();
+    const auto count = static_cast<std::size_t>(block.element_count);
+    const auto world_size = static_cast<int>(communicators_.size());
+    const Pieces pieces(block, dtype_);
+    pieces.copy_own(rank, stream);
+    check(ncclGroupStart(), "ncclGroupStart", rank);
+    for (int distance = 1; distance < world_size; ++distance) {
+      const int to = (rank + distance) % world_size;
+      const int from = (rank + world_size - distance) % world_size;
+      check(ncclSend(pieces.source(rank, to), count, type_, to, communicator, stream), "ncclSend", rank);
+      check(ncclRecv(pieces.landing(from, rank), count, type_, from, communicator, stream), "ncclRecv", rank);
+    }
+    check(ncclGroupEnd(), "ncclGroupEnd", rank);
+  }
+
   OpKind kind_;
+  planner::DType dtype_;
   ncclDataType_t type_;
   const std::vector<NcclCommunicator>& communicators_; ///< by rank
 };
@@ -127,9 +209,13 @@ std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op,
   return std::make_unique<NcclTransport>(op, communicators);
 }
 
-std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, std::vector<SignalMemory> signals) {
-  MC2_CHECK(op.kind == OpKind::AllGatherMatmul, "the copy engine only gathers");
-  return std::make_unique<CopyTransport>(op.dtype, std::move(signals));
+std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,
+                                               std::vector<SignalMemory> signals, int sm_count) {
+  MC2_CHECK(op.kind != OpKind::MatmulAllReduce, "copy engines do not reduce to all");
+  if (planner::traits_of(op.kind).first_lane == planner::Lane::Communication)
+    return std::make_unique<PullTransport>(op.dtype, variant.slice_count, std::move(signals));
+  const bool sums = op.kind == OpKind::MatmulReduceScatter;
+  return std::make_unique<PushTransport>(op.dtype, sums, std::move(signals), sm_count);
 }
 
 } // namespace mc2::executor::cuda

@@ -15,9 +15,14 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Enqueues `rank`'s part of a block's collective on its communication stream and returns; can be captured. Called on
-  /// the rank's own thread; all ranks enqueue the same blocks in the same order. Throws SystemError.
-  virtual void enqueue(int rank, const BlockExchange& block, cudaStream_t stream) const = 0;
+  /// In how many slices a block passes between the lanes: 1, or one per rank whose rows it needs or makes. Slice s of
+  /// rank r then is about rank (r + 1 + s) mod ranks; where the matmul comes first the last slice is the rank's own.
+  [[nodiscard]] virtual int slice_count() const noexcept { return 1; }
+  /// Whether BlockExchange::staging is used.
+  [[nodiscard]] virtual bool stages_pieces() const noexcept { return false; }
+  /// Enqueues `rank`'s part of a slice of a block's collective on its communication stream and returns; can be captured.
+  /// Called on the rank's own thread; all ranks enqueue the same slices in the same order. Throws SystemError.
+  virtual void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const = 0;
 };
 
 [[nodiscard]] std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
@@ -27,8 +32,11 @@ class Transport {
 [[nodiscard]] std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op,
                                                              const std::vector<NcclCommunicator>& communicators);
 
-/// Every rank pulls its peers' pieces, the next rank's first, through its copy engine. All-gather only.
-[[nodiscard]] std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op,
-                                                             std::vector<SignalMemory> signals);
+/// Copies by copy engines, to or from the next rank first, so that no link is hit by all at once. Kinds that
+/// communicate first pull their peers' pieces. Those that compute first push theirs; what is to be summed waits in
+/// staging memory until all have arrived, and is summed by the SMs. No all-reduce.
+/// @param sm_count of every rank's device
+[[nodiscard]] std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,
+                                                             std::vector<SignalMemory> signals, int sm_count);
 
 } // namespace mc2::executor::cuda

@@ -19,16 +19,31 @@ constexpr const char* kCopyEngine = "copy_engine";
 constexpr const char* kCtas = "ctas";
 constexpr const char* kGemmSms = "gemm_sms";
 
+int rank_slice_count(const planner::OpSpec& op) {
+  const bool is_own_included = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
+  return is_own_included ? op.world_size : op.world_size - 1;
+}
+
 Variant make(const char* name, int ctas, int gemm_sms) {
   Variant variant{.name = name, .fields = {{kGemmSms, std::to_string(gemm_sms)}}};
   if (ctas > 0) variant.fields[kCtas] = std::to_string(ctas);
   return variant;
 }
 
+bool has_copies(const planner::OpSpec& op) { return op.kind != OpKind::MatmulAllReduce; }
+
+/// Copies that are handed over rank by rank. Where the matmul comes first there are no others: one slice per rank, its
+/// own included; else one per peer.
+Variant make_sliced(const planner::OpSpec& op, int gemm_sms) {
+  Variant variant = make(kCopyEngine, 0, gemm_sms);
+  variant.fields[std::string(planner::kSlicesSetting)] = std::to_string(rank_slice_count(op));
+  return variant;
+}
+
 std::string legal_names(const planner::OpSpec& op) {
   std::string names = std::string(kDirect) + ", " + kNccl;
   if (op.kind == OpKind::MatmulAllReduce) names += std::string(", ") + kLowLatency;
-  if (op.kind == OpKind::AllGatherMatmul) names += std::string(", ") + kCopyEngine;
+  if (has_copies(op)) names += std::string(", ") + kCopyEngine;
   return names;
 }
 
@@ -47,9 +62,21 @@ Result<int> read_number(const Variant& variant, const char* key, int least, int 
                    (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
 }
 
+Result<int> read_slices(const planner::OpSpec& op, const Variant& variant) {
+  const bool is_compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
+  const int by_rank = rank_slice_count(op);
+  const int slices = planner::slice_count(variant);
+  const bool is_given = variant.fields.contains(std::string(planner::kSlicesSetting));
+  if ((is_given && slices == by_rank) || (!is_given && !is_compute_first)) return slices;
+  return Error{ErrorCode::InvalidSpec, "variant",
+               "\"" + variant.name + "\" hands blocks of " + std::string(to_string(op.kind)) + " over rank by rank: it " +
+                   (is_compute_first ? "needs" : "takes no setting slices, or") + " slices=" + std::to_string(by_rank)};
+}
+
 Result<void> check_fields(const Variant& variant) {
   for (const auto& [key, value] : variant.fields) {
-    if (key == kGemmSms || (key == kCtas && variant.name != kCopyEngine)) continue;
+    const bool is_copy = variant.name == kCopyEngine;
+    if (key == kGemmSms || (key == kCtas && !is_copy) || (key == planner::kSlicesSetting && is_copy)) continue;
     return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\""};
   }
   return {};
@@ -59,8 +86,12 @@ Result<void> check_fields(const Variant& variant) {
 
 std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
   std::vector<Variant> variants;
-  // Copies take no SM and carry a gather nearly as fast as kernels do.
-  if (op.kind == OpKind::AllGatherMatmul) variants.push_back(make(kCopyEngine, 0, sm_count));
+  // Copies take no SM and are nearly as fast as kernels.
+  if (has_copies(op)) {
+    const bool is_compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
+    if (is_compute_first || rank_slice_count(op) > 1) variants.push_back(make_sliced(op, sm_count));
+    if (!is_compute_first) variants.push_back(make(kCopyEngine, 0, sm_count));
+  }
   // A few thread blocks fill the links; how many SMs the matmul can spare depends on where its waves end.
   for (const int ctas : {8, 4, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
   // For what nothing overlaps with: everything takes all SMs.
@@ -73,7 +104,7 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
 Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& variant, int sm_count) {
   CudaVariant read;
   const bool is_direct = variant.name == kDirect || (variant.name == kLowLatency && op.kind == OpKind::MatmulAllReduce);
-  const bool is_copy = variant.name == kCopyEngine && op.kind == OpKind::AllGatherMatmul;
+  const bool is_copy = variant.name == kCopyEngine && has_copies(op);
   if (!is_direct && !is_copy && variant.name != kNccl) {
     return Error{ErrorCode::UnknownName, "variant",
                  "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
@@ -86,6 +117,9 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   read.is_low_latency = variant.name == kLowLatency;
   if (is_copy) {
     read.transport = CudaVariant::Transport::CopyEngine;
+    const auto slices = read_slices(op, variant);
+    if (!slices) return slices.error();
+    read.slice_count = slices.value();
     return read;
   }
   if (!is_direct) read.transport = CudaVariant::Transport::Nccl;

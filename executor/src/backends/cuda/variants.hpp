@@ -15,12 +15,13 @@ struct CudaVariant {
   enum class Transport : std::uint8_t {
     Direct,     ///< our kernels reach into peers' memory ("direct", "low_latency"); fields: ctas
     Nccl,       ///< NCCL with a budget of thread blocks ("nccl"); fields: ctas
-    CopyEngine, ///< peer copies that take no SM ("copy_engine"); all_gather_matmul only
+    CopyEngine, ///< peer copies that take no SM ("copy_engine"), all kinds but matmul_all_reduce; fields: slices
   };
   Transport transport = Transport::Direct;
   bool is_low_latency = false; ///< Direct all-reduce: small pieces by mail, which crosses the links once
   int cta_count = 0;        ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
   int gemm_sm_count = 0;    ///< SMs that the matmul counts on; 0 for all
+  int slice_count = 1;      ///< CopyEngine: pieces of a block that are handed over one by one, each a rank's rows
 };
 
 /// Every variant of an operator on a device of `sm_count` SMs, best known default first.
