@@ -29,18 +29,18 @@ Result<planner::CostModel> profile_and_fit(Workbench& bench, const ProfileSettin
   return fitted.value().model;
 }
 
-std::vector<profiler::RaceObservation> observations(const Race& race) {
+std::vector<profiler::RaceObservation> observations(const planner::OpSpec& op, const Race& race) {
   std::vector<profiler::RaceObservation> result;
   for (const auto& contender : race.contenders)
-    if (contender.cut.block_rows.size() > 1)
+    if (overlaps(op, contender.variant, contender.cut))
       result.push_back({contender.variant, contender.cut, median(contender.fused_us),
                         median(contender.compute_us), median(contender.communication_us)});
   return result;
 }
 
-/// Adjusts the model's factors to what the race measured; without a cut in the race there is nothing to learn.
+/// Adjusts the model's factors to what the race measured; without overlap in the race there is nothing to learn.
 Result<planner::CostModel> learn(const planner::CostModel& model, const Race& race, std::vector<std::string>& notes) {
-  const auto seen = observations(race);
+  const auto seen = observations(model.op, race);
   if (seen.empty()) return model;
   auto recalibrated = profiler::recalibrate(model, seen);
   if (!recalibrated) return recalibrated.error();

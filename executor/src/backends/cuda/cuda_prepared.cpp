@@ -291,7 +291,7 @@ void CudaPrepared::enqueue_local(const Job& job) {
   const cudaStream_t stream = communicator_.device(job.rank).compute.get();
   const bool is_timed = job.detail == RunDetail::Stages;
   if (job.mode == RunMode::Fused && !list_.is_local_first)
-    MC2_CUDA(cudaStreamWaitEvent(stream, state.ready.front().get(), 0));
+    MC2_CUDA(cudaStreamWaitEvent(stream, state.ready.front().front().get(), 0));
   if (is_timed) take_time(state.local.start, stream);
   state.local_gemm->enqueue(stream);
   if (is_timed || stamps_lengths(job.mode)) take_time(state.local.end, stream);
