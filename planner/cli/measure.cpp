@@ -174,11 +174,6 @@ Result<std::vector<profiler::SweepCase>> sweep_cases(Workbench& bench, std::int6
   return cases;
 }
 
-// What the caller waits for, wake-ups included: the same for every contender.
-double timed_us(executor::Prepared& prepared, RunMode mode) {
-  return to_us(prepared.run(mode, executor::RunDetail::Makespan).wall);
-}
-
 /// The fastest variant at running the operator uncut, by a few rounds over all of them.
 Result<planner::Variant> find_serial_variant(Workbench& bench, const planner::Cut& uncut) {
   constexpr int kWarmups = 2;
@@ -194,7 +189,7 @@ Result<planner::Variant> find_serial_variant(Workbench& bench, const planner::Cu
   std::vector<std::vector<double>> times(variants.size());
   for (int round = -kWarmups; round < kRounds; ++round)
     for (std::size_t i = 0; i < prepared.size(); ++i) {
-      const double us = timed_us(*prepared[i], RunMode::Serial);
+      const double us = bench.timed_us(*prepared[i], RunMode::Serial);
       if (round >= 0) times[i].push_back(us);
     }
   const auto fastest = std::ranges::min_element(times, {}, [](const auto& us) { return median(us); });
@@ -226,10 +221,10 @@ Result<Field> make_field(Workbench& bench, const std::vector<planner::Plan>& pla
 }
 
 /// The uncut parts of every variant in the field, each once.
-void time_parts(Race& race, const Field& field) {
+void time_parts(Workbench& bench, Race& race, const Field& field) {
   const auto time_once = [&](executor::Prepared& uncut) {
-    const double compute_us = timed_us(uncut, RunMode::ComputeOnly);
-    const double communication_us = timed_us(uncut, RunMode::CommunicationOnly);
+    const double compute_us = bench.timed_us(uncut, RunMode::ComputeOnly);
+    const double communication_us = bench.timed_us(uncut, RunMode::CommunicationOnly);
     if (&uncut == field.serial) {
       race.compute_us.push_back(compute_us);
       race.communication_us.push_back(communication_us);
@@ -246,17 +241,17 @@ void time_parts(Race& race, const Field& field) {
 }
 
 /// One measured round of a race.
-void race_round(Race& race, const Field& field, int round) {
+void race_round(Workbench& bench, Race& race, const Field& field, int round) {
   for (std::size_t i = 0; i < field.contenders.size(); ++i) {
     // The order within a pair alternates, and so does the order of contenders, so that a steady drift cancels.
     const std::size_t index = round % 2 == 0 ? i : field.contenders.size() - 1 - i;
     Contender& contender = race.contenders[index];
     const bool fused_first = (round + static_cast<int>(i)) % 2 == 0;
-    if (fused_first) contender.fused_us.push_back(timed_us(*field.contenders[index], RunMode::Fused));
-    contender.serial_us.push_back(timed_us(*field.serial, RunMode::Serial));
-    if (!fused_first) contender.fused_us.push_back(timed_us(*field.contenders[index], RunMode::Fused));
+    if (fused_first) contender.fused_us.push_back(bench.timed_us(*field.contenders[index], RunMode::Fused));
+    contender.serial_us.push_back(bench.timed_us(*field.serial, RunMode::Serial));
+    if (!fused_first) contender.fused_us.push_back(bench.timed_us(*field.contenders[index], RunMode::Fused));
   }
-  time_parts(race, field);
+  time_parts(bench, race, field);
 }
 
 bool is_settled(const Race& race, const RaceSettings& settings) {
@@ -366,7 +361,7 @@ Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, con
   for (int round = -kWarmupRounds; round < settings.max_rounds && !is_settled(result, settings); ++round) {
     if (is_interrupted()) return Error{ErrorCode::Cancelled, label, "interrupted; nothing of this race was kept"};
     if (round == 0) reset();
-    race_round(result, field.value(), round);
+    race_round(bench, result, field.value(), round);
     const auto elapsed = std::chrono::steady_clock::now() - start;
     if (round >= settings.min_rounds && elapsed > settings.budget) break;
     const int done = round + kWarmupRounds + 1, all = settings.max_rounds + kWarmupRounds;

@@ -4,6 +4,7 @@
 
 #include "commands.hpp"
 #include "mc2/store/codec.hpp"
+#include "model_sources.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
 #include "shapes.hpp"
@@ -23,12 +24,15 @@ struct TuneCommand {
   VariantOption variant;
   std::string shapes_file;
   bool is_fresh = false;
+  bool may_transfer = false;
   bool is_json = false;
 
   [[nodiscard]] Result<std::vector<planner::OpSpec>> shapes() const;
   [[nodiscard]] Result<TuneSettings> settings() const;
   [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const TuneSettings& settings,
                                       store::Layers& layers) const;
+  [[nodiscard]] TuneSettings with_kept_model(TuneSettings settings, const store::Layers& layers,
+                                             const planner::Fingerprint& here, const planner::OpSpec& spec) const;
   void print(const Tuned& tuned, const store::Store& store) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
@@ -58,6 +62,17 @@ Result<TuneSettings> TuneCommand::settings() const {
   result.variant = variant;
   result.race.budget = result.profile.sweep.budget;
   return result;
+}
+
+TuneSettings TuneCommand::with_kept_model(TuneSettings settings, const store::Layers& layers,
+                                          const planner::Fingerprint& here, const planner::OpSpec& spec) const {
+  if (!may_transfer) return settings;
+  const auto found = find_kept_model(layers, here, spec, true);
+  std::cerr << "mc2: " << (found ? "not profiled; planned from " + found.value().source
+                                 : "profiling, because no kept model answers: " + found.error().text())
+            << "\n";
+  if (found) settings.known_model = found.value().model;
+  return settings;
 }
 
 void TuneCommand::print(const Tuned& tuned, const store::Store& store) const {
@@ -94,7 +109,7 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettin
   }
   auto bench = Workbench::open(*backend.value(), options.value(), spec, sweep.seed, variant);
   if (!bench) return bench.error();
-  const auto tuned = tune_operator(*bench.value(), settings, writable);
+  const auto tuned = tune_operator(*bench.value(), with_kept_model(settings, layers, here, spec), writable);
   if (!tuned) return tuned.error();
   if (!damage.empty()) std::cerr << "mc2: note: " << damage << "; the new plan replaces it\n";
   print(tuned.value(), writable);
@@ -130,6 +145,8 @@ Command add_tune(CLI::App& app) {
   command->variant.add_to(*sub);
   sub->add_option("--shapes", command->shapes_file, "tune every shape of this CSV file (columns m,n,k[,op,dtype,ranks,tables,table_rows,pooling])");
   sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
+  sub->add_flag("--transfer", command->may_transfer,
+                "plan from the model of the nearest shape kept for this machine instead of profiling; the race decides");
   sub->add_flag("--json", command->is_json, "print the kept plans as JSON");
   sub->footer("Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
               "  mc2 tune --active --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"

@@ -5,6 +5,7 @@
 
 #include "mc2/profiler/recalibrate.hpp"
 #include "race_page.hpp"
+#include "render.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -171,7 +172,8 @@ Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op, 
 
 Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store) {
   Tuned tuned;
-  auto model = profile_and_fit(bench, settings.profile, store, tuned.notes);
+  auto model = settings.known_model ? Result<planner::CostModel>(*settings.known_model)
+                                    : profile_and_fit(bench, settings.profile, store, tuned.notes);
   if (!model) return model.error();
   tuned.model = std::move(model).value();
   auto offered = settings.variant.restrict(tuned.model);
@@ -199,11 +201,14 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
     if (has_raced(tuned.contenders, best.value()) || !overlaps(bench.op(), best.value().variant, best.value().cut)) break;
     if (round < kMaxRaceCount) tuned.contenders.push_back(std::move(best).value());
   }
+  tuned.notes.push_back("races ran for " + time_text(bench.total_timed_us()) + " in all");
   auto plan = kept_plan(bench.op(), offered.value(), tuned.race, tuned.contenders, settings.plan);
   if (!plan) return plan.error();
   tuned.plan = std::move(plan).value();
 
-  if (auto kept = store.put_model(tuned.model, utc_now()); !kept) return kept.error();
+  // A model of another shape says nothing that was measured on this one.
+  if (!settings.known_model)
+    if (auto kept = store.put_model(tuned.model, utc_now()); !kept) return kept.error();
   for (std::size_t i = 0; i < tuned.contenders.size(); ++i) {
     const auto measurement = to_measurement(tuned.race, tuned.race.contenders[i], tuned.contenders[i]);
     if (auto kept = store.add_measurement(bench.fingerprint(), measurement, utc_now()); !kept) return kept.error();

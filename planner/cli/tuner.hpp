@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct TuneSettings {
   planner::PlanOptions plan;
   VariantOption variant;
   int contender_count = 4; ///< cuts that race in one round
+  std::shared_ptr<const planner::CostModel> known_model = nullptr; ///< taken instead of profiling
 };
 
 /// What tuning one operator found.
@@ -32,7 +34,7 @@ struct Tuned {
                                                                    const planner::CostModel& model,
                                                                    const planner::PlanOptions& options, int count);
 
-/// Profiles (or reuses kept samples), fits, plans, checks the contenders' results, races them against the uncut plan,
+/// Profiles (or reuses kept samples) and fits, unless it is given a model, which it does not keep; then plans, checks the contenders' results, races them against the uncut plan,
 /// recalibrates the factors, races once more when the recalibrated model prefers another cut, and keeps model,
 /// measurements and the winner. A cut is kept only when the whole 95 % interval of its benefit is above zero.
 /// Errors: as its steps; Cancelled keeps samples and models that were complete.

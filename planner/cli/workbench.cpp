@@ -4,6 +4,7 @@
 
 #include "mc2/executor/stage.hpp"
 #include "mc2/executor/verify.hpp"
+#include "measure.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -67,6 +68,12 @@ Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const 
   const auto buffers = problem_.host().buffers();
   if (is_virtual_) return executor::verify_exchange(op_, prepared.value()->intermediates(), buffers);
   return executor::verify_result(op_, buffers, cut, seed_);
+}
+
+double Workbench::timed_us(executor::Prepared& prepared, executor::RunMode mode) {
+  const double us = to_us(prepared.run(mode, executor::RunDetail::Makespan).wall);
+  total_timed_us_ += us;
+  return us;
 }
 
 } // namespace mc2::cli

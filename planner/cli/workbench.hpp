@@ -53,6 +53,12 @@ class Workbench {
   /// Prepared once, kept. Errors: as Communicator::prepare.
   [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant);
 
+  /// Runs once and returns what the caller waits for, wake-ups included: the same for every contender of a race.
+  /// As Prepared::run.
+  [[nodiscard]] double timed_us(executor::Prepared& prepared, executor::RunMode mode);
+  /// All that timed_us() returned.
+  [[nodiscard]] double total_timed_us() const noexcept { return total_timed_us_; }
+
   /// Renews A, poisons the outputs, runs the cut once and compares with the oracle. Errors: Mismatch, and as prepare.
   [[nodiscard]] Result<executor::Verification> verify(const planner::Cut& cut, const planner::Variant& variant);
 
@@ -68,6 +74,7 @@ class Workbench {
   bool variants_share_matmul_;
   std::uint64_t seed_;
   executor::ResidentProblem problem_;
+  double total_timed_us_ = 0;
   std::map<std::string, std::unique_ptr<executor::Prepared>> prepared_; ///< by variant, settings and cut
 };
 

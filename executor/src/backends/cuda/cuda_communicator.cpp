@@ -61,6 +61,7 @@ CudaCommunicator::~CudaCommunicator() {
       RankDevice& device = devices_[static_cast<std::size_t>(rank)];
       device.mail.reset();
       device.signals.reset();
+      device.second_gemm.reset();
       device.gemm.reset();
       device.pool.reset();
     });
@@ -83,8 +84,10 @@ void CudaCommunicator::open_device(int rank) {
   RankDevice& device = devices_[static_cast<std::size_t>(rank)];
   device.pool = std::make_unique<DevicePool>(rank);
   device.compute = make_stream(false);
+  device.second_compute = make_stream(false);
   device.communication = make_stream(true);
   device.gemm = std::make_unique<GemmContext>(*device.pool, rank);
+  device.second_gemm = std::make_unique<GemmContext>(*device.pool, rank);
   device.signals = std::make_unique<DeviceMemory>(*device.pool, rank, kSignalWords * sizeof(std::uint32_t));
   device.mail = std::make_unique<DeviceMemory>(*device.pool, rank, kMailBytes);
   for (DeviceMemory* memory : {device.signals.get(), device.mail.get()})

@@ -20,8 +20,10 @@ namespace mc2::executor::cuda {
 struct RankDevice {
   std::unique_ptr<DevicePool> pool; ///< first: what follows lies in it
   Stream compute;
+  Stream second_compute; ///< of plans whose matmuls take turns on two streams
   Stream communication; ///< urgent: a collective holds up all ranks, a matmul only its own
   std::unique_ptr<GemmContext> gemm;
+  std::unique_ptr<GemmContext> second_gemm; ///< for second_compute
   std::unique_ptr<DeviceMemory> signals;
   std::unique_ptr<DeviceMemory> mail;
 };

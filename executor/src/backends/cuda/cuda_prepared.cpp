@@ -107,7 +107,8 @@ void CudaPrepared::build(int rank) {
 }
 
 /// A matmul of rows of A or the exchange memory into rows of the exchange memory or C, whichever the kind has.
-Gemm CudaPrepared::make_gemm(int rank, GemmShape shape, std::int64_t from_row, std::int64_t to_row) {
+Gemm CudaPrepared::make_gemm(int rank, GemmContext& context, GemmShape shape, std::int64_t from_row,
+                             std::int64_t to_row) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   const planner::OpSpec& op = list_.op;
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
@@ -117,17 +118,18 @@ Gemm CudaPrepared::make_gemm(int rank, GemmShape shape, std::int64_t from_row, s
   shape.sm_count = variant_.gemm_sm_count;
   const std::byte* from = gathers_first_ ? state.exchange->bytes().data() : state.buffers.a.data();
   std::byte* to = gathers_first_ ? state.buffers.c.data() : state.exchange->bytes().data();
-  return Gemm(*communicator_.device(rank).gemm, shape,
+  return Gemm(context, shape,
               {.a = from + from_row * op.k * element_bytes,
                .b = state.buffers.b.data(),
                .c = to + to_row * op.n * element_bytes});
 }
 
 /// The block's rows of the shards [first_shard, last_shard).
-Gemm CudaPrepared::make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard) {
+Gemm CudaPrepared::make_block_gemm(int rank, GemmContext& context, const Stage& stage, int first_shard,
+                                   int last_shard) {
   const planner::OpSpec& op = list_.op;
   const bool has_shards = planner::traits_of(op.kind).has_row_shards;
-  if (!has_shards) return make_gemm(rank, {.rows = stage.row_count}, stage.first_row, stage.first_row);
+  if (!has_shards) return make_gemm(rank, context, {.rows = stage.row_count}, stage.first_row, stage.first_row);
   const std::int64_t shard_rows = op.m / op.world_size;
   const int shard_count = last_shard - first_shard;
   const std::int64_t in_place_row = first_shard * shard_rows + stage.first_row;
@@ -142,32 +144,43 @@ Gemm CudaPrepared::make_block_gemm(int rank, const Stage& stage, int first_shard
     shape.rows *= shard_count;
     shape.batch_count = 1;
   }
-  return make_gemm(rank, shape, gathers_first_ ? packed_row : in_place_row, gathers_first_ ? in_place_row : packed_row);
+  return make_gemm(rank, context, shape, gathers_first_ ? packed_row : in_place_row, gathers_first_ ? in_place_row : packed_row);
+}
+
+/// The own shard's matmul is on the first stream.
+bool CudaPrepared::is_on_second_stream(std::size_t stage, int slice) const noexcept {
+  const auto count = static_cast<std::size_t>(transport_->slice_count());
+  return uses_two_streams() && (stage * count + static_cast<std::size_t>(slice)) % 2 == 0;
 }
 
 /// The matmuls between which a slice's rows are handed over.
-std::vector<Gemm> CudaPrepared::make_slice_gemms(int rank, const Stage& stage, int slice) {
+std::vector<Gemm> CudaPrepared::make_slice_gemms(int rank, std::size_t stage, int slice) {
   const int world_size = list_.op.world_size;
+  const RankDevice& device = communicator_.device(rank);
+  GemmContext& context = is_on_second_stream(stage, slice) ? *device.second_gemm : *device.gemm;
+  const Stage& block = list_.stages[stage];
   std::vector<Gemm> gemms;
   if (transport_->slice_count() > 1) {
     const int shard = (rank + 1 + slice) % world_size;
-    gemms.push_back(make_block_gemm(rank, stage, shard, shard + 1));
+    gemms.push_back(make_block_gemm(rank, context, block, shard, shard + 1));
   } else if (!gathers_first_) {
-    gemms.push_back(make_block_gemm(rank, stage, 0, world_size));
+    gemms.push_back(make_block_gemm(rank, context, block, 0, world_size));
   } else { // the rank's own shard is the local part, and lies between the others
-    if (rank > 0) gemms.push_back(make_block_gemm(rank, stage, 0, rank));
-    if (rank + 1 < world_size) gemms.push_back(make_block_gemm(rank, stage, rank + 1, world_size));
+    if (rank > 0) gemms.push_back(make_block_gemm(rank, context, block, 0, rank));
+    if (rank + 1 < world_size) gemms.push_back(make_block_gemm(rank, context, block, rank + 1, world_size));
   }
   return gemms;
 }
 
 void CudaPrepared::build_gemms(int rank) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  for (const Stage& stage : list_.stages) {
-    if (gathers_first_) state.serial_gemms.push_back(make_block_gemm(rank, stage, 0, list_.op.world_size));
+  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    if (gathers_first_) {
+      GemmContext& context = *communicator_.device(rank).gemm;
+      state.serial_gemms.push_back(make_block_gemm(rank, context, list_.stages[i], 0, list_.op.world_size));
+    }
     auto& slices = state.gemms.emplace_back();
-    for (int slice = 0; slice < transport_->slice_count(); ++slice)
-      slices.push_back(make_slice_gemms(rank, stage, slice));
+    for (int slice = 0; slice < transport_->slice_count(); ++slice) slices.push_back(make_slice_gemms(rank, i, slice));
   }
   if (gathers_first_) build_local_gemm(rank);
 }
@@ -194,7 +207,7 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   const std::int64_t piece_offset = block.first_row * columns * element_bytes;
   const std::int64_t shard_elements = op.m / op.world_size * columns;
   BlockExchange exchange{.element_count = block.row_count * columns,
-                         .meets_before = !gathers_first_ || stage == 0,
+                         .meets_before = !gathers_first_,
                          .meets_after = stage + 1 == list_.stages.size(),
                          .copies_own = op.kind == OpKind::MatmulAllToAll || mode == RunMode::Serial};
   // In the exchange memory a block's pieces touch; in A and C they are a shard apart.
@@ -238,6 +251,7 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
   enqueue_meeting(communicator_.signals_of(rank), compute);
   take_time(state.begin, compute);
   order(compute, communication, state.fork);
+  if (uses_two_streams()) order(compute, device.second_compute.get(), state.fork);
   if (mode == RunMode::Serial) {
     enqueue_serial(job);
   } else {
@@ -251,6 +265,7 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
       }
     }
   }
+  if (uses_two_streams()) order(device.second_compute.get(), compute, state.fork);
   take_time(state.compute_end, compute);
   take_time(state.communication_end, communication);
   order(communication, compute, state.fork);
@@ -300,7 +315,8 @@ void CudaPrepared::enqueue_local(const Job& job) {
 void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice) {
   if (!runs_lane(job.mode, Lane::Compute)) return;
   RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
-  const cudaStream_t stream = communicator_.device(job.rank).compute.get();
+  const RankDevice& device = communicator_.device(job.rank);
+  const cudaStream_t stream = (is_on_second_stream(stage, slice) ? device.second_compute : device.compute).get();
   const auto index = static_cast<std::size_t>(slice);
   const bool is_timed = job.detail == RunDetail::Stages;
   const bool ends = slice + 1 == transport_->slice_count();

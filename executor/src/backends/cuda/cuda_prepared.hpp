@@ -15,7 +15,8 @@ namespace mc2::executor::cuda {
 /// mode first runs (Fused while preparing) and replayed after. The times of single stages that wait for one another are
 /// taken by launching them one by one instead; where a lane just runs, its time is shared among its stages by rows.
 ///
-/// A block passes the lanes in the transport's slices, each with matmuls of its own.
+/// A block passes the lanes in the transport's slices, each with matmuls of its own. Where slices arrive from peers their
+/// matmuls take turns on two streams, so that one fills the SMs that the last wave of the one before leaves idle.
 ///
 /// The lanes meet in the exchange memory: the partial product [m, n] of kinds that multiply first, the gathered A [m, k]
 /// of kinds that gather first. Blocks of a kind with row shards lie in it one after the other, each with its rows of
@@ -63,9 +64,13 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] std::unique_ptr<DeviceMemory> make_exchange(int rank, std::size_t byte_count);
   void build(int rank);
   void build_gemms(int rank);
-  [[nodiscard]] Gemm make_gemm(int rank, GemmShape shape, std::int64_t from_row, std::int64_t to_row);
-  [[nodiscard]] Gemm make_block_gemm(int rank, const Stage& stage, int first_shard, int last_shard);
-  [[nodiscard]] std::vector<Gemm> make_slice_gemms(int rank, const Stage& stage, int slice);
+  [[nodiscard]] Gemm make_gemm(int rank, GemmContext& context, GemmShape shape, std::int64_t from_row,
+                               std::int64_t to_row);
+  [[nodiscard]] Gemm make_block_gemm(int rank, GemmContext& context, const Stage& stage, int first_shard,
+                                     int last_shard);
+  [[nodiscard]] std::vector<Gemm> make_slice_gemms(int rank, std::size_t stage, int slice);
+  [[nodiscard]] bool uses_two_streams() const noexcept { return gathers_first_ && transport_->slice_count() > 1; }
+  [[nodiscard]] bool is_on_second_stream(std::size_t stage, int slice) const noexcept;
   void build_local_gemm(int rank);
   [[nodiscard]] BlockExchange exchange_of(std::size_t stage, RunMode mode) const;
   void capture(int rank, RunMode mode);

@@ -40,7 +40,7 @@ struct BlockExchange {
   std::int64_t element_count = 0;
   std::int64_t send_stride = 0;    ///< elements; 0: the same piece for all
   std::int64_t receive_stride = 0; ///< elements
-  bool meets_before = false; ///< peers' inputs may not be ready although the rank's own are
+  bool meets_before = false; ///< peers' pieces are made in this run and may not be ready although the rank's own are
   bool meets_after = false;  ///< peers may still be reading or writing when the rank's own work is done
   bool copies_own = false;   ///< what is not summed: the rank's own piece goes to its place too
 };

@@ -81,10 +81,7 @@ class PullTransport final : public Transport {
   void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const override {
     const SignalMemory& signals = signals_[static_cast<std::size_t>(rank)];
     const Pieces pieces(block, dtype_);
-    if (slice == 0) {
-      if (block.meets_before) enqueue_meeting(signals, stream);
-      pieces.copy_own(rank, stream);
-    }
+    if (slice == 0) pieces.copy_own(rank, stream);
     const int peer_count = signals.world_size - 1;
     for (int i = slice * peer_count / slice_count_; i < (slice + 1) * peer_count / slice_count_; ++i) {
       const int peer = (rank + 1 + i) % signals.world_size;
