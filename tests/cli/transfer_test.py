@@ -42,6 +42,21 @@ class TransferTest(ProgramTest):
     def test_far_shapes_are_refused_with_the_reason(self):
         self.assert_refused(self.plan(*shape(64 * self.n, self.k)), NO_ANSWER, "16 times")
 
+    def test_tuning_starts_from_it_when_asked(self):
+        other = ["--m", "96", "--n", str(2 * self.n), "--k", str(self.k)]
+        tune = ["tune", "--transfer", *MACHINE, "--align", 16, "--store", self.store, "--budget", 2]
+        done = self.mc2(*tune, *other)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("not profiled; planned from kept model", done.stderr)
+        self.assertIn("kept as plan", done.stdout)
+        # What it raced with is another shape's: it is not kept as a model of this one.
+        self.assertIn("transferred from", self.plan(*other).stderr)
+
+    def test_tuning_profiles_when_no_kept_model_is_near_enough(self):
+        far = ["--m", "32", "--n", str(64 * self.n), "--k", "16"]
+        done = self.mc2("tune", "--transfer", *MACHINE, "--align", 16, "--store", self.store, "--budget", 2, *far)
+        self.assertIn("profiling, because no kept model answers", done.stderr)
+
     def test_sweep_plans_other_shapes_too(self):
         layers = self.directory / "layers.csv"
         layers.write_text(f"model,layer,parallel,n,k,dtype\ntiny,wide,row,{2 * self.n},{2 * self.k},f32\n")
