@@ -42,7 +42,8 @@ Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {
   if (!problem.options.require_significant_gain || !plan.is_cut()) return plan;
   const double explained_us = explained_gain_us(problem, plan, uncut);
   if (gain_us > explained_us) return plan;
-  uncut.reason = "do not cut: the best cut, " + plan.cut.text() + ", is predicted " +
+  uncut.reason = std::string(uncut.timeline.overlap_us > 0 ? "uncut, the lanes overlap as it is" : "do not cut") +
+                 ": the best cut, " + plan.cut.text() + ", is predicted " +
                  percent_text(gain_us / uncut.makespan.us) + " faster, but the model's intervals explain up to " +
                  percent_text(explained_us / uncut.makespan.us);
   return uncut;
