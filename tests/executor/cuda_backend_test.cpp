@@ -48,6 +48,7 @@ TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
 TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   auto communicator = open();
   for (const auto& traits : planner::op_registry()) {
+    if (traits.kind == OpKind::EmbeddingAllToAll) continue; // refused
     const OpSpec spec = op(traits.kind, 2048);
     const std::int64_t rows = traits.cut_axis_length(spec);
     for (const planner::Variant& variant : cuda_backend().variants(spec, {})) {
