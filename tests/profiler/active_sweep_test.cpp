@@ -101,7 +101,7 @@ TEST(ActiveSweep, ExplainsEachRound) {
   const ActiveRound& first = summary.rounds.front();
   EXPECT_LT(first.regret_before, 0); // nothing was known
   EXPECT_GE(first.regret_after, 0);
-  EXPECT_EQ(first.text().find("round 0: matmul"), 0u) << first.text();
+  EXPECT_EQ(first.text().find("round 0: compute"), 0u) << first.text();
   EXPECT_EQ(first.text().find(" -> "), std::string::npos);
   EXPECT_NE(first.text().find("; plan "), std::string::npos);
   EXPECT_DOUBLE_EQ(summary.rounds[1].regret_before, first.regret_after);
