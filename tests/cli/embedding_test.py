@@ -36,7 +36,7 @@ class EmbeddingTest(ProgramTest):
             with self.subTest(options=options):
                 tuned = self.mc2("tune", *asked, *QUICK)
                 if tuned.returncode == NO_ANSWER:  # a busy host
-                    self.assert_refused(tuned, NO_ANSWER, "direct")
+                    self.assert_refused(tuned, NO_ANSWER, "measure again")
                 else:
                     self.assertEqual(tuned.returncode, program.SUCCESS, tuned.stderr)
                     self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
