@@ -47,13 +47,19 @@ TEST(Search, ShowsTheUncutPlanAmongTheRunnersUp) {
   for (const auto& runner_up : plan.runners_up) EXPECT_FALSE(runner_up.reason.empty());
 }
 
-TEST(Search, AVariantWithSlicesOverlapsUncut) {
-  // 1000 rows: 100 us of matmul, 40 us of collective, in 4 slices of 25 and 10 us: the last slice's collective, 10 us,
-  // is all that is exposed. A cut hands over no sooner than that with fewer than 4 blocks' fixed costs.
+/// 1000 rows: 100 us of matmul and 40 us of collective, handed over in 4 slices.
+CostModel model_in_four_slices(double fixed_us) {
   CostModel model = testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4),
                                       testing::affine(CurveAxis::Rows, 0, 0.1), testing::affine(CurveAxis::Bytes, 0, 0.01));
   model.variants[0].variant.fields["slices"] = "4";
-  model.variants[0].compute.fixed_us = 20;
+  model.variants[0].compute.fixed_us = fixed_us;
+  return model;
+}
+
+TEST(Search, AVariantWithSlicesOverlapsUncut) {
+  // 1000 rows: 100 us of matmul, 40 us of collective, in 4 slices of 25 and 10 us: the last slice's collective, 10 us,
+  // is all that is exposed. A cut hands over no sooner than that with fewer than 4 blocks' fixed costs.
+  const CostModel model = model_in_four_slices(20);
   const Plan plan = make_plan(model.op, model, {}).value();
   EXPECT_FALSE(plan.is_cut());
   EXPECT_TRUE(overlaps(plan.op, plan.variant, plan.cut));
@@ -64,10 +70,7 @@ TEST(Search, AVariantWithSlicesOverlapsUncut) {
 
 TEST(Search, SlicesThatCostMoreThanTheyHideAreNotPassed) {
   // The same with 50 us to hand over, more than the 30 us that overlap: plain serial, and the plan says so.
-  CostModel model = testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4),
-                                      testing::affine(CurveAxis::Rows, 0, 0.1), testing::affine(CurveAxis::Bytes, 0, 0.01));
-  model.variants[0].variant.fields["slices"] = "4";
-  model.variants[0].compute.fixed_us = 50;
+  const CostModel model = model_in_four_slices(50);
   const Plan plan = make_plan(model.op, model, {}).value();
   EXPECT_DOUBLE_EQ(plan.makespan.us, 140);
   EXPECT_EQ(plan.reason.find("do not cut"), 0U) << plan.reason;
