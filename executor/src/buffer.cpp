@@ -2,7 +2,7 @@
 
 namespace mc2::executor {
 
-OperandShapes operand_shapes(const planner::OpSpec& op) noexcept {
+OperandShapes operand_shapes(const planner::OpSpec& op) {
   OperandShapes shapes{.a = {op.m, op.k}, .b = {op.k, op.n}, .c = {op.m, op.n}};
   switch (op.kind) {
     case planner::OpKind::MatmulAllReduce:
@@ -16,6 +16,12 @@ OperandShapes operand_shapes(const planner::OpSpec& op) noexcept {
       shapes.c = {op.m / op.world_size, op.world_size * op.n};
       break;
   }
+  if (op.epilogue.has_bias) shapes.bias = {1, op.n};
+  if (op.epilogue.has_residual) shapes.residual = shapes.c;
+  if (op.dtype != planner::DType::I8) return shapes;
+  const bool communicates_first = planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
+  shapes.a_scales = {1, communicates_first ? op.world_size : 1};
+  shapes.b_scales = {1, op.n};
   return shapes;
 }
 

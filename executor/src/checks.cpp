@@ -19,6 +19,7 @@ struct NamedBytes {
   std::string name;
   std::span<const std::byte> bytes;
   MatrixShape shape;
+  planner::DType dtype = planner::DType::F32;
   bool is_written = false;
 };
 
@@ -28,16 +29,20 @@ std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const 
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const OperandShapes shapes = rank_shapes(op, buffers[i]);
     const std::string rank = "rank " + std::to_string(ranks[i]) + " ";
-    matrices.push_back({rank + "A", buffers[i].a, shapes.a, false});
-    matrices.push_back({rank + "B", buffers[i].b, shapes.b, false});
-    matrices.push_back({rank + "C", buffers[i].c, shapes.c, true});
+    matrices.push_back({rank + "A", buffers[i].a, shapes.a, op.dtype});
+    matrices.push_back({rank + "B", buffers[i].b, shapes.b, op.dtype});
+    matrices.push_back({rank + "C", buffers[i].c, shapes.c, product_type(op), true});
+    matrices.push_back({rank + "bias", buffers[i].bias, shapes.bias, product_type(op)});
+    matrices.push_back({rank + "residual", buffers[i].residual, shapes.residual, product_type(op)});
+    matrices.push_back({rank + "scales of A", buffers[i].a_scales, shapes.a_scales});
+    matrices.push_back({rank + "scales of B", buffers[i].b_scales, shapes.b_scales});
   }
   return matrices;
 }
 
 /// An array of numbers that bags consist of, as a matrix of one row, so that its place is checked like one.
 NamedBytes bag_bytes(std::string name, std::span<const std::byte> bytes, std::int64_t number_count) {
-  return {std::move(name), bytes, {1, number_count}, false};
+  return {std::move(name), bytes, {1, number_count}};
 }
 
 /// Offsets by what the operator needs, row numbers by as many as there are: their number is the caller's.
@@ -98,6 +103,31 @@ Result<void> check_world(const StageList& list, int world_size) {
                    std::to_string(world_size)};
 }
 
+Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend) {
+  const std::string prefix = "the " + std::string(backend) + " backend ";
+  if (op.dtype == planner::DType::I8)
+    return Error{ErrorCode::Unsupported, "dtype", prefix + "does not run i8; the host backend may"};
+  if (!op.epilogue.is_empty())
+    return Error{ErrorCode::Unsupported, "epilogue",
+                 prefix + "adds no " + std::string(to_string(op.epilogue)) + "; add it to the result, or use host"};
+  return {};
+}
+
+Result<void> check_cuts_rows(const planner::OpSpec& op, std::string_view backend) {
+  if (planner::cut_axis(op) == planner::CutAxis::Rows) return {};
+  return Error{ErrorCode::Unsupported, "blocks",
+               "the " + std::string(backend) + " backend does not cut columns, which blocks of m = " +
+                   std::to_string(op.m) + " are; run it uncut"};
+}
+
+Result<StageList> in_rows(const StageList& list, std::string_view backend) {
+  if (planner::cut_axis(list.op) == planner::CutAxis::Rows) return list;
+  if (list.stages.size() > 1) return check_cuts_rows(list.op, backend).error();
+  StageList result = list;
+  result.stages = {{.first_row = 0, .row_count = list.op.m}};
+  return result;
+}
+
 Result<void> check_stages(const StageList& list) {
   planner::Cut cut;
   for (const Stage& stage : list.stages) cut.block_rows.push_back(stage.row_count);
@@ -127,7 +157,7 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
   if (auto legal = check_splits(op, ranks, buffers); !legal) return legal;
   auto matrices = all_matrices(op, ranks, buffers);
   for (const NamedBytes& matrix : matrices) {
-    if (auto legal = check_matrix(matrix, planner::size_bytes(op.dtype)); !legal) return legal.error();
+    if (auto legal = check_matrix(matrix, planner::size_bytes(matrix.dtype)); !legal) return legal.error();
   }
   const auto bags = all_bags(op, ranks, buffers);
   for (std::size_t i = 0; i < bags.size(); ++i) { // two arrays a rank

@@ -32,7 +32,20 @@ double accumulation_roundoff(const planner::OpSpec& op) {
   return kConfidence * kF32Roundoff * (std::sqrt(static_cast<double>(op.k)) + term_count(op));
 }
 
-bool rounds_to_short_type(const planner::OpSpec& op) { return op.dtype != planner::DType::F32; }
+double result_roundoff(const planner::OpSpec& op) { return unit_roundoff(planner::product_type(op)); }
+
+bool rounds_to_short_type(const planner::OpSpec& op) { return planner::product_type(op) != planner::DType::F32; }
+
+/// A product that is rounded to a short type before it travels, and once more when the residual is added to it.
+bool rounds_before_residual(const planner::OpSpec& op) {
+  return op.kind == planner::OpKind::MatmulAllToAll && op.epilogue.has_residual && rounds_to_short_type(op);
+}
+
+std::vector<double> read_all(planner::DType dtype, std::span<const std::byte> bytes) {
+  std::vector<double> values(bytes.size() / static_cast<std::size_t>(planner::size_bytes(dtype)));
+  if (!values.empty()) MatrixReader(dtype, bytes, static_cast<std::int64_t>(values.size())).read_row(0, values);
+  return values;
+}
 
 /// Calls `work(first_column, column_count)` for every tile of columns, on several threads.
 template <typename Work>
@@ -101,6 +114,7 @@ double unit_roundoff(planner::DType dtype) noexcept {
     case planner::DType::F32: return kF32Roundoff;
     case planner::DType::F16: return 0x1p-11;
     case planner::DType::Bf16: return 0x1p-8;
+    case planner::DType::I8: return 0; // never rounded to
   }
   return 1;
 }
@@ -116,6 +130,7 @@ void MatrixReader::read_part(std::int64_t row, std::int64_t first_column, std::s
     case planner::DType::F32: return convert<float>(bytes, out, [](float value) { return value; });
     case planner::DType::F16: return convert<F16>(bytes, out, [](F16 value) { return to_float(value); });
     case planner::DType::Bf16: return convert<Bf16>(bytes, out, [](Bf16 value) { return to_float(value); });
+    case planner::DType::I8: return convert<std::int8_t>(bytes, out, [](std::int8_t value) { return value; });
   }
 }
 
@@ -141,9 +156,45 @@ std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, c
   return terms;
 }
 
-DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
-    : op_(op), splits_(op, buffers) {
+Scales::Scales(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
+    : a_is_given_to_receivers_(planner::traits_of(op.kind).first_lane == planner::Lane::Communication) {
   for (const RankBuffers& rank : buffers) {
+    a_.push_back(read_all(planner::DType::F32, rank.a_scales));
+    b_.push_back(read_all(planner::DType::F32, rank.b_scales));
+  }
+}
+
+double Scales::of_a(const Term& term) const {
+  const auto& scales = a_[a_is_given_to_receivers_ ? term.b_rank : term.a_rank];
+  if (scales.empty()) return 1;
+  return scales[a_is_given_to_receivers_ ? term.a_rank : 0];
+}
+
+double Scales::of_b(std::size_t rank, std::size_t column) const { return b_[rank].empty() ? 1 : b_[rank][column]; }
+
+Addends::Addends(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op), splits_(op, buffers) {
+  for (const RankBuffers& rank : buffers) {
+    bias_.push_back(read_all(planner::product_type(op), rank.bias));
+    residual_.emplace_back(planner::product_type(op), rank.residual, op.n);
+  }
+}
+
+std::vector<double> Addends::bias_at(const ResultRow& at) const {
+  if (!op_.epilogue.has_bias) return std::vector<double>(static_cast<std::size_t>(op_.n));
+  const bool is_senders = op_.kind == planner::OpKind::MatmulAllToAll;
+  return bias_[is_senders ? terms_of(op_, splits_, at).front().b_rank : at.rank];
+}
+
+std::vector<double> Addends::residual_at(const ResultRow& at) const {
+  std::vector<double> values(static_cast<std::size_t>(op_.n));
+  if (op_.epilogue.has_residual) residual_[at.rank].read_row(at.row, values);
+  return values;
+}
+
+DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
+    : op_(op), splits_(op, buffers), scales_(op, buffers), addends_(op, buffers) {
+  for (const RankBuffers& rank : buffers) {
+    const std::size_t index = b_.size();
     a_.emplace_back(op.dtype, rank.a, op.k);
     const MatrixReader& b = b_.emplace_back(op.dtype, rank.b, op.n);
     auto& norms = column_norms_.emplace_back(static_cast<std::size_t>(op.n));
@@ -153,7 +204,10 @@ DoubleOracle::DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffer
         b.read_part(i, first, std::span(part).first(count));
         for (std::size_t j = 0; j < count; ++j) squares[j] += part[j] * part[j];
       }
-      for (std::size_t j = 0; j < count; ++j) norms[static_cast<std::size_t>(first) + j] = std::sqrt(squares[j]);
+      for (std::size_t j = 0; j < count; ++j) {
+        const std::size_t column = static_cast<std::size_t>(first) + j;
+        norms[column] = std::sqrt(squares[j]) * std::abs(scales_.of_b(index, column));
+      }
     });
   }
 }
@@ -164,17 +218,25 @@ std::vector<OracleRow> DoubleOracle::rows(std::span<const ResultRow> wanted) con
   const auto columns = static_cast<std::size_t>(op_.n);
   std::vector<OracleRow> rows(wanted.size(), {std::vector<double>(columns), std::vector<double>(columns)});
   const Factors factors = factors_of(wanted);
-  for_each_tile(op_.n, [&](std::int64_t first, std::size_t count) {
-    add_tile(factors, first, rows);
-    if (!rounds_to_short_type(op_)) return;
-    const double roundoff = kSecondOrder * unit_roundoff(op_.dtype);
-    for (OracleRow& row : rows) {
-      for (std::size_t j = static_cast<std::size_t>(first); j < static_cast<std::size_t>(first) + count; ++j) {
-        row.allowed[j] += roundoff * std::abs(row.expected[j]);
-      }
-    }
+  for_each_tile(op_.n, [&](std::int64_t first, std::size_t /*count*/) { add_tile(factors, first, rows); });
+  parallel_for(static_cast<std::int64_t>(wanted.size()), [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    finish_row(wanted[at], rows[at]);
   });
   return rows;
+}
+
+/// What is added to the sums of products, and the roundings of the result.
+void DoubleOracle::finish_row(const ResultRow& at, OracleRow& row) const {
+  const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) : 0;
+  const auto bias = addends_.bias_at(at), residual = addends_.residual_at(at);
+  for (std::size_t j = 0; j < row.expected.size(); ++j) {
+    row.expected[j] += bias[j];
+    if (rounds_before_residual(op_)) row.allowed[j] += roundoff * std::abs(row.expected[j]);
+    row.expected[j] += residual[j];
+    row.allowed[j] += kConfidence * kF32Roundoff * (std::abs(bias[j]) + std::abs(residual[j]));
+    row.allowed[j] += roundoff * std::abs(row.expected[j]);
+  }
 }
 
 DoubleOracle::Factors DoubleOracle::factors_of(std::span<const ResultRow> wanted) const {
@@ -185,7 +247,8 @@ DoubleOracle::Factors DoubleOracle::factors_of(std::span<const ResultRow> wanted
       factor.wanted = i;
       factor.a.resize(static_cast<std::size_t>(op_.k));
       a_[term.a_rank].read_row(term.a_row, factor.a);
-      factor.norm = norm(factor.a);
+      factor.scale = scales_.of_a(term);
+      factor.norm = norm(factor.a) * std::abs(factor.scale);
     }
   }
   return factors;
@@ -196,8 +259,7 @@ void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, s
   const auto count = static_cast<std::size_t>(std::min(kTileColumns, op_.n - first_column));
   // A collective may round to the short type after each of its additions, as rings do: no partial sum exceeds sum
   // |p|.
-  const double roundoff =
-      rounds_to_short_type(op_) ? kSecondOrder * unit_roundoff(op_.dtype) * (term_count(op_) - 1) : 0;
+  const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) * (term_count(op_) - 1) : 0;
   std::array<double, kTileColumns> b_part;
   for (std::size_t rank = 0; rank < b_.size(); ++rank) {
     std::vector<std::array<double, kTileColumns>> products(factors[rank].size());
@@ -212,8 +274,10 @@ void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, s
       OracleRow& row = rows[factors[rank][f].wanted];
       const double scale = accumulation_roundoff(op_) * factors[rank][f].norm;
       for (std::size_t j = 0; j < count; ++j) {
-        row.expected[first + j] += products[f][j];
-        row.allowed[first + j] += scale * column_norms_[rank][first + j] + roundoff * std::abs(products[f][j]);
+        // i8: the sum of integers is exact, and scaled once.
+        const double product = products[f][j] * (factors[rank][f].scale * scales_.of_b(rank, first + j));
+        row.expected[first + j] += product;
+        row.allowed[first + j] += scale * column_norms_[rank][first + j] + roundoff * std::abs(product);
       }
     }
   }
@@ -221,28 +285,39 @@ void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, s
 
 ProjectedOracle::ProjectedOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
                                  const DoubleOracle& oracle, std::uint64_t seed)
-    : op_(op), splits_(op, buffers), x_(static_cast<std::size_t>(op.n)) {
+    : op_(op), splits_(op, buffers), scales_(op, buffers), addends_(op, buffers), x_(static_cast<std::size_t>(op.n)) {
   std::mt19937_64 random(seed);
   for (double& element : x_) element = (random() & 1U) != 0 ? 1.0 : -1.0;
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     const MatrixReader b(op.dtype, buffers[rank].b, op.n);
-    ranks_.push_back({.a = MatrixReader(op.dtype, buffers[rank].a, op.k),
-                      .b_x = multiply(b, op.k, x_),
-                      .frobenius_norm = oracle.frobenius_norm(rank),
-                      .spectral_norm = rounds_to_short_type(op) ? estimate_spectral_norm(b, op.k, x_) : 0});
+    std::vector<double> scaled_x = x_;
+    double largest_scale = 0;
+    for (std::size_t j = 0; j < x_.size(); ++j) {
+      scaled_x[j] *= scales_.of_b(rank, j);
+      largest_scale = std::max(largest_scale, std::abs(scales_.of_b(rank, j)));
+    }
+    ranks_.push_back(
+        {.a = MatrixReader(op.dtype, buffers[rank].a, op.k),
+         .b_x = multiply(b, op.k, scaled_x),
+         .frobenius_norm = oracle.frobenius_norm(rank),
+         .spectral_norm = rounds_to_short_type(op) ? largest_scale * estimate_spectral_norm(b, op.k, x_) : 0});
   }
 }
 
 ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<const double> c_row) const {
-  double expected = 0;
-  double allowed = rounds_to_short_type(op_) ? kConfidence * unit_roundoff(op_.dtype) * norm(c_row) : 0;
-  const double product_roundoff = kConfidence * unit_roundoff(op_.dtype) * std::max(1, term_count(op_) - 1);
+  const auto bias = addends_.bias_at(at), residual = addends_.residual_at(at);
+  const double short_roundoff = rounds_to_short_type(op_) ? kConfidence * result_roundoff(op_) : 0;
+  double expected = dot(bias, x_) + dot(residual, x_);
+  double allowed = short_roundoff * norm(c_row) + kConfidence * kF32Roundoff * (norm(bias) + norm(residual));
+  if (rounds_before_residual(op_)) allowed += short_roundoff * norm(bias);
+  const double product_roundoff = kConfidence * result_roundoff(op_) * std::max(1, term_count(op_) - 1);
   std::vector<double> a_row(static_cast<std::size_t>(op_.k));
   for (const Term& term : terms_of(op_, splits_, at)) {
     ranks_[term.a_rank].a.read_row(term.a_row, a_row);
     const RankProjection& b = ranks_[term.b_rank];
-    expected += dot(a_row, b.b_x);
-    const double a_norm = norm(a_row);
+    const double a_scale = scales_.of_a(term);
+    expected += a_scale * dot(a_row, b.b_x);
+    const double a_norm = norm(a_row) * std::abs(a_scale);
     allowed += accumulation_roundoff(op_) * a_norm * b.frobenius_norm;
     allowed += product_roundoff * a_norm * b.spectral_norm;
   }

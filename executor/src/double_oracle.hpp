@@ -58,6 +58,36 @@ struct Term {
 /// How many products add up to a row of C: as many as ranks where the collective sums, else 1.
 [[nodiscard]] int term_count(const planner::OpSpec& op) noexcept;
 
+/// What i8 integers stand for; 1 for other types.
+class Scales {
+ public:
+  Scales(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
+
+  [[nodiscard]] double of_a(const Term& term) const;
+  [[nodiscard]] double of_b(std::size_t rank, std::size_t column) const;
+
+ private:
+  bool a_is_given_to_receivers_;
+  std::vector<std::vector<double>> a_, b_; ///< by rank
+};
+
+/// The bias and the residual of rows of C; zeros where the operator has none.
+class Addends {
+ public:
+  /// The buffers must outlive *this.
+  Addends(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
+
+  /// That of the rank which multiplies the row: matmul_all_to_all adds it before the row travels.
+  [[nodiscard]] std::vector<double> bias_at(const ResultRow& at) const;
+  [[nodiscard]] std::vector<double> residual_at(const ResultRow& at) const;
+
+ private:
+  planner::OpSpec op_;
+  RowSplits splits_;
+  std::vector<std::vector<double>> bias_; ///< by rank
+  std::vector<MatrixReader> residual_;    ///< by rank
+};
+
 /// Rows of C in double precision with the bound that verify.hpp states. Uses the machine's threads; the numbers do
 /// not depend on them.
 class DoubleOracle {
@@ -75,17 +105,22 @@ class DoubleOracle {
   struct Factor {
     std::size_t wanted = 0; ///< index of the row of C that it adds to
     std::vector<double> a;
-    double norm = 0;
+    double scale = 1;
+    double norm = 0; ///< of a, scaled
   };
   using Factors = std::vector<std::vector<Factor>>; ///< by rank of B
 
   [[nodiscard]] Factors factors_of(std::span<const ResultRow> wanted) const;
   void add_tile(const Factors& factors, std::int64_t first_column, std::span<OracleRow> rows) const;
 
+  void finish_row(const ResultRow& at, OracleRow& row) const;
+
   planner::OpSpec op_;
   RowSplits splits_;
+  Scales scales_;
+  Addends addends_;
   std::vector<MatrixReader> a_, b_;               ///< by rank
-  std::vector<std::vector<double>> column_norms_; ///< by rank: |b_rj|
+  std::vector<std::vector<double>> column_norms_; ///< by rank: |b_rj|, scaled
 };
 
 /// Rows of C x for one vector x of +-1: a check of all of C for the price of a few of its rows.
@@ -106,12 +141,14 @@ class ProjectedOracle {
   struct RankProjection {
     MatrixReader a;
     std::vector<double> b_x;   ///< B x
-    double frobenius_norm = 0; ///< of B
-    double spectral_norm = 0;  ///< of B, estimated from below
+    double frobenius_norm = 0; ///< of B, scaled
+    double spectral_norm = 0;  ///< of B, scaled, estimated from below
   };
 
   planner::OpSpec op_;
   RowSplits splits_;
+  Scales scales_;
+  Addends addends_;
   std::vector<double> x_;
   std::vector<RankProjection> ranks_;
 };

@@ -173,9 +173,9 @@ std::string VirtualCompute::text() const {
   return text;
 }
 
-double VirtualCompute::block_us(const planner::OpSpec& op, std::int64_t rows) const noexcept {
+double VirtualCompute::block_us(double flop_count) const noexcept {
   constexpr double kFlopPerUsOfOneGflopPerS = 1e3;
-  return fixed_us + op.flop_count(rows) / (gflop_per_s * kFlopPerUsOfOneGflopPerS);
+  return fixed_us + flop_count / (gflop_per_s * kFlopPerUsOfOneGflopPerS);
 }
 
 Result<VirtualCompute> parse_virtual_compute(std::string_view text) {

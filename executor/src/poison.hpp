@@ -18,6 +18,7 @@ namespace mc2::executor {
   switch (dtype) {
     case planner::DType::F32: return kF32;
     case planner::DType::F16: return kF16;
+    case planner::DType::I8: // never of a result
     case planner::DType::Bf16: break;
   }
   return kBf16;

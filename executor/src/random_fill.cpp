@@ -70,6 +70,8 @@ void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t
     case planner::DType::F32: return fill<float>(bytes, seed, 24, [](float value) { return value; });
     case planner::DType::F16: return fill<F16>(bytes, seed, 11, to_f16);
     case planner::DType::Bf16: return fill<Bf16>(bytes, seed, 8, to_bf16);
+    case planner::DType::I8:
+      return fill<std::int8_t>(bytes, seed, 8, [](float value) { return static_cast<std::int8_t>(value * 128); });
   }
 }
 

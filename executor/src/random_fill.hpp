@@ -9,7 +9,8 @@
 
 namespace mc2::executor {
 
-/// Fills `bytes` with numbers in [-1, 1) that `dtype` represents exactly. Same seed, same numbers, on every machine.
+/// Fills `bytes` with numbers in [-1, 1) that `dtype` represents exactly, I8 with integers in [-128, 127]. Same seed,
+/// same numbers, on every machine.
 void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t seed);
 
 /// Fills offsets and row numbers of one rank's bags: lengths between 0 and 2 k that are k on average, so that `indices` has

@@ -14,6 +14,7 @@ namespace mc2::executor {
 namespace {
 
 constexpr std::size_t kCacheLineBytes = 64;
+constexpr std::uint64_t kEpilogueSeed = 0x65706967ULL, kScalesSeed = 0x7363616CULL;
 
 /// A different stream of numbers for each matrix of each rank.
 std::uint64_t matrix_seed(std::uint64_t seed, std::size_t rank, std::uint64_t matrix) {
@@ -28,16 +29,16 @@ RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed, std:
   add_counts(counts);
   for (std::size_t rank = 0; rank < views_.size(); ++rank) {
     const OperandShapes shapes = rank_shapes(op, views_[rank]);
-    const std::int64_t element_bytes = planner::size_bytes(op.dtype);
-    const auto a = add_bytes(shapes.a.element_count() * element_bytes);
-    const auto b = add_bytes(shapes.b.element_count() * element_bytes);
-    const auto c = add_bytes(shapes.c.element_count() * element_bytes);
+    const auto a = add_matrix(shapes.a, op.dtype);
+    const auto b = add_matrix(shapes.b, op.dtype);
     fill_random(op.dtype, b, matrix_seed(seed, rank, 1));
     a_.push_back(a);
     views_[rank].a = a;
     views_[rank].b = b;
-    views_[rank].c = c;
+    views_[rank].c = add_matrix(shapes.c, planner::product_type(op));
     if (op.tables) views_[rank].bags = add_bags();
+    add_epilogue(shapes, seed, rank);
+    if (op.dtype == planner::DType::I8) add_scales(shapes, seed, rank);
   }
   refill_a(seed);
   poison();
@@ -55,6 +56,41 @@ void RandomProblem::add_counts(std::span<const std::int64_t> counts) {
     views_[rank].send_counts = std::span(send_counts_).subspan(rank * rank_count, rank_count);
     views_[rank].receive_counts = std::span(receive_counts_).subspan(rank * rank_count, rank_count);
   }
+}
+
+/// Where all get the same result, all add the same to it.
+void RandomProblem::add_epilogue(const OperandShapes& shapes, std::uint64_t seed, std::size_t rank) {
+  const planner::DType dtype = planner::product_type(op_);
+  const std::size_t owner = op_.kind == planner::OpKind::MatmulAllReduce ? 0 : rank;
+  const auto bias = add_matrix(shapes.bias, dtype);
+  const auto residual = add_matrix(shapes.residual, dtype);
+  fill_random(dtype, bias, matrix_seed(seed + kEpilogueSeed, owner, 0));
+  fill_random(dtype, residual, matrix_seed(seed + kEpilogueSeed, owner, 1));
+  views_[rank].bias = bias;
+  views_[rank].residual = residual;
+}
+
+/// Scales that make elements of about 1, other ones for every column and rank.
+void RandomProblem::add_scales(const OperandShapes& shapes, std::uint64_t seed, std::size_t rank) {
+  const auto fill = [&](const MatrixShape& shape, std::uint64_t scales_seed) {
+    const auto bytes = add_matrix(shape, planner::DType::F32);
+    fill_random(planner::DType::F32, bytes, scales_seed);
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+      float scale = 0;
+      std::memcpy(&scale, bytes.data() + at, sizeof scale);
+      scale = (scale + 2) / 256; // [1/256, 3/256)
+      std::memcpy(bytes.data() + at, &scale, sizeof scale);
+    }
+    return bytes;
+  };
+  // Of all ranks' A where every rank is told all: the same numbers then.
+  const std::size_t owner = shapes.a_scales.columns > 1 ? 0 : rank;
+  views_[rank].a_scales = fill(shapes.a_scales, matrix_seed(seed + kScalesSeed, owner, 0));
+  views_[rank].b_scales = fill(shapes.b_scales, matrix_seed(seed + kScalesSeed, rank, 1));
+}
+
+std::span<std::byte> RandomProblem::add_matrix(const MatrixShape& shape, planner::DType dtype) {
+  return add_bytes(shape.element_count() * planner::size_bytes(dtype));
 }
 
 EmbeddingBags RandomProblem::add_bags() {
@@ -83,7 +119,7 @@ void RandomProblem::refill_a(std::uint64_t seed) {
 }
 
 void RandomProblem::poison() {
-  const auto pattern = poison_of(op_.dtype);
+  const auto pattern = poison_of(planner::product_type(op_));
   parallel_for(static_cast<std::int64_t>(views_.size()), [&](std::int64_t rank) {
     const auto c = views_[static_cast<std::size_t>(rank)].c;
     for (std::size_t at = 0; at < c.size(); at += pattern.size())

@@ -23,12 +23,20 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
     const RankBuffers& matrices = host_.buffers()[static_cast<std::size_t>(rank)];
     RankMirror& mirror = mirrors_.emplace_back(RankMirror{.a = mirror_of(matrices.a, rank, communicator),
                                                           .b = mirror_of(matrices.b, rank, communicator),
-                                                          .c = mirror_of(matrices.c, rank, communicator)});
+                                                          .c = mirror_of(matrices.c, rank, communicator),
+                                                          .others = {}});
     resident_.push_back({.a = mirror.a->bytes(),
                          .b = mirror.b->bytes(),
                          .c = mirror.c->bytes(),
                          .send_counts = matrices.send_counts,
                          .receive_counts = matrices.receive_counts});
+    RankBuffers& own = resident_.back();
+    for (auto operand :
+         {&RankBuffers::bias, &RankBuffers::residual, &RankBuffers::a_scales, &RankBuffers::b_scales}) {
+      if ((matrices.*operand).empty()) continue;
+      mirror.others.push_back(mirror_of(matrices.*operand, rank, communicator));
+      own.*operand = mirror.others.back()->bytes();
+    }
   }
 }
 

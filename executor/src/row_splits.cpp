@@ -85,6 +85,7 @@ OperandShapes rank_shapes(const planner::OpSpec& op, const RankBuffers& buffers)
   if (buffers.send_counts.empty()) return shapes;
   shapes.a.rows = sum(buffers.send_counts);
   shapes.c.rows = sum(buffers.receive_counts);
+  if (op.epilogue.has_residual) shapes.residual = shapes.c;
   return shapes;
 }
 

@@ -42,7 +42,8 @@ class RowSplits {
 /// Whether ranks of a kind may exchange unequal numbers of rows: an all-to-all of a matmul's rows.
 [[nodiscard]] bool may_have_counts(const planner::OpSpec& op) noexcept;
 
-/// What one rank brings and gets: operand_shapes(), with as many rows of A and C as its counts add up to where it has any.
+/// What one rank brings and gets: operand_shapes(), with as many rows of A, C and the residual as its counts add up to where
+/// it has any.
 [[nodiscard]] OperandShapes rank_shapes(const planner::OpSpec& op, const RankBuffers& buffers) noexcept;
 
 /// Whether the counts of the ranks that this process holds are legal each for itself. Errors: InvalidSpec naming rank and

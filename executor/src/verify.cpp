@@ -27,7 +27,7 @@ class Results {
   Results(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
       : op_(op), splits_(op, buffers) {
     for (const RankBuffers& rank : buffers) {
-      readers_.emplace_back(op.dtype, rank.c, op.n);
+      readers_.emplace_back(planner::product_type(op), rank.c, op.n);
       ends_.push_back(row_count() + rank_shapes(op, rank).c.rows);
     }
   }
@@ -67,7 +67,7 @@ class Results {
     const std::size_t rank = different_rank(*row);
     const auto own = readers_.front().row_bytes(*row);
     const auto byte = std::ranges::mismatch(own, readers_[rank].row_bytes(*row)).in1 - own.begin();
-    return Position{{rank, *row}, byte / planner::size_bytes(op_.dtype)};
+    return Position{{rank, *row}, byte / planner::size_bytes(planner::product_type(op_))};
   }
 
  private:
@@ -81,7 +81,7 @@ class Results {
   }
 
   [[nodiscard]] bool is_poison(const Position& at) const {
-    const auto poison = poison_of(op_.dtype);
+    const auto poison = poison_of(planner::product_type(op_));
     const auto element = readers_[at.at.rank].row_bytes(at.at.row).subspan(
         static_cast<std::size_t>(at.column) * poison.size(), poison.size());
     return std::ranges::equal(element, poison);
@@ -150,7 +150,9 @@ std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const plann
     for (std::int64_t i = 0; i < row_count; ++i) rows.push_back(i);
     return rows;
   }
-  if (planner::sums_over_ranks(op.kind)) {
+  if (planner::cut_axis(op) == planner::CutAxis::Columns) {
+    rows = {0, row_count - 1}; // a row crosses every block of columns
+  } else if (planner::sums_over_ranks(op.kind)) {
     add_edges(cut, 0, row_count, rows);
   } else {
     const RowSplits& splits = results.splits();
@@ -227,21 +229,54 @@ std::string success_text(const planner::OpSpec& op, const Verification& found, s
          "; the largest error is " + percent_text(found.worst_error_ratio) + " of what rounding allows";
 }
 
-/// A row of C as the sum of partial products, with its bound.
-OracleRow sum_of_partials(const planner::OpSpec& op, std::span<const MatrixReader> partials, const ResultRow& at) {
-  const RowSplits splits(op); // what is summed is split equally
-  const double roundoff = op.world_size * kF32Roundoff + unit_roundoff(op.dtype);
+/// What comes from the compute lanes: the partial products of all ranks, and what the exchange adds to them.
+struct Partials {
+  std::vector<MatrixReader> products; ///< by rank
+  Addends addends;
+  RowSplits splits;
+};
+
+/// A row of C as the sum of partial products and what the exchange adds to it, with its bound.
+OracleRow sum_of_partials(const planner::OpSpec& op, const Partials& partials, const ResultRow& at) {
+  const double roundoff = (op.world_size + 2) * kF32Roundoff + unit_roundoff(planner::product_type(op));
   const auto columns = static_cast<std::size_t>(op.n);
   OracleRow oracle{std::vector<double>(columns), std::vector<double>(columns)};
   std::vector<double> addend(columns);
-  for (const Term& term : terms_of(op, splits, at)) { // row a_row of A makes row a_row of the product
-    partials[term.b_rank].read_row(term.a_row, addend);
+  for (const Term& term : terms_of(op, partials.splits, at)) { // row a_row of A makes row a_row of the product
+    partials.products[term.b_rank].read_row(term.a_row, addend);
     for (std::size_t j = 0; j < columns; ++j) {
       oracle.expected[j] += addend[j];
       oracle.allowed[j] += roundoff * std::abs(addend[j]);
     }
   }
+  const auto residual = partials.addends.residual_at(at);
+  const auto bias = planner::sums_over_ranks(op.kind) ? partials.addends.bias_at(at) : std::vector<double>(columns);
+  for (std::size_t j = 0; j < columns; ++j) {
+    oracle.expected[j] += bias[j] + residual[j];
+    oracle.allowed[j] += roundoff * (std::abs(bias[j]) + std::abs(residual[j]));
+  }
   return oracle;
+}
+
+/// Products that lie block after block of columns, each [m, b], as [m, n].
+std::vector<std::vector<std::byte>> joined_columns(const planner::OpSpec& op,
+                                                   std::span<const std::span<const std::byte>> blocks,
+                                                   const planner::Cut& cut) {
+  const auto size = static_cast<std::size_t>(planner::size_bytes(planner::product_type(op)));
+  const auto row_bytes = static_cast<std::size_t>(op.n) * size;
+  std::vector<std::vector<std::byte>> products;
+  for (const auto& from : blocks) {
+    auto& product = products.emplace_back(from.size());
+    std::size_t first_byte = 0, taken = 0;
+    for (const std::int64_t columns : cut.block_rows) {
+      const std::size_t length = static_cast<std::size_t>(columns) * size;
+      for (std::size_t row = 0; row < static_cast<std::size_t>(op.m); ++row, taken += length)
+        std::ranges::copy(from.subspan(taken, length),
+                          product.begin() + static_cast<std::ptrdiff_t>(row * row_bytes + first_byte));
+      first_byte += length;
+    }
+  }
+  return products;
 }
 
 Result<Verification> verify_sums(const planner::OpSpec& op,
@@ -249,12 +284,13 @@ Result<Verification> verify_sums(const planner::OpSpec& op,
                                  std::span<const RankBuffers> buffers) {
   const Results results(op, buffers);
   if (auto written = results.check_written(); !written) return written.error();
-  std::vector<MatrixReader> partials;
-  for (const auto& partial : partial_products) partials.emplace_back(op.dtype, partial, op.n);
+  Partials partials{{}, Addends(op, buffers), results.splits()};
+  for (const auto& partial : partial_products) partials.products.emplace_back(planner::product_type(op), partial, op.n);
   std::vector<double> ratios(static_cast<std::size_t>(results.row_count()));
   parallel_for(results.row_count(), [&](std::int64_t i) {
     const ResultRow at = results.row_at(i);
-    ratios[static_cast<std::size_t>(i)] = worst_element(results.read(at), sum_of_partials(op, partials, at)).ratio;
+    ratios[static_cast<std::size_t>(i)] =
+        worst_element(results.read(at), sum_of_partials(op, partials, at)).ratio;
   });
   const auto bad = std::ranges::find_if(ratios, [](double ratio) { return ratio > 1; });
   if (bad != ratios.end()) {
@@ -291,8 +327,8 @@ MovedRows moved_rows(const planner::OpSpec& op, std::span<const std::span<const 
                   .sent_name = is_product ? "product" : "A"};
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     if (is_product) {
-      moved.arrived.emplace_back(op.dtype, buffers[rank].c, op.n);
-      moved.sent.emplace_back(op.dtype, intermediates[rank], op.n);
+      moved.arrived.emplace_back(planner::product_type(op), buffers[rank].c, op.n);
+      moved.sent.emplace_back(planner::product_type(op), intermediates[rank], op.n);
     } else {
       moved.arrived.emplace_back(op.dtype, intermediates[rank], op.k);
       moved.sent.emplace_back(op.dtype, buffers[rank].a, op.k);
@@ -317,7 +353,7 @@ Result<Verification> verify_moves(const planner::OpSpec& op,
       const auto sent = moved.sent[from.a_rank].row_bytes(from.a_row);
       if (std::memcmp(got.data(), sent.data(), got.size()) == 0) continue;
       const auto byte = std::ranges::mismatch(got, sent).in1 - got.begin();
-      return mismatch({{rank, row}, byte / planner::size_bytes(op.dtype)},
+      return mismatch({{rank, row}, byte / planner::size_bytes(planner::exchange_type(op))},
                       std::string(moved.arrived_name) + " differs from row " + std::to_string(from.a_row) +
                           " of rank " + std::to_string(from.a_rank) + "'s " + moved.sent_name);
     }
@@ -359,9 +395,15 @@ Result<Verification> verify_result(const planner::OpSpec& op, std::span<const Ra
 
 Result<Verification> verify_exchange(const planner::OpSpec& op,
                                      std::span<const std::span<const std::byte>> intermediates,
-                                     std::span<const RankBuffers> buffers) {
+                                     std::span<const RankBuffers> buffers, const planner::Cut& cut) {
   if (op.tables) return verify_pooled_moves(op, intermediates, buffers);
-  if (planner::sums_over_ranks(op.kind)) return verify_sums(op, intermediates, buffers);
+  if (planner::cut_axis(op) == planner::CutAxis::Columns) {
+    const auto products = joined_columns(op, intermediates, cut);
+    const std::vector<std::span<const std::byte>> views(products.begin(), products.end());
+    return verify_sums(op, views, buffers);
+  }
+  const bool adds_residual = op.kind == planner::OpKind::MatmulAllToAll && op.epilogue.has_residual;
+  if (planner::sums_over_ranks(op.kind) || adds_residual) return verify_sums(op, intermediates, buffers);
   return verify_moves(op, intermediates, buffers);
 }
 

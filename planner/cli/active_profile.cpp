@@ -27,14 +27,14 @@ bool is_watched(const Sample& sample) {
   return sample.context == Context::Alone || sample.component == planner::Component::Matmul;
 }
 
-profiler::CaseSummary summarise(const profiler::ActiveCase& one, const std::vector<Sample>& samples) {
+profiler::CaseSummary summarise(const std::string& name, const std::vector<Sample>& samples) {
   std::vector<double> times, ordinary;
   for (const Sample& sample : samples) {
     times.push_back(to_us(sample.time));
     if (!sample.is_outlier) ordinary.push_back(times.back());
   }
   profiler::CaseSummary summary;
-  summary.name = one.text();
+  summary.name = name;
   summary.sample_count = static_cast<int>(times.size());
   summary.outlier_count = static_cast<int>(times.size() - ordinary.size());
   summary.low_quantile_us = profiler::quantile(times, profiler::StoppingOptions{}.quantile);
@@ -47,14 +47,13 @@ profiler::CaseSummary summarise(const profiler::ActiveCase& one, const std::vect
 
 /// What the active sweeps of the variants found, as one sweep.
 void add(profiler::SweepSummary& sweep, profiler::ActiveSummary active, const planner::Variant& variant,
-         bool is_only_variant) {
+         planner::CutAxis axis, bool is_only_variant) {
   std::map<profiler::ActiveCase, std::vector<Sample>> groups;
   for (const Sample& sample : active.samples)
     if (sample.variant == variant.text() && is_watched(sample)) groups[case_of(sample)].push_back(sample);
   const std::string prefix = is_only_variant ? "" : variant.text() + " ";
   for (const auto& [one, samples] : groups) {
-    sweep.cases.push_back(summarise(one, samples));
-    sweep.cases.back().name = prefix + sweep.cases.back().name;
+    sweep.cases.push_back(summarise(prefix + one.text(axis), samples));
   }
   sweep.samples = std::move(active.samples); // the earlier ones of all variants are among them
   sweep.round_count += static_cast<int>(active.rounds.size());
@@ -118,7 +117,8 @@ Result<profiler::SweepSummary> profile_actively(Workbench& bench, const ProfileS
   for (const planner::Variant& variant : bench.variants()) {
     auto active = profile_variant(bench, settings, variant, store, sweep.samples);
     if (!active) return active.error();
-    add(sweep, std::move(active).value(), variant, bench.variants().size() == 1);
+    add(sweep, std::move(active).value(), variant, planner::cut_axis(bench.op()),
+        bench.variants().size() == 1);
   }
   auto kept = store.replace_samples(bench.op(), bench.fingerprint(), sweep.samples, utc_now());
   if (!kept) return kept.error();

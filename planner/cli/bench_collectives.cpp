@@ -34,17 +34,21 @@ constexpr int kWarmups = 3;
 constexpr int kMostRounds = 21, kFewestRounds = 5;
 constexpr std::int64_t kMostColumns = 1024;
 constexpr std::int64_t kFirstBytes = std::int64_t{1} << 10U;
+constexpr std::int64_t kFewestRows = 65; // fewer would be cut along n
 
 /// All-reduces of `message_bytes`, back to back; the matmul is there for its buffers only.
 planner::OpSpec carrier(std::int64_t message_bytes, std::int64_t count, planner::DType dtype, int ranks) {
-  const std::int64_t elements = message_bytes / planner::size_bytes(dtype);
-  const std::int64_t columns = std::min(kMostColumns, elements);
-  return {.kind = planner::OpKind::MatmulAllReduce,
-          .m = count * (elements / columns),
-          .n = columns,
-          .k = 16,
-          .dtype = dtype,
-          .world_size = ranks};
+  planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
+                     .m = 0,
+                     .n = 0,
+                     .k = 16,
+                     .dtype = dtype,
+                     .world_size = ranks};
+  const std::int64_t elements = message_bytes / planner::size_bytes(planner::product_type(op));
+  op.n = std::min(kMostColumns, elements);
+  while (op.n > 1 && count * (elements / op.n) < kFewestRows) op.n /= 2;
+  op.m = count * (elements / op.n);
+  return op;
 }
 
 /// One operator in equal blocks, ready to run with every variant, each checked.

@@ -49,6 +49,7 @@ struct OpOptions {
   int ranks = 2;
   std::optional<std::int64_t> tables, table_rows; ///< of embedding_all_to_all
   std::optional<std::string> pooling;
+  planner::Epilogue epilogue = {};
 
   /// @param is_required whether --m, --n and --k must be given
   void add_to(CLI::App& app, bool is_required);

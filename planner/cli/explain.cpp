@@ -77,7 +77,7 @@ planner::PlanOptions ExplainCommand::limits(const planner::Plan& plan) const {
   options.min_block_rows = min_block_rows.value_or(std::min(options.alignment, shortest));
   const auto count = std::min<std::int64_t>(std::ssize(plan.cut.block_rows), planner::kMaxBlockCount);
   options.max_block_count = max_block_count.value_or(std::max(options.max_block_count, count));
-  return options;
+  return plan.is_cut() ? options : options_on(plan.fingerprint, plan.op, options);
 }
 
 Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {

@@ -49,12 +49,18 @@ const char* lane_style(Lane lane, std::size_t block) {
   return block % 2 == 0 ? "communication" : "communication odd";
 }
 
+/// What a lane's blocks are called.
+struct Blocks {
+  std::vector<std::int64_t> lengths;
+  std::string unit; ///< "rows" or "columns"
+};
+
 /// Draws one lane's blocks. Neighbours too narrow to be told apart become one bar, which bounds the drawing for any
 /// number of blocks.
 class LaneDrawing {
  public:
-  LaneDrawing(Markup& out, const Scale& x, double top, Lane lane, const std::vector<std::int64_t>& rows)
-      : out_(out), x_(x), top_(top), lane_(lane), rows_(rows) {}
+  LaneDrawing(Markup& out, const Scale& x, double top, Lane lane, const Blocks& blocks)
+      : out_(out), x_(x), top_(top), lane_(lane), blocks_(blocks) {}
 
   void draw(const std::vector<Span>& blocks) {
     constexpr double kMergedWidth = 2;
@@ -71,12 +77,12 @@ class LaneDrawing {
   void draw_bar(double start_us, double end_us, std::size_t first, std::size_t last) {
     const double left = x_.at(start_us), right = std::max(x_.at(end_us), left + 0.5);
     const std::string number = std::to_string(first + 1);
-    const std::string name = first == last ? "block " + number + ", " + std::to_string(rows_[first]) + " rows"
+    const std::string name = first == last ? "block " + number + ", " + std::to_string(blocks_.lengths[first]) + " " + blocks_.unit
                                            : "blocks " + number + " to " + std::to_string(last + 1);
     rectangle(out_, {left, top_, right, top_ + kBlockHeight}, lane_style(lane_, first),
               std::string(to_string(lane_)) + " " + name + ": " + time_text(start_us) + " to " + time_text(end_us));
     if (first != last || right - left < 9.0 * static_cast<double>(number.size()) + 5) return;
-    const std::string wide = number + ": " + std::to_string(rows_[first]);
+    const std::string wide = number + ": " + std::to_string(blocks_.lengths[first]);
     const bool is_wide = right - left > 7.5 * static_cast<double>(wide.size()) + 8;
     label(out_, (left + right) / 2, top_ + kBlockHeight / 2 + 4, "middle", "onblock", is_wide ? wide : number);
   }
@@ -89,7 +95,7 @@ class LaneDrawing {
   const Scale& x_;
   double top_;
   Lane lane_;
-  const std::vector<std::int64_t>& rows_;
+  const Blocks& blocks_;
 };
 
 void exposed(Markup& out, const Scale& x, double top, double from_us, double to_us, const char* name) {
@@ -108,9 +114,10 @@ void timeline_group(Markup& out, const Scale& x, double top, const std::string& 
                     const Timeline& timeline) {
   const Lane first = planner::traits_of(explanation.plan.op.kind).first_lane;
   const Lane second = first == Lane::Compute ? Lane::Communication : Lane::Compute;
-  auto rows = explanation.plan.cut.block_rows;
-  if (timeline.first.size() > rows.size()) // the local part comes first
-    rows.insert(rows.begin(), planner::traits_of(explanation.plan.op.kind).cut_axis_length(explanation.plan.op));
+  Blocks blocks{explanation.plan.cut.block_rows, std::string(to_string(planner::cut_axis(explanation.plan.op)))};
+  auto& lengths = blocks.lengths;
+  if (timeline.first.size() > lengths.size()) // the local part comes first
+    lengths.insert(lengths.begin(), planner::traits_of(explanation.plan.op.kind).cut_axis_length(explanation.plan.op));
   const planner::TimelineUse use = planner::timeline_use(timeline);
   label(out, kLeft - 60, top + 14, "start", "group", title);
   const double first_top = top + 22, second_top = first_top + LaneDrawing::kBlockHeight + 5;
@@ -118,8 +125,8 @@ void timeline_group(Markup& out, const Scale& x, double top, const std::string& 
   label(out, kLeft - 70, second_top + 19, "end", "row", to_string(second));
   exposed(out, x, second_top, 0, use.second.before_us, "head");
   exposed(out, x, first_top, timeline.makespan_us - use.first.after_us, timeline.makespan_us, "tail");
-  LaneDrawing(out, x, first_top, first, rows).draw(timeline.first);
-  LaneDrawing(out, x, second_top, second, rows).draw(timeline.second);
+  LaneDrawing(out, x, first_top, first, blocks).draw(timeline.first);
+  LaneDrawing(out, x, second_top, second, blocks).draw(timeline.second);
 }
 
 // ---- sensitivity

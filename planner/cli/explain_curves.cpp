@@ -53,7 +53,7 @@ Scale y_scale(const CurveEvidence& e, const Range& range) {
 }
 
 Unit x_unit(const planner::CostCurve& curve, const Range& range) {
-  return curve.axis == planner::CurveAxis::Bytes ? byte_unit(range.high_x) : Unit{1, "rows"};
+  return curve.axis == planner::CurveAxis::Bytes ? byte_unit(range.high_x) : Unit{1, std::string(to_string(curve.axis))};
 }
 
 /// Where curves are evaluated: evenly along the axis, and just around the sizes that blocks have.

@@ -98,9 +98,7 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
 
 void drop_foreign(Evidence& evidence, const planner::Plan& plan) {
   if (!evidence.profile) return;
-  planner::OpSpec same_m = evidence.profile->op;
-  same_m.m = plan.op.m;
-  if (same_m == plan.op) return;
+  if (has_same_block_costs(evidence.profile->op, plan.op)) return;
   evidence.notes.push_back("the samples are of " + evidence.profile->op.text() + ", another operator: not shown");
   evidence.profile.reset();
 }
@@ -111,7 +109,7 @@ std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evide
   const auto cost = std::find_if(variants.begin(), variants.end(),
                                  [&](const planner::VariantCost& each) { return each.variant == plan.variant; });
   if (cost == variants.end()) return {};
-  const auto bytes = static_cast<double>(planner::traits_of(plan.op.kind).message_bytes_per_row(plan.op));
+  const auto bytes = static_cast<double>(planner::traits_of(plan.op.kind).message_bytes_per_unit(plan.op));
   std::vector<CurveEvidence> result{
       {planner::Lane::Compute, cost->compute, {}, block_sizes(plan, 1)},
       {planner::Lane::Communication, cost->communication, {}, block_sizes(plan, bytes)}};

@@ -58,7 +58,7 @@ void add_measured(Facts& facts, const planner::Plan& plan, const Evidence& evide
 std::string value_text(const ParameterSensitivity& p, double value, int digits) {
   char text[64];
   if (p.unit == "us") return time_text(value);
-  if (p.unit == "rows") return std::to_string(static_cast<std::int64_t>(value));
+  if (p.unit == "rows" || p.unit == "columns") return std::to_string(static_cast<std::int64_t>(value));
   std::snprintf(text, sizeof text, "x%.*g", digits, value);
   return text;
 }
@@ -162,6 +162,7 @@ std::string parameter_text(Parameter parameter) {
     case Parameter::ComputeBlockFixed: return "fixed cost, compute";
     case Parameter::CommunicationBlockFixed: return "fixed cost, communication";
     case Parameter::Rows: return "rows (m)";
+    case Parameter::Columns: return "columns (n)";
   }
   return "";
 }
@@ -176,7 +177,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   const double makespan_us = plan.timeline.makespan_us;
   Facts facts;
   facts.emplace_back(
-      "cut", short_cut(plan.cut) + (plan.is_cut() ? " rows" : "") + ", variant " + clipped(plan.variant.text(), 64));
+      "cut", short_cut(plan.cut) + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") + ", variant " + clipped(plan.variant.text(), 64));
   facts.emplace_back("predicted", time_text(plan.makespan.us) + " (90 % interval " + time_text(plan.makespan.low_us) +
                                       " to " + time_text(plan.makespan.high_us) + ")");
   facts.emplace_back("provenance", std::string(to_string(plan.makespan.provenance)) + ": " +

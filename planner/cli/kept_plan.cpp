@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "mc2/executor/backend.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -39,7 +40,8 @@ Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner
                                         const VariantOption& variant) {
   const store::PlanKey key{op, store::digest(here.canonical_text()), variant.purpose()};
   auto kept = layers.find_plan(key);
-  if (kept || kept.error().code != ErrorCode::NotFound) return kept;
+  const bool may_plan = !kept && (kept.error().code == ErrorCode::NotFound || kept.error().code == ErrorCode::Stale);
+  if (!may_plan) return kept;
   const auto model = layers.find_model(op, here);
   if (!model)
     return Error{model.error().code, model.error().field,
@@ -48,9 +50,18 @@ Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner
   if (!offered) return offered.error();
   planner::PlanOptions options;
   options.alignment = options.min_block_rows = default_alignment;
-  auto plan = planner::make_plan(op, offered.value(), options);
+  auto plan = planner::make_plan(op, offered.value(), options_on(here, op, options));
   if (!plan) return plan.error();
   return unkept(std::move(plan).value());
+}
+
+planner::PlanOptions options_on(const planner::Fingerprint& machine, const planner::OpSpec& op,
+                                planner::PlanOptions options) {
+  const auto name = machine.fields.find("backend");
+  if (name == machine.fields.end()) return options;
+  const auto backend = executor::find_backend(name->second);
+  if (backend && !backend.value()->supports_cut(op)) options.max_block_count = 1;
+  return options;
 }
 
 } // namespace mc2::cli

@@ -20,4 +20,9 @@ namespace mc2::cli {
                                                       const store::Layers& layers, std::int64_t default_alignment,
                                                       const VariantOption& variant = {});
 
+/// The options for planning an operator on the machine of a fingerprint: a single block where its backend does not cut
+/// the operator.
+[[nodiscard]] planner::PlanOptions options_on(const planner::Fingerprint& machine, const planner::OpSpec& op,
+                                              planner::PlanOptions options);
+
 } // namespace mc2::cli

@@ -101,8 +101,11 @@ struct SizeCase {
   std::string variant;
   planner::Work work; ///< what the compute lane does
   std::int64_t block_rows;
-  std::int64_t row_bytes;
+  std::int64_t unit_bytes; ///< of the message, of a row or column of the cut axis
   std::size_t full_count;
+  std::string_view unit;   ///< "rows" or "columns"
+
+  [[nodiscard]] std::string text() const { return std::to_string(block_rows) + " " + std::string(unit); }
 
   [[nodiscard]] Sample sample(Component component, Context context, const LaneTime& time) const {
     Sample sample;
@@ -111,7 +114,7 @@ struct SizeCase {
     sample.variant = variant;
     sample.block_rows = block_rows;
     sample.block_count = time.block_count;
-    sample.message_bytes = component == Component::Collective ? block_rows * row_bytes : 0;
+    sample.message_bytes = component == Component::Collective ? block_rows * unit_bytes : 0;
     sample.time = std::chrono::nanoseconds(static_cast<std::int64_t>(time.block_us * planner::kNsPerUs));
     sample.slowest_rank = time.rank;
     return sample;
@@ -139,7 +142,7 @@ struct SizeCase {
 
 profiler::SweepCase alone_case(const SizeCase& size, Component component) {
   const auto name = component == Component::Matmul ? to_string(size.work) : to_string(component);
-  return {std::string(name) + " " + std::to_string(size.block_rows) + " rows",
+  return {std::string(name) + " " + size.text(),
           [size, component] { return size.measure_alone(component); },
           [size, component](const Sample& s) {
             return s.component == component && s.context == Context::Alone && s.block_rows == size.block_rows &&
@@ -148,7 +151,7 @@ profiler::SweepCase alone_case(const SizeCase& size, Component component) {
 }
 
 profiler::SweepCase together_case(const SizeCase& size) {
-  return {"both lanes " + std::to_string(size.block_rows) + " rows", [size] { return size.measure_together(); },
+  return {"both lanes " + size.text(), [size] { return size.measure_together(); },
           [size](const Sample& s) {
             return s.context == Context::CoRun && s.block_rows == size.block_rows && s.variant == size.variant;
           }};
@@ -161,7 +164,8 @@ Result<std::vector<profiler::SweepCase>> sweep_cases(Workbench& bench, std::int6
   using profiler::ActiveTarget;
   const std::int64_t rows = planner::traits_of(bench.op().kind).cut_axis_length(bench.op());
   std::vector<profiler::ActiveCase> sizes;
-  for (const std::int64_t length : profiler::sweep_block_rows(rows, alignment))
+  const auto lengths = bench.may_cut() ? profiler::sweep_block_rows(rows, alignment) : std::vector{rows};
+  for (const std::int64_t length : lengths)
     for (const auto target : {ActiveTarget::Matmul, ActiveTarget::Collective, ActiveTarget::BothLanes})
       if (target != ActiveTarget::BothLanes || is_co_run_length(rows, length)) sizes.push_back({target, length});
   std::vector<profiler::SweepCase> cases;
@@ -276,7 +280,8 @@ Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::Ac
   auto prepared = bench.prepare(equal_blocks(rows, one.block_rows), variant);
   if (!prepared) return prepared.error();
   const SizeCase size{prepared.value(), variant.text(), traits.work, one.block_rows,
-                      traits.message_bytes_per_row(bench.op()), static_cast<std::size_t>(rows / one.block_rows)};
+                      traits.message_bytes_per_unit(bench.op()), static_cast<std::size_t>(rows / one.block_rows),
+                      to_string(planner::cut_axis(bench.op()))};
   const auto component = one.target == profiler::ActiveTarget::Matmul ? Component::Matmul : Component::Collective;
   auto made = one.target == profiler::ActiveTarget::BothLanes ? together_case(size) : alone_case(size, component);
   if (bench.variants().size() > 1) made.name = variant.text() + " " + made.name;
@@ -288,7 +293,7 @@ Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileS
   const auto screened = screen_variants(bench, settings.alignment, store);
   if (!screened) return screened.error();
   if (!screened.value().empty()) std::cerr << "profile " + bench.op().text() + ": " + screened.value() + "\n";
-  if (settings.active) return profile_actively(bench, settings, store);
+  if (settings.active && bench.may_cut()) return profile_actively(bench, settings, store);
   auto cases = sweep_cases(bench, settings.alignment);
   if (!cases) return cases.error();
   std::vector<Sample> earlier;

@@ -15,13 +15,16 @@ namespace {
 using planner::CostModel;
 using planner::OpSpec;
 
-/// What a model answers for: its operator at any m, which is 0 in the key.
+/// What a model answers for: its operator at any length of the cut axis, which is 0 in the key
+/// (planner::has_same_block_costs).
 OpSpec key_of(OpSpec op) {
-  op.m = 0;
+  (planner::cut_axis(op) == planner::CutAxis::Rows ? op.m : op.n) = 0;
   return op;
 }
 
+/// Where columns are cut, another m is another operator.
 FoundModel found(CostModel model, const std::string& origin, std::int64_t valid_to_m) {
+  if (planner::cut_axis(model.op) == planner::CutAxis::Columns) valid_to_m = model.op.m;
   const std::string label = model.fingerprint.label();
   return {std::make_shared<const CostModel>(std::move(model)), origin + " (" + label + ")", valid_to_m, true};
 }
@@ -36,7 +39,7 @@ class DocumentSource : public ModelSource {
   [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
     const auto kept = models_.find(key_of(op));
     if (kept != models_.end()) return kept->second;
-    return Error{ErrorCode::NotFound, "", "--model: no document describes " + op.text() + " or another m of it"};
+    return Error{ErrorCode::NotFound, "", "--model: no document describes " + op.text() + " or another length of its cut axis"};
   }
 
  private:
@@ -71,27 +74,27 @@ class TopologySource : public ModelSource {
   std::vector<Named> topologies_;
 };
 
+std::string any_length(const OpSpec& op) {
+  return planner::cut_axis(op) == planner::CutAxis::Rows ? "for any m: " : "for any n: ";
+}
+
 class StoreSource : public ModelSource {
  public:
   /// Asks the store for one operator, as rarely as its answers allow.
   void load(const store::Layers& layers, const Result<planner::Fingerprint>& machine, const OpFamily& family) {
-    const auto [place, is_new] = kept_.try_emplace(key_of(family.op));
-    if (!is_new) return; // layers of equal shape are one operator
-    Kept& kept = place->second;
-    std::int64_t valid_to_m = 0;
     for (const std::int64_t m : family.all_m) {
-      if (m <= valid_to_m) continue;
       OpSpec op = family.op;
       op.m = m;
+      Kept& kept = kept_[key_of(op)]; // layers of equal shape are one operator
+      const bool is_known = !kept.models.empty() && m <= kept.models.back().valid_to_m;
+      // Which length is asked decides which model answers, but not whether one does.
+      if (is_known || kept.failure) continue;
       auto answer =
           machine ? find_kept_model(layers, machine.value(), op, true) : Result<FoundModel>(machine.error());
-      if (!answer) {
-        // Which m is asked decides which model answers, but not whether one does.
-        if (kept.models.empty()) kept.failure = Error{answer.error().code, "", "for any m: " + answer.error().text()};
-        return;
-      }
-      valid_to_m = answer.value().valid_to_m;
-      kept.models.push_back(std::move(answer).value());
+      if (answer)
+        kept.models.push_back(std::move(answer).value());
+      else
+        kept.failure = Error{answer.error().code, "", any_length(op) + answer.error().text()};
     }
   }
 

@@ -44,7 +44,7 @@ using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
 /// first source that could not be read.
 [[nodiscard]] Result<FoundModel> find_model(const ModelSources& sources, const planner::OpSpec& op);
 
-/// Model documents; the first that describes an operator answers for every m of it.
+/// Model documents; the first that describes an operator answers for every length of its cut axis.
 /// Errors: InvalidSpec for a file that cannot be read, Malformed naming the file.
 [[nodiscard]] Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files);
 

@@ -4,6 +4,7 @@
 
 #include "blocks.hpp"
 #include "commands.hpp"
+#include "kept_plan.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/store/codec.hpp"
@@ -62,7 +63,8 @@ Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
                                              const planner::CostModel& model) const {
   const auto offered = variant.restrict(model);
   if (!offered) return offered.error();
-  if (blocks.empty()) return planner::make_plan(request.op, offered.value(), request.options);
+  if (blocks.empty())
+    return planner::make_plan(request.op, offered.value(), options_on(model.fingerprint, request.op, request.options));
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
   if (model.variants.empty()) return Error{ErrorCode::InvalidSpec, "model.variants", "is empty"};

@@ -102,7 +102,7 @@ Result<ActiveCourse> active_course(SimulatedMachine machine, std::uint64_t seed)
   profiler::ActiveHooks hooks;
   hooks.now = [] { return Clock::time_point{}; };
   hooks.make_case = [&](const ActiveCase& one) -> Result<profiler::SweepCase> {
-    return profiler::SweepCase{one.text(),
+    return profiler::SweepCase{one.text(planner::cut_axis(machine.op())),
                                [&machine, &round, &judge, one] {
                                  auto measured = machine.measure(one, round);
                                  judge.add(measured);

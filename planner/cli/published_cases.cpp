@@ -155,7 +155,7 @@ void read_costs(Cells& cells, planner::CostModel& model) {
     cells.fail(kCutAxis,
                "is " + std::to_string(said_rows) + "; the operator's cut axis has " + std::to_string(rows) + " rows");
   // The file's bytes per row may follow another convention than ours; the curve's unit absorbs the difference.
-  const double bytes_per_mib = kMib * static_cast<double>(traits.message_bytes_per_row(model.op)) / bytes_per_row;
+  const double bytes_per_mib = kMib * static_cast<double>(traits.message_bytes_per_unit(model.op)) / bytes_per_row;
   model.variants.push_back(
       {{"direct", {}}, {matmul_curve(us_per_row)}, {communication_curve(factor, bytes_per_mib)}});
   if (traits.has_local_part)

@@ -79,7 +79,7 @@ std::string measured_text(const planner::Validation& v) {
 
 std::string summary_fields(const planner::Plan& plan) {
   std::string page;
-  page += field("cut", plan.cut.text() + (plan.is_cut() ? " rows" : "") + ", variant " + plan.variant.text());
+  page += field("cut", plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") + ", variant " + plan.variant.text());
   page += field("predicted", time_text(plan.makespan.us) + "  (90 % interval " + time_text(plan.makespan.low_us) +
                                  " to " + time_text(plan.makespan.high_us) + ")");
   page += field("serial", time_text(plan.serial_us) + "  = " + std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +

@@ -10,10 +10,11 @@ namespace {
 
 constexpr std::size_t kMaxShapeCount = 10'000;
 
-enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks, kTables, kTableRows, kPooling };
+enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks, kTables, kTableRows, kPooling, kEpilogue };
 constexpr std::array kColumns{CsvColumn{"m", true}, CsvColumn{"n", true}, CsvColumn{"k", true},
                               CsvColumn{"op"},      CsvColumn{"dtype"},   CsvColumn{"ranks"},
-                              CsvColumn{"tables"},  CsvColumn{"table_rows"}, CsvColumn{"pooling"}};
+                              CsvColumn{"tables"},  CsvColumn{"table_rows"}, CsvColumn{"pooling"},
+                              CsvColumn{"epilogue"}};
 
 /// Other kinds leave the cells of tables empty.
 bool is_given(const CsvRow& row, std::size_t column) { return row.has(column) && !row.text(column).empty(); }
@@ -35,6 +36,11 @@ Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults)
     const auto ranks = row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize);
     if (!ranks) return ranks.error();
     op.ranks = static_cast<int>(ranks.value());
+  }
+  if (row.has(kEpilogue)) {
+    const auto epilogue = planner::parse_epilogue(row.text(kEpilogue));
+    if (!epilogue) return Error{epilogue.error().code, row.place(kEpilogue), epilogue.error().text()};
+    op.epilogue = epilogue.value();
   }
   auto spec = op.spec();
   if (spec) return spec;

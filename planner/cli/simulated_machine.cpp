@@ -84,7 +84,7 @@ planner::Sample SimulatedMachine::sample(ActiveTarget lane, std::int64_t rows, p
   result.block_rows = rows;
   result.block_count = static_cast<int>(std::max<std::int64_t>(op_.m / rows, 1));
   result.message_bytes = result.component == planner::Component::Collective
-                             ? rows * planner::traits_of(op_.kind).message_bytes_per_row(op_) : 0;
+                             ? rows * planner::traits_of(op_.kind).message_bytes_per_unit(op_) : 0;
   const double measured_us = us * drift_factor_ * std::exp(noise_ * normal());
   result.time = std::chrono::nanoseconds(std::max<std::int64_t>(std::llround(measured_us * 1000), 1));
   result.round = round;

@@ -16,14 +16,16 @@ constexpr int kComputeThread = 1, kCommunicationThread = 2;
 class TraceWriter {
  public:
   /// @param work  names what the compute lane does
-  explicit TraceWriter(planner::Work work) : work_(to_string(work)) {}
+  /// @param unit  what block lengths count, "rows" or "columns"
+  TraceWriter(planner::Work work, std::string_view unit) : work_(to_string(work)), unit_(unit) {}
+
   void name_process(int process, const std::string& name) {
     events_.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_name"}, {"args", {{"name", name}}}});
     events_.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_sort_index"}, {"args", {{"sort_index", process}}}});
     name_thread(process, kComputeThread, "compute lane");
     name_thread(process, kCommunicationThread, "communication lane");
   }
-  void add_block(int process, int thread, std::size_t block, std::int64_t rows, double start_us, double end_us) {
+  void add_block(int process, int thread, std::size_t block, std::int64_t length, double start_us, double end_us) {
     events_.push_back({{"ph", "X"},
                        {"pid", process},
                        {"tid", thread},
@@ -31,7 +33,7 @@ class TraceWriter {
                        {"cat", thread == kComputeThread ? "compute" : "communication"},
                        {"ts", start_us},
                        {"dur", end_us - start_us},
-                       {"args", {{"rows", rows}}}});
+                       {"args", {{unit_, length}}}});
   }
   /// The rank's own shard, where the kind has a part that waits for nobody.
   void add_local(int process, std::int64_t rows, double start_us, double end_us) {
@@ -48,6 +50,7 @@ class TraceWriter {
         {{"ph", "M"}, {"pid", process}, {"tid", thread}, {"name", "thread_name"}, {"args", {{"name", name}}}});
   }
   std::string work_;
+  std::string unit_;
   ordered_json events_ = ordered_json::array();
 };
 
@@ -87,7 +90,7 @@ void add_measured(TraceWriter& trace, const planner::Plan& plan, const executor:
 
 std::string chrome_trace(const planner::Plan& plan, const executor::RunRecord& record,
                          const planner::Fingerprint& here) {
-  TraceWriter trace(planner::traits_of(plan.op.kind).work);
+  TraceWriter trace(planner::traits_of(plan.op.kind).work, to_string(planner::cut_axis(plan.op)));
   add_predicted(trace, plan);
   for (const auto& rank : record.ranks) add_measured(trace, plan, rank);
   return trace.text({{"operator", plan.op.text()}, {"cut", plan.cut.text()}, {"machine", here.label()}});

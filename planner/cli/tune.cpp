@@ -143,7 +143,7 @@ Command add_tune(CLI::App& app) {
   command->planning.add_to(*sub);
   command->sweep.add_to(*sub, false);
   command->variant.add_to(*sub);
-  sub->add_option("--shapes", command->shapes_file, "tune every shape of this CSV file (columns m,n,k[,op,dtype,ranks,tables,table_rows,pooling])");
+  sub->add_option("--shapes", command->shapes_file, "tune every shape of this CSV file (columns m,n,k[,op,dtype,ranks,tables,table_rows,pooling,epilogue])");
   sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
   sub->add_flag("--transfer", command->may_transfer,
                 "plan from the model of the nearest shape kept for this machine instead of profiling; the race decides");

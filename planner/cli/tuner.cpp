@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "kept_plan.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
@@ -170,7 +171,9 @@ Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op, 
   return contenders;
 }
 
-Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store) {
+Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& wanted, store::Store& store) {
+  TuneSettings settings = wanted;
+  settings.plan = options_on(bench.fingerprint(), bench.op(), settings.plan);
   Tuned tuned;
   auto model = settings.known_model ? Result<planner::CostModel>(*settings.known_model)
                                     : profile_and_fit(bench, settings.profile, store, tuned.notes);

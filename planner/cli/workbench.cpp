@@ -14,13 +14,10 @@ constexpr const char* kKeySeparator = ": ";
 } // namespace
 
 Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
-                     std::vector<planner::Variant> variants, bool is_virtual, bool variants_share_matmul,
-                     const Workload& workload)
+                     std::vector<planner::Variant> variants, const Workload& workload)
     : op_(op),
       communicator_(std::move(communicator)),
       variants_(std::move(variants)),
-      is_virtual_(is_virtual),
-      variants_share_matmul_(variants_share_matmul),
       seed_(workload.seed),
       problem_(op, workload.seed, *communicator_, workload.counts) {}
 
@@ -33,9 +30,12 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& back
   if (!variants) return variants.error();
   auto communicator = backend.open(options);
   if (!communicator) return communicator.error();
-  return std::unique_ptr<Workbench>(new Workbench(op, std::move(communicator).value(),
-                                                  std::move(variants).value(), options.virtual_compute.has_value(),
-                                                  backend.variants_share_matmul(), workload));
+  std::unique_ptr<Workbench> bench(
+      new Workbench(op, std::move(communicator).value(), std::move(variants).value(), workload));
+  bench->may_cut_ = backend.supports_cut(op).ok();
+  bench->is_virtual_ = options.virtual_compute.has_value();
+  bench->variants_share_matmul_ = backend.variants_share_matmul();
+  return bench;
 }
 
 void Workbench::keep_variants(std::vector<planner::Variant> variants) {
@@ -66,7 +66,7 @@ Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const 
   prepared.value()->run(executor::RunMode::Fused);
   problem_.fetch_results();
   const auto buffers = problem_.host().buffers();
-  if (is_virtual_) return executor::verify_exchange(op_, prepared.value()->intermediates(), buffers);
+  if (is_virtual_) return executor::verify_exchange(op_, prepared.value()->intermediates(), buffers, cut);
   return executor::verify_result(op_, buffers, cut, seed_);
 }
 

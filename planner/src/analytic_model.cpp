@@ -69,7 +69,7 @@ CostCurve compute_curve(const Topology& topology, const OpSpec& op) {
   const auto rows = static_cast<double>(traits.cut_axis_length(op));
   const double share = traits.has_local_part ? 1 - 1.0 / op.world_size : 1;
   CostCurve curve;
-  curve.axis = CurveAxis::Rows;
+  curve.axis = compute_axis(op);
   curve.shape = AffineCurve{rate.launch_us, share * op.flop_count() / rows / (peak * rate.efficiency * 1e6)};
   curve.valid_min_x = 1;
   curve.valid_max_x = static_cast<double>(kMaxSize);
@@ -109,6 +109,13 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op,
     return Error{ErrorCode::Infeasible, "op",
                  "a topology tells how fast its ranks multiply, not their " + std::string(to_string(work)) +
                      "; give a model of " + std::string(to_string(op.kind)) + " whose compute lane was measured"};
+  if (!compute && cut_axis(op) == CutAxis::Columns)
+    return Error{ErrorCode::Infeasible, "m",
+                 "is " + std::to_string(op.m) + "; a matmul of so few rows waits for memory, of which a topology says "
+                 "nothing, so add a model with its measured matmul"};
+  if (!compute && op.dtype == DType::I8)
+    return Error{ErrorCode::Infeasible, "dtype",
+                 "is i8, whose rate no topology says; add a model with its measured matmul"};
   const Collective collective = collective_of(op.kind);
   const auto samples = sample_times(topology, collective, op.world_size);
   if (!samples) return samples.error();

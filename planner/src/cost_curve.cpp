@@ -18,7 +18,8 @@
 namespace mc2::planner {
 namespace {
 
-constexpr std::array kAxisNames{Name<CurveAxis>{CurveAxis::Rows, "rows"}, Name<CurveAxis>{CurveAxis::Bytes, "bytes"}};
+constexpr std::array kAxisNames{Name<CurveAxis>{CurveAxis::Rows, "rows"}, Name<CurveAxis>{CurveAxis::Bytes, "bytes"},
+                                Name<CurveAxis>{CurveAxis::Columns, "columns"}};
 constexpr std::array kProvenanceNames{
     Name<Provenance>{Provenance::Measured, "measured"}, Name<Provenance>{Provenance::Interpolated, "interpolated"},
     Name<Provenance>{Provenance::Extrapolated, "extrapolated"}, Name<Provenance>{Provenance::Analytic, "analytic"}};

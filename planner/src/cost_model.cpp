@@ -34,12 +34,16 @@ Result<void> validate_variant(const Variant& variant, const std::string& field) 
   return {};
 }
 
+Error axis_error(CurveAxis found, CurveAxis expected, const std::string& field) {
+  const std::string message = "is " + std::string(to_string(found)) + "; must be " + std::string(to_string(expected));
+  if (expected != CurveAxis::Columns || found != CurveAxis::Rows) return {ErrorCode::InvalidSpec, field, message};
+  return {ErrorCode::Stale, field, message + ", because so few rows are cut along n; profile this operator again"};
+}
+
 Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::string& field) {
   if (auto curve = lane.curve.validate(); !curve)
     return Error{curve.error().code, field + ".curve." + curve.error().field, curve.error().message};
-  if (lane.curve.axis != axis)
-    return Error{ErrorCode::InvalidSpec, field + ".curve.axis",
-                 "is " + std::string(to_string(lane.curve.axis)) + "; must be " + std::string(to_string(axis))};
+  if (lane.curve.axis != axis) return axis_error(lane.curve.axis, axis, field + ".curve.axis");
   if (!std::isfinite(lane.fixed_us) || lane.fixed_us < 0)
     return Error{ErrorCode::InvalidSpec, field + ".fixed_us", "must be finite and >= 0"};
   if (!std::isfinite(lane.slowdown) || lane.slowdown < 1)
@@ -86,6 +90,10 @@ double VariantCost::local_us(const OpSpec& op) const {
   return local_compute ? local_compute->time_us(rows) : compute.curve.time_us(rows / (op.world_size - 1));
 }
 
+CurveAxis compute_axis(const OpSpec& op) {
+  return cut_axis(op) == CutAxis::Rows ? CurveAxis::Rows : CurveAxis::Columns;
+}
+
 Result<void> CostModel::validate() const {
   if (auto valid = op.validate(); !valid) return valid;
   if (variants.empty()) return Error{ErrorCode::InvalidSpec, "variants", "is empty; a model needs at least one"};
@@ -94,7 +102,7 @@ Result<void> CostModel::validate() const {
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string field = "variants[" + std::to_string(i) + "]";
     if (auto named = validate_variant(variants[i].variant, field + ".variant"); !named) return named;
-    if (auto lane = validate_lane(variants[i].compute, CurveAxis::Rows, field + ".compute"); !lane) return lane;
+    if (auto lane = validate_lane(variants[i].compute, compute_axis(op), field + ".compute"); !lane) return lane;
     if (auto lane = validate_lane(variants[i].communication, CurveAxis::Bytes, field + ".communication"); !lane)
       return lane;
     if (variants[i].local_compute)
@@ -112,7 +120,7 @@ CostCurve scaled(CostCurve curve, double factor) {
 CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us) {
   const OpTraits& traits = traits_of(op.kind);
   const auto rows = static_cast<double>(traits.cut_axis_length(op));
-  const double bytes = rows * static_cast<double>(traits.message_bytes_per_row(op));
+  const double bytes = rows * static_cast<double>(traits.message_bytes_per_unit(op));
   for (auto& variant : model.variants) {
     LaneCost& compute = variant.compute;
     LaneCost& communication = variant.communication;

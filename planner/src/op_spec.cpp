@@ -13,6 +13,11 @@ Error size_error(const char* field, std::int64_t value) {
           "is " + std::to_string(value) + "; legal: 1 to " + std::to_string(kMaxSize)};
 }
 
+constexpr std::array kEpilogueNames{std::pair{Epilogue{false, false}, std::string_view("none")},
+                                    std::pair{Epilogue{true, false}, std::string_view("bias")},
+                                    std::pair{Epilogue{false, true}, std::string_view("residual")},
+                                    std::pair{Epilogue{true, true}, std::string_view("bias+residual")}};
+
 constexpr std::array kPoolingNames{Name<Pooling>{Pooling::Sum, "sum"}, Name<Pooling>{Pooling::Mean, "mean"}};
 
 Result<void> validate_tables(const OpSpec& op) {
@@ -22,6 +27,10 @@ Result<void> validate_tables(const OpSpec& op) {
                  is_pooled ? "are missing; " + std::string(to_string(op.kind)) + " needs to know a rank's tables and their rows"
                            : "belong to embedding_all_to_all, not to " + std::string(to_string(op.kind))};
   if (!is_pooled) return {};
+  if (!op.epilogue.is_empty())
+    return Error{ErrorCode::InvalidSpec, "epilogue", "is added to products; " + std::string(to_string(op.kind)) + " has none"};
+  if (op.dtype == DType::I8)
+    return Error{ErrorCode::InvalidSpec, "dtype", "is i8; tables are f32, f16 or bf16"};
   if (op.tables->table_count < 1 || op.tables->table_count > kMaxSize)
     return size_error("tables", op.tables->table_count);
   if (op.tables->row_count < 1 || op.tables->row_count > kMaxSize) return size_error("table_rows", op.tables->row_count);
@@ -61,7 +70,7 @@ Result<void> validate_operands(const OpSpec& op) {
                              {"the row numbers of all bags", op.m * op.k, op.tables ? op.tables->table_count : 1, 8}};
   for (const Operand& operand : op.tables ? pooling : matmul)
     if (auto legal = validate_bytes(operand); !legal) return legal;
-  return validate_bytes({"the product [m, n]", op.m, op.n, bytes});
+  return validate_bytes({"the product [m, n]", op.m, op.n, size_bytes(product_type(op))});
 }
 
 } // namespace
@@ -85,6 +94,10 @@ Result<void> OpSpec::validate() const {
                      std::to_string(world_size) + " ranks, e.g. " +
                      std::to_string(ceil_div(m, world_size) * world_size)};
   if (auto legal = validate_tables(*this); !legal) return legal;
+  if (dtype == DType::I8 && k > kMaxI8K)
+    return Error{ErrorCode::InvalidSpec, "k",
+                 "is " + std::to_string(k) + "; sums of i8 products keep to 32 bits up to k = " +
+                     std::to_string(kMaxI8K)};
   return validate_operands(*this);
 }
 
@@ -96,7 +109,42 @@ double OpSpec::flop_count(std::int64_t rows) const noexcept {
 std::string OpSpec::text() const {
   return std::string(to_string(kind)) + " m=" + std::to_string(m) + " n=" + std::to_string(n) +
          " k=" + std::to_string(k) + " " + std::string(to_string(dtype)) + " x" + std::to_string(world_size) +
-         tables_text(tables);
+         tables_text(tables) + (epilogue.is_empty() ? "" : " " + std::string(to_string(epilogue)));
+}
+
+std::string_view to_string(const Epilogue& epilogue) noexcept {
+  for (const auto& [value, name] : kEpilogueNames)
+    if (value == epilogue) return name;
+  return "unknown";
+}
+
+Result<Epilogue> parse_epilogue(std::string_view name) {
+  std::string legal;
+  for (const auto& [value, known] : kEpilogueNames) {
+    if (known == name) return value;
+    legal += (legal.empty() ? "" : ", ") + std::string(known);
+  }
+  return Error{ErrorCode::UnknownName, "epilogue",
+               "unknown name '" + std::string(name.substr(0, 64)) + "'; legal: " + legal};
+}
+
+DType product_type(const OpSpec& op) noexcept { return op.dtype == DType::I8 ? DType::Bf16 : op.dtype; }
+
+DType exchange_type(const OpSpec& op) {
+  return traits_of(op.kind).first_lane == Lane::Communication ? op.dtype : product_type(op);
+}
+
+CutAxis cut_axis(const OpSpec& op) {
+  return op.m <= traits_of(op.kind).max_column_cut_m ? CutAxis::Columns : CutAxis::Rows;
+}
+
+std::string_view to_string(CutAxis axis) noexcept { return axis == CutAxis::Rows ? "rows" : "columns"; }
+
+bool has_same_block_costs(const OpSpec& profiled, const OpSpec& op) {
+  if (cut_axis(profiled) != cut_axis(op)) return false;
+  OpSpec same_length = profiled;
+  (cut_axis(op) == CutAxis::Rows ? same_length.m : same_length.n) = cut_axis(op) == CutAxis::Rows ? op.m : op.n;
+  return same_length == op;
 }
 
 std::string_view to_string(Lane lane) noexcept { return lane == Lane::Compute ? "compute" : "communication"; }

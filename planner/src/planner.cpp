@@ -52,13 +52,13 @@ Result<void> validate_strategy(const std::string& name) {
   return Error{ErrorCode::UnknownName, "strategy", "unknown name '" + name.substr(0, 64) + "'; legal: " + legal};
 }
 
-/// A model answers for every m of its operator, but for no other operator.
+/// A model answers for every length of its operator's cut axis, but for no other operator.
 Result<void> match(const OpSpec& op, const OpSpec& model) {
-  OpSpec same_m = model;
-  same_m.m = op.m;
-  if (op == same_m) return {};
+  if (has_same_block_costs(model, op)) return {};
+  const CutAxis axis = cut_axis(model);
   return Error{ErrorCode::OutOfRange, "model",
-               "describes " + model.text() + " and answers only for other m of it, not for " + op.text() +
+               "describes " + model.text() + " and answers only for other " + (axis == CutAxis::Rows ? "m" : "n") +
+                   " of it that is cut into " + std::string(to_string(axis)) + ", not for " + op.text() +
                    "; profile that operator"};
 }
 
@@ -72,7 +72,7 @@ Result<void> validate_question(const OpSpec& op, const CostModel& model) {
 strategies::Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
   const OpTraits& traits = traits_of(op.kind);
   return {op, model, options, traits, traits.cut_axis_length(op),
-          static_cast<double>(traits.message_bytes_per_row(op))};
+          static_cast<double>(traits.message_bytes_per_unit(op))};
 }
 
 /// A plan is served and kept as a document, in which every number has to be finite.
@@ -85,20 +85,22 @@ Result<Plan> require_finite(Plan plan) {
   return Error{ErrorCode::OutOfRange, "model", "gives a time that is not a finite number for " + plan.op.text()};
 }
 
-Result<void> validate_cut(const Cut& cut, std::int64_t rows) {
+Result<void> validate_cut(const Cut& cut, const OpSpec& op) {
+  const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
+  const std::string unit(to_string(cut_axis(op)));
   if (cut.block_rows.empty()) return Error{ErrorCode::InvalidSpec, "blocks", "is empty; give at least one block"};
   std::int64_t sum = 0;
   for (const auto length : cut.block_rows) {
     if (length < 1 || length > rows)
       return Error{ErrorCode::InvalidSpec, "blocks",
-                   "holds " + std::to_string(length) + "; every block is 1 to " + std::to_string(rows) + " rows"};
+                   "holds " + std::to_string(length) + "; every block is 1 to " + std::to_string(rows) + " " + unit};
     sum += length;
     if (sum > rows) break;
   }
   if (sum != rows)
     return Error{ErrorCode::InvalidSpec, "blocks",
                  "sum to " + std::string(sum > rows ? "more than " : std::to_string(sum) + ", not ") +
-                     std::to_string(rows) + " rows, the length of the cut axis"};
+                     std::to_string(rows) + " " + unit + ", the length of the cut axis"};
   return {};
 }
 
@@ -145,7 +147,7 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant
   if (auto valid = validate_question(op, model); !valid) return valid.error();
   const PlanOptions options;
   const strategies::Problem problem = make_problem(op, model, options);
-  if (auto valid = validate_cut(cut, problem.rows); !valid) return valid.error();
+  if (auto valid = validate_cut(cut, op); !valid) return valid.error();
   for (const auto& cost : model.variants)
     if (cost.variant == variant) {
       Plan plan = strategies::predict(problem, cost, cut, "given");

@@ -20,7 +20,7 @@ constexpr std::array kParameterNames{Name<Parameter>{Parameter::ComputeTime, "co
                                      Name<Parameter>{Parameter::CommunicationSlowdown, "communication_slowdown"},
                                      Name<Parameter>{Parameter::ComputeBlockFixed, "compute_block_fixed"},
                                      Name<Parameter>{Parameter::CommunicationBlockFixed, "communication_block_fixed"},
-                                     Name<Parameter>{Parameter::Rows, "rows"}};
+                                     Name<Parameter>{Parameter::Rows, "rows"}, Name<Parameter>{Parameter::Columns, "columns"}};
 constexpr std::array kFlipNames{Name<FlipKind>{FlipKind::OtherLengths, "other_lengths"},
                                 Name<FlipKind>{FlipKind::OtherCount, "other_count"},
                                 Name<FlipKind>{FlipKind::CutOrUncut, "cut_or_uncut"}};
@@ -79,7 +79,7 @@ class Study {
     auto best = make_plan(op, model, options_);
     if (!best) return best.error();
     Answer answer{best.value().cut, best.value().variant, best.value().makespan.us, std::nullopt};
-    if (op.m != plan_.op.m) return answer;
+    if (op != plan_.op) return answer;
     const auto kept = predict_cut(op, model, plan_.variant, plan_.cut);
     if (!kept) return kept.error();
     answer.kept_us = kept.value().makespan.us;
@@ -91,12 +91,12 @@ class Study {
   PlanOptions options_;
 };
 
-/// 0: the same decision. For another m the lengths cannot stay, so only their number counts.
+/// 0: the same decision. For another m or n the lengths cannot stay, so only their number counts.
 int strength(const Answer& today, const Answer& there, Parameter parameter) {
   const std::size_t was = today.cut.block_rows.size(), is = there.cut.block_rows.size();
   if ((was > 1) != (is > 1)) return static_cast<int>(FlipKind::CutOrUncut);
   if (was != is || today.variant != there.variant) return static_cast<int>(FlipKind::OtherCount);
-  const bool is_same = parameter == Parameter::Rows || today.cut == there.cut;
+  const bool is_same = is_size(parameter) || today.cut == there.cut;
   return is_same ? 0 : static_cast<int>(FlipKind::OtherLengths);
 }
 

@@ -45,6 +45,7 @@ const char* subject(Parameter parameter) {
     case Parameter::ComputeBlockFixed: return "fixed cost of a block's compute";
     case Parameter::CommunicationBlockFixed: return "fixed cost of a block's communication";
     case Parameter::Rows: return "m";
+    case Parameter::Columns: return "n";
   }
   return "";
 }
@@ -74,18 +75,30 @@ void turn_variant(VariantCost& cost, Parameter parameter, double today, double v
     case Parameter::CommunicationSlowdown: slow(cost.communication); break;
     case Parameter::ComputeBlockFixed: fix(cost.compute); break;
     case Parameter::CommunicationBlockFixed: fix(cost.communication); break;
-    case Parameter::Rows: break;
+    case Parameter::Rows:
+    case Parameter::Columns: break;
   }
+}
+
+Knob size_knob(const OpSpec& op, std::int64_t alignment) {
+  if (cut_axis(op) == CutAxis::Columns)
+    return {Parameter::Columns, static_cast<double>(op.n), 0, alignment, 0, "columns"};
+  // Where blocks are cut from one rank's shard, m moves by an aligned step of every rank's shard.
+  const OpTraits& traits = traits_of(op.kind);
+  const std::int64_t axis = std::max<std::int64_t>(1, traits.cut_axis_length(op));
+  const std::int64_t step = alignment * std::max<std::int64_t>(1, op.m / axis);
+  return {Parameter::Rows, static_cast<double>(op.m), 0, step, 0, "rows",
+          static_cast<double>(traits.max_column_cut_m + 1)};
 }
 
 } // namespace
 
 double Knob::at(double change, bool is_up) const {
   const double portion = change / (kMaxSensitivityFactor - 1);
-  if (parameter == Parameter::Rows) {
+  if (is_size(parameter)) {
     const double wanted = is_up ? value * (1 + change) : value / (1 + change);
     const double steps = std::round((wanted - value) / static_cast<double>(step));
-    return std::max(value + steps * static_cast<double>(step), 1.0);
+    return std::max(value + steps * static_cast<double>(step), least);
   }
   if (is_time_factor(parameter)) return is_up ? value * (1 + change) : value / (1 + change);
   if (is_slowdown(parameter)) return is_up ? value * (1 + change) : value - (value - 1) * portion;
@@ -94,6 +107,7 @@ double Knob::at(double change, bool is_up) const {
 
 void Knob::turn(OpSpec& op, CostModel& model, double new_value) const {
   if (parameter == Parameter::Rows) op.m = static_cast<std::int64_t>(new_value);
+  if (parameter == Parameter::Columns) op.n = static_cast<std::int64_t>(new_value);
   for (auto& variant : model.variants) turn_variant(variant, parameter, value, new_value);
 }
 
@@ -101,14 +115,14 @@ std::string Knob::value_text(double new_value) const {
   if (is_time_factor(parameter))
     return number_text(std::max(new_value / value, value / new_value), 3) + "x " +
            (new_value >= value ? "slower" : "faster");
-  if (parameter == Parameter::Rows) return std::to_string(static_cast<std::int64_t>(new_value));
+  if (is_size(parameter)) return std::to_string(static_cast<std::int64_t>(new_value));
   return is_slowdown(parameter) ? number_text(new_value) : time_text(new_value);
 }
 
 std::string Knob::change_text(double new_value) const {
   const std::string name = subject(parameter);
   if (is_time_factor(parameter)) return name + " " + value_text(new_value);
-  if (parameter == Parameter::Rows) return name + " = " + value_text(new_value);
+  if (is_size(parameter)) return name + " = " + value_text(new_value);
   return name + " " + value_text(new_value) + " instead of " + value_text(value);
 }
 
@@ -126,10 +140,7 @@ std::vector<Knob> knobs_of(const Plan& plan, const CostModel& model, const PlanO
   knobs.push_back({Parameter::CommunicationSlowdown, communication.slowdown, 0, 1, 0, "x"});
   knobs.push_back({Parameter::ComputeBlockFixed, compute.fixed_us, plan.serial_us, 1, 0, "us"});
   knobs.push_back({Parameter::CommunicationBlockFixed, communication.fixed_us, plan.serial_us, 1, 0, "us"});
-  // Where blocks are cut from one rank's shard, m moves by an aligned step of every rank's shard.
-  const std::int64_t axis = std::max<std::int64_t>(1, traits_of(plan.op.kind).cut_axis_length(plan.op));
-  const std::int64_t step = options.alignment * std::max<std::int64_t>(1, plan.op.m / axis);
-  knobs.push_back({Parameter::Rows, static_cast<double>(plan.op.m), 0, step, 0, "rows"});
+  knobs.push_back(size_knob(plan.op, options.alignment));
   return knobs;
 }
 

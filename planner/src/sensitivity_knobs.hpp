@@ -12,9 +12,10 @@ struct Knob {
   Parameter parameter = Parameter::ComputeTime;
   double value = 1;             ///< today's
   double reach = 0;             ///< us by which an added time grows at most; other parameters ignore it
-  std::int64_t step = 1;        ///< rows between values of m
+  std::int64_t step = 1;        ///< between values of m or n
   double relative_interval = 0; ///< of the curve whose times it scales
   std::string unit;
+  double least = 1;             ///< size below which the operator is another one to the model
 
   /// The value after a relative change of 0 .. kMaxSensitivityFactor - 1, upwards or downwards; never an illegal one.
   [[nodiscard]] double at(double change, bool is_up) const;
@@ -25,6 +26,11 @@ struct Knob {
   /// "communication 1.32x slower", "latency of a message 26.8 us instead of 14.8 us".
   [[nodiscard]] std::string change_text(double value) const;
 };
+
+/// Whether the parameter is a size of the operator rather than of the model.
+[[nodiscard]] constexpr bool is_size(Parameter parameter) noexcept {
+  return parameter == Parameter::Rows || parameter == Parameter::Columns;
+}
 
 /// Every parameter that the plan's variant in the model has. The model must know the variant.
 [[nodiscard]] std::vector<Knob> knobs_of(const Plan& plan, const CostModel& model, const PlanOptions& options);

@@ -12,15 +12,15 @@
 namespace mc2::planner {
 namespace {
 
-/// Target over source.
+/// Target over source, of the sizes that a block's cost depends on: where columns are cut, n only says how many.
 struct Ratios {
   double n = 1;
   double k = 1;
   [[nodiscard]] double flops() const noexcept { return n * k; }
 };
 
-Ratios ratios_of(const OpSpec& source, const OpSpec& target) noexcept {
-  return {static_cast<double>(target.n) / static_cast<double>(source.n),
+Ratios ratios_of(const OpSpec& source, const OpSpec& target) {
+  return {cut_axis(target) == CutAxis::Columns ? 1 : static_cast<double>(target.n) / static_cast<double>(source.n),
           static_cast<double>(target.k) / static_cast<double>(source.k)};
 }
 
@@ -75,6 +75,16 @@ Result<void> check_length(const char* field, std::int64_t source, std::int64_t t
                "across " + std::to_string(kMinTransferLength) + ", where FLOPs stop to decide, profile this operator"};
 }
 
+/// Rows and columns cost different things, and columns of another m too: what reads B, not FLOPs, decides.
+Result<void> check_axis(const OpSpec& source, const OpSpec& target) {
+  const CutAxis axis = cut_axis(source);
+  if (axis == cut_axis(target) && (axis == CutAxis::Rows || source.m == target.m)) return {};
+  return Error{ErrorCode::OutOfRange, "m",
+               "is " + std::to_string(target.m) + ", profiled was " + std::to_string(source.m) + " in blocks of " +
+                   std::string(to_string(axis)) + "; blocks of columns are answered for by a profile of the same m "
+                   "only, profile this operator"};
+}
+
 Result<void> check_soundness(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint) {
   if (model.fingerprint != fingerprint) {
     const auto differences = model.fingerprint.differences(fingerprint);
@@ -89,20 +99,25 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
   if (same_shape != target)
     return Error{ErrorCode::OutOfRange, "model",
                  "describes " + model.op.text() + "; only other m, n and k of it can be answered, not " + target.text()};
+  if (auto sound = check_axis(model.op, target); !sound) return sound;
   const Ratios ratios = ratios_of(model.op, target);
   if (auto sound = check_ratio("n", ratios.n); !sound) return sound;
   if (auto sound = check_ratio("k", ratios.k); !sound) return sound;
   if (auto sound = check_ratio("n k", ratios.flops()); !sound) return sound;
-  if (auto sound = check_length("n", model.op.n, target.n); !sound) return sound;
+  if (cut_axis(target) == CutAxis::Rows)
+    if (auto sound = check_length("n", model.op.n, target.n); !sound) return sound;
   return check_length("k", model.op.k, target.k);
 }
 
-double distance(const OpSpec& a, const OpSpec& b) noexcept {
+double distance(const OpSpec& a, const OpSpec& b) {
   const Ratios ratios = ratios_of(a, b);
   return std::hypot(std::log2(ratios.n), std::log2(ratios.k));
 }
 
-bool has_same_shape(const OpSpec& a, const OpSpec& b) noexcept { return a.n == b.n && a.k == b.k; }
+/// What a model of `a` answers for: the same n and k where rows are cut, the same m and k where columns are.
+bool has_same_shape(const OpSpec& a, const OpSpec& b) {
+  return cut_axis(a) == cut_axis(b) && a.k == b.k && (cut_axis(a) == CutAxis::Rows ? a.n == b.n : a.m == b.m);
+}
 
 TransferError compare(const Transfer& transferred, const CostModel& own, Component component) {
   constexpr int kSizeCount = 16;
@@ -137,7 +152,7 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   if (auto valid = model.validate(); !valid)
     return Error{valid.error().code, "model." + valid.error().field, valid.error().message};
   if (auto sound = check_soundness(model, target, fingerprint); !sound) return sound.error();
-  Transfer result{model, model.op, has_same_shape(model.op, target), "the model is of this n and k"};
+  Transfer result{model, model.op, has_same_shape(model.op, target), "the model is of this operator"};
   result.model.op = target;
   if (result.is_same) return result;
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
@@ -148,11 +163,12 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
     variant.communication.curve = widened(std::move(variant.communication.curve), kCommunicationTransferSpread);
   }
   const OpTraits& traits = traits_of(target.kind);
-  const double byte_ratio = static_cast<double>(traits.message_bytes_per_row(target)) /
-                            static_cast<double>(traits.message_bytes_per_row(model.op));
-  result.reason = "transferred from n=" + std::to_string(model.op.n) + " k=" + std::to_string(model.op.k) +
-                  ": a row has " + number_text(ratios.flops()) + " x the FLOPs and " + number_text(byte_ratio) +
-                  " x the bytes";
+  const double byte_ratio = static_cast<double>(traits.message_bytes_per_unit(target)) /
+                            static_cast<double>(traits.message_bytes_per_unit(model.op));
+  const bool cuts_rows = cut_axis(target) == CutAxis::Rows;
+  result.reason = "transferred from " + (cuts_rows ? "n=" + std::to_string(model.op.n) + " " : std::string()) +
+                  "k=" + std::to_string(model.op.k) + ": a " + (cuts_rows ? "row" : "column") + " has " +
+                  number_text(ratios.flops()) + " x the FLOPs and " + number_text(byte_ratio) + " x the bytes";
   result.model.source = result.reason + "; " + model.source;
   if (auto valid = result.model.validate(); !valid)
     return Error{ErrorCode::OutOfRange, "model." + valid.error().field,

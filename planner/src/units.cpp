@@ -7,13 +7,21 @@
 namespace mc2::planner {
 namespace {
 constexpr std::array kNames{Name<DType>{DType::F32, "f32"}, Name<DType>{DType::F16, "f16"},
-                            Name<DType>{DType::Bf16, "bf16"}};
+                            Name<DType>{DType::Bf16, "bf16"}, Name<DType>{DType::I8, "i8"}};
 } // namespace
 
 std::string_view to_string(DType dtype) noexcept { return name_of<DType>(kNames, dtype); }
 
 Result<DType> parse_dtype(std::string_view text) { return parse_name<DType>(kNames, text, "dtype"); }
 
-std::int64_t size_bytes(DType dtype) noexcept { return dtype == DType::F32 ? 4 : 2; }
+std::int64_t size_bytes(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::F32: return 4;
+    case DType::I8: return 1;
+    case DType::F16:
+    case DType::Bf16: break;
+  }
+  return 2;
+}
 
 } // namespace mc2::planner

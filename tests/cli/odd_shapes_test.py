@@ -5,6 +5,7 @@ import json
 import program
 from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SUCCESS, UNSUPPORTED, ProgramTest
 
+MOST_ROWS_CUT_ALONG_N = 64
 FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
 
 
@@ -12,14 +13,15 @@ class OddShapesTest(ProgramTest):
     def tune_and_run(self, m, n, k, *options, tune_with=()):
         asked = ["--m", m, "--n", n, "--k", k, *options, "--store", self.store]
         plan = json.loads(self.succeed("tune", *asked, *QUICK, *tune_with, "--json"))
-        self.assertEqual(sum(plan["cut"]["block_rows"]), m)
+        lengths = plan["cut"]["block_rows"] if m > MOST_ROWS_CUT_ALONG_N else plan["cut"]["block_columns"]
+        self.assertEqual(sum(lengths), m if m > MOST_ROWS_CUT_ALONG_N else n)
         self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
         return plan
 
-    def test_fewer_rows_than_the_alignment(self):
-        for m in (1, 2, 3, 7, 63):
+    def test_few_rows_and_no_more_columns_than_the_alignment(self):
+        for m in (1, 2, 3, 7, 64):
             with self.subTest(m=m):
-                self.assertEqual(self.tune_and_run(m, 64, 64, *MACHINE)["cut"]["block_rows"], [m])
+                self.assertEqual(self.tune_and_run(m, 64, 64, *MACHINE)["cut"], {"block_columns": [64]})
 
     def test_rows_that_are_no_multiple(self):
         for m in (65, 97, 127):

@@ -177,7 +177,7 @@ class SourceTest(SweepTest):
     def test_kept_models_of_this_machine(self):
         self.profiled_and_fitted()
         file = self.shapes("model,layer,parallel,n,k,dtype\nToy,kept,row,64,128,f32\nToy,other,row,64,256,f32\n")
-        done = self.complete("sweep", "--shapes", file, "--ranks", "2,1000", "--m", "48,96,200", *MACHINE,
+        done = self.complete("sweep", "--shapes", file, "--ranks", "2,1000", "--m", "80,96,200", *MACHINE,
                              "--kinds", "matmul_all_reduce", "--store", self.store)
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         kept = [row for row in rows if row["layer"] == "kept" and row["ranks"] == "2"]
@@ -304,7 +304,7 @@ class BadInputTest(SweepTest):
                     "leaves no row")
 
     def test_largest_sizes_take_bounded_time(self):
-        rows = self.rows(*self.example("--m", "1,2,127,999999999,1000000000", "--kinds", "matmul_all_reduce"))
+        rows = self.rows(*self.example("--m", "65,66,127,999999999,1000000000", "--kinds", "matmul_all_reduce"))
         # m k = 1e9 * 3072 elements of 2 bytes fit in 64 TiB; the product's 1e9 * 8192 * 2 = 16 TB do too.
         self.assertEqual([row["status"] for row in rows[:3]], ["uncut"] * 3)
         self.assertNotIn("refused", [row["status"] for row in rows])

@@ -30,6 +30,7 @@ using executor::RankBuffers;
 using executor::ResidentProblem;
 using executor::RunMode;
 using planner::Cut;
+using planner::CutAxis;
 using planner::DType;
 using planner::ErrorCode;
 using planner::OpKind;
@@ -41,21 +42,31 @@ struct BackendUnderTest {
   CommunicatorOptions options; ///< world_size is set by each test
 };
 
-/// One backend with one operator kind.
+/// One backend with one operator kind, cut into rows or columns.
 struct ConformanceCase {
   BackendUnderTest under_test;
   OpKind kind = OpKind::MatmulAllReduce;
+  CutAxis axis = CutAxis::Rows;
 
-  [[nodiscard]] std::string name() const { return under_test.name + "_" + std::string(planner::to_string(kind)); }
+  [[nodiscard]] std::string name() const {
+    return under_test.name + "_" + std::string(planner::to_string(kind)) +
+           (axis == CutAxis::Columns ? "_columns" : "");
+  }
 };
 
 inline void PrintTo(const ConformanceCase& one, std::ostream* out) { *out << one.name(); }
 
-/// Every backend given with every operator kind: what a backend's test file instantiates the suite with.
+/// Every backend given with every operator kind, also cut into columns where kind and backend do that: what a
+/// backend's test file instantiates the suite with.
 inline std::vector<ConformanceCase> with_every_kind(const std::vector<BackendUnderTest>& backends) {
   std::vector<ConformanceCase> cases;
   for (const BackendUnderTest& backend : backends) {
-    for (const auto& traits : planner::op_registry()) cases.push_back({backend, traits.kind});
+    for (const auto& traits : planner::op_registry()) {
+      cases.push_back({backend, traits.kind, CutAxis::Rows});
+      const OpSpec few_rows{.kind = traits.kind, .m = 8, .n = 8, .k = 8, .dtype = DType::F32, .world_size = 2};
+      if (planner::cut_axis(few_rows) == CutAxis::Columns && backend.backend->supports_cut(few_rows))
+        cases.push_back({backend, traits.kind, CutAxis::Columns});
+    }
   }
   return cases;
 }
@@ -72,14 +83,23 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
   static const executor::Backend& backend() { return *GetParam().under_test.backend; }
   static bool has_shards() { return planner::traits_of(GetParam().kind).has_row_shards; }
 
-  static OpSpec op_of(std::int64_t cut_rows, std::int64_t n, std::int64_t k, int world_size, DType dtype) {
+  /// @param length of the cut axis; with rows and without shards only above the most rows that are cut along n
+  /// @param other  columns where rows are cut, rows where columns are: at most 64 of them
+  static OpSpec op_of(std::int64_t length, std::int64_t other, std::int64_t k, int world_size, DType dtype) {
+    if (GetParam().axis == CutAxis::Columns)
+      return {.kind = GetParam().kind,
+              .m = std::min<std::int64_t>(other, planner::traits_of(GetParam().kind).max_column_cut_m),
+              .n = length,
+              .k = k,
+              .dtype = dtype,
+              .world_size = world_size};
     OpSpec spec{.kind = GetParam().kind,
-                .m = has_shards() ? cut_rows * world_size : cut_rows,
-                .n = n,
+                .m = has_shards() ? length * world_size : length,
+                .n = other,
                 .k = k,
                 .dtype = dtype,
                 .world_size = world_size};
-    if (planner::traits_of(spec.kind).work == planner::Work::Pooling) spec.tables = tables_of(n, k);
+    if (planner::traits_of(spec.kind).work == planner::Work::Pooling) spec.tables = tables_of(other, k);
     return spec;
   }
 
@@ -94,20 +114,20 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
   static bool runs(int world_size) { return first_dtype(8, 8, 8, world_size).has_value(); }
 
   /// The first type that the backend runs this shape in, and why it does not run the others.
-  static std::optional<DType> first_dtype(std::int64_t cut_rows, std::int64_t n, std::int64_t k, int world_size,
+  static std::optional<DType> first_dtype(std::int64_t length, std::int64_t other, std::int64_t k, int world_size,
                                           std::string* reasons = nullptr) {
     for (const DType dtype : {DType::F32, DType::Bf16, DType::F16}) {
-      const auto supported = backend().supports(op_of(cut_rows, n, k, world_size, dtype));
+      const auto supported = backend().supports(op_of(length, other, k, world_size, dtype));
       if (supported) return dtype;
       if (reasons != nullptr) *reasons += supported.error().text() + "; ";
     }
     return std::nullopt;
   }
 
-  /// An operator with so many rows on its cut axis, in the first type that the backend supports; f32 where none is,
+  /// An operator with a cut axis so long, in the first type that the backend supports; f32 where none is,
   /// which SetUp has excluded for ordinary shapes.
-  static OpSpec op(std::int64_t cut_rows, std::int64_t n, std::int64_t k, int world_size) {
-    return op_of(cut_rows, n, k, world_size, first_dtype(cut_rows, n, k, world_size).value_or(DType::F32));
+  static OpSpec op(std::int64_t length, std::int64_t other, std::int64_t k, int world_size) {
+    return op_of(length, other, k, world_size, first_dtype(length, other, k, world_size).value_or(DType::F32));
   }
 
   void SetUp() override {
@@ -170,7 +190,7 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
     const double allowed = allowed_error(spec);
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
       for (std::size_t i = 0; i < expected[rank].size(); ++i) {
-        const double got = element(spec.dtype, buffers[rank].c, static_cast<std::int64_t>(i));
+        const double got = element(planner::product_type(spec), buffers[rank].c, static_cast<std::int64_t>(i));
         ASSERT_LE(std::abs(got - expected[rank][i]), allowed) // false for NaN
             << "rank " << rank << ", row " << i / static_cast<std::size_t>(spec.n) << ", column "
             << i % static_cast<std::size_t>(spec.n);
@@ -183,7 +203,7 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
   static bool is_poisoned(const OpSpec& spec, ResidentProblem& problem) {
     problem.fetch_results();
     for (const RankBuffers& rank : problem.host().buffers()) {
-      for (const double value : elements(spec.dtype, rank.c)) {
+      for (const double value : elements(planner::product_type(spec), rank.c)) {
         if (!std::isnan(value)) return false;
       }
     }
@@ -210,8 +230,10 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
 };
 
 /// Uncut, equal blocks, short first, short last, and a free list with single rows.
-inline std::vector<Cut> cuts_of(std::int64_t m) {
+inline std::vector<Cut> cuts_of(const executor::Backend& backend, const OpSpec& op) {
+  const std::int64_t m = planner::traits_of(op.kind).cut_axis_length(op);
   std::vector<Cut> cuts{{{m}}};
+  if (!backend.supports_cut(op)) return cuts;
   if (m % 2 == 0) cuts.push_back({{m / 2, m / 2}});
   if (m >= 7) {
     const std::int64_t third = m / 3;
@@ -224,9 +246,10 @@ inline std::vector<Cut> cuts_of(std::int64_t m) {
 }
 
 TEST_P(BackendConformance, FusedResultIsTheDefinitionForEveryCutAndRankCount) {
-  // Ragged and prime sizes, one element, one row, one column, one inner step, and a round shape; rows of the cut axis.
-  const std::vector<std::vector<std::int64_t>> shapes{{1, 1, 1},   {7, 5, 3},    {1, 67, 31},  {64, 1, 9},
-                                                      {31, 17, 1}, {64, 48, 32}, {97, 53, 101}};
+  // Ragged and prime sizes, one element, one row, one column, one inner step, and round shapes: the cut axis first.
+  const std::vector<std::vector<std::int64_t>> shapes{{1, 1, 1},    {7, 5, 3},     {1, 67, 31},
+                                                      {64, 1, 9},   {65, 3, 1},    {31, 17, 1},
+                                                      {64, 48, 32}, {97, 53, 101}, {128, 48, 32}};
   int run_count = 0;
   for (const int world_size : {2, 3, 4, 8}) {
     if (!runs(world_size)) continue;
@@ -235,7 +258,7 @@ TEST_P(BackendConformance, FusedResultIsTheDefinitionForEveryCutAndRankCount) {
       const auto dtype = first_dtype(shape[0], shape[1], shape[2], world_size);
       if (!dtype) continue; // an odd shape that the backend refuses
       const OpSpec spec = op_of(shape[0], shape[1], shape[2], world_size, *dtype);
-      for (const Cut& cut : cuts_of(shape[0])) {
+      for (const Cut& cut : cuts_of(backend(), spec)) {
         run_and_check(plan(spec, cut, *communicator), *communicator);
         ++run_count;
       }
@@ -248,12 +271,12 @@ TEST_P(BackendConformance, EveryVariantGivesTheDefinitionOnRaggedShapes) {
   for (const int world_size : {2, 3, 4, 8}) {
     if (!runs(world_size)) continue;
     auto communicator = open(world_size);
-    for (const auto& shape : {std::array<std::int64_t, 3>{1, 1, 1}, {7, 5, 3}, {64, 48, 32}, {97, 53, 101}}) {
+    for (const auto& shape : {std::array<std::int64_t, 3>{1, 1, 1}, {7, 5, 3}, {64, 48, 32}, {65, 1, 3}, {97, 53, 101}}) {
       const auto dtype = first_dtype(shape[0], shape[1], shape[2], world_size);
       if (!dtype) continue; // an odd shape that the backend refuses
       const OpSpec spec = op_of(shape[0], shape[1], shape[2], world_size, *dtype);
       for (const planner::Variant& variant : backend().variants(spec, options_for(world_size))) {
-        const auto cuts = cuts_of(shape[0]);
+        const auto cuts = cuts_of(backend(), spec);
         for (const Cut& cut : {cuts.front(), cuts.back()}) {
           auto made = plan(spec, cut, *communicator);
           made.variant = variant;
@@ -267,25 +290,73 @@ TEST_P(BackendConformance, EveryVariantGivesTheDefinitionOnRaggedShapes) {
 TEST_P(BackendConformance, ShortTypesAccumulateInF32) {
   std::string reasons;
   int run_count = 0;
-  for (const DType dtype : {DType::Bf16, DType::F16}) {
+  for (const DType dtype : {DType::Bf16, DType::F16, DType::I8}) {
     for (const int world_size : {2, 3}) {
-      if (const auto supported = backend().supports(op_of(64, 32, 512, world_size, dtype)); !supported) {
+      if (const auto supported = backend().supports(op_of(96, 32, 512, world_size, dtype)); !supported) {
         reasons += supported.error().text() + "; ";
         continue;
       }
       auto communicator = open(world_size);
       for (const std::int64_t k : {8, 104, 512}) {
         const OpSpec spec = op_of(97, 56, k, world_size, dtype);
-        for (const Cut& cut : cuts_of(97)) run_and_check(plan(spec, cut, *communicator), *communicator);
+        for (const Cut& cut : cuts_of(backend(), spec)) run_and_check(plan(spec, cut, *communicator), *communicator);
       }
-      const OpSpec spec = op_of(64, 32, 2048, world_size, dtype);
+      const OpSpec spec = op_of(96, 32, 2048, world_size, dtype);
       ResidentProblem problem(spec, 3, *communicator);
-      prepare(plan(spec, {{48, 16}}, *communicator), problem, *communicator)->run(RunMode::Fused);
+      prepare(plan(spec, {{48, 48}}, *communicator), problem, *communicator)->run(RunMode::Fused);
       problem.fetch_results();
-      const auto found = executor::verify_result(spec, problem.host().buffers(), {{48, 16}}, 1);
+      const auto found = executor::verify_result(spec, problem.host().buffers(), {{48, 48}}, 1);
       EXPECT_TRUE(found.ok()) << found.error().text(); // far tighter than the naive bound at this k
       ++run_count;
     }
+  }
+  if (run_count == 0) GTEST_SKIP() << reasons;
+}
+
+TEST_P(BackendConformance, EpiloguesAreAddedOnceForEveryCutTypeAndRankCount) {
+  std::string reasons;
+  int run_count = 0;
+  const auto check = [&](const char* name, DType dtype, int world_size) {
+    OpSpec spec = op_of(71, 37, 29, world_size, dtype);
+    spec.epilogue = planner::parse_epilogue(name).value();
+    if (const auto supported = backend().supports(spec); !supported) {
+      reasons += supported.error().text() + "; ";
+      return;
+    }
+    auto communicator = open(world_size);
+    for (const Cut& cut : {Cut{{71}}, Cut{{1, 30, 40}}}) run_and_check(plan(spec, cut, *communicator), *communicator);
+    ++run_count;
+  };
+  for (const DType dtype : {DType::F32, DType::Bf16, DType::F16, DType::I8}) {
+    for (const char* name : {"bias", "residual", "bias+residual"}) check(name, dtype, 2);
+  }
+  for (const int world_size : {3, 4, 8}) check("bias+residual", DType::F32, world_size);
+  if (run_count == 0) GTEST_SKIP() << reasons;
+}
+
+TEST_P(BackendConformance, VerifyKnowsEpiloguesAndScales) {
+  std::string reasons;
+  int run_count = 0;
+  for (const DType dtype : {DType::F32, DType::I8}) {
+    OpSpec spec = op(389, 264, 136, runs(3) ? 3 : 2);
+    spec.dtype = dtype;
+    spec.epilogue = {.has_bias = true, .has_residual = true};
+    if (const auto supported = backend().supports(spec); !supported) {
+      reasons += supported.error().text() + "; ";
+      continue;
+    }
+    const Cut cut{{5, 128, 256}};
+    auto bound = bind(spec, cut);
+    bound.prepared->run(RunMode::Fused);
+    bound.problem->fetch_results();
+    const auto found = executor::verify_result(spec, bound.problem->host().buffers(), cut, 1);
+    EXPECT_TRUE(found.ok()) << spec.text() << ": " << found.error().text();
+    const auto intermediates = bound.prepared->intermediates();
+    if (!intermediates.empty()) {
+      const auto exchanged = executor::verify_exchange(spec, intermediates, bound.problem->host().buffers(), cut);
+      EXPECT_TRUE(exchanged.ok()) << spec.text() << ": " << exchanged.error().text();
+    }
+    ++run_count;
   }
   if (run_count == 0) GTEST_SKIP() << reasons;
 }
@@ -302,8 +373,8 @@ TEST_P(BackendConformance, LargerProblemPassesTheOracleOfVerify) {
 }
 
 TEST_P(BackendConformance, EveryRunReadsANewAndWritesAllOfC) {
-  const OpSpec spec = op(45, 24, 16, 2);
-  auto bound = bind(spec, {{13, 32}});
+  const OpSpec spec = op(95, 24, 16, 2);
+  auto bound = bind(spec, {{13, 82}});
   for (std::uint64_t run = 0; run < 20; ++run) {
     bound.problem->refill_a(100 + run);
     bound.problem->poison();
@@ -315,12 +386,12 @@ TEST_P(BackendConformance, EveryRunReadsANewAndWritesAllOfC) {
 TEST_P(BackendConformance, PlansOnOneCommunicatorDoNotDisturbEachOther) {
   const int world_size = runs(3) ? 3 : 2;
   auto communicator = open(world_size);
-  const OpSpec small = op(10, 8, 8, world_size);
-  const OpSpec large = op(60, 40, 24, world_size);
+  const OpSpec small = op(70, 8, 8, world_size);
+  const OpSpec large = op(120, 40, 24, world_size);
   ResidentProblem small_problem(small, 1, *communicator);
   ResidentProblem large_problem(large, 2, *communicator);
-  auto small_prepared = prepare(plan(small, {{4, 6}}, *communicator), small_problem, *communicator);
-  auto large_prepared = prepare(plan(large, {{20, 20, 20}}, *communicator), large_problem, *communicator);
+  auto small_prepared = prepare(plan(small, {{4, 66}}, *communicator), small_problem, *communicator);
+  auto large_prepared = prepare(plan(large, {{40, 40, 40}}, *communicator), large_problem, *communicator);
   for (int i = 0; i < 3; ++i) {
     small_problem.poison();
     large_problem.poison();
@@ -332,8 +403,8 @@ TEST_P(BackendConformance, PlansOnOneCommunicatorDoNotDisturbEachOther) {
 }
 
 TEST_P(BackendConformance, TheLanesOneAfterTheOtherGiveTheResult) {
-  const OpSpec spec = op(50, 24, 32, 2);
-  auto bound = bind(spec, {{10, 40}});
+  const OpSpec spec = op(90, 24, 32, 2);
+  auto bound = bind(spec, {{50, 40}});
   const bool computes_first = planner::traits_of(spec.kind).first_lane == planner::Lane::Compute;
   const auto first = computes_first ? RunMode::ComputeOnly : RunMode::CommunicationOnly;
   const auto second = computes_first ? RunMode::CommunicationOnly : RunMode::ComputeOnly;
@@ -344,8 +415,8 @@ TEST_P(BackendConformance, TheLanesOneAfterTheOtherGiveTheResult) {
 }
 
 TEST_P(BackendConformance, EachModeRecordsItsOwnLanesOnly) {
-  const OpSpec spec = op(50, 24, 32, runs(4) ? 4 : 2);
-  auto bound = bind(spec, {{10, 40}});
+  const OpSpec spec = op(90, 24, 32, runs(4) ? 4 : 2);
+  auto bound = bind(spec, {{50, 40}});
   const bool has_local = planner::traits_of(spec.kind).has_local_part;
   const auto& record = bound.prepared->run(RunMode::ComputeOnly);
   EXPECT_EQ(record.ranks[0].communication[1].end.count(), 0);
@@ -358,8 +429,8 @@ TEST_P(BackendConformance, EachModeRecordsItsOwnLanesOnly) {
 }
 
 TEST_P(BackendConformance, IndependentRunsBothLanesAndLeavesTheNextFusedRunRight) {
-  const OpSpec spec = op(50, 24, 32, 2);
-  auto bound = bind(spec, {{10, 40}});
+  const OpSpec spec = op(90, 24, 32, 2);
+  auto bound = bind(spec, {{50, 40}});
   const auto& record = bound.prepared->run(RunMode::Independent);
   EXPECT_GT(record.ranks[1].compute[1].end.count(), 0);
   EXPECT_GT(record.ranks[1].communication[1].end.count(), 0);
@@ -369,19 +440,19 @@ TEST_P(BackendConformance, IndependentRunsBothLanesAndLeavesTheNextFusedRunRight
 }
 
 TEST_P(BackendConformance, WhatPassesBetweenTheLanesExplainsAFusedRun) {
-  const OpSpec spec = op(33, 24, 16, runs(3) ? 3 : 2);
-  auto bound = bind(spec, {{11, 22}});
+  const OpSpec spec = op(73, 24, 16, runs(3) ? 3 : 2);
+  auto bound = bind(spec, {{11, 62}});
   bound.prepared->run(RunMode::Fused);
   const auto intermediates = bound.prepared->intermediates();
   if (intermediates.empty()) GTEST_SKIP() << "the backend shows no intermediates: it has no virtual compute";
   bound.problem->fetch_results();
-  const auto found = executor::verify_exchange(spec, intermediates, bound.problem->host().buffers());
+  const auto found = executor::verify_exchange(spec, intermediates, bound.problem->host().buffers(), {{11, 62}});
   EXPECT_TRUE(found.ok()) << found.error().text();
 }
 
 TEST_P(BackendConformance, RecordedTimesFollowTheOrderOfTheLanes) {
-  const OpSpec spec = op(60, 24, 32, 2);
-  auto bound = bind(spec, {{20, 20, 20}});
+  const OpSpec spec = op(90, 24, 32, 2);
+  auto bound = bind(spec, {{30, 30, 30}});
   const bool is_sliced = planner::slice_count(default_variant(spec)) > 1;
   const auto& record = bound.prepared->run(RunMode::Fused);
   ASSERT_EQ(record.ranks.size(), 2U);
@@ -524,6 +595,9 @@ TEST_P(BackendConformance, RefusesWrongBuffersNamingRankAndMatrix) {
   bad = good;
   bad[0].b = room->bytes().subspan(1);
   expect(bad, "rank 0 B is not aligned");
+  bad = good;
+  bad[1].bias = good[1].b;
+  expect(bad, "rank 1 bias has");
 }
 
 TEST_P(BackendConformance, RefusesUnknownVariants) {

@@ -18,14 +18,19 @@ std::vector<const std::byte*> addresses(const std::vector<std::vector<Element>>&
   return result;
 }
 
+template <typename Element>
+std::byte* bytes_of(std::vector<Element>& elements) {
+  return reinterpret_cast<std::byte*>(elements.data());
+}
+
 TEST(SumInRankOrder, AddsInTheOrderOfRanksForLengthsAroundTheTile) {
   for (const std::size_t length : {1U, 7U, 1023U, 1024U, 1025U, 3000U}) {
     // 2^24 + 1 - 2^24 is 0 in this order in f32 (1 is lost), and would be 1 in another.
     const std::vector<std::vector<float>> partials{
         std::vector<float>(length, 0x1p24F), std::vector<float>(length, 1.0F), std::vector<float>(length, -0x1p24F)};
     std::vector<float> result(length, -1.0F);
-    sum_in_rank_order(planner::DType::F32, addresses(partials), reinterpret_cast<std::byte*>(result.data()),
-                      static_cast<std::int64_t>(length));
+    const auto count = static_cast<std::int64_t>(length);
+    sum_in_rank_order(planner::DType::F32, addresses(partials), {bytes_of(result), count, count}, count);
     EXPECT_EQ(result, std::vector<float>(length, 0.0F));
   }
 }
@@ -33,9 +38,32 @@ TEST(SumInRankOrder, AddsInTheOrderOfRanksForLengthsAroundTheTile) {
 TEST(SumInRankOrder, AccumulatesShortTypesInF32) {
   // 1 + 2^-8 + 2^-8: each addend is lost in bf16 (halfway, to even), but their f32 sum 1 + 2^-7 is a bf16 number.
   const std::vector<std::vector<Bf16>> partials{{to_bf16(1.0F)}, {to_bf16(0x1p-8F)}, {to_bf16(0x1p-8F)}};
-  Bf16 result = 0;
-  sum_in_rank_order(planner::DType::Bf16, addresses(partials), reinterpret_cast<std::byte*>(&result), 1);
-  EXPECT_EQ(to_float(result), 1.0F + 0x1p-7F);
+  std::vector<Bf16> result(1);
+  sum_in_rank_order(planner::DType::Bf16, addresses(partials), {bytes_of(result), 1, 1}, 1);
+  EXPECT_EQ(to_float(result[0]), 1.0F + 0x1p-7F);
+}
+
+TEST(SumInRankOrder, AddsBiasByColumnAndResidualByElementBeforeItRounds) {
+  // Two rows of two in a matrix three wide; bias 100, 200; the residual lies like the target. In bf16 1 + 2^-8 rounds
+  // to 1, so 1 + 2^-8 + 2^-8 + 0 is 1 + 2^-7 only when nothing is rounded between.
+  const std::vector<std::vector<float>> partials{{1, 2, 3, 4}, {10, 20, 30, 40}};
+  std::vector<float> result(6, -1.0F), bias{100, 200}, residual{1000, 2000, 0, 3000, 4000, 0};
+  sum_in_rank_order(planner::DType::F32, addresses(partials),
+                    {bytes_of(result), 2, 3, bytes_of(bias), bytes_of(residual)}, 4);
+  EXPECT_EQ(result, (std::vector<float>{1111, 2222, -1, 3133, 4244, -1}));
+  const std::vector<std::vector<Bf16>> short_partials{{to_bf16(1.0F)}};
+  std::vector<Bf16> short_result(1), short_bias{to_bf16(0x1p-8F)}, short_residual{to_bf16(0x1p-8F)};
+  sum_in_rank_order(planner::DType::Bf16, addresses(short_partials),
+                    {bytes_of(short_result), 1, 1, bytes_of(short_bias), bytes_of(short_residual)}, 1);
+  EXPECT_EQ(to_float(short_result[0]), 1.0F + 0x1p-7F);
+}
+
+TEST(SumInRankOrder, LeavesWhatLiesBetweenTheTargetsRowsAlone) {
+  // Two rows of three in a matrix five wide: 1 + 10, 2 + 20, ...
+  const std::vector<std::vector<float>> partials{{1, 2, 3, 4, 5, 6}, {10, 20, 30, 40, 50, 60}};
+  std::vector<float> result(10, -1.0F);
+  sum_in_rank_order(planner::DType::F32, addresses(partials), {bytes_of(result) + sizeof(float), 3, 5}, 6);
+  EXPECT_EQ(result, (std::vector<float>{-1, 11, 22, 33, -1, -1, 44, 55, 66, -1}));
 }
 
 TEST(Bf16, RoundsToNearestEvenAndKeepsSpecialValues) {

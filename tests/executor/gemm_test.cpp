@@ -17,16 +17,41 @@ TEST(Gemm, MultipliesEveryBlockLengthWithOnePackedCopyOfB) {
                      .world_size = 2};
   const RandomProblem problem(op, 5);
   const RankBuffers& rank = problem.buffers()[1];
-  const std::int64_t lengths[] = {200, 1, 64, 37, 64};
-  Gemm gemm(op, 1, rank.b, lengths);
+  std::vector<GemmShape> shapes;
+  for (const std::int64_t rows : {200, 1, 64, 37, 64}) shapes.push_back({rows, 0, op.n});
+  Gemm gemm(op, 1, {.b = rank.b}, shapes);
   EXPECT_EQ(gemm.packed_layout_count(), 1U);
   std::vector<std::byte> product(static_cast<std::size_t>(op.m * op.n * 4));
-  for (const std::int64_t rows : lengths) {
-    op.m = rows;
-    gemm.multiply(rank.a.data(), product.data(), rows);
+  for (const GemmShape& shape : shapes) {
+    op.m = shape.rows;
+    gemm.multiply({.a = rank.a.data(), .product = product.data()}, shape);
     const auto expected = testing::naive_matmul_all_reduce(op, std::span(&rank, 1));
-    for (std::int64_t i = 0; i < rows * op.n; ++i) {
+    for (std::int64_t i = 0; i < shape.rows * op.n; ++i) {
       ASSERT_NEAR(testing::element(op.dtype, product, i), expected[static_cast<std::size_t>(i)],
+                  testing::allowed_error(op));
+    }
+  }
+}
+
+TEST(Gemm, MultipliesColumnsOfBEachPackedOnce) {
+  const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
+                           .m = 5,
+                           .n = 300,
+                           .k = 77,
+                           .dtype = planner::DType::F32,
+                           .world_size = 2};
+  const RandomProblem problem(op, 6);
+  const RankBuffers& rank = problem.buffers()[0];
+  const auto expected = testing::naive_matmul_all_reduce(op, std::span(&rank, 1));
+  const std::vector<GemmShape> shapes{{5, 0, 128}, {5, 128, 128}, {5, 256, 43}, {5, 299, 1}};
+  Gemm gemm(op, 0, {.b = rank.b}, shapes);
+  EXPECT_EQ(gemm.packed_layout_count(), 4U);
+  for (const GemmShape& shape : shapes) {
+    std::vector<std::byte> product(static_cast<std::size_t>(shape.rows * shape.columns * 4));
+    gemm.multiply({.a = rank.a.data(), .product = product.data()}, shape);
+    for (std::int64_t i = 0; i < shape.rows * shape.columns; ++i) {
+      const std::int64_t at = i / shape.columns * op.n + shape.first_column + i % shape.columns;
+      ASSERT_NEAR(testing::element(op.dtype, product, i), expected[static_cast<std::size_t>(at)],
                   testing::allowed_error(op));
     }
   }

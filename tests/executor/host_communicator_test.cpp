@@ -34,7 +34,7 @@ constexpr Way kWays[] = {{"shm"},
 
 planner::OpSpec small_op() {
   return {.kind = planner::OpKind::MatmulAllReduce,
-          .m = 64,
+          .m = 96,
           .n = 16,
           .k = 16,
           .dtype = planner::DType::F32,
@@ -54,7 +54,7 @@ struct Rig {
   }
 
   std::unique_ptr<Prepared> bind() {
-    const auto stages = lower(small_op(), {{16, 16, 16, 16}}).value();
+    const auto stages = lower(small_op(), {{24, 24, 24, 24}}).value();
     return communicator->prepare(stages, variant, problem.buffers(), {}).value();
   }
 
@@ -137,7 +137,7 @@ TEST(HostCommunicator, ModelledTimesBeyondTheDeadlineEndTheRun) {
   options.deadline = std::chrono::milliseconds{20};
   RandomProblem problem(small_op(), 1);
   auto communicator = open_host(options, {}).value();
-  const auto stages = lower(small_op(), {{64}}).value();
+  const auto stages = lower(small_op(), {{96}}).value();
   auto prepared = communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
   EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), planner::SystemError);
 }

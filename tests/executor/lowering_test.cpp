@@ -21,10 +21,10 @@ planner::OpSpec op(std::int64_t m) {
 }
 
 TEST(Lower, BlocksBecomeContiguousRunsOfRowsComputeFirst) {
-  const auto list = lower(op(10), {{3, 3, 4}}).value();
-  EXPECT_EQ(list.op, op(10));
+  const auto list = lower(op(100), {{30, 30, 40}}).value();
+  EXPECT_EQ(list.op, op(100));
   EXPECT_EQ(list.first_lane, planner::Lane::Compute);
-  EXPECT_EQ(list.stages, (std::vector<Stage>{{0, 3}, {3, 3}, {6, 4}}));
+  EXPECT_EQ(list.stages, (std::vector<Stage>{{0, 30}, {30, 30}, {60, 40}}));
 }
 
 TEST(Lower, KindsWithShardsCutOneShardAndKeepTheirOrderOfLanes) {
@@ -45,19 +45,26 @@ TEST(Lower, KindsWithShardsCutOneShardAndKeepTheirOrderOfLanes) {
   }
 }
 
-TEST(Lower, UncutIsOneStage) { EXPECT_EQ(lower(op(10), {{10}}).value().stages, (std::vector<Stage>{{0, 10}})); }
+TEST(Lower, BlocksOfFewRowsAreRunsOfColumns) {
+  // 64 rows are cut along n = 4, 65 are not.
+  EXPECT_EQ(lower(op(64), {{1, 3}}).value().stages, (std::vector<Stage>{{0, 1}, {1, 3}}));
+  EXPECT_THAT(lower(op(64), {{64}}).error().text(), HasSubstr("4 columns"));
+  EXPECT_THAT(lower(op(65), {{1, 3}}).error().text(), HasSubstr("65"));
+}
+
+TEST(Lower, UncutIsOneStage) { EXPECT_EQ(lower(op(70), {{70}}).value().stages, (std::vector<Stage>{{0, 70}})); }
 
 TEST(Lower, RefusesBlocksThatAreNotPositiveOrDoNotSum) {
   constexpr auto kHuge = std::numeric_limits<std::int64_t>::max();
-  const std::vector<std::vector<std::int64_t>> illegal{{},        {0, 10},        {-1, 11}, {3, 3},
-                                                       {3, 3, 5}, {kHuge, kHuge}, {10, 1}};
+  const std::vector<std::vector<std::int64_t>> illegal{{},         {0, 70},        {-1, 71}, {3, 3},
+                                                       {3, 3, 65}, {kHuge, kHuge}, {70, 1}};
   for (const auto& blocks : illegal) {
-    const auto refused = lower(op(10), {blocks});
+    const auto refused = lower(op(70), {blocks});
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
     EXPECT_THAT(refused.error().field, HasSubstr("blocks"));
   }
-  EXPECT_EQ(lower(op(10), {{3, 0, 7}}).error().field, "blocks[1]");
+  EXPECT_EQ(lower(op(70), {{3, 0, 67}}).error().field, "blocks[1]");
 }
 
 TEST(Lower, RefusesIllegalOperators) { EXPECT_EQ(lower(op(0), {{}}).error().field, "m"); }

@@ -87,8 +87,8 @@ TEST(Mechanisms, AreRightInEveryModeForBlocksOfManySlices) {
 
 TEST(Mechanisms, OfOneCommunicatorDoNotDisturbEachOther) {
   auto communicator = open(3);
-  const OpSpec op = op_of(OpKind::MatmulAllReduce, 60, 50, 3);
-  const Cut cut{{20, 40}};
+  const OpSpec op = op_of(OpKind::MatmulAllReduce, 80, 50, 3);
+  const Cut cut{{20, 60}};
   std::vector<std::unique_ptr<RandomProblem>> problems;
   std::vector<std::unique_ptr<Prepared>> prepared;
   for (const Variant& variant : variants_of(op)) {
@@ -108,8 +108,8 @@ TEST(Mechanisms, OfOneCommunicatorDoNotDisturbEachOther) {
 TEST(Mechanisms, ManyShortRunsWrapTheirBuffers) {
   // 300 runs of 4 blocks: far more slices than any buffer has slots.
   auto communicator = open(2);
-  const OpSpec op = op_of(OpKind::MatmulAllReduce, 8, 3, 2);
-  const Cut cut{{2, 2, 2, 2}};
+  const OpSpec op = op_of(OpKind::MatmulAllReduce, 68, 3, 2);
+  const Cut cut{{2, 2, 2, 62}};
   for (const Variant& variant : variants_of(op)) {
     RandomProblem problem(op, 4);
     const auto prepared = communicator->prepare(lower(op, cut).value(), variant, problem.buffers(), {}).value();
@@ -122,18 +122,18 @@ TEST(Mechanisms, ManyShortRunsWrapTheirBuffers) {
 }
 
 TEST(Mechanisms, SumShortTypesInF32) {
-  OpSpec op = op_of(OpKind::MatmulAllReduce, 64, 33, 4);
+  OpSpec op = op_of(OpKind::MatmulAllReduce, 66, 33, 4);
   op.dtype = planner::DType::Bf16;
   op.k = 512;
   if (const auto supported = host_backend().supports(op); !supported) GTEST_SKIP() << supported.error().text();
   auto communicator = open(4);
-  for (const Variant& variant : variants_of(op)) run_every_mode(op, {{31, 33}}, variant, *communicator);
+  for (const Variant& variant : variants_of(op)) run_every_mode(op, {{31, 35}}, variant, *communicator);
 }
 
 TEST(HostVariants, AreThoseThatTheKindAndTheLinkAllow) {
   const auto names = [](OpKind kind, const char* link) {
     std::string text;
-    for (const Variant& variant : host_variants(op_of(kind, 8, 8, 2), parse_link(link).value()))
+    for (const Variant& variant : host_variants(op_of(kind, 80, 8, 2), parse_link(link).value()))
       text += variant.text() + " ";
     return text;
   };
@@ -145,7 +145,7 @@ TEST(HostVariants, AreThoseThatTheKindAndTheLinkAllow) {
 }
 
 std::string refusal(OpKind kind, const char* link, const char* variant, planner::ErrorCode code) {
-  const auto read = read_variant(op_of(kind, 8, 8, 2), parse_link(link).value(), planner::parse_variant(variant));
+  const auto read = read_variant(op_of(kind, 80, 8, 2), parse_link(link).value(), planner::parse_variant(variant));
   if (read) return "accepted";
   EXPECT_EQ(read.error().code, code) << variant;
   return read.error().message;

@@ -47,7 +47,7 @@ class MpiProcesses : public ::testing::Test {
 
   [[nodiscard]] OpSpec spec_of(OpKind kind, std::int64_t n = 24) const {
     return {.kind = kind,
-            .m = 20 * options_.world_size,
+            .m = 40 * options_.world_size,
             .n = n,
             .k = 33,
             .dtype = DType::F32,
@@ -147,7 +147,7 @@ TEST_F(MpiProcesses, RanksThatPrepareDifferentThingsAreRefusedOnAllNamingRankAnd
   const OpSpec other = spec_of(OpKind::AllGatherMatmul);
   const RandomProblem other_problem(other, 3);
   expect_error(
-      is_odd_one ? prepare(other, {{20}}, own_of(other_problem)) : prepare(common, {{common.m}}, own_of(problem)),
+      is_odd_one ? prepare(other, {{40}}, own_of(other_problem)) : prepare(common, {{common.m}}, own_of(problem)),
       odd_rank + " calls prepare all_gather_matmul");
 
   const Cut cut = is_odd_one ? Cut{{common.m - 4, 4}} : Cut{{4, common.m - 4}};

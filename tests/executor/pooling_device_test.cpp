@@ -201,9 +201,9 @@ TEST(Pooling, VirtualComputeIsCheckedByWhatWasExchanged) {
   const auto& record = prepared.value()->run(RunMode::Fused);
   // 5 us and 2 * 5 samples * 12 features * 6 additions at 1 per ns: 5.72 us.
   EXPECT_EQ(record.ranks[0].compute[0].end, std::chrono::nanoseconds(5720));
-  EXPECT_TRUE(verify_exchange(op, prepared.value()->intermediates(), problem.buffers()).ok());
+  EXPECT_TRUE(verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), {{5, 15}}).ok());
   problem.buffers()[0].c[3] ^= std::byte{0x10};
-  EXPECT_EQ(verify_exchange(op, prepared.value()->intermediates(), problem.buffers()).error().code,
+  EXPECT_EQ(verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), {{5, 15}}).error().code,
             planner::ErrorCode::Mismatch);
 }
 

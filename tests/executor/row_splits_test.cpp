@@ -57,30 +57,42 @@ std::vector<std::vector<double>> naive_exchange(const std::vector<std::vector<do
   return received;
 }
 
-/// Each rank's rows times its own B.
+/// Each rank's rows times its own B, plus its bias if it has one.
 std::vector<std::vector<double>> naive_products(const OpSpec& op, const std::vector<std::vector<double>>& a,
                                                 std::span<const RankBuffers> buffers) {
   const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
   std::vector<std::vector<double>> products;
   for (std::size_t rank = 0; rank < a.size(); ++rank) {
     products.emplace_back(a[rank].size() / k * n);
-    testing::add_product(a[rank], testing::elements(op.dtype, buffers[rank].b), k, n, products.back());
+    testing::add_product(a[rank], testing::b_elements(op, buffers[rank]), k, n, products.back());
+    testing::add_bias(op, buffers[rank].bias, products.back());
   }
   return products;
 }
 
-std::vector<std::vector<double>> naive_results(const OpSpec& op, std::span<const RankBuffers> buffers,
-                                               const Counts& counts) {
+std::vector<std::vector<double>> naive_plain_results(const OpSpec& op, std::span<const RankBuffers> buffers,
+                                                     const Counts& counts) {
   std::vector<std::vector<double>> a;
-  for (const RankBuffers& rank : buffers) a.push_back(testing::elements(op.dtype, rank.a));
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) a.push_back(testing::a_elements(op, buffers, rank));
   if (op.kind == OpKind::MatmulAllToAll) return naive_exchange(naive_products(op, a, buffers), counts, op.n);
   return naive_products(op, naive_exchange(a, counts, op.k), buffers);
+}
+
+/// A receiver's residual has C's packed rows.
+std::vector<std::vector<double>> naive_results(const OpSpec& op, std::span<const RankBuffers> buffers,
+                                               const Counts& counts) {
+  auto results = naive_plain_results(op, buffers, counts);
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+    const auto residual = testing::elements(planner::product_type(op), buffers[rank].residual);
+    for (std::size_t i = 0; i < residual.size(); ++i) results[rank][i] += residual[i];
+  }
+  return results;
 }
 
 void expect_right(const OpSpec& op, std::span<const RankBuffers> buffers, const Counts& counts) {
   const auto expected = naive_results(op, buffers, counts);
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    const auto got = testing::elements(op.dtype, buffers[rank].c);
+    const auto got = testing::elements(planner::product_type(op), buffers[rank].c);
     ASSERT_EQ(got.size(), expected[rank].size());
     for (std::size_t i = 0; i < got.size(); ++i)
       ASSERT_LE(std::abs(got[i] - expected[rank][i]), testing::allowed_error(op)) << "rank " << rank << ", element " << i;
@@ -150,8 +162,32 @@ TEST_P(UnequalSplits, ResultIsTheDefinitionForRandomSkewedCounts) {
       problem.poison();
       prepared.value()->run(RunMode::Fused);
       expect_right(op, problem.buffers(), counts);
-      const auto moved = verify_exchange(op, prepared.value()->intermediates(), problem.buffers());
+      const auto moved = verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), cut);
       ASSERT_TRUE(moved.ok()) << moved.error().text();
+    }
+  }
+}
+
+TEST_P(UnequalSplits, BiasIsTheMultiplyingRanksAndTheResidualLiesAsCDoes) {
+  std::mt19937 random(7);
+  const auto communicator = open(3, link());
+  for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::I8}) {
+    OpSpec op = op_of(kind(), 13, 7, 5, 3);
+    op.dtype = dtype;
+    op.epilogue = {.has_bias = true, .has_residual = true};
+    if (!host::host_backend().supports(op)) continue; // a type that this CPU does not have
+    for (const Cut& cut : {Cut{{13}}, Cut{{1, 4, 8}}}) {
+      SCOPED_TRACE(op.text() + ", cut " + cut.text());
+      const Counts counts = skewed_counts(3, 13, random);
+      RandomProblem problem(op, random(), counts);
+      const auto prepared = prepare(op, cut, problem.buffers(), *communicator);
+      ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+      prepared.value()->run(RunMode::Fused);
+      expect_right(op, problem.buffers(), counts);
+      const auto found = verify_result(op, problem.buffers(), cut, 1);
+      EXPECT_TRUE(found.ok()) << found.error().text();
+      const auto moved = verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), cut);
+      EXPECT_TRUE(moved.ok()) << moved.error().text();
     }
   }
 }
@@ -221,7 +257,7 @@ TEST(UnequalSplits, BlocksTakeTheTimeOfTheRowsThatTheyHaveAndEmptyOnesNone) {
   EXPECT_EQ(record.ranks[0].communication[1].end, record.ranks[0].communication[1].start);
   EXPECT_GE(record.ranks[1].communication[1].end - record.ranks[1].communication[1].start, nanoseconds(26'000));
   EXPECT_EQ(record.ranks[1].communication[2].end, record.ranks[1].communication[2].start);
-  EXPECT_TRUE(verify_exchange(op, prepared->intermediates(), problem.buffers()).ok());
+  EXPECT_TRUE(verify_exchange(op, prepared->intermediates(), problem.buffers(), {{20, 10, 10}}).ok());
 }
 
 class SplitRefusal : public ::testing::Test {
@@ -269,6 +305,13 @@ TEST_F(SplitRefusal, CountsThatDoNotAddUpToTheBuffer) {
   expect_refused("rank 1 A has 48 bytes; [7, 2] needs 56");
   buffers_[2].c = buffers_[2].c.first(buffers_[2].c.size() - 12);
   expect_refused("rank 2 C has 60 bytes; [6, 3] needs 72");
+}
+
+TEST_F(SplitRefusal, AResidualThatHasOtherRowsThanC) {
+  op_.epilogue.has_residual = true;
+  const std::vector<std::byte> capacity(12 * 3 * 4); // m rows; rank 0 gets 1 + 4 + 3
+  buffers_[0].residual = capacity;
+  expect_refused("rank 0 residual has 144 bytes; [8, 3] needs 96");
 }
 
 TEST_F(SplitRefusal, CountsOfAKindThatHasNone) {

@@ -224,11 +224,11 @@ TEST(VerifyExchange, ComparesGatheredRowsWithTheirOwners) {
   for (const RankBuffers& rank : problem.buffers()) gathered.insert(gathered.end(), rank.a.begin(), rank.a.end());
   auto other = gathered;
   const std::span<const std::byte> both[] = {gathered, other};
-  EXPECT_TRUE(verify_exchange(spec, both, problem.buffers()).ok());
+  EXPECT_TRUE(verify_exchange(spec, both, problem.buffers(), {{3}}).ok());
   other[3 * 150 * 4] ^= std::byte{1}; // the first row of rank 1's own shard is not its to gather
-  EXPECT_TRUE(verify_exchange(spec, both, problem.buffers()).ok());
+  EXPECT_TRUE(verify_exchange(spec, both, problem.buffers(), {{3}}).ok());
   other[(2 * 150 + 7) * 4] ^= std::byte{1};
-  const auto wrong = verify_exchange(spec, both, problem.buffers());
+  const auto wrong = verify_exchange(spec, both, problem.buffers(), {{3}});
   ASSERT_FALSE(wrong.ok());
   EXPECT_THAT(wrong.error().message, HasSubstr("rank 1, row 2, column 7"));
 }
@@ -250,11 +250,11 @@ TEST(VerifyExchange, ComparesDispatchedRowsWithTheirSenders) {
     std::ranges::copy(row_of(problem.buffers()[0].a, 3 + i, kRowBytes), received[1].data() + i * kRowBytes);
   }
   const std::span<const std::byte> both[] = {received[0], received[1]};
-  const auto right = verify_exchange(spec, both, problem.buffers());
+  const auto right = verify_exchange(spec, both, problem.buffers(), {{3}});
   ASSERT_TRUE(right.ok()) << right.error().text();
   EXPECT_EQ(right.value().exact_row_count, 6);
   received[1][2 * kRowBytes + 7 * 4] ^= std::byte{1};
-  const auto wrong = verify_exchange(spec, both, problem.buffers());
+  const auto wrong = verify_exchange(spec, both, problem.buffers(), {{3}});
   ASSERT_FALSE(wrong.ok());
   EXPECT_THAT(wrong.error().message,
               HasSubstr("rank 1, row 2, column 7: the received A differs from row 5 of rank 0's"));
@@ -274,11 +274,11 @@ TEST(VerifyExchange, ComparesCombinedRowsWithTheirSendersOwnOnesIncluded) {
     }
   }
   const std::span<const std::byte> both[] = {products[0], products[1]};
-  const auto right = verify_exchange(spec, both, problem.buffers());
+  const auto right = verify_exchange(spec, both, problem.buffers(), {{3}});
   ASSERT_TRUE(right.ok()) << right.error().text();
   EXPECT_EQ(right.value().exact_row_count, 12);
   problem.buffers()[0].c[kRowBytes + 5 * 4] ^= std::byte{1};
-  const auto wrong = verify_exchange(spec, both, problem.buffers());
+  const auto wrong = verify_exchange(spec, both, problem.buffers(), {{3}});
   ASSERT_FALSE(wrong.ok());
   EXPECT_THAT(wrong.error().message, HasSubstr("rank 0, row 1, column 5: C differs from row 1 of rank 0's product"));
 }
@@ -292,13 +292,13 @@ TEST(VerifyExchange, AcceptsTheSumAndFindsOneWrongElement) {
   for (const RankBuffers& rank : problem.buffers()) {
     for (std::int64_t i = 0; i < 20; ++i) store(spec, rank, i, 2.0);
   }
-  EXPECT_TRUE(verify_exchange(spec, partials, problem.buffers()).ok());
+  EXPECT_TRUE(verify_exchange(spec, partials, problem.buffers(), {{4}}).ok());
   store(spec, problem.buffers()[1], 7, 2.0001);
-  const auto wrong = verify_exchange(spec, partials, problem.buffers());
+  const auto wrong = verify_exchange(spec, partials, problem.buffers(), {{4}});
   ASSERT_FALSE(wrong.ok());
   EXPECT_THAT(wrong.error().message, HasSubstr("rank 1, row 1, column 3"));
   problem.poison();
-  EXPECT_THAT(verify_exchange(spec, partials, problem.buffers()).error().message,
+  EXPECT_THAT(verify_exchange(spec, partials, problem.buffers(), {{4}}).error().message,
               HasSubstr("was not written"));
 }
 

@@ -105,6 +105,17 @@ TEST(AnalyticModel, SpeedOfPoolingHasToBeMeasured) {
   EXPECT_NE(refused.error().message.find("pooling"), std::string::npos);
 }
 
+TEST(AnalyticModel, AsksForAMeasuredMatmulWhereItsConstantsDoNotTellOne) {
+  EXPECT_EQ(analytic_model(topology(), op_of(16, 16)).error().code, ErrorCode::Infeasible); // limited by memory
+  CostCurve columns;
+  columns.axis = CurveAxis::Columns;
+  columns.shape = AffineCurve{7, 0.5};
+  columns.valid_max_x = 8192;
+  EXPECT_TRUE(analytic_model(topology(), op_of(16, 16), columns));
+  EXPECT_FALSE(analytic_model(topology(), op_of(128, 16), columns));
+  EXPECT_EQ(analytic_model(topology(), op_of(4096, 16, DType::I8)).error().field, "dtype");
+}
+
 TEST(AnalyticModel, RefusesBadQuestions) {
   EXPECT_EQ(analytic_model(topology(), op_of(0, 16)).error().field, "m");
   EXPECT_EQ(analytic_model(topology(), op_of(128, 6)).error().field, "ranks");
@@ -123,7 +134,7 @@ TEST(AnalyticModel, ExtremeConstantsStillGiveAPlan) {
     extreme.protocols[0] = {"extreme", is_slow ? kMaxLinkUs : 0, link, link, false};
     extreme.chunk_bytes = is_slow ? kMinChunkBytes : kMaxChunkBytes;
     extreme.compute.peak_tflop_per_s_16bit = is_slow ? kMinTflopPerS : kMaxTflopPerS;
-    for (const std::int64_t m : {std::int64_t{1}, std::int64_t{1'000'000}}) {
+    for (const std::int64_t m : {std::int64_t{65}, std::int64_t{1'000'000}}) {
       const OpSpec op = op_of(m, 1024);
       const Plan plan = make_plan(op, analytic_model(extreme, op).value(), {}).value();
       EXPECT_TRUE(std::isfinite(plan.makespan.us));
@@ -139,7 +150,7 @@ TEST(AnalyticModel, PlansForAThousandRanksAreNeverSlowerThanSerial) {
     slow.compute_slowdown = 1 + *rc::gen::inRange(0, 30) / 100.0;
     slow.communication_slowdown = 1 + *rc::gen::inRange(0, 30) / 100.0;
     slow.compute.peak_tflop_per_s_16bit = *rc::gen::inRange(1, 1000);
-    OpSpec op = op_of(*rc::gen::inRange<std::int64_t>(1, 8192), 4 * *rc::gen::inRange(32, 257));
+    OpSpec op = op_of(*rc::gen::inRange<std::int64_t>(65, 8192), 4 * *rc::gen::inRange(32, 257));
     op.n = *rc::gen::inRange<std::int64_t>(1, 8192);
     Topology fast = slow;
     fast.protocols[0].intra.gb_per_s *= 1 + *rc::gen::inRange(0, 300) / 100.0;

@@ -10,9 +10,9 @@
 namespace mc2::planner {
 namespace {
 
-/// 64 rows of 1024 bytes: compute 10 + 64 = 74 us, communication 20 + 0.5 us/KiB * 64 KiB = 52 us.
+/// Two shards of 64 rows of 512 bytes: compute 10 + 64 = 74 us, communication 20 + 0.5 us/KiB * 64 KiB = 52 us.
 CostModel example_model() {
-  return testing::model_of(testing::all_reduce_op(64, 256, 32, DType::F32, 2),
+  return testing::model_of({OpKind::MatmulReduceScatter, 128, 128, 32, DType::F32, 2},
                            testing::affine(CurveAxis::Rows, 10, 1), testing::affine(CurveAxis::Bytes, 20, 0.5 / 1024),
                            1.25, 1.5);
 }
@@ -72,6 +72,19 @@ TEST(Anchored, GivesTheUncutPartsTheirTimes) {
   EXPECT_DOUBLE_EQ(uncut.serial_us, 130);
 }
 
+TEST(CostModel, RowsOfAnOperatorThatIsCutAlongNAreStale) {
+  const OpSpec few_rows = testing::all_reduce_op(16, 256, 32, DType::F32, 2);
+  CostModel model = testing::model_of(few_rows, testing::affine(CurveAxis::Columns, 10, 1),
+                                      testing::affine(CurveAxis::Bytes, 20, 1));
+  EXPECT_TRUE(model.validate());
+  model.variants[0].compute.curve.axis = CurveAxis::Rows;
+  EXPECT_EQ(model.validate().error().code, ErrorCode::Stale);
+  model.op.m = 65;
+  EXPECT_TRUE(model.validate());
+  model.variants[0].compute.curve.axis = CurveAxis::Columns;
+  EXPECT_EQ(model.validate().error().code, ErrorCode::InvalidSpec);
+}
+
 TEST(Anchored, ScalesEveryBlockOfALaneAlike) {
   const CostModel model = example_model();
   const CostModel now = anchored(model, model.op, 2 * 74, 3 * 52);
@@ -84,7 +97,7 @@ TEST(Anchored, TakesTheTimesAsThoseOfTheOperatorItIsGiven) {
   // 32 rows: 10 + 32 = 42 us and 20 + 16 = 36 us; twice that makes 64 rows cost 2 * 74 us and 2 * 52 us.
   const CostModel model = example_model();
   OpSpec half = model.op;
-  half.m = 32;
+  half.m = 64;
   const CostModel now = anchored(model, half, 2 * 42, 2 * 36);
   EXPECT_DOUBLE_EQ(now.variants[0].compute.curve.time_us(64), 2 * 74);
   EXPECT_DOUBLE_EQ(now.variants[0].communication.curve.time_us(64 * 1024), 2 * 52);

@@ -93,6 +93,7 @@ CostModel random_model() {
     model.op.m = 2 * rows;
     model.op.k = 256;
   }
+  model.variants[0].compute.curve.axis = compute_axis(model.op);
   model.variants[0].communication.fixed_us = number(0, 20, 1);
   if (*rc::gen::arbitrary<bool>()) model.variants[0].variant.fields["slices"] = std::to_string(*rc::gen::inRange(1, 9));
   return model;
@@ -113,6 +114,7 @@ RC_GTEST_PROP(FreeList, FindsWhatBruteForceFinds, ()) {
 RC_GTEST_PROP(FreeList, IsNeverSlowerThanTheShortLongFamily, ()) {
   CostModel model = random_model();
   model.op.m *= *rc::gen::inRange(1, 20);
+  model.variants[0].compute.curve.axis = compute_axis(model.op);
   PlanOptions family = free_options();
   family.strategy = "search";
   const Plan free_plan = make_plan(model.op, model, free_options()).value();

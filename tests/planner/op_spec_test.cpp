@@ -49,7 +49,7 @@ TEST(OpRegistry, UnknownNameListsTheLegalOnes) {
 
 TEST(OpRegistry, AllReduceMessageIsTheProduct) {
   // One row of the product: 1024 columns of 4 bytes.
-  EXPECT_EQ(traits_of(OpKind::MatmulAllReduce).message_bytes_per_row(legal()), 4096);
+  EXPECT_EQ(traits_of(OpKind::MatmulAllReduce).message_bytes_per_unit(legal()), 4096);
 }
 
 OpSpec sharded(OpKind kind, std::int64_t m) { return {kind, m, 512, 128, DType::F16, 4}; }
@@ -59,13 +59,13 @@ TEST(OpRegistry, RowShardedKindsAreCutAlongOneShard) {
   for (const OpKind kind : {OpKind::MatmulReduceScatter, OpKind::MatmulAllToAll}) {
     const OpSpec scatter = sharded(kind, 1024);
     EXPECT_EQ(traits_of(kind).cut_axis_length(scatter), 256);
-    EXPECT_EQ(traits_of(kind).message_bytes_per_row(scatter), 4 * 512 * 2);
+    EXPECT_EQ(traits_of(kind).message_bytes_per_unit(scatter), 4 * 512 * 2);
     EXPECT_EQ(traits_of(kind).first_lane, Lane::Compute);
   }
   for (const OpKind kind : {OpKind::AllGatherMatmul, OpKind::AllToAllMatmul}) {
     const OpSpec gather = sharded(kind, 1024);
     EXPECT_EQ(traits_of(kind).cut_axis_length(gather), 256);
-    EXPECT_EQ(traits_of(kind).message_bytes_per_row(gather), 4 * 128 * 2);
+    EXPECT_EQ(traits_of(kind).message_bytes_per_unit(gather), 4 * 128 * 2);
     EXPECT_EQ(traits_of(kind).first_lane, Lane::Communication);
     EXPECT_TRUE(traits_of(kind).has_local_part);
   }
@@ -102,7 +102,7 @@ TEST(OpSpec, EmbeddingBagsAreCutAlongOneRanksSamplesAndSendPooledFeatures) {
   ASSERT_TRUE(pooled().validate());
   const OpTraits& traits = traits_of(OpKind::EmbeddingAllToAll);
   EXPECT_EQ(traits.cut_axis_length(pooled()), 256);
-  EXPECT_EQ(traits.message_bytes_per_row(pooled()), 4 * 64 * 2); // one sample of each of 4 ranks' shares, in halves
+  EXPECT_EQ(traits.message_bytes_per_unit(pooled()), 4 * 64 * 2); // one sample of each of 4 ranks' shares, in halves
   EXPECT_EQ(traits.first_lane, Lane::Compute);
   EXPECT_DOUBLE_EQ(pooled().flop_count(), 1024.0 * 64 * 20); // additions only
   EXPECT_DOUBLE_EQ(pooled().flop_count(10), 10.0 * 64 * 20);
@@ -117,6 +117,15 @@ TEST(OpSpec, TablesBelongToEmbeddingAllToAllAlone) {
   with.tables = pooled().tables;
   EXPECT_EQ(with.validate().error().field, "tables");
   EXPECT_NE(with.validate().error().message.find("not to matmul_all_reduce"), std::string::npos);
+}
+
+TEST(OpSpec, EmbeddingBagsHaveNoEpilogueAndNoI8) {
+  OpSpec op = pooled();
+  op.epilogue.has_bias = true;
+  EXPECT_EQ(op.validate().error().field, "epilogue");
+  op = pooled();
+  op.dtype = DType::I8;
+  EXPECT_EQ(op.validate().error().field, "dtype");
 }
 
 TEST(OpSpec, IllegalTablesAreRefusedByName) {
@@ -144,6 +153,78 @@ TEST(OpSpec, IllegalTablesAreRefusedByName) {
 TEST(Pooling, NamesRoundTripAndUnknownOnesAreRefused) {
   EXPECT_EQ(parse_pooling(to_string(Pooling::Mean)).value(), Pooling::Mean);
   EXPECT_EQ(parse_pooling("max").error().code, ErrorCode::UnknownName);
+}
+
+TEST(CutAxis, FewRowsOfAllReduceAreCutAlongN) {
+  OpSpec op{OpKind::MatmulAllReduce, 64, 512, 128, DType::Bf16, 4};
+  const OpTraits& traits = traits_of(op.kind);
+  EXPECT_EQ(cut_axis(op), CutAxis::Columns);
+  EXPECT_EQ(traits.cut_axis_length(op), 512);
+  EXPECT_EQ(traits.message_bytes_per_unit(op), 64 * 2); // a column of the product
+  op.m = 65;
+  EXPECT_EQ(cut_axis(op), CutAxis::Rows);
+  EXPECT_EQ(traits.cut_axis_length(op), 65);
+  EXPECT_EQ(traits.message_bytes_per_unit(op), 512 * 2);
+  for (const OpTraits& other : op_registry())
+    EXPECT_EQ(cut_axis({other.kind, 8, 8, 8, DType::F32, 2}) == CutAxis::Columns,
+              other.kind == OpKind::MatmulAllReduce);
+}
+
+TEST(HasSameBlockCosts, LetsOnlyTheLengthOfTheCutAxisDiffer) {
+  const OpSpec rows{OpKind::MatmulAllReduce, 4096, 512, 128, DType::F32, 2};
+  const auto with = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return OpSpec{rows.kind, m, n, k, rows.dtype, rows.world_size};
+  };
+  EXPECT_TRUE(has_same_block_costs(rows, with(65, 512, 128)));
+  EXPECT_FALSE(has_same_block_costs(rows, with(64, 512, 128))); // columns
+  EXPECT_FALSE(has_same_block_costs(rows, with(4096, 513, 128)));
+  EXPECT_TRUE(has_same_block_costs(with(16, 512, 128), with(16, 9999, 128)));
+  EXPECT_FALSE(has_same_block_costs(with(16, 512, 128), with(17, 512, 128)));
+  EXPECT_FALSE(has_same_block_costs(with(16, 512, 128), with(16, 512, 129)));
+  OpSpec biased = rows;
+  biased.epilogue.has_bias = true;
+  EXPECT_FALSE(has_same_block_costs(rows, biased));
+}
+
+TEST(Epilogue, NamesRoundTripAndShowInTheText) {
+  for (const Epilogue epilogue : {Epilogue{false, false}, {true, false}, {false, true}, {true, true}})
+    EXPECT_EQ(parse_epilogue(to_string(epilogue)).value(), epilogue);
+  EXPECT_EQ(parse_epilogue("gelu").error().code, ErrorCode::UnknownName);
+  OpSpec op{OpKind::MatmulAllReduce, 128, 64, 32, DType::F32, 2};
+  EXPECT_EQ(op.text(), "matmul_all_reduce m=128 n=64 k=32 f32 x2");
+  op.epilogue = {true, true};
+  EXPECT_EQ(op.text(), "matmul_all_reduce m=128 n=64 k=32 f32 x2 bias+residual");
+}
+
+TEST(ProductType, IsBf16ForI8AndDecidesWhatIsExchanged) {
+  // 4 ranks, n = 512, k = 128: a row brings together 4 rows of product in bf16, or 4 rows of A in i8.
+  OpSpec op{OpKind::MatmulReduceScatter, 1024, 512, 128, DType::I8, 4};
+  EXPECT_EQ(product_type(op), DType::Bf16);
+  EXPECT_EQ(exchange_type(op), DType::Bf16);
+  EXPECT_EQ(traits_of(op.kind).message_bytes_per_unit(op), 4 * 512 * 2);
+  op.kind = OpKind::AllGatherMatmul;
+  EXPECT_EQ(exchange_type(op), DType::I8);
+  EXPECT_EQ(traits_of(op.kind).message_bytes_per_unit(op), 4 * 128);
+  op.dtype = DType::F16;
+  EXPECT_EQ(product_type(op), DType::F16);
+}
+
+TEST(OpSpec, SumsOfI8ProductsKeepTo32Bits) {
+  // 131071 * 128 * 128 = 2^31 - 2^14; one more would be 2^31.
+  OpSpec op{OpKind::MatmulAllReduce, 128, 8, 131071, DType::I8, 2};
+  EXPECT_TRUE(op.validate());
+  op.k = 131072;
+  ASSERT_FALSE(op.validate());
+  EXPECT_EQ(op.validate().error().field, "k");
+  op.dtype = DType::F32;
+  EXPECT_TRUE(op.validate());
+}
+
+TEST(DType, StoredNumbersNeverChange) {
+  EXPECT_EQ(static_cast<int>(DType::Bf16), 3);
+  EXPECT_EQ(static_cast<int>(DType::I8), 4);
+  EXPECT_EQ(size_bytes(DType::I8), 1);
+  EXPECT_EQ(parse_dtype("i8").value(), DType::I8);
 }
 
 TEST(DType, NamesRoundTripAndUnknownOnesAreRefused) {

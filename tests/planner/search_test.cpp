@@ -95,7 +95,7 @@ TEST(Search, FasterVariantWins) {
 
 TEST(Search, ShapesWithoutALegalCutStayWhole) {
   const CostModel model = testing::worked_example_model();
-  for (const std::int64_t m : {1, 7, 127, 128, 255}) {
+  for (const std::int64_t m : {65, 100, 127, 128, 255}) {
     OpSpec op = model.op;
     op.m = m;
     const Plan plan = make_plan(op, model, {}).value();
@@ -300,6 +300,7 @@ CostModel random_model(std::int64_t m) {
     if (traits_of(model.op.kind).has_local_part && *rc::gen::arbitrary<bool>())
       model.variants[0].local_compute = testing::affine(CurveAxis::Rows, number(0, 200, 1), number(1, 100, 0.01));
   }
+  model.variants[0].compute.curve.axis = compute_axis(model.op);
   model.variants[0].compute.fixed_us = number(0, 20, 1);
   model.variants[0].communication.fixed_us = number(0, 20, 1);
   if (*rc::gen::arbitrary<bool>()) model.variants[0].variant.fields["slices"] = std::to_string(*rc::gen::inRange(1, 9));
@@ -327,7 +328,8 @@ RC_GTEST_PROP(Search, PlansAreLegalAndNeverWorseThanUncut, ()) {
   options.max_block_count = *rc::gen::inRange(1, 64);
   const Plan plan = make_plan(model.op, model, options).value();
   const auto& rows = plan.cut.block_rows;
-  RC_ASSERT(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) == m); // the cut axis, whatever the kind
+  RC_ASSERT(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) ==
+            traits_of(model.op.kind).cut_axis_length(model.op));
   RC_ASSERT(static_cast<std::int64_t>(rows.size()) <= options.max_block_count);
   RC_ASSERT(plan.makespan.us <= plan.serial_us * (1 + 1e-12));
   RC_ASSERT(plan.makespan.us >= plan.ideal_us * (1 - 1e-12));
@@ -374,6 +376,45 @@ RC_GTEST_PROP(Search, ElementSizeMattersOnlyThroughBytes, ()) {
 RC_GTEST_PROP(Search, SameQuestionSameAnswer, ()) {
   const CostModel model = random_model(*rc::gen::inRange(1, 5000));
   RC_ASSERT(make_plan(model.op, model, {}).value() == make_plan(model.op, model, {}).value());
+}
+
+/// 16 rows cut along n: a column costs 1 us of matmul and 64 bytes, 1 us.
+CostModel column_model() {
+  return testing::model_of(testing::all_reduce_op(16, 1024, 64, DType::F32, 2),
+                           testing::affine(CurveAxis::Columns, 0, 1), testing::affine(CurveAxis::Bytes, 0, 1.0 / 64));
+}
+
+TEST(Search, CutsColumnsOfFewRows) {
+  // 8 blocks of 128 columns: 128 + 8 * 128 = 1152 us against 2048.
+  const Plan plan = make_plan(column_model().op, column_model(), {}).value();
+  EXPECT_EQ(plan.cut.block_rows, std::vector<std::int64_t>(8, 128));
+  EXPECT_DOUBLE_EQ(plan.makespan.us, 1152);
+  OpSpec wider = column_model().op;
+  wider.n = 1300; // another n is answered for by the same curves
+  const Plan other = make_plan(wider, column_model(), {}).value();
+  EXPECT_EQ(std::accumulate(other.cut.block_rows.begin(), other.cut.block_rows.end(), std::int64_t{0}), 1300);
+}
+
+TEST(Search, AnswersForColumnsAndRowsByTheirOwnModelsOnly) {
+  OpSpec rows = column_model().op;
+  rows.m = 4096;
+  const auto refused = make_plan(rows, column_model(), {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::OutOfRange);
+  EXPECT_NE(refused.error().message.find("other n of it that is cut into columns"), std::string::npos);
+  const CostModel worked = testing::worked_example_model();
+  OpSpec few = worked.op;
+  few.m = 16;
+  EXPECT_EQ(make_plan(few, worked, {}).error().code, ErrorCode::OutOfRange);
+}
+
+TEST(Formula, CutsNoColumns) {
+  PlanOptions options;
+  options.strategy = "formula";
+  const auto refused = make_plan(column_model().op, column_model(), options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::Infeasible);
+  EXPECT_NE(refused.error().message.find("cut along n"), std::string::npos);
 }
 
 } // namespace

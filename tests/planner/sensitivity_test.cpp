@@ -113,6 +113,16 @@ TEST(Sensitivity, RowsMoveInStepsOfTheAlignment) {
   EXPECT_FALSE(rows.higher.flips[0].kept_us.has_value());
 }
 
+TEST(Sensitivity, ColumnsMoveWhereTheyAreCut) {
+  const OpSpec op = testing::all_reduce_op(16, 512, 64, DType::F32, 2);
+  const CostModel model = testing::model_of(op, testing::affine(CurveAxis::Columns, 0, 1),
+                                            testing::affine(CurveAxis::Bytes, 0, 1.0 / 64));
+  const auto columns = of(study(model), Parameter::Columns);
+  EXPECT_DOUBLE_EQ(columns.value, 512);
+  EXPECT_EQ(columns.unit, "columns");
+  EXPECT_GT(columns.higher.end_value, 512);
+}
+
 TEST(Sensitivity, WeakerChangesComeBeforeStrongerOnes) {
   const CostModel model = testing::worked_example_model();
   for (const auto& parameter : study(model).parameters)
@@ -161,12 +171,12 @@ TEST(Sensitivity, IsAFunctionOfItsArguments) {
 TEST(Sensitivity, ShapesAtTheLimitsAreStudied) {
   CostModel model = testing::worked_example_model();
   model.op.n = model.op.k = 64;
-  for (const std::int64_t m : {std::int64_t{1}, std::int64_t{127}, std::int64_t{4099}, kMaxSize}) {
+  for (const std::int64_t m : {std::int64_t{65}, std::int64_t{127}, std::int64_t{4099}, kMaxSize}) {
     OpSpec op = model.op;
     op.m = m;
     const Plan plan = make_plan(op, model, {}).value();
     const auto rows = of(analyse_sensitivity(plan, model, {}).value(), Parameter::Rows);
-    EXPECT_GE(rows.lower.end_value, 1);
+    EXPECT_GE(rows.lower.end_value, 65); // below, the model answers for columns
     EXPECT_LE(rows.higher.end_value, static_cast<double>(kMaxSize));
   }
 }

@@ -126,6 +126,33 @@ TEST(Transfer, RefusesWhatLiesTooFar) {
   }
 }
 
+/// 16 rows cut along n: 10 us + 0.5 us a column.
+CostModel column_model() {
+  CostModel model = source_model();
+  model.op = shaped(1024, 1024, 16);
+  model.variants.front().compute.curve.axis = CurveAxis::Columns;
+  return model;
+}
+
+TEST(Transfer, OfColumnsIsTheModelItselfForAnotherNAndScalesWithK) {
+  EXPECT_TRUE(transferred(column_model(), shaped(9999, 1024, 16)).is_same);
+  // k doubles: a column costs 1 us. 10 + 100 = 110, whatever n is.
+  const Transfer deeper = transferred(column_model(), shaped(40000, 2048, 16));
+  EXPECT_DOUBLE_EQ(compute_us(deeper.model, 100), 110);
+  EXPECT_EQ(deeper.reason, "transferred from k=1024: a column has 2 x the FLOPs and 1 x the bytes");
+}
+
+TEST(Transfer, NeverTakesRowsForColumnsNorColumnsOfAnotherM) {
+  for (const auto& [model, target] :
+       {std::pair{source_model(), shaped(1024, 1024, 16)}, std::pair{column_model(), shaped(1024, 1024, 4096)},
+        std::pair{column_model(), shaped(1024, 1024, 17)}}) {
+    const auto refused = transfer(model, target, model.fingerprint);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::OutOfRange);
+    EXPECT_EQ(refused.error().field, "m");
+  }
+}
+
 TEST(Transfer, RefusesToCrossTheLengthBelowWhichFlopsDoNotDecide) {
   CostModel narrow = source_model();
   narrow.op = shaped(128, 128);

@@ -41,7 +41,7 @@ struct World {
   [[nodiscard]] ActiveHooks hooks() {
     ActiveHooks hooks;
     hooks.make_case = [this](const ActiveCase& one) -> planner::Result<SweepCase> {
-      return SweepCase{one.text(), [this, one] { return visit(one); }, {}};
+      return SweepCase{one.text(planner::CutAxis::Rows), [this, one] { return visit(one); }, {}};
     };
     hooks.now = [this] { return now; };
     hooks.on_round = [this](const ActiveRound& round) { rounds.push_back(round); };
@@ -201,11 +201,12 @@ RC_GTEST_PROP(ActiveSweep, EndsWithinItsBudgetOnAnyAxis, ()) {
   const auto m = *rc::gen::inRange<std::int64_t>(1, 5000);
   ActiveOptions options = options_of(m);
   options.max_measurement_count = *rc::gen::inRange(7, 20);
+  const std::int64_t axis = planner::traits_of(options.question.op.kind).cut_axis_length(options.question.op);
   World world{{options.question.op}};
   world.truth.noise_percent = *rc::gen::inRange(0, 30);
   const ActiveSummary summary = swept(world, options);
   RC_ASSERT(summary.measurement_count <= options.max_measurement_count);
-  for (const ActiveCase& one : world.visits) RC_ASSERT(one.block_rows >= 1 && one.block_rows <= m);
+  for (const ActiveCase& one : world.visits) RC_ASSERT(one.block_rows >= 1 && one.block_rows <= axis);
   World again{{options.question.op}};
   again.truth.noise_percent = world.truth.noise_percent;
   RC_ASSERT(swept(again, options).samples == summary.samples);

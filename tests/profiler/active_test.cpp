@@ -193,7 +193,7 @@ RC_GTEST_PROP(Advise, StaysInsideTheAxisAndRepeatsItself, ()) {
     RC_ASSERT(!advice.reason.empty());
     for (const ActiveCase& one : advice.cases) {
       RC_ASSERT(one.block_rows >= 1);
-      RC_ASSERT(one.block_rows <= m);
+      RC_ASSERT(one.block_rows <= planner::traits_of(question.op.kind).cut_axis_length(question.op));
       for (const Sample& sample : truth.measure(one, round)) samples.push_back(sample);
     }
     RC_ASSERT(advice.cases.empty() == (advice.stop != ActiveStop::NotYet));

@@ -215,7 +215,8 @@ TEST(FitCostModelRefuses, IllegalOptions) {
 
 TEST(FitCostModel, MeetsTheOnlySizesOfAnOperatorOfTwoRows) {
   Profile profile = clean_profile(0);
-  profile.op.m = 2;
+  profile.op.kind = planner::OpKind::MatmulReduceScatter;
+  profile.op.m = 2 * profile.op.world_size;
   for (int round = 0; round < 5; ++round)
     for (const std::int64_t rows : {1, 2}) {
       profile.samples.push_back(make_sample(Component::Matmul, Context::Alone, rows, compute_us(rows), round));
@@ -231,13 +232,26 @@ TEST(FitCostModel, MeetsTheOnlySizesOfAnOperatorOfTwoRows) {
 
 TEST(FitCostModel, IsProportionalForAnOperatorOfOneRow) {
   Profile profile = clean_profile(0);
-  profile.op.m = 1;
+  profile.op.kind = planner::OpKind::MatmulReduceScatter;
+  profile.op.m = profile.op.world_size;
   profile.samples = {make_sample(Component::Matmul, Context::Alone, 1, 40, 0),
                      make_sample(Component::Collective, Context::Alone, 1, 90, 0)};
   const auto fitted = fit_cost_model(profile);
   ASSERT_TRUE(fitted) << fitted.error().text();
   EXPECT_NEAR(fitted.value().model.variants.front().compute.curve.time_us(1), 40, 1e-9);
   EXPECT_NEAR(fitted.value().model.variants.front().compute.curve.time_us(3), 120, 1e-9);
+}
+
+TEST(FitCostModel, CountsColumnsWhereTheyAreCutAndMeetsTheOnlyLengthOfABackendThatDoesNotCutThem) {
+  Profile profile = clean_profile();
+  profile.op.m = 16;
+  EXPECT_EQ(fit_cost_model(profile).value().model.variants.front().compute.curve.axis, planner::CurveAxis::Columns);
+  profile.op.n = 300;
+  profile.samples = {make_sample(Component::Matmul, Context::Alone, 300, 40, 0),
+                     make_sample(Component::Collective, Context::Alone, 300, 90, 0)};
+  const auto fitted = fit_cost_model(profile);
+  ASSERT_TRUE(fitted) << fitted.error().text();
+  EXPECT_NEAR(fitted.value().model.variants.front().compute.curve.time_us(300), 40, 1e-9);
 }
 
 TEST(FitCostModelRefuses, AnEmptyProfile) {

@@ -206,6 +206,51 @@ TEST(Codec, NewerVersionIsReportedBeforeItsUnknownKeys) {
   expect_plan_refused("{\"schema\":\"mc2.plan/2\",\"future\":1}", ErrorCode::NewerVersion, "schema", "newer");
 }
 
+/// 16 rows, cut along n.
+planner::Plan column_plan() {
+  planner::Plan plan = examples::plan();
+  plan.op.m = 16;
+  plan.cut = {{128, plan.op.n - 128}};
+  plan.runners_up.front().cut = {{plan.op.n}};
+  return plan;
+}
+
+TEST(Codec, BlocksOfColumnsHaveAKeyOfTheirOwn) {
+  const json document = json::parse(encode(column_plan()));
+  EXPECT_TRUE(document["cut"].contains("block_columns"));
+  EXPECT_TRUE(document["runners_up"][0]["cut"].contains("block_columns"));
+  EXPECT_EQ(decode_plan(document.dump()).value(), column_plan());
+}
+
+TEST(Codec, RowsOfAnOperatorThatIsCutAlongNAreStale) {
+  json plan = json::parse(encode(column_plan()));
+  plan["cut"] = {{"block_rows", {16}}};
+  expect_refused(reencoded(decode_plan(plan.dump())), ErrorCode::Stale, "cut", "cut along n");
+  planner::Profile profile = examples::profile();
+  profile.op.m = 16;
+  json samples = json::parse(encode(profile));
+  EXPECT_EQ(decode_profile(samples.dump()).value(), profile);
+  samples["samples"][0]["block_rows"] = samples["samples"][0]["block_columns"];
+  samples["samples"][0].erase("block_columns");
+  expect_refused(reencoded(decode_profile(samples.dump())), ErrorCode::Stale, "samples[0]", "cut along n");
+  planner::CostModel model = examples::model();
+  model.op.m = 16;
+  model.variants.front().compute.curve.axis = planner::CurveAxis::Columns;
+  json curves = json::parse(encode(model));
+  EXPECT_EQ(decode_model(curves.dump()).value(), model);
+  curves["variants"][0]["compute"]["curve"]["axis"] = "rows";
+  expect_refused(reencoded(decode_model(curves.dump())), ErrorCode::Stale, "variants[0].compute.curve.axis", "");
+}
+
+TEST(Codec, EpilogueIsWrittenWhereThereIsOne) {
+  planner::Plan plan = examples::plan();
+  EXPECT_FALSE(json::parse(encode(plan))["op"].contains("epilogue"));
+  plan.op.epilogue = {.has_bias = true, .has_residual = false};
+  EXPECT_EQ(json::parse(encode(plan))["op"]["epilogue"], "bias");
+  EXPECT_EQ(decode_plan(encode(plan)).value(), plan);
+  expect_plan_refused(plan_with("/op/epilogue", "gelu"), ErrorCode::UnknownName, "op.epilogue", "residual");
+}
+
 TEST(Codec, OtherOrMissingSchemaIsMalformed) {
   expect_plan_refused(plan_with("/schema", "mc2.profile/1"), ErrorCode::Malformed, "schema", "expected 'mc2.plan/1'");
   expect_plan_refused(plan_with("/schema", "mc2.plan/x"), ErrorCode::Malformed, "schema", "expected 'mc2.plan/1'");
@@ -215,7 +260,7 @@ TEST(Codec, OtherOrMissingSchemaIsMalformed) {
 
 TEST(Codec, UnknownKeyIsNamedWithTheLegalOnes) {
   expect_plan_refused(plan_with("/op/q", 1), ErrorCode::Malformed, "op",
-                      "unknown key 'q'; legal: dtype, k, kind, m, n, world_size");
+                      "unknown key 'q'; legal: dtype, k, kind, m, n, world_size, epilogue");
 }
 
 TEST(Codec, RepeatedKeyIsRefused) {

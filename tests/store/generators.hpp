@@ -54,7 +54,7 @@ inline void make_pooled(planner::OpSpec& op) {
 
 inline planner::OpSpec any_op() {
   planner::OpSpec op;
-  op.m = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
+  op.m = *rc::gen::oneOf(rc::gen::inRange<std::int64_t>(1, 65), rc::gen::inRange<std::int64_t>(65, 1'000'000));
   op.n = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
   op.k = *rc::gen::inRange<std::int64_t>(1, 1'000'000);
   op.dtype = *rc::gen::element(planner::DType::F32, planner::DType::F16, planner::DType::Bf16);
@@ -154,17 +154,18 @@ inline planner::CostCurve any_curve(planner::CurveAxis axis) {
 inline planner::CostModel any_model() {
   planner::CostModel model;
   model.op = any_op();
+  const bool has_local = !model.op.tables && *rc::gen::arbitrary<bool>();
+  if (has_local) {
+    model.op.kind = planner::OpKind::AllGatherMatmul;
+    model.op.m = model.op.world_size * *rc::gen::inRange<std::int64_t>(1, 1000);
+  }
   model.fingerprint = {any_texts()};
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
     model.variants.push_back(
         {any_variant(),
-         {any_curve(planner::CurveAxis::Rows), positive_double(), 1 + *rc::gen::inRange(0, 9) / 7.0},
+         {any_curve(planner::compute_axis(model.op)), positive_double(), 1 + *rc::gen::inRange(0, 9) / 7.0},
          {any_curve(planner::CurveAxis::Bytes), positive_double(), 1}});
-  if (!model.op.tables && *rc::gen::arbitrary<bool>()) {
-    model.op.kind = planner::OpKind::AllGatherMatmul;
-    model.op.m = model.op.world_size * *rc::gen::inRange<std::int64_t>(1, 1000);
-    model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);
-  }
+  if (has_local) model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);
   if (*rc::gen::arbitrary<bool>()) model.anchored_interval = 0.01 + positive_double();
   model.source = any_text();
   return model;

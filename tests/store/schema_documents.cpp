@@ -64,6 +64,21 @@ planner::Plan bare_plan() {
   return plan;
 }
 
+/// 16 rows, cut along n, with everything that an operator may have.
+planner::CostModel column_model() {
+  planner::CostModel model = examples::model(16);
+  model.op.n = 8192;
+  model.op.epilogue = {.has_bias = true, .has_residual = true};
+  model.variants.front().compute.curve.axis = planner::CurveAxis::Columns;
+  return model;
+}
+
+planner::Profile column_profile() {
+  planner::Profile profile = examples::profile();
+  profile.op = column_model().op;
+  return profile;
+}
+
 /// One profile with every enumerator of op, component and context.
 planner::Profile varied_profile() {
   planner::Profile profile = examples::profile();
@@ -96,6 +111,9 @@ int main(int argc, char** argv) {
   write(directory / "plan_search.json", encode(made_plan("search")));
   write(directory / "plan_all_gather.json", encode(all_gather_plan()));
   write(directory / "cost_model_all_gather.json", encode(all_gather_model()));
+  write(directory / "cost_model_columns.json", encode(column_model()));
+  write(directory / "plan_columns.json", encode(planner::make_plan(column_model().op, column_model(), {}).value()));
+  write(directory / "profile_columns.json", encode(column_profile()));
   write(directory / "plan_formula.json", encode(made_plan("formula")));
   write(directory / "cost_model.json", encode(examples::model()));
   write(directory / "cost_model_varied.json", encode(examples::varied_model()));

@@ -233,6 +233,47 @@ TEST(Store, ModelOfAnotherMachineIsNamedWithTheDifference) {
                "cpu_model: here 'Example CPU', there 'Other CPU'");
 }
 
+/// The model of 16 rows, cut along n.
+planner::CostModel column_model(std::int64_t n) {
+  planner::CostModel model = examples::model();
+  model.op.m = 16;
+  model.op.n = n;
+  model.variants.front().compute.curve.axis = planner::CurveAxis::Columns;
+  return model;
+}
+
+TEST(Store, ModelsOfRowsAndOfColumnsDoNotAnswerForEachOther) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const planner::CostModel rows = examples::model();
+  ASSERT_TRUE(store.put_model(rows, kNow).ok());
+  planner::OpSpec asked = rows.op;
+  asked.m = 16;
+  expect_error(store.find_model(asked, rows.fingerprint), ErrorCode::NotFound, "no cost model");
+  ASSERT_TRUE(store.put_model(column_model(256), kNow).ok());
+  ASSERT_TRUE(store.put_model(column_model(2048), kNow).ok());
+  asked.n = 1000; // any n will do, the next larger one first
+  EXPECT_EQ(store.find_model(asked, rows.fingerprint).value(), column_model(2048));
+  asked.m = 17;
+  expect_error(store.find_model(asked, rows.fingerprint), ErrorCode::NotFound, "no cost model");
+  asked = rows.op;
+  asked.m = 100;
+  EXPECT_EQ(store.find_model(asked, rows.fingerprint).value(), rows);
+}
+
+TEST(Store, OperatorsThatDifferInTheirEpilogueAreKeptApart) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  planner::Plan biased = examples::plan();
+  biased.op.epilogue = {.has_bias = true, .has_residual = true};
+  biased.reason = "of the biased one";
+  ASSERT_TRUE(store.put_plan(examples::plan(), "tuned", kNow).ok());
+  ASSERT_TRUE(store.put_plan(biased, "tuned", kNow).ok());
+  EXPECT_EQ(store.find_plan(key_of(examples::plan())).value().plan, examples::plan());
+  EXPECT_EQ(store.find_plan(key_of(biased)).value().plan, biased);
+  EXPECT_TRUE(store.check().is_healthy);
+}
+
 TEST(Store, MeasurementsComeBackOldestFirst) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

@@ -42,7 +42,7 @@ struct ActiveTruth {
     result.context = context;
     result.variant = "direct";
     result.block_rows = rows;
-    result.message_bytes = is_matmul ? 0 : rows * planner::traits_of(op.kind).message_bytes_per_row(op);
+    result.message_bytes = is_matmul ? 0 : rows * planner::traits_of(op.kind).message_bytes_per_unit(op);
     result.time = std::chrono::nanoseconds(std::llround(us * 1000));
     result.round = round;
     return result;

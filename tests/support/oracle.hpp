@@ -21,6 +21,7 @@ inline double element(planner::DType dtype, std::span<const std::byte> bytes, st
     std::memcpy(&value, bytes.data() + index * 4, sizeof value);
     return value;
   }
+  if (dtype == planner::DType::I8) return static_cast<signed char>(bytes[static_cast<std::size_t>(index)]);
   std::uint16_t bits = 0;
   std::memcpy(&bits, bytes.data() + index * 2, sizeof bits);
   if (dtype == planner::DType::Bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
@@ -34,6 +35,25 @@ inline std::vector<double> elements(planner::DType dtype, std::span<const std::b
   std::vector<double> values(bytes.size() / static_cast<std::size_t>(planner::size_bytes(dtype)));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = element(dtype, bytes, static_cast<std::int64_t>(i));
   return values;
+}
+
+/// A rank's B, i8 with its scales.
+inline std::vector<double> b_elements(const planner::OpSpec& op, const executor::RankBuffers& rank) {
+  auto b = elements(op.dtype, rank.b);
+  if (rank.b_scales.empty()) return b;
+  const auto scales = elements(planner::DType::F32, rank.b_scales);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] *= scales[i % scales.size()];
+  return b;
+}
+
+/// A rank's A, i8 with its scale: its own where products travel, what the others are told where A does.
+inline std::vector<double> a_elements(const planner::OpSpec& op, std::span<const executor::RankBuffers> buffers,
+                                      std::size_t rank) {
+  auto a = elements(op.dtype, buffers[rank].a);
+  if (buffers[rank].a_scales.empty()) return a;
+  const auto scales = elements(planner::DType::F32, buffers[rank].a_scales);
+  for (double& element : a) element *= scales.size() == 1 ? scales[0] : scales[rank];
+  return a;
 }
 
 /// rows x columns of `a` [rows, k] times `b` [k, n], added to `result` [rows, n].
@@ -50,8 +70,8 @@ inline void add_product(std::span<const double> a, std::span<const double> b, st
 inline std::vector<double> naive_matmul_all_reduce(const planner::OpSpec& op,
                                                    std::span<const executor::RankBuffers> buffers) {
   std::vector<double> result(static_cast<std::size_t>(op.m * op.n));
-  for (const auto& rank : buffers) {
-    add_product(elements(op.dtype, rank.a), elements(op.dtype, rank.b), static_cast<std::size_t>(op.k),
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+    add_product(a_elements(op, buffers, rank), b_elements(op, buffers[rank]), static_cast<std::size_t>(op.k),
                 static_cast<std::size_t>(op.n), result);
   }
   return result;
@@ -64,7 +84,7 @@ inline std::vector<std::vector<double>> naive_products(const planner::OpSpec& op
   std::vector<std::vector<double>> products;
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     products.emplace_back(static_cast<std::size_t>(op.m * op.n));
-    add_product(a[rank], elements(op.dtype, buffers[rank].b), static_cast<std::size_t>(op.k),
+    add_product(a[rank], b_elements(op, buffers[rank]), static_cast<std::size_t>(op.k),
                 static_cast<std::size_t>(op.n), products.back());
   }
   return products;
@@ -124,33 +144,39 @@ inline std::vector<std::vector<double>> naive_embedding_all_to_all(const planner
   return results;
 }
 
-/// The definition of every kind: C of each rank, row-major, in double.
+/// Rows of one matrix, each plus the bias.
+inline void add_bias(const planner::OpSpec& op, std::span<const std::byte> bias, std::span<double> rows) {
+  const auto addends = elements(planner::product_type(op), bias);
+  for (std::size_t i = 0; i < rows.size() && !addends.empty(); ++i) rows[i] += addends[i % addends.size()];
+}
+
+/// The definition of every kind without bias and residual: C of each rank, row-major, in double.
 ///   matmul_all_reduce      the sum of all A_r B_r
 ///   matmul_reduce_scatter  rank r's m / R rows of that sum
 ///   all_gather_matmul      all ranks' rows of A, one below the other, times the rank's own B
 ///   matmul_all_to_all      the r-th m / R rows of every A_q B_q, one below the other
 ///   all_to_all_matmul      the r-th m / R rows of every A_q, one below the other, times the rank's own B
 ///   embedding_all_to_all   the r-th m / R samples of every rank's pooled features, side by side
-inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
-                                                      std::span<const executor::RankBuffers> buffers) {
+inline std::vector<std::vector<double>> naive_plain_results(const planner::OpSpec& op,
+                                                            std::span<const executor::RankBuffers> buffers) {
   if (op.kind == planner::OpKind::EmbeddingAllToAll) return naive_embedding_all_to_all(op, buffers);
   if (op.kind == planner::OpKind::AllGatherMatmul) {
     std::vector<double> gathered;
-    for (const auto& rank : buffers) {
-      const auto shard = elements(op.dtype, rank.a);
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+      const auto shard = a_elements(op, buffers, rank);
       gathered.insert(gathered.end(), shard.begin(), shard.end());
     }
     std::vector<std::vector<double>> results;
     for (const auto& rank : buffers) {
       results.emplace_back(static_cast<std::size_t>(op.m * op.n));
-      add_product(gathered, elements(op.dtype, rank.b), static_cast<std::size_t>(op.k),
-                  static_cast<std::size_t>(op.n), results.back());
+      add_product(gathered, b_elements(op, rank), static_cast<std::size_t>(op.k), static_cast<std::size_t>(op.n),
+                  results.back());
     }
     return results;
   }
   if (op.kind == planner::OpKind::MatmulAllToAll || op.kind == planner::OpKind::AllToAllMatmul) {
     std::vector<std::vector<double>> a;
-    for (const auto& rank : buffers) a.push_back(elements(op.dtype, rank.a));
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) a.push_back(a_elements(op, buffers, rank));
     if (op.kind == planner::OpKind::MatmulAllToAll) return naive_all_to_all(op, naive_products(op, a, buffers), op.n);
     return naive_products(op, naive_all_to_all(op, a, op.k), buffers);
   }
@@ -164,13 +190,34 @@ inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
   return shards;
 }
 
+/// C of each rank: naive_plain_results() + bias + residual. matmul_all_to_all: a row's bias is its sender's.
+inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
+                                                      std::span<const executor::RankBuffers> buffers) {
+  auto results = naive_plain_results(op, buffers);
+  for (std::size_t rank = 0; rank < results.size(); ++rank) {
+    const std::span<double> c(results[rank]);
+    if (op.kind == planner::OpKind::MatmulAllToAll) {
+      const std::size_t part = c.size() / buffers.size();
+      for (std::size_t sender = 0; sender < buffers.size(); ++sender)
+        add_bias(op, buffers[sender].bias, c.subspan(sender * part, part));
+    } else {
+      add_bias(op, buffers[rank].bias, c);
+    }
+    const auto residual = elements(planner::product_type(op), buffers[rank].residual);
+    for (std::size_t i = 0; i < residual.size(); ++i) c[i] += residual[i];
+  }
+  return results;
+}
+
 /// How far one element may be from the oracle for numbers in [-1, 1): every one of the R k additions loses at most
-/// half a unit of a sum that is at most R k, a wide bound; short types round R partial products and the sum.
+/// half a unit of a sum that is at most R k, a wide bound; short types round R partial products and the sum. Bias and
+/// residual are two terms more; i8 elements times random scales stay below 128 * 3/256 = 1.5, so products below 2.25.
 inline double allowed_error(const planner::OpSpec& op) {
-  const double terms = static_cast<double>(op.k) * op.world_size;
+  const double terms = static_cast<double>(op.k) * op.world_size + (op.epilogue.is_empty() ? 0 : 2);
   switch (op.dtype) {
     case planner::DType::F32: return 0x1p-24 * terms * 4;
     case planner::DType::F16: return 0x1p-11 * terms;
+    case planner::DType::I8: return 0x1p-8 * terms * 2.25;
     case planner::DType::Bf16: break;
   }
   return 0x1p-8 * terms;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checks.hpp"
 #include "mc2/executor/backend.hpp"
 
 namespace mc2::executor {
@@ -31,6 +32,10 @@ class AbsentBackend final : public Backend {
   }
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 128; }
   [[nodiscard]] planner::Result<void> supports(const planner::OpSpec& /*op*/) const override { return absent(); }
+  // A plan that is made here for a machine that has the backend.
+  [[nodiscard]] planner::Result<void> supports_cut(const planner::OpSpec& op) const override {
+    return check_cuts_rows(op, name_);
+  }
   [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& /*options*/) const override {
     return {.fields = {{"backend", std::string(name_)}}};
   }

@@ -26,23 +26,25 @@ constexpr std::array kLoweringTable{
     LoweringRow{planner::OpKind::EmbeddingAllToAll, &lower_embedding_all_to_all},
 };
 
-Result<void> check_blocks(const planner::Cut& cut, std::int64_t cut_axis_length) {
+Result<void> check_blocks(const planner::Cut& cut, const planner::OpSpec& op) {
+  const std::int64_t cut_axis_length = planner::traits_of(op.kind).cut_axis_length(op);
+  const std::string unit = " " + std::string(to_string(planner::cut_axis(op)));
   std::int64_t remaining = cut_axis_length;
   for (std::size_t i = 0; i < cut.block_rows.size(); ++i) {
     const std::int64_t rows = cut.block_rows[i];
     if (rows < 1) {
       return Error{ErrorCode::InvalidSpec, "blocks[" + std::to_string(i) + "]",
-                   "a block has " + std::to_string(rows) + " rows; every block needs at least 1"};
+                   "a block has " + std::to_string(rows) + unit + "; every block needs at least 1"};
     }
     if (rows > remaining) {
       return Error{ErrorCode::InvalidSpec, "blocks[" + std::to_string(i) + "]",
-                   "the blocks exceed the " + std::to_string(cut_axis_length) + " rows that are cut"};
+                   "the blocks exceed the " + std::to_string(cut_axis_length) + unit + " that are cut"};
     }
     remaining -= rows;
   }
   if (remaining != 0) {
     return Error{ErrorCode::InvalidSpec, "blocks",
-                 "the blocks sum to " + std::to_string(cut_axis_length - remaining) + " rows; they must sum to " +
+                 "the blocks sum to " + std::to_string(cut_axis_length - remaining) + unit + "; they must sum to " +
                      std::to_string(cut_axis_length)};
   }
   return {};
@@ -63,7 +65,7 @@ StageList lower_in_order(const planner::OpSpec& op, const planner::Cut& cut) {
 
 Result<StageList> lower(const planner::OpSpec& op, const planner::Cut& cut) {
   if (auto legal = op.validate(); !legal) return legal.error();
-  if (auto legal = check_blocks(cut, planner::traits_of(op.kind).cut_axis_length(op)); !legal) return legal.error();
+  if (auto legal = check_blocks(cut, op); !legal) return legal.error();
   const auto* row = std::ranges::find(kLoweringTable, op.kind, &LoweringRow::kind);
   if (row == kLoweringTable.end()) {
     return Error{ErrorCode::Unsupported, "kind",

@@ -12,7 +12,7 @@ using LowerFunction = StageList (*)(const planner::OpSpec& op, const planner::Cu
 /// Stages that follow each other on the cut axis, in the kind's own order of lanes.
 [[nodiscard]] StageList lower_in_order(const planner::OpSpec& op, const planner::Cut& cut);
 
-/// Each block is a contiguous run of rows of the product.
+/// Each block is a contiguous run of rows of the product, or of its columns.
 [[nodiscard]] StageList lower_matmul_all_reduce(const planner::OpSpec& op, const planner::Cut& cut);
 
 /// A block of b rows multiplies b rows of every rank's shard of the product, and leaves each rank its own b rows of

@@ -9,8 +9,9 @@ namespace mc2::planner::curves {
 double time_us(const AffineCurve& curve, double x) noexcept { return curve.alpha_us + curve.beta_us_per_x * x; }
 
 std::string formula_text(const AffineCurve& curve, CurveAxis axis) {
-  if (axis == CurveAxis::Rows)
-    return number_text(curve.alpha_us) + " us + " + number_text(curve.beta_us_per_x) + " us/row";
+  if (axis != CurveAxis::Bytes)
+    return number_text(curve.alpha_us) + " us + " + number_text(curve.beta_us_per_x) +
+           (axis == CurveAxis::Rows ? " us/row" : " us/column");
   return number_text(curve.alpha_us) + " us + " + number_text(curve.beta_us_per_x * 1048576.0) + " us/MiB";
 }
 

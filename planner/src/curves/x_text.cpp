@@ -9,7 +9,7 @@ XText::XText(CurveAxis axis, double scale_x) noexcept
     : axis_(axis), scale_x_(scale_x), is_mib_(axis == CurveAxis::Bytes && scale_x == kBytesPerMib) {}
 
 std::string XText::unit() const {
-  if (axis_ == CurveAxis::Rows) return " rows";
+  if (axis_ != CurveAxis::Bytes) return " " + std::string(to_string(axis_));
   return is_mib_ ? " MiB" : " B";
 }
 

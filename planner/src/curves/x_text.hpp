@@ -14,7 +14,7 @@ inline constexpr double kMaxKnotTimeUs = 1e15;
 class XText {
  public:
   XText(CurveAxis axis, double scale_x) noexcept;
-  /// " rows", " B" or " MiB".
+  /// " rows", " columns", " B" or " MiB".
   [[nodiscard]] std::string unit() const;
   /// What x counts in a formula over x / scale_x: " MiB", " rows" or " times 512 rows".
   [[nodiscard]] std::string scaled_unit() const;

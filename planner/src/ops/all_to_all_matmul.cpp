@@ -14,7 +14,7 @@ OpTraits all_to_all_matmul() noexcept {
       .has_row_shards = true,
       .has_local_part = true,
       .cut_axis_length = shard_rows,
-      .message_bytes_per_row = sharded_a_bytes,
+      .message_bytes_per_unit = sharded_a_bytes,
   };
 }
 

@@ -14,7 +14,7 @@ OpTraits matmul_all_to_all() noexcept {
       .has_row_shards = true,
       .has_local_part = false,
       .cut_axis_length = shard_rows,
-      .message_bytes_per_row = sharded_product_bytes,
+      .message_bytes_per_unit = sharded_product_bytes,
   };
 }
 

@@ -47,7 +47,7 @@ Result<std::int64_t> balanced_rows(const Problem& problem, const VariantCost& co
   const double t_us = cost_us * problem.options.formula_contention;
   recipe.add("t", t_us, "us", "x " + number_text(problem.options.formula_contention) + " for bandwidth contention");
   const CostCurve& other = is_comm_bound ? cost.compute.curve : cost.communication.curve;
-  const double x_per_row = is_comm_bound ? 1.0 : problem.message_bytes_per_row;
+  const double x_per_row = is_comm_bound ? 1.0 : problem.message_bytes_per_unit;
   const auto x = other.inverse(t_us, static_cast<double>(problem.rows) * x_per_row);
   // When even the whole axis is cheaper on the other lane, one long block takes all that is left.
   const auto rows = x ? static_cast<std::int64_t>(x.value() / x_per_row) : problem.rows;
@@ -83,6 +83,8 @@ Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows,
 Result<Plan> plan_by_formula(const Problem& problem) {
   if (problem.traits.work != Work::Matmul)
     return infeasible("is a recipe for matmuls, and " + std::string(problem.traits.name) + " has none; use strategy search");
+  if (cut_axis(problem.op) != CutAxis::Rows)
+    return infeasible("it cuts m only, and m = " + std::to_string(problem.op.m) + " is cut along n; use strategy search");
   const VariantCost& cost = best_serial_variant(problem);
   const Bound bound = problem.communication_us(cost, problem.rows) > problem.compute_us(cost, problem.rows)
                           ? Bound::Communication

@@ -215,7 +215,7 @@ std::string certificate_text(const Certificate& family, const Found& found, cons
 Plan plan_by_free_list(const Problem& problem) {
   PlanOptions options = problem.options;
   options.require_significant_gain = false; // judged once, at the end
-  const Problem family_problem{problem.op, problem.model, options, problem.traits, problem.rows, problem.message_bytes_per_row};
+  const Problem family_problem{problem.op, problem.model, options, problem.traits, problem.rows, problem.message_bytes_per_unit};
   const Plan restricted = plan_by_search(family_problem);
   Found found{{}, nullptr, restricted.makespan.us * (1 - kRounding)};
   for (const auto& cost : problem.model.variants) search_variant(problem, cost, found);

@@ -104,8 +104,8 @@ Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const 
   Estimate estimate;
   estimate.provenance = Provenance::Measured;
   judge_lane(estimate, cost.compute.curve, "compute", small_rows, large_rows);
-  judge_lane(estimate, cost.communication.curve, "communication", small_rows * problem.message_bytes_per_row,
-             large_rows * problem.message_bytes_per_row);
+  judge_lane(estimate, cost.communication.curve, "communication", small_rows * problem.message_bytes_per_unit,
+             large_rows * problem.message_bytes_per_unit);
   if (cost.local_compute) {
     const auto rows = static_cast<double>(problem.rows);
     judge_lane(estimate, *cost.local_compute, "local compute", rows, rows);

@@ -16,13 +16,13 @@ struct Problem {
   const PlanOptions& options;
   const OpTraits& traits;
   std::int64_t rows;          ///< length of the cut axis
-  double message_bytes_per_row;
+  double message_bytes_per_unit;
 
   [[nodiscard]] double compute_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
     return cost.compute.curve.time_us(static_cast<double>(block_rows));
   }
   [[nodiscard]] double communication_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
-    return cost.communication.curve.time_us(static_cast<double>(block_rows) * message_bytes_per_row);
+    return cost.communication.curve.time_us(static_cast<double>(block_rows) * message_bytes_per_unit);
   }
   /// Uncut matmul, the local part included, then the uncut collective.
   [[nodiscard]] double serial_us(const VariantCost& cost) const {

@@ -180,7 +180,8 @@ Certificate certify(const Problem& problem, std::int64_t candidate_count) {
   const std::int64_t step = family_step(problem.rows, problem.options);
   std::string text = "all " + std::to_string(candidate_count) + " legal cuts compared";
   if (step != problem.options.alignment)
-    text += "; long blocks in steps of " + std::to_string(step) + " rows, coarser than the alignment, because m is large";
+    text += "; long blocks in steps of " + std::to_string(step) + " " + std::string(to_string(cut_axis(problem.op))) +
+            ", coarser than the alignment, because the cut axis is long";
   return {candidate_count, candidate_count, 0, std::move(text)};
 }
 

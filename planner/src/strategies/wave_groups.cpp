@@ -24,7 +24,7 @@ class Predictor {
 
   /// bytes / interpolated bandwidth.
   [[nodiscard]] double communication_us(std::int64_t rows) const {
-    const double bytes = static_cast<double>(rows) * problem_.message_bytes_per_row;
+    const double bytes = static_cast<double>(rows) * problem_.message_bytes_per_unit;
     const double below = std::exp2(std::floor(std::log2(bytes)));
     const double share = bytes / below - 1;
     return bytes / ((1 - share) * bytes_per_us(below) + share * bytes_per_us(2 * below));

@@ -5,6 +5,7 @@ namespace mc2::store {
 namespace {
 
 using planner::Account;
+using planner::CutAxis;
 using planner::Excursion;
 using planner::Explanation;
 using planner::Flip;
@@ -43,26 +44,26 @@ Json write_losses(const std::vector<Loss>& losses) {
   return result;
 }
 
-Json write_flip(const Flip& flip) {
-  Json result = {{"best_us", finite(flip.best_us)}, {"cut", write_cut(flip.cut)},
+Json write_flip(const Flip& flip, CutAxis axis) {
+  Json result = {{"best_us", finite(flip.best_us)}, {"cut", write_cut(flip.cut, axis)},
                  {"kind", to_string(flip.kind)},    {"text", flip.text},
                  {"value", finite(flip.value)},     {"variant", write_variant(flip.variant)}};
   if (flip.kept_us) result["kept_us"] = finite(*flip.kept_us);
   return result;
 }
 
-Json write_excursion(const Excursion& excursion) {
+Json write_excursion(const Excursion& excursion, CutAxis axis) {
   Json flips = Json::array();
-  for (const Flip& flip : excursion.flips) flips.push_back(write_flip(flip));
+  for (const Flip& flip : excursion.flips) flips.push_back(write_flip(flip, axis));
   Json result = {{"end_value", finite(excursion.end_value)}, {"flips", std::move(flips)}};
   if (excursion.one_percent_value) result["one_percent_value"] = finite(*excursion.one_percent_value);
   if (excursion.end_loss) result["end_loss"] = finite(*excursion.end_loss);
   return result;
 }
 
-Json write_parameter(const ParameterSensitivity& parameter) {
-  return {{"higher", write_excursion(parameter.higher)},
-          {"lower", write_excursion(parameter.lower)},
+Json write_parameter(const ParameterSensitivity& parameter, CutAxis axis) {
+  return {{"higher", write_excursion(parameter.higher, axis)},
+          {"lower", write_excursion(parameter.lower, axis)},
           {"parameter", to_string(parameter.parameter)},
           {"relative_interval", finite(parameter.relative_interval)},
           {"text", parameter.text},
@@ -70,11 +71,11 @@ Json write_parameter(const ParameterSensitivity& parameter) {
           {"value", finite(parameter.value)}};
 }
 
-Json write_sensitivity(const Sensitivity& sensitivity) {
+Json write_sensitivity(const Sensitivity& sensitivity, CutAxis axis) {
   Json parameters = Json::array();
   for (const ParameterSensitivity& parameter : sensitivity.parameters)
-    parameters.push_back(write_parameter(parameter));
-  return {{"best_cut", write_cut(sensitivity.best_cut)},
+    parameters.push_back(write_parameter(parameter, axis));
+  return {{"best_cut", write_cut(sensitivity.best_cut, axis)},
           {"best_us", finite(sensitivity.best_us)},
           {"best_variant", write_variant(sensitivity.best_variant)},
           {"kept_us", finite(sensitivity.kept_us)},
@@ -91,7 +92,7 @@ std::string encode(const Explanation& explanation) {
                  {"plan", write_plan(explanation.plan)},
                  {"schema", schema_name("explanation")},
                  {"use", write_use(explanation.use)}};
-  if (explanation.sensitivity) result["sensitivity"] = write_sensitivity(*explanation.sensitivity);
+  if (explanation.sensitivity) result["sensitivity"] = write_sensitivity(*explanation.sensitivity, cut_axis(explanation.plan.op));
   if (explanation.measured)
     result["measured"] = {{"timeline", write_timeline(explanation.measured->timeline)},
                           {"use", write_use(explanation.measured->use)}};

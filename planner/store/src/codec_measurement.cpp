@@ -24,7 +24,7 @@ Json write_measurement(const MeasurementRecord& record) {
           {"benefit_low", finite(measurement.benefit_low)},
           {"communication_us", finite(measurement.communication_us)},
           {"compute_us", finite(measurement.compute_us)},
-          {"cut", write_cut(measurement.cut)},
+          {"cut", write_cut(measurement.cut, planner::cut_axis(measurement.op))},
           {"fingerprint", write_fingerprint(record.fingerprint)},
           {"fused_us", finite(measurement.fused_us)},
           {"op", write_op(measurement.op)},
@@ -43,7 +43,7 @@ MeasurementRecord read_document<MeasurementRecord>(const Node& node) {
              "fused_us", "op", "pair_count", "predicted_us", "schema", "serial_us", "variant"});
   MeasurementRecord record;
   record.measurement.op = read_op(fields["op"]);
-  record.measurement.cut = read_cut(fields["cut"], &record.measurement.op);
+  record.measurement.cut = read_cut(fields["cut"], record.measurement.op);
   record.measurement.variant = read_variant(fields["variant"]);
   record.fingerprint = read_fingerprint(fields["fingerprint"]);
   read_times(fields, record.measurement);

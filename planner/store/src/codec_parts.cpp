@@ -56,10 +56,12 @@ Json write_op_options(const planner::OpSpec& op) {
     options["tables"] = {{"count", op.tables->table_count},
                          {"pooling", to_string(op.tables->pooling)},
                          {"row_count", op.tables->row_count}};
+  if (!op.epilogue.is_empty()) options["epilogue"] = to_string(op.epilogue);
   return options;
 }
 
 void read_op_options(const Fields& fields, planner::OpSpec& op) {
+  if (fields.has("epilogue")) op.epilogue = fields["epilogue"].name(planner::parse_epilogue);
   if (!fields.has("tables")) return;
   const Fields tables(fields["tables"], {"count", "pooling", "row_count"});
   op.tables = planner::EmbeddingTables{.table_count = tables["count"].integer(1, planner::kMaxSize),
@@ -111,19 +113,41 @@ planner::Variant read_variant(const Node& node) {
   return {fields["name"].text(), read_texts(fields["fields"])};
 }
 
-Json write_cut(const planner::Cut& cut) { return {{"block_rows", cut.block_rows}}; }
+std::string_view block_key(planner::CutAxis axis) noexcept {
+  return axis == planner::CutAxis::Rows ? "block_rows" : "block_columns";
+}
 
-planner::Cut read_cut(const Node& node, const planner::OpSpec* op) {
-  const Fields fields(node, {"block_rows"});
-  const Node rows = fields["block_rows"];
-  planner::Cut cut{rows.list([](const Node& row) { return row.integer(1, planner::kMaxSize); })};
-  if (!rows.require(!cut.block_rows.empty(), "at least one block") || !node.is_ok() || op == nullptr) return cut;
+void refuse_rows_for_columns(const Node& node, planner::CutAxis axis) {
+  if (axis == planner::CutAxis::Columns && node.json().is_object() && node.json().contains("block_rows"))
+    node.fail(ErrorCode::Stale, "has block_rows, but so few rows are cut along n now; profile and plan again");
+}
+
+Json write_cut(const planner::Cut& cut, planner::CutAxis axis) {
+  return {{std::string(block_key(axis)), cut.block_rows}};
+}
+
+planner::Cut read_cut(const Node& node, planner::CutAxis axis) {
+  refuse_rows_for_columns(node, axis);
+  const Fields fields(node, {block_key(axis)});
+  const Node lengths = fields[block_key(axis)];
+  planner::Cut cut{lengths.list([](const Node& length) { return length.integer(1, planner::kMaxSize); })};
+  lengths.require(!cut.block_rows.empty(), "at least one block");
+  return cut;
+}
+
+planner::Cut read_cut(const Node& node, const planner::OpSpec& op) {
+  if (!node.is_ok()) return {};
+  const planner::CutAxis axis = planner::cut_axis(op);
+  planner::Cut cut = read_cut(node, axis);
+  if (!node.is_ok()) return cut;
   std::int64_t sum = 0;
   for (const std::int64_t length : cut.block_rows) sum += length;
-  const std::int64_t expected = planner::traits_of(op->kind).cut_axis_length(*op);
+  const std::int64_t expected = planner::traits_of(op.kind).cut_axis_length(op);
   if (sum != expected)
-    rows.fail(ErrorCode::InvalidSpec, "blocks sum to " + std::to_string(sum) + "; must sum to the " +
-                                          std::to_string(expected) + " rows of the cut axis");
+    node.member(block_key(axis), node.json()[std::string(block_key(axis))])
+        .fail(ErrorCode::InvalidSpec, "blocks sum to " + std::to_string(sum) + "; must sum to the " +
+                                          std::to_string(expected) + " " + std::string(to_string(axis)) +
+                                          " of the cut axis");
   return cut;
 }
 

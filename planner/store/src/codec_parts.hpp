@@ -28,7 +28,7 @@ struct MeasurementRecord {
 
 /// What an operator has beside kind, sizes, type and ranks; an empty object for most. Part of write_op's object.
 [[nodiscard]] Json write_op_options(const planner::OpSpec& op);
-inline const std::initializer_list<std::string_view> kOpOptionKeys{"tables"};
+inline const std::initializer_list<std::string_view> kOpOptionKeys{"epilogue", "tables"};
 void read_op_options(const Fields& fields, planner::OpSpec& op);
 [[nodiscard]] Json write_op(const planner::OpSpec& op);
 [[nodiscard]] planner::OpSpec read_op(const Node& node);
@@ -37,9 +37,15 @@ void read_op_options(const Fields& fields, planner::OpSpec& op);
 [[nodiscard]] planner::Fingerprint read_fingerprint(const Node& node);
 [[nodiscard]] Json write_variant(const planner::Variant& variant);
 [[nodiscard]] planner::Variant read_variant(const Node& node);
-[[nodiscard]] Json write_cut(const planner::Cut& cut);
-/// Blocks positive, and summing to the cut axis where the operator is given.
-[[nodiscard]] planner::Cut read_cut(const Node& node, const planner::OpSpec* op = nullptr);
+/// The key of block lengths: "block_rows" or "block_columns".
+[[nodiscard]] std::string_view block_key(planner::CutAxis axis) noexcept;
+/// Fails as Stale where an object counts rows although its blocks are columns: an earlier mc2 wrote it.
+void refuse_rows_for_columns(const Node& node, planner::CutAxis axis);
+[[nodiscard]] Json write_cut(const planner::Cut& cut, planner::CutAxis axis);
+/// Blocks positive.
+[[nodiscard]] planner::Cut read_cut(const Node& node, planner::CutAxis axis);
+/// Blocks positive, and summing to the operator's cut axis.
+[[nodiscard]] planner::Cut read_cut(const Node& node, const planner::OpSpec& op);
 [[nodiscard]] Json write_timeline(const planner::Timeline& timeline);
 
 /// Whole documents, "schema" included. `read_document` checks the schema name before anything else.

@@ -42,19 +42,19 @@ planner::Timeline read_timeline(const Node& node) {
           fields["overlap_us"].number()};
 }
 
-Json write_runners_up(const std::vector<RunnerUp>& runners_up) {
+Json write_runners_up(const std::vector<RunnerUp>& runners_up, planner::CutAxis axis) {
   Json result = Json::array();
   for (const RunnerUp& each : runners_up)
-    result.push_back({{"cut", write_cut(each.cut)},
+    result.push_back({{"cut", write_cut(each.cut, axis)},
                       {"makespan_us", finite(each.makespan_us)},
                       {"reason", each.reason},
                       {"variant", write_variant(each.variant)}});
   return result;
 }
 
-RunnerUp read_runner_up(const Node& node) {
+RunnerUp read_runner_up(const Node& node, planner::CutAxis axis) {
   const Fields fields(node, {"cut", "makespan_us", "reason", "variant"});
-  return {read_cut(fields["cut"]), read_variant(fields["variant"]), fields["makespan_us"].number(),
+  return {read_cut(fields["cut"], axis), read_variant(fields["variant"]), fields["makespan_us"].number(),
           fields["reason"].text()};
 }
 
@@ -120,7 +120,7 @@ void read_decision(const Fields& fields, planner::Plan& plan) {
   plan.fingerprint = read_fingerprint(fields["fingerprint"]);
   plan.strategy = fields["strategy"].text();
   plan.variant = read_variant(fields["variant"]);
-  plan.cut = read_cut(fields["cut"], &plan.op);
+  plan.cut = read_cut(fields["cut"], plan.op);
   plan.is_local_first = fields.has("is_local_first") && fields["is_local_first"].boolean();
   plan.reason = fields["reason"].text();
 }
@@ -137,7 +137,9 @@ void read_prediction(const Fields& fields, planner::Plan& plan) {
 }
 
 void read_evidence(const Fields& fields, planner::Plan& plan) {
-  plan.runners_up = fields["runners_up"].list(read_runner_up);
+  if (!fields["runners_up"].is_ok()) return; // an operator that could not be read has no axis
+  const auto axis = planner::cut_axis(plan.op);
+  plan.runners_up = fields["runners_up"].list([axis](const Node& node) { return read_runner_up(node, axis); });
   plan.recipe = fields["recipe"].list(read_recipe_step);
   if (fields.has("certificate")) plan.certificate = read_certificate(fields["certificate"]);
   if (fields.has("validation")) plan.validation = read_validation(fields["validation"]);
@@ -156,14 +158,14 @@ Json write_plan(const planner::Plan& plan) {
   Json result = {{"bound", to_string(plan.bound)},
                  {"communication_us", finite(plan.communication_us)},
                  {"compute_us", finite(plan.compute_us)},
-                 {"cut", write_cut(plan.cut)},
+                 {"cut", write_cut(plan.cut, planner::cut_axis(plan.op))},
                  {"fingerprint", write_fingerprint(plan.fingerprint)},
                  {"ideal_us", finite(plan.ideal_us)},
                  {"makespan", write_estimate(plan.makespan)},
                  {"op", write_op(plan.op)},
                  {"reason", plan.reason},
                  {"recipe", write_recipe(plan.recipe)},
-                 {"runners_up", write_runners_up(plan.runners_up)},
+                 {"runners_up", write_runners_up(plan.runners_up, planner::cut_axis(plan.op))},
                  {"schema", schema_name("plan")},
                  {"serial_us", finite(plan.serial_us)},
                  {"slowdown", write_slowdown(plan.slowdown)},

@@ -8,9 +8,9 @@ namespace {
 
 using planner::Sample;
 
-Json write_sample(const Sample& sample) {
+Json write_sample(const Sample& sample, planner::CutAxis axis) {
   return {{"block_count", sample.block_count},
-          {"block_rows", sample.block_rows},
+          {std::string(block_key(axis)), sample.block_rows},
           {"component", to_string(sample.component)},
           {"context", to_string(sample.context)},
           {"is_outlier", sample.is_outlier},
@@ -21,14 +21,15 @@ Json write_sample(const Sample& sample) {
           {"variant", sample.variant}};
 }
 
-Sample read_sample(const Node& node) {
-  const Fields fields(node, {"block_count", "block_rows", "component", "context", "is_outlier", "message_bytes",
+Sample read_sample(const Node& node, planner::CutAxis axis) {
+  refuse_rows_for_columns(node, axis);
+  const Fields fields(node, {"block_count", block_key(axis), "component", "context", "is_outlier", "message_bytes",
                              "round", "slowest_rank", "time_ns", "variant"});
   Sample sample;
   sample.component = fields["component"].name(planner::parse_component);
   sample.context = fields["context"].name(planner::parse_context);
   sample.variant = fields["variant"].text();
-  sample.block_rows = fields["block_rows"].integer(0, planner::kMaxSize);
+  sample.block_rows = fields[block_key(axis)].integer(0, planner::kMaxSize);
   sample.block_count = fields["block_count"].integer(1, planner::kMaxSize);
   sample.message_bytes = fields["message_bytes"].integer(0);
   sample.time = std::chrono::nanoseconds(fields["time_ns"].integer(0));
@@ -42,7 +43,7 @@ Sample read_sample(const Node& node) {
 
 Json write_profile(const planner::Profile& profile) {
   Json samples = Json::array();
-  for (const Sample& sample : profile.samples) samples.push_back(write_sample(sample));
+  for (const Sample& sample : profile.samples) samples.push_back(write_sample(sample, planner::cut_axis(profile.op)));
   return {{"fingerprint", write_fingerprint(profile.fingerprint)},
           {"op", write_op(profile.op)},
           {"samples", std::move(samples)},
@@ -56,7 +57,9 @@ planner::Profile read_document<planner::Profile>(const Node& node) {
   planner::Profile profile;
   profile.op = read_op(fields["op"]);
   profile.fingerprint = read_fingerprint(fields["fingerprint"]);
-  profile.samples = fields["samples"].list(read_sample);
+  if (!node.is_ok()) return profile;
+  const auto axis = planner::cut_axis(profile.op);
+  profile.samples = fields["samples"].list([axis](const Node& sample) { return read_sample(sample, axis); });
   return profile;
 }
 

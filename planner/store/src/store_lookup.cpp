@@ -22,16 +22,28 @@ using planner::Result;
 
 constexpr std::size_t kMinPrefixLength = 6;
 constexpr std::size_t kDigestLength = 64;
-constexpr int kColumnOfM = 3;           ///< of select_sql
+constexpr int kColumnOfM = 3, kColumnOfN = 4; ///< of select_sql
 constexpr std::size_t kListedCount = 5; ///< what a message lists before it says "and N more"
 
-/// Errors: Corrupt, where a document that passes its checksum was kept by an mc2 with other rules.
+/// Errors: Corrupt, where a document that passes its checksum was kept by an mc2 with other rules; Stale where those
+/// cut along another axis.
 Result<StoredPlan> to_stored_plan(const Record& record) {
   auto plan = decode_plan(record.document);
   if (!plan)
-    return Error{ErrorCode::Corrupt, "",
+    return Error{plan.error().code == ErrorCode::Stale ? ErrorCode::Stale : ErrorCode::Corrupt, "",
                  "plan in row " + std::to_string(record.row_id) + " cannot be read (" + plan.error().text() + ")"};
   return StoredPlan{record.key, std::move(plan).value(), record.document, record.digest, record.created_at};
+}
+
+/// Which models answer for an operator (planner::has_same_block_costs), the one to prefer first.
+std::string model_query(const planner::OpSpec& op) {
+  const std::string same = "WHERE fingerprint_digest = ?1 AND kind = ?2 AND k = ?5 AND dtype = ?6 AND world_size = ?7 ";
+  const std::string newest = "created_at DESC, id DESC";
+  if (planner::cut_axis(op) == planner::CutAxis::Columns)
+    return select_sql(Table::Model, same + "AND m = ?3 ORDER BY n >= ?4 DESC, abs(n - ?4), " + newest);
+  return select_sql(Table::Model, same + "AND n = ?4 AND m > " +
+                                      std::to_string(planner::traits_of(op.kind).max_column_cut_m) +
+                                      " ORDER BY m >= ?3 DESC, abs(m - ?3), " + newest);
 }
 
 /// The operator names of a query over "kind, m, n, k, dtype, world_size", without repetition.
@@ -122,6 +134,7 @@ Result<planner::Profile> Store::find_profile(const planner::OpSpec& op,
       const auto record = current_record(statement, Table::SampleBatch, key);
       if (!record) return impl_->located(record.error());
       const auto batch = decode_profile(record.value().document);
+      if (!batch && batch.error().code == ErrorCode::Stale) continue; // of other blocks than today's
       if (!batch) return impl_->error(ErrorCode::Corrupt, "samples cannot be read (" + batch.error().text() + ")");
       const auto& samples = batch.value().samples;
       profile.samples.insert(profile.samples.end(), samples.begin(), samples.end());
@@ -137,23 +150,21 @@ Result<planner::CostModel> Store::find_model(const planner::OpSpec& op,
                                              const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::find_model", [&]() -> Result<planner::CostModel> {
     PlanKey key{op, fingerprint_digest(fingerprint), ""};
-    SQLite::Statement statement(impl_->database,
-                                select_sql(Table::Model,
-                                           "WHERE fingerprint_digest = ?1 AND kind = ?2 AND n = ?4 AND k = ?5 AND "
-                                           "dtype = ?6 AND world_size = ?7 "
-                                           "ORDER BY m >= ?3 DESC, abs(m - ?3), created_at DESC, id DESC LIMIT 1"));
+    SQLite::Statement statement(impl_->database, model_query(op));
     bind_key(statement, Table::Model, key);
-    if (!statement.executeStep())
-      return impl_->error(ErrorCode::NotFound,
-                          "has no cost model for " + op.text() + " on this machine" +
-                              other_machine(impl_->database, op, fingerprint) +
-                              alternatives(impl_->database, Table::Model, key.fingerprint_digest));
-    key.op.m = statement.getColumn(kColumnOfM).getInt64();
-    const auto record = current_record(statement, Table::Model, key);
-    if (!record) return impl_->located(record.error());
-    auto model = decode_model(record.value().document);
-    if (!model) return impl_->error(ErrorCode::Corrupt, "a model cannot be read (" + model.error().text() + ")");
-    return model;
+    while (statement.executeStep()) {
+      key.op.m = statement.getColumn(kColumnOfM).getInt64();
+      key.op.n = statement.getColumn(kColumnOfN).getInt64();
+      const auto record = current_record(statement, Table::Model, key);
+      if (!record) return impl_->located(record.error());
+      auto model = decode_model(record.value().document);
+      if (!model && model.error().code == ErrorCode::Stale) continue; // of other blocks than today's
+      if (!model) return impl_->error(ErrorCode::Corrupt, "a model cannot be read (" + model.error().text() + ")");
+      return model;
+    }
+    return impl_->error(ErrorCode::NotFound, "has no cost model for " + op.text() + " on this machine" +
+                                                 other_machine(impl_->database, op, fingerprint) +
+                                                 alternatives(impl_->database, Table::Model, key.fingerprint_digest));
   });
 }
 

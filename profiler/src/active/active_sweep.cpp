@@ -20,9 +20,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kUnknownRegret = -1;
 
-std::string cases_text(const std::vector<ActiveCase>& cases) {
+std::string cases_text(const std::vector<ActiveCase>& cases, planner::CutAxis axis) {
   std::string text;
-  for (const ActiveCase& one : cases) text += (text.empty() ? "" : ", ") + one.text();
+  for (const ActiveCase& one : cases) text += (text.empty() ? "" : ", ") + one.text(axis);
   return text;
 }
 
@@ -89,7 +89,7 @@ Result<void> ActiveSweep::prepare(const std::vector<ActiveCase>& cases) {
     auto made = hooks_.make_case(one);
     if (!made) return made.error();
     if (!made.value().measure)
-      return Error{ErrorCode::InvalidSpec, "hooks.make_case", "gave no 'measure' for " + one.text()};
+      return Error{ErrorCode::InvalidSpec, "hooks.make_case", "gave no 'measure' for " + one.text(cut_axis(question_.op))};
     for (int i = 0; i < options_.warmup_count; ++i) {
       if (is_cancelled()) return cancelled();
       static_cast<void>(made.value().measure());
@@ -139,7 +139,7 @@ Result<void> ActiveSweep::run_round(std::vector<ActiveCase> cases) {
     throw;
   }
   flush(first_new);
-  rounds_.push_back({std::move(cases), regret_, kUnknownRegret, {}, round_});
+  rounds_.push_back({std::move(cases), regret_, kUnknownRegret, {}, round_, cut_axis(question_.op)});
   ++round_;
   mark_outliers(samples_);
   return {};
@@ -214,7 +214,7 @@ Result<void> ActiveOptions::validate() const {
 }
 
 std::string ActiveRound::text() const {
-  std::string text = "round " + std::to_string(number) + ": " + cases_text(cases) + ": expected regret ";
+  std::string text = "round " + std::to_string(number) + ": " + cases_text(cases, axis) + ": expected regret ";
   if (regret_before >= 0) text += percent_text(regret_before) + " -> ";
   text += regret_after >= 0 ? percent_text(regret_after) : std::string("not known yet");
   return plan.block_rows.empty() ? text : text + "; plan " + plan.text();

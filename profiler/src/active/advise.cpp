@@ -263,7 +263,7 @@ ActiveAdvice Chooser::choose() {
   take(*first);
   fill_round(advice, candidates);
   advice.regret_after_us = std::min(ledger_.regret_after_us(), advice.regret_us);
-  advice.reason = first->text() + " tells most: expected regret " + percent_text(relative) + ", " +
+  advice.reason = first->text(cut_axis(question_.op)) + " tells most: expected regret " + percent_text(relative) + ", " +
                   percent_text(advice.regret_after_us / advice.makespan_us) + " once this round is measured";
   return advice;
 }
@@ -274,9 +274,10 @@ Error range_error(const char* field, const std::string& legal) {
 
 } // namespace
 
-std::string ActiveCase::text() const {
+std::string ActiveCase::text(planner::CutAxis axis) const {
   constexpr std::string_view kNames[] = {"compute", "collective", "both lanes"};
-  return std::string(kNames[static_cast<std::size_t>(target) - 1]) + " " + std::to_string(block_rows) + " rows";
+  return std::string(kNames[static_cast<std::size_t>(target) - 1]) + " " + std::to_string(block_rows) + " " +
+         std::string(to_string(axis));
 }
 
 Result<void> ActiveQuestion::validate() const {

@@ -30,7 +30,7 @@ constexpr double kFactorConfidence = 0.90;
 constexpr double kNormalMad = 1.4826;
 constexpr double kNotableDrift = 1.1;
 constexpr std::size_t kFewSamples = 3;
-constexpr std::int64_t kFewRows = 2; ///< a cut axis of so many rows has fewer block lengths than a fit needs
+constexpr std::int64_t kFewLengths = 2; ///< a cut axis so short has fewer block lengths than a fit needs
 
 /// One curve to be: a component of a variant.
 struct Series {
@@ -170,12 +170,20 @@ double fit_slowdown(const Profile& profile, const Series& series, std::vector<st
   return std::max(ratio.value, 1.0);
 }
 
+/// Whether the operator has fewer block lengths than a fit needs: a short cut axis, or columns on a backend that does
+/// not cut them.
+bool has_few_lengths(const Profile& profile) {
+  const std::int64_t length = planner::traits_of(profile.op.kind).cut_axis_length(profile.op);
+  const bool is_uncut = std::ranges::all_of(profile.samples,
+                                            [length](const Sample& sample) { return sample.block_rows == length; });
+  return length <= kFewLengths || (is_uncut && planner::cut_axis(profile.op) == planner::CutAxis::Columns);
+}
+
 Result<planner::LaneCost> fit_lane(const Profile& profile, const Series& series, const Drift& drift,
                                    const FitOptions& options, std::vector<std::string>& notes) {
-  const CurveAxis axis = series.component == Component::Matmul ? CurveAxis::Rows : CurveAxis::Bytes;
+  const CurveAxis axis = series.component == Component::Matmul ? planner::compute_axis(profile.op) : CurveAxis::Bytes;
   const std::vector<FitPoint> points = points_of(profile, series, drift, options.quantile);
-  const std::int64_t rows = planner::traits_of(profile.op.kind).cut_axis_length(profile.op);
-  auto curve = rows <= kFewRows ? meet_points(points, axis) : fit_curve(points, axis, options);
+  auto curve = has_few_lengths(profile) ? meet_points(points, axis) : fit_curve(points, axis, options);
   if (!curve) return Error{curve.error().code, series.text(), curve.error().message};
   note_samples(profile, series, points, notes);
   return planner::LaneCost{std::move(curve).value(), 0, fit_slowdown(profile, series, notes)};

@@ -41,14 +41,14 @@ struct LinkSpec {
 [[nodiscard]] planner::Result<LinkSpec> parse_link(std::string_view text);
 
 /// A compute lane that sleeps for a modelled time instead of computing:
-/// time of a block = fixed_us + OpSpec::flop_count(rows) / (gflop_per_s * 1000) us.
+/// time of a block = fixed_us + flop_count / (gflop_per_s * 1000) us, as OpSpec::flop_count counts.
 struct VirtualCompute {
   double gflop_per_s = 0;
   double fixed_us = 0;
 
   /// "90Gflops,10us": parse_virtual_compute(text()) gives the same device.
   [[nodiscard]] std::string text() const;
-  [[nodiscard]] double block_us(const planner::OpSpec& op, std::int64_t rows) const noexcept;
+  [[nodiscard]] double block_us(double flop_count) const noexcept;
   bool operator==(const VirtualCompute&) const = default;
 };
 
@@ -89,10 +89,13 @@ class Backend {
   [[nodiscard]] virtual planner::Result<void> check_variant(const planner::OpSpec& op,
                                                             const CommunicatorOptions& options,
                                                             const planner::Variant& variant) const = 0;
-  /// Rows that blocks should be multiples of here; planning starts from it unless the user says otherwise.
+  /// Rows or columns that blocks should be multiples of here; planning starts from it unless the user says otherwise.
   [[nodiscard]] virtual std::int64_t default_alignment() const noexcept = 0;
   /// Whether the backend can run this operator and type here. Errors: Unsupported with the reason, InvalidSpec.
   [[nodiscard]] virtual planner::Result<void> supports(const planner::OpSpec& op) const = 0;
+  /// Whether plans of a supported operator may have several blocks here; one is always legal. Errors: Unsupported
+  /// with the reason.
+  [[nodiscard]] virtual planner::Result<void> supports_cut(const planner::OpSpec& op) const = 0;
   /// What makes measurements on this backend comparable; queries the machine. `options` are valid.
   [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
   /// Starts the ranks. Errors: InvalidSpec (options), Unsupported. Throws SystemError.

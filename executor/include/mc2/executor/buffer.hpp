@@ -23,11 +23,16 @@ struct OperandShapes {
   MatrixShape c; ///< [m, n]; matmul_reduce_scatter: the rank's shard [m / ranks, n]. matmul_all_to_all: what ranks
                  ///< 0, 1, ... sent, one below the other, m / ranks rows each. embedding_all_to_all: [m / ranks,
                  ///< ranks n], a sample's features of rank 0's tables first, then those of rank 1's
+  // Empty where the operator has none:
+  MatrixShape bias = {};     ///< [1, n]
+  MatrixShape residual = {}; ///< C's
+  MatrixShape a_scales = {}; ///< i8: [1, 1], of the rank's A; [1, ranks], of all, for kinds that communicate first
+  MatrixShape b_scales = {}; ///< i8: [1, n], one per column of the rank's B
   bool operator==(const OperandShapes&) const = default;
 };
 
 /// The shapes of a legal operator's matrices.
-[[nodiscard]] OperandShapes operand_shapes(const planner::OpSpec& op) noexcept;
+[[nodiscard]] OperandShapes operand_shapes(const planner::OpSpec& op);
 
 /// Type of row numbers and offsets, as PyTorch's EmbeddingBag takes them.
 enum class IndexType : std::uint8_t { I32, I64 };
@@ -41,9 +46,10 @@ struct EmbeddingBags {
   IndexType type = IndexType::I64;    ///< of both
 };
 
-/// The caller's matrices of one rank, row-major and densely packed in the operator's element type, as
-/// operand_shapes() says, in memory of the rank's device. Never owned: they must outlive every `Prepared` made from
-/// them. C must not overlap A, B or another rank's C.
+/// The caller's matrices of one rank, row-major and densely packed, as operand_shapes() says, in memory of the rank's
+/// device. A and B are of the operator's element type, C, bias and residual of planner::product_type(), scales f32.
+/// Never owned: they must outlive every `Prepared` made from them. C must not overlap another buffer, the residual
+/// included: it may hold intermediate sums.
 struct RankBuffers {
   std::span<const std::byte> a;
   std::span<const std::byte> b; ///< read while preparing at the latest where a backend packs weights
@@ -51,9 +57,13 @@ struct RankBuffers {
   EmbeddingBags bags{}; ///< of embedding_all_to_all, else empty. May be refilled between runs, as A may; prepare() checks
                         ///< every bag, and a run fails on one that has become illegal
   /// Unequal splits of matmul_all_to_all and all_to_all_matmul: rows for each rank, and rows from each rank, every one 0 to
-  /// m / ranks. A then has as many rows as are sent and C as many as are received, both packed in the order of the ranks.
-  /// Empty, on all ranks: m / ranks rows each. Numbers in memory of this process, read by prepare() only.
+  /// m / ranks. A then has as many rows as are sent, C and the residual as many as are received, all packed in the order of
+  /// the ranks. Empty, on all ranks: m / ranks rows each. Numbers in memory of this process, read by prepare() only.
   std::span<const std::int64_t> send_counts{}, receive_counts{};
+  std::span<const std::byte> bias = {};     ///< read by every run, as is all that follows; empty without
+  std::span<const std::byte> residual = {}; ///< empty without
+  std::span<const std::byte> a_scales = {}; ///< i8: an element of A is its integer times this; empty otherwise
+  std::span<const std::byte> b_scales = {}; ///< i8: of each column of B; empty otherwise
 };
 
 } // namespace mc2::executor

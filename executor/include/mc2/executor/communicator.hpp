@@ -81,8 +81,9 @@ class Prepared {
 
   /// What passes between the lanes, of each local rank in the order of local_ranks(), as the last run left it:
   ///   kinds that compute first  the rank's product [m, n], which C is a sum of, or rows of, after a Fused or
-  ///                             CommunicationOnly run. Virtual compute never writes it: it keeps the reproducible
-  ///                             random numbers that prepare() put there
+  ///                             CommunicationOnly run; where blocks are columns, block after block, each [m, b].
+  ///                             Virtual compute never writes it: it keeps the reproducible random numbers that
+  ///                             prepare() put there
   ///   the others                the rows of A that arrived, [m, k]; the rank's own are not copied and mean nothing
   /// It is what verify_exchange() checks the collective by. Empty for a backend without virtual compute, which needs
   /// no such check. In memory of this process; valid as long as *this.

@@ -37,6 +37,7 @@ class ResidentProblem {
  private:
   struct RankMirror {
     std::unique_ptr<RankMemory> a, b, c;
+    std::vector<std::unique_ptr<RankMemory>> others; ///< epilogue and scales
   };
 
   RandomProblem host_;

@@ -9,7 +9,8 @@
 
 namespace mc2::executor {
 
-/// One block's rows of the cut axis: with row shards, these rows of every rank's shard.
+/// One block of the cut axis: with row shards, these rows of every rank's shard; where planner::cut_axis() is
+/// Columns, columns instead of rows.
 struct Stage {
   std::int64_t first_row = 0;
   std::int64_t row_count = 0;

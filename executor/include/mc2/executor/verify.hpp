@@ -15,7 +15,8 @@
 namespace mc2::executor {
 
 /// Matrices of every local rank, owned, filled with reproducible random numbers in [-1, 1) that the operator's type
-/// represents exactly. Views into it stay valid when it is moved.
+/// represents exactly; i8 with integers from its whole range and scales about 1/128. Bias and residual are the same
+/// on all ranks where the results are. Views into it stay valid when it is moved.
 class RandomProblem {
  public:
   /// Same seed and operator, same matrices, on every machine. Throws std::bad_alloc when memory is short.
@@ -40,6 +41,9 @@ class RandomProblem {
   std::span<std::byte> add_bytes(std::int64_t byte_count);
   [[nodiscard]] EmbeddingBags add_bags();
   void add_counts(std::span<const std::int64_t> counts);
+  std::span<std::byte> add_matrix(const MatrixShape& shape, planner::DType dtype);
+  void add_epilogue(const OperandShapes& shapes, std::uint64_t seed, std::size_t rank);
+  void add_scales(const OperandShapes& shapes, std::uint64_t seed, std::size_t rank);
 
   planner::OpSpec op_;
   std::vector<std::vector<std::byte>> storage_; ///< each with room to align the matrix to a cache line
@@ -68,14 +72,14 @@ struct Verification {
 ///   allowed(i, j) = 4 u32 (sqrt(k) + T) sum_t |a_ti| |b_tj| + 1.01 u ((T - 1) sum_t |p_tij| + |c_ij|)
 /// with T the number of products in a row of C (the ranks where the collective sums, else 1), u32 = 2^-24, u the
 /// type's own unit roundoff (the second term only for types shorter than f32), |a_ti| and |b_tj| the 2-norms of a row
-/// of A and a column of B, p the products. First term: the probabilistic bound of Higham and Mary, "A new approach to
-/// probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz inequality;
-/// docs/cost_model.md §7. Second term: each product or partial sum, and the result, are rounded to the type.
-/// embedding_all_to_all: every element against its bag, allowed (L + 1) u32 sum_l |x_lj| / d + 1.01 u |c_ij| with x_l the
-/// L rows that the bag names and d = L for means, else 1.
-/// Uses the machine's threads; the answer depends on the arguments only.
-/// Errors: Mismatch naming rank, row and column of the worst element. `buffers` fit `op`, one per rank, in memory of
-/// this process.
+/// of A and a column of B, p the products; i8 elements count with their scales. Bias and residual x add 4 u32 |x|,
+/// and matmul_all_to_all with a residual rounds once more, 1.01 u |p + bias|. First term: the probabilistic bound of
+/// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with
+/// the Cauchy-Schwarz inequality; docs/cost_model.md §7. Second term: each product or partial sum, and the result,
+/// are rounded to the type. embedding_all_to_all: every element against its bag, allowed (L + 1) u32 sum_l |x_lj| / d
+/// + 1.01 u |c_ij| with x_l the L rows that the bag names and d = L for means, else 1. Uses the machine's threads;
+/// the answer depends on the arguments only. Errors: Mismatch naming rank, row and column of the worst element.
+/// `buffers` fit `op`, one per rank, in memory of this process.
 [[nodiscard]] planner::Result<Verification> verify_result(const planner::OpSpec& op,
                                                           std::span<const RankBuffers> buffers,
                                                           const planner::Cut& cut, std::uint64_t seed);
@@ -84,11 +88,12 @@ struct Verification {
 /// `intermediates` (Prepared::intermediates()). Kinds that sum: every element of every rank's C against the
 /// sum of the partial products in double precision, all ranks equal to the bit where they get the same result.
 ///   allowed(i, j) = (R u32 + u) sum_r |p_rij|, u as above
-/// matmul_all_to_all, embedding_all_to_all: every row of C equal to the bit to its senders' rows of the product. Kinds
-/// that communicate first: every row that arrived equal to the bit to its sender's A.
-/// Errors: Mismatch naming rank, row and column.
+/// matmul_all_to_all, embedding_all_to_all: every row of C equal to the bit to its senders' rows of the product.
+/// Kinds that communicate first: every row that arrived equal to the bit to its sender's A. Errors: Mismatch naming
+/// rank, row and column. `cut` is the one that ran.
 [[nodiscard]] planner::Result<Verification> verify_exchange(const planner::OpSpec& op,
                                                             std::span<const std::span<const std::byte>> intermediates,
-                                                            std::span<const RankBuffers> buffers);
+                                                            std::span<const RankBuffers> buffers,
+                                                            const planner::Cut& cut);
 
 } // namespace mc2::executor

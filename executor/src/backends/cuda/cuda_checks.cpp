@@ -47,6 +47,7 @@ Result<void> check_operator(const planner::OpSpec& op) {
         ErrorCode::Unsupported, "kind",
         "the cuda backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend does"};
   }
+  if (auto legal = check_is_plain(op, "cuda"); !legal) return legal.error();
   if (op.world_size > kMaxCudaRanks) {
     return Error{ErrorCode::Unsupported, "world_size",
                  std::to_string(op.world_size) + " ranks; the cuda backend runs at most " +
@@ -114,6 +115,7 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, world_size); !legal) return legal.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
+  if (auto legal = in_rows(stages, "cuda"); !legal) return legal.error();
   if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {

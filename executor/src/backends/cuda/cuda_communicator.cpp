@@ -10,6 +10,7 @@
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/cuda_prepared.hpp"
 #include "backends/cuda/machine.hpp"
+#include "checks.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {
@@ -132,8 +133,9 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   auto transport = make_transport(stages.op, read.value());
   const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent);
   if (auto legal = check_free_memory(needed_bytes); !legal) return legal.error();
+  const StageList rows = in_rows(stages, "cuda").value();
   return std::unique_ptr<Prepared>(
-      std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, options));
+      std::make_unique<CudaPrepared>(*this, rows, read.value(), std::move(transport), buffers, options));
 }
 
 planner::Result<void> CudaCommunicator::check_free_memory(std::int64_t bytes_per_rank) {

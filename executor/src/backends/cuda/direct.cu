@@ -337,6 +337,7 @@ void enqueue_mail(planner::DType dtype, const BlockExchange& block, const Signal
     case planner::DType::F32: kernel = mail_kernel<float>; break;
     case planner::DType::F16: kernel = mail_kernel<__half>; break;
     case planner::DType::Bf16: kernel = mail_kernel<__nv_bfloat16>; break;
+    case planner::DType::I8: break; // refused
   }
   kernel<<<kMailCtas, kThreads, 0, stream>>>(block, signals);
   MC2_CUDA(cudaGetLastError());
@@ -354,6 +355,7 @@ void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, 
     case planner::DType::F32: kernel = kernel_for<float>(settings.collective, is_vector, signals.world_size); break;
     case planner::DType::F16: kernel = kernel_for<__half>(settings.collective, is_vector, signals.world_size); break;
     case planner::DType::Bf16: kernel = kernel_for<__nv_bfloat16>(settings.collective, is_vector, signals.world_size); break;
+    case planner::DType::I8: break; // refused
   }
   kernel<<<static_cast<unsigned>(settings.cta_count), kThreads, 0, stream>>>(block, signals);
   MC2_CUDA(cudaGetLastError());
@@ -368,6 +370,7 @@ void enqueue_sum(const LocalSum& local, int cta_count, cudaStream_t stream) {
     case planner::DType::F32: kernel = sum_kernel_for<float>(is_vector, local.piece_count); break;
     case planner::DType::F16: kernel = sum_kernel_for<__half>(is_vector, local.piece_count); break;
     case planner::DType::Bf16: kernel = sum_kernel_for<__nv_bfloat16>(is_vector, local.piece_count); break;
+    case planner::DType::I8: break; // refused
   }
   kernel<<<static_cast<unsigned>(cta_count), kThreads, 0, stream>>>(block, local.piece_count);
   MC2_CUDA(cudaGetLastError());

@@ -17,6 +17,7 @@ cudaDataType_t data_type(planner::DType dtype) {
     case planner::DType::F32: return CUDA_R_32F;
     case planner::DType::F16: return CUDA_R_16F;
     case planner::DType::Bf16: return CUDA_R_16BF;
+    case planner::DType::I8: break; // refused
   }
   return CUDA_R_32F;
 }

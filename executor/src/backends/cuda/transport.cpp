@@ -138,6 +138,7 @@ ncclDataType_t nccl_type(planner::DType dtype) {
     case planner::DType::F32: return ncclFloat32;
     case planner::DType::F16: return ncclFloat16;
     case planner::DType::Bf16: return ncclBfloat16;
+    case planner::DType::I8: break; // refused
   }
   return ncclFloat32;
 }

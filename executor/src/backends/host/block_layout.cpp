@@ -7,15 +7,22 @@
 namespace mc2::executor::host {
 namespace {
 
-std::int64_t row_bytes(const planner::OpSpec& op, std::int64_t columns) {
-  return columns * planner::size_bytes(op.dtype);
+std::int64_t row_bytes(planner::DType dtype, std::int64_t columns) { return columns * planner::size_bytes(dtype); }
+
+/// Bags are pooled without an A.
+std::int64_t a_row_bytes(const planner::OpSpec& op) { return op.tables ? 0 : row_bytes(op.dtype, op.k); }
+
+std::int64_t product_row_bytes(const planner::OpSpec& op) { return row_bytes(planner::product_type(op), op.n); }
+
+std::int64_t exchanged_row_bytes(const planner::OpSpec& op) {
+  return communicates_first(op) ? a_row_bytes(op) : product_row_bytes(op);
 }
 
-/// Joins runs that lie one below the other in the product, and therefore in A.
+/// Joins runs that lie one below the other in the product, and therefore in A, and have one scale.
 void add_run(MatmulWork& work, const MatmulRun& run) {
-  work.row_count += run.rows;
-  if (!work.runs.empty() && work.runs.back().first_row + work.runs.back().rows == run.first_row) {
-    work.runs.back().rows += run.rows;
+  MatmulRun* last = work.runs.empty() ? nullptr : &work.runs.back();
+  if (last != nullptr && last->first_row + last->shape.rows == run.first_row && last->a_scale == run.a_scale) {
+    last->shape.rows += run.shape.rows;
   } else {
     work.runs.push_back(run);
   }
@@ -25,9 +32,11 @@ bool is_pooled(const planner::OpSpec& op) { return planner::traits_of(op.kind).w
 
 bool has_shards(const planner::OpSpec& op) { return planner::traits_of(op.kind).has_row_shards; }
 
-/// Rows of a stage that a shard of `count` rows has.
-std::int64_t rows_of(const Stage& stage, std::int64_t count) {
-  return std::clamp<std::int64_t>(count - stage.first_row, 0, stage.row_count);
+bool cuts_columns(const planner::OpSpec& op) { return planner::cut_axis(op) == planner::CutAxis::Columns; }
+
+/// How much of a stage a shard of this length of the cut axis has.
+std::int64_t length_in(const Stage& stage, std::int64_t length) {
+  return std::clamp<std::int64_t>(length - stage.first_row, 0, stage.row_count);
 }
 
 /// First row of what goes to a rank in what another sends from; all get the same where A is gathered or C reduced.
@@ -36,9 +45,51 @@ std::int64_t sent_row(const planner::OpSpec& op, const RowSplits& splits, int fr
   return is_shared ? 0 : splits.send_offset(from, to);
 }
 
-/// Rows that a rank has for another, on the cut axis.
-std::int64_t pair_rows(const planner::OpSpec& op, const RowSplits& splits, int from, int to) {
-  return has_shards(op) ? splits.count(from, to) : op.m;
+/// Rows or columns that a rank has for another, on the cut axis.
+std::int64_t pair_length(const planner::OpSpec& op, const RowSplits& splits, int from, int to) {
+  return has_shards(op) ? splits.count(from, to) : planner::traits_of(op.kind).cut_axis_length(op);
+}
+
+/// A kind that communicates first is told the scale of every rank's A.
+const std::byte* a_scale_of(const planner::OpSpec& op, const RankBuffers& own, int sender) {
+  if (own.a_scales.empty()) return nullptr;
+  return own.a_scales.data() + (communicates_first(op) ? sender * planner::size_bytes(planner::DType::F32) : 0);
+}
+
+/// A run of rows of C, with what a kind that multiplies last adds to them.
+MatmulRun run_into_c(const planner::OpSpec& op, const RankBuffers& own, const std::byte* a, std::int64_t row) {
+  const std::int64_t offset = row * product_row_bytes(op);
+  return {.a = a,
+          .product = own.c.data() + offset,
+          .shape = {},
+          .first_row = row,
+          .residual = own.residual.empty() ? nullptr : own.residual.data() + offset,
+          .a_scale = nullptr};
+}
+
+/// The run that starts with a row of the product, which lies where that row of A does.
+MatmulRun run_at(const planner::OpSpec& op, const RankMatrices& own, std::int64_t row) {
+  if (communicates_first(op))
+    return run_into_c(op, own.buffers, own.intermediate.data() + row * a_row_bytes(op), row);
+  return {.a = own.buffers.a.data() + row * a_row_bytes(op),
+          .product = own.intermediate.data() + row * product_row_bytes(op),
+          .shape = {},
+          .first_row = row};
+}
+
+/// A block of columns of all rows.
+MatmulRun columns_run(const planner::OpSpec& op, const Stage& stage, const RankMatrices& own) {
+  return {.a = own.buffers.a.data(),
+          .product = own.intermediate.data() + piece_bytes(op, stage.first_row),
+          .shape = {op.m, stage.first_row, stage.row_count},
+          .a_scale = a_scale_of(op, own.buffers, 0)};
+}
+
+double flop_count(const planner::OpSpec& op, const MatmulWork& work) {
+  double count = 0;
+  for (const MatmulRun& run : work.runs)
+    count += op.flop_count(run.shape.rows) * static_cast<double>(run.shape.columns) / static_cast<double>(op.n);
+  return count;
 }
 
 } // namespace
@@ -47,44 +98,67 @@ bool communicates_first(const planner::OpSpec& op) noexcept {
   return planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
 }
 
-std::int64_t intermediate_bytes(const planner::OpSpec& op) noexcept {
-  return op.m * row_bytes(op, communicates_first(op) ? op.k : op.n);
+std::int64_t intermediate_bytes(const planner::OpSpec& op) noexcept { return op.m * exchanged_row_bytes(op); }
+
+std::int64_t piece_bytes(const planner::OpSpec& op, std::int64_t length) noexcept {
+  if (cuts_columns(op)) return op.m * row_bytes(planner::product_type(op), length);
+  return length * exchanged_row_bytes(op);
 }
 
-std::int64_t piece_bytes(const planner::OpSpec& op, std::int64_t rows) noexcept {
-  return rows * row_bytes(op, communicates_first(op) ? op.k : op.n);
+GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own) {
+  const bool adds_bias = !planner::sums_over_ranks(op.kind);
+  return {.b = own.b,
+          .b_scales = own.b_scales,
+          .bias = adds_bias ? own.bias : std::span<const std::byte>{},
+          .has_residual = communicates_first(op) && op.epilogue.has_residual};
 }
 
 RowPitch landing_pitch(const planner::OpSpec& op) noexcept {
-  const std::int64_t bytes = row_bytes(op, communicates_first(op) ? op.k : op.n);
+  const std::int64_t bytes = exchanged_row_bytes(op);
   return {.row_bytes = bytes, .pitch_bytes = is_pooled(op) ? op.world_size * bytes : bytes};
 }
 
 MatmulWork stage_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const Stage& stage,
                       const RankMatrices& own) {
-  const bool is_received = communicates_first(op);
-  const std::byte* a = is_received ? own.intermediate.data() : own.buffers.a.data();
-  std::byte* product = is_received ? own.buffers.c.data() : own.intermediate.data();
-  const std::int64_t a_row_bytes = is_pooled(op) ? 0 : row_bytes(op, op.k), product_row_bytes = row_bytes(op, op.n);
   MatmulWork work;
-  for (int peer = 0; peer < (has_shards(op) ? op.world_size : 1); ++peer) {
+  const bool is_received = communicates_first(op);
+  if (cuts_columns(op)) work.runs = {columns_run(op, stage, own)};
+  for (int peer = 0; !cuts_columns(op) && peer < (has_shards(op) ? op.world_size : 1); ++peer) {
     if (is_received && peer == rank) continue;
-    const std::int64_t count = is_received ? pair_rows(op, splits, peer, rank) : pair_rows(op, splits, rank, peer);
-    const std::int64_t rows = rows_of(stage, count);
+    const std::int64_t count = is_received ? pair_length(op, splits, peer, rank) : pair_length(op, splits, rank, peer);
+    const std::int64_t rows = length_in(stage, count);
     if (rows == 0) continue;
     const std::int64_t start = is_received ? splits.receive_offset(rank, peer) : sent_row(op, splits, rank, peer);
-    const std::int64_t row = start + stage.first_row;
-    add_run(work, {a + row * a_row_bytes, product + row * product_row_bytes, rows, row});
+    MatmulRun run = run_at(op, own, start + stage.first_row);
+    run.shape = {rows, 0, op.n};
+    run.a_scale = a_scale_of(op, own.buffers, peer);
+    add_run(work, run);
   }
+  work.flop_count = flop_count(op, work);
   return work;
 }
 
 MatmulWork local_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const RankMatrices& own) {
   if (!planner::traits_of(op.kind).has_local_part || splits.count(rank, rank) == 0) return {};
-  const std::int64_t row = splits.receive_offset(rank, rank), rows = splits.count(rank, rank);
-  const std::byte* a = own.buffers.a.data() + sent_row(op, splits, rank, rank) * row_bytes(op, op.k);
-  std::byte* product = own.buffers.c.data() + row * row_bytes(op, op.n);
-  return {.runs = {{a, product, rows, row}}, .row_count = rows};
+  const std::byte* a = own.buffers.a.data() + sent_row(op, splits, rank, rank) * a_row_bytes(op);
+  MatmulRun run = run_into_c(op, own.buffers, a, splits.receive_offset(rank, rank));
+  run.shape = {splits.count(rank, rank), 0, op.n};
+  run.a_scale = a_scale_of(op, own.buffers, rank);
+  MatmulWork work{.runs = {run}};
+  work.flop_count = flop_count(op, work);
+  return work;
+}
+
+SumTarget sum_target(const planner::OpSpec& op, const Stage& stage, const RankMatrices& own) noexcept {
+  if (!planner::sums_over_ranks(op.kind)) return {};
+  const RankBuffers& buffers = own.buffers;
+  const std::int64_t column_offset = cuts_columns(op) ? row_bytes(planner::product_type(op), stage.first_row) : 0;
+  const std::int64_t offset = cuts_columns(op) ? column_offset : stage.first_row * product_row_bytes(op);
+  return {.first = buffers.c.data() + offset,
+          .columns = cuts_columns(op) ? stage.row_count : op.n,
+          .row_stride = op.n,
+          .bias = buffers.bias.empty() ? nullptr : buffers.bias.data() + column_offset,
+          .residual = buffers.residual.empty() ? nullptr : buffers.residual.data() + offset};
 }
 
 void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const ExchangeSite& site,
@@ -98,14 +172,18 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
     return start + piece_bytes(op, sent_row(op, splits, from, to) + site.stage.first_row);
   };
   const auto bytes_of = [&](int from, int to) {
-    return piece_bytes(op, rows_of(site.stage, pair_rows(op, splits, from, to)));
+    return piece_bytes(op, length_in(site.stage, pair_length(op, splits, from, to)));
   };
-  const std::int64_t landing_offset = site.stage.first_row * landing_pitch(op).pitch_bytes;
-  const auto landing_of = [&](int from, int to) { // in what `to` gets
+  const auto landing_offset_of = [&](int from, int to) { // in what `to` gets
+    const std::int64_t first_row = is_pooled(op) ? from : splits.receive_offset(to, from);
+    return piece_bytes(op, first_row) + site.stage.first_row * landing_pitch(op).pitch_bytes;
+  };
+  const auto landing_of = [&](int from, int to) {
     const RankMatrices& receiver = ranks[static_cast<std::size_t>(to)];
     std::byte* const start = communicates_first(op) ? intermediate_of(receiver) : receiver.buffers.c.data();
-    return start + piece_bytes(op, is_pooled(op) ? from : splits.receive_offset(to, from)) + landing_offset;
+    return start + landing_offset_of(from, to);
   };
+  const auto& residual = ranks[static_cast<std::size_t>(site.rank)].buffers.residual;
   const bool is_summed = planner::sums_over_ranks(op.kind);
   for (int peer = 0; peer < op.world_size; ++peer) {
     const auto index = static_cast<std::size_t>(peer);
@@ -115,6 +193,9 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
     pieces.outgoing[index] = piece_of(site.rank, peer);
     pieces.landings[index] = lands ? landing_of(peer, site.rank) : nullptr;
     pieces.remote_landings[index] = lands ? landing_of(site.rank, peer) : nullptr;
+    pieces.residuals[index] = lands && !residual.empty() && !communicates_first(op)
+                                  ? residual.data() + landing_offset_of(peer, site.rank)
+                                  : nullptr;
     pieces.incoming_bytes[index] = lands || is_summed ? bytes_of(peer, site.rank) : 0;
     pieces.outgoing_bytes[index] = bytes_of(site.rank, peer);
   }

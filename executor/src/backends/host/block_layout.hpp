@@ -13,7 +13,8 @@
 namespace mc2::executor::host {
 
 /// Where one rank's data lies. The intermediate is what passes between the lanes: the partial product [m, n] of kinds
-/// that compute first, the rows of A [m, k] that kinds that communicate first bring together.
+/// that compute first - where blocks are columns, block after block, each [m, b], so that a block is one message -,
+/// the rows of A [m, k] that kinds that communicate first bring together.
 struct RankMatrices {
   RankBuffers buffers;
   std::span<std::byte> intermediate;
@@ -25,8 +26,8 @@ struct RankMatrices {
 
 [[nodiscard]] std::int64_t intermediate_bytes(const planner::OpSpec& op) noexcept;
 
-/// Bytes that each rank sends each other rank for `rows` rows of the cut axis.
-[[nodiscard]] std::int64_t piece_bytes(const planner::OpSpec& op, std::int64_t rows) noexcept;
+/// Bytes that each rank sends each other rank for `length` rows or columns of the cut axis.
+[[nodiscard]] std::int64_t piece_bytes(const planner::OpSpec& op, std::int64_t length) noexcept;
 
 /// How the rows of a piece lie where it lands.
 struct RowPitch {
@@ -42,6 +43,9 @@ struct RowPitch {
 [[nodiscard]] MatmulWork stage_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const Stage& stage,
                                     const RankMatrices& own);
 
+/// What goes with a rank's B: with kinds that sum, bias and residual are added to the sum, not to the products.
+[[nodiscard]] GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own);
+
 /// What a rank multiplies before its first stage: the rows of A that are its own already, for a kind with a local
 /// part; no runs otherwise, or if there are none.
 [[nodiscard]] MatmulWork local_work(const planner::OpSpec& op, const RowSplits& splits, int rank,
@@ -54,12 +58,13 @@ struct PieceAddresses {
   std::vector<std::byte*> landings;       ///< where the pieces go; null where they are summed, and for an own piece
                                           ///< that the local part reads where it is
   std::vector<std::byte*> remote_landings; ///< where what this rank sends lands at each other rank; null where summed
+  std::vector<const std::byte*> residuals;  ///< what is added to the pieces that landed, by rank; null for nothing
   std::vector<std::int64_t> incoming_bytes; ///< of each source
   std::vector<std::int64_t> outgoing_bytes;
 
   explicit PieceAddresses(std::size_t rank_count = 0)
       : sources(rank_count), outgoing(rank_count), landings(rank_count), remote_landings(rank_count),
-        incoming_bytes(rank_count), outgoing_bytes(rank_count) {}
+        residuals(rank_count), incoming_bytes(rank_count), outgoing_bytes(rank_count) {}
 };
 
 /// Where one stage's exchange takes place.
@@ -68,6 +73,18 @@ struct ExchangeSite {
   Stage stage;
   bool uses_spare = false; ///< the intermediates for RunMode::Independent
 };
+
+/// Where the sum of pieces goes. The elements of a piece are rows of `columns`; so are those of C, `row_stride`
+/// apart. The block's bias starts with its first column and its residual with its first element; null without.
+struct SumTarget {
+  std::byte* first = nullptr;  ///< of the block in C; null where pieces are not summed
+  std::int64_t columns = 0;    ///< of the block
+  std::int64_t row_stride = 0; ///< in elements, of the residual too
+  const std::byte* bias = nullptr;
+  const std::byte* residual = nullptr;
+};
+
+[[nodiscard]] SumTarget sum_target(const planner::OpSpec& op, const Stage& stage, const RankMatrices& own) noexcept;
 
 /// Fills `pieces`, which has one element per rank; allocates nothing.
 void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const ExchangeSite& site,

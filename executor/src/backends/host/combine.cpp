@@ -17,8 +17,27 @@ const Element* elements(const std::byte* bytes) {
   return reinterpret_cast<const Element*>(bytes);
 }
 
+/// What is added to a run of elements beside the partials; null for nothing.
 template <typename Element>
-void sum_tile(std::span<const std::byte* const> partials, Element* result, std::int64_t first, std::int64_t count) {
+struct RunAddends {
+  const Element* bias = nullptr;
+  const Element* residual = nullptr;
+
+  [[nodiscard]] RunAddends from(std::int64_t index) const {
+    return {bias == nullptr ? nullptr : bias + index, residual == nullptr ? nullptr : residual + index};
+  }
+};
+
+template <typename Element>
+void add_to(std::span<float> sums, const Element* addend) {
+  if (addend == nullptr) return;
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += load(addend[i]);
+}
+
+/// Elements [first, first + count) of the partials.
+template <typename Element>
+void sum_tile(std::span<const std::byte* const> partials, const RunAddends<Element>& addends, Element* result,
+              std::int64_t first, std::int64_t count) {
   std::array<float, kTileElements> sums;
   const auto* own = elements<Element>(partials[0]) + first;
   for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] = load(own[i]);
@@ -26,14 +45,29 @@ void sum_tile(std::span<const std::byte* const> partials, Element* result, std::
     const auto* addend = elements<Element>(partial) + first;
     for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] += load(addend[i]);
   }
-  for (std::int64_t i = 0; i < count; ++i) store(sums[static_cast<std::size_t>(i)], result[first + i]);
+  add_to(std::span(sums).first(static_cast<std::size_t>(count)), addends.bias);
+  add_to(std::span(sums).first(static_cast<std::size_t>(count)), addends.residual);
+  for (std::int64_t i = 0; i < count; ++i) store(sums[static_cast<std::size_t>(i)], result[i]);
 }
 
 template <typename Element>
-void sum_all(std::span<const std::byte* const> partials, std::byte* result, std::int64_t element_count) {
-  auto* out = reinterpret_cast<Element*>(result);
-  for (std::int64_t first = 0; first < element_count; first += kTileElements) {
-    sum_tile<Element>(partials, out, first, std::min(kTileElements, element_count - first));
+void sum_run(std::span<const std::byte* const> partials, const RunAddends<Element>& addends, Element* result,
+             std::int64_t first, std::int64_t count) {
+  for (std::int64_t at = 0; at < count; at += kTileElements) {
+    sum_tile(partials, addends.from(at), result + at, first + at, std::min(kTileElements, count - at));
+  }
+}
+
+template <typename Element>
+void sum_all(std::span<const std::byte* const> partials, const SumTarget& target, std::int64_t element_count) {
+  auto* out = reinterpret_cast<Element*>(target.first);
+  const RunAddends<Element> addends{nullptr, elements<Element>(target.residual)};
+  if (target.columns == target.row_stride && target.bias == nullptr)
+    return sum_run(partials, addends, out, 0, element_count);
+  for (std::int64_t row = 0; row * target.columns < element_count; ++row) {
+    RunAddends<Element> of_row = addends.from(row * target.row_stride);
+    of_row.bias = elements<Element>(target.bias);
+    sum_run(partials, of_row, out + row * target.row_stride, row * target.columns, target.columns);
   }
 }
 
@@ -43,9 +77,10 @@ void with_element_type(planner::DType dtype, const Action& action) noexcept {
   switch (dtype) {
     case planner::DType::F32: return action(static_cast<float*>(nullptr));
     case planner::DType::Bf16: return action(static_cast<Bf16*>(nullptr));
+    case planner::DType::I8:
     case planner::DType::F16: break;
   }
-  MC2_CHECK(false, "a type that the host backend refuses reached the reduction");
+  MC2_CHECK(false, "a type that the host backend does not sum reached the reduction");
 }
 
 template <typename Element>
@@ -79,10 +114,25 @@ void finish_sum(planner::DType dtype, const float* partial, const std::byte* own
   });
 }
 
-void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
+void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, const SumTarget& target,
                        std::int64_t element_count) noexcept {
   with_element_type(dtype,
-                    [&]<typename Element>(Element*) { sum_all<Element>(partials, result, element_count); });
+                    [&]<typename Element>(Element*) { sum_all<Element>(partials, target, element_count); });
+}
+
+void add_residuals(const BlockExchange& block) noexcept {
+  for (std::size_t peer = 0; peer < block.pieces->landings.size(); ++peer) {
+    if (block.pieces->residuals[peer] == nullptr) continue;
+    const std::int64_t element_count = block.pieces->incoming_bytes[peer] / planner::size_bytes(block.dtype);
+    if (element_count == 0) continue;
+    const std::byte* const landed = block.pieces->landings[peer];
+    const SumTarget target{.first = block.pieces->landings[peer],
+                           .columns = element_count,
+                           .row_stride = element_count,
+                           .bias = nullptr,
+                           .residual = block.pieces->residuals[peer]};
+    sum_in_rank_order(block.dtype, {&landed, 1}, target, element_count);
+  }
 }
 
 void copy_to_landing(const RowPitch& pitch, std::byte* landing, std::int64_t offset,
@@ -108,11 +158,12 @@ void land(const BlockExchange& block, int rank, const std::byte* piece) noexcept
 }
 
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept {
-  if (block.sum != nullptr) return sum_in_rank_order(block.dtype, pieces, block.sum, block.element_count);
+  if (block.is_summed()) return sum_in_rank_order(block.dtype, pieces, block.sum, block.element_count);
   const auto copy = [&](int peer) { land(block, peer, pieces[static_cast<std::size_t>(peer)]); };
   const int world_size = static_cast<int>(pieces.size());
   for (int i = 0; i < world_size - 1; ++i) copy(peer_at(block.order, block.rank, world_size, i));
   copy(block.rank);
+  add_residuals(block);
 }
 
 } // namespace mc2::executor::host

@@ -9,9 +9,11 @@
 
 namespace mc2::executor::host {
 
-/// result[i] = partials[0][i] + partials[1][i] + ... in this order, accumulated in f32 and rounded once to `dtype`:
-/// every rank that sums the same partials gets the same bits. `dtype` is F32 or Bf16; `result` overlaps no partial.
-void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
+/// Element i of the target = partials[0][i] + partials[1][i] + ... + bias + residual in this order, accumulated in
+/// f32 and rounded once to `dtype`: every rank that sums the same partials gets the same bits. `dtype` is F32 or
+/// Bf16; the target overlaps no partial but a single one that it equals, and `element_count` is a multiple of its
+/// columns.
+void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, const SumTarget& target,
                        std::int64_t element_count) noexcept;
 
 /// Sums that are passed on: out[i] = own[i]; partial[i] + own[i]; the same, rounded to `dtype`. f32 or bf16.
@@ -27,9 +29,17 @@ void copy_to_landing(const RowPitch& pitch, std::byte* landing, std::int64_t off
 
 /// Copies a rank's piece to where it lands, row by row where the landing is not dense; nowhere if it has no landing.
 void land(const BlockExchange& block, int rank, const std::byte* piece) noexcept;
+/// Part of a dense target without bias and residual, which is all that variants other than "direct" are given.
+[[nodiscard]] inline SumTarget dense_target(const BlockExchange& block, std::int64_t offset_bytes,
+                                            std::int64_t element_count) noexcept {
+  return {.first = block.sum.first + offset_bytes, .columns = element_count, .row_stride = element_count};
+}
+
+/// Adds the residuals to the pieces that have landed, in f32; nothing where there are none.
+void add_residuals(const BlockExchange& block) noexcept;
 
 /// Sums the pieces, given by rank, into the exchange's `sum`, or copies those that have a landing there, the
-/// peers' in the exchange's order and the own last.
+/// peers' in the exchange's order and the own last, and adds their residuals.
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept;
 
 } // namespace mc2::executor::host

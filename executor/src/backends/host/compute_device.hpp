@@ -6,25 +6,31 @@
 #include <span>
 #include <vector>
 
+#include "backends/host/gemm.hpp"
 #include "backends/host/run_control.hpp"
 #include "mc2/executor/backend.hpp"
 
 namespace mc2::executor::host {
 
-/// Neighbouring rows: `rows` rows of A times B make as many rows of the product. Where bags are pooled there is no A, and
-/// rows of the product are samples.
+/// Neighbouring rows of A times neighbouring columns of B make a dense product [shape.rows, shape.columns]. Where
+/// bags are pooled there is no A, and rows of the product are samples.
 struct MatmulRun {
   const std::byte* a = nullptr;
   std::byte* product = nullptr;
-  std::int64_t rows = 0;
-  std::int64_t first_row = 0; ///< of the product
+  GemmShape shape = {};
+  std::int64_t first_row = 0;          ///< of the product
+  const std::byte* residual = nullptr; ///< of the product's shape, where the matmul adds it
+  const std::byte* a_scale = nullptr;  ///< i8: the f32 scale of these rows of A
 };
 
 /// What one stage, or the local part, computes.
 struct MatmulWork {
   std::vector<MatmulRun> runs;
-  std::int64_t row_count = 0; ///< of all runs together
+  double flop_count = 0; ///< of all runs together
 };
+
+/// The shapes of all runs.
+[[nodiscard]] std::vector<GemmShape> shapes_of(const MatmulWork& local, std::span<const MatmulWork> stages);
 
 /// When one block occupied the compute lane.
 struct ComputeTimes {
@@ -42,11 +48,11 @@ class ComputeDevice {
   virtual ComputeTimes multiply(const MatmulWork& work, Clock::time_point ready, const RunControl& control) = 0;
 };
 
-/// Multiplies with oneDNN. Build it on the compute lane's thread. `b` is read only here, `run_lengths` are those of
-/// all runs that will be asked for. Throws SystemError.
+/// Multiplies with oneDNN. Build it on the compute lane's thread. B is read only here, `shapes` are those of all
+/// runs that will be asked for. Throws SystemError.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_matmul_device(const planner::OpSpec& op, int rank,
-                                                                std::span<const std::byte> b,
-                                                                std::span<const std::int64_t> run_lengths);
+                                                                const GemmWeights& weights,
+                                                                std::span<const GemmShape> shapes);
 
 /// Pools embedding bags on the lane's own thread, each sum in f32 in the order of the bag. The buffers are read by every
 /// run. A bag that is no longer legal fails the run.
@@ -55,7 +61,6 @@ class ComputeDevice {
 
 /// Sleeps for the modelled time on an absolute schedule that starts with the run: a stage starts when the one before
 /// it ended and its data was ready, and ends its modelled time later, however late the lane wakes up. Writes nothing.
-[[nodiscard]] std::unique_ptr<ComputeDevice> make_virtual_device(const planner::OpSpec& op, int rank,
-                                                                 const VirtualCompute& model);
+[[nodiscard]] std::unique_ptr<ComputeDevice> make_virtual_device(int rank, const VirtualCompute& model);
 
 } // namespace mc2::executor::host

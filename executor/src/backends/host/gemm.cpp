@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string_view>
 #include <vector>
@@ -25,13 +26,40 @@ decltype(auto) checked(const char* name, int rank, Call&& call) {
 }
 
 dnnl::memory::data_type element_type(planner::DType dtype) {
-  MC2_CHECK(dtype != planner::DType::F16, "a type that the host backend refuses reached the matmul");
-  return dtype == planner::DType::Bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  switch (dtype) {
+    case planner::DType::F32: return dnnl::memory::data_type::f32;
+    case planner::DType::Bf16: return dnnl::memory::data_type::bf16;
+    case planner::DType::I8: return dnnl::memory::data_type::s8;
+    case planner::DType::F16: break;
+  }
+  MC2_CHECK(false, "a type that the host backend refuses reached the matmul");
+  return dnnl::memory::data_type::undef;
 }
 
+Layout row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::data_type type) {
+  return {{rows, columns}, type, dnnl::memory::format_tag::ab};
+}
+
+/// What follows the sum of products, in this order. Scales are a factor like any other here: as the library's own
+/// output scales they may change between runs only without its fast i8 kernels.
+struct PostOps {
+  bool has_scales = false, has_bias = false, has_residual = false;
+
+  [[nodiscard]] dnnl::post_ops describe(std::int64_t rows, std::int64_t columns,
+                                        dnnl::memory::data_type product_type) const {
+    dnnl::post_ops post_ops;
+    if (has_scales)
+      post_ops.append_binary(dnnl::algorithm::binary_mul, row_major(1, columns, dnnl::memory::data_type::f32));
+    if (has_bias) post_ops.append_binary(dnnl::algorithm::binary_add, row_major(1, columns, product_type));
+    if (has_residual) post_ops.append_binary(dnnl::algorithm::binary_add, row_major(rows, columns, product_type));
+    return post_ops;
+  }
+};
+
 dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const Layout& a, const Layout& b,
-                                             const Layout& product) {
+                                             const Layout& product, const dnnl::post_ops& post_ops) {
   dnnl::primitive_attr attributes;
+  attributes.set_post_ops(post_ops);
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user); // the library's own is bound to the building thread
 #if DNNL_VERSION_MAJOR >= 3
   return {engine, a, b, product, attributes};
@@ -47,103 +75,195 @@ bool is_reference_kernel(const dnnl::matmul::primitive_desc& description) {
 } // namespace
 
 struct Gemm::State {
-  /// The matmul of one block length, with its arguments bound except for the addresses of A and the product.
+  /// The matmul of one number of rows and columns, bound to nothing but its own memory objects.
   struct Kernel {
-    std::int64_t rows = 0;
+    std::int64_t rows = 0, columns = 0;
+    Layout b_layout;
     dnnl::matmul primitive;
-    dnnl::memory a, product, scratchpad;
-    std::array<dnnl_exec_arg_t, 4> arguments{};
+    dnnl::memory a, product, scratchpad, scales, bias, residual;
   };
 
-  State(const planner::OpSpec& spec, int rank_index, std::span<const std::byte> b)
-      : op(spec), rank(rank_index), engine(dnnl::engine::kind::cpu, 0), stream(engine), plain_b(b) {}
+  /// Columns of B in a kernel's layout.
+  struct PackedColumns {
+    std::int64_t first = 0, count = 0;
+    dnnl::memory b;
+  };
 
-  [[nodiscard]] Layout plain(std::int64_t rows, std::int64_t columns) const {
-    return {{rows, columns}, element_type(op.dtype), dnnl::memory::format_tag::ab};
+  struct Call {
+    GemmShape shape;
+    std::size_t kernel = 0; ///< index of kernels
+    dnnl::memory b;
+  };
+
+  State(const planner::OpSpec& spec, int rank_index, const GemmWeights& given)
+      : op(spec),
+        rank(rank_index),
+        engine(dnnl::engine::kind::cpu, 0),
+        stream(engine),
+        weights(given),
+        post_ops{!given.b_scales.empty(), !given.bias.empty(), given.has_residual},
+        scales(given.b_scales.size() / sizeof(float)) {}
+
+  [[nodiscard]] Layout product_layout(std::int64_t rows, std::int64_t columns) const {
+    return row_major(rows, columns, element_type(planner::product_type(op)));
   }
 
-  [[nodiscard]] dnnl::matmul::primitive_desc describe(std::int64_t rows, const Layout& b) const {
-    return describe_matmul(engine, plain(rows, op.k), b, plain(rows, op.n));
+  [[nodiscard]] dnnl::matmul::primitive_desc describe(const GemmShape& shape, const Layout& b) const {
+    return describe_matmul(engine, row_major(shape.rows, op.k, element_type(op.dtype)), b,
+                           product_layout(shape.rows, shape.columns),
+                           post_ops.describe(shape.rows, shape.columns, element_type(planner::product_type(op))));
   }
 
-  [[nodiscard]] dnnl::matmul::primitive_desc describe_with_own_layout(std::int64_t rows) const {
-    return describe(rows, {{op.k, op.n}, element_type(op.dtype), dnnl::memory::format_tag::any});
+  [[nodiscard]] dnnl::matmul::primitive_desc describe_with_own_layout(const GemmShape& shape) const {
+    return describe(shape, {{op.k, shape.columns}, element_type(op.dtype), dnnl::memory::format_tag::any});
   }
 
-  /// A kernel for the layout that B is already packed in, unless that would cost the fast path.
-  [[nodiscard]] dnnl::matmul::primitive_desc choose(std::int64_t rows) const {
-    if (packed.empty()) return describe_with_own_layout(rows);
+  /// A kernel for the layout that the columns are already packed in, unless that would cost the fast path.
+  [[nodiscard]] dnnl::matmul::primitive_desc choose(const GemmShape& shape) const {
+    const auto same = std::ranges::find_if(packed, [&](const PackedColumns& columns) {
+      return columns.first == shape.first_column && columns.count == shape.columns;
+    });
+    if (same == packed.end()) return describe_with_own_layout(shape);
     try {
-      auto shared = describe(rows, packed.front().get_desc());
+      auto shared = describe(shape, same->b.get_desc());
       if (!is_reference_kernel(shared)) return shared;
     } catch (const dnnl::error& error) {
       if (error.status != dnnl_unimplemented) throw;
     }
-    return describe_with_own_layout(rows);
+    return describe_with_own_layout(shape);
   }
 
-  dnnl::memory packed_as(const Layout& layout) {
-    for (const dnnl::memory& copy : packed) {
-      if (copy.get_desc() == layout) return copy;
+  /// Columns of B as a matrix of their own, which is all that the library packs of i8; empty for all of B.
+  [[nodiscard]] std::vector<std::byte> dense_columns(const GemmShape& shape) const {
+    if (shape.columns == op.n) return {};
+    const std::int64_t element_bytes = planner::size_bytes(op.dtype);
+    const auto row_bytes = static_cast<std::size_t>(shape.columns * element_bytes);
+    std::vector<std::byte> columns(static_cast<std::size_t>(op.k) * row_bytes);
+    for (std::int64_t row = 0; row < op.k; ++row) {
+      std::memcpy(columns.data() + static_cast<std::size_t>(row) * row_bytes,
+                  weights.b.data() + (row * op.n + shape.first_column) * element_bytes, row_bytes);
     }
-    dnnl::memory source(plain(op.k, op.n), engine, const_cast<std::byte*>(plain_b.data()));
+    return columns;
+  }
+
+  dnnl::memory packed_as(const GemmShape& shape, const Layout& layout) {
+    for (const PackedColumns& columns : packed) {
+      if (columns.first == shape.first_column && columns.count == shape.columns && columns.b.get_desc() == layout)
+        return columns.b;
+    }
+    const auto columns_of_b = dense_columns(shape);
+    const std::byte* first = columns_of_b.empty() ? weights.b.data() : columns_of_b.data();
+    dnnl::memory source(row_major(op.k, shape.columns, element_type(op.dtype)), engine,
+                        const_cast<std::byte*>(first));
     dnnl::memory copy(layout, engine);
     dnnl::reorder(source, copy).execute(stream, source, copy);
     stream.wait();
-    packed.push_back(copy);
+    packed.push_back({shape.first_column, shape.columns, copy});
     return copy;
   }
 
-  void add_kernel(std::int64_t rows) {
-    const auto description = choose(rows);
-    const dnnl::memory b = packed_as(description.weights_desc());
+  std::size_t kernel_for(const GemmShape& shape, const dnnl::matmul::primitive_desc& description) {
+    const Layout b_layout = description.weights_desc();
+    const auto same = std::ranges::find_if(kernels, [&](const Kernel& kernel) {
+      return kernel.rows == shape.rows && kernel.columns == shape.columns && kernel.b_layout == b_layout;
+    });
+    const auto index = static_cast<std::size_t>(same - kernels.begin());
+    if (same != kernels.end()) return index;
     Kernel& kernel = kernels.emplace_back();
-    kernel.rows = rows;
+    kernel.rows = shape.rows;
+    kernel.columns = shape.columns;
+    kernel.b_layout = b_layout;
     kernel.primitive = dnnl::matmul(description);
     kernel.a = dnnl::memory(description.src_desc(), engine, nullptr);
     kernel.product = dnnl::memory(description.dst_desc(), engine, nullptr);
     kernel.scratchpad = dnnl::memory(description.scratchpad_desc(), engine);
-    kernel.arguments = {{{DNNL_ARG_SRC, kernel.a.get()},
-                         {DNNL_ARG_WEIGHTS, b.get()},
-                         {DNNL_ARG_DST, kernel.product.get()},
-                         {DNNL_ARG_SCRATCHPAD, kernel.scratchpad.get()}}};
+    kernel.scales = dnnl::memory(row_major(1, shape.columns, dnnl::memory::data_type::f32), engine, scales.data());
+    kernel.bias = dnnl::memory(product_layout(1, shape.columns), engine, nullptr);
+    kernel.residual = dnnl::memory(product_layout(shape.rows, shape.columns), engine, nullptr);
+    return index;
+  }
+
+  void add_call(const GemmShape& shape) {
+    const auto description = choose(shape);
+    const dnnl::memory b = packed_as(shape, description.weights_desc());
+    calls.push_back({shape, kernel_for(shape, description), b});
+  }
+
+  /// What the sums of i8 products are multiplied with, for the columns of a call.
+  void combine_scales(const GemmShape& shape, const std::byte* a_scale) {
+    float of_a = 0;
+    std::memcpy(&of_a, a_scale, sizeof of_a);
+    const auto columns = static_cast<std::size_t>(shape.columns);
+    const std::size_t first = static_cast<std::size_t>(shape.first_column) * sizeof(float);
+    std::memcpy(scales.data(), weights.b_scales.data() + first, columns * sizeof(float));
+    for (float& scale : std::span(scales).first(columns)) scale *= of_a;
+  }
+
+  void execute(const Call& call, const GemmOperands& operands) {
+    Kernel& kernel = kernels[call.kernel];
+    std::array<dnnl_exec_arg_t, 7> arguments{{{DNNL_ARG_SRC, kernel.a.get()},
+                                              {DNNL_ARG_WEIGHTS, call.b.get()},
+                                              {DNNL_ARG_DST, kernel.product.get()},
+                                              {DNNL_ARG_SCRATCHPAD, kernel.scratchpad.get()}}};
+    std::size_t count = 4;
+    int post_op = 0;
+    const auto bind = [](dnnl::memory& memory, const std::byte* address) {
+      memory.set_data_handle(const_cast<std::byte*>(address));
+    };
+    const auto add_post_op = [&](dnnl::memory& memory) {
+      arguments[count++] = {DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_op++) | DNNL_ARG_SRC_1, memory.get()};
+    };
+    bind(kernel.a, operands.a);
+    bind(kernel.product, operands.product);
+    if (post_ops.has_scales) {
+      combine_scales(call.shape, operands.a_scale);
+      add_post_op(kernel.scales);
+    }
+    if (post_ops.has_bias) {
+      bind(kernel.bias,
+           weights.bias.data() + call.shape.first_column * planner::size_bytes(planner::product_type(op)));
+      add_post_op(kernel.bias);
+    }
+    if (post_ops.has_residual) {
+      bind(kernel.residual, operands.residual);
+      add_post_op(kernel.residual);
+    }
+    // The C call: the C++ one builds a map and a vector on every execution.
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(kernel.primitive.get(), stream.get(), static_cast<int>(count), arguments.data()),
+        "could not multiply a block");
+    stream.wait();
   }
 
   planner::OpSpec op;
   int rank;
   dnnl::engine engine;
   dnnl::stream stream;
-  std::span<const std::byte> plain_b; ///< read while building only
-  std::vector<dnnl::memory> packed;   ///< copies of B; the first is in the layout that the longest block prefers
+  GemmWeights weights; ///< B is read while building only
+  PostOps post_ops;
+  std::vector<float> scales;         ///< of the call that runs: i8 only
+  std::vector<PackedColumns> packed; ///< of equal columns, the first is in the layout that the longest shape prefers
   std::vector<Kernel> kernels;
+  std::vector<Call> calls; ///< sorted by shape
 };
 
-Gemm::Gemm(const planner::OpSpec& op, int rank, std::span<const std::byte> b,
-           std::span<const std::int64_t> block_rows) {
-  std::vector<std::int64_t> lengths(block_rows.begin(), block_rows.end());
-  std::ranges::sort(lengths, std::ranges::greater{});
-  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+Gemm::Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std::span<const GemmShape> shapes) {
+  std::vector<GemmShape> wanted(shapes.begin(), shapes.end());
+  std::ranges::sort(wanted, std::ranges::greater{}); // the longest first
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   checked("dnnl::matmul", rank, [&] {
-    state_ = std::make_unique<State>(op, rank, b);
-    for (const std::int64_t rows : lengths) state_->add_kernel(rows);
+    state_ = std::make_unique<State>(op, rank, weights);
+    for (const GemmShape& shape : wanted) state_->add_call(shape);
+    std::ranges::sort(state_->calls, {}, &State::Call::shape);
   });
 }
 
 Gemm::~Gemm() = default;
 
-void Gemm::multiply(const std::byte* a, std::byte* product, std::int64_t rows) {
-  const auto kernel = std::ranges::find(state_->kernels, rows, &State::Kernel::rows);
-  MC2_CHECK(kernel != state_->kernels.end(), "no kernel was built for this block length");
-  checked("dnnl_primitive_execute", state_->rank, [&] {
-    kernel->a.set_data_handle(const_cast<std::byte*>(a));
-    kernel->product.set_data_handle(product);
-    // The C call: the C++ one builds a map and a vector on every execution.
-    dnnl::error::wrap_c_api(
-        dnnl_primitive_execute(kernel->primitive.get(), state_->stream.get(),
-                               static_cast<int>(kernel->arguments.size()), kernel->arguments.data()),
-        "could not multiply a block");
-    state_->stream.wait();
-  });
+void Gemm::multiply(const GemmOperands& operands, const GemmShape& shape) {
+  const auto call = std::ranges::lower_bound(state_->calls, shape, {}, &State::Call::shape);
+  MC2_CHECK(call != state_->calls.end() && call->shape == shape, "no kernel was built for this shape");
+  checked("dnnl_primitive_execute", state_->rank, [&] { state_->execute(*call, operands); });
 }
 
 std::size_t Gemm::packed_layout_count() const noexcept { return state_->packed.size(); }
@@ -177,10 +297,14 @@ std::string gemm_isa() {
   return "baseline";
 }
 
-bool gemm_isa_has_bf16() {
-  const auto effective = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto needed = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
-  return (effective & needed) == needed;
-}
+namespace {
+
+bool has_isa(unsigned needed) { return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed; }
+
+} // namespace
+
+bool gemm_isa_has_bf16() { return has_isa(dnnl_cpu_isa_avx512_core_bf16); }
+
+bool gemm_isa_has_i8() { return has_isa(dnnl_cpu_isa_avx512_core_vnni); }
 
 } // namespace mc2::executor::host

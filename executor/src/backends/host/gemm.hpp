@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,22 +11,50 @@
 
 namespace mc2::executor::host {
 
-/// One rank's matmul: rows of A [m, k] times B [k, n], on the matmul library's own threads. B is packed once.
-/// Threads: build, use and destroy on one thread at a time; the library sizes its team by the building thread's.
+/// What one call multiplies: so many rows of A by columns [first_column, first_column + columns) of B.
+struct GemmShape {
+  std::int64_t rows = 0;
+  std::int64_t first_column = 0;
+  std::int64_t columns = 0;
+  auto operator<=>(const GemmShape&) const = default;
+};
+
+/// What is the same for all calls: B and what goes with it.
+struct GemmWeights {
+  std::span<const std::byte> b;             ///< [k, n]
+  std::span<const std::byte> b_scales = {}; ///< f32 [n] for i8; read by every call
+  std::span<const std::byte> bias =
+      {};                    ///< [n] in the product's type, added to every row; empty: none. Read by every call
+  bool has_residual = false; ///< every call adds a residual
+};
+
+/// What one call reads and writes.
+struct GemmOperands {
+  const std::byte* a = nullptr;        ///< [rows, k]
+  std::byte* product = nullptr;        ///< [rows, columns] in the product's type; overlaps nothing
+  const std::byte* residual = nullptr; ///< [rows, columns] likewise, where GemmWeights::has_residual
+  const std::byte* a_scale = nullptr;  ///< one f32 for i8
+};
+
+/// One rank's matmul: rows of A [m, k] times columns of B [k, n], on the matmul library's own threads. B is packed
+/// once. Threads: build, use and destroy on one thread at a time; the library sizes its team by the building
+/// thread's.
 class Gemm {
  public:
-  /// Builds one kernel per distinct length in `block_rows` and packs `b` into the layout that the longest one
-  /// prefers. A length whose kernel cannot use that layout gets its own copy. Throws SystemError naming the rank.
-  Gemm(const planner::OpSpec& op, int rank, std::span<const std::byte> b, std::span<const std::int64_t> block_rows);
+  /// Builds one kernel per distinct number of rows and columns in `shapes` and packs each range of columns of B into
+  /// the layout that its longest shape prefers. A shape whose kernel cannot use that layout gets its own copy. Throws
+  /// SystemError naming the rank.
+  Gemm(const planner::OpSpec& op, int rank, const GemmWeights& weights, std::span<const GemmShape> shapes);
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
-  /// product [rows, n] = a [rows, k] * B, both row-major in the operator's type. `rows` is one of the lengths given
-  /// above. Blocks; mc2 allocates nothing here. Throws SystemError naming the rank.
-  void multiply(const std::byte* a, std::byte* product, std::int64_t rows);
+  /// product = a * those columns of B * scales + bias + residual, all dense and row-major, accumulated in f32 - i8 in
+  /// 32 bit integers - and rounded once. `shape` is one of those given above. Blocks; mc2 allocates nothing here.
+  /// Throws SystemError naming the rank.
+  void multiply(const GemmOperands& operands, const GemmShape& shape);
 
-  /// Packed copies of B: 1 when all lengths share a layout.
+  /// Packed copies of columns of B: one for each range of columns whose shapes share a layout.
   [[nodiscard]] std::size_t packed_layout_count() const noexcept;
 
  private:
@@ -39,5 +68,7 @@ class Gemm {
 [[nodiscard]] std::string gemm_isa();
 /// Whether that instruction set multiplies bf16 numbers without converting them to f32 first.
 [[nodiscard]] bool gemm_isa_has_bf16();
+/// Whether it has dot products of i8 numbers.
+[[nodiscard]] bool gemm_isa_has_i8();
 
 } // namespace mc2::executor::host

@@ -25,6 +25,10 @@ Result<void> check_dtype(planner::DType dtype) {
     case planner::DType::F16:
       return unsupported_type(
           "the host backend does not run f16: CPUs would convert it to f32 and back; use f32 or bf16");
+    case planner::DType::I8:
+      if (gemm_isa_has_i8()) return {};
+      return unsupported_type(
+          "oneDNN generates no avx512_core_vnni code here, so i8 would be slower than f32; use f32");
     case planner::DType::Bf16: break;
   }
   if (!has_cpu_feature("avx512_bf16")) {
@@ -47,10 +51,13 @@ Result<void> check_operator(const planner::OpSpec& op) {
 std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
   const OperandShapes shapes = operand_shapes(op);
   const std::int64_t b_count = op.tables ? 1 : 2; // tables are not packed
-  const std::int64_t element_count =
-      shapes.a.element_count() + b_count * shapes.b.element_count() + shapes.c.element_count();
+  const std::int64_t inputs = shapes.a.element_count() + b_count * shapes.b.element_count();
+  const std::int64_t results =
+      shapes.c.element_count() + shapes.bias.element_count() + shapes.residual.element_count();
   const std::int64_t bag_bytes = op.tables ? op.tables->table_count * op.m * (op.k + 1) * size_bytes(IndexType::I64) : 0;
-  return op.world_size * (element_count * planner::size_bytes(op.dtype) + bag_bytes + intermediate_bytes(op));
+  return op.world_size *
+         (inputs * planner::size_bytes(op.dtype) + results * planner::size_bytes(planner::product_type(op)) +
+          bag_bytes + intermediate_bytes(op));
 }
 
 Result<void> check_memory(std::int64_t needed_bytes) {

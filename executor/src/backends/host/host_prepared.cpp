@@ -78,19 +78,15 @@ void HostPrepared::build(int rank) {
   RankState& state = ranks_[index];
   touch(matrices_[index], rank);
   if (const auto& virtual_compute = communicator_.options().virtual_compute) {
-    state.device = make_virtual_device(list_.op, rank, *virtual_compute);
+    state.device = make_virtual_device(rank, *virtual_compute);
     return;
   }
   if (list_.op.tables) {
     state.device = make_pooling_device(list_.op, rank, matrices_[index].buffers);
     return;
   }
-  std::vector<std::int64_t> lengths;
-  for (const MatmulRun& run : state.local_work.runs) lengths.push_back(run.rows);
-  for (const MatmulWork& work : state.stage_work) {
-    for (const MatmulRun& run : work.runs) lengths.push_back(run.rows);
-  }
-  state.device = make_matmul_device(list_.op, rank, matrices_[index].buffers.b, lengths);
+  state.device = make_matmul_device(list_.op, rank, gemm_weights(list_.op, matrices_[index].buffers),
+                                    shapes_of(state.local_work, state.stage_work));
 }
 
 /// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
@@ -99,7 +95,7 @@ void HostPrepared::touch(const RankMatrices& own, int rank) const {
   // Random where it is read before a lane has written it: products that virtual compute leaves out, and rows of A
   // that are multiplied before any have arrived.
   if (communicator_.options().virtual_compute || communicates_first(list_.op)) {
-    fill_random(list_.op.dtype, own.intermediate, kRandomSeed + static_cast<std::uint64_t>(rank));
+    fill_random(planner::exchange_type(list_.op), own.intermediate, kRandomSeed + static_cast<std::uint64_t>(rank));
   } else {
     std::ranges::fill(own.intermediate, std::byte{0});
   }
@@ -208,17 +204,16 @@ Clock::time_point HostPrepared::wait_for(int rank, int peer, std::size_t stage) 
 BlockExchange HostPrepared::exchange_of(int rank, std::size_t stage, Clock::time_point ready) {
   const auto index = static_cast<std::size_t>(rank);
   RankState& state = ranks_[index];
-  const Stage& rows = list_.stages[stage];
+  const Stage& block = list_.stages[stage];
   const bool uses_spare = communicator_.control().mode() == RunMode::Independent;
-  locate_pieces(list_.op, splits_, {rank, rows, uses_spare}, matrices_, state.pieces);
-  const std::int64_t element_bytes = planner::size_bytes(list_.op.dtype);
-  const std::int64_t c_offset = rows.first_row * list_.op.n * element_bytes;
+  locate_pieces(list_.op, splits_, {rank, block, uses_spare}, matrices_, state.pieces);
+  const planner::DType dtype = planner::exchange_type(list_.op);
   return {.rank = rank,
           .block = stage,
-          .dtype = list_.op.dtype,
-          .element_count = piece_bytes(list_.op, rows.row_count) / element_bytes,
+          .dtype = dtype,
+          .element_count = piece_bytes(list_.op, block.row_count) / planner::size_bytes(dtype),
           .pieces = &state.pieces,
-          .sum = planner::sums_over_ranks(list_.op.kind) ? matrices_[index].buffers.c.data() + c_offset : nullptr,
+          .sum = sum_target(list_.op, block, matrices_[index]),
           .landing = landing_pitch(list_.op),
           .staging = state.staging,
           .ready = ready,

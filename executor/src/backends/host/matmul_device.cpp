@@ -6,14 +6,13 @@ namespace {
 
 class MatmulDevice final : public ComputeDevice {
  public:
-  MatmulDevice(const planner::OpSpec& op, int rank, std::span<const std::byte> b,
-               std::span<const std::int64_t> run_lengths)
-      : gemm_(op, rank, b, run_lengths) {}
+  MatmulDevice(const planner::OpSpec& op, int rank, const GemmWeights& weights, std::span<const GemmShape> shapes)
+      : gemm_(op, rank, weights, shapes) {}
 
   ComputeTimes multiply(const MatmulWork& work, Clock::time_point /*ready*/, const RunControl& control) override {
     control.throw_if_aborted();
     const auto start = Clock::now();
-    for (const MatmulRun& run : work.runs) gemm_.multiply(run.a, run.product, run.rows);
+    for (const MatmulRun& run : work.runs) gemm_.multiply({run.a, run.product, run.residual, run.a_scale}, run.shape);
     return {start, Clock::now()};
   }
 
@@ -23,9 +22,18 @@ class MatmulDevice final : public ComputeDevice {
 
 } // namespace
 
-std::unique_ptr<ComputeDevice> make_matmul_device(const planner::OpSpec& op, int rank, std::span<const std::byte> b,
-                                                  std::span<const std::int64_t> run_lengths) {
-  return std::make_unique<MatmulDevice>(op, rank, b, run_lengths);
+std::vector<GemmShape> shapes_of(const MatmulWork& local, std::span<const MatmulWork> stages) {
+  std::vector<GemmShape> shapes;
+  for (const MatmulRun& run : local.runs) shapes.push_back(run.shape);
+  for (const MatmulWork& work : stages) {
+    for (const MatmulRun& run : work.runs) shapes.push_back(run.shape);
+  }
+  return shapes;
+}
+
+std::unique_ptr<ComputeDevice> make_matmul_device(const planner::OpSpec& op, int rank, const GemmWeights& weights,
+                                                  std::span<const GemmShape> shapes) {
+  return std::make_unique<MatmulDevice>(op, rank, weights, shapes);
 }
 
 } // namespace mc2::executor::host

@@ -73,7 +73,7 @@ class PoolingDevice final : public ComputeDevice {
   void pool_run(const MatmulRun& run) const {
     auto* product = reinterpret_cast<Element*>(run.product);
     for (std::int64_t table = 0; table < table_count_; ++table) {
-      for (std::int64_t i = 0; i < run.rows; ++i) {
+      for (std::int64_t i = 0; i < run.shape.rows; ++i) {
         require_legal(table, run.first_row + i);
         pool_.pool(table, run.first_row + i, product + i * columns_ + table * pool_.columns());
       }
@@ -100,6 +100,7 @@ std::unique_ptr<ComputeDevice> make_pooling_device(const planner::OpSpec& op, in
     case planner::DType::F32: return std::make_unique<PoolingDevice<float>>(op, rank, buffers);
     case planner::DType::F16: return std::make_unique<PoolingDevice<F16>>(op, rank, buffers);
     case planner::DType::Bf16: return std::make_unique<PoolingDevice<Bf16>>(op, rank, buffers);
+    case planner::DType::I8: break;
   }
   MC2_CHECK(false, "a type without a pooling device");
   return nullptr;

@@ -136,7 +136,7 @@ class Endpoint {
     peer.outgoing = block.pieces->outgoing[rank];
     peer.outgoing_size = static_cast<std::size_t>(block.pieces->outgoing_bytes[rank]);
     peer.incoming_size = static_cast<std::size_t>(block.pieces->incoming_bytes[rank]);
-    const bool is_staged = block.sum != nullptr || !block.landing.is_dense();
+    const bool is_staged = block.is_summed() || !block.landing.is_dense();
     peer.incoming = is_staged ? block.staging.data() + index * piece_bytes : block.pieces->landings[rank];
     peer.sent = peer.received = 0;
   }
@@ -203,10 +203,12 @@ class Endpoint {
   /// What no message brings: the own piece, the sum, and the rows over which a piece is spread.
   void finish_own(const BlockExchange& block) {
     const auto own = static_cast<std::size_t>(rank_);
-    if (block.sum == nullptr) {
+    if (!block.is_summed()) {
       land(block, rank_, block.pieces->sources[own]);
-      if (block.landing.is_dense()) return; // those of the peers have landed
-      for (const PeerState& peer : peers_) land(block, peer.rank, peer.incoming);
+      if (!block.landing.is_dense()) { // else those of the peers have landed
+        for (const PeerState& peer : peers_) land(block, peer.rank, peer.incoming);
+      }
+      add_residuals(block);
       return;
     }
     ordered_[own] = block.pieces->sources[own];

@@ -20,12 +20,13 @@ struct BlockExchange {
   planner::DType dtype = planner::DType::F32;
   std::int64_t element_count = 0; ///< of the largest piece; pieces that are summed are all as large
   const PieceAddresses* pieces = nullptr;
-  std::byte* sum = nullptr;     ///< where the sum of the pieces goes; null: they are copied to their landings
+  SumTarget sum;                ///< where the sum of the pieces goes; nowhere: they are copied to their landings
   RowPitch landing;             ///< of a piece that is copied
   std::span<std::byte> staging; ///< Transport::staging_bytes of the longest block
   Clock::time_point ready;      ///< when the last data that it waited for became ready
   PeerOrder order = PeerOrder::Staggered;
 
+  [[nodiscard]] bool is_summed() const noexcept { return sum.first != nullptr; }
   [[nodiscard]] std::int64_t piece_bytes() const noexcept { return element_count * planner::size_bytes(dtype); }
 };
 
@@ -55,9 +56,9 @@ class Transport {
   virtual void abort() noexcept {}
 };
 
-/// Memory of one rank for the longest block of an operator: pieces wait there until all are there to be summed, or to be
-/// spread over the rows where they land.
-[[nodiscard]] std::int64_t staging_bytes(const planner::OpSpec& op, std::int64_t longest_block_rows,
+/// Memory of one rank for the longest block of an operator, in rows or columns: pieces wait there until all are there
+/// to be summed, or to be spread over the rows where they land.
+[[nodiscard]] std::int64_t staging_bytes(const planner::OpSpec& op, std::int64_t longest_block,
                                          const Transport& transport) noexcept;
 
 /// Plain loads from the other ranks' memory; takes the CPU time that it takes.

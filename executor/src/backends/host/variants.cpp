@@ -43,8 +43,15 @@ constexpr std::array kMechanisms{
     MechanismRow{"push", Mechanism::Push, &runs_any, "every kind", true, kInitiator},
 };
 
+/// Sums go to rows of C as they are: no columns, bias or residual. Only "direct" knows those.
+bool is_plain(const OpSpec& op) { return op.epilogue.is_empty() && planner::cut_axis(op) == planner::CutAxis::Rows; }
+
+bool runs(const MechanismRow& row, const OpSpec& op) {
+  return row.runs(op) && (row.mechanism == Mechanism::Direct || is_plain(op));
+}
+
 bool carries(const MechanismRow& row, const OpSpec& op, const LinkSpec& link) {
-  return row.runs(op) && (link.mode == LinkSpec::Mode::SharedMemory || !row.needs_shared_memory);
+  return runs(row, op) && (link.mode == LinkSpec::Mode::SharedMemory || !row.needs_shared_memory);
 }
 
 std::string known_names(const OpSpec& op, const LinkSpec& link) {
@@ -81,9 +88,10 @@ Result<void> read_setting(std::string_view setting, const std::string& value, Ho
 
 Error unsupported(const MechanismRow& row, const OpSpec& op, const LinkSpec& link) {
   const std::string name = "\"" + std::string(row.name) + "\"";
-  const std::string reason = row.runs(op) ? " needs the link shm, not " + link.text()
-                                          : " runs " + std::string(row.kinds) + ", not " +
-                                                std::string(planner::to_string(op.kind));
+  const std::string reason = runs(row, op)   ? " needs the link shm, not " + link.text()
+                             : row.runs(op) ? " runs neither cuts along n nor epilogues"
+                                            : " runs " + std::string(row.kinds) + ", not " +
+                                                  std::string(planner::to_string(op.kind));
   return {ErrorCode::Unsupported, "variant", name + reason + "; here there are: " + known_names(op, link)};
 }
 

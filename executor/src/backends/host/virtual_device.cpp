@@ -8,23 +8,21 @@ namespace {
 
 class VirtualDevice final : public ComputeDevice {
  public:
-  VirtualDevice(const planner::OpSpec& op, int rank, const VirtualCompute& model)
-      : op_(op), rank_(rank), model_(model) {}
+  VirtualDevice(int rank, const VirtualCompute& model) : rank_(rank), model_(model) {}
 
   void begin_run(Clock::time_point start) noexcept override { free_at_ = start; }
 
   ComputeTimes multiply(const MatmulWork& work, Clock::time_point ready, const RunControl& control) override {
     constexpr double kLongestNs = 1e18; // longer than any deadline, and nanoseconds can still count it
-    const double modelled_ns = std::min(model_.block_us(op_, work.row_count) * planner::kNsPerUs, kLongestNs);
+    const double modelled_ns = std::min(model_.block_us(work.flop_count) * planner::kNsPerUs, kLongestNs);
     const auto start = std::max(free_at_, ready);
-    if (work.row_count == 0) return {start, start};
+    if (work.runs.empty()) return {start, start};
     free_at_ = start + std::chrono::nanoseconds(std::llround(modelled_ns));
     control.sleep_until(free_at_, rank_);
     return {start, free_at_};
   }
 
  private:
-  planner::OpSpec op_;
   int rank_;
   VirtualCompute model_;
   Clock::time_point free_at_;
@@ -32,8 +30,8 @@ class VirtualDevice final : public ComputeDevice {
 
 } // namespace
 
-std::unique_ptr<ComputeDevice> make_virtual_device(const planner::OpSpec& op, int rank, const VirtualCompute& model) {
-  return std::make_unique<VirtualDevice>(op, rank, model);
+std::unique_ptr<ComputeDevice> make_virtual_device(int rank, const VirtualCompute& model) {
+  return std::make_unique<VirtualDevice>(rank, model);
 }
 
 } // namespace mc2::executor::host

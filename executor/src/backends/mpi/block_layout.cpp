@@ -11,12 +11,12 @@ int shard_count(const planner::OpSpec& op) { return planner::traits_of(op.kind).
 
 /// Joins runs that lie one below the other in A and in the product.
 void add_run(host::MatmulWork& work, const host::MatmulRun& run, const planner::OpSpec& op) {
-  work.row_count += run.rows;
+  work.flop_count += 2.0 * static_cast<double>(run.shape.rows * op.n) * static_cast<double>(op.k);
   if (!work.runs.empty()) {
     host::MatmulRun& last = work.runs.back();
-    if (last.a + last.rows * row_bytes(op, op.k) == run.a &&
-        last.product + last.rows * row_bytes(op, op.n) == run.product) {
-      last.rows += run.rows;
+    if (last.a + last.shape.rows * row_bytes(op, op.k) == run.a &&
+        last.product + last.shape.rows * row_bytes(op, op.n) == run.product) {
+      last.shape.rows += run.shape.rows;
       return;
     }
   }
@@ -41,7 +41,7 @@ host::MatmulWork staged_work(const planner::OpSpec& op, int rank, const Stage& s
                                    : own.buffers.a.data() + natural * row_bytes(op, op.k);
     std::byte* product = is_gather ? own.buffers.c.data() + natural * row_bytes(op, op.n)
                                    : own.intermediate.data() + staged * row_bytes(op, op.n);
-    add_run(work, {a, product, stage.row_count}, op);
+    add_run(work, {.a = a, .product = product, .shape = {stage.row_count, 0, op.n}}, op);
   }
   return work;
 }

@@ -71,7 +71,9 @@ class DirectCollective : public Collective {
   void sum(const BlockExchange& block, const std::byte* own, std::byte* result, std::int64_t count,
            bool is_read_next = false) {
     for (int rank = 0; rank < size_; ++rank) pieces_[static_cast<std::size_t>(rank)] = heap_.of_peer(rank, own);
-    if (block.dtype != planner::DType::F32) return host::sum_in_rank_order(block.dtype, pieces_, result, count);
+    if (block.dtype != planner::DType::F32)
+      return host::sum_in_rank_order(block.dtype, pieces_, {.first = result, .columns = count, .row_stride = count},
+                                     count);
     std::ranges::transform(pieces_, f32_pieces_.begin(),
                            [](const std::byte* piece) { return reinterpret_cast<const float*>(piece); });
     host::sum_f32(f32_pieces_, reinterpret_cast<float*>(result), count,

@@ -8,6 +8,7 @@
 #include "backends/host/host_checks.hpp"
 #include "backends/mpi/block_layout.hpp"
 #include "backends/mpi/world.hpp"
+#include "checks.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -30,6 +31,7 @@ Result<void> check_operator(const planner::OpSpec& op) {
         ErrorCode::Unsupported, "op",
         "the mpi backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend may"};
   }
+  if (auto legal = check_is_plain(op, "mpi"); !legal) return legal.error();
   if (std::ranges::find(kTypes, op.dtype) == kTypes.end()) {
     return Error{ErrorCode::Unsupported, "dtype",
                  "the mpi backend does not run " + std::string(planner::to_string(op.dtype)) + "; use f32 or bf16"};

@@ -52,6 +52,7 @@ std::string options_text(const CommunicatorOptions& options) {
          " ms, " + (options.pin_threads ? "pinned" : "not pinned");
 }
 
+constexpr std::string_view kName = "mpi";
 constexpr std::chrono::seconds kTimeToStop{1}; // for the other lane, once one has failed
 
 } // namespace
@@ -98,24 +99,25 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
     if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
     if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
     if (auto legal = check_stages(stages); !legal) return legal.error();
-    if (auto legal = check_counts(stages); !legal) return legal.error();
+    if (auto legal = in_rows(stages, kName); !legal) return legal.error();
+    if (auto legal = check_counts(in_rows(stages, kName).value()); !legal) return legal.error();
     if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
     return check_buffers(stages.op, local_ranks(), buffers);
   };
   if (auto legal = agreement_.share_errors(own()); !legal) return legal.error();
+  const StageList rows = in_rows(stages, kName).value();
   MpiPrepared::Settings settings{.variant = read_variant(stages.op, variant).value(),
                                  .allow_independent = options.allow_independent,
-                                 .call = call_text(stages, variant, options),
+                                 .call = call_text(rows, variant, options),
                                  .node_heap = nullptr};
   if (auto same = agreement_.agree("prepare " + settings.call); !same) return same.error();
   if (settings.variant.reads_peers()) {
-    const SegmentLayout layout(stages, settings.variant, options.allow_independent);
+    const SegmentLayout layout(rows, settings.variant, options.allow_independent);
     auto heap = NodeHeap::create(agreement_, layout.byte_count);
     if (!heap) return heap.error();
     settings.node_heap = std::move(heap).value();
   }
-  return std::unique_ptr<Prepared>(
-      std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(settings)));
+  return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(*this, rows, buffers.front(), std::move(settings)));
 }
 
 void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::string& call,

@@ -71,12 +71,8 @@ void MpiPrepared::build() {
   const auto seed = kRandomSeed + static_cast<std::uint64_t>(communicator_.rank());
   fill_random(list_.op.dtype, matrices_.intermediate, seed);
   fill_random(list_.op.dtype, matrices_.spare_intermediate, seed);
-  std::vector<std::int64_t> lengths;
-  for (const host::MatmulRun& run : local_work_.runs) lengths.push_back(run.rows);
-  for (const host::MatmulWork& work : stage_work_) {
-    for (const host::MatmulRun& run : work.runs) lengths.push_back(run.rows);
-  }
-  device_ = host::make_matmul_device(list_.op, communicator_.rank(), matrices_.buffers.b, lengths);
+  device_ = host::make_matmul_device(list_.op, communicator_.rank(), {.b = matrices_.buffers.b},
+                                     host::shapes_of(local_work_, stage_work_));
 }
 
 const RunRecord& MpiPrepared::run(RunMode mode, RunDetail /*detail*/) {

@@ -12,9 +12,10 @@ namespace mc2::planner {
 /// the operator's collective, the collective's time sampled from collective_times() and joined by straight lines, and
 /// the matmul from `compute` or, without one, from the topology's ComputeRate. Communication curves are analytic;
 /// `compute` keeps its own provenance.
-/// @param compute  cost of the matmul over rows of the cut axis, e.g. of a model that was measured on one such device
-/// Errors: InvalidSpec (op, topology, ranks that the topology does not have, a curve that is not over rows),
-/// Infeasible (no algorithm does the collective).
+/// @param compute  cost of the matmul over compute_axis(op), e.g. of a model that was measured on one such device
+/// Errors: InvalidSpec (op, topology, ranks that the topology does not have, a curve over another axis),
+/// Infeasible (no algorithm does the collective; few rows, cut along n, or i8, without a
+/// measured matmul).
 [[nodiscard]] Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op,
                                                const std::optional<CostCurve>& compute = std::nullopt);
 

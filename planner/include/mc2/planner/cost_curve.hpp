@@ -12,7 +12,7 @@
 namespace mc2::planner {
 
 /// What the argument x of a curve counts.
-enum class CurveAxis : std::uint8_t { Rows = 1, Bytes = 2 };
+enum class CurveAxis : std::uint8_t { Rows = 1, Bytes = 2, Columns = 3 };
 
 [[nodiscard]] std::string_view to_string(CurveAxis axis) noexcept;
 /// Errors: UnknownName.

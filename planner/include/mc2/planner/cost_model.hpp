@@ -38,7 +38,7 @@ inline constexpr int kMaxSliceCount = 1024;
 
 /// One lane's cost of a block: curve + fixed, stretched by `slowdown` while the other lane is busy.
 struct LaneCost {
-  CostCurve curve;         ///< over rows for compute, over bytes of the full array for communication
+  CostCurve curve;         ///< over compute_axis() for compute, over bytes of the full array for communication
   double fixed_us = 0;     ///< added to every block of a cut plan: hand-over between the lanes
   double slowdown = 1;     ///< >= 1; duration multiplier while the other lane is busy
   bool operator==(const LaneCost&) const = default;
@@ -57,9 +57,13 @@ struct VariantCost {
   bool operator==(const VariantCost&) const = default;
 };
 
-/// What the planner knows of one operator on one machine. Valid for every m of the given n, k, dtype and ranks.
+/// What a compute curve of the operator counts: rows, or columns where blocks are cut from n.
+[[nodiscard]] CurveAxis compute_axis(const OpSpec& op);
+
+/// What the planner knows of one operator on one machine. Valid for every length of the cut axis: for every m of the
+/// given n, k, dtype and ranks that is cut by rows too, or for every n of the given m, k, dtype and ranks.
 struct CostModel {
-  OpSpec op; ///< m is the uncut size that was profiled; other m are answered through the curves
+  OpSpec op; ///< the uncut size that was profiled; has_same_block_costs() says which others the curves answer for
   Fingerprint fingerprint;
   std::vector<VariantCost> variants; ///< at least one
   std::string source;                ///< where it came from, e.g. "profile on this machine" or a citation
@@ -68,7 +72,9 @@ struct CostModel {
   std::optional<double> anchored_interval = std::nullopt;
 
   /// Errors: InvalidSpec for no variants, an invalid curve, a slow-down below 1, a fixed cost below 0, a local
-  /// curve for a kind without a local part, slices that are no whole number from 1 to kMaxSliceCount, or an anchored interval that is not finite and above 0.
+  /// curve for a kind without a local part, slices that are no whole number from 1 to kMaxSliceCount, or an anchored
+  /// interval that is not finite and above 0. Stale for a compute curve over rows of an operator whose blocks are
+  /// columns: it was profiled by an earlier mc2.
   [[nodiscard]] Result<void> validate() const;
 
   bool operator==(const CostModel&) const = default;

@@ -25,6 +25,22 @@ enum class OpKind : std::uint8_t {
 /// The two lanes of a pipeline. A block passes one, then the other.
 enum class Lane : std::uint8_t { Compute = 1, Communication = 2 };
 
+/// Where blocks are cut from the product: runs of its rows, or of its columns.
+enum class CutAxis : std::uint8_t { Rows = 1, Columns = 2 };
+
+/// What is added to the product: C = op(A, B) + bias + residual (docs/operators.md).
+struct Epilogue {
+  bool has_bias = false;     ///< one number per column, [n]
+  bool has_residual = false; ///< a matrix of C's shape
+  [[nodiscard]] bool is_empty() const noexcept { return !has_bias && !has_residual; }
+  auto operator<=>(const Epilogue&) const = default;
+};
+
+/// "none", "bias", "residual" or "bias+residual".
+[[nodiscard]] std::string_view to_string(const Epilogue& epilogue) noexcept;
+/// Errors: UnknownName, listing the legal names.
+[[nodiscard]] Result<Epilogue> parse_epilogue(std::string_view name);
+
 /// What the compute lane does.
 enum class Work : std::uint8_t {
   Matmul,  ///< 2 m n k flops: a multiplication and an addition for each inner step
@@ -60,10 +76,12 @@ struct OpSpec {
   DType dtype = DType::F32;
   int world_size = 0; ///< ranks that take part
   std::optional<EmbeddingTables> tables{}; ///< of embedding_all_to_all, and of no other kind
+  Epilogue epilogue = {};                  ///< not of embedding_all_to_all
 
   /// Errors: InvalidSpec naming the first field outside its legal range (sizes 1..kMaxSize, ranks 2..kMaxWorldSize),
   /// m when the ranks hold shards of rows and do not divide it, n when the tables do not divide it, tables when the
-  /// kind needs them and has none or the reverse, or when an operand would exceed kMaxOperandBytes.
+  /// kind needs them and has none or the reverse, epilogue or dtype when the kind pools, or when an operand would exceed
+  /// kMaxOperandBytes, or k when sums of i8 products could exceed 32 bits (kMaxI8K).
   [[nodiscard]] Result<void> validate() const;
 
   /// Flops of one rank: 2 m n k of a matmul, m n k of pooling.
@@ -71,7 +89,7 @@ struct OpSpec {
   /// Flops of so many rows of the product.
   [[nodiscard]] double flop_count(std::int64_t rows) const noexcept;
 
-  /// "matmul_all_reduce m=4096 n=8192 k=3072 bf16 x8", for people and logs.
+  /// "matmul_all_reduce m=4096 n=8192 k=3072 bf16 x8 bias+residual", for people and logs.
   [[nodiscard]] std::string text() const;
 
   auto operator<=>(const OpSpec&) const = default;
@@ -79,6 +97,7 @@ struct OpSpec {
 
 inline constexpr std::int64_t kMaxSize = 1'000'000'000;
 inline constexpr int kMaxWorldSize = 1024;
+inline constexpr std::int64_t kMaxI8K = ((std::int64_t{1} << 31) - 1) / (128 * 128); ///< of products of -128 and -128
 inline constexpr std::int64_t kMaxOperandBytes = std::int64_t{1} << 46;
 
 /// What the planner knows of an operator kind: one row of the table in src/op_registry.cpp.
@@ -93,10 +112,14 @@ struct OpTraits {
   bool has_row_shards;
   /// Part of the matmul needs no communication: a rank's own shard. It runs before the first block arrives.
   bool has_local_part;
-  /// Length of the axis that blocks are cut from, in rows: m, or m / ranks with row shards.
+  /// With at most so many rows of product blocks are cut from n: too few rows to cut, and columns stored block after
+  /// block keep a message contiguous. 0: never.
+  std::int64_t max_column_cut_m = 0;
+  /// Length of the axis that blocks are cut from: m, m / ranks with row shards, or n.
   std::int64_t (*cut_axis_length)(const OpSpec&);
-  /// Bytes of the full array that one row of the cut axis contributes to the collective (nccl-tests' convention).
-  std::int64_t (*message_bytes_per_row)(const OpSpec&);
+  /// Bytes of the full array that one row or column of the cut axis contributes to the collective (nccl-tests'
+  /// convention).
+  std::int64_t (*message_bytes_per_unit)(const OpSpec&);
 };
 
 /// All operator kinds, in order of preference in listings.
@@ -104,6 +127,23 @@ struct OpTraits {
 
 /// The traits of a kind; every OpKind has them.
 [[nodiscard]] const OpTraits& traits_of(OpKind kind);
+
+/// Element type of the product, C, bias and residual: the operator's, bf16 for i8, whose products are sums of 32 bits
+/// times scales.
+[[nodiscard]] DType product_type(const OpSpec& op) noexcept;
+
+/// Element type of what the ranks exchange: A's where they communicate first, else the product's.
+[[nodiscard]] DType exchange_type(const OpSpec& op);
+
+/// What the blocks of an operator are cut from, and what their lengths therefore count.
+[[nodiscard]] CutAxis cut_axis(const OpSpec& op);
+
+/// "rows" or "columns".
+[[nodiscard]] std::string_view to_string(CutAxis axis) noexcept;
+
+/// Whether block costs of `profiled` are block costs of `op`: all but the length of the cut axis is the same, i.e. all
+/// but m where rows are cut, all but n where columns are.
+[[nodiscard]] bool has_same_block_costs(const OpSpec& profiled, const OpSpec& op);
 
 [[nodiscard]] std::string_view to_string(OpKind kind);
 

@@ -22,6 +22,7 @@ enum class Parameter : std::uint8_t {
   ComputeBlockFixed = 6,       ///< us added to every block of a cut plan on the compute lane
   CommunicationBlockFixed = 7, ///< us, the same on the communication lane
   Rows = 8,                    ///< m of the operator, in steps of the alignment
+  Columns = 9,                 ///< n of the operator, the same, where blocks are cut from n
 };
 
 [[nodiscard]] std::string_view to_string(Parameter parameter) noexcept;
@@ -59,7 +60,7 @@ struct Excursion {
 struct ParameterSensitivity {
   Parameter parameter = Parameter::ComputeTime;
   double value = 0; ///< today's: 1 for a factor on times
-  std::string unit; ///< "x", "us" or "rows"
+  std::string unit; ///< "x", "us", "rows" or "columns"
   /// Half-width of the fitted curve's own 90 % interval, where the parameter is a factor on its times: a flip inside
   /// it is a decision that the measurements do not settle.
   double relative_interval = 0;

@@ -26,16 +26,18 @@ inline constexpr double kCommunicationTransferSpread = 0.06;
 struct Transfer {
   CostModel model;    ///< op is the target's; intervals are wider than the source's
   OpSpec source;      ///< what was measured
-  bool is_same = false; ///< same n and k: nothing was transferred, intervals are the source's
+  bool is_same = false; ///< same block costs (has_same_block_costs): nothing was transferred, intervals are the source's
   std::string reason; ///< "transferred from n=1024 k=1024: a row has 2 x the FLOPs and 1 x the bytes"
 };
 
 /// The model with its compute curve asked at equal FLOPs and its communication curve at equal bytes:
 ///   compute'(rows) = compute(rows n'k' / (n k)), a staircase with its wave shortened by n'/n and its step scaled by k'/k
 ///   communication'(bytes) = communication(bytes)
-/// Slow-downs and fixed costs stay. Fixed parts of a curve are kept, parts per row are scaled.
+/// Slow-downs and fixed costs stay. Fixed parts of a curve are kept, parts per row are scaled. Where blocks are columns,
+/// a column has k'/k times the FLOPs and bytes of B, and n does not matter.
 /// Errors: Stale (another machine), OutOfRange naming what makes it unsound: another kind, element type or number of
-/// ranks, a ratio beyond kMaxTransferRatio, or n or k on the other side of kMinTransferLength. InvalidSpec (model or
+/// ranks, another cut axis, another m where columns are cut, a ratio beyond kMaxTransferRatio, or n or k on the other
+/// side of kMinTransferLength. InvalidSpec (model or
 /// target).
 [[nodiscard]] Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint);
 

@@ -13,8 +13,9 @@ inline constexpr double kNsPerUs = 1000.0;
 /// The normal distribution's 95 % quantile: half a 90 % interval's width in standard deviations.
 inline constexpr double kNormal95 = 1.645;
 
-/// Element type of A, B and the product. Values are stored: never renumber.
-enum class DType : std::uint8_t { F32 = 1, F16 = 2, Bf16 = 3 };
+/// Element type of A and B; the product's follows from it (product_type() in op_spec.hpp). Values are stored: never
+/// renumber.
+enum class DType : std::uint8_t { F32 = 1, F16 = 2, Bf16 = 3, I8 = 4 };
 
 [[nodiscard]] std::string_view to_string(DType dtype) noexcept;
 

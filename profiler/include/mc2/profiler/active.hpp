@@ -20,8 +20,8 @@ struct ActiveCase {
   ActiveTarget target = ActiveTarget::Matmul;
   std::int64_t block_rows = 0;
 
-  /// "compute 256 rows", "both lanes 256 rows".
-  [[nodiscard]] std::string text() const;
+  /// "compute 256 rows", "both lanes 256 columns".
+  [[nodiscard]] std::string text(planner::CutAxis axis) const;
   auto operator<=>(const ActiveCase&) const = default;
 };
 

@@ -36,6 +36,7 @@ struct ActiveRound {
   /// "round 2: compute 640 rows, ...: expected regret 1.8 % -> 0.6 %; plan 4 x 256"
   [[nodiscard]] std::string text() const;
   int number = 0;
+  planner::CutAxis axis = planner::CutAxis::Rows; ///< what the cases' lengths count
 };
 
 struct ActiveProgress {

@@ -130,9 +130,9 @@ class LowLatency final : public Transport {
       std::byte* const landing = block.pieces->landings[index];
       if (landing != nullptr) copy_to_landing(block.landing, landing, chunk.offset, {own.pieces[index], size});
     }
-    if (block.sum == nullptr) return;
+    if (!block.is_summed()) return;
     const std::int64_t element_count = chunk.byte_count / planner::size_bytes(block.dtype);
-    sum_in_rank_order(block.dtype, own.pieces, block.sum + chunk.offset, element_count);
+    sum_in_rank_order(block.dtype, own.pieces, dense_target(block, chunk.offset, element_count), element_count);
   }
 
   void unpack_from(int peer, const BlockExchange& block, std::span<std::byte> data, const RunControl& control) {

@@ -38,7 +38,7 @@ class Push final : public Transport {
   ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
     control.throw_if_aborted();
     const auto start = Clock::now();
-    if (block.sum != nullptr) {
+    if (block.is_summed()) {
       exchange_sums(block, control);
     } else {
       exchange_copies(block, control);
@@ -135,7 +135,7 @@ class Push final : public Transport {
       own.pieces[index] = peer == block.rank ? block.pieces->sources[index] + offset
                                              : mailbox(block.rank, peer, own.received);
     }
-    sum_in_rank_order(block.dtype, own.pieces, block.sum + offset, count);
+    sum_in_rank_order(block.dtype, own.pieces, dense_target(block, offset, count), count);
     own.consumed.add();
   }
 

@@ -136,7 +136,7 @@ class Ring final : public Transport {
       first += begin;
     }
     return {block.pieces->outgoing[static_cast<std::size_t>(part)] + first * element_bytes,
-            block.sum + first * element_bytes, count};
+            block.sum.first + first * element_bytes, count};
   }
 
   /// The lane's next step, if there is something to read where it reads and room where it writes.

@@ -45,7 +45,7 @@ class TwoShot final : public Transport {
     Rank& own = rank_of(block.rank);
     // Two blocks' addresses are enough: a rank that starts block b + 2 has copied every peer's slices of b + 1, and a
     // peer starts b + 1 when it is done with b.
-    own.results[own.block_count++ % 2] = block.sum;
+    own.results[own.block_count++ % 2] = block.sum.first;
     Range window, before;
     for (std::int64_t first = 0; first < block.element_count; first += window.count) {
       window = {first, std::min(window_elements(block), block.element_count - first)};
@@ -81,7 +81,7 @@ class TwoShot final : public Transport {
     const Range slice = share_of(window, block.rank, static_cast<int>(ranks_.size()));
     const std::int64_t offset = slice.first * planner::size_bytes(block.dtype);
     for (std::size_t peer = 0; peer < ranks_.size(); ++peer) own.pieces[peer] = block.pieces->sources[peer] + offset;
-    sum_in_rank_order(block.dtype, own.pieces, block.sum + offset, slice.count);
+    sum_in_rank_order(block.dtype, own.pieces, dense_target(block, offset, slice.count), slice.count);
     ++own.window_count;
     own.summed.add();
   }
@@ -98,7 +98,7 @@ class TwoShot final : public Transport {
       const Range slice = share_of(window, peer, world_size);
       const std::int64_t element_bytes = planner::size_bytes(block.dtype);
       const std::int64_t offset = slice.first * element_bytes;
-      std::memcpy(block.sum + offset, other.results[result] + offset,
+      std::memcpy(block.sum.first + offset, other.results[result] + offset,
                   static_cast<std::size_t>(slice.count * element_bytes));
     }
   }

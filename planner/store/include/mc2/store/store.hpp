@@ -122,8 +122,8 @@ class Store {
   /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<std::string> put_model(const planner::CostModel& model,
                                                        const std::string& created_at);
-  /// The model fitted for exactly this operator, or else for another m of it: the next larger one, whose blocks were
-  /// measured up to this size, else the largest.
+  /// The model fitted for exactly this operator, or else for another length of its cut axis
+  /// (planner::has_same_block_costs): the next larger one, whose blocks were measured up to this size, else the largest.
   /// Errors: NotFound naming what the store does have, Corrupt.
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                                const planner::Fingerprint& fingerprint) const;
@@ -137,7 +137,8 @@ class Store {
   /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<std::string> put_plan(const planner::Plan& plan, const std::string& purpose,
                                                       const std::string& created_at);
-  /// Errors: NotFound; Corrupt when the checksum does not match.
+  /// Errors: NotFound; Stale for blocks of rows of an operator that is cut along n since; Corrupt when the checksum
+  /// does not match.
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const PlanKey& key) const;
   /// By digest or a unique prefix of at least 6 digits. Errors: NotFound, InvalidSpec (ambiguous or too short),
   /// Corrupt.

@@ -1,0 +1,88 @@
+"""Cuts along n, epilogues and 8-bit integers, from the profile to the run."""
+
+import json
+
+import program
+from program import MACHINE, NO_ANSWER, QUICK, SUCCESS, UNSUPPORTED, USAGE, ProgramTest
+
+FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
+INVENTED_MODEL = program.SOURCE_DIRECTORY / "tests" / "install_consumer" / "model.json"
+# 2 * 16 * 512 * 64 flop at 1 Gflop/s: 1049 us; 16 * 512 * 4 bytes at 1 Gbit/s: 262 us. Two blocks hide half of it.
+FEW_ROWS = ["--m", 16, "--n", 512, "--k", 64]
+
+
+class FewRowsTest(ProgramTest):
+    def test_blocks_are_columns_from_the_profile_to_the_trace(self):
+        asked = [*FEW_ROWS, *MACHINE, "--store", self.store]
+        profile = self.directory / "profile.json"
+        page = self.succeed("profile", *asked, *QUICK, "--align", 64, "--out", profile)
+        self.assertIn("matmul 512 columns", page)
+        self.assertIn("block_columns", json.loads(profile.read_text())["samples"][0])
+        page = self.succeed("tune", *asked, *QUICK, "--align", 64)
+        self.assertIn("us/column", page)
+        plan, trace = self.directory / "plan.json", self.directory / "trace.json"
+        self.succeed("plan", *asked, "--blocks", "4x128", "--out", plan)
+        self.assertEqual(json.loads(plan.read_text())["cut"], {"block_columns": [128] * 4})
+        page = self.succeed("run", "--plan", plan, *MACHINE, *FEW_PAIRS, "--trace", trace, "--store", self.store)
+        self.assertIn("4 x 128", page)
+        blocks = [event["args"] for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+        self.assertEqual({tuple(block) for block in blocks}, {("columns",)})
+        explained = self.succeed("explain", plan, "--store", self.store)
+        self.assertIn("columns (n)", explained)
+        self.assertNotIn("rows (m)", explained)
+
+    def test_a_model_answers_for_another_n_and_for_no_other_m(self):
+        asked = ["--k", 64, *MACHINE, "--store", self.store]
+        self.succeed("tune", "--m", 16, "--n", 512, *asked, *QUICK)
+        plan = json.loads(self.succeed("plan", "--m", 16, "--n", 1000, *asked, "--json"))
+        self.assertEqual(sum(plan["cut"]["block_columns"]), 1000)
+        for m in (17, 512):
+            self.refuse(NO_ANSWER, ["plan", "--m", m, "--n", 512, *asked], "blocks of columns")
+
+    def test_rows_of_an_earlier_plan_are_refused(self):
+        asked = [*FEW_ROWS, *MACHINE, "--store", self.store]
+        plan = json.loads(self.succeed("tune", *asked, *QUICK, "--json"))
+        plan["cut"] = {"block_rows": [16]}
+        file = self.directory / "plan.json"
+        file.write_text(json.dumps(plan))
+        self.refuse(USAGE, ["run", "--plan", file, *MACHINE, "--store", self.store], "cut along n")
+
+    def test_plans_for_backends_that_do_not_cut_columns_are_uncut(self):
+        # A matmul of 20 us + 0.5 us a column, and 20 us + 0.5 us a KiB: 1044 us beside 84 us for 2048 columns of 16 rows.
+        model = json.loads(INVENTED_MODEL.read_text())
+        model["op"].update(m=16, n=2048)
+        model["variants"][0]["compute"]["curve"]["axis"] = "columns"
+        file = self.directory / "model.json"
+        for backend, is_cut in (("host", True), ("mpi", False), ("cuda", False)):
+            model["fingerprint"]["backend"] = backend
+            file.write_text(json.dumps(model))
+            plan = json.loads(self.succeed("plan", "--model", file, "--m", 16, "--n", 2048, "--k", 128, "--json"))
+            self.assertEqual(len(plan["cut"]["block_columns"]) > 1, is_cut, backend)
+
+
+class EpilogueTest(ProgramTest):
+    def test_epilogues_and_types_are_kept_apart_and_run(self):
+        """On real lanes: a busy host may make the times unfit for fitting; that is said, not crashed."""
+        for options in (["--bias"], ["--bias", "--residual"], ["--residual", "--op", "matmul_all_to_all"],
+                        ["--dtype", "i8"], ["--dtype", "i8", "--bias", "--op", "all_gather_matmul"]):
+            asked = ["--m", 192, "--n", 64, "--k", 64, *options, "--link", "1Gbit,20us", "--store", self.store]
+            with self.subTest(options=options):
+                tuned = self.mc2("tune", *asked, *QUICK)
+                if tuned.returncode == UNSUPPORTED:
+                    self.assert_refused(tuned, UNSUPPORTED, "--dtype: ", "i8")
+                elif tuned.returncode != SUCCESS:
+                    self.assert_refused(tuned, NO_ANSWER, "direct")
+                else:
+                    self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
+        self.refuse(NO_ANSWER, ["plan", "--m", 192, "--n", 64, "--k", 64, "--link", "1Gbit,20us", "--store", self.store],
+                    "matmul_all_reduce m=192")
+
+    def test_shapes_name_epilogues(self):
+        shapes = self.directory / "shapes.csv"
+        shapes.write_text("m,n,k,epilogue\n96,64,64,bias\n96,64,64,gelu\n")
+        self.refuse(USAGE, ["tune", "--shapes", shapes, *MACHINE, "--store", self.store], "shapes.csv:3", "gelu",
+                    "bias+residual")
+
+
+if __name__ == "__main__":
+    program.main()

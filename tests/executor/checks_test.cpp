@@ -1,0 +1,60 @@
+#include "checks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mc2/executor/verify.hpp"
+
+namespace mc2::executor {
+namespace {
+
+using planner::ErrorCode;
+using planner::OpKind;
+using planner::OpSpec;
+using ::testing::HasSubstr;
+
+OpSpec op(std::int64_t m, planner::DType dtype = planner::DType::F32, planner::Epilogue epilogue = {}) {
+  OpSpec spec{OpKind::MatmulAllReduce, m, 40, 8, dtype, 2};
+  spec.epilogue = epilogue;
+  return spec;
+}
+
+TEST(CheckIsPlain, RefusesEpiloguesAndI8NamingThem) {
+  EXPECT_TRUE(check_is_plain(op(8), "toy"));
+  EXPECT_THAT(check_is_plain(op(8, planner::DType::F32, {.has_bias = true}), "toy").error().text(),
+              HasSubstr("the toy backend adds no bias"));
+  EXPECT_EQ(check_is_plain(op(8, planner::DType::I8), "toy").error().field, "dtype");
+}
+
+TEST(InRows, TurnsOneBlockOfAllColumnsIntoAllRowsAndRefusesSeveral) {
+  const StageList rows = lower(op(100), {{60, 40}}).value();
+  EXPECT_EQ(in_rows(rows, "toy").value(), rows);
+  // 16 rows are cut along n = 40.
+  EXPECT_EQ(in_rows(lower(op(16), {{40}}).value(), "toy").value().stages, (std::vector<Stage>{{0, 16}}));
+  const auto refused = in_rows(lower(op(16), {{8, 32}}).value(), "toy");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
+  EXPECT_THAT(refused.error().text(), HasSubstr("the toy backend does not cut columns"));
+}
+
+TEST(CheckBuffers, AsksForEpilogueAndScalesWhereTheOperatorHasThem) {
+  const OpSpec spec = op(8, planner::DType::I8, {.has_bias = true, .has_residual = true});
+  const RandomProblem problem(spec, 1);
+  const std::vector<RankBuffers> good(problem.buffers().begin(), problem.buffers().end());
+  EXPECT_TRUE(check_buffers(spec, good));
+  const auto refusal = [&](auto&& change) {
+    auto bad = good;
+    change(bad[1]);
+    return check_buffers(spec, bad).error().message;
+  };
+  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.bias = {}; }),
+              HasSubstr("rank 1 bias has 0 bytes; [1, 40] needs 80"));
+  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.b_scales = rank.b_scales.first(4); }),
+              HasSubstr("rank 1 scales of B has 4 bytes; [1, 40] needs 160"));
+  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.a_scales = {}; }), HasSubstr("rank 1 scales of A"));
+  // In place would be wrong: a matmul keeps intermediate sums in C.
+  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.residual = rank.c; }), HasSubstr("C must overlap nothing"));
+}
+
+} // namespace
+} // namespace mc2::executor
