@@ -71,7 +71,10 @@ TuneSettings TuneCommand::with_kept_model(TuneSettings settings, const store::La
   std::cerr << "mc2: " << (found ? "not profiled; planned from " + found.value().source
                                  : "profiling, because no kept model answers: " + found.error().text())
             << "\n";
-  if (found) settings.known_model = found.value().model;
+  if (!found) return settings;
+  auto known = std::make_shared<planner::CostModel>(*found.value().model);
+  known->op = spec; // races are of its cuts; the curves answer for every length of the cut axis
+  settings.known_model = std::move(known);
   return settings;
 }
 

@@ -52,6 +52,12 @@ class TransferTest(ProgramTest):
         # What it raced with is another shape's: it is not kept as a model of this one.
         self.assertIn("transferred from", self.plan(*other).stderr)
 
+    def test_tuning_learns_from_races_of_another_length(self):
+        longer = ["--m", "192", "--n", str(self.n), "--k", str(self.k)]
+        done = self.mc2("tune", "--transfer", *MACHINE, "--align", 16, "--store", self.store, "--budget", 2, *longer)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("not profiled; planned from kept model of m=", done.stderr)
+
     def test_tuning_profiles_when_no_kept_model_is_near_enough(self):
         far = ["--m", "32", "--n", str(64 * self.n), "--k", "16"]
         done = self.mc2("tune", "--transfer", *MACHINE, "--align", 16, "--store", self.store, "--budget", 2, *far)
