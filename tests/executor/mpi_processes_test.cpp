@@ -171,23 +171,23 @@ TEST_F(MpiProcesses, OneRanksBadPlanIsRefusedOnAllNamingRankAndValue) {
   const RandomProblem problem(good, 3);
   const auto refuse = [&](const OpSpec& bad, const Cut& bad_cut, const std::string& text) {
     const bool is_odd_one = rank_ == 1;
-    const auto refused = prepare(is_odd_one ? bad : good, is_odd_one ? bad_cut : Cut{{20}}, own_of(problem));
+    const auto refused = prepare(is_odd_one ? bad : good, is_odd_one ? bad_cut : Cut{{40}}, own_of(problem));
     expect_error(refused, "rank 1: ");
     expect_error(refused, text);
     EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
   };
   OpSpec bad = good;
   bad.m = good.m + 1;
-  refuse(bad, {{20}}, "m: is " + std::to_string(bad.m)); // the ranks do not share the rows evenly
+  refuse(bad, {{40}}, "m: is " + std::to_string(bad.m)); // the ranks do not share the rows evenly
   bad.m = 0;
-  refuse(bad, {{20}}, "m: "); // no rows for anyone
+  refuse(bad, {{40}}, "m: "); // no rows for anyone
   bad.m = options_.world_size - 1;
   refuse(bad, {{1}}, "m: is " + std::to_string(bad.m)); // none for some
-  refuse(good, {{7, 12}}, "19"); // blocks that do not add up to the 20 rows
-  refuse(good, {{20, 0}}, "blocks");
+  refuse(good, {{17, 22}}, "39"); // blocks that do not add up to the 40 rows
+  refuse(good, {{40, 0}}, "blocks");
   bad = good;
   bad.world_size = options_.world_size + 1;
-  refuse(bad, {{20}}, "the plan is for " + std::to_string(bad.world_size) + " ranks");
+  refuse(bad, {{40}}, "the plan is for " + std::to_string(bad.world_size) + " ranks");
 }
 
 TEST_F(MpiProcesses, OneRanksPlanOfAnotherMachineIsRefusedOnAll) {
