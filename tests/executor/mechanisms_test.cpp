@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
+#include <utility>
 
 #include "backends/host/host_backend.hpp"
 #include "mc2/executor/executor.hpp"
@@ -73,14 +75,15 @@ void run_every_mode(const OpSpec& op, const Cut& cut, const Variant& variant, Co
 }
 
 TEST(Mechanisms, AreRightInEveryModeForBlocksOfManySlices) {
-  // Of 480 x 420 elements a rank's block is 100800 elements or more in kinds without shards: 2 windows of two_shot at 2
-  // ranks, 7 slices of the ring and of push, 25 chunks of low_latency. The last of each is a short one.
+  // Of 480 x 420 elements a rank's block is 100800 elements or more in kinds without shards: 2 windows of two_shot at
+  // 2 ranks, 7 slices of the ring and of push, 25 chunks of low_latency. The last of each is a short one.
   for (const int world_size : {2, 3, 4}) {
     auto communicator = open(world_size);
     for (const auto& traits : planner::op_registry()) {
       const OpSpec op = op_of(traits.kind, 480, 420, world_size);
       const std::int64_t rows = traits.cut_axis_length(op);
-      for (const Variant& variant : variants_of(op)) run_every_mode(op, {{rows / 2, rows - rows / 2}}, variant, *communicator);
+      for (const Variant& variant : variants_of(op))
+        run_every_mode(op, {{rows / 2, rows - rows / 2}}, variant, *communicator);
     }
   }
 }
@@ -130,6 +133,29 @@ TEST(Mechanisms, SumShortTypesInF32) {
   for (const Variant& variant : variants_of(op)) run_every_mode(op, {{31, 35}}, variant, *communicator);
 }
 
+/// When rank 0's matmul of the only block started, and when the block's last piece came, on a link that takes
+/// 80 x 24 x 4 bytes x 8 / 3 Mbit/s = 20.5 ms for each of 3 pieces.
+std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds> start_and_delivery(const Variant& variant) {
+  CommunicatorOptions options;
+  options.world_size = 4;
+  options.link = parse_link("3Mbit").value();
+  options.virtual_compute = parse_virtual_compute("1Gflops").value();
+  const auto communicator = host_backend().open(options).value();
+  const OpSpec op = op_of(OpKind::AllGatherMatmul, 320, 8, 4);
+  const RandomProblem problem(op, 3);
+  const auto prepared = communicator->prepare(lower(op, {{80}}).value(), variant, problem.buffers(), {}).value();
+  const RankTimes& times = prepared->run(RunMode::Fused).ranks.front();
+  return {times.compute.front().start, times.communication.front().end};
+}
+
+TEST(Mechanisms, MatmulStartsOnAPieceWhenItHasCome) {
+  const auto [whole_start, whole_delivery] = start_and_delivery({"direct", {}});
+  EXPECT_GE(whole_start, whole_delivery);
+  // The device starts when its data is ready, however late its thread wakes: 20 ms against 61 ms.
+  const auto [sliced_start, sliced_delivery] = start_and_delivery({"direct", {{"slices", "3"}}});
+  EXPECT_LT(sliced_start, sliced_delivery);
+}
+
 TEST(HostVariants, AreThoseThatTheKindAndTheLinkAllow) {
   const auto names = [](OpKind kind, const char* link) {
     std::string text;
@@ -144,8 +170,24 @@ TEST(HostVariants, AreThoseThatTheKindAndTheLinkAllow) {
   EXPECT_EQ(names(OpKind::MatmulAllReduce, "tcp:1Gbit"), "direct ");
 }
 
-std::string refusal(OpKind kind, const char* link, const char* variant, planner::ErrorCode code) {
-  const auto read = read_variant(op_of(kind, 80, 8, 2), parse_link(link).value(), planner::parse_variant(variant));
+TEST(HostVariants, HandOverPeerByPeerWhereAMatmulWaitsForSeveral) {
+  const auto has_slices = [](OpKind kind, int world_size, const char* link) {
+    const auto all = host_variants(op_of(kind, 80, 8, world_size), parse_link(link).value());
+    const Variant sliced{"direct", {{"slices", std::to_string(world_size - 1)}}};
+    return std::ranges::find(all, sliced) != all.end();
+  };
+  for (const OpKind kind : {OpKind::AllGatherMatmul, OpKind::AllToAllMatmul}) {
+    EXPECT_TRUE(has_slices(kind, 4, "shm"));
+    EXPECT_TRUE(has_slices(kind, 3, "1Gbit"));
+    EXPECT_FALSE(has_slices(kind, 2, "1Gbit")) << "one peer's piece is the whole block";
+    EXPECT_FALSE(has_slices(kind, 4, "tcp:1Gbit"));
+  }
+  EXPECT_FALSE(has_slices(OpKind::MatmulAllReduce, 4, "shm"));
+}
+
+std::string refusal(OpKind kind, const char* link, const char* variant, planner::ErrorCode code, int world_size = 2) {
+  const auto read =
+      read_variant(op_of(kind, 80, 8, world_size), parse_link(link).value(), planner::parse_variant(variant));
   if (read) return "accepted";
   EXPECT_EQ(read.error().code, code) << variant;
   return read.error().message;
@@ -154,17 +196,27 @@ std::string refusal(OpKind kind, const char* link, const char* variant, planner:
 TEST(HostVariants, RefuseWhatTheyCannotCarryNamingWhatThereIs) {
   using planner::ErrorCode;
   const auto all_reduce = OpKind::MatmulAllReduce;
-  EXPECT_THAT(refusal(all_reduce, "1Gbit", "push", ErrorCode::Unsupported), HasSubstr("needs the link shm, not 1Gbit"));
+  EXPECT_THAT(refusal(all_reduce, "1Gbit", "push", ErrorCode::Unsupported),
+              HasSubstr("needs the link shm, not 1Gbit"));
   EXPECT_THAT(refusal(OpKind::AllGatherMatmul, "shm", "two_shot", ErrorCode::Unsupported),
               HasSubstr("runs matmul_all_reduce, not all_gather_matmul; here there are: direct, low_latency, push"));
   EXPECT_THAT(refusal(OpKind::MatmulAllToAll, "shm", "ring", ErrorCode::Unsupported), HasSubstr("kinds that sum"));
   EXPECT_THAT(refusal(all_reduce, "shm", "nope", ErrorCode::UnknownName), HasSubstr("it has: direct, two_shot"));
   EXPECT_THAT(refusal(all_reduce, "shm", "push(order=rank)", ErrorCode::InvalidSpec), HasSubstr("it has: initiator"));
-  EXPECT_THAT(refusal(all_reduce, "shm", "push(initiator=x)", ErrorCode::InvalidSpec), HasSubstr("legal: self, proxy"));
+  EXPECT_THAT(refusal(all_reduce, "shm", "push(initiator=x)", ErrorCode::InvalidSpec),
+              HasSubstr("legal: self, proxy"));
   for (const char* lanes : {"0", "17", "x", "1x", "-1", "99999999999999999999"}) {
     const std::string variant = std::string("ring(lanes=") + lanes + ")";
     EXPECT_THAT(refusal(all_reduce, "shm", variant.c_str(), ErrorCode::InvalidSpec), HasSubstr("legal: 1 to 16"));
   }
+  for (const char* variant : {"direct(slices=1)", "direct(slices=x)", "direct(slices=4)"}) {
+    EXPECT_THAT(refusal(OpKind::AllGatherMatmul, "shm", variant, ErrorCode::InvalidSpec, 4),
+                HasSubstr("legal: 3, one for each peer"));
+  }
+  EXPECT_THAT(refusal(all_reduce, "shm", "direct(slices=3)", ErrorCode::Unsupported, 4),
+              HasSubstr("for kinds that communicate first"));
+  EXPECT_THAT(refusal(OpKind::AllGatherMatmul, "tcp:1Gbit", "direct(slices=3)", ErrorCode::Unsupported, 4),
+              HasSubstr("over shm or an emulated link"));
 }
 
 } // namespace

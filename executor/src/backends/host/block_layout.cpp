@@ -67,6 +67,8 @@ MatmulRun run_into_c(const planner::OpSpec& op, const RankBuffers& own, const st
           .a_scale = nullptr};
 }
 
+bool has_part_of(const StagePart& part, int peer) { return !part.only_from || *part.only_from == peer; }
+
 /// The run that starts with a row of the product, which lies where that row of A does.
 MatmulRun run_at(const planner::OpSpec& op, const RankMatrices& own, std::int64_t row) {
   if (communicates_first(op))
@@ -118,14 +120,17 @@ RowPitch landing_pitch(const planner::OpSpec& op) noexcept {
   return {.row_bytes = bytes, .pitch_bytes = is_pooled(op) ? op.world_size * bytes : bytes};
 }
 
-MatmulWork stage_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const Stage& stage,
-                      const RankMatrices& own) {
+MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const StagePart& part,
+                     const RankMatrices& own) {
+  const Stage& stage = part.stage;
   MatmulWork work;
   const bool is_received = communicates_first(op);
   if (cuts_columns(op)) work.runs = {columns_run(op, stage, own)};
   for (int peer = 0; !cuts_columns(op) && peer < (has_shards(op) ? op.world_size : 1); ++peer) {
     if (is_received && peer == rank) continue;
-    const std::int64_t count = is_received ? pair_length(op, splits, peer, rank) : pair_length(op, splits, rank, peer);
+    if (!has_part_of(part, peer)) continue;
+    const std::int64_t count =
+        is_received ? pair_length(op, splits, peer, rank) : pair_length(op, splits, rank, peer);
     const std::int64_t rows = length_in(stage, count);
     if (rows == 0) continue;
     const std::int64_t start = is_received ? splits.receive_offset(rank, peer) : sent_row(op, splits, rank, peer);
@@ -163,20 +168,21 @@ SumTarget sum_target(const planner::OpSpec& op, const Stage& stage, const RankMa
 
 void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const ExchangeSite& site,
                    std::span<const RankMatrices> ranks, PieceAddresses& pieces) noexcept {
+  const Stage& stage = site.part.stage;
   const auto intermediate_of = [&](const RankMatrices& of) {
     return (site.uses_spare ? of.spare_intermediate : of.intermediate).data();
   };
   const auto piece_of = [&](int from, int to) { // of what `from` sends
     const RankMatrices& sender = ranks[static_cast<std::size_t>(from)];
     const std::byte* start = communicates_first(op) ? sender.buffers.a.data() : intermediate_of(sender);
-    return start + piece_bytes(op, sent_row(op, splits, from, to) + site.stage.first_row);
+    return start + piece_bytes(op, sent_row(op, splits, from, to) + stage.first_row);
   };
   const auto bytes_of = [&](int from, int to) {
-    return piece_bytes(op, length_in(site.stage, pair_length(op, splits, from, to)));
+    return piece_bytes(op, length_in(stage, pair_length(op, splits, from, to)));
   };
   const auto landing_offset_of = [&](int from, int to) { // in what `to` gets
     const std::int64_t first_row = is_pooled(op) ? from : splits.receive_offset(to, from);
-    return piece_bytes(op, first_row) + site.stage.first_row * landing_pitch(op).pitch_bytes;
+    return piece_bytes(op, first_row) + stage.first_row * landing_pitch(op).pitch_bytes;
   };
   const auto landing_of = [&](int from, int to) {
     const RankMatrices& receiver = ranks[static_cast<std::size_t>(to)];
@@ -196,7 +202,8 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
     pieces.residuals[index] = lands && !residual.empty() && !communicates_first(op)
                                   ? residual.data() + landing_offset_of(peer, site.rank)
                                   : nullptr;
-    pieces.incoming_bytes[index] = lands || is_summed ? bytes_of(peer, site.rank) : 0;
+    const bool is_received = (lands || is_summed) && has_part_of(site.part, peer);
+    pieces.incoming_bytes[index] = is_received ? bytes_of(peer, site.rank) : 0;
     pieces.outgoing_bytes[index] = bytes_of(site.rank, peer);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,9 +40,15 @@ struct RowPitch {
 /// Pieces land densely, but for embedding_all_to_all, where they are columns of C.
 [[nodiscard]] RowPitch landing_pitch(const planner::OpSpec& op) noexcept;
 
-/// What a rank computes for one stage; neighbouring rows are one run.
-[[nodiscard]] MatmulWork stage_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const Stage& stage,
-                                    const RankMatrices& own);
+/// What passes between the lanes at once: a stage, or what one peer sends of it.
+struct StagePart {
+  Stage stage;
+  std::optional<int> only_from; ///< for kinds that communicate first
+};
+
+/// What a rank computes for a part of a stage; neighbouring rows are one run.
+[[nodiscard]] MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int rank,
+                                   const StagePart& part, const RankMatrices& own);
 
 /// What goes with a rank's B: with kinds that sum, bias and residual are added to the sum, not to the products.
 [[nodiscard]] GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own);
@@ -51,26 +58,31 @@ struct RowPitch {
 [[nodiscard]] MatmulWork local_work(const planner::OpSpec& op, const RowSplits& splits, int rank,
                                     const RankMatrices& own);
 
-/// The addresses and sizes of one stage's exchange, by rank. An address of no bytes means nothing.
+/// The addresses and sizes of one part's exchange, by rank. An address of no bytes means nothing.
 struct PieceAddresses {
-  std::vector<const std::byte*> sources;  ///< what this rank gets: its piece in each rank's memory, its own included
-  std::vector<const std::byte*> outgoing; ///< what this rank sends each other rank
-  std::vector<std::byte*> landings;       ///< where the pieces go; null where they are summed, and for an own piece
-                                          ///< that the local part reads where it is
+  std::vector<const std::byte*> sources;   ///< what this rank gets: its piece in each rank's memory, its own included
+  std::vector<const std::byte*> outgoing;  ///< what this rank sends each other rank
+  std::vector<std::byte*> landings;        ///< where the pieces go; null where they are summed, and for an own piece
+                                           ///< that the local part reads where it is
   std::vector<std::byte*> remote_landings; ///< where what this rank sends lands at each other rank; null where summed
-  std::vector<const std::byte*> residuals;  ///< what is added to the pieces that landed, by rank; null for nothing
+  std::vector<const std::byte*> residuals; ///< what is added to the pieces that landed, by rank; null for nothing
   std::vector<std::int64_t> incoming_bytes; ///< of each source
   std::vector<std::int64_t> outgoing_bytes;
 
   explicit PieceAddresses(std::size_t rank_count = 0)
-      : sources(rank_count), outgoing(rank_count), landings(rank_count), remote_landings(rank_count),
-        residuals(rank_count), incoming_bytes(rank_count), outgoing_bytes(rank_count) {}
+      : sources(rank_count),
+        outgoing(rank_count),
+        landings(rank_count),
+        remote_landings(rank_count),
+        residuals(rank_count),
+        incoming_bytes(rank_count),
+        outgoing_bytes(rank_count) {}
 };
 
-/// Where one stage's exchange takes place.
+/// Where one part's exchange takes place.
 struct ExchangeSite {
   int rank = 0;
-  Stage stage;
+  StagePart part;
   bool uses_spare = false; ///< the intermediates for RunMode::Independent
 };
 

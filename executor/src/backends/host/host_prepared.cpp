@@ -32,6 +32,7 @@ HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stag
       list_(stages),
       splits_(stages.op, buffers),
       order_(variant.order),
+      slice_count_(static_cast<std::size_t>(variant.slice_count)),
       mechanism_(make_mechanism(variant, mechanism_shape(stages.op), communicator.proxies())),
       transport_(mechanism_ ? *mechanism_ : communicator.transport()),
       matrices_(buffers.size()),
@@ -67,9 +68,14 @@ void HostPrepared::plan_work(int rank) {
   RankState& state = ranks_[index];
   state.local_work = local_work(list_.op, splits_, rank, matrices_[index]);
   for (const Stage& stage : list_.stages) {
-    state.stage_work.push_back(stage_work(list_.op, splits_, rank, stage, matrices_[index]));
+    for (std::size_t slice = 0; slice < slice_count_; ++slice) {
+      state.parts.push_back({stage, {}});
+      if (slice_count_ > 1)
+        state.parts.back().only_from = peer_at(order_, rank, list_.op.world_size, static_cast<int>(slice));
+      state.work.push_back(part_work(list_.op, splits_, rank, state.parts.back(), matrices_[index]));
+    }
   }
-  state.ready_at.resize(list_.stages.size());
+  state.ready_at.resize(state.parts.size());
   state.pieces = PieceAddresses(ranks_.size());
 }
 
@@ -86,7 +92,7 @@ void HostPrepared::build(int rank) {
     return;
   }
   state.device = make_matmul_device(list_.op, rank, gemm_weights(list_.op, matrices_[index].buffers),
-                                    shapes_of(state.local_work, state.stage_work));
+                                    shapes_of(state.local_work, state.work));
 }
 
 /// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
@@ -146,11 +152,9 @@ void HostPrepared::compute(int rank) {
     times.local = relative_to(control.start(), when.start, when.end);
   }
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    call_hook(rank, planner::Lane::Compute, i);
-    const auto ready = ready_time(rank, planner::Lane::Compute, i);
-    const ComputeTimes when = state.device->multiply(state.stage_work[i], ready, control);
-    times.compute[i] = relative_to(control.start(), when.start, when.end);
-    finish_stage(rank, planner::Lane::Compute, i, when.end);
+    times.compute[i] = run_stage(rank, planner::Lane::Compute, i, [&](std::size_t part, Clock::time_point ready) {
+      return state.device->multiply(state.work[part], ready, control);
+    });
   }
 }
 
@@ -158,58 +162,71 @@ void HostPrepared::communicate(int rank) {
   RunControl& control = communicator_.control();
   auto& times = record_.ranks[static_cast<std::size_t>(rank)].communication;
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    call_hook(rank, planner::Lane::Communication, i);
-    const auto ready = ready_time(rank, planner::Lane::Communication, i);
-    const ExchangeTimes when = transport_.exchange(exchange_of(rank, i, ready), control);
-    times[i] = relative_to(control.start(), when.start, when.end);
-    finish_stage(rank, planner::Lane::Communication, i, when.end);
+    times[i] = run_stage(rank, planner::Lane::Communication, i, [&](std::size_t part, Clock::time_point ready) {
+      return transport_.exchange(exchange_of(rank, part, ready), control);
+    });
   }
 }
 
-void HostPrepared::finish_stage(int rank, planner::Lane lane, std::size_t stage, Clock::time_point end) {
+template <typename RunPart>
+StageTime HostPrepared::run_stage(int rank, planner::Lane lane, std::size_t stage, const RunPart& run_part) {
   RunControl& control = communicator_.control();
+  call_hook(rank, lane, stage);
+  StageTime time;
+  for (std::size_t slice = 0; slice < slice_count_; ++slice) {
+    const std::size_t part = stage * slice_count_ + slice;
+    const auto when = run_part(part, ready_time(rank, lane, part));
+    const StageTime part_time = relative_to(control.start(), when.start, when.end);
+    if (slice == 0) time.start = part_time.start;
+    time.end = part_time.end;
+    if (is_first(lane)) hand_over(rank, part, when.end);
+  }
   control.stage_finished(rank, lane);
-  if (!is_first(lane)) return;
-  ranks_[static_cast<std::size_t>(rank)].ready_at[stage] = end;
-  control.ready(rank).add();
+  return time;
+}
+
+void HostPrepared::hand_over(int rank, std::size_t part, Clock::time_point end) {
+  ranks_[static_cast<std::size_t>(rank)].ready_at[part] = end;
+  communicator_.control().ready(rank).add();
   // Where the lanes share a core, the scheduler would let a new matmul finish its slice before the lane that was
   // just woken runs: measured 1 to 2.6 ms of idle link on the first block of a run.
   std::this_thread::yield();
 }
 
-Clock::time_point HostPrepared::ready_time(int rank, planner::Lane lane, std::size_t stage) {
+Clock::time_point HostPrepared::ready_time(int rank, planner::Lane lane, std::size_t part) {
   const Clock::time_point start = communicator_.control().start();
   const RunMode mode = communicator_.control().mode();
   if (is_first(lane) || (mode != RunMode::Fused && mode != RunMode::Serial)) return start;
-  if (mode == RunMode::Serial) stage = list_.stages.size() - 1;
+  if (mode == RunMode::Serial) part = list_.stages.size() * slice_count_ - 1;
   const bool needs_all = lane == planner::Lane::Communication && transport_.reads_peers_directly();
-  if (!needs_all) return wait_for(rank, rank, stage);
+  if (!needs_all) return wait_for(rank, rank, part);
   Clock::time_point latest = start;
-  for (const int peer : communicator_.local_ranks()) latest = std::max(latest, wait_for(rank, peer, stage));
+  for (const int peer : communicator_.local_ranks()) latest = std::max(latest, wait_for(rank, peer, part));
   return latest;
 }
 
-Clock::time_point HostPrepared::wait_for(int rank, int peer, std::size_t stage) {
+Clock::time_point HostPrepared::wait_for(int rank, int peer, std::size_t part) {
   RunControl& control = communicator_.control();
-  switch (control.ready(peer).wait_at_least(static_cast<std::uint32_t>(stage) + 1, control.deadline())) {
+  switch (control.ready(peer).wait_at_least(static_cast<std::uint32_t>(part) + 1, control.deadline())) {
     case WaitResult::Reached: break;
     case WaitResult::Aborted: throw RunAborted{};
     case WaitResult::TimedOut:
-      throw deadline_error("rank " + std::to_string(rank) + " waited for block " + std::to_string(stage) +
-                           " of rank " + std::to_string(peer));
+      throw deadline_error("rank " + std::to_string(rank) + " waited for block " +
+                           std::to_string(part / slice_count_) + " of rank " + std::to_string(peer));
   }
-  return ranks_[static_cast<std::size_t>(peer)].ready_at[stage];
+  return ranks_[static_cast<std::size_t>(peer)].ready_at[part];
 }
 
-BlockExchange HostPrepared::exchange_of(int rank, std::size_t stage, Clock::time_point ready) {
+BlockExchange HostPrepared::exchange_of(int rank, std::size_t part, Clock::time_point ready) {
   const auto index = static_cast<std::size_t>(rank);
   RankState& state = ranks_[index];
-  const Stage& block = list_.stages[stage];
+  const StagePart& from = state.parts[part];
+  const Stage& block = from.stage;
   const bool uses_spare = communicator_.control().mode() == RunMode::Independent;
-  locate_pieces(list_.op, splits_, {rank, block, uses_spare}, matrices_, state.pieces);
+  locate_pieces(list_.op, splits_, {rank, from, uses_spare}, matrices_, state.pieces);
   const planner::DType dtype = planner::exchange_type(list_.op);
   return {.rank = rank,
-          .block = stage,
+          .block = part / slice_count_,
           .dtype = dtype,
           .element_count = piece_bytes(list_.op, block.row_count) / planner::size_bytes(dtype),
           .pieces = &state.pieces,

@@ -19,9 +19,9 @@ namespace mc2::executor::host {
 /// Kinds that compute first: each compute lane multiplies its blocks into its own partial product and signals each
 /// block with the time at which it became ready; each communication lane waits for a block on all ranks, sums or
 /// copies it and writes its own C. Kinds that communicate first: each communication lane copies a block of the
-/// others' A, which is there from the start, and signals it; the same rank's compute lane multiplies its own shard,
-/// then block after block. A block is written once and read once per run, and the next run starts only after all
-/// lanes have finished this one, so there is no barrier inside a run.
+/// others' A, which is there from the start, and signals it, at once or peer by peer; the same rank's compute lane
+/// multiplies its own shard, then what has come, in the same order. A block is written once and read once per run,
+/// and the next run starts only after all lanes have finished this one, so there is no barrier inside a run.
 class HostPrepared final : public Prepared, private LaneTask {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
@@ -37,11 +37,12 @@ class HostPrepared final : public Prepared, private LaneTask {
  private:
   struct alignas(64) RankState { // a cache line each: every rank's lanes write their own
     MatmulWork local_work;
-    std::vector<MatmulWork> stage_work; ///< by stage
+    std::vector<StagePart> parts; ///< every stage in its slices
+    std::vector<MatmulWork> work; ///< by part
     std::unique_ptr<ComputeDevice> device;
     std::vector<std::byte> staging;
-    std::vector<Clock::time_point> ready_at; ///< by stage: end on the first lane; published by the rank's signal
-    PieceAddresses pieces;                   ///< of the block that is being exchanged
+    std::vector<Clock::time_point> ready_at; ///< by part: end on the first lane; published by the rank's signal
+    PieceAddresses pieces;                   ///< of the part that is being exchanged
   };
 
   void allocate(std::span<const RankBuffers> buffers, bool allow_independent);
@@ -52,11 +53,14 @@ class HostPrepared final : public Prepared, private LaneTask {
   void compute(int rank);
   void communicate(int rank);
   [[nodiscard]] bool is_first(planner::Lane lane) const noexcept { return lane == list_.first_lane; }
-  void finish_stage(int rank, planner::Lane lane, std::size_t stage, Clock::time_point end);
-  /// When what the lane needs for a stage became ready; waits for it in a fused run.
-  [[nodiscard]] Clock::time_point ready_time(int rank, planner::Lane lane, std::size_t stage);
-  [[nodiscard]] Clock::time_point wait_for(int rank, int peer, std::size_t stage);
-  [[nodiscard]] BlockExchange exchange_of(int rank, std::size_t stage, Clock::time_point ready);
+  /// Carries out a stage, part by part.
+  template <typename RunPart>
+  [[nodiscard]] StageTime run_stage(int rank, planner::Lane lane, std::size_t stage, const RunPart& run_part);
+  void hand_over(int rank, std::size_t part, Clock::time_point end);
+  /// When what the lane needs for a part became ready; waits for it in a fused run.
+  [[nodiscard]] Clock::time_point ready_time(int rank, planner::Lane lane, std::size_t part);
+  [[nodiscard]] Clock::time_point wait_for(int rank, int peer, std::size_t part);
+  [[nodiscard]] BlockExchange exchange_of(int rank, std::size_t part, Clock::time_point ready);
   void call_hook(int rank, planner::Lane lane, std::size_t stage) const;
   void finish_record();
 
@@ -64,6 +68,7 @@ class HostPrepared final : public Prepared, private LaneTask {
   StageList list_;
   RowSplits splits_;
   PeerOrder order_;
+  std::size_t slice_count_;              ///< parts of a stage
   std::unique_ptr<Transport> mechanism_; ///< null: the communicator's transport
   Transport& transport_;
   std::unique_ptr<SymmetricHeap> heap_;

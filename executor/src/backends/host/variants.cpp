@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "mc2/planner/collective.hpp"
 
@@ -25,22 +26,32 @@ bool runs_any(const OpSpec&) { return true; }
 bool runs_sums(const OpSpec& op) { return planner::sums_over_ranks(op.kind); }
 bool runs_all_reduce(const OpSpec& op) { return op.kind == planner::OpKind::MatmulAllReduce; }
 
+/// Pieces of several peers that a matmul can start on one by one. TCP carries those of one block side by side.
+bool has_slices(const OpSpec& op, const LinkSpec& link) {
+  return planner::traits_of(op.kind).first_lane == planner::Lane::Communication && op.world_size > 2 &&
+         link.mode != LinkSpec::Mode::Tcp;
+}
+
 struct MechanismRow {
   std::string_view name;
   Mechanism mechanism;
   bool (*runs)(const OpSpec& op);
   std::string_view kinds; ///< that it runs, for messages
   bool needs_shared_memory;
-  std::string_view setting; ///< the one that it has
+  std::span<const std::string_view> settings;
 };
 
 constexpr std::string_view kOrder = "order", kInitiator = "initiator", kLanes = "lanes";
+constexpr std::array kOrderAndSlices{kOrder, planner::kSlicesSetting};
+constexpr std::array kOrderOnly{kOrder};
+constexpr std::array kLanesOnly{kLanes};
+constexpr std::array kInitiatorOnly{kInitiator};
 constexpr std::array kMechanisms{
-    MechanismRow{kDirectVariant, Mechanism::Direct, &runs_any, "every kind", false, kOrder},
-    MechanismRow{"two_shot", Mechanism::TwoShot, &runs_all_reduce, "matmul_all_reduce", true, kOrder},
-    MechanismRow{"low_latency", Mechanism::LowLatency, &runs_any, "every kind", true, kOrder},
-    MechanismRow{"ring", Mechanism::Ring, &runs_sums, "kinds that sum", true, kLanes},
-    MechanismRow{"push", Mechanism::Push, &runs_any, "every kind", true, kInitiator},
+    MechanismRow{kDirectVariant, Mechanism::Direct, &runs_any, "every kind", false, kOrderAndSlices},
+    MechanismRow{"two_shot", Mechanism::TwoShot, &runs_all_reduce, "matmul_all_reduce", true, kOrderOnly},
+    MechanismRow{"low_latency", Mechanism::LowLatency, &runs_any, "every kind", true, kOrderOnly},
+    MechanismRow{"ring", Mechanism::Ring, &runs_sums, "kinds that sum", true, kLanesOnly},
+    MechanismRow{"push", Mechanism::Push, &runs_any, "every kind", true, kInitiatorOnly},
 };
 
 /// Sums go to rows of C as they are: no columns, bias or residual. Only "direct" knows those.
@@ -62,6 +73,12 @@ std::string known_names(const OpSpec& op, const LinkSpec& link) {
   return names;
 }
 
+std::string joined(std::span<const std::string_view> names) {
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
 Error bad_setting(std::string_view setting, const std::string& value, const char* legal) {
   return {ErrorCode::InvalidSpec, "variant",
           "the setting " + std::string(setting) + " is \"" + value + "\"; legal: " + legal};
@@ -70,28 +87,50 @@ Error bad_setting(std::string_view setting, const std::string& value, const char
 Result<void> read_lanes(const std::string& value, HostVariant& read) {
   const auto parsed = std::from_chars(value.data(), value.data() + value.size(), read.lane_count);
   const bool is_whole = parsed.ec == std::errc() && parsed.ptr == value.data() + value.size();
-  if (!is_whole || read.lane_count < 1 || read.lane_count > kMaxLaneCount) return bad_setting(kLanes, value, "1 to 16");
+  if (!is_whole || read.lane_count < 1 || read.lane_count > kMaxLaneCount)
+    return bad_setting(kLanes, value, "1 to 16");
   return {};
 }
 
-Result<void> read_setting(std::string_view setting, const std::string& value, HostVariant& read) {
-  if (setting == kLanes) return read_lanes(value, read);
-  if (setting == kOrder) {
-    if (value != "staggered" && value != "rank") return bad_setting(kOrder, value, "staggered, rank");
-    read.order = value == "rank" ? PeerOrder::Rank : PeerOrder::Staggered;
-    return {};
+Result<void> read_slices(const OpSpec& op, const LinkSpec& link, const std::string& value, HostVariant& read) {
+  if (!has_slices(op, link)) {
+    return Error{
+        ErrorCode::Unsupported, "variant",
+        "the setting slices is for kinds that communicate first, on 3 ranks or more, over shm or an emulated "
+        "link; leave it out"};
   }
+  const std::string by_peer = std::to_string(op.world_size - 1);
+  if (value != by_peer) {
+    return Error{ErrorCode::InvalidSpec, "variant",
+                 "the setting slices is \"" + value + "\"; legal: " + by_peer + ", one for each peer"};
+  }
+  read.slice_count = op.world_size - 1;
+  return {};
+}
+
+Result<void> read_order(const std::string& value, HostVariant& read) {
+  if (value != "staggered" && value != "rank") return bad_setting(kOrder, value, "staggered, rank");
+  read.order = value == "rank" ? PeerOrder::Rank : PeerOrder::Staggered;
+  return {};
+}
+
+Result<void> read_initiator(const std::string& value, HostVariant& read) {
   if (value != "self" && value != "proxy") return bad_setting(kInitiator, value, "self, proxy");
   read.has_proxy = value == "proxy";
   return {};
 }
 
+Result<void> read_setting(std::string_view setting, const std::string& value, HostVariant& read) {
+  if (setting == kLanes) return read_lanes(value, read);
+  return setting == kOrder ? read_order(value, read) : read_initiator(value, read);
+}
+
 Error unsupported(const MechanismRow& row, const OpSpec& op, const LinkSpec& link) {
   const std::string name = "\"" + std::string(row.name) + "\"";
-  const std::string reason = runs(row, op)   ? " needs the link shm, not " + link.text()
-                             : row.runs(op) ? " runs neither cuts along n nor epilogues"
-                                            : " runs " + std::string(row.kinds) + ", not " +
-                                                  std::string(planner::to_string(op.kind));
+  const std::string reason =
+      runs(row, op)  ? " needs the link shm, not " + link.text()
+      : row.runs(op) ? " runs neither cuts along n nor epilogues"
+                     : " runs " + std::string(row.kinds) + ", not " + std::string(planner::to_string(op.kind));
   return {ErrorCode::Unsupported, "variant", name + reason + "; here there are: " + known_names(op, link)};
 }
 
@@ -102,7 +141,12 @@ std::vector<Variant> host_variants(const OpSpec& op, const LinkSpec& link) {
   for (const MechanismRow& row : kMechanisms) {
     if (!carries(row, op, link)) continue;
     variants.push_back({std::string(row.name), {}});
-    if (row.mechanism == Mechanism::Push) variants.push_back({std::string(row.name), {{std::string(kInitiator), "proxy"}}});
+    const auto add_with = [&](std::string_view setting, std::string value) {
+      variants.push_back({std::string(row.name), {{std::string(setting), std::move(value)}}});
+    };
+    if (row.mechanism == Mechanism::Direct && has_slices(op, link))
+      add_with(planner::kSlicesSetting, std::to_string(op.world_size - 1));
+    if (row.mechanism == Mechanism::Push) add_with(kInitiator, "proxy");
   }
   return variants;
 }
@@ -115,11 +159,13 @@ Result<HostVariant> read_variant(const OpSpec& op, const LinkSpec& link, const V
   }
   HostVariant read{.mechanism = row->mechanism};
   for (const auto& [key, value] : variant.fields) {
-    if (key != row->setting) {
+    if (std::ranges::find(row->settings, std::string_view(key)) == row->settings.end()) {
       return Error{ErrorCode::InvalidSpec, "variant",
-                   "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + std::string(row->setting)};
+                   "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + joined(row->settings)};
     }
-    if (auto legal = read_setting(row->setting, value, read); !legal) return legal.error();
+    const auto legal =
+        key == planner::kSlicesSetting ? read_slices(op, link, value, read) : read_setting(key, value, read);
+    if (!legal) return legal.error();
   }
   if (!carries(*row, op, link)) return unsupported(*row, op, link);
   return read;
