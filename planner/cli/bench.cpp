@@ -58,12 +58,6 @@ profiler::Interval efficiency_of(const Race& race, const planner::Cut& cut) {
   return result;
 }
 
-/// Benefit of a plan that hides the shorter lane completely.
-double ideal_benefit(const Race& race) {
-  const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
-  return std::min(compute_us, communication_us) / (compute_us + communication_us);
-}
-
 Result<ExitCode> BenchCommand::overlap() const {
   const std::vector<OverlapCase> cases{{1024, 1024, 1024, "2.5Gbit,20us"},
                                        {1536, 1024, 1024, "2.5Gbit,20us"},
@@ -287,6 +281,8 @@ Command add_bench(CLI::App& app) {
   cases->callback([raw = command.get()] { raw->action = [raw] { return bench_published_cases(raw->cases_file); }; });
   bench->add_subcommand("order", "8 ranks that start at rank 0 or staggered, emulated links; under a minute")
       ->callback([raw = command.get()] { raw->action = [] { return bench_order(); }; });
+  bench->add_subcommand("operators", "every operator tuned on emulated links, its overlap efficiency; about 10 minutes")
+      ->callback([raw = command.get()] { raw->action = [raw] { return bench_operators(raw->settings()); }; });
   bench->add_subcommand("transfer", "models that answer for another n and k, one shape left out in turn; about 2 minutes")
       ->callback([raw = command.get()] { raw->action = [] { return bench_transfer(); }; });
   auto* collectives = bench->add_subcommand("collectives", "all-reduce alone, every variant of a backend, 1 KiB to 64 MiB, in three timing modes");

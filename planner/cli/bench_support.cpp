@@ -49,6 +49,11 @@ double fused_to_serial(const Contender& contender) {
   return profiler::paired_ratio(contender.fused_us, contender.serial_us, 0.95).value;
 }
 
+double ideal_benefit(const Race& race) {
+  const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
+  return std::min(compute_us, communication_us) / (compute_us + communication_us);
+}
+
 namespace {
 
 bool is_in(const std::vector<planner::Cut>& cuts, const planner::Cut& cut) {

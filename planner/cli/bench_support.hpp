@@ -36,6 +36,9 @@ class ScratchStore {
 /// Median of the paired fused / serial ratios.
 [[nodiscard]] double fused_to_serial(const Contender& contender);
 
+/// Benefit of a plan that hides the shorter lane completely.
+[[nodiscard]] double ideal_benefit(const Race& race);
+
 /// A race of every cut of the family, and of those that were asked for.
 struct FamilyRace {
   Race race; ///< the last heat: the fastest cuts and those asked for

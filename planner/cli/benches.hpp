@@ -5,6 +5,7 @@
 
 #include "collective_times.hpp"
 #include "context.hpp"
+#include "tuner.hpp"
 
 namespace mc2::cli {
 
@@ -25,6 +26,10 @@ namespace mc2::cli {
 /// a measured brute force, and strategies that compete.
 /// Errors: as tune_operator and race.
 [[nodiscard]] Result<ExitCode> bench_unseen(double race_budget_s);
+
+/// `mc2 bench operators`: every kind tuned on emulated links: real matmul on as many ranks as lanes fit the cores, and
+/// virtual compute on 4. Errors: as tune_operator and race.
+[[nodiscard]] Result<ExitCode> bench_operators(const TuneSettings& settings);
 
 /// `mc2 bench order`: what it gains that ranks turn to their peers in staggered order, on emulated links.
 /// Errors: as Workbench::open, Workbench::prepare and Workbench::verify.
