@@ -40,7 +40,8 @@ Result<std::vector<std::int64_t>> read_line(const std::filesystem::path& path, i
                             std::to_string(planner::kMaxSize));
     counts.push_back(count);
     if (counts.size() > static_cast<std::size_t>(planner::kMaxWorldSize))
-      return line_error(path, line, "has more than " + std::to_string(planner::kMaxWorldSize) + " numbers, one per rank");
+      return line_error(path, line,
+                        "has more than " + std::to_string(planner::kMaxWorldSize) + " numbers, one per rank");
   }
   return counts;
 }
@@ -63,13 +64,20 @@ Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
     auto row = read_line(path, line, text);
     if (!row) return row.error();
     if (line_count == 0) counts.ranks = static_cast<int>(row.value().size());
-    if (row.value().size() != static_cast<std::size_t>(counts.ranks) || ++line_count > counts.ranks)
+    const std::string ranks = std::to_string(counts.ranks);
+    if (row.value().size() != static_cast<std::size_t>(counts.ranks))
       return line_error(path, line,
-                        "the counts of " + std::to_string(counts.ranks) + " ranks are as many lines of as many numbers");
+                        "has " + std::to_string(row.value().size()) + " numbers and the first line " + ranks +
+                            "; every line needs one for each rank");
+    if (++line_count > counts.ranks)
+      return line_error(path, line,
+                        "is one line too many; " + ranks + " numbers a line mean " + ranks + " ranks, a line each");
     counts.rows.insert(counts.rows.end(), row.value().begin(), row.value().end());
   }
   if (counts.ranks < 2 || line_count != counts.ranks)
-    return line_error(path, line, "has " + std::to_string(line_count) + " lines; R ranks need R lines of R numbers, R at least 2");
+    return line_error(path, line,
+                      "the file ends after " + std::to_string(line_count) + " lines of " +
+                          std::to_string(counts.ranks) + " numbers; R ranks need R lines of R numbers, R at least 2");
   if (counts.largest() == 0) return line_error(path, line, "every count is 0; every rank needs at least one row");
   return counts;
 }

@@ -35,6 +35,18 @@ Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
   return unkept(std::move(plan).value());
 }
 
+Error with_advice(const Error& missing) {
+  if (missing.code != ErrorCode::NotFound) return missing;
+  return {missing.code, missing.field, missing.message + "; run mc2 tune with the same options first"};
+}
+
+Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
+                                      const store::Layers& layers) {
+  auto model = layers.find_model(op, here);
+  if (!model) return with_advice(model.error());
+  return model;
+}
+
 Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
                                         const store::Layers& layers, std::int64_t default_alignment,
                                         const VariantOption& variant) {
@@ -42,10 +54,8 @@ Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner
   auto kept = layers.find_plan(key);
   const bool may_plan = !kept && (kept.error().code == ErrorCode::NotFound || kept.error().code == ErrorCode::Stale);
   if (!may_plan) return kept;
-  const auto model = layers.find_model(op, here);
-  if (!model)
-    return Error{model.error().code, model.error().field,
-                 model.error().message + "; run mc2 tune with the same options first"};
+  const auto model = kept_model(op, here, layers);
+  if (!model) return model.error();
   const auto offered = variant.restrict(model.value());
   if (!offered) return offered.error();
   planner::PlanOptions options;

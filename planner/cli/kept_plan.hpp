@@ -14,6 +14,13 @@ namespace mc2::cli {
 [[nodiscard]] Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
                                                   const StoreOptions& store);
 
+/// That there is no kept model, and what to run first; other errors as they are.
+[[nodiscard]] Error with_advice(const Error& missing);
+
+/// The model kept for this operator and machine. Errors: NotFound saying what to run first; as Layers::find_model.
+[[nodiscard]] Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
+                                                    const store::Layers& layers);
+
 /// The tuned plan kept for this operator and machine (and variant), or one from the kept model, which has no date.
 /// Errors: NotFound saying what to run first; as Layers::find_plan.
 [[nodiscard]] Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,

@@ -87,7 +87,7 @@ Result<planner::Plan> PlanCommand::plan_from_store(const store::PlanRequest& req
   const auto layers = store.open();
   if (!layers) return layers.error();
   const auto found = find_kept_model(layers.value(), fingerprint.value(), request.op, !no_transfer);
-  if (!found) return found.error();
+  if (!found) return with_advice(found.error());
   auto plan = plan_with(request, *found.value().model);
   const auto& transfer = found.value().transfer;
   if (!plan || !transfer) return plan;

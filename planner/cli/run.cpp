@@ -58,7 +58,7 @@ Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const pl
                                                  const planner::Fingerprint& here) const {
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
-  const auto kept = layers.find_model(spec, here);
+  const auto kept = kept_model(spec, here, layers);
   if (!kept) return kept.error();
   const auto model = variant.restrict(kept.value());
   if (!model) return model.error();

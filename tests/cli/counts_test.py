@@ -35,7 +35,7 @@ class CountsTest(ProgramTest):
 
     def test_files_that_are_no_counts(self):
         self.refuse_counts("1,2\n3,4\n", "--counts: are of 2 ranks; --ranks says 3")
-        self.refuse_counts("1,2,3\n4,5\n6,7,8\n", "counts.csv:2", "as many lines of as many numbers")
+        self.refuse_counts("1,2,3\n4,5\n6,7,8\n", "counts.csv:2", "has 2 numbers and the first line 3")
         self.refuse_counts("1,2,3\n4,5,6\n", "has 2 lines")
         self.refuse_counts("1,2,3\n4,5,6\n7,8,9\n1,1,1\n", "counts.csv:4")
         self.refuse_counts("1,2,3\n4,x,6\n7,8,9\n", "counts.csv:2", "'x' is no number of rows")
