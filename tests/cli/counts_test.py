@@ -36,14 +36,14 @@ class CountsTest(ProgramTest):
     def test_files_that_are_no_counts(self):
         self.refuse_counts("1,2\n3,4\n", "--counts: are of 2 ranks; --ranks says 3")
         self.refuse_counts("1,2,3\n4,5\n6,7,8\n", "counts.csv:2", "has 2 numbers and the first line 3")
-        self.refuse_counts("1,2,3\n4,5,6\n", "has 2 lines")
+        self.refuse_counts("1,2,3\n4,5,6\n", "ends after 2 lines of 3 numbers")
         self.refuse_counts("1,2,3\n4,5,6\n7,8,9\n1,1,1\n", "counts.csv:4")
         self.refuse_counts("1,2,3\n4,x,6\n7,8,9\n", "counts.csv:2", "'x' is no number of rows")
         self.refuse_counts("1,-2,3\n4,5,6\n7,8,9\n", "'-2' is no number of rows")
         self.refuse_counts("1,,3\n4,5,6\n7,8,9\n", "'' is no number of rows")
         self.refuse_counts("1,2,9999999999999999999\n4,5,6\n7,8,9\n", "is no number of rows")
         self.refuse_counts("0,0,0\n0,0,0\n0,0,0\n", "every count is 0")
-        self.refuse_counts("", "has 0 lines")
+        self.refuse_counts("", "ends after 0 lines")
         self.refuse_counts("999999999,2,3\n4,5,6\n7,8,9\n", "m would exceed")
 
     def test_counts_that_a_plan_cannot_have(self):
