@@ -71,6 +71,41 @@ TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   }
 }
 
+// More blocks than one kernel takes, all the ranks there are, and thread blocks that do and do not come in pairs.
+TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
+  for (const int ranks : {2, 3, 4}) {
+    CommunicatorOptions options;
+    options.world_size = ranks;
+    auto opened = cuda_backend().open(options);
+    if (!opened.ok()) continue; // as many devices
+    for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter}) {
+      OpSpec spec = op(kind, std::int64_t{72} * 32 * 12);
+      spec.world_size = ranks;
+      const std::int64_t rows = planner::traits_of(kind).cut_axis_length(spec);
+      ResidentProblem problem(spec, 9, *opened.value());
+      Cut ragged{{1, 7, rows / 2}};
+      ragged.block_rows.push_back(rows - 8 - rows / 2);
+      for (const Cut& cut : {Cut{std::vector<std::int64_t>(72, rows / 72)}, ragged}) {
+        for (const char* ctas : {"3", "4", "12"}) {
+          SCOPED_TRACE(spec.text() + ", ctas " + ctas);
+          planner::Plan made = plan(spec, cut, {"persistent", {{"ctas", ctas}}});
+          made.fingerprint = cuda_backend().fingerprint(options);
+          auto prepared = executor::prepare(made, problem.buffers(), *opened.value());
+          ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+          for (int run = 0; run < 2; ++run) {
+            problem.poison();
+            problem.refill_a(static_cast<std::uint64_t>(run));
+            prepared.value()->run(RunMode::Fused, executor::RunDetail::Makespan);
+          }
+          problem.fetch_results();
+          const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+          EXPECT_TRUE(right.ok()) << right.error().text();
+        }
+      }
+    }
+  }
+}
+
 // NCCL remembers buffers by address for some time after they are gone.
 TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
   auto communicator = open();

@@ -87,6 +87,7 @@ void CudaCommunicator::open_device(int rank) {
   device.compute = make_stream(false);
   device.second_compute = make_stream(false);
   device.communication = make_stream(true);
+  device.announcements = make_stream(true);
   device.gemm = std::make_unique<GemmContext>(*device.pool, rank);
   device.second_gemm = std::make_unique<GemmContext>(*device.pool, rank);
   device.signals = std::make_unique<DeviceMemory>(*device.pool, rank, kSignalWords * sizeof(std::uint32_t));
@@ -105,6 +106,7 @@ SignalMemory CudaCommunicator::signals_of(int rank) const noexcept { return sign
 std::unique_ptr<Transport> CudaCommunicator::make_transport(const planner::OpSpec& op, const CudaVariant& variant) {
   switch (variant.transport) {
     case CudaVariant::Transport::Direct: return make_direct_transport(op, variant, signals_);
+    case CudaVariant::Transport::Persistent: return make_persistent_transport(op, variant, signals_);
     case CudaVariant::Transport::Nccl: return make_nccl_transport(op, nccl(variant.cta_count));
     case CudaVariant::Transport::CopyEngine: return make_copy_transport(op, variant, signals_, sm_count());
   }

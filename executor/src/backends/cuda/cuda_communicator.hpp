@@ -22,6 +22,7 @@ struct RankDevice {
   Stream compute;
   Stream second_compute; ///< of plans whose matmuls take turns on two streams
   Stream communication; ///< urgent: a collective holds up all ranks, a matmul only its own
+  Stream announcements; ///< of blocks, to kernels that wait for them
   std::unique_ptr<GemmContext> gemm;
   std::unique_ptr<GemmContext> second_gemm; ///< for second_compute
   std::unique_ptr<DeviceMemory> signals;

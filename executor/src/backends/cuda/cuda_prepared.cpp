@@ -28,21 +28,6 @@ void take_time(const Event& event, cudaStream_t stream) {
   MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, is_captured ? cudaEventRecordExternal : cudaEventRecordDefault));
 }
 
-/// Whether a graph of this mode takes times where the blocks' length changes. A node that takes the time costs
-/// microseconds, and where lanes run side by side it ties them together (docs/gpu.md), so there are no more of them.
-bool stamps_lengths(RunMode mode) { return mode == RunMode::ComputeOnly || mode == RunMode::CommunicationOnly; }
-
-/// Whether the next stage has another length.
-bool ends_length(const std::vector<Stage>& stages, std::size_t stage) {
-  return stage + 1 < stages.size() && stages[stage].row_count != stages[stage + 1].row_count;
-}
-
-std::chrono::nanoseconds between(const Event& start, const Event& end) {
-  float milliseconds = 0;
-  MC2_CUDA(cudaEventElapsedTime(&milliseconds, start.get(), end.get()));
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6));
-}
-
 } // namespace
 
 CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
@@ -71,6 +56,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
       state.staging = make_exchange(rank, static_cast<std::size_t>(staging_bytes(list_.op)));
     build(rank);
   });
+  span_length_ = transport_->span_length(exchanges(list_.stages.size(), RunMode::Fused));
   communicator_.run([this](int rank) { capture(rank, RunMode::Fused); });
 }
 
@@ -225,6 +211,17 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   return exchange;
 }
 
+std::vector<BlockExchange> CudaPrepared::exchanges(std::size_t count, RunMode mode) const {
+  std::vector<BlockExchange> blocks;
+  for (std::size_t i = 0; i < count; ++i) blocks.push_back(exchange_of(i, mode));
+  return blocks;
+}
+
+/// Blocks that one kernel carries in such a run.
+std::size_t CudaPrepared::spanned(RunMode mode, RunDetail detail) const noexcept {
+  return detail == RunDetail::Stages || mode == RunMode::Serial ? 0 : span_length_;
+}
+
 void CudaPrepared::capture(int rank, RunMode mode) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   const cudaStream_t stream = communicator_.device(rank).compute.get();
@@ -252,6 +249,7 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
   take_time(state.begin, compute);
   order(compute, communication, state.fork);
   if (uses_two_streams()) order(compute, device.second_compute.get(), state.fork);
+  enqueue_span(job);
   if (mode == RunMode::Serial) {
     enqueue_serial(job);
   } else {
@@ -266,10 +264,20 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
     }
   }
   if (uses_two_streams()) order(device.second_compute.get(), compute, state.fork);
+  if (spanned(mode, detail) > 0 && mode == RunMode::Fused) order(device.announcements.get(), communication, state.fork);
   take_time(state.compute_end, compute);
   take_time(state.communication_end, communication);
   order(communication, compute, state.fork);
   take_time(state.finish, compute);
+}
+
+void CudaPrepared::enqueue_span(const Job& job) {
+  const std::size_t count = spanned(job.mode, job.detail);
+  if (count == 0 || !runs_lane(job.mode, Lane::Communication)) return;
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const cudaStream_t stream = communicator_.device(job.rank).communication.get();
+  transport_->enqueue_span(job.rank, exchanges(count, job.mode), job.mode == RunMode::Fused, stream);
+  if (is_stamped(Lane::Communication, job.mode, count - 1)) take_time(state.communication[count - 1].end, stream);
 }
 
 void CudaPrepared::enqueue_serial(const Job& job) {
@@ -320,30 +328,34 @@ void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice)
   const auto index = static_cast<std::size_t>(slice);
   const bool is_timed = job.detail == RunDetail::Stages;
   const bool ends = slice + 1 == transport_->slice_count();
-  const bool is_stamped = stamps_lengths(job.mode) && ends_length(list_.stages, stage);
+  const bool is_last_stamped = is_stamped(Lane::Compute, job.mode, stage);
   const bool waits = gathers_first_ && job.mode == RunMode::Fused;
   const bool signals = !gathers_first_ && job.mode == RunMode::Fused;
   if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage][index].get(), 0));
   if (is_timed && slice == 0) take_time(state.compute[stage].start, stream);
   for (const Gemm& gemm : state.gemms[stage][index]) gemm.enqueue(stream);
-  if (ends && (is_timed || is_stamped)) take_time(state.compute[stage].end, stream);
-  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
+  if (ends && (is_timed || is_last_stamped)) take_time(state.compute[stage].end, stream);
+  if (!signals) return;
+  MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
+  if (stage >= spanned(job.mode, job.detail)) return;
+  MC2_CUDA(cudaStreamWaitEvent(device.announcements.get(), state.ready[stage][index].get(), 0));
+  transport_->announce(job.rank, device.announcements.get());
 }
 
 void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int slice) {
-  if (!runs_lane(job.mode, Lane::Communication)) return;
+  if (!runs_lane(job.mode, Lane::Communication) || stage < spanned(job.mode, job.detail)) return;
   RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
   const cudaStream_t stream = communicator_.device(job.rank).communication.get();
   const auto index = static_cast<std::size_t>(slice);
   const bool is_timed = job.detail == RunDetail::Stages;
   const bool ends = slice + 1 == transport_->slice_count();
-  const bool is_stamped = stamps_lengths(job.mode) && ends_length(list_.stages, stage);
+  const bool is_last_stamped = is_stamped(Lane::Communication, job.mode, stage);
   const bool waits = !gathers_first_ && job.mode == RunMode::Fused;
   const bool signals = gathers_first_ && job.mode == RunMode::Fused;
   if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage][index].get(), 0));
   if (is_timed && slice == 0) take_time(state.communication[stage].start, stream);
   transport_->enqueue(job.rank, exchange_of(stage, job.mode), slice, stream);
-  if (ends && (is_timed || is_stamped)) take_time(state.communication[stage].end, stream);
+  if (ends && (is_timed || is_last_stamped)) take_time(state.communication[stage].end, stream);
   if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
 }
 
@@ -367,81 +379,6 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   });
   finish_record(launches_stages);
   return record_;
-}
-
-void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
-  const auto read = [&](const StageEvents& events, bool is_timed) {
-    if (!is_timed) return StageTime{};
-    return StageTime{between(state.begin, events.start), between(state.begin, events.end)};
-  };
-  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    times.compute[i] = read(state.compute[i], has_stages);
-    times.communication[i] = read(state.communication[i], has_stages);
-  }
-  times.local = read(state.local, has_stages && state.local_gemm && mode != RunMode::Serial);
-  state.elapsed = between(state.begin, state.finish);
-  if (has_stages || mode == RunMode::Fused || mode == RunMode::Serial) return;
-  if (runs_lane(mode, Lane::Compute)) {
-    if (state.local_gemm) times.local.end = local_end(rank, mode);
-    share_lane_time(mode, times.local.end, between(state.begin, state.compute_end), state.compute, times.compute, state);
-  }
-  if (runs_lane(mode, Lane::Communication)) {
-    share_lane_time(mode, {}, between(state.begin, state.communication_end), state.communication, times.communication,
-                    state);
-  }
-}
-
-/// When the own shard's matmul ended: it is one shard, the stages are the world_size - 1 others.
-std::chrono::nanoseconds CudaPrepared::local_end(int rank, RunMode mode) const {
-  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  if (stamps_lengths(mode)) return between(state.begin, state.local.end);
-  return between(state.begin, state.compute_end) / list_.op.world_size;
-}
-
-/// Gives every stage of a lane that never waited its part of the lane's time, by rows, between the times that were taken.
-void CudaPrepared::share_lane_time(RunMode mode, std::chrono::nanoseconds start, std::chrono::nanoseconds end,
-                                   const std::vector<StageEvents>& events, std::vector<StageTime>& times,
-                                   const RankState& state) const {
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    const bool is_last = i + 1 == times.size();
-    if (!is_last && !(stamps_lengths(mode) && ends_length(list_.stages, i))) continue;
-    const auto stop = is_last ? end : between(state.begin, events[i].end);
-    const double rows = static_cast<double>(list_.stages[i].first_row + list_.stages[i].row_count - list_.stages[first].first_row);
-    for (std::int64_t done = 0; first <= i; ++first) {
-      const auto at = [&](std::int64_t count) {
-        const double share = static_cast<double>(count) / rows;
-        return start + std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>((stop - start).count()) * share));
-      };
-      times[first] = {at(done), at(done + list_.stages[first].row_count)};
-      done += list_.stages[first].row_count;
-    }
-    start = stop;
-  }
-}
-
-/// Ranks begin together and the slowest counts. All on the devices' clocks: launching and waking are the host's.
-void CudaPrepared::finish_record(bool has_stages) {
-  auto first = std::chrono::nanoseconds{0};
-  auto last = std::ranges::max_element(ranks_, {}, &RankState::elapsed)->elapsed;
-  record_.wall = last;
-  if (has_stages) {
-    first = std::chrono::nanoseconds::max();
-    last = std::chrono::nanoseconds{0};
-    const auto count = [&](const StageTime& time) {
-      if (time == StageTime{}) return; // a lane that did not run
-      first = std::min(first, time.start);
-      last = std::max(last, time.end);
-    };
-    for (const RankTimes& rank : record_.ranks) {
-      std::ranges::for_each(rank.compute, count);
-      std::ranges::for_each(rank.communication, count);
-      count(rank.local);
-    }
-  }
-  record_.makespan = last - first;
 }
 
 } // namespace mc2::executor::cuda

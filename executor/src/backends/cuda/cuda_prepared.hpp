@@ -15,6 +15,9 @@ namespace mc2::executor::cuda {
 /// mode first runs (Fused while preparing) and replayed after. The times of single stages that wait for one another are
 /// taken by launching them one by one instead; where a lane just runs, its time is shared among its stages by rows.
 ///
+/// Where the transport carries several blocks by one kernel, that kernel starts with the graph, and every block's matmul is
+/// followed by an announcement on a stream of its own.
+///
 /// A block passes the lanes in the transport's slices, each with matmuls of its own. Where slices arrive from peers their
 /// matmuls take turns on two streams, so that one fills the SMs that the last wave of the one before leaves idle.
 ///
@@ -73,17 +76,22 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] bool is_on_second_stream(std::size_t stage, int slice) const noexcept;
   void build_local_gemm(int rank);
   [[nodiscard]] BlockExchange exchange_of(std::size_t stage, RunMode mode) const;
+  [[nodiscard]] std::vector<BlockExchange> exchanges(std::size_t count, RunMode mode) const;
+  [[nodiscard]] std::size_t spanned(RunMode mode, RunDetail detail) const noexcept;
+  /// Whether a graph of this mode takes times between stages. A node that takes the time costs microseconds, and where lanes
+  /// run side by side it ties them together (docs/gpu.md), so there are no more of them.
+  [[nodiscard]] static bool stamps_lengths(RunMode mode) noexcept;
+  [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
   void capture(int rank, RunMode mode);
   void enqueue(int rank, RunMode mode, RunDetail detail);
+  void enqueue_span(const Job& job);
   void enqueue_serial(const Job& job);
   void enqueue_local(const Job& job);
   void enqueue_compute(const Job& job, std::size_t stage, int slice);
   void enqueue_communication(const Job& job, std::size_t stage, int slice);
   void read_times(int rank, RunMode mode, bool has_stages);
   [[nodiscard]] std::chrono::nanoseconds local_end(int rank, RunMode mode) const;
-  void share_lane_time(RunMode mode, std::chrono::nanoseconds start, std::chrono::nanoseconds end,
-                       const std::vector<StageEvents>& events, std::vector<StageTime>& times,
-                       const RankState& state) const;
+  void share_lane_time(planner::Lane lane, RunMode mode, std::chrono::nanoseconds start, RankState& state);
   void finish_record(bool has_stages);
 
   CudaCommunicator& communicator_;
@@ -91,6 +99,7 @@ class CudaPrepared final : public Prepared {
   CudaVariant variant_;
   std::unique_ptr<Transport> transport_;
   bool gathers_first_;
+  std::size_t span_length_ = 0; ///< blocks, from the first on, that one kernel carries in runs that are not timed by stage
   std::vector<RankState> ranks_;
   RunRecord record_;
 };

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "mc2/planner/units.hpp"
 
@@ -15,7 +16,7 @@ inline constexpr int kMaxCudaRanks = 8;
 inline constexpr int kMaxDirectCtas = 128;
 
 /// Words of signal memory that every rank provides, zero at first: flags that peers write, counters of its own.
-inline constexpr std::size_t kSignalWords = std::size_t{3} * kMaxDirectCtas * kMaxCudaRanks + 3 * kMaxDirectCtas;
+inline constexpr std::size_t kSignalWords = std::size_t{3} * kMaxDirectCtas * kMaxCudaRanks + 3 * kMaxDirectCtas + kMaxCudaRanks + 1;
 
 /// Largest piece of a low-latency all-reduce, and the mail that every rank provides for it, zero at first: from every
 /// peer two pieces in turn, in packets of 16 bytes that hold 8 of data.
@@ -65,6 +66,39 @@ struct DirectSettings {
 void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, const SignalMemory& signals,
                     cudaStream_t stream);
 
+/// Most blocks of one kernel; more are carried by several, one after the other.
+inline constexpr int kMaxSpanBlocks = 64;
+
+/// Consecutive blocks that one kernel exchanges one after the other.
+struct BlockSpan {
+  /// Where a block lies, in elements from the first one on.
+  struct Place {
+    std::int64_t send_first = 0;
+    std::int64_t receive_first = 0;
+    std::int64_t element_count = 0;
+  };
+  BlockExchange base{}; ///< the first block; meets_after is the last one's
+  int first_block = 0;  ///< its number
+  int block_count = 0;
+  bool waits = false;   ///< for all ranks' announcements of each block
+  std::array<Place, kMaxSpanBlocks> places{};
+};
+
+/// Whether one kernel can carry the blocks: it moves 16 bytes at a time only.
+[[nodiscard]] bool can_span(const std::vector<BlockExchange>& blocks, planner::DType dtype, int world_size);
+
+/// Enqueues one rank's part of an all-reduce or reduce-scatter of all blocks as one kernel, which is there from the start:
+/// a block costs no launch and no meeting, and the SMs stay taken in between, so that the matmuls find the same ones
+/// free. `waits`: each block starts when all ranks have announced it. Throws SystemError.
+void enqueue_span(const DirectSettings& settings, const std::vector<BlockExchange>& blocks, bool waits,
+                  const SignalMemory& signals, cudaStream_t stream);
+
+/// Enqueues the announcement, to all ranks, that the rank's next block since the last meeting is ready.
+void enqueue_announcement(const SignalMemory& signals, cudaStream_t stream);
+
+/// DirectCollective::AllReduceLowLatency. Throws SystemError.
+void enqueue_mail(planner::DType dtype, const BlockExchange& block, const SignalMemory& signals, cudaStream_t stream);
+
 /// Pieces of one rank's own memory and their sum.
 struct LocalSum {
   std::array<const std::byte*, kMaxCudaRanks> pieces{};
@@ -77,7 +111,8 @@ struct LocalSum {
 /// Enqueues the sum, taken in f32 in the order of the pieces, by `cta_count` thread blocks. Throws SystemError.
 void enqueue_sum(const LocalSum& local, int cta_count, cudaStream_t stream);
 
-/// Enqueues a meeting of all ranks: what a rank enqueues after it starts when all ranks have come here.
+/// Enqueues a meeting of all ranks: what a rank enqueues after it starts when all ranks have come here. Announcements are
+/// counted anew from here on.
 void enqueue_meeting(const SignalMemory& signals, cudaStream_t stream);
 
 } // namespace mc2::executor::cuda

@@ -1,5 +1,6 @@
 #include "backends/cuda/transport.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "mc2/planner/error.hpp"
@@ -68,6 +69,39 @@ class DirectTransport final : public Transport {
  private:
   DirectSettings settings_;
   bool mails_small_pieces_;
+  std::vector<SignalMemory> signals_; ///< by rank
+};
+
+class PersistentTransport final : public Transport {
+ public:
+  PersistentTransport(const DirectSettings& settings, std::vector<SignalMemory> signals)
+      : settings_(settings), signals_(std::move(signals)) {}
+
+  void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
+    DirectSettings settings = settings_;
+    if (block.meets_after) settings.cta_count = std::max(settings.cta_count, kLastCtas);
+    enqueue_direct(settings, block, signals_[static_cast<std::size_t>(rank)], stream);
+  }
+
+  [[nodiscard]] std::size_t span_length(const std::vector<BlockExchange>& blocks) const override {
+    const auto world_size = static_cast<int>(signals_.size());
+    if (blocks.size() < 2 || !can_span(blocks, settings_.dtype, world_size)) return 0;
+    return settings_.cta_count < kEnoughCtas ? blocks.size() - 1 : blocks.size();
+  }
+
+  void enqueue_span(int rank, const std::vector<BlockExchange>& blocks, bool waits, cudaStream_t stream) const override {
+    cuda::enqueue_span(settings_, blocks, waits, signals_[static_cast<std::size_t>(rank)], stream);
+  }
+
+  void announce(int rank, cudaStream_t stream) const override {
+    enqueue_announcement(signals_[static_cast<std::size_t>(rank)], stream);
+  }
+
+ private:
+  static constexpr int kLastCtas = 32;
+  static constexpr int kEnoughCtas = 8; ///< to fill the links of a Hopper GPU
+
+  DirectSettings settings_;
   std::vector<SignalMemory> signals_; ///< by rank
 };
 
@@ -194,12 +228,30 @@ class NcclTransport final : public Transport {
 
 } // namespace
 
+void Transport::enqueue_span(int /*rank*/, const std::vector<BlockExchange>& /*blocks*/, bool /*waits*/,
+                             cudaStream_t /*stream*/) const {
+  MC2_CHECK(false, "this transport carries no spans");
+}
+
+void Transport::announce(int /*rank*/, cudaStream_t /*stream*/) const {
+  MC2_CHECK(false, "this transport carries no spans");
+}
+
 std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                  std::vector<SignalMemory> signals) {
   const DirectSettings settings{.collective = direct_collective(op.kind),
                                 .dtype = op.dtype,
                                 .cta_count = variant.cta_count};
   return std::make_unique<DirectTransport>(settings, variant.is_low_latency, std::move(signals));
+}
+
+std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op, const CudaVariant& variant,
+                                                     std::vector<SignalMemory> signals) {
+  MC2_CHECK(planner::traits_of(op.kind).first_lane == planner::Lane::Compute, "peers' pieces are announced");
+  const DirectSettings settings{.collective = direct_collective(op.kind),
+                                .dtype = op.dtype,
+                                .cta_count = variant.cta_count};
+  return std::make_unique<PersistentTransport>(settings, std::move(signals));
 }
 
 std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op,

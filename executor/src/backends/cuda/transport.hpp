@@ -23,10 +23,25 @@ class Transport {
   /// Enqueues `rank`'s part of a slice of a block's collective on its communication stream and returns; can be captured.
   /// Called on the rank's own thread; all ranks enqueue the same slices in the same order. Throws SystemError.
   virtual void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const = 0;
+
+  /// How many of a run's blocks, from the first on, one kernel carries that is there from the start. The rest is
+  /// enqueued block by block. The same for every rank and for the same lengths.
+  [[nodiscard]] virtual std::size_t span_length(const std::vector<BlockExchange>& /*blocks*/) const { return 0; }
+  /// Enqueues `rank`'s part of the collectives of a span of blocks. `waits`: each starts when every rank has called
+  /// announce() for it. Throws SystemError.
+  virtual void enqueue_span(int rank, const std::vector<BlockExchange>& blocks, bool waits, cudaStream_t stream) const;
+  /// Enqueues the word that `rank`'s next block of the span is ready.
+  virtual void announce(int rank, cudaStream_t stream) const;
 };
 
 [[nodiscard]] std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                                std::vector<SignalMemory> signals);
+
+/// All-reduce and reduce-scatter by one kernel for all blocks, so that few SMs suffice and none change hands. With few thread
+/// blocks, the last block of rows is left to a kernel of its own: nothing runs beside it, so it may take many.
+[[nodiscard]] std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op,
+                                                                   const CudaVariant& variant,
+                                                                   std::vector<SignalMemory> signals);
 
 /// @param communicators by rank; outlive the transport
 [[nodiscard]] std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op,

@@ -13,6 +13,7 @@ using planner::Result;
 using planner::Variant;
 
 constexpr const char* kDirect = "direct";
+constexpr const char* kPersistent = "persistent";
 constexpr const char* kLowLatency = "low_latency";
 constexpr const char* kNccl = "nccl";
 constexpr const char* kCopyEngine = "copy_engine";
@@ -32,6 +33,10 @@ Variant make(const char* name, int ctas, int gemm_sms) {
 
 bool has_copies(const planner::OpSpec& op) { return op.kind != OpKind::MatmulAllReduce; }
 
+bool has_persistent(const planner::OpSpec& op) {
+  return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
+}
+
 /// Copies that are handed over rank by rank. Where the matmul comes first there are no others: one slice per rank, its
 /// own included; else one per peer.
 Variant make_sliced(const planner::OpSpec& op, int gemm_sms) {
@@ -43,6 +48,7 @@ Variant make_sliced(const planner::OpSpec& op, int gemm_sms) {
 std::string legal_names(const planner::OpSpec& op) {
   std::string names = std::string(kDirect) + ", " + kNccl;
   if (op.kind == OpKind::MatmulAllReduce) names += std::string(", ") + kLowLatency;
+  if (has_persistent(op)) names += std::string(", ") + kPersistent;
   if (has_copies(op)) names += std::string(", ") + kCopyEngine;
   return names;
 }
@@ -93,7 +99,12 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
     if (!is_compute_first) variants.push_back(make(kCopyEngine, 0, sm_count));
   }
   // A few thread blocks fill the links; how many SMs the matmul can spare depends on where its waves end.
-  for (const int ctas : {8, 4, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
+  if (has_persistent(op)) {
+    for (const int ctas : {8, 4, 12}) variants.push_back(make(kPersistent, ctas, sm_count - ctas));
+    variants.push_back(make(kDirect, 8, sm_count - 8));
+  } else {
+    for (const int ctas : {8, 4, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
+  }
   // For what nothing overlaps with: everything takes all SMs.
   variants.push_back(make(kDirect, 32, sm_count));
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
@@ -105,7 +116,8 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   CudaVariant read;
   const bool is_direct = variant.name == kDirect || (variant.name == kLowLatency && op.kind == OpKind::MatmulAllReduce);
   const bool is_copy = variant.name == kCopyEngine && has_copies(op);
-  if (!is_direct && !is_copy && variant.name != kNccl) {
+  const bool is_persistent = variant.name == kPersistent && has_persistent(op);
+  if (!is_direct && !is_persistent && !is_copy && variant.name != kNccl) {
     return Error{ErrorCode::UnknownName, "variant",
                  "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
                      "; it has: " + legal_names(op)};
@@ -122,8 +134,9 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
     read.slice_count = slices.value();
     return read;
   }
-  if (!is_direct) read.transport = CudaVariant::Transport::Nccl;
-  const auto ctas = is_direct ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, sm_count), std::nullopt)
+  if (is_persistent) read.transport = CudaVariant::Transport::Persistent;
+  if (variant.name == kNccl) read.transport = CudaVariant::Transport::Nccl;
+  const auto ctas = is_direct || is_persistent ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, sm_count), std::nullopt)
                               : read_number(variant, kCtas, 1, 64, 0);
   if (!ctas) return ctas.error();
   read.cta_count = ctas.value();

@@ -14,6 +14,7 @@ namespace mc2::executor::cuda {
 struct CudaVariant {
   enum class Transport : std::uint8_t {
     Direct,     ///< our kernels reach into peers' memory ("direct", "low_latency"); fields: ctas
+    Persistent, ///< one such kernel for all blocks ("persistent"), of kinds whose collective sums; fields: ctas
     Nccl,       ///< NCCL with a budget of thread blocks ("nccl"); fields: ctas
     CopyEngine, ///< peer copies that take no SM ("copy_engine"), all kinds but matmul_all_reduce; fields: slices
   };

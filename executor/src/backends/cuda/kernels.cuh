@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "backends/cuda/direct.hpp"
+
+// What the kernels of this folder share.
+namespace mc2::executor::cuda {
+
+inline constexpr int kThreads = 512;
+inline constexpr int kVectorBytes = 16;
+
+// Signal memory: arrival flags of starts, of ends and of meetings by [cta][peer], then the counters of each.
+inline constexpr int kFlagsPerRegion = kMaxDirectCtas * kMaxCudaRanks;
+inline constexpr int kStartFlags = 0;
+inline constexpr int kEndFlags = kFlagsPerRegion;
+inline constexpr int kMeetingFlags = 2 * kFlagsPerRegion;
+inline constexpr int kKernelCounters = 3 * kFlagsPerRegion;
+inline constexpr int kMeetingCounters = kKernelCounters + kMaxDirectCtas;
+inline constexpr int kMailCounters = kMeetingCounters + kMaxDirectCtas;
+// How many blocks each peer has announced since the last meeting, and the rank itself.
+inline constexpr int kAnnouncements = kMailCounters + kMaxDirectCtas;
+inline constexpr int kAnnouncementCounter = kAnnouncements + kMaxCudaRanks;
+
+__device__ inline void raise(std::uint32_t* flag, std::uint32_t value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+
+__device__ inline std::uint32_t look(const std::uint32_t* flag) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+
+/// Returns when the flag has reached `value`, or the run is aborted: its results are then thrown away by the host.
+__device__ inline void wait_until(const std::uint32_t* flag, std::uint32_t value, const std::uint32_t* abort) {
+  constexpr unsigned kSpinsPerLook = 4096; // the abort word lies in host memory, microseconds away
+  for (unsigned spin = 1; static_cast<std::int32_t>(look(flag) - value) < 0; ++spin) {
+    if (spin % kSpinsPerLook == 0 && look(abort) != 0) return;
+  }
+}
+
+/// Meets the same thread block of every rank. What a rank wrote before is visible to all after it.
+__device__ inline void meet(const SignalMemory& signals, int region, std::uint32_t value) {
+  __syncthreads();
+  if (threadIdx.x < signals.world_size) {
+    const int peer = static_cast<int>(threadIdx.x);
+    const int row = region + static_cast<int>(blockIdx.x) * kMaxCudaRanks;
+    raise(signals.words[peer] + row + signals.rank, value);
+    wait_until(signals.words[signals.rank] + row + peer, value, signals.abort);
+  }
+  __syncthreads();
+}
+
+__device__ inline float to_f32(float value) { return value; }
+__device__ inline float to_f32(__half value) { return __half2float(value); }
+__device__ inline float to_f32(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ inline void from_f32(float value, float& out) { out = value; }
+__device__ inline void from_f32(float value, __half& out) { out = __float2half_rn(value); }
+__device__ inline void from_f32(float value, __nv_bfloat16& out) { out = __float2bfloat16_rn(value); }
+
+/// Elements that one access moves: 16 bytes of them, or a single one.
+template <typename T, int kCount>
+struct Pack;
+
+template <typename T>
+struct Pack<T, 1> {
+  T word;
+  __device__ void add_to(float* sum) const { sum[0] += to_f32(word); }
+  __device__ static Pack rounded(const float* sum) {
+    Pack pack;
+    from_f32(sum[0], pack.word);
+    return pack;
+  }
+};
+
+template <typename T, int kCount>
+struct Pack {
+  static_assert(sizeof(T) * kCount == kVectorBytes);
+  uint4 word; ///< one register quadruple, so that the compiler cannot split the access
+  __device__ void add_to(float* sum) const {
+    const T* elements = reinterpret_cast<const T*>(&word);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[i] += to_f32(elements[i]);
+  }
+  __device__ static Pack rounded(const float* sum) {
+    Pack pack;
+    T* elements = reinterpret_cast<T*>(&pack.word);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) from_f32(sum[i], elements[i]);
+    return pack;
+  }
+};
+
+/// Packs [first, last) of a piece.
+struct Range {
+  std::int64_t first;
+  std::int64_t last;
+};
+
+template <typename P>
+__device__ const P* packs(const std::byte* bytes) { return reinterpret_cast<const P*>(bytes); }
+template <typename P>
+__device__ P* packs(std::byte* bytes) { return reinterpret_cast<P*>(bytes); }
+
+/// Loads that a thread has in flight at a time.
+__host__ __device__ constexpr int unroll_of(int ranks) { return ranks == 0 || ranks > 4 ? 2 : (ranks > 2 ? 4 : 8); }
+
+/// Calls `finish(i, sum over ranks of pack i + offset)` for the range. Peers are read from `first_rank` on, round robin,
+/// and summed in that order. kRanks 0: known at run time only.
+template <typename T, int kCount, int kRanks, typename Finish>
+__device__ void sum_range(const BlockExchange& block, int ranks, int first_rank, Range range, std::int64_t offset,
+                          const Finish& finish) {
+  using P = Pack<T, kCount>;
+  constexpr int kUnroll = unroll_of(kRanks);
+  constexpr int kSlots = kRanks == 0 ? kMaxCudaRanks : kRanks;
+  const P* from[kSlots];
+#pragma unroll
+  for (int r = 0; r < kSlots; ++r) from[r] = packs<P>(block.send[(first_rank + r) % ranks]) + offset;
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = range.first + blockIdx.x * blockDim.x + threadIdx.x; i < range.last; i += step * kUnroll) {
+    P loaded[kUnroll][kSlots];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (i + u * step < range.last) {
+#pragma unroll
+        for (int r = 0; r < kSlots; ++r) {
+          if (kRanks != 0 || r < ranks) loaded[u][r] = from[r][i + u * step];
+        }
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (i + u * step < range.last) {
+        float sum[kCount] = {};
+#pragma unroll
+        for (int r = 0; r < kSlots; ++r) {
+          if (kRanks != 0 || r < ranks) loaded[u][r].add_to(sum);
+        }
+        finish(i + u * step, P::rounded(sum));
+      }
+    }
+  }
+}
+
+inline bool can_use_vectors(const BlockExchange& block, planner::DType dtype, int world_size) {
+  for (const std::int64_t elements : {block.element_count, block.send_stride, block.receive_stride}) {
+    if (elements * planner::size_bytes(dtype) % kVectorBytes != 0) return false;
+  }
+  for (int rank = 0; rank < world_size; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    if (reinterpret_cast<std::uintptr_t>(block.send[index]) % kVectorBytes != 0) return false;
+    if (reinterpret_cast<std::uintptr_t>(block.receive[index]) % kVectorBytes != 0) return false;
+  }
+  return true;
+}
+
+} // namespace mc2::executor::cuda
