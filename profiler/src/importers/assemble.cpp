@@ -1,0 +1,197 @@
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+
+#include "full_array.hpp"
+#include "mc2/profiler/importer.hpp"
+#include "mc2/profiler/statistics.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Collective;
+using planner::Component;
+using planner::Error;
+using planner::ErrorCode;
+using planner::OpKind;
+using planner::OpSpec;
+using planner::Result;
+using planner::Sample;
+
+constexpr std::size_t kMaxListedShapes = 6;
+
+struct KindCollective {
+  OpKind kind;
+  Collective collective;
+};
+constexpr std::array kCollectives{KindCollective{OpKind::MatmulAllReduce, Collective::AllReduce},
+                                  KindCollective{OpKind::MatmulReduceScatter, Collective::ReduceScatter},
+                                  KindCollective{OpKind::AllGatherMatmul, Collective::AllGather},
+                                  KindCollective{OpKind::MatmulAllToAll, Collective::AllToAll},
+                                  KindCollective{OpKind::AllToAllMatmul, Collective::AllToAll},
+                                  KindCollective{OpKind::EmbeddingAllToAll, Collective::AllToAll}};
+
+Collective kind_collective(OpKind kind) {
+  return std::find_if(kCollectives.begin(), kCollectives.end(), [&](const KindCollective& row) { return row.kind == kind; })->collective;
+}
+
+/// What the logs say of themselves.
+struct Evidence {
+  std::set<std::array<std::int64_t, 2>> shapes; ///< n, k
+  std::set<planner::DType> dtypes;
+  std::set<int> world_sizes;
+  std::int64_t largest_m = 0;
+};
+
+Evidence evidence_of(const TimingSet& timings, const ImportQuestion& question) {
+  Evidence found;
+  for (const auto& [key, group] : timings.groups()) {
+    if (key.component == Component::Collective) {
+      if (key.world_size > 0) found.world_sizes.insert(key.world_size);
+      continue;
+    }
+    if ((question.n && key.n != *question.n) || (question.k && key.k != *question.k)) continue;
+    found.shapes.insert({key.n, key.k});
+    if (key.dtype) found.dtypes.insert(*key.dtype);
+    found.largest_m = std::max(found.largest_m, key.m);
+  }
+  return found;
+}
+
+std::string shapes_text(const std::set<std::array<std::int64_t, 2>>& shapes) {
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& [n, k] : shapes) {
+    if (count++ == kMaxListedShapes) return text + ", ...";
+    text += (text.empty() ? "n=" : ", n=") + std::to_string(n) + " k=" + std::to_string(k);
+  }
+  return text;
+}
+
+/// What must still be said, as one list.
+class Missing {
+ public:
+  void add(const std::string& what) { text_ += (text_.empty() ? "" : "; ") + what; }
+  [[nodiscard]] bool is_empty() const { return text_.empty(); }
+  [[nodiscard]] Error error() const { return {ErrorCode::InvalidSpec, "", "the logs do not say: " + text_}; }
+
+ private:
+  std::string text_;
+};
+
+Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& question) {
+  const Evidence found = evidence_of(timings, question);
+  Missing missing;
+  OpSpec op;
+  if (question.kind) op.kind = *question.kind;
+  else missing.add("the operator (--op)");
+  const bool has_one_shape = found.shapes.size() == 1;
+  if (question.n || has_one_shape) op.n = question.n ? *question.n : (*found.shapes.begin())[0];
+  if (question.k || has_one_shape) op.k = question.k ? *question.k : (*found.shapes.begin())[1];
+  if (op.n == 0 || op.k == 0)
+    missing.add("which matmul (--n, --k)" + (found.shapes.empty() ? std::string() : "; they hold " + shapes_text(found.shapes)));
+  if (question.m || found.largest_m > 0) op.m = question.m.value_or(found.largest_m);
+  else missing.add("the rows of the uncut product (--m)");
+  if (question.dtype || found.dtypes.size() == 1) op.dtype = question.dtype ? *question.dtype : *found.dtypes.begin();
+  else missing.add("the element type (--dtype)");
+  if (question.world_size || found.world_sizes.size() == 1) op.world_size = question.world_size ? *question.world_size : *found.world_sizes.begin();
+  else missing.add("the ranks (--ranks)");
+  if (!missing.is_empty()) return missing.error();
+  if (!found.world_sizes.empty() && !found.world_sizes.contains(op.world_size))
+    return Error{ErrorCode::InvalidSpec, "--ranks", "is " + std::to_string(op.world_size) + " where the log says " + std::to_string(*found.world_sizes.begin())};
+  if (auto valid = op.validate(); !valid) return valid.error();
+  return op;
+}
+
+/// Rows of the cut axis whose matmul has so many rows of product; nothing when they do not divide.
+std::optional<std::int64_t> block_rows(const OpSpec& op, std::int64_t product_rows) {
+  const planner::OpTraits& traits = planner::traits_of(op.kind);
+  if (!traits.has_row_shards) return product_rows;
+  // With a local part the curve is over the other ranks' rows: the own shard is multiplied apart.
+  const std::int64_t shards = op.world_size - (traits.has_local_part ? 1 : 0);
+  return product_rows % shards == 0 ? std::optional(product_rows / shards) : std::nullopt;
+}
+
+/// The sample that a group's timings become, without time; nothing when it is of another operator.
+std::optional<Sample> sample_of(const OpSpec& op, const TimingKey& key) {
+  Sample sample;
+  sample.component = key.component;
+  sample.variant = std::string(kImportedVariant);
+  if (key.component == Component::Matmul) {
+    const bool is_same = key.n == op.n && key.k == op.k && key.dtype == op.dtype;
+    const auto rows = is_same ? block_rows(op, key.m) : std::nullopt;
+    if (!rows) return std::nullopt;
+    sample.block_rows = *rows;
+    return sample;
+  }
+  if (key.collective != kind_collective(op.kind) || (key.world_size > 0 && key.world_size != op.world_size)) return std::nullopt;
+  const std::int64_t row_bytes = planner::traits_of(op.kind).message_bytes_per_row(op);
+  sample.message_bytes = key.message_bytes;
+  sample.block_rows = std::clamp<std::int64_t>(key.message_bytes / row_bytes, 1, planner::kMaxSize);
+  return sample;
+}
+
+std::string group_text(const TimingKey& key) {
+  if (key.component == Component::Matmul)
+    return "matmul m=" + std::to_string(key.m) + " n=" + std::to_string(key.n) + " k=" + std::to_string(key.k) +
+           (key.dtype ? " " + std::string(planner::to_string(*key.dtype)) : "");
+  return std::string(planner::to_string(key.collective)) + " of " + std::to_string(key.message_bytes) + " B";
+}
+
+void append_samples(const Sample& shape, const TimingGroup& group, std::vector<Sample>& samples) {
+  std::vector<double> times;
+  for (const TimedRound& timed : group.kept) times.push_back(static_cast<double>(timed.time.count()));
+  const std::vector<bool> outliers = find_outliers(times);
+  for (std::size_t i = 0; i < group.kept.size(); ++i) {
+    Sample sample = shape;
+    sample.time = group.kept[i].time;
+    sample.round = group.kept[i].round;
+    sample.is_outlier = outliers[i];
+    samples.push_back(std::move(sample));
+  }
+}
+
+planner::Fingerprint fingerprint_of(const std::map<std::string, std::string>& facts, const std::string& device) {
+  planner::Fingerprint fingerprint;
+  fingerprint.fields = facts;
+  fingerprint.fields["backend"] = "imported";
+  if (!device.empty()) {
+    // What the log calls its device stays beside the name that the user gives the machine.
+    if (const auto known = facts.find("device"); known != facts.end() && known->second != device) fingerprint.fields["device_model"] = known->second;
+    fingerprint.fields["device"] = device;
+  }
+  return fingerprint;
+}
+
+} // namespace
+
+Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::map<std::string, std::string>& facts,
+                                         const ImportQuestion& question) {
+  const auto op = find_operator(timings, question);
+  if (!op) return op.error();
+  if (question.device.empty() && !facts.contains("device"))
+    return Error{ErrorCode::InvalidSpec, "--device", "is missing: the logs do not name the machine, and what they hold is kept under its name"};
+  ImportedProfile imported;
+  imported.profile.op = op.value();
+  imported.profile.fingerprint = fingerprint_of(facts, question.device);
+  std::size_t other_count = 0;
+  std::string other;
+  for (const auto& [key, group] : timings.groups()) {
+    const auto shape = sample_of(op.value(), key);
+    if (!shape) {
+      if (other_count++ == 0) other = group_text(key);
+      continue;
+    }
+    append_samples(*shape, group, imported.profile.samples);
+    if (group.count > static_cast<std::int64_t>(group.kept.size()))
+      imported.notes.push_back(group_text(key) + ": " + std::to_string(group.kept.size()) + " of " + std::to_string(group.count) + " timings kept, drawn evenly");
+  }
+  if (other_count > 0)
+    imported.notes.push_back(std::to_string(other_count) + " sizes are of another operator, e.g. " + other);
+  if (imported.profile.samples.empty())
+    return Error{ErrorCode::CannotFit, "", "nothing in the logs is of " + op.value().text() + (other.empty() ? "" : "; they hold " + other)};
+  return imported;
+}
+
+} // namespace mc2::profiler

@@ -1,0 +1,76 @@
+#include "csv_columns.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "fields.hpp"
+
+namespace mc2::profiler {
+
+using planner::Error;
+using planner::ErrorCode;
+
+bool is_missing(std::string_view cell) noexcept {
+  return cell.empty() || cell == "N/A" || cell == "NA" || cell == "null" || cell == "4294967295";
+}
+
+template <typename Visit>
+bool CsvColumns::visit_cells(std::string_view line, Visit visit) {
+  const char* at = line.data();
+  const char* const end = at + line.size();
+  while (true) {
+    const char* from = at;
+    if (at != end && *at == '"') {
+      do { // a doubled quote ends one quoted part and begins the next
+        at = static_cast<const char*>(std::memchr(at + 1, '"', static_cast<std::size_t>(end - at - 1)));
+        if (!at) return false;
+        ++at;
+      } while (at != end && *at == '"');
+    }
+    const auto* comma = at == end ? nullptr : static_cast<const char*>(std::memchr(at, ',', static_cast<std::size_t>(end - at)));
+    visit(std::string_view(from, static_cast<std::size_t>((comma ? comma : end) - from)));
+    if (!comma) return true;
+    at = comma + 1;
+  }
+}
+
+planner::Result<void> CsvColumns::read_heading(std::string_view line) {
+  const auto refused = [](std::string message) { return Error{ErrorCode::Malformed, "", std::move(message)}; };
+  slot_of_.clear();
+  cells_.assign(wanted_.size(), {});
+  has_.assign(wanted_.size(), false);
+  heading_ = line.substr(0, 64);
+  std::string fault;
+  const bool is_closed = visit_cells(line, [&](std::string_view raw) {
+    const std::string_view name = bare(raw);
+    const std::string word = plain(name.substr(0, name.find('(')));
+    slot_of_.push_back(-1);
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const auto& names = wanted_[i].names;
+      if (std::find(names.begin(), names.end(), word) == names.end()) continue;
+      if (has_[i] && fault.empty()) fault = "'" + shown(name) + "' is a column twice, or stands beside its other name";
+      if (wanted_[i].is_time && fault.empty()) fault = unit_fault(name, "us");
+      has_[i] = true;
+      slot_of_.back() = static_cast<int>(i);
+    }
+  });
+  if (!is_closed) return refused("the heading opens a quote that it does not close");
+  if (!fault.empty()) return refused(fault);
+  for (std::size_t i = 0; i < wanted_.size(); ++i)
+    if (wanted_[i].is_required && !has_[i]) return refused("the heading has no column '" + std::string(wanted_[i].names.front()) + "'");
+  return {};
+}
+
+bool CsvColumns::is_heading(std::string_view line) const { return !heading_.empty() && line.substr(0, 64) == heading_; }
+
+bool CsvColumns::read_row(std::string_view line) {
+  row_cell_count_ = 0;
+  const bool is_closed = visit_cells(line, [&](std::string_view cell) {
+    if (row_cell_count_ < slot_of_.size() && slot_of_[row_cell_count_] >= 0)
+      cells_[static_cast<std::size_t>(slot_of_[row_cell_count_])] = bare(cell);
+    ++row_cell_count_;
+  });
+  return is_closed && row_cell_count_ == slot_of_.size();
+}
+
+} // namespace mc2::profiler

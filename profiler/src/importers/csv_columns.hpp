@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::profiler {
+
+/// A column that an importer reads, by any of its names. Names are compared as plain() gives them, without the unit.
+struct WantedColumn {
+  std::vector<std::string_view> names;
+  bool is_required = false;
+  bool is_time = false; ///< its unit must be us, or not be named
+};
+
+/// Splits lines of CSV and keeps the cells of wanted columns. A quoted cell may hold commas and doubled quotes; its quotes stay.
+class CsvColumns {
+ public:
+  explicit CsvColumns(std::span<const WantedColumn> wanted) : wanted_(wanted) {}
+
+  /// Finds the wanted columns. Errors: Malformed for a required one that is missing, one that stands there twice, or
+  /// a time in another unit than us.
+  [[nodiscard]] planner::Result<void> read_heading(std::string_view line);
+  /// Whether the line begins like the heading: files that were put together.
+  [[nodiscard]] bool is_heading(std::string_view line) const;
+  /// False when the line has another number of cells than the heading, or a quote that is not closed.
+  [[nodiscard]] bool read_row(std::string_view line);
+  /// The cell of a wanted column; empty where the file has no such column.
+  [[nodiscard]] std::string_view cell(std::size_t wanted) const { return cells_[wanted]; }
+  [[nodiscard]] bool has(std::size_t wanted) const { return has_[wanted]; }
+  [[nodiscard]] std::size_t row_cell_count() const noexcept { return row_cell_count_; }
+  [[nodiscard]] std::size_t heading_cell_count() const noexcept { return slot_of_.size(); }
+
+ private:
+  template <typename Visit>
+  [[nodiscard]] static bool visit_cells(std::string_view line, Visit visit);
+
+  std::span<const WantedColumn> wanted_;
+  std::vector<int> slot_of_; ///< by cell of the file: the wanted column, or -1
+  std::vector<std::string_view> cells_;
+  std::vector<bool> has_;
+  std::string heading_;
+  std::size_t row_cell_count_ = 0;
+};
+
+/// Whether a cell says that there is no value: empty, N/A, or the largest unsigned 32-bit number.
+[[nodiscard]] bool is_missing(std::string_view cell) noexcept;
+
+} // namespace mc2::profiler

@@ -1,0 +1,200 @@
+#include "fields.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Collective;
+using planner::DType;
+
+constexpr std::string_view kSpace = " \t\r\n\v\f";
+constexpr std::size_t kShownBytes = 48;
+constexpr double kMaxNs = 9e18;
+
+struct TypeName {
+  std::string_view name; ///< as plain() gives it
+  std::int64_t bytes;
+  std::optional<DType> dtype;
+};
+constexpr std::array kTypes{
+    TypeName{"float", 4, DType::F32},    TypeName{"float32", 4, DType::F32},   TypeName{"fp32", 4, DType::F32},
+    TypeName{"f32", 4, DType::F32},      TypeName{"half", 2, DType::F16},      TypeName{"float16", 2, DType::F16},
+    TypeName{"fp16", 2, DType::F16},     TypeName{"f16", 2, DType::F16},       TypeName{"bfloat16", 2, DType::Bf16},
+    TypeName{"bf16", 2, DType::Bf16},    TypeName{"bfp16", 2, DType::Bf16},    TypeName{"double", 8, {}},
+    TypeName{"float64", 8, {}},          TypeName{"fp64", 8, {}},              TypeName{"char", 1, {}},
+    TypeName{"int8", 1, {}},             TypeName{"uint8", 1, {}},             TypeName{"int16", 2, {}},
+    TypeName{"uint16", 2, {}},           TypeName{"int", 4, {}},               TypeName{"int32", 4, {}},
+    TypeName{"uint32", 4, {}},           TypeName{"int64", 8, {}},             TypeName{"uint64", 8, {}},
+    TypeName{"f8e4m3", 1, {}},           TypeName{"f8e5m2", 1, {}},            TypeName{"fp8e4m3", 1, {}},
+    TypeName{"fp8e5m2", 1, {}},          TypeName{"hif8", 1, {}},              TypeName{"int128", 16, {}}};
+
+const TypeName* find_type(std::string_view text) {
+  std::string name = plain(text);
+  for (const std::string_view prefix : {"dt", "mpi", "hccldatatype", "nccl"})
+    if (name.starts_with(prefix) && name.size() > prefix.size()) name.erase(0, prefix.size());
+  const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& type) { return type.name == name; });
+  return found == kTypes.end() ? nullptr : &*found;
+}
+
+bool ends_program(std::string_view word, std::string_view suffix, std::string_view& name) {
+  if (!word.ends_with(suffix)) return false;
+  name = word.substr(0, word.size() - suffix.size());
+  return true;
+}
+
+} // namespace
+
+std::string_view trimmed(std::string_view text) noexcept {
+  const std::size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+std::string_view bare(std::string_view text) noexcept {
+  const auto is_edge = [](char c) { return c == '"' || kSpace.find(c) != std::string_view::npos; };
+  while (!text.empty() && is_edge(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_edge(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> result;
+  std::size_t at = 0;
+  while ((at = text.find_first_not_of(kSpace, at)) != std::string_view::npos) {
+    const std::size_t end = std::min(text.find_first_of(kSpace, at), text.size());
+    result.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return result;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> result;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    result.push_back(trimmed(text.substr(0, end)));
+    if (end == std::string_view::npos) return result;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string plain(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c >= 'A' && c <= 'Z') result.push_back(static_cast<char>(c - 'A' + 'a'));
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) result.push_back(c);
+  }
+  return result;
+}
+
+std::string shown(std::string_view text) {
+  std::string result;
+  for (const char c : text.substr(0, kShownBytes))
+    result.push_back(static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c);
+  return text.size() > kShownBytes ? result + "..." : result;
+}
+
+std::optional<std::int64_t> parse_whole(std::string_view text) noexcept {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::chrono::nanoseconds> from_us(double us) noexcept {
+  const double ns = us * planner::kNsPerUs;
+  if (!std::isfinite(ns) || std::abs(ns) > kMaxNs) return std::nullopt;
+  return std::chrono::nanoseconds(std::llround(ns));
+}
+
+std::optional<std::chrono::nanoseconds> parse_us(std::string_view text) noexcept {
+  std::string_view rest = text;
+  const bool is_negative = rest.starts_with('-');
+  if (is_negative) rest.remove_prefix(1);
+  std::int64_t ns = 0;
+  int decimals = -1; ///< behind the point; -1 before it
+  bool has_digits = false, rounds_up = false;
+  for (const char c : rest) {
+    if (c == '.' && decimals < 0) {
+      decimals = 0;
+      continue;
+    }
+    if (c < '0' || c > '9') {
+      double us = 0; // 1.2e+03
+      const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), us);
+      return failure == std::errc() && end == text.data() + text.size() ? from_us(us) : std::nullopt;
+    }
+    has_digits = true;
+    if (decimals >= 0) ++decimals;
+    if (decimals == 4) rounds_up = c >= '5';
+    if (decimals > 3) continue;
+    if (ns > (std::numeric_limits<std::int64_t>::max() / 1000 - 9) / 10) return std::nullopt;
+    ns = ns * 10 + (c - '0');
+  }
+  if (!has_digits) return std::nullopt;
+  for (int i = std::max(decimals, 0); i < 3; ++i) {
+    if (ns > std::numeric_limits<std::int64_t>::max() / 10) return std::nullopt;
+    ns *= 10;
+  }
+  ns += rounds_up ? 1 : 0;
+  return std::chrono::nanoseconds(is_negative ? -ns : ns);
+}
+
+std::optional<DType> find_dtype(std::string_view text) {
+  const TypeName* type = find_type(text);
+  return type ? type->dtype : std::nullopt;
+}
+
+std::optional<std::int64_t> find_element_bytes(std::string_view text) {
+  const TypeName* type = find_type(text);
+  return type ? std::optional(type->bytes) : std::nullopt;
+}
+
+std::optional<Collective> find_collective(std::string_view name) {
+  const std::string word = plain(name);
+  if (word == "allreduce") return Collective::AllReduce;
+  if (word == "reducescatter") return Collective::ReduceScatter;
+  if (word == "allgather") return Collective::AllGather;
+  if (word == "alltoall") return Collective::AllToAll;
+  return std::nullopt;
+}
+
+std::optional<Collective> find_program(std::string_view word) {
+  if (const std::size_t slash = word.find_last_of('/'); slash != std::string_view::npos) word.remove_prefix(slash + 1);
+  std::string_view name;
+  if (word.starts_with("osu_")) return find_collective(word.substr(4));
+  if (ends_program(word, "_perf_mpi", name) || ends_program(word, "_perf", name) || ends_program(word, "_test", name))
+    return find_collective(name);
+  return std::nullopt;
+}
+
+std::optional<LaunchLine> read_launch_line(std::string_view line) {
+  const auto parts = words(line);
+  const auto program = std::find_if(parts.begin(), parts.end(), [](std::string_view word) { return find_program(word).has_value(); });
+  if (program == parts.end()) return std::nullopt;
+  LaunchLine launch{find_program(*program), {}, {}};
+  for (auto option = parts.begin(); option != parts.end() && option + 1 != parts.end(); ++option) {
+    const bool is_launcher = option < program;
+    if (is_launcher && (*option == "-n" || *option == "-np" || *option == "--np" || *option == "-c")) {
+      const auto count = parse_whole(option[1]);
+      if (count && *count >= 1 && *count <= 1'000'000) launch.world_size = static_cast<int>(*count);
+    }
+    if (!is_launcher && (*option == "-d" || *option == "--datatype")) launch.element_type = std::string(option[1]);
+  }
+  return launch;
+}
+
+std::string unit_fault(std::string_view column, std::string_view legal) {
+  const std::size_t open = column.find('('), close = column.find(')', open == std::string_view::npos ? 0 : open);
+  if (open == std::string_view::npos || close == std::string_view::npos) return "";
+  const std::string_view unit = trimmed(column.substr(open + 1, close - open - 1));
+  if (unit == legal) return "";
+  return "column '" + shown(column) + "' is in " + shown(unit) + "; legal: " + std::string(legal);
+}
+
+} // namespace mc2::profiler

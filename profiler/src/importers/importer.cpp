@@ -1,0 +1,79 @@
+#include "mc2/profiler/importer.hpp"
+
+#include <algorithm>
+
+#include "log_reader.hpp"
+#include "log_sink.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+std::string names() {
+  std::string text;
+  for (const Importer& importer : importer_registry()) text += (text.empty() ? "" : ", ") + std::string(importer.name);
+  return text;
+}
+
+Result<const Importer*> find_importer(LogReader& reader, std::string_view format) {
+  const auto table = importer_registry();
+  const auto head = reader.head();
+  const auto found = std::find_if(table.begin(), table.end(), [&](const Importer& importer) {
+    return format.empty() ? importer.detect(head) : importer.name == format;
+  });
+  if (found != table.end()) return &*found;
+  if (!format.empty())
+    return Error{ErrorCode::UnknownName, "--format", "unknown format '" + std::string(format.substr(0, 64)) + "'; legal: " + names()};
+  if (head.empty()) return Error{ErrorCode::Malformed, "", reader.fault().empty() ? "is empty" : reader.fault()};
+  return Error{ErrorCode::Malformed, "", "is no log that mc2 knows; name its format with --format: " + names()};
+}
+
+/// Passes what was read on to the caller's hooks and stops when the caller wants to.
+class WatchedSource : public ByteSource {
+ public:
+  WatchedSource(ByteSource& source, const ImportHooks& hooks) : source_(source), hooks_(hooks) {}
+
+  [[nodiscard]] std::size_t read(std::span<char> into) override {
+    if (is_cancelled_ || (hooks_.is_cancelled && hooks_.is_cancelled())) {
+      is_cancelled_ = true;
+      return 0;
+    }
+    const std::size_t got = source_.read(into);
+    bytes_read_ += static_cast<std::int64_t>(got);
+    if (hooks_.on_progress) hooks_.on_progress(bytes_read_, source_.total_bytes());
+    return got;
+  }
+  [[nodiscard]] std::filesystem::path path() const override { return source_.path(); }
+  [[nodiscard]] std::int64_t total_bytes() const override { return source_.total_bytes(); }
+  [[nodiscard]] bool is_cancelled() const noexcept { return is_cancelled_; }
+
+ private:
+  ByteSource& source_;
+  const ImportHooks& hooks_;
+  std::int64_t bytes_read_ = 0;
+  bool is_cancelled_ = false;
+};
+
+} // namespace
+
+Result<LogSummary> import_log(ByteSource& source, std::string_view format, const ImportAnswers& answers,
+                              TimingSet& into, const ImportHooks& hooks) {
+  WatchedSource watched(source, hooks);
+  LogReader reader(watched);
+  const auto importer = find_importer(reader, format);
+  if (!importer) return importer.error();
+  LogSummary summary;
+  summary.format = std::string(importer.value()->name);
+  LogSink sink(into, hooks, summary);
+  into.next_round();
+  const auto read = importer.value()->read(reader, answers, sink);
+  if (watched.is_cancelled()) return Error{ErrorCode::Cancelled, "", "interrupted; nothing was kept"};
+  if (!reader.fault().empty()) sink.bad(reader.line_number() + 1, reader.fault());
+  if (!read && summary.bad_count == 0) return read.error();
+  return summary;
+}
+
+} // namespace mc2::profiler

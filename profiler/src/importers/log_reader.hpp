@@ -1,0 +1,99 @@
+#pragma once
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/profiler/importer.hpp"
+
+namespace mc2::profiler {
+
+/// A byte stream with gzip undone.
+class Inflater {
+ public:
+  explicit Inflater(ByteSource& source);
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+  ~Inflater();
+
+  [[nodiscard]] std::size_t read(std::span<char> into);
+  [[nodiscard]] std::int64_t source_bytes() const noexcept { return source_bytes_; }
+  [[nodiscard]] bool is_compressed() const noexcept { return is_compressed_; }
+  /// Why the stream ended before its time; empty when it did not.
+  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
+
+ private:
+  void fill();
+  [[nodiscard]] std::size_t copy(std::span<char> into);
+
+  ByteSource& source_;
+  std::vector<char> input_;
+  std::size_t begin_ = 0, end_ = 0;
+  std::int64_t source_bytes_ = 0;
+  bool is_compressed_ = false;
+  bool is_at_end_ = false;
+  bool is_member_open_ = false;
+  z_stream stream_{};
+  std::string fault_;
+};
+
+/// One line without its end.
+struct Line {
+  std::string_view text;
+  std::int64_t number = 0;     ///< from 1
+  bool is_terminated = true;   ///< false for a last line without a line break: it may have been cut
+};
+
+inline constexpr std::size_t kHeadBytes = 64 << 10;
+inline constexpr std::size_t kMaxLogLineBytes = 1 << 20;
+
+/// Lines of a log in UTF-8, whatever its encoding, in bounded memory.
+class LogReader {
+ public:
+  explicit LogReader(ByteSource& source);
+
+  /// The beginning, decoded; nothing is consumed.
+  [[nodiscard]] std::string_view head();
+  /// False at the end. The text is valid until the next call. A line above kMaxLogLineBytes ends the log with a fault.
+  [[nodiscard]] bool next(Line& line);
+  /// The rest as one text. Errors: Malformed above `max_bytes`.
+  [[nodiscard]] planner::Result<std::string> rest(std::size_t max_bytes);
+  /// The bytes as they are, before decoding; only before any other call but head().
+  [[nodiscard]] bool is_database();
+
+  [[nodiscard]] ByteSource& source() noexcept { return source_; }
+  [[nodiscard]] bool is_compressed() const noexcept { return inflater_.is_compressed(); }
+  [[nodiscard]] std::int64_t source_bytes() const noexcept { return inflater_.source_bytes(); }
+  [[nodiscard]] std::int64_t line_number() const noexcept { return line_number_; }
+  /// What spoilt the stream: a cut gzip file, a line without end. Empty when nothing did.
+  [[nodiscard]] std::string fault() const { return fault_.empty() ? inflater_.fault() : fault_; }
+
+ private:
+  enum class Encoding : std::uint8_t { Unknown, Utf8, Utf16Little, Utf16Big };
+
+  void find_encoding();
+  [[nodiscard]] bool fill();
+  void decode_utf16(std::string_view bytes);
+  void append_code_unit(unsigned unit);
+
+  ByteSource& source_;
+  Inflater inflater_;
+  Encoding encoding_ = Encoding::Unknown;
+  std::vector<char> buffer_; ///< decoded; [begin_, end_) is not consumed yet
+  std::size_t begin_ = 0, end_ = 0;
+  std::vector<char> raw_;    ///< of UTF-16, before decoding
+  std::string odd_byte_;     ///< half a code unit at the end of a chunk
+  unsigned high_surrogate_ = 0;
+  std::string decoded_;
+  std::int64_t line_number_ = 0;
+  bool is_at_end_ = false;
+  std::string fault_;
+};
+
+} // namespace mc2::profiler

@@ -1,0 +1,94 @@
+#include "log_sink.hpp"
+
+#include <algorithm>
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Component;
+
+constexpr std::int64_t kMaxTimeNs = 1'000'000'000'000'000; ///< 11 days: beyond, a unit or a number is wrong
+constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
+constexpr std::size_t kMaxFactBytes = 256;
+constexpr std::size_t kMaxQuestionCount = 8;
+
+bool is_size(std::int64_t size) { return size >= 1 && size <= planner::kMaxSize; }
+
+/// Empty when the timing can be used.
+std::string_view fault_of(const Timing& timing) {
+  if (timing.time.count() <= 0) return "its time is not above 0";
+  if (timing.time.count() > kMaxTimeNs) return "its time is above 11 days";
+  if (timing.component == Component::Matmul)
+    return is_size(timing.m) && is_size(timing.n) && is_size(timing.k) ? "" : "a size is outside 1 to 1000000000";
+  return timing.message_bytes >= 1 && timing.message_bytes <= kMaxMessageBytes ? "" : "its size is outside 1 B to 1 PiB";
+}
+
+} // namespace
+
+bool TimingSet::add(const Timing& timing) {
+  const TimingKey key{timing.component, timing.collective, timing.message_bytes, timing.m,
+                      timing.n,         timing.k,          timing.dtype,         timing.world_size};
+  if (last_ == groups_.end() || last_->first != key) {
+    last_ = groups_.find(key);
+    if (last_ == groups_.end()) {
+      if (groups_.size() >= kMaxTimingSizes) return false;
+      last_ = groups_.try_emplace(key).first;
+    }
+  }
+  TimingGroup& group = last_->second;
+  const TimedRound sample{timing.time, round_};
+  ++group.count;
+  if (group.kept.size() < kMaxTimingsPerSize) {
+    group.kept.push_back(sample);
+    return true;
+  }
+  // splitmix64: the same log gives the same samples on every machine.
+  std::uint64_t z = (draw_ += 0x9E3779B97F4A7C15ULL);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  const std::uint64_t place = (z ^ (z >> 31)) % static_cast<std::uint64_t>(group.count);
+  if (place < kMaxTimingsPerSize) group.kept[place] = sample;
+  return true;
+}
+
+void LogSink::tell(std::int64_t line, Verdict verdict, std::string_view text) {
+  if (hooks_.on_line) hooks_.on_line({line, verdict, text});
+}
+
+void LogSink::take(std::int64_t line, const Timing& timing, std::string_view text) {
+  if (const std::string_view fault = fault_of(timing); !fault.empty())
+    return bad(line, std::string(text) + ": " + std::string(fault));
+  if (!timings_.add(timing)) return skip(line, "one of more than 4096 different sizes");
+  ++summary_.took_count;
+  tell(line, Verdict::Took, text);
+}
+
+void LogSink::skip(std::int64_t line, std::string_view why) {
+  ++summary_.skipped_count;
+  tell(line, Verdict::Skipped, why);
+}
+
+void LogSink::bad(std::int64_t line, std::string_view why) {
+  if (summary_.bad_count++ == 0) {
+    summary_.first_bad = why;
+    summary_.first_bad_line = line;
+  }
+  tell(line, Verdict::Bad, why);
+}
+
+void LogSink::fact(const std::string& key, std::string_view value) {
+  std::string text;
+  for (const char c : value.substr(0, kMaxFactBytes))
+    text.push_back(static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c);
+  std::string& known = summary_.facts[key];
+  if (known.empty()) known = text;
+  else if (known != text && known.size() < kMaxFactBytes && known.find(text) == std::string::npos) known += ", " + text;
+}
+
+void LogSink::ask(const std::string& question) {
+  auto& questions = summary_.questions;
+  if (questions.size() < kMaxQuestionCount && std::find(questions.begin(), questions.end(), question) == questions.end())
+    questions.push_back(question);
+}
+
+} // namespace mc2::profiler

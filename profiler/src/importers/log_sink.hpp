@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "mc2/profiler/importer.hpp"
+
+namespace mc2::profiler {
+
+/// Where an importer puts what it reads.
+class LogSink {
+ public:
+  LogSink(TimingSet& timings, const ImportHooks& hooks, LogSummary& summary)
+      : timings_(timings), hooks_(hooks), summary_(summary) {}
+
+  /// A timing; `text` says what it is. Bad instead when it has no positive time or size.
+  void take(std::int64_t line, const Timing& timing, std::string_view text);
+  void skip(std::int64_t line, std::string_view why);
+  void bad(std::int64_t line, std::string_view why);
+  /// For the fingerprint; a second value of the same key joins the first.
+  void fact(const std::string& key, std::string_view value);
+  /// What must be said before more of the log can be taken.
+  void ask(const std::string& question);
+  void next_round() noexcept { timings_.next_round(); }
+
+ private:
+  void tell(std::int64_t line, Verdict verdict, std::string_view text);
+
+  TimingSet& timings_;
+  const ImportHooks& hooks_;
+  LogSummary& summary_;
+};
+
+} // namespace mc2::profiler

@@ -1,0 +1,61 @@
+#include "matmul_shape.hpp"
+
+#include <vector>
+
+#include "fields.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+constexpr std::size_t kMaxDimensions = 8;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
+
+struct Tensor {
+  std::vector<std::int64_t> sizes;
+  std::int64_t element_count = 1;
+
+  /// Rows and columns with all but the last dimension taken as rows.
+  [[nodiscard]] std::int64_t columns() const { return sizes.back(); }
+  [[nodiscard]] std::int64_t rows() const { return element_count / sizes.back(); }
+};
+
+std::optional<Tensor> read_tensor(std::string_view text) {
+  Tensor tensor;
+  for (const std::string_view part : split(bare(text), ',')) {
+    const auto size = parse_whole(bare(part));
+    if (!size || *size < 1 || *size > planner::kMaxSize || tensor.element_count > kMaxElements / *size) return std::nullopt;
+    tensor.sizes.push_back(*size);
+    tensor.element_count *= *size;
+    if (tensor.sizes.size() > kMaxDimensions) return std::nullopt;
+  }
+  return tensor.sizes.size() < 2 ? std::nullopt : std::optional(tensor);
+}
+
+/// The inner length, from A alone.
+std::optional<std::int64_t> inner_length(const Tensor& a, std::int64_t m) {
+  if (a.rows() == m) return a.columns();
+  if (a.sizes.size() == 2 && a.columns() == m) return a.rows(); // transposed
+  return std::nullopt;
+}
+
+bool has_size(const Tensor& b, std::int64_t n, std::int64_t k) {
+  if (b.sizes.size() == 2) return (b.rows() == k && b.columns() == n) || (b.rows() == n && b.columns() == k);
+  return b.element_count == n * k; // tiled
+}
+
+} // namespace
+
+std::optional<MatmulShape> find_matmul_shape(std::string_view inputs, std::string_view outputs) {
+  const auto in = split(bare(inputs), ';'), out = split(bare(outputs), ';');
+  if (in.size() < 2) return std::nullopt;
+  const auto a = read_tensor(in[0]), b = read_tensor(in[1]), c = read_tensor(out[0]);
+  if (!a || !b || !c) return std::nullopt;
+  MatmulShape shape{c->rows(), c->columns(), 0};
+  const auto k = inner_length(*a, shape.m);
+  if (!k || shape.m > planner::kMaxSize || shape.n > kMaxElements / *k || !has_size(*b, shape.n, *k)) return std::nullopt;
+  shape.k = *k;
+  return shape;
+}
+
+} // namespace mc2::profiler

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "csv_columns.hpp"
+#include "fields.hpp"
+#include "formats.hpp"
+#include "full_array.hpp"
+#include "log_reader.hpp"
+#include "log_sink.hpp"
+#include "matmul_shape.hpp"
+#include "msprof_names.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Collective;
+using planner::Component;
+using planner::Result;
+
+enum Column : std::size_t { kName, kType, kDuration, kInputShapes, kInputTypes, kOutputShapes, kDevice, kStream, kStart, kTask };
+
+const std::vector<WantedColumn>& columns() {
+  static const std::vector<WantedColumn> kColumns{{{"opname", "name"}, true},
+                                                  {{"optype", "type"}},
+                                                  {{"taskduration", "duration"}, true, true},
+                                                  {{"inputshapes", "inputshape"}},
+                                                  {{"inputdatatypes", "inputdatatype"}},
+                                                  {{"outputshapes", "outputshape"}},
+                                                  {{"deviceid"}},
+                                                  {{"streamid"}},
+                                                  {{"taskstarttime", "starttime"}, false, true},
+                                                  {{"taskid"}}};
+  return kColumns;
+}
+
+constexpr std::size_t kMaxDevices = 1024;
+
+/// What stands beside a communication row on its device.
+struct Neighbours {
+  std::optional<Timing> before;                                 ///< the matmul before it
+  std::vector<std::pair<std::int64_t, Timing>> waiting_gathers; ///< by line: their matmul comes behind them
+};
+
+/// Bytes of a collective's full array that the matmul beside it multiplies or makes.
+std::optional<std::int64_t> bytes_beside(Collective collective, const Timing& matmul) {
+  if (!matmul.dtype) return std::nullopt;
+  const std::int64_t columns = collective == Collective::AllGather ? matmul.k : matmul.n;
+  return full_array_bytes(matmul.m * columns * planner::size_bytes(*matmul.dtype), SizeMeaning::FullArray, 0);
+}
+
+class KernelLog {
+ public:
+  KernelLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink), row_(columns()) {}
+
+  [[nodiscard]] Result<void> begin(std::string_view heading) { return row_.read_heading(heading); }
+
+  void read(const Line& line) {
+    if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");
+    if (row_.is_heading(line.text)) return begin_again(line.number);
+    if (!row_.read_row(line.text))
+      return sink_.bad(line.number, "the row has " + std::to_string(row_.row_cell_count()) + " cells where the heading has " +
+                                        std::to_string(row_.heading_cell_count()) + ", or a quote that is not closed");
+    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    const std::string_view type = is_missing(row_.cell(kType)) ? std::string_view() : row_.cell(kType);
+    const MsprofOperator found = find_msprof_operator(type, row_.cell(kName));
+    switch (found.work) {
+      case MsprofWork::Other: return sink_.skip(line.number, "another operator");
+      case MsprofWork::OtherCollective: return sink_.skip(line.number, "no collective that mc2 plans");
+      case MsprofWork::FusedMatmul: return sink_.skip(line.number, "a fused operator: its parts cannot be told apart");
+      case MsprofWork::OtherMatmul: return sink_.skip(line.number, "a batched, grouped or quantised matmul");
+      case MsprofWork::KernelOfCollective: return sink_.skip(line.number, "the kernel of a collective that has a row of its own");
+      case MsprofWork::Matmul: return read_matmul(line.number);
+      case MsprofWork::Collective: return read_collective(line.number, found.collective);
+    }
+  }
+
+  void finish() {
+    for (auto& [device, neighbours] : neighbours_)
+      for (const auto& [line, timing] : neighbours.waiting_gathers) sink_.skip(line, "no matmul follows this all-gather");
+  }
+
+ private:
+  void begin_again(std::int64_t line) {
+    sink_.next_round();
+    sink_.skip(line, "the heading again");
+  }
+
+  /// The row's time; tells the sink when it has none.
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> duration(std::int64_t line) {
+    const std::string_view cell = row_.cell(kDuration);
+    const auto time = is_missing(cell) ? std::nullopt : parse_us(cell);
+    if (!time) sink_.bad(line, "'" + shown(cell) + "' is no duration");
+    if (time && time->count() <= 0) sink_.bad(line, "a duration of " + shown(cell) + " us; must be above 0");
+    return time && time->count() > 0 ? time : std::nullopt;
+  }
+
+  /// Profilers that merge files write an event more than once: same stream, task and start.
+  [[nodiscard]] bool is_repeated() {
+    if (!row_.has(kStart) || is_missing(row_.cell(kStart))) return false;
+    std::string event;
+    for (const Column column : {kDevice, kStream, kTask, kStart, kName}) (event += row_.cell(column)) += ',';
+    const bool is_same = event == last_event_;
+    last_event_ = std::move(event);
+    return is_same;
+  }
+
+  void read_matmul(std::int64_t line) {
+    if (is_repeated()) return sink_.skip(line, "the same event as the row before");
+    const auto time = duration(line);
+    if (!time) return;
+    if (is_missing(row_.cell(kInputShapes)) || is_missing(row_.cell(kOutputShapes)))
+      return sink_.skip(line, "a matmul without shapes: profile with --task-time=l1");
+    const auto shape = find_matmul_shape(row_.cell(kInputShapes), row_.cell(kOutputShapes));
+    if (!shape)
+      return sink_.bad(line, "the shapes do not multiply: " + shown(row_.cell(kInputShapes)) + " to " + shown(row_.cell(kOutputShapes)));
+    const std::string_view types = row_.cell(kInputTypes);
+    const std::string_view type = bare(types.substr(0, types.find(';')));
+    const auto dtype = find_dtype(type);
+    if (!dtype && !is_missing(type)) return sink_.skip(line, "a matmul of " + shown(type) + ", which mc2 does not plan");
+    const Timing matmul{.component = Component::Matmul, .m = shape->m, .n = shape->n, .k = shape->k,
+                        .dtype = dtype ? dtype : answers_.dtype, .time = *time};
+    if (!matmul.dtype) {
+      sink_.ask("which element type was multiplied (--dtype)");
+      return sink_.skip(line, "a matmul without element type");
+    }
+    sink_.take(line, matmul, "matmul n=" + std::to_string(matmul.n) + " k=" + std::to_string(matmul.k) + " " + std::string(planner::to_string(*matmul.dtype)));
+    if (answers_.bytes_from_neighbour) remember(matmul);
+  }
+
+  void remember(const Timing& matmul) {
+    Neighbours& beside = neighbours();
+    for (auto& [line, gather] : beside.waiting_gathers) take_collective(line, gather, bytes_beside(Collective::AllGather, matmul));
+    beside.waiting_gathers.clear();
+    beside.before = matmul;
+  }
+
+  [[nodiscard]] Neighbours& neighbours() {
+    std::string device(row_.cell(kDevice));
+    if (neighbours_.size() >= kMaxDevices && !neighbours_.contains(device)) device.clear();
+    return neighbours_[device];
+  }
+
+  void read_collective(std::int64_t line, Collective collective) {
+    if (is_repeated()) return sink_.skip(line, "the same event as the row before");
+    const auto time = duration(line);
+    if (!time) return;
+    const Timing timing{.collective = collective, .time = *time};
+    if (answers_.message_bytes) return take_collective(line, timing, answers_.message_bytes);
+    if (!answers_.bytes_from_neighbour) {
+      sink_.ask("how many bytes each collective moved: import the run's msprof_*.db instead, or say --bytes N or --bytes neighbour");
+      return sink_.skip(line, "a " + std::string(planner::to_string(collective)) + " without its size");
+    }
+    Neighbours& beside = neighbours();
+    if (collective == Collective::AllGather && beside.waiting_gathers.size() < kMaxTimingsPerSize) {
+      beside.waiting_gathers.emplace_back(line, timing);
+      return;
+    }
+    if (!beside.before) return sink_.skip(line, "no matmul stands before this collective");
+    take_collective(line, timing, bytes_beside(collective, *beside.before));
+  }
+
+  void take_collective(std::int64_t line, Timing timing, std::optional<std::int64_t> bytes) {
+    timing.message_bytes = bytes.value_or(0);
+    sink_.take(line, timing, std::string(planner::to_string(timing.collective)) +
+                                 (answers_.message_bytes ? ", size as said" : ", size of the matmul beside it"));
+  }
+
+  const ImportAnswers& answers_;
+  LogSink& sink_;
+  CsvColumns row_;
+  std::string last_event_;
+  std::map<std::string, Neighbours> neighbours_; ///< by device
+};
+
+} // namespace
+
+bool detect_msprof_kernels(std::string_view head) {
+  const std::string_view first = head.substr(0, head.find('\n'));
+  const bool has_duration = first.find("Duration") != std::string_view::npos;
+  return has_duration && first.find(',') != std::string_view::npos &&
+         (first.find("Op Name") != std::string_view::npos || first.find("Name") != std::string_view::npos);
+}
+
+Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  KernelLog log(answers, sink);
+  Line line;
+  if (!reader.next(line)) return planner::Error{planner::ErrorCode::Malformed, "", "is empty"};
+  if (auto begun = log.begin(line.text); !begun) {
+    sink.bad(line.number, begun.error().message);
+    return {};
+  }
+  sink.skip(line.number, "heading");
+  while (reader.next(line)) log.read(line);
+  log.finish();
+  return {};
+}
+
+} // namespace mc2::profiler

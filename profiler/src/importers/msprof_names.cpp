@@ -1,0 +1,50 @@
+#include "msprof_names.hpp"
+
+#include <string>
+
+#include "fields.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+/// Cheap: most rows of a log are other operators, and this is asked of each.
+bool can_matter(std::string_view text) {
+  if (text.empty()) return false;
+  return text.find("at") != std::string_view::npos || text.find("emm") != std::string_view::npos ||
+         text.find("com") != std::string_view::npos || text.find("AT") != std::string_view::npos ||
+         text.find("Kernel") != std::string_view::npos;
+}
+
+bool has(std::string_view word, std::string_view part) { return word.find(part) != std::string_view::npos; }
+
+MsprofOperator classify_collective(std::string word) {
+  word.erase(0, 4); // hcom
+  if (const auto collective = find_collective(word)) return {MsprofWork::Collective, *collective};
+  return {MsprofWork::OtherCollective};
+}
+
+MsprofOperator classify(std::string_view text) {
+  std::string word = plain(text);
+  if (word.starts_with("hcom")) return classify_collective(word);
+  if (word.starts_with("aclnn")) word.erase(0, 5);
+  const bool is_matmul = has(word, "matmul") || word.starts_with("gemm");
+  if (!is_matmul) return {};
+  for (const char* collective : {"allreduce", "allgather", "reducescatter", "alltoall"})
+    if (has(word, collective)) return {MsprofWork::FusedMatmul};
+  if (word.starts_with("matmul") || word.starts_with("gemm")) return {MsprofWork::Matmul};
+  return {MsprofWork::OtherMatmul};
+}
+
+} // namespace
+
+MsprofOperator find_msprof_operator(std::string_view type, std::string_view name) {
+  // A name goes on behind two underscores with numbers of the group and the call.
+  const std::string_view stem = name.substr(0, name.find("__"));
+  if (!can_matter(type) && !can_matter(stem)) return {};
+  if (has(name, "AivKernel") || has(name, "AicpuKernel") || has(type, "AicpuKernel"))
+    return {MsprofWork::KernelOfCollective};
+  if (!type.empty()) return classify(type);
+  return classify(stem);
+}
+
+} // namespace mc2::profiler

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "mc2/planner/collective.hpp"
+#include "mc2/planner/units.hpp"
+
+namespace mc2::profiler {
+
+/// What an operator of an msprof log is, by its type or, where that is missing, its name.
+enum class MsprofWork : std::uint8_t { Other, Matmul, FusedMatmul, OtherMatmul, Collective, OtherCollective, KernelOfCollective };
+
+struct MsprofOperator {
+  MsprofWork work = MsprofWork::Other;
+  planner::Collective collective = planner::Collective::AllReduce;
+};
+
+/// @param type  e.g. "MatMulV3", "hcom_allReduce_"; may be empty  @param name  e.g. "hcom_allReduce__428_0_1"
+[[nodiscard]] MsprofOperator find_msprof_operator(std::string_view type, std::string_view name);
+
+/// Whether an operator's count or size is one rank's part: HCCL counts what one rank sends in all-gather, receives in
+/// reduce-scatter, and sends to one peer in all-to-all.
+[[nodiscard]] constexpr bool hccl_counts_part(planner::Collective collective) noexcept {
+  return collective != planner::Collective::AllReduce;
+}
+
+} // namespace mc2::profiler

@@ -1,0 +1,108 @@
+#include <string>
+#include <vector>
+
+#include "csv_columns.hpp"
+#include "fields.hpp"
+#include "formats.hpp"
+#include "log_reader.hpp"
+#include "log_sink.hpp"
+#include "msprof_names.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Component;
+using planner::Result;
+
+enum Column : std::size_t { kType, kCount, kTotal, kMin, kAvg, kMax };
+constexpr double kRoundingError = 0.01; ///< of total / count against the mean: the tool rounds both
+
+const std::vector<WantedColumn>& columns() {
+  static const std::vector<WantedColumn> kColumns{{{"optype"}, true},
+                                                  {{"count"}, true},
+                                                  {{"totaltime"}, true, true},
+                                                  {{"mintime"}, true, true},
+                                                  {{"avgtime"}, true, true},
+                                                  {{"maxtime"}, true, true}};
+  return kColumns;
+}
+
+/// One line: how often an operator ran and how long it took on average, whatever its sizes were.
+class StatisticLog {
+ public:
+  StatisticLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink), row_(columns()) {}
+
+  [[nodiscard]] Result<void> begin(std::string_view heading) { return row_.read_heading(heading); }
+
+  void read(const Line& line) {
+    if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");
+    if (row_.is_heading(line.text)) return sink_.skip(line.number, "the heading again");
+    if (!row_.read_row(line.text))
+      return sink_.bad(line.number, "the row has " + std::to_string(row_.row_cell_count()) + " cells where the heading has " +
+                                        std::to_string(row_.heading_cell_count()) + ", or a quote that is not closed");
+    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    const MsprofOperator found = find_msprof_operator(row_.cell(kType), "");
+    if (found.work != MsprofWork::Matmul && found.work != MsprofWork::Collective)
+      return sink_.skip(line.number, "no matmul, and no collective that mc2 plans");
+    if (const auto mean = check_times(line.number)) take(line.number, found, *mean);
+  }
+
+ private:
+  /// The mean; nothing, and the sink told, when the line contradicts itself.
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> check_times(std::int64_t line) {
+    const auto count = parse_whole(row_.cell(kCount));
+    const auto total = parse_us(row_.cell(kTotal)), low = parse_us(row_.cell(kMin)), mean = parse_us(row_.cell(kAvg)),
+               high = parse_us(row_.cell(kMax));
+    const auto refuse = [&](const std::string& why) {
+      sink_.bad(line, why);
+      return std::optional<std::chrono::nanoseconds>();
+    };
+    if (!count || *count < 1 || !total || !low || !mean || !high) return refuse("a count or time is missing, or no number");
+    if (low->count() <= 0 || *low > *mean || *mean > *high) return refuse("the times do not rise from min over avg to max, all above 0");
+    const double ratio = static_cast<double>(total->count()) / static_cast<double>(*count) / static_cast<double>(mean->count());
+    if (ratio < 1 - kRoundingError || ratio > 1 + kRoundingError) return refuse("total time / count is not the average time");
+    return mean;
+  }
+
+  void take(std::int64_t line, const MsprofOperator& found, std::chrono::nanoseconds mean) {
+    if (found.work == MsprofWork::Collective) {
+      const std::string name(planner::to_string(found.collective));
+      if (answers_.message_bytes)
+        return sink_.take(line, {.collective = found.collective, .message_bytes = *answers_.message_bytes, .time = mean},
+                          name + ", the mean of " + std::string(row_.cell(kCount)) + ", size as said");
+      sink_.ask("how many bytes each collective moved: import the run's msprof_*.db instead, or say --bytes N");
+      return sink_.skip(line, "the mean of a " + name + " without its size");
+    }
+    if (answers_.m && answers_.n && answers_.k && answers_.dtype)
+      return sink_.take(line, {.component = Component::Matmul, .m = *answers_.m, .n = *answers_.n, .k = *answers_.k, .dtype = answers_.dtype, .time = mean},
+                        "matmul, the mean of " + std::string(row_.cell(kCount)) + ", shape as said");
+    sink_.ask("which shape and type the matmuls had (--m, --n, --k, --dtype): a statistic holds neither; op_summary_*.csv does");
+    sink_.skip(line, "the mean of matmuls without their shape");
+  }
+
+  const ImportAnswers& answers_;
+  LogSink& sink_;
+  CsvColumns row_;
+};
+
+} // namespace
+
+bool detect_msprof_statistic(std::string_view head) {
+  const std::string_view first = head.substr(0, head.find('\n'));
+  return first.find("OP Type") != std::string_view::npos && first.find("Total Time") != std::string_view::npos;
+}
+
+Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  StatisticLog log(answers, sink);
+  Line line;
+  if (!reader.next(line)) return planner::Error{planner::ErrorCode::Malformed, "", "is empty"};
+  if (auto begun = log.begin(line.text); !begun) {
+    sink.bad(line.number, begun.error().message);
+    return {};
+  }
+  sink.skip(line.number, "heading");
+  while (reader.next(line)) log.read(line);
+  return {};
+}
+
+} // namespace mc2::profiler

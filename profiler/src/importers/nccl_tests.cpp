@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "fields.hpp"
+#include "formats.hpp"
+#include "log_reader.hpp"
+#include "log_sink.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Collective;
+using planner::Result;
+
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+constexpr std::size_t kMaxPendingRows = 100'000;
+
+/// One row of a test, kept until the test's end says whether its results were right.
+struct Row {
+  std::int64_t line = 0;
+  Timing timing;
+  bool is_in_place = false;
+  bool is_checked = false;
+};
+
+/// Where a table has what.
+struct Table {
+  std::size_t cell_count = 0;
+  std::size_t size = kNone, count = kNone, type = kNone;
+  std::size_t time[2] = {kNone, kNone};  ///< out of place, in place
+  std::size_t wrong[2] = {kNone, kNone}; ///< number of wrong elements
+};
+
+bool is_row(const std::vector<std::string_view>& parts) {
+  if (!parse_whole(parts.front())) return false;
+  return parts.size() < 2 || parse_whole(parts[1]).has_value();
+}
+
+class NcclTestsLog {
+ public:
+  NcclTestsLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
+
+  void read(const Line& line) {
+    std::string_view text = trimmed(line.text);
+    if (text.empty()) return sink_.skip(line.number, "blank");
+    const bool is_comment = text.starts_with('#');
+    if (is_comment) text = trimmed(text.substr(1));
+    if (text.empty()) return sink_.skip(line.number, "comment");
+    if (table_.cell_count > 0 && !is_comment)
+      if (const auto parts = words(text); is_row(parts)) return read_row(line, parts);
+    read_comment(line.number, text);
+  }
+
+  void finish(std::int64_t last_line) { end_test(last_line, false); }
+
+ private:
+  void read_comment(std::int64_t line, std::string_view text) {
+    if (text.starts_with("Collective test starting:")) return begin_test(line, find_program(words(text).back()), words(text).back());
+    if (text.starts_with("nThread ")) return begin_ranks(line);
+    if (text.starts_with("Rank ")) return read_rank(line, text);
+    if (text.starts_with("size ") && text.find("time") != std::string_view::npos) return begin_table(line, text);
+    if (text.starts_with("(B)") || text.starts_with("(")) return check_units(line, text);
+    if (text.starts_with("Out of bounds values")) return read_verdict(line, text);
+    if (text.starts_with("nccl-tests version")) read_version("nccl_tests", text);
+    if (text.starts_with("rccl-tests:")) sink_.fact("rccl_tests", words(text).back());
+    if (text.starts_with("NCCL version") || text.starts_with("RCCL version")) sink_.fact("nccl", words(text)[2 % words(text).size()]);
+    if (const auto launch = read_launch_line(text)) return begin_test(line, launch->collective, "");
+    sink_.skip(line, "comment");
+  }
+
+  void read_version(const char* key, std::string_view text) {
+    const auto parts = words(text);
+    if (parts.size() > 2) sink_.fact(key, parts[2]);
+    for (const std::string_view part : parts)
+      if (part.starts_with("nccl-library=")) sink_.fact("nccl", part.substr(13));
+  }
+
+  void begin_test(std::int64_t line, std::optional<Collective> collective, std::string_view name) {
+    end_test(line, false);
+    collective_ = collective;
+    is_named_ = collective.has_value() || !name.empty();
+    name_ = std::string(name.substr(0, 48));
+    sink_.skip(line, "name of a test");
+  }
+
+  void begin_ranks(std::int64_t line) {
+    end_test(line, false);
+    ranks_.clear();
+    has_twin_ranks_ = false;
+    sink_.skip(line, "comment");
+  }
+
+  /// "Rank  3 Group  0 Pid 4175039 on node device  3 [0000:61:00] NVIDIA H100 80GB HBM3"
+  void read_rank(std::int64_t line, std::string_view text) {
+    const auto parts = words(text);
+    const auto rank = parts.size() > 1 ? parse_whole(parts[1]) : std::nullopt;
+    if (!rank || *rank < 0 || *rank >= 1'000'000) return sink_.skip(line, "comment");
+    has_twin_ranks_ = !ranks_.insert(*rank).second || has_twin_ranks_;
+    const std::size_t bracket = text.find("] ");
+    if (bracket != std::string_view::npos) sink_.fact("device", trimmed(text.substr(bracket + 2)));
+    sink_.skip(line, "rank of the test");
+  }
+
+  void begin_table(std::int64_t line, std::string_view text) {
+    if (table_.cell_count > 0 && !rows_.empty()) end_test(line, false);
+    const auto names = words(text);
+    table_ = {};
+    std::size_t times = 0, wrongs = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == "size") table_.size = i;
+      if (names[i] == "count") table_.count = i;
+      if (names[i] == "type") table_.type = i;
+      if (names[i] == "time" && times < 2) table_.time[times++] = i;
+      if (names[i] == "#wrong" && wrongs < 2) table_.wrong[wrongs++] = i;
+    }
+    const bool has_twins = std::count(names.begin(), names.end(), "time") > 2 || std::count(names.begin(), names.end(), "size") > 1;
+    if (times == 0 || has_twins) return sink_.bad(line, has_twins ? "a column stands in the heading twice" : "the heading has no column time");
+    table_.cell_count = names.size();
+    is_open_ = true;
+    sink_.next_round();
+    sink_.skip(line, "heading of a table");
+  }
+
+  void check_units(std::int64_t line, std::string_view text) {
+    for (const std::string_view unit : words(text)) {
+      if (unit == "(B)" || unit == "(elements)" || unit == "(us)" || unit == "(GB/s)" || !unit.starts_with('(')) continue;
+      if (table_.cell_count == 0) break;
+      table_ = {};
+      return sink_.bad(line, "the heading's unit " + shown(unit) + " is not one of (B), (elements), (us) and (GB/s)");
+    }
+    sink_.skip(line, "units of a table");
+  }
+
+  void read_verdict(std::int64_t line, std::string_view text) {
+    end_test(line, true, text.find("FAILED") != std::string_view::npos);
+    sink_.skip(line, "verdict of a test");
+  }
+
+  void read_row(const Line& line, const std::vector<std::string_view>& parts) {
+    if (parts.size() != table_.cell_count)
+      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " + std::to_string(table_.cell_count));
+    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    if (is_named_ && !collective_) return sink_.skip(line.number, name_ + " is no collective that mc2 plans");
+    if (has_twin_ranks_)
+      return sink_.bad(line.number, "two processes call themselves the same rank: nccl-tests was built without MPI=1 and each ran alone");
+    const auto size = parse_whole(parts[table_.size]);
+    for (const bool is_in_place : {false, true}) read_timing(line.number, parts, size.value_or(0), is_in_place);
+  }
+
+  void read_timing(std::int64_t line, const std::vector<std::string_view>& parts, std::int64_t size, bool is_in_place) {
+    const std::size_t at = table_.time[is_in_place ? 1 : 0], wrong = table_.wrong[is_in_place ? 1 : 0];
+    const bool is_wanted = answers_.buffers == Buffers::Both || is_in_place == (answers_.buffers == Buffers::InPlace);
+    if (at == kNone || !is_wanted) return;
+    const std::string where = is_in_place ? "in place: " : "out of place: ";
+    if (parts[at] == "N/A") return sink_.skip(line, where + "no time (N/A)");
+    const auto wrong_count = wrong == kNone ? std::optional<std::int64_t>(0) : parse_whole(parts[wrong]);
+    if (wrong != kNone && parts[wrong] != "N/A" && wrong_count != 0)
+      return sink_.bad(line, where + "the result check found " + shown(parts[wrong]) + " wrong elements");
+    const auto time = parse_us(parts[at]);
+    if (!time) return sink_.bad(line, where + "'" + shown(parts[at]) + "' is no time");
+    if (size == 0) return sink_.skip(line, "a message of 0 bytes");
+    if (rows_.size() == kMaxPendingRows) return sink_.bad(line, "the test has more than 100000 rows");
+    rows_.push_back({line, {.message_bytes = size, .time = *time}, is_in_place, wrong != kNone && parts[wrong] != "N/A"});
+    if (ranks_.empty()) find_ranks(parts, size);
+  }
+
+  /// Where the ranks are not listed: the size is that of all ranks, the count of one, unless the collective is all-reduce.
+  void find_ranks(const std::vector<std::string_view>& parts, std::int64_t size) {
+    if (!collective_ || *collective_ == Collective::AllReduce || table_.count == kNone || table_.type == kNone) return;
+    const auto count = parse_whole(parts[table_.count]);
+    const auto element_bytes = find_element_bytes(parts[table_.type]);
+    if (!count || !element_bytes || *count < 1 || *count > size / *element_bytes || size % (*count * *element_bytes) != 0) return;
+    const std::int64_t ranks = size / (*count * *element_bytes);
+    if (ranks <= planner::kMaxWorldSize) derived_ranks_ = static_cast<int>(ranks);
+  }
+
+  /// @param has_verdict  whether "Out of bounds values" was read; without it the log was cut
+  void end_test(std::int64_t line, bool has_verdict, bool has_failed = false) {
+    if (is_open_ && !has_verdict)
+      sink_.bad(line, "the test before this line has no end ('# Out of bounds values'): the log is cut");
+    const bool has_checks = table_.wrong[0] != kNone;
+    for (const Row& row : rows_) {
+      if (has_failed && !has_checks) sink_.bad(row.line, "the test's results were out of bounds");
+      else take(row);
+    }
+    rows_.clear();
+    table_ = {};
+    is_open_ = false;
+    derived_ranks_ = 0;
+    if (!has_verdict) return;
+    collective_.reset(); // the next test has a name of its own, or none
+    is_named_ = false;
+  }
+
+  void take(const Row& row) {
+    const auto collective = collective_ ? collective_ : answers_.collective;
+    if (!collective) {
+      sink_.ask("which collective was timed (--collective)");
+      return sink_.skip(row.line, "the log does not name its collective");
+    }
+    Timing timing = row.timing;
+    timing.collective = *collective;
+    timing.world_size = ranks_.empty() ? derived_ranks_ : static_cast<int>(ranks_.size());
+    sink_.take(row.line, timing,
+               std::string(planner::to_string(*collective)) + (row.is_in_place ? ", in place" : ", out of place") +
+                   (row.is_checked ? "" : ", results not checked"));
+  }
+
+  const ImportAnswers& answers_;
+  LogSink& sink_;
+  std::optional<Collective> collective_;
+  bool is_named_ = false; ///< by the log, planned or not
+  std::string name_;
+  std::set<std::int64_t> ranks_;
+  int derived_ranks_ = 0;
+  bool has_twin_ranks_ = false;
+  bool is_open_ = false; ///< a table's verdict is still to come
+  Table table_;
+  std::vector<Row> rows_;
+};
+
+} // namespace
+
+bool detect_nccl_tests(std::string_view head) {
+  if (head.find("nccl-tests version") != std::string_view::npos || head.find("rccl-tests:") != std::string_view::npos) return true;
+  return (head.find("nThread ") != std::string_view::npos && head.find("minBytes ") != std::string_view::npos) ||
+         (head.find("redop") != std::string_view::npos && head.find("busbw") != std::string_view::npos);
+}
+
+Result<void> read_nccl_tests(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  NcclTestsLog log(answers, sink);
+  for (Line line; reader.next(line);) log.read(line);
+  log.finish(reader.line_number());
+  return {};
+}
+
+} // namespace mc2::profiler

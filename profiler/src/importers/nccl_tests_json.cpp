@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fields.hpp"
+#include "formats.hpp"
+#include "log_reader.hpp"
+#include "log_sink.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using nlohmann::json;
+using planner::Collective;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::size_t kMaxJsonBytes = 64 << 20;
+constexpr std::size_t kMaxDepth = 32;
+constexpr std::size_t kMaxScalarBytes = 4096;
+
+/// Settings of NCCL that change times. Nothing else of the environment is ever looked at: it may hold secrets.
+constexpr std::array<std::string_view, 19> kSettings{
+    "NCCL_ALGO",          "NCCL_BUFFSIZE",   "NCCL_COLLNET_ENABLE", "NCCL_CROSS_NIC",   "NCCL_CTA_POLICY",
+    "NCCL_CUMEM_ENABLE",  "NCCL_IB_DISABLE", "NCCL_MAX_CTAS",       "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",
+    "NCCL_MIN_NCHANNELS", "NCCL_NTHREADS",   "NCCL_NVLS_ENABLE",    "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL",
+    "NCCL_PROTO",         "NCCL_SHM_DISABLE", "NCCL_LAUNCH_MODE",   "NCCL_NET_GDR_LEVEL"};
+
+/// The tool prints numbers as C does, and JSON has no nan and no inf: null stands for them here.
+std::string without_nan(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  bool is_string = false, is_escaped = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_string) {
+      is_string = is_escaped || c != '"';
+      is_escaped = !is_escaped && c == '\\';
+    } else {
+      is_string = c == '"';
+      std::size_t size = 0;
+      for (const std::string_view word : {"-Infinity", "Infinity", "-nan", "-inf", "nan", "inf", "NaN"})
+        if (size == 0 && text.substr(i, word.size()) == word) size = word.size();
+      if (size > 0) {
+        result += "null";
+        i += size - 1;
+        continue;
+      }
+    }
+    result.push_back(c);
+  }
+  return result;
+}
+
+/// A scalar as text, with its kind.
+struct Scalar {
+  std::string text;
+  bool is_null = false;
+};
+
+/// Timings of one size, as far as they have been read.
+struct Entry {
+  std::optional<std::int64_t> size, count;
+  std::string type;
+  Scalar time[2], wrong[2];
+  bool has_time[2] = {false, false};
+};
+
+class Handler : public nlohmann::json_sax<json> {
+ public:
+  Handler(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
+
+  bool null() override { return scalar({"", true}); }
+  bool boolean(bool value) override { return scalar({value ? "true" : "false"}); }
+  bool number_integer(number_integer_t value) override { return scalar({std::to_string(value)}); }
+  bool number_unsigned(number_unsigned_t value) override { return scalar({std::to_string(value)}); }
+  bool number_float(number_float_t, const string_t& text) override { return scalar({text}); }
+  bool string(string_t& text) override { return scalar({text.substr(0, kMaxScalarBytes)}); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open() && (path_.back() = "[]", true); }
+  bool key(string_t& name) override {
+    path_.back() = name.substr(0, kMaxScalarBytes);
+    return true;
+  }
+  bool end_array() override { return close(); }
+  bool end_object() override {
+    if (path_text(1) == "results/[]") take_entry();
+    return close();
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    fault_ = "byte " + std::to_string(position) + ": the JSON document ends or breaks here";
+    return false;
+  }
+
+  [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
+  /// What is known only at the end.
+  void finish() {
+    if (is_out_of_bounds_) sink_.bad(index_, "out_of_bounds.okay is false: results were wrong");
+    flush();
+  }
+
+ private:
+  bool open() {
+    if (path_.size() == kMaxDepth) {
+      fault_ = "is nested deeper than 32 levels";
+      return false;
+    }
+    path_.emplace_back();
+    return true;
+  }
+  bool close() {
+    path_.pop_back();
+    return true;
+  }
+
+  /// Keys from the root; the last `without` levels left out.
+  [[nodiscard]] std::string path_text(std::size_t without = 0) const {
+    std::string text;
+    for (std::size_t i = 0; i + without < path_.size(); ++i) text += (i ? "/" : "") + path_[i];
+    return text;
+  }
+
+  bool scalar(const Scalar& value) {
+    const std::string path = path_text();
+    if (path.starts_with("results/[]/")) read_result(std::string_view(path).substr(11), value);
+    else if (path == "args/[]" && !collective_) collective_ = find_program(value.text);
+    else if (path == "env/[]") read_setting(value.text);
+    else if (path == "nccl_version") sink_.fact("nccl", value.text);
+    else if (path == "config/devices/[]/rank") ranks_.insert(value.text);
+    else if (path == "config/devices/[]/device_info") sink_.fact("device", value.text);
+    else if (path == "out_of_bounds/okay") is_out_of_bounds_ = value.text == "false";
+    return true;
+  }
+
+  void read_setting(const std::string& text) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (equals == std::string::npos || std::find(kSettings.begin(), kSettings.end(), name) == kSettings.end()) return;
+    std::string key;
+    for (const char c : name) key.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+    sink_.fact(key, text.substr(equals + 1));
+  }
+
+  void read_result(std::string_view field, const Scalar& value) {
+    if (field == "size") entry_.size = parse_whole(value.text);
+    if (field == "count") entry_.count = parse_whole(value.text);
+    if (field == "type") entry_.type = value.text;
+    const bool is_in_place = field.starts_with("in_place/");
+    if (!is_in_place && !field.starts_with("out_of_place/")) return;
+    const std::size_t side = is_in_place ? 1 : 0;
+    if (field.ends_with("/time")) entry_.time[side] = value, entry_.has_time[side] = true;
+    if (field.ends_with("/nwrong")) entry_.wrong[side] = value;
+  }
+
+  void take_entry() {
+    const Entry entry = std::exchange(entry_, {});
+    const std::string name = "results[" + std::to_string(index_) + "]";
+    ++index_;
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+      const bool is_wanted = answers_.buffers == Buffers::Both || (side == 1) == (answers_.buffers == Buffers::InPlace);
+      if (is_wanted) take_side(entry, side, name);
+    }
+  }
+
+  void take_side(const Entry& entry, std::size_t side, const std::string& name) {
+    const std::string where = name + (side == 1 ? ", in place" : ", out of place");
+    if (!entry.has_time[side]) return sink_.bad(index_, where + ": has no time");
+    if (entry.time[side].is_null) return sink_.bad(index_, where + ": its time is no number (nan)");
+    const Scalar& wrong = entry.wrong[side];
+    const bool is_checked = !wrong.is_null && !wrong.text.empty() && wrong.text != "N/A";
+    if (is_checked && parse_us(wrong.text) != std::chrono::nanoseconds(0))
+      return sink_.bad(index_, where + ": the result check found " + shown(wrong.text) + " wrong elements");
+    const auto time = parse_us(entry.time[side].text);
+    if (!entry.size || !time) return sink_.bad(index_, where + ": '" + shown(entry.time[side].text) + "' is no time, or the size is missing");
+    if (*entry.size == 0) return sink_.skip(index_, "a message of 0 bytes");
+    pending_.push_back({index_, {.message_bytes = *entry.size, .time = *time}, std::string(side == 1 ? ", in place" : ", out of place") + (is_checked ? "" : ", results not checked")});
+    if (pending_.size() == 1000) flush();
+  }
+
+  /// Ranks and program may stand behind the results of a short file only, so that few wait for them.
+  void flush() {
+    const auto collective = collective_ ? collective_ : answers_.collective;
+    if (!collective && !pending_.empty()) sink_.ask("which collective was timed (--collective)");
+    for (auto& [line, timing, text] : pending_) {
+      if (!collective) {
+        sink_.skip(line, "the log does not name its collective");
+        continue;
+      }
+      timing.collective = *collective;
+      timing.world_size = ranks_.size() >= 2 && ranks_.size() <= planner::kMaxWorldSize ? static_cast<int>(ranks_.size()) : 0;
+      sink_.take(line, timing, std::string(planner::to_string(*collective)) + text);
+    }
+    pending_.clear();
+  }
+
+  struct Pending {
+    std::int64_t line;
+    Timing timing;
+    std::string text;
+  };
+
+  const ImportAnswers& answers_;
+  LogSink& sink_;
+  std::vector<std::string> path_;
+  std::optional<Collective> collective_;
+  std::set<std::string> ranks_;
+  Entry entry_;
+  std::vector<Pending> pending_;
+  std::int64_t index_ = 0;
+  bool is_out_of_bounds_ = false;
+  std::string fault_;
+};
+
+} // namespace
+
+bool detect_nccl_tests_json(std::string_view head) {
+  const std::string_view text = trimmed(head);
+  return text.starts_with('{') && (text.find("\"nccl_version\"") != std::string_view::npos || text.find("\"out_of_place\"") != std::string_view::npos);
+}
+
+Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  auto text = reader.rest(kMaxJsonBytes);
+  if (!text) return text.error();
+  Handler handler(answers, sink);
+  const bool is_whole = json::sax_parse(without_nan(text.value()), &handler);
+  handler.finish();
+  if (!is_whole) sink.bad(1, handler.fault().empty() ? "is no JSON document" : handler.fault());
+  return {};
+}
+
+} // namespace mc2::profiler

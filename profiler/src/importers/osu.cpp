@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <string>
+
+#include "fields.hpp"
+#include "formats.hpp"
+#include "full_array.hpp"
+#include "log_reader.hpp"
+#include "log_sink.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Collective;
+using planner::Component;
+using planner::Result;
+
+constexpr std::string_view kNotPlanned = "is no collective that mc2 plans";
+
+/// OSU counts what one rank sends to one other: the whole vector in reductions, a shard in all-gather, one peer's part in all-to-all.
+SizeMeaning meaning_of(Collective collective) {
+  const bool is_part = collective == Collective::AllGather || collective == Collective::AllToAll;
+  return is_part ? SizeMeaning::PerRank : SizeMeaning::FullArray;
+}
+
+std::string_view without_hash(std::string_view text) {
+  text = trimmed(text);
+  return text.starts_with('#') ? trimmed(text.substr(1)) : text;
+}
+
+/// Cells of a heading stand two or more blanks apart: "Avg Latency(us)" is one.
+std::vector<std::string> heading_cells(std::string_view text) {
+  std::vector<std::string> cells;
+  bool joins = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" \t", at), text.size());
+    const std::string word(text.substr(at, end - at));
+    if (joins) cells.back() += " " + word;
+    else cells.push_back(word);
+    at = std::min(text.find_first_not_of(" \t", end), text.size());
+    joins = at - end == 1;
+  }
+  return cells;
+}
+
+bool is_title(std::string_view text) { return text.starts_with("OSU ") && text.find("Test") != std::string_view::npos; }
+
+class OsuLog {
+ public:
+  OsuLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
+
+  void read(const Line& line) {
+    const std::string_view text = without_hash(line.text);
+    if (text.empty()) return sink_.skip(line.number, "blank");
+    if (is_title(text)) return begin_test(line.number, text);
+    if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
+    const auto parts = words(text);
+    if (parts.front() == "Size") return begin_table(line.number, text);
+    if (parse_whole(parts.front()) && !columns_.empty() && looks_like_row(parts)) return read_row(line, parts);
+    sink_.skip(line.number, "neither a title nor a row");
+  }
+
+ private:
+  static bool looks_like_row(const std::vector<std::string_view>& parts) {
+    return parts.size() < 2 || (parts[1][0] >= '0' && parts[1][0] <= '9') || parts[1][0] == '-' || parts[1] == "nan" || parts[1] == "inf";
+  }
+
+  void begin_test(std::int64_t line, std::string_view text) {
+    columns_.clear();
+    sink_.next_round();
+    auto parts = words(text);
+    if (parts.back().starts_with('v')) {
+      sink_.fact("osu", parts.back().substr(1));
+      parts.pop_back();
+    }
+    std::string name;
+    for (std::size_t i = 2; i < parts.size() && parts[i] != "Latency" && parts[i] != "Test"; ++i) name += std::string(parts[i]);
+    name = plain(name);
+    if (name.starts_with("nonblocking")) name.erase(0, 11);
+    if (name == "alltoallpersonalizedexchange") name = "alltoall";
+    collective_ = find_collective(name);
+    is_latency_ = text.find("Latency") != std::string_view::npos;
+    title_ = "'" + shown(text) + "' ";
+    sink_.skip(line, "title of a test");
+  }
+
+  void take_launch(std::int64_t line, const LaunchLine& launch) {
+    world_size_ = launch.world_size.value_or(0);
+    sink_.skip(line, "command line of a test");
+  }
+
+  void begin_table(std::int64_t line, std::string_view text) {
+    columns_ = heading_cells(text);
+    time_column_ = find_time_column();
+    for (const std::string& column : columns_) {
+      const bool is_size = column.starts_with("Size");
+      const std::string fault = unit_fault(column, is_size ? "B" : "us");
+      if (fault.empty() || column.find('%') != std::string::npos || column.find("B/s") != std::string::npos) continue;
+      columns_.clear();
+      return sink_.bad(line, fault);
+    }
+    const auto repeated = std::find_if(columns_.begin(), columns_.end(), [&](const std::string& column) {
+      return std::count(columns_.begin(), columns_.end(), column) > 1;
+    });
+    if (repeated != columns_.end()) {
+      const std::string name = *repeated;
+      columns_.clear();
+      return sink_.bad(line, "'" + shown(name) + "' is a column twice");
+    }
+    sink_.skip(line, "heading of a table");
+  }
+
+  /// The slowest rank's time where the table has it: a collective ends when its last rank does.
+  [[nodiscard]] std::size_t find_time_column() const {
+    for (const std::string_view name : {"Max Latency(us)", "Max Comm.(us)", "Pure Comm.(us)", "Avg Latency(us)", "Latency(us)", "Latency (us)"})
+      for (std::size_t i = 0; i < columns_.size(); ++i)
+        if (columns_[i] == name) return i;
+    return 0;
+  }
+
+  void read_row(const Line& line, const std::vector<std::string_view>& parts) {
+    if (!is_latency_ || (!collective_ && !title_.empty())) return sink_.skip(line.number, title_ + std::string(kNotPlanned));
+    if (parts.size() != columns_.size())
+      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " + std::to_string(columns_.size()));
+    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    if (time_column_ == 0) return sink_.bad(line.number, "the heading has no column 'Avg Latency(us)'");
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      if (columns_[i] == "Validation" && plain(parts[i]) != "pass") return sink_.bad(line.number, "validation failed: " + shown(parts[i]));
+    const auto size = parse_whole(parts.front());
+    const auto time = parse_us(parts[time_column_]);
+    if (!size || !time) return sink_.bad(line.number, "'" + shown(time ? parts.front() : parts[time_column_]) + "' is no number");
+    take(line.number, *size, *time);
+  }
+
+  void take(std::int64_t line, std::int64_t size, std::chrono::nanoseconds time) {
+    const auto collective = collective_ ? collective_ : answers_.collective;
+    if (!collective) {
+      sink_.ask("which collective was timed (--collective)");
+      return sink_.skip(line, "the log does not name its collective");
+    }
+    const int world_size = world_size_ > 0 ? world_size_ : answers_.world_size.value_or(0);
+    const auto bytes = full_array_bytes(size, meaning_of(*collective), world_size);
+    if (!bytes && world_size == 0) {
+      sink_.ask("how many ranks took part (--ranks)");
+      return sink_.skip(line, "the size is one rank's part and the log does not say how many ranks there were");
+    }
+    sink_.take(line, {.collective = *collective, .message_bytes = bytes.value_or(0), .world_size = world_size_, .time = time},
+               std::string(planner::to_string(*collective)) + ", " + columns_[time_column_]);
+  }
+
+  const ImportAnswers& answers_;
+  LogSink& sink_;
+  std::vector<std::string> columns_; ///< empty outside a table
+  std::size_t time_column_ = 0;
+  std::optional<Collective> collective_;
+  bool is_latency_ = true;
+  int world_size_ = 0; ///< as a command line in the log says
+  std::string title_;
+};
+
+} // namespace
+
+bool detect_osu(std::string_view head) {
+  for (std::size_t at = head.find("OSU "); at != std::string_view::npos; at = head.find("OSU ", at + 1)) {
+    const std::size_t begin = head.rfind('\n', at) + 1, end = std::min(head.find('\n', at), head.size());
+    if (is_title(without_hash(head.substr(begin, end - begin)))) return true;
+  }
+  return false;
+}
+
+Result<void> read_osu(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  OsuLog log(answers, sink);
+  for (Line line; reader.next(line);) log.read(line);
+  return {};
+}
+
+} // namespace mc2::profiler
