@@ -24,6 +24,7 @@ struct Command {
 [[nodiscard]] Command add_doctor(CLI::App& app);
 [[nodiscard]] Command add_explain(CLI::App& app);
 [[nodiscard]] Command add_fit(CLI::App& app);
+[[nodiscard]] Command add_import(CLI::App& app);
 [[nodiscard]] Command add_plan(CLI::App& app);
 [[nodiscard]] Command add_profile(CLI::App& app);
 [[nodiscard]] Command add_run(CLI::App& app);

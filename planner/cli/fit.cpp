@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "imported.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/store/codec.hpp"
 #include "render.hpp"
@@ -14,13 +15,24 @@ struct FitCommand {
   OpOptions op;
   MachineOptions machine;
   StoreOptions store;
-  std::string profile_file;
+  std::string profile_file, device;
   std::string out;
   bool is_json = false;
 
   [[nodiscard]] Result<planner::Profile> load() const;
+  [[nodiscard]] Result<planner::Profile> load_imported(const planner::OpSpec& spec) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
+
+Result<planner::Profile> FitCommand::load_imported(const planner::OpSpec& spec) const {
+  const auto layers = store.open();
+  if (!layers) return layers.error();
+  const auto imported = find_imported(layers.value(), device);
+  if (!imported) return imported.error();
+  auto profile = imported.value().profile_for(spec);
+  if (!profile.samples.empty()) return profile;
+  return Error{ErrorCode::NotFound, "--device", "nothing was imported for " + spec.text() + " on '" + device + "'; see mc2 import --help"};
+}
 
 Result<planner::Profile> FitCommand::load() const {
   if (!profile_file.empty()) {
@@ -36,6 +48,7 @@ Result<planner::Profile> FitCommand::load() const {
     return Error{ErrorCode::InvalidSpec, "--m, --n, --k", "name the operator whose kept samples to fit, or give --profile FILE"};
   const auto spec = op.spec();
   if (!spec) return spec.error();
+  if (!device.empty()) return load_imported(spec.value());
   const auto fingerprint = machine.fingerprint(spec.value().world_size);
   if (!fingerprint) return fingerprint.error();
   auto layers = store.open();
@@ -74,6 +87,7 @@ Command add_fit(CLI::App& app) {
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   sub->add_option("--profile", command->profile_file, "fit this profile document instead of kept samples");
+  sub->add_option("--device", command->device, "fit what was imported for this machine (mc2 import --device)");
   sub->add_option("--out", command->out, "also write the model to this JSON file");
   sub->add_flag("--json", command->is_json, "print the model as JSON");
   sub->footer("Example:\n  mc2 fit --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us");

@@ -181,6 +181,19 @@ TEST(Store, ReplacedSamplesTakeThePlaceOfAllEarlierOnes) {
   EXPECT_EQ(store.find_profile(op, fingerprint).value(), (planner::Profile{op, fingerprint, marked}));
 }
 
+TEST(Store, ProfilesAreListedByWhatTheirFingerprintsSay) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const planner::Fingerprint one{{{"backend", "imported"}, {"device", "a \"b\""}, {"nccl", "1"}}}, two{{{"backend", "imported"}, {"device", "c"}}};
+  const std::vector<planner::Sample> samples{examples::sample(0)};
+  ASSERT_TRUE(store.append_samples(examples::op(), one, samples, kNow).ok());
+  ASSERT_TRUE(store.append_samples(examples::op(2048), two, samples, kNow).ok());
+  const auto listed = store.list_profiles({{"backend", "imported"}, {"device", "a \"b\""}}).value();
+  EXPECT_EQ(listed, (std::vector{planner::Profile{examples::op(), one, samples}}));
+  EXPECT_EQ(store.list_profiles({{"backend", "imported"}}).value().size(), 2U);
+  EXPECT_TRUE(store.list_profiles({{"backend", "host"}}).value().empty());
+}
+
 TEST(Store, SamplesOfAnotherSizeOrMachineStayApart) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

@@ -76,4 +76,14 @@ std::vector<planner::CostModel> Layers::list_models(const planner::OpSpec& op,
   return models;
 }
 
+std::vector<planner::Profile> Layers::list_profiles(const std::map<std::string, std::string>& fields) const {
+  std::vector<planner::Profile> profiles;
+  for (const Store& store : stores_)
+    if (auto listed = store.list_profiles(fields)) {
+      auto& found = listed.value();
+      profiles.insert(profiles.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+    }
+  return profiles;
+}
+
 } // namespace mc2::store

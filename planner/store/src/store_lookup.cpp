@@ -188,6 +188,31 @@ Result<std::vector<planner::CostModel>> Store::list_models(const planner::OpSpec
   });
 }
 
+Result<std::vector<planner::Profile>> Store::list_profiles(const std::map<std::string, std::string>& fields) const {
+  return impl_->read("Store::list_profiles", [&]() -> Result<std::vector<planner::Profile>> {
+    std::string condition;
+    for (std::size_t i = 0; i < fields.size(); ++i)
+      condition += (i ? " AND " : "") + std::string("json_extract(document, ?") + std::to_string(2 * i + 1) + ") = ?" + std::to_string(2 * i + 2);
+    SQLite::Statement statement(
+        impl_->database,
+        select_sql(Table::SampleBatch,
+                   "WHERE fingerprint_digest IN (SELECT digest FROM fingerprint WHERE json_valid(document) AND " + condition + ") ORDER BY id"));
+    int index = 0;
+    for (const auto& [key, value] : fields) {
+      statement.bind(++index, "$.fields.\"" + key + "\"");
+      statement.bind(++index, value);
+    }
+    std::vector<planner::Profile> profiles;
+    while (statement.executeStep()) {
+      const auto record = current_record(statement, Table::SampleBatch);
+      if (!record) continue;
+      auto profile = decode_profile(record.value().document);
+      if (profile) profiles.push_back(std::move(profile).value());
+    }
+    return profiles;
+  });
+}
+
 Result<StoredPlan> Store::find_plan(const PlanKey& key) const {
   return impl_->read("Store::find_plan", [&]() -> Result<StoredPlan> {
     const auto record = find_record(impl_->database, Table::Plan, key);

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <string>
 
-#include "full_array.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "mc2/profiler/statistics.hpp"
 
@@ -14,27 +14,11 @@ using planner::Collective;
 using planner::Component;
 using planner::Error;
 using planner::ErrorCode;
-using planner::OpKind;
 using planner::OpSpec;
 using planner::Result;
 using planner::Sample;
 
 constexpr std::size_t kMaxListedShapes = 6;
-
-struct KindCollective {
-  OpKind kind;
-  Collective collective;
-};
-constexpr std::array kCollectives{KindCollective{OpKind::MatmulAllReduce, Collective::AllReduce},
-                                  KindCollective{OpKind::MatmulReduceScatter, Collective::ReduceScatter},
-                                  KindCollective{OpKind::AllGatherMatmul, Collective::AllGather},
-                                  KindCollective{OpKind::MatmulAllToAll, Collective::AllToAll},
-                                  KindCollective{OpKind::AllToAllMatmul, Collective::AllToAll},
-                                  KindCollective{OpKind::EmbeddingAllToAll, Collective::AllToAll}};
-
-Collective kind_collective(OpKind kind) {
-  return std::find_if(kCollectives.begin(), kCollectives.end(), [&](const KindCollective& row) { return row.kind == kind; })->collective;
-}
 
 /// What the logs say of themselves.
 struct Evidence {
@@ -104,13 +88,16 @@ Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& que
   return op;
 }
 
-/// Rows of the cut axis whose matmul has so many rows of product; nothing when they do not divide.
-std::optional<std::int64_t> block_rows(const OpSpec& op, std::int64_t product_rows) {
+/// Length on the cut axis of the block that a matmul multiplies; nothing when it is of no block of the operator.
+std::optional<std::int64_t> block_length(const OpSpec& op, const TimingKey& matmul) {
+  if (matmul.k != op.k || matmul.dtype != op.dtype) return std::nullopt;
+  if (planner::cut_axis(op) == planner::CutAxis::Columns) return matmul.m == op.m ? std::optional(matmul.n) : std::nullopt;
+  if (matmul.n != op.n) return std::nullopt;
   const planner::OpTraits& traits = planner::traits_of(op.kind);
-  if (!traits.has_row_shards) return product_rows;
+  if (!traits.has_row_shards) return matmul.m;
   // With a local part the curve is over the other ranks' rows: the own shard is multiplied apart.
   const std::int64_t shards = op.world_size - (traits.has_local_part ? 1 : 0);
-  return product_rows % shards == 0 ? std::optional(product_rows / shards) : std::nullopt;
+  return matmul.m % shards == 0 ? std::optional(matmul.m / shards) : std::nullopt;
 }
 
 /// The sample that a group's timings become, without time; nothing when it is of another operator.
@@ -119,14 +106,13 @@ std::optional<Sample> sample_of(const OpSpec& op, const TimingKey& key) {
   sample.component = key.component;
   sample.variant = std::string(kImportedVariant);
   if (key.component == Component::Matmul) {
-    const bool is_same = key.n == op.n && key.k == op.k && key.dtype == op.dtype;
-    const auto rows = is_same ? block_rows(op, key.m) : std::nullopt;
-    if (!rows) return std::nullopt;
-    sample.block_rows = *rows;
+    const auto length = block_length(op, key);
+    if (!length) return std::nullopt;
+    sample.block_rows = *length;
     return sample;
   }
-  if (key.collective != kind_collective(op.kind) || (key.world_size > 0 && key.world_size != op.world_size)) return std::nullopt;
-  const std::int64_t row_bytes = planner::traits_of(op.kind).message_bytes_per_row(op);
+  if (key.collective != planner::collective_of(op.kind) || (key.world_size > 0 && key.world_size != op.world_size)) return std::nullopt;
+  const std::int64_t row_bytes = planner::traits_of(op.kind).message_bytes_per_unit(op);
   sample.message_bytes = key.message_bytes;
   sample.block_rows = std::clamp<std::int64_t>(key.message_bytes / row_bytes, 1, planner::kMaxSize);
   return sample;

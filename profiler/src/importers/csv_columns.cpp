@@ -57,7 +57,7 @@ planner::Result<void> CsvColumns::read_heading(std::string_view line) {
   if (!is_closed) return refused("the heading opens a quote that it does not close");
   if (!fault.empty()) return refused(fault);
   for (std::size_t i = 0; i < wanted_.size(); ++i)
-    if (wanted_[i].is_required && !has_[i]) return refused("the heading has no column '" + std::string(wanted_[i].names.front()) + "'");
+    if (wanted_[i].is_required && !has_[i]) return refused("the heading has no column " + std::string(wanted_[i].shown));
   return {};
 }
 

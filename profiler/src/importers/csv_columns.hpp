@@ -15,6 +15,7 @@ namespace mc2::profiler {
 /// A column that an importer reads, by any of its names. Names are compared as plain() gives them, without the unit.
 struct WantedColumn {
   std::vector<std::string_view> names;
+  std::string_view shown; ///< for messages, e.g. "'Op Name' or 'Name'"; of required columns
   bool is_required = false;
   bool is_time = false; ///< its unit must be us, or not be named
 };
@@ -34,6 +35,8 @@ class CsvColumns {
   /// The cell of a wanted column; empty where the file has no such column.
   [[nodiscard]] std::string_view cell(std::size_t wanted) const { return cells_[wanted]; }
   [[nodiscard]] bool has(std::size_t wanted) const { return has_[wanted]; }
+  /// Whether the last cell of a row is read: where a file is cut in it, a number may lack digits.
+  [[nodiscard]] bool wants_last_cell() const { return !slot_of_.empty() && slot_of_.back() >= 0; }
   [[nodiscard]] std::size_t row_cell_count() const noexcept { return row_cell_count_; }
   [[nodiscard]] std::size_t heading_cell_count() const noexcept { return slot_of_.size(); }
 

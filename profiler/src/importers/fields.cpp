@@ -27,7 +27,7 @@ constexpr std::array kTypes{
     TypeName{"fp16", 2, DType::F16},     TypeName{"f16", 2, DType::F16},       TypeName{"bfloat16", 2, DType::Bf16},
     TypeName{"bf16", 2, DType::Bf16},    TypeName{"bfp16", 2, DType::Bf16},    TypeName{"double", 8, {}},
     TypeName{"float64", 8, {}},          TypeName{"fp64", 8, {}},              TypeName{"char", 1, {}},
-    TypeName{"int8", 1, {}},             TypeName{"uint8", 1, {}},             TypeName{"int16", 2, {}},
+    TypeName{"int8", 1, DType::I8},            TypeName{"uint8", 1, {}},             TypeName{"int16", 2, {}},
     TypeName{"uint16", 2, {}},           TypeName{"int", 4, {}},               TypeName{"int32", 4, {}},
     TypeName{"uint32", 4, {}},           TypeName{"int64", 8, {}},             TypeName{"uint64", 8, {}},
     TypeName{"f8e4m3", 1, {}},           TypeName{"f8e5m2", 1, {}},            TypeName{"fp8e4m3", 1, {}},

@@ -53,7 +53,7 @@ std::optional<MatmulShape> find_matmul_shape(std::string_view inputs, std::strin
   if (!a || !b || !c) return std::nullopt;
   MatmulShape shape{c->rows(), c->columns(), 0};
   const auto k = inner_length(*a, shape.m);
-  if (!k || shape.m > planner::kMaxSize || shape.n > kMaxElements / *k || !has_size(*b, shape.n, *k)) return std::nullopt;
+  if (!k || *k > planner::kMaxSize || shape.m > planner::kMaxSize || shape.n > kMaxElements / *k || !has_size(*b, shape.n, *k)) return std::nullopt;
   shape.k = *k;
   return shape;
 }

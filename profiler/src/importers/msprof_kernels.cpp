@@ -7,7 +7,6 @@
 #include "csv_columns.hpp"
 #include "fields.hpp"
 #include "formats.hpp"
-#include "full_array.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
 #include "matmul_shape.hpp"
@@ -23,16 +22,17 @@ using planner::Result;
 enum Column : std::size_t { kName, kType, kDuration, kInputShapes, kInputTypes, kOutputShapes, kDevice, kStream, kStart, kTask };
 
 const std::vector<WantedColumn>& columns() {
-  static const std::vector<WantedColumn> kColumns{{{"opname", "name"}, true},
-                                                  {{"optype", "type"}},
-                                                  {{"taskduration", "duration"}, true, true},
-                                                  {{"inputshapes", "inputshape"}},
-                                                  {{"inputdatatypes", "inputdatatype"}},
-                                                  {{"outputshapes", "outputshape"}},
-                                                  {{"deviceid"}},
-                                                  {{"streamid"}},
-                                                  {{"taskstarttime", "starttime"}, false, true},
-                                                  {{"taskid"}}};
+  static const std::vector<WantedColumn> kColumns{
+      {{"opname", "name"}, "'Op Name' or 'Name'", true},
+      {{"optype", "type"}, ""},
+      {{"taskduration", "duration"}, "'Task Duration(us)' or 'Duration(us)'", true, true},
+      {{"inputshapes", "inputshape"}, ""},
+      {{"inputdatatypes", "inputdatatype"}, ""},
+      {{"outputshapes", "outputshape"}, ""},
+      {{"deviceid"}, ""},
+      {{"streamid"}, ""},
+      {{"taskstarttime", "starttime"}, "", false, true},
+      {{"taskid"}, ""}};
   return kColumns;
 }
 
@@ -47,8 +47,13 @@ struct Neighbours {
 /// Bytes of a collective's full array that the matmul beside it multiplies or makes.
 std::optional<std::int64_t> bytes_beside(Collective collective, const Timing& matmul) {
   if (!matmul.dtype) return std::nullopt;
-  const std::int64_t columns = collective == Collective::AllGather ? matmul.k : matmul.n;
-  return full_array_bytes(matmul.m * columns * planner::size_bytes(*matmul.dtype), SizeMeaning::FullArray, 0);
+  const bool is_a = collective == Collective::AllGather;
+  // Products of i8 are sums of 32 bits, which the operators scale to bf16 (planner::product_type).
+  const auto type = !is_a && *matmul.dtype == planner::DType::I8 ? planner::DType::Bf16 : *matmul.dtype;
+  std::int64_t elements = 0, bytes = 0;
+  const bool is_too_large = __builtin_mul_overflow(matmul.m, is_a ? matmul.k : matmul.n, &elements) ||
+                            __builtin_mul_overflow(elements, planner::size_bytes(type), &bytes);
+  return is_too_large ? std::nullopt : std::optional(bytes);
 }
 
 class KernelLog {
@@ -63,7 +68,7 @@ class KernelLog {
     if (!row_.read_row(line.text))
       return sink_.bad(line.number, "the row has " + std::to_string(row_.row_cell_count()) + " cells where the heading has " +
                                         std::to_string(row_.heading_cell_count()) + ", or a quote that is not closed");
-    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    if (!line.is_terminated && row_.wants_last_cell()) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     const std::string_view type = is_missing(row_.cell(kType)) ? std::string_view() : row_.cell(kType);
     const MsprofOperator found = find_msprof_operator(type, row_.cell(kName));
     switch (found.work) {
@@ -177,11 +182,17 @@ class KernelLog {
 
 } // namespace
 
+/// By two of its columns, so that a file that lacks one is still told what it lacks.
 bool detect_msprof_kernels(std::string_view head) {
   const std::string_view first = head.substr(0, head.find('\n'));
-  const bool has_duration = first.find("Duration") != std::string_view::npos;
-  return has_duration && first.find(',') != std::string_view::npos &&
-         (first.find("Op Name") != std::string_view::npos || first.find("Name") != std::string_view::npos);
+  if (first.find(',') == std::string_view::npos) return false;
+  int count = 0;
+  for (const std::string_view cell : split(first, ',')) {
+    const std::string word = plain(cell.substr(0, cell.find('(')));
+    for (const std::string_view name : {"opname", "name", "optype", "type", "taskduration", "duration", "streamid", "taskid", "inputshapes", "tasktype", "acceleratorcore"})
+      if (word == name) ++count;
+  }
+  return count >= 2;
 }
 
 Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {

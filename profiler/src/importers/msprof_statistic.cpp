@@ -18,12 +18,12 @@ enum Column : std::size_t { kType, kCount, kTotal, kMin, kAvg, kMax };
 constexpr double kRoundingError = 0.01; ///< of total / count against the mean: the tool rounds both
 
 const std::vector<WantedColumn>& columns() {
-  static const std::vector<WantedColumn> kColumns{{{"optype"}, true},
-                                                  {{"count"}, true},
-                                                  {{"totaltime"}, true, true},
-                                                  {{"mintime"}, true, true},
-                                                  {{"avgtime"}, true, true},
-                                                  {{"maxtime"}, true, true}};
+  static const std::vector<WantedColumn> kColumns{{{"optype"}, "'OP Type'", true},
+                                                  {{"count"}, "'Count'", true},
+                                                  {{"totaltime"}, "'Total Time(us)'", true, true},
+                                                  {{"mintime"}, "'Min Time(us)'", true, true},
+                                                  {{"avgtime"}, "'Avg Time(us)'", true, true},
+                                                  {{"maxtime"}, "'Max Time(us)'", true, true}};
   return kColumns;
 }
 
@@ -40,7 +40,7 @@ class StatisticLog {
     if (!row_.read_row(line.text))
       return sink_.bad(line.number, "the row has " + std::to_string(row_.row_cell_count()) + " cells where the heading has " +
                                         std::to_string(row_.heading_cell_count()) + ", or a quote that is not closed");
-    if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    if (!line.is_terminated && row_.wants_last_cell()) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     const MsprofOperator found = find_msprof_operator(row_.cell(kType), "");
     if (found.work != MsprofWork::Matmul && found.work != MsprofWork::Collective)
       return sink_.skip(line.number, "no matmul, and no collective that mc2 plans");
@@ -71,7 +71,7 @@ class StatisticLog {
         return sink_.take(line, {.collective = found.collective, .message_bytes = *answers_.message_bytes, .time = mean},
                           name + ", the mean of " + std::string(row_.cell(kCount)) + ", size as said");
       sink_.ask("how many bytes each collective moved: import the run's msprof_*.db instead, or say --bytes N");
-      return sink_.skip(line, "the mean of a " + name + " without its size");
+      return sink_.skip(line, "the mean of " + name + " calls without their size");
     }
     if (answers_.m && answers_.n && answers_.k && answers_.dtype)
       return sink_.take(line, {.component = Component::Matmul, .m = *answers_.m, .n = *answers_.n, .k = *answers_.k, .dtype = answers_.dtype, .time = mean},

@@ -57,6 +57,7 @@ class NcclTestsLog {
  private:
   void read_comment(std::int64_t line, std::string_view text) {
     if (text.starts_with("Collective test starting:")) return begin_test(line, find_program(words(text).back()), words(text).back());
+    if (text.starts_with("Collective test concluded")) return sink_.skip(line, "comment");
     if (text.starts_with("nThread ")) return begin_ranks(line);
     if (text.starts_with("Rank ")) return read_rank(line, text);
     if (text.starts_with("size ") && text.find("time") != std::string_view::npos) return begin_table(line, text);

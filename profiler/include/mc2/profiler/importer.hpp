@@ -42,12 +42,12 @@ enum class Buffers : std::uint8_t { OutOfPlace, InPlace, Both };
 
 /// What a log cannot know, as far as the user has said it.
 struct ImportAnswers {
-  std::optional<planner::Collective> collective; ///< of a log that does not name it
-  std::optional<planner::DType> dtype;
-  std::optional<int> world_size;
-  std::optional<std::int64_t> message_bytes; ///< full array, of communication rows that carry no size
+  std::optional<planner::Collective> collective{}; ///< of a log that does not name it
+  std::optional<planner::DType> dtype{};
+  std::optional<int> world_size{};
+  std::optional<std::int64_t> message_bytes{}; ///< full array, of communication rows that carry no size
   bool bytes_from_neighbour = false;         ///< those rows' size is the product or the A of the matmul beside them
-  std::optional<std::int64_t> m, n, k;       ///< of matmul rows that carry no shape (statistics)
+  std::optional<std::int64_t> m{}, n{}, k{};       ///< of matmul rows that carry no shape (statistics)
   Buffers buffers = Buffers::OutOfPlace;
 };
 
@@ -155,11 +155,11 @@ struct Importer {
 
 /// The operator that timings are imported for, as far as the user has said it.
 struct ImportQuestion {
-  std::optional<planner::OpKind> kind;
-  std::optional<planner::DType> dtype;
-  std::optional<int> world_size;
-  std::optional<std::int64_t> m, n, k;
-  std::string device; ///< names the machine in the fingerprint; the log's own where empty
+  std::optional<planner::OpKind> kind{};
+  std::optional<planner::DType> dtype{};
+  std::optional<int> world_size{};
+  std::optional<std::int64_t> m{}, n{}, k{};
+  std::string device{}; ///< names the machine in the fingerprint; the log's own where empty
 };
 
 struct ImportedProfile {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ class Layers {
   /// Of every layer that can be read, stronger layers first. As Store::list_models.
   [[nodiscard]] std::vector<planner::CostModel> list_models(const planner::OpSpec& op,
                                                             const planner::Fingerprint& fingerprint) const;
+  /// Of every layer that can be read, stronger layers first. As Store::list_profiles.
+  [[nodiscard]] std::vector<planner::Profile> list_profiles(const std::map<std::string, std::string>& fields) const;
 
  private:
   std::vector<Store> stores_; ///< writable first

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -117,6 +118,11 @@ class Store {
   /// All samples, in the order in which they were added. Errors: NotFound naming what the store does have, Corrupt.
   [[nodiscard]] planner::Result<planner::Profile> find_profile(const planner::OpSpec& op,
                                                                const planner::Fingerprint& fingerprint) const;
+
+  /// Every undamaged batch of samples of machines whose fingerprint carries these fields, oldest first; fields must not
+  /// be empty. The same operator and machine may come several times.
+  [[nodiscard]] planner::Result<std::vector<planner::Profile>> list_profiles(
+      const std::map<std::string, std::string>& fields) const;
 
   /// Keeps a model under its operator and fingerprint, replacing an earlier one. Returns its digest.
   /// Errors: ReadOnly, InvalidSpec.

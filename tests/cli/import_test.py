@@ -1,0 +1,106 @@
+"""mc2 import: logs become a profile that fits and plans, bad lines are named, and what a log cannot know is asked for."""
+
+import gzip
+import json
+
+import program
+from program import NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest
+
+LOGS = SOURCE_DIRECTORY / "data" / "logs"
+OPERATOR = ["--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 4]
+KERNELS = "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
+
+
+def kernel_rows(lengths):
+    return "".join(f'x,MatMulV3,{10 + m / 4},"""{m},3072;3072,8192""",FLOAT16;FLOAT16,"""{m},8192"""\n' for m in lengths)
+
+
+def nccl_log(sizes):
+    rows = "".join(f"{size} {size // 4} float sum -1 {20 + size / 1e5} 1 1 0 {19 + size / 1e5} 1 1 0\n" for size in sizes)
+    ranks = "".join(f"#  Rank  {rank} Group  0 Pid 1 on a device 0 [0] NPU\n" for rank in range(4))
+    return ("# nccl-tests version 2.17.8\n# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 4 minBytes 1\n" + ranks +
+            "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n" + rows +
+            "# Out of bounds values : 0 OK\n")
+
+
+class ImportTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.kernels = self.directory / "op_summary.csv"
+        self.kernels.write_text(KERNELS + kernel_rows([512, 1024, 2048, 3072, 4096]))
+        self.nccl = self.directory / "all_reduce.log"
+        self.nccl.write_text(nccl_log([1 << power for power in range(20, 28)]))
+
+    def kept(self, *files):
+        return self.succeed("import", *files, "--op", "matmul_all_reduce", "--device", "npu", "--ranks", 4, "--store", self.store)
+
+    def test_two_logs_become_a_model_and_a_plan(self):
+        said = self.kept(self.kernels, self.nccl)
+        self.assertIn("matmul_all_reduce m=4096 n=8192 k=3072 f16 x4", said)
+        self.assertEqual(self.sample_count(), 5 + 8)
+        self.succeed("fit", *OPERATOR, "--device", "npu", "--out", self.directory / "model.json", "--store", self.store)
+        model = json.loads((self.directory / "model.json").read_text())
+        self.assertEqual(model["fingerprint"]["backend"], "imported")
+        planned = self.succeed("plan", *OPERATOR, "--model", self.directory / "model.json")
+        self.assertIn("matmul_all_reduce", planned)
+
+    def test_each_side_may_come_at_its_own_time(self):
+        self.kept(self.kernels)
+        missing = ["fit", *OPERATOR, "--device", "npu", "--store", self.store]
+        self.refuse(NO_ANSWER, missing, "collective")
+        self.succeed("import", self.nccl, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store)
+        self.succeed(*missing)
+
+    def test_the_same_log_twice_adds_nothing(self):
+        self.kept(self.kernels)
+        self.assertIn("nothing was added", self.kept(self.kernels))
+        self.assertEqual(self.sample_count(), 5)
+
+    def test_logs_of_one_machine_that_contradict_each_other(self):
+        self.kept(self.nccl, self.kernels)
+        other = self.directory / "other.log"
+        other.write_text(nccl_log([3 << 20]).replace("2.17.8", "2.18.0"))
+        self.refuse(NO_ANSWER, ["import", other, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store],
+                    "disagree in nccl_tests: '2.17.8' and '2.18.0'")
+
+    def test_bad_lines_are_named_and_left_out_only_when_told_to(self):
+        with self.kernels.open("a") as file:
+            file.write('x,MatMulV3,-5,"""64,3072;3072,8192""",FLOAT16;FLOAT16,"""64,8192"""\nx,MatM')
+        arguments = ["import", self.kernels, "--op", "matmul_all_reduce", "--device", "npu", "--ranks", 4, "--store", self.store]
+        self.refuse(USAGE, arguments, "op_summary.csv:7: a duration of -5 us; must be above 0 (and 1 more); --keep-good")
+        self.assertFalse(self.store.exists())
+        self.succeed(*arguments, "--keep-good")
+        self.assertEqual(self.sample_count(), 5)
+
+    def test_what_a_log_cannot_know_is_asked_for(self):
+        self.refuse(USAGE, ["import", LOGS / "hccl_test_failed.txt", "--keep-good"], "--collective", "--ranks", "--dtype")
+        self.refuse(USAGE, ["import", LOGS / "osu_allreduce.txt"], "do not say: the operator (--op)", "--n, --k", "--ranks")
+        self.refuse(USAGE, ["import", self.nccl, *OPERATOR[:-2], "--op", "matmul_all_reduce", "--ranks", 8], "--ranks: is 8 where the log says 4")
+        self.refuse(USAGE, ["import", self.kernels, "--op", "matmul_all_reduce", "--ranks", 4], "--device: is missing")
+
+    def test_a_dry_run_keeps_nothing_and_a_report_names_every_line(self):
+        report = self.directory / "report.txt"
+        said = self.succeed("import", "--dry-run", LOGS / "nccl_tests.log", "--report", report, "--store", self.store)
+        self.assertIn("3 timings taken", said)
+        self.assertFalse(self.store.exists())
+        lines = report.read_text().splitlines()
+        self.assertIn(f"{LOGS}/nccl_tests.log:14\ttook\tall_reduce, out of place", lines)
+        self.assertEqual({int(line.split("\t")[0].rsplit(":", 1)[1]) for line in lines}, set(range(1, 50)))
+
+    def test_compressed_logs(self):
+        packed = self.directory / "op_summary.csv.gz"
+        packed.write_bytes(gzip.compress(self.kernels.read_bytes()))
+        self.assertIn("5 timings taken", self.succeed("import", "--dry-run", packed))
+
+    def test_files_that_are_no_logs(self):
+        self.refuse(USAGE, ["import", self.directory / "none.csv"], "no such file")
+        self.refuse(USAGE, ["import", self.directory], "is a directory")
+        self.refuse(USAGE, ["import", SOURCE_DIRECTORY / "README.md"], "is no log that mc2 knows")
+        self.refuse(USAGE, ["import", self.nccl, "--format", "nsys"], "unknown format 'nsys'")
+        self.refuse(USAGE, ["import", self.nccl, "--bytes", "-1"], "--bytes")
+        self.refuse(USAGE, ["import", self.nccl, "--buffers", "x"], "--buffers")
+        self.refuse(USAGE, ["import", self.nccl, "--collective", "x"], "--collective")
+
+
+if __name__ == "__main__":
+    program.main()

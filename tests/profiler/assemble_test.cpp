@@ -1,0 +1,125 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "imported_log.hpp"
+#include "mc2/profiler/fit.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Collective;
+using planner::Component;
+using planner::DType;
+using planner::OpKind;
+using std::chrono::microseconds;
+using testing::HasSubstr;
+
+Timing matmul(std::int64_t m, std::int64_t us) {
+  return {.component = Component::Matmul, .m = m, .n = 8192, .k = 3072, .dtype = DType::F16, .time = microseconds(us)};
+}
+Timing collective(Collective kind, std::int64_t bytes, std::int64_t us, int ranks = 8) {
+  return {.collective = kind, .message_bytes = bytes, .world_size = ranks, .time = microseconds(us)};
+}
+TimingSet set_of(const std::vector<Timing>& timings) {
+  TimingSet set;
+  for (const Timing& timing : timings) EXPECT_TRUE(set.add(timing));
+  return set;
+}
+const std::map<std::string, std::string> kFacts{{"device", "NPU"}, {"nccl", "22902"}};
+
+TEST(Assemble, TakesWhatTheLogsSay) {
+  const auto set = set_of({matmul(4096, 803), matmul(512, 101), collective(Collective::AllReduce, 8 << 20, 170)});
+  const auto imported = assemble_profile(set, kFacts, {.kind = OpKind::MatmulAllReduce});
+  ASSERT_TRUE(imported) << imported.error().text();
+  const auto& profile = imported.value().profile;
+  EXPECT_EQ(profile.op.text(), "matmul_all_reduce m=4096 n=8192 k=3072 f16 x8");
+  EXPECT_EQ(profile.fingerprint.fields, (std::map<std::string, std::string>{{"backend", "imported"}, {"device", "NPU"}, {"nccl", "22902"}}));
+  ASSERT_EQ(profile.samples.size(), 3U);
+  for (const auto& sample : profile.samples) {
+    EXPECT_EQ(sample.variant, kImportedVariant);
+    if (sample.component == Component::Collective) {
+      EXPECT_EQ(sample.message_bytes, 8 << 20);
+      EXPECT_EQ(sample.block_rows, 512); // 8 MiB / (8192 x 2 B)
+    }
+  }
+}
+
+TEST(Assemble, NamesTheMachineAsTheUserDoes) {
+  const auto imported = assemble_profile(set_of({matmul(4096, 803)}), kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 8, .device = "rack7"});
+  ASSERT_TRUE(imported) << imported.error().text();
+  EXPECT_EQ(imported.value().profile.fingerprint.fields.at("device"), "rack7");
+  EXPECT_EQ(imported.value().profile.fingerprint.fields.at("device_model"), "NPU");
+}
+
+TEST(Assemble, AsksForEverythingThatIsMissingAtOnce) {
+  const auto only_collective = assemble_profile(set_of({collective(Collective::AllReduce, 1024, 5, 0)}), kFacts, {});
+  ASSERT_FALSE(only_collective);
+  EXPECT_EQ(only_collective.error().code, planner::ErrorCode::InvalidSpec);
+  for (const char* option : {"--op", "--n, --k", "--m", "--dtype", "--ranks"}) EXPECT_THAT(only_collective.error().message, HasSubstr(option));
+  auto other = matmul(4096, 800);
+  other.n = 4096;
+  const auto two_shapes = assemble_profile(set_of({matmul(4096, 803), other}), kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 8});
+  ASSERT_FALSE(two_shapes);
+  EXPECT_THAT(two_shapes.error().message, HasSubstr("they hold n=4096 k=3072, n=8192 k=3072"));
+  EXPECT_THAT(assemble_profile(set_of({matmul(1, 1)}), {}, {.kind = OpKind::MatmulAllReduce, .world_size = 8}).error().field, "--device");
+}
+
+TEST(Assemble, RefusesWhatContradictsTheLog) {
+  const auto set = set_of({matmul(4096, 803), collective(Collective::AllReduce, 1024, 5, 8)});
+  const auto imported = assemble_profile(set, kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 4});
+  ASSERT_FALSE(imported);
+  EXPECT_EQ(imported.error().text(), "--ranks: is 4 where the log says 8");
+}
+
+TEST(Assemble, CountsBlocksOfShardsAlongTheCutAxis) {
+  // Reduce-scatter of 8 ranks: 4096 rows of product are 512 of every shard.
+  const auto scatter = assemble_profile(set_of({matmul(4096, 803), matmul(4100, 804)}), kFacts, {.kind = OpKind::MatmulReduceScatter, .world_size = 8, .m = 4096});
+  ASSERT_TRUE(scatter) << scatter.error().text();
+  ASSERT_EQ(scatter.value().profile.samples.size(), 1U); // 4100 rows do not divide among 8 shards
+  EXPECT_EQ(scatter.value().profile.samples[0].block_rows, 512);
+  EXPECT_THAT(scatter.value().notes, testing::ElementsAre(HasSubstr("1 sizes are of another operator, e.g. matmul m=4100")));
+  // All-gather: the own shard is multiplied apart, so 3584 rows are 512 of each of the 7 others.
+  const auto gather = assemble_profile(set_of({matmul(3584, 703)}), kFacts, {.kind = OpKind::AllGatherMatmul, .world_size = 8, .m = 4096});
+  ASSERT_TRUE(gather) << gather.error().text();
+  EXPECT_EQ(gather.value().profile.samples[0].block_rows, 512);
+}
+
+TEST(Assemble, CountsColumnsWhereFewRowsAreCutAlongN) {
+  auto narrow = matmul(4, 9);
+  narrow.n = 1024;
+  const auto imported = assemble_profile(set_of({matmul(4, 20), narrow}), kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 8, .m = 4, .n = 8192, .k = 3072});
+  ASSERT_TRUE(imported) << imported.error().text();
+  std::vector<std::int64_t> lengths;
+  for (const auto& sample : imported.value().profile.samples) lengths.push_back(sample.block_rows);
+  EXPECT_THAT(lengths, testing::UnorderedElementsAre(8192, 1024));
+}
+
+TEST(Assemble, MarksOutliersAndKeepsThem) {
+  std::vector<Timing> timings;
+  for (int i = 0; i < 10; ++i) timings.push_back(matmul(4096, 800 + i));
+  timings.push_back(matmul(4096, 5000));
+  const auto imported = assemble_profile(set_of(timings), kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 8});
+  ASSERT_TRUE(imported);
+  ASSERT_EQ(imported.value().profile.samples.size(), 11U);
+  for (const auto& sample : imported.value().profile.samples) EXPECT_EQ(sample.is_outlier, sample.time == microseconds(5000));
+}
+
+TEST(Assemble, GivesAProfileThatFits) {
+  std::vector<Timing> timings;
+  for (const std::int64_t m : {512, 1024, 2048, 4096}) {
+    timings.push_back(matmul(m, 10 + m / 4));                                      // 10 us + 0.25 us a row
+    timings.push_back(collective(Collective::AllReduce, m * 8192 * 2, 20 + m / 8)); // 20 us + m / 8
+  }
+  const auto imported = assemble_profile(set_of(timings), kFacts, {.kind = OpKind::MatmulAllReduce});
+  ASSERT_TRUE(imported);
+  const auto fitted = fit_cost_model(imported.value().profile);
+  ASSERT_TRUE(fitted) << fitted.error().text();
+  const auto& variant = fitted.value().model.variants.at(0);
+  EXPECT_NEAR(variant.compute.curve.time_us(3072), 10 + 3072 / 4.0, 1);
+  EXPECT_NEAR(variant.communication.curve.time_us(3072.0 * 8192 * 2), 20 + 3072 / 8.0, 1);
+}
+
+} // namespace
+} // namespace mc2::profiler
