@@ -31,7 +31,8 @@ Result<planner::Profile> FitCommand::load_imported(const planner::OpSpec& spec) 
   if (!imported) return imported.error();
   auto profile = imported.value().profile_for(spec);
   if (!profile.samples.empty()) return profile;
-  return Error{ErrorCode::NotFound, "--device", "nothing was imported for " + spec.text() + " on '" + device + "'; see mc2 import --help"};
+  return Error{ErrorCode::NotFound, "--device",
+               "nothing was imported for " + spec.text() + " on '" + device + "'; see mc2 import --help"};
 }
 
 Result<planner::Profile> FitCommand::load() const {
@@ -45,7 +46,8 @@ Result<planner::Profile> FitCommand::load() const {
     return profile;
   }
   if (!op.is_given())
-    return Error{ErrorCode::InvalidSpec, "--m, --n, --k", "name the operator whose kept samples to fit, or give --profile FILE"};
+    return Error{ErrorCode::InvalidSpec, "--m, --n, --k",
+                 "name the operator whose kept samples to fit, or give --profile FILE"};
   const auto spec = op.spec();
   if (!spec) return spec.error();
   if (!device.empty()) return load_imported(spec.value());
@@ -73,8 +75,8 @@ Result<ExitCode> FitCommand::run() const {
   }
   std::cout << model_page(fitted.value().model);
   for (const auto& note : fitted.value().notes) std::cout << "  note: " << note << "\n";
-  std::cout << "  kept as model " << kept.value().substr(0, 12) << " in "
-            << layers.value().writable().path().string() << "\n";
+  std::cout << "  kept as model " << kept.value().substr(0, 12) << " in " << layers.value().writable().path().string()
+            << "\n";
   return ExitCode::Success;
 }
 

@@ -46,8 +46,11 @@ void ImportOptions::add_to(CLI::App& app) {
   app.add_option("--dtype", dtype, "element type (default: that of the logs' matmuls)");
   app.add_option("--ranks", ranks, "ranks that took part (default: as the logs say)")
       ->check(whole_number(1, planner::kMaxWorldSize));
-  app.add_option("--collective", collective, "all_reduce, reduce_scatter, all_gather or all_to_all, where a log does not say");
-  app.add_option("--bytes", bytes, "full array of communication rows without a size: a number, or 'neighbour' for that of the matmul beside");
+  app.add_option("--collective", collective,
+                 "all_reduce, reduce_scatter, all_gather or all_to_all, where a log does not say");
+  app.add_option(
+      "--bytes", bytes,
+      "full array of communication rows without a size: a number, or 'neighbour' for that of the matmul beside");
   app.add_option("--buffers", buffers, "of nccl-tests: out-of-place, in-place or both")->capture_default_str();
   app.add_option("--device", device, "name of the machine, for mc2 fit and plan --device (default: as the logs say)");
 }
@@ -65,14 +68,18 @@ Result<profiler::ImportAnswers> ImportOptions::answers() const {
     answers.dtype = parsed.value();
   }
   if (buffers != "out-of-place" && buffers != "in-place" && buffers != "both")
-    return Error{ErrorCode::UnknownName, "--buffers", "unknown name '" + buffers.substr(0, 32) + "'; legal: out-of-place, in-place, both"};
-  answers.buffers = buffers == "both" ? profiler::Buffers::Both : buffers == "in-place" ? profiler::Buffers::InPlace : profiler::Buffers::OutOfPlace;
+    return Error{ErrorCode::UnknownName, "--buffers",
+                 "unknown name '" + buffers.substr(0, 32) + "'; legal: out-of-place, in-place, both"};
+  answers.buffers = buffers == "both"       ? profiler::Buffers::Both
+                    : buffers == "in-place" ? profiler::Buffers::InPlace
+                                            : profiler::Buffers::OutOfPlace;
   answers.bytes_from_neighbour = bytes == "neighbour" || bytes == "neighbor";
   if (bytes.empty() || answers.bytes_from_neighbour) return answers;
   std::int64_t size = 0;
   const auto [end, failure] = std::from_chars(bytes.data(), bytes.data() + bytes.size(), size);
   if (failure != std::errc() || end != bytes.data() + bytes.size() || size < 1 || size > kMaxMessageBytes)
-    return Error{ErrorCode::InvalidSpec, "--bytes", "'" + bytes.substr(0, 32) + "' is neither a number of bytes from 1 to 2^50 nor 'neighbour'"};
+    return Error{ErrorCode::InvalidSpec, "--bytes",
+                 "'" + bytes.substr(0, 32) + "' is neither a number of bytes from 1 to 2^50 nor 'neighbour'"};
   answers.message_bytes = size;
   return answers;
 }
@@ -107,8 +114,9 @@ struct ImportCommand {
     std::int64_t took_count = 0;
   };
 
-  [[nodiscard]] Result<profiler::LogSummary> read_file(const std::string& file, const profiler::ImportAnswers& answers,
-                                                       Imported& imported, std::ofstream* every_line) const;
+  [[nodiscard]] Result<profiler::LogSummary> read_file(const std::string& file,
+                                                       const profiler::ImportAnswers& answers, Imported& imported,
+                                                       std::ofstream* every_line) const;
   [[nodiscard]] Result<void> read_files(const profiler::ImportAnswers& answers, Imported& imported) const;
   [[nodiscard]] Result<void> keep(const planner::Profile& profile) const;
   [[nodiscard]] Result<ExitCode> run() const;
@@ -121,10 +129,12 @@ profiler::ImportHooks hooks_of(ImportReport& report, ProgressLine& progress) {
   hooks.is_cancelled = is_interrupted;
   hooks.on_progress = [&progress, start](std::int64_t done, std::int64_t total) {
     const double fraction = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
-    const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+    const auto elapsed =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
     // Short logs are read before anyone could look.
     if (elapsed.count() < 500 || fraction <= 0) return;
-    const auto remaining = std::chrono::milliseconds(static_cast<std::int64_t>(static_cast<double>(elapsed.count()) * (1 - fraction) / fraction));
+    const auto remaining = std::chrono::milliseconds(
+        static_cast<std::int64_t>(static_cast<double>(elapsed.count()) * (1 - fraction) / fraction));
     progress.update(fraction, remaining, std::to_string(done >> 20) + " MiB");
   };
   return hooks;
@@ -140,10 +150,11 @@ Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, c
     ProgressLine progress("import " + file);
     read = profiler::import_log(*source.value(), format, answers, imported.timings, hooks_of(report, progress));
   }
-  if (!read) return Error{read.error().code, read.error().field.empty() ? file : read.error().field, read.error().message};
+  if (!read)
+    return Error{read.error().code, read.error().field.empty() ? file : read.error().field, read.error().message};
   const auto& summary = read.value();
-  std::cout << file << ": " << summary.format << (format.empty() ? " (detected)" : "") << ", " << summary.took_count << " timings taken, "
-            << summary.skipped_count << " lines skipped, " << summary.bad_count << " bad\n"
+  std::cout << file << ": " << summary.format << (format.empty() ? " (detected)" : "") << ", " << summary.took_count
+            << " timings taken, " << summary.skipped_count << " lines skipped, " << summary.bad_count << " bad\n"
             << report.text() << "\n";
   return read;
 }
@@ -160,7 +171,9 @@ Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, I
     imported.facts.insert(read.facts.begin(), read.facts.end());
     for (const auto& [key, value] : read.facts)
       if (imported.facts.at(key) != value && options.device.empty() && key == "device")
-        return Error{ErrorCode::InvalidSpec, "--device", "the logs are of different devices: '" + imported.facts.at(key) + "' and '" + value + "'; name the machine that they are to stand for"};
+        return Error{ErrorCode::InvalidSpec, "--device",
+                     "the logs are of different devices: '" + imported.facts.at(key) + "' and '" + value +
+                         "'; name the machine that they are to stand for"};
     for (const auto& question : read.questions)
       if (std::find(imported.questions.begin(), imported.questions.end(), question) == imported.questions.end())
         imported.questions.push_back(question);
@@ -168,7 +181,8 @@ Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, I
       refusal = file + ":" + std::to_string(read.first_bad_line) + ": " + read.first_bad +
                 (read.bad_count > 1 ? " (and " + std::to_string(read.bad_count - 1) + " more)" : "");
   }
-  if (!report_file.empty() && !every_line.flush()) throw planner::SystemError("write " + report_file, errno, "the report is not complete");
+  if (!report_file.empty() && !every_line.flush())
+    throw planner::SystemError("write " + report_file, errno, "the report is not complete");
   if (refusal.empty() || keeps_good) return {};
   return Error{ErrorCode::Malformed, "", refusal + "; --keep-good takes the good lines"};
 }
@@ -187,12 +201,15 @@ std::string profile_page(const planner::Profile& profile) {
     std::int64_t outlier_count = 0;
     for (; i < profile.samples.size(); ++i) {
       const auto& sample = profile.samples[i];
-      if (sample.component != first.component || sample.block_rows != first.block_rows || sample.message_bytes != first.message_bytes) break;
+      if (sample.component != first.component || sample.block_rows != first.block_rows ||
+          sample.message_bytes != first.message_bytes)
+        break;
       times.push_back(static_cast<double>(sample.time.count()) / planner::kNsPerUs);
       outlier_count += sample.is_outlier ? 1 : 0;
     }
-    rows.push_back({"  " + std::string(to_string(first.component)), size_text(first, profile.op), std::to_string(times.size()),
-                    time_text(profiler::quantile(times, 0.5)), std::to_string(outlier_count)});
+    rows.push_back({"  " + std::string(to_string(first.component)), size_text(first, profile.op),
+                    std::to_string(times.size()), time_text(profiler::quantile(times, 0.5)),
+                    std::to_string(outlier_count)});
   }
   return profile.op.text() + "\n" + profile.fingerprint.label() + "\n\n" + table(rows);
 }
@@ -223,9 +240,10 @@ Result<void> ImportCommand::keep(const planner::Profile& profile) const {
     std::cout << "  note: every one of these samples is kept already; nothing was added\n";
     return {};
   }
-  if (auto kept = writable.append_samples(profile.op, profile.fingerprint, profile.samples, utc_now()); !kept) return kept.error();
-  std::cout << "  kept in " << writable.path().string() << "; next: mc2 fit or mc2 plan with --device '" << profile.fingerprint.fields.at("device")
-            << "' and the operator\n";
+  if (auto kept = writable.append_samples(profile.op, profile.fingerprint, profile.samples, utc_now()); !kept)
+    return kept.error();
+  std::cout << "  kept in " << writable.path().string() << "; next: mc2 fit or mc2 plan with --device '"
+            << profile.fingerprint.fields.at("device") << "' and the operator\n";
   return {};
 }
 
@@ -243,7 +261,8 @@ Result<ExitCode> ImportCommand::run() const {
   Imported imported;
   if (auto read = read_files(answers.value(), imported); !read) return read.error();
   if (imported.took_count == 0 && !imported.questions.empty()) return ask(imported.questions);
-  if (imported.took_count == 0) return Error{ErrorCode::CannotFit, "", "no line of the logs is a timing that mc2 can use"};
+  if (imported.took_count == 0)
+    return Error{ErrorCode::CannotFit, "", "no line of the logs is a timing that mc2 can use"};
   for (const auto& asked : imported.questions) std::cout << "  to take more of it, say " << asked << "\n";
   if (is_dry) return ExitCode::Success;
   const auto assembled = profiler::assemble_profile(imported.timings, imported.facts, question.value());
@@ -266,7 +285,8 @@ std::string format_names() {
 
 Command add_import(CLI::App& app) {
   auto command = std::make_shared<ImportCommand>();
-  auto* sub = app.add_subcommand("import", "take timings from logs of msprof, nccl-tests, rccl-tests, hccl_test and OSU");
+  auto* sub =
+      app.add_subcommand("import", "take timings from logs of msprof, nccl-tests, rccl-tests, hccl_test and OSU");
   sub->add_option("files", command->files, "logs, also compressed with gzip")->required();
   command->options.add_to(*sub);
   sub->add_option("--format", command->format, format_names());
@@ -275,10 +295,12 @@ Command add_import(CLI::App& app) {
   sub->add_option("--report", command->report_file, "write what became of every line to this file");
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
   command->store.add_to(*sub);
-  sub->footer("Examples:\n  mc2 import --dry-run all_reduce.log\n"
-              "  mc2 import op_summary_0.csv all_reduce_test.log --collective all_reduce --op matmul_all_reduce --ranks 8 \\\n"
-              "             --device ascend-910b\n"
-              "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8");
+  sub->footer(
+      "Examples:\n  mc2 import --dry-run all_reduce.log\n"
+      "  mc2 import op_summary_0.csv all_reduce_test.log --collective all_reduce --op matmul_all_reduce --ranks 8 "
+      "\\\n"
+      "             --device ascend-910b\n"
+      "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8");
   return {sub, [command] { return command->run(); }};
 }
 

@@ -31,7 +31,9 @@ std::string_view to_string(profiler::Verdict verdict) noexcept {
 }
 
 void ImportReport::add(const profiler::LineVerdict& verdict) {
-  if (every_line_) *every_line_ << file_ << ':' << verdict.line << '\t' << to_string(verdict.verdict) << '\t' << verdict.text << '\n';
+  if (every_line_)
+    *every_line_ << file_ << ':' << verdict.line << '\t' << to_string(verdict.verdict) << '\t' << verdict.text
+                 << '\n';
   if (!last_group_ || last_key_.first != verdict.verdict || last_key_.second != verdict.text) {
     last_key_ = {verdict.verdict, std::string(verdict.text)};
     const bool is_full = groups_.size() >= kMaxGroups && !groups_.contains(last_key_);
@@ -40,8 +42,10 @@ void ImportReport::add(const profiler::LineVerdict& verdict) {
   LineGroup& group = *last_group_;
   ++group.count;
   const bool goes_on = group.last_line + 1 == verdict.line || group.last_line == verdict.line;
-  if (!group.runs.empty() && goes_on && group.runs.back().second == group.last_line) group.runs.back().second = verdict.line;
-  else if (group.runs.size() < kMaxRuns) group.runs.emplace_back(verdict.line, verdict.line);
+  if (!group.runs.empty() && goes_on && group.runs.back().second == group.last_line)
+    group.runs.back().second = verdict.line;
+  else if (group.runs.size() < kMaxRuns)
+    group.runs.emplace_back(verdict.line, verdict.line);
   group.last_line = verdict.line;
 }
 

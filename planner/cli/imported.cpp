@@ -9,7 +9,8 @@ namespace {
 
 bool answers_for(const planner::Profile& profile, const planner::Sample& sample, const planner::OpSpec& op) {
   if (sample.component == planner::Component::Matmul) return planner::has_same_block_costs(profile.op, op);
-  return profile.op.world_size == op.world_size && planner::collective_of(profile.op.kind) == planner::collective_of(op.kind);
+  return profile.op.world_size == op.world_size &&
+         planner::collective_of(profile.op.kind) == planner::collective_of(op.kind);
 }
 
 } // namespace
@@ -20,7 +21,8 @@ Result<planner::Fingerprint> joined(const planner::Fingerprint& left, const plan
     const auto [known, is_new] = both.fields.try_emplace(key, value);
     if (is_new || known->second == value) continue;
     return Error{ErrorCode::Stale, "--device",
-                 "names one machine, and its logs disagree in " + key + ": '" + known->second + "' and '" + value + "'; give one of them another name"};
+                 "names one machine, and its logs disagree in " + key + ": '" + known->second + "' and '" + value +
+                     "'; give one of them another name"};
   }
   return both;
 }

@@ -15,8 +15,8 @@ struct ImportedMachine {
 
   [[nodiscard]] bool is_empty() const noexcept { return profiles.empty(); }
 
-  /// Samples that answer for an operator: matmuls of equal block costs and, since communication curves are over bytes,
-  /// every timing of its collective among as many ranks. Each log's rounds stay apart.
+  /// Samples that answer for an operator: matmuls of equal block costs and, since communication curves are over
+  /// bytes, every timing of its collective among as many ranks. Each log's rounds stay apart.
   [[nodiscard]] planner::Profile profile_for(const planner::OpSpec& op) const;
 };
 
@@ -24,6 +24,7 @@ struct ImportedMachine {
 [[nodiscard]] Result<ImportedMachine> find_imported(const store::Layers& layers, const std::string& device);
 
 /// Both fingerprints' fields. Errors: Stale naming a field that they disagree in.
-[[nodiscard]] Result<planner::Fingerprint> joined(const planner::Fingerprint& left, const planner::Fingerprint& right);
+[[nodiscard]] Result<planner::Fingerprint> joined(const planner::Fingerprint& left,
+                                                  const planner::Fingerprint& right);
 
 } // namespace mc2::cli

@@ -17,7 +17,8 @@ using std::chrono::microseconds;
 using testing::HasSubstr;
 
 Timing matmul(std::int64_t m, std::int64_t us) {
-  return {.component = Component::Matmul, .m = m, .n = 8192, .k = 3072, .dtype = DType::F16, .time = microseconds(us)};
+  return {
+      .component = Component::Matmul, .m = m, .n = 8192, .k = 3072, .dtype = DType::F16, .time = microseconds(us)};
 }
 Timing collective(Collective kind, std::int64_t bytes, std::int64_t us, int ranks = 8) {
   return {.collective = kind, .message_bytes = bytes, .world_size = ranks, .time = microseconds(us)};
@@ -35,7 +36,8 @@ TEST(Assemble, TakesWhatTheLogsSay) {
   ASSERT_TRUE(imported) << imported.error().text();
   const auto& profile = imported.value().profile;
   EXPECT_EQ(profile.op.text(), "matmul_all_reduce m=4096 n=8192 k=3072 f16 x8");
-  EXPECT_EQ(profile.fingerprint.fields, (std::map<std::string, std::string>{{"backend", "imported"}, {"device", "NPU"}, {"nccl", "22902"}}));
+  EXPECT_EQ(profile.fingerprint.fields,
+            (std::map<std::string, std::string>{{"backend", "imported"}, {"device", "NPU"}, {"nccl", "22902"}}));
   ASSERT_EQ(profile.samples.size(), 3U);
   for (const auto& sample : profile.samples) {
     EXPECT_EQ(sample.variant, kImportedVariant);
@@ -47,7 +49,8 @@ TEST(Assemble, TakesWhatTheLogsSay) {
 }
 
 TEST(Assemble, NamesTheMachineAsTheUserDoes) {
-  const auto imported = assemble_profile(set_of({matmul(4096, 803)}), kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 8, .device = "rack7"});
+  const auto imported = assemble_profile(set_of({matmul(4096, 803)}), kFacts,
+                                         {.kind = OpKind::MatmulAllReduce, .world_size = 8, .device = "rack7"});
   ASSERT_TRUE(imported) << imported.error().text();
   EXPECT_EQ(imported.value().profile.fingerprint.fields.at("device"), "rack7");
   EXPECT_EQ(imported.value().profile.fingerprint.fields.at("device_model"), "NPU");
@@ -57,13 +60,17 @@ TEST(Assemble, AsksForEverythingThatIsMissingAtOnce) {
   const auto only_collective = assemble_profile(set_of({collective(Collective::AllReduce, 1024, 5, 0)}), kFacts, {});
   ASSERT_FALSE(only_collective);
   EXPECT_EQ(only_collective.error().code, planner::ErrorCode::InvalidSpec);
-  for (const char* option : {"--op", "--n, --k", "--m", "--dtype", "--ranks"}) EXPECT_THAT(only_collective.error().message, HasSubstr(option));
+  for (const char* option : {"--op", "--n, --k", "--m", "--dtype", "--ranks"})
+    EXPECT_THAT(only_collective.error().message, HasSubstr(option));
   auto other = matmul(4096, 800);
   other.n = 4096;
-  const auto two_shapes = assemble_profile(set_of({matmul(4096, 803), other}), kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 8});
+  const auto two_shapes = assemble_profile(set_of({matmul(4096, 803), other}), kFacts,
+                                           {.kind = OpKind::MatmulAllReduce, .world_size = 8});
   ASSERT_FALSE(two_shapes);
   EXPECT_THAT(two_shapes.error().message, HasSubstr("they hold n=4096 k=3072, n=8192 k=3072"));
-  EXPECT_THAT(assemble_profile(set_of({matmul(1, 1)}), {}, {.kind = OpKind::MatmulAllReduce, .world_size = 8}).error().field, "--device");
+  EXPECT_THAT(
+      assemble_profile(set_of({matmul(1, 1)}), {}, {.kind = OpKind::MatmulAllReduce, .world_size = 8}).error().field,
+      "--device");
 }
 
 TEST(Assemble, RefusesWhatContradictsTheLog) {
@@ -75,13 +82,16 @@ TEST(Assemble, RefusesWhatContradictsTheLog) {
 
 TEST(Assemble, CountsBlocksOfShardsAlongTheCutAxis) {
   // Reduce-scatter of 8 ranks: 4096 rows of product are 512 of every shard.
-  const auto scatter = assemble_profile(set_of({matmul(4096, 803), matmul(4100, 804)}), kFacts, {.kind = OpKind::MatmulReduceScatter, .world_size = 8, .m = 4096});
+  const auto scatter = assemble_profile(set_of({matmul(4096, 803), matmul(4100, 804)}), kFacts,
+                                        {.kind = OpKind::MatmulReduceScatter, .world_size = 8, .m = 4096});
   ASSERT_TRUE(scatter) << scatter.error().text();
   ASSERT_EQ(scatter.value().profile.samples.size(), 1U); // 4100 rows do not divide among 8 shards
   EXPECT_EQ(scatter.value().profile.samples[0].block_rows, 512);
-  EXPECT_THAT(scatter.value().notes, testing::ElementsAre(HasSubstr("1 sizes are of another operator, e.g. matmul m=4100")));
+  EXPECT_THAT(scatter.value().notes,
+              testing::ElementsAre(HasSubstr("1 sizes are of another operator, e.g. matmul m=4100")));
   // All-gather: the own shard is multiplied apart, so 3584 rows are 512 of each of the 7 others.
-  const auto gather = assemble_profile(set_of({matmul(3584, 703)}), kFacts, {.kind = OpKind::AllGatherMatmul, .world_size = 8, .m = 4096});
+  const auto gather = assemble_profile(set_of({matmul(3584, 703)}), kFacts,
+                                       {.kind = OpKind::AllGatherMatmul, .world_size = 8, .m = 4096});
   ASSERT_TRUE(gather) << gather.error().text();
   EXPECT_EQ(gather.value().profile.samples[0].block_rows, 512);
 }
@@ -89,7 +99,9 @@ TEST(Assemble, CountsBlocksOfShardsAlongTheCutAxis) {
 TEST(Assemble, CountsColumnsWhereFewRowsAreCutAlongN) {
   auto narrow = matmul(4, 9);
   narrow.n = 1024;
-  const auto imported = assemble_profile(set_of({matmul(4, 20), narrow}), kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 8, .m = 4, .n = 8192, .k = 3072});
+  const auto imported =
+      assemble_profile(set_of({matmul(4, 20), narrow}), kFacts,
+                       {.kind = OpKind::MatmulAllReduce, .world_size = 8, .m = 4, .n = 8192, .k = 3072});
   ASSERT_TRUE(imported) << imported.error().text();
   std::vector<std::int64_t> lengths;
   for (const auto& sample : imported.value().profile.samples) lengths.push_back(sample.block_rows);
@@ -103,13 +115,14 @@ TEST(Assemble, MarksOutliersAndKeepsThem) {
   const auto imported = assemble_profile(set_of(timings), kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 8});
   ASSERT_TRUE(imported);
   ASSERT_EQ(imported.value().profile.samples.size(), 11U);
-  for (const auto& sample : imported.value().profile.samples) EXPECT_EQ(sample.is_outlier, sample.time == microseconds(5000));
+  for (const auto& sample : imported.value().profile.samples)
+    EXPECT_EQ(sample.is_outlier, sample.time == microseconds(5000));
 }
 
 TEST(Assemble, GivesAProfileThatFits) {
   std::vector<Timing> timings;
   for (const std::int64_t m : {512, 1024, 2048, 4096}) {
-    timings.push_back(matmul(m, 10 + m / 4));                                      // 10 us + 0.25 us a row
+    timings.push_back(matmul(m, 10 + m / 4));                                       // 10 us + 0.25 us a row
     timings.push_back(collective(Collective::AllReduce, m * 8192 * 2, 20 + m / 8)); // 20 us + m / 8
   }
   const auto imported = assemble_profile(set_of(timings), kFacts, {.kind = OpKind::MatmulAllReduce});

@@ -13,8 +13,10 @@ using planner::Collective;
 using planner::DType;
 using testing::HasSubstr;
 
-constexpr const char* kKernels = "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Task ID\n";
-constexpr const char* kMatmul = "MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\",1\n";
+constexpr const char* kKernels =
+    "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Task ID\n";
+constexpr const char* kMatmul =
+    "MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\",1\n";
 constexpr const char* kOsu = "# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n";
 constexpr const char* kHccl = "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n";
 const ImportAnswers kHcclAnswers{.collective = Collective::AllReduce, .dtype = DType::F32, .world_size = 8};
@@ -35,11 +37,14 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 TEST(BadInput, TruncatedRowsAreNamedAndTheGoodOnesTaken) {
-  EXPECT_THAT(bad_line(std::string(kKernels) + kMatmul + "MatMulV3,MatM"), HasSubstr("3: the row has 2 cells where the heading has 7"));
+  EXPECT_THAT(bad_line(std::string(kKernels) + kMatmul + "MatMulV3,MatM"),
+              HasSubstr("3: the row has 2 cells where the heading has 7"));
   EXPECT_EQ(timing_count(std::string(kKernels) + kMatmul + "MatMulV3,MatM"), 1U);
   EXPECT_THAT(bad_line(std::string(kOsu) + "4  21.76\n8  2"), HasSubstr("4: the log ends inside this row"));
-  EXPECT_THAT(bad_line(std::string(kOsu) + "4  21.76\n8"), HasSubstr("4: the row has 1 numbers where the heading has 2"));
-  EXPECT_THAT(bad_line(std::string(kHccl) + "8 | 2.5 | 0.4\n", kHcclAnswers), HasSubstr("2: the row has 3 cells where the heading has 4"));
+  EXPECT_THAT(bad_line(std::string(kOsu) + "4  21.76\n8"),
+              HasSubstr("4: the row has 1 numbers where the heading has 2"));
+  EXPECT_THAT(bad_line(std::string(kHccl) + "8 | 2.5 | 0.4\n", kHcclAnswers),
+              HasSubstr("2: the row has 3 cells where the heading has 4"));
   std::string nccl = read_log("nccl_tests.log");
   nccl.resize(nccl.find("# Out of bounds"));
   EXPECT_THAT(bad_line(nccl), HasSubstr("the log is cut"));
@@ -63,56 +68,84 @@ TEST(BadInput, TruncatedJsonKeepsItsWholeResults) {
 }
 
 TEST(BadInput, JsonTimesThatAreNoNumbers) {
-  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"time\":18.125", "\"time\":nan")), HasSubstr("results[0], out of place: its time is no number"));
-  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"nwrong\":0.0", "\"nwrong\":3")), HasSubstr("found 3 wrong elements"));
-  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"okay\":\"true\"", "\"okay\":\"false\"")), HasSubstr("out_of_bounds"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"time\":18.125", "\"time\":nan")),
+              HasSubstr("results[0], out of place: its time is no number"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"nwrong\":0.0", "\"nwrong\":3")),
+              HasSubstr("found 3 wrong elements"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"okay\":\"true\"", "\"okay\":\"false\"")),
+              HasSubstr("out_of_bounds"));
   EXPECT_THAT(bad_line("{\"nccl_version\":1,\"a\":" + std::string(40, '[')), HasSubstr("nested deeper than 32"));
 }
 
 TEST(BadInput, TimesThatAreNotAboveZero) {
   for (const char* time : {"-20.5", "0", "0.000"})
-    EXPECT_THAT(bad_line(std::string(kKernels) + replaced(kMatmul, "20.5", time)), HasSubstr("2: a duration of " + std::string(time))) << time;
+    EXPECT_THAT(bad_line(std::string(kKernels) + replaced(kMatmul, "20.5", time)),
+                HasSubstr("2: a duration of " + std::string(time)))
+        << time;
   for (const char* time : {"nan", "inf", "N/A", "", "4294967295", "12x", "1e400"})
-    EXPECT_THAT(bad_line(std::string(kKernels) + replaced(kMatmul, "20.5", time)), HasSubstr("2: '" + std::string(time) + "' is no duration")) << time;
+    EXPECT_THAT(bad_line(std::string(kKernels) + replaced(kMatmul, "20.5", time)),
+                HasSubstr("2: '" + std::string(time) + "' is no duration"))
+        << time;
   EXPECT_THAT(bad_line(std::string(kOsu) + "4  -1.0\n"), HasSubstr("its time is not above 0"));
   EXPECT_THAT(bad_line(std::string(kOsu) + "4  nan\n"), HasSubstr("'nan' is no number"));
   EXPECT_THAT(bad_line(std::string(kOsu) + "4  99999999999999\n"), HasSubstr("above 11 days"));
-  EXPECT_THAT(bad_line(std::string(kHccl) + "8 | 0.00 | 0.4 | success\n", kHcclAnswers), HasSubstr("its time is not above 0"));
-  EXPECT_THAT(bad_line(std::string(kHccl) + "-8 | 1.00 | 0.4 | success\n", kHcclAnswers), HasSubstr("its size is outside"));
+  EXPECT_THAT(bad_line(std::string(kHccl) + "8 | 0.00 | 0.4 | success\n", kHcclAnswers),
+              HasSubstr("its time is not above 0"));
+  EXPECT_THAT(bad_line(std::string(kHccl) + "-8 | 1.00 | 0.4 | success\n", kHcclAnswers),
+              HasSubstr("its size is outside"));
 }
 
 TEST(BadInput, FailedChecks) {
-  EXPECT_THAT(bad_line(read_log("hccl_test_failed.txt"), kHcclAnswers), HasSubstr("3: the result check failed on a rank"));
-  EXPECT_THAT(bad_line(replaced(read_log("osu_alltoall_full.txt"), "Pass", "Fail"), {.world_size = 4}), HasSubstr("5: validation failed: Fail"));
-  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.log"), "73.16       0", "73.16       7")), HasSubstr("14: out of place: the result check found 7 wrong"));
-  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests_old.log"), "values : 0 OK", "values : 2 FAILED")), HasSubstr("11: the test's results were out of bounds"));
+  EXPECT_THAT(bad_line(read_log("hccl_test_failed.txt"), kHcclAnswers),
+              HasSubstr("3: the result check failed on a rank"));
+  EXPECT_THAT(bad_line(replaced(read_log("osu_alltoall_full.txt"), "Pass", "Fail"), {.world_size = 4}),
+              HasSubstr("5: validation failed: Fail"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.log"), "73.16       0", "73.16       7")),
+              HasSubstr("14: out of place: the result check found 7 wrong"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests_old.log"), "values : 0 OK", "values : 2 FAILED")),
+              HasSubstr("11: the test's results were out of bounds"));
 }
 
 TEST(BadInput, UnitsThatAreNotMicroseconds) {
-  EXPECT_THAT(bad_line(replaced(kKernels, "(us)", "(ms)") + kMatmul), HasSubstr("1: column 'Task Duration(ms)' is in ms; legal: us"));
-  EXPECT_THAT(bad_line(replaced(kOsu, "(us)", "(ms)") + "4  1.0\n"), HasSubstr("2: column 'Avg Latency(ms)' is in ms"));
-  EXPECT_THAT(bad_line(replaced(kHccl, "(Bytes)", "(MB)") + "8 | 1.0 | 0.4 | success\n", kHcclAnswers), HasSubstr("1: column 'data_size(MB):' is in MB"));
-  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.log"), "(us)", "(ms)")), HasSubstr("13: the heading's unit (ms)"));
+  EXPECT_THAT(bad_line(replaced(kKernels, "(us)", "(ms)") + kMatmul),
+              HasSubstr("1: column 'Task Duration(ms)' is in ms; legal: us"));
+  EXPECT_THAT(bad_line(replaced(kOsu, "(us)", "(ms)") + "4  1.0\n"),
+              HasSubstr("2: column 'Avg Latency(ms)' is in ms"));
+  EXPECT_THAT(bad_line(replaced(kHccl, "(Bytes)", "(MB)") + "8 | 1.0 | 0.4 | success\n", kHcclAnswers),
+              HasSubstr("1: column 'data_size(MB):' is in MB"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.log"), "(us)", "(ms)")),
+              HasSubstr("13: the heading's unit (ms)"));
   EXPECT_EQ(timing_count(replaced(kOsu, "(us)", "(ms)") + "4  1.0\n"), 0U);
 }
 
 TEST(BadInput, ColumnsThatAreMissingRepeatedOrInAnotherOrder) {
-  EXPECT_THAT(bad_line(replaced(kKernels, "Op Name", "Kind") + kMatmul), HasSubstr("1: the heading has no column 'Op Name' or 'Name'"));
-  EXPECT_THAT(bad_line(replaced(kKernels, "Task Duration(us)", "Length") + kMatmul), HasSubstr("1: the heading has no column 'Task Duration(us)' or 'Duration(us)'"));
-  EXPECT_THAT(bad_line(replaced(kKernels, "Task ID", "Duration(us)") + kMatmul), HasSubstr("1: 'Duration(us)' is a column twice, or stands beside its other name"));
-  EXPECT_THAT(bad_line(std::string("# OSU MPI Allreduce Latency Test v7.4\n# Size  Avg Latency(us)  Avg Latency(us)\n4  1.0  1.0\n")), HasSubstr("2: 'Avg Latency(us)' is a column twice"));
-  EXPECT_THAT(bad_line("aveg_time(us) | avg_time(us) | data_size(Bytes)\n", kHcclAnswers), HasSubstr("is no log that mc2 knows"));
-  EXPECT_THAT(bad_line("data_size(Bytes) | aveg_time(us) | avg_time(us)\n", kHcclAnswers), HasSubstr("1: 'avg_time(us)' is a column twice"));
-  const ImportedLog reordered = import_text("check_result | data_size(Bytes) | avg_time(us)\n", kHcclAnswers, "hccl_test");
+  EXPECT_THAT(bad_line(replaced(kKernels, "Op Name", "Kind") + kMatmul),
+              HasSubstr("1: the heading has no column 'Op Name' or 'Name'"));
+  EXPECT_THAT(bad_line(replaced(kKernels, "Task Duration(us)", "Length") + kMatmul),
+              HasSubstr("1: the heading has no column 'Task Duration(us)' or 'Duration(us)'"));
+  EXPECT_THAT(bad_line(replaced(kKernels, "Task ID", "Duration(us)") + kMatmul),
+              HasSubstr("1: 'Duration(us)' is a column twice, or stands beside its other name"));
+  EXPECT_THAT(bad_line(std::string(
+                  "# OSU MPI Allreduce Latency Test v7.4\n# Size  Avg Latency(us)  Avg Latency(us)\n4  1.0  1.0\n")),
+              HasSubstr("2: 'Avg Latency(us)' is a column twice"));
+  EXPECT_THAT(bad_line("aveg_time(us) | avg_time(us) | data_size(Bytes)\n", kHcclAnswers),
+              HasSubstr("is no log that mc2 knows"));
+  EXPECT_THAT(bad_line("data_size(Bytes) | aveg_time(us) | avg_time(us)\n", kHcclAnswers),
+              HasSubstr("1: 'avg_time(us)' is a column twice"));
+  const ImportedLog reordered =
+      import_text("check_result | data_size(Bytes) | avg_time(us)\n", kHcclAnswers, "hccl_test");
   EXPECT_TRUE(reordered.timings.groups().empty());
-  EXPECT_EQ(timing_count("Output Shapes,Input Data Types,Duration(us),Type,Name,Input Shapes\n\"\"\"64,16\"\"\",DT_BF16;DT_BF16,20.5,MatMulV3,x,\"\"\"64,32;32,16\"\"\"\n"), 1U);
+  EXPECT_EQ(timing_count("Output Shapes,Input Data Types,Duration(us),Type,Name,Input "
+                         "Shapes\n\"\"\"64,16\"\"\",DT_BF16;DT_BF16,20.5,MatMulV3,x,\"\"\"64,32;32,16\"\"\"\n"),
+            1U);
 }
 
 TEST(BadInput, FilesThatWerePutTogether) {
   const std::string twice = std::string(kKernels) + kMatmul + kKernels + kMatmul;
   EXPECT_EQ(bad_line(twice), "");
   EXPECT_THAT(import_text(twice).lines.at(2).text, HasSubstr("the heading again"));
-  EXPECT_THAT(bad_line(std::string(kKernels) + kMatmul + read_log("osu_allreduce.txt")), HasSubstr("3: the row has 1 cells"));
+  EXPECT_THAT(bad_line(std::string(kKernels) + kMatmul + read_log("osu_allreduce.txt")),
+              HasSubstr("3: the row has 1 cells"));
 }
 
 TEST(BadInput, ProcessesThatDoNotKnowEachOther) {
@@ -120,8 +153,11 @@ TEST(BadInput, ProcessesThatDoNotKnowEachOther) {
 }
 
 TEST(BadInput, ShapesThatDoNotMultiply) {
-  for (const char* shapes : {"65,32;32,16", "64,32;33,16", "64,32", "64;32", "64,0;0,16", "64,-32;-32,16", "9223372036854775807,2;2,16", "a,b;c,d"})
-    EXPECT_THAT(bad_line(std::string(kKernels) + replaced(kMatmul, "64,32;32,16", shapes)), HasSubstr("2: the shapes do not multiply")) << shapes;
+  for (const char* shapes : {"65,32;32,16", "64,32;33,16", "64,32", "64;32", "64,0;0,16", "64,-32;-32,16",
+                             "9223372036854775807,2;2,16", "a,b;c,d"})
+    EXPECT_THAT(bad_line(std::string(kKernels) + replaced(kMatmul, "64,32;32,16", shapes)),
+                HasSubstr("2: the shapes do not multiply"))
+        << shapes;
 }
 
 std::string utf16(const std::string& text, bool is_big, bool has_mark) {
@@ -150,8 +186,9 @@ TEST(BadInput, EncodingsThatSpreadsheetsAndShellsWrite) {
   ASSERT_EQ(expected.size(), 3U);
   std::string windows;
   for (const char c : log) windows += c == '\n' ? "\r\n" : std::string(1, c);
-  for (const std::string& text : {"\xEF\xBB\xBF" + log, windows, utf16(log, false, true), utf16(log, true, true), utf16(log, false, false),
-                                  utf16(windows, true, false), gzipped(log), gzipped(utf16(windows, false, true)), gzipped(log) + gzipped("\n")})
+  for (const std::string& text : {"\xEF\xBB\xBF" + log, windows, utf16(log, false, true), utf16(log, true, true),
+                                  utf16(log, false, false), utf16(windows, true, false), gzipped(log),
+                                  gzipped(utf16(windows, false, true)), gzipped(log) + gzipped("\n")})
     EXPECT_EQ(timings_text(import_text(text).timings), expected);
 }
 

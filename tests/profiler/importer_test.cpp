@@ -44,33 +44,74 @@ TEST_P(SampleLog, GivesItsRowsBytesAndMicroseconds) {
 INSTANTIATE_TEST_SUITE_P(
     Data, SampleLog,
     testing::Values(
-        Sample{"nccl_tests.log", "nccl_tests", {}, 0,
-               {"all_reduce x4 1048576 B 21500 ns", "all_reduce x4 2097152 B 30750 ns", "all_gather x4 1048576 B 15120 ns"}},
-        Sample{"nccl_tests.log", "nccl_tests", {.buffers = Buffers::Both}, 0,
-               {"all_reduce x4 1048576 B 21500 ns", "all_reduce x4 1048576 B 20250 ns", "all_reduce x4 2097152 B 30750 ns",
-                "all_reduce x4 2097152 B 29000 ns", "all_gather x4 1048576 B 15120 ns", "all_gather x4 1048576 B 14000 ns"}},
+        Sample{"nccl_tests.log",
+               "nccl_tests",
+               {},
+               0,
+               {"all_reduce x4 1048576 B 21500 ns", "all_reduce x4 2097152 B 30750 ns",
+                "all_gather x4 1048576 B 15120 ns"}},
+        Sample{"nccl_tests.log",
+               "nccl_tests",
+               {.buffers = Buffers::Both},
+               0,
+               {"all_reduce x4 1048576 B 21500 ns", "all_reduce x4 1048576 B 20250 ns",
+                "all_reduce x4 2097152 B 30750 ns", "all_reduce x4 2097152 B 29000 ns",
+                "all_gather x4 1048576 B 15120 ns", "all_gather x4 1048576 B 14000 ns"}},
         // The collective from the command line; the "error" column of old versions counts no elements.
         Sample{"nccl_tests_old.log", "nccl_tests", {}, 0, {"reduce_scatter x2 8388608 B 120900 ns"}},
         Sample{"rccl_tests.log", "nccl_tests", {}, 0, {"all_to_all x2 8388608 B 91100 ns"}},
-        Sample{"nccl_tests.json", "nccl_tests_json", {.buffers = Buffers::InPlace}, 0,
+        Sample{"nccl_tests.json",
+               "nccl_tests_json",
+               {.buffers = Buffers::InPlace},
+               0,
                {"all_reduce x2 1048576 B 17500 ns", "all_reduce x2 2097152 B 25750 ns"}},
         // 8200 B of f16 are 4100 elements: 513 on each of 8 ranks, 8208 B in all.
-        Sample{"hccl_test.txt", "hccl_test", {}, 0,
-               {"all_gather x8 8192 B 60700 ns", "all_gather x8 8208 B 61100 ns", "all_gather x8 67108864 B 1042380 ns"}},
-        Sample{"hccl_test_failed.txt", "hccl_test",
-               {.collective = Collective::AllReduce, .dtype = DType::F32, .world_size = 8}, 2, {"all_reduce x0 1048576 B 118250 ns"}},
-        Sample{"osu_allreduce.txt", "osu", {}, 0, {"all_reduce x0 4 B 21760 ns", "all_reduce x0 1048576 B 3291210 ns"}},
+        Sample{"hccl_test.txt",
+               "hccl_test",
+               {},
+               0,
+               {"all_gather x8 8192 B 60700 ns", "all_gather x8 8208 B 61100 ns",
+                "all_gather x8 67108864 B 1042380 ns"}},
+        Sample{"hccl_test_failed.txt",
+               "hccl_test",
+               {.collective = Collective::AllReduce, .dtype = DType::F32, .world_size = 8},
+               2,
+               {"all_reduce x0 1048576 B 118250 ns"}},
+        Sample{
+            "osu_allreduce.txt", "osu", {}, 0, {"all_reduce x0 4 B 21760 ns", "all_reduce x0 1048576 B 3291210 ns"}},
         // Bytes per peer times 4 ranks; the slowest rank's time.
-        Sample{"osu_alltoall_full.txt", "osu", {.world_size = 4}, 0,
+        Sample{"osu_alltoall_full.txt",
+               "osu",
+               {.world_size = 4},
+               0,
                {"all_to_all x0 4096 B 22250 ns", "all_to_all x0 262144 B 140500 ns"}},
-        Sample{"op_summary.csv", "msprof", {}, 0, {"matmul 4096 8192 3072 f16 803000 ns", "matmul 512 8192 3072 f16 101500 ns"}},
+        Sample{"op_summary.csv",
+               "msprof",
+               {},
+               0,
+               {"matmul 4096 8192 3072 f16 803000 ns", "matmul 512 8192 3072 f16 101500 ns"}},
         // The product of the matmul before it: 512 x 8192 elements of 2 bytes.
-        Sample{"op_summary.csv", "msprof", {.bytes_from_neighbour = true}, 0,
-               {"matmul 4096 8192 3072 f16 803000 ns", "matmul 512 8192 3072 f16 101500 ns", "all_reduce x0 8388608 B 170250 ns"}},
+        Sample{"op_summary.csv",
+               "msprof",
+               {.bytes_from_neighbour = true},
+               0,
+               {"matmul 4096 8192 3072 f16 803000 ns", "matmul 512 8192 3072 f16 101500 ns",
+                "all_reduce x0 8388608 B 170250 ns"}},
         // A transposed A; 4 x 512 rows with B in tiles of 16 x 16.
-        Sample{"kernel_details.csv", "msprof", {}, 0, {"matmul 4096 512 8192 bf16 185504 ns", "matmul 2048 4096 8192 bf16 90250 ns"}},
-        Sample{"communication_statistic.csv", "msprof_statistic", {.message_bytes = 8388608}, 0, {"all_reduce x0 8388608 B 170000 ns"}},
-        Sample{"op_statistic.csv", "msprof_statistic", {.dtype = DType::F16, .m = 4096, .n = 8192, .k = 3072}, 0,
+        Sample{"kernel_details.csv",
+               "msprof",
+               {},
+               0,
+               {"matmul 4096 512 8192 bf16 185504 ns", "matmul 2048 4096 8192 bf16 90250 ns"}},
+        Sample{"communication_statistic.csv",
+               "msprof_statistic",
+               {.message_bytes = 8388608},
+               0,
+               {"all_reduce x0 8388608 B 170000 ns"}},
+        Sample{"op_statistic.csv",
+               "msprof_statistic",
+               {.dtype = DType::F16, .m = 4096, .n = 8192, .k = 3072},
+               0,
                {"matmul 4096 8192 3072 f16 803000 ns"}}));
 
 /// One cell of the table in docs/importing.md: what a tool calls 1024 bytes, among 4 ranks.
@@ -82,15 +123,19 @@ struct ByteCell {
 
 std::string nccl_log(const std::string& program, int count) {
   return "# nccl-tests version 2.17.8\n# Collective test starting: " + program +
-         "\n# nThread 1 nGpus 4 minBytes 1024\n#  Rank  0 Group 0 on a\n#  Rank  1 Group 0 on a\n#  Rank  2 Group 0 on a\n#  Rank  3 Group 0 on a\n"
-         "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n# (B) (elements) (us) (GB/s) (GB/s) (us) (GB/s) (GB/s)\n"
-         "1024 " + std::to_string(count) + " float sum -1 2.5 1 1 0 2.5 1 1 0\n# Out of bounds values : 0 OK\n";
+         "\n# nThread 1 nGpus 4 minBytes 1024\n#  Rank  0 Group 0 on a\n#  Rank  1 Group 0 on a\n#  Rank  2 Group 0 "
+         "on a\n#  Rank  3 Group 0 on a\n"
+         "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n# (B) (elements) (us) (GB/s) "
+         "(GB/s) (us) (GB/s) (GB/s)\n"
+         "1024 " +
+         std::to_string(count) + " float sum -1 2.5 1 1 0 2.5 1 1 0\n# Out of bounds values : 0 OK\n";
 }
 std::string osu_log(const std::string& name) {
   return "# OSU MPI " + name + " Latency Test v7.4\n# Size       Avg Latency(us)\n1024                      2.50\n";
 }
 std::string hccl_log(const std::string& program) {
-  return "mpirun -n 4 ./bin/" + program + " -d fp32\ndata_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"
+  return "mpirun -n 4 ./bin/" + program +
+         " -d fp32\ndata_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"
          "1024 | 2.50 | 0.4 | success\n";
 }
 
@@ -122,21 +167,25 @@ TEST(Importer, KeepsOfTheEnvironmentOnlySettingsOfNccl) {
   const ImportedLog imported = import_text(read_log("nccl_tests.json"));
   ASSERT_TRUE(imported.summary);
   const auto& facts = imported.summary.value().facts;
-  EXPECT_EQ(facts, (std::map<std::string, std::string>{{"device", "NVIDIA H100 80GB HBM3"}, {"nccl", "22902"}, {"nccl_algo", "Ring"}}));
+  EXPECT_EQ(facts, (std::map<std::string, std::string>{
+                       {"device", "NVIDIA H100 80GB HBM3"}, {"nccl", "22902"}, {"nccl_algo", "Ring"}}));
   for (const SaidOfLine& said : imported.lines) EXPECT_THAT(said.text, testing::Not(HasSubstr("secret")));
 }
 
 TEST(Importer, TellsTheDeviceAndTheLibraries) {
   const ImportedLog imported = import_text(read_log("nccl_tests.log"));
   ASSERT_TRUE(imported.summary);
-  EXPECT_EQ(imported.summary.value().facts, (std::map<std::string, std::string>{{"device", "NVIDIA H100 80GB HBM3"}, {"nccl", "22902"}, {"nccl_tests", "2.17.8"}}));
+  EXPECT_EQ(imported.summary.value().facts,
+            (std::map<std::string, std::string>{
+                {"device", "NVIDIA H100 80GB HBM3"}, {"nccl", "22902"}, {"nccl_tests", "2.17.8"}}));
 }
 
 TEST(Importer, AsksWhatTheLogCannotKnow) {
   const auto asked = [](const std::string& text, const ImportAnswers& answers = {}) {
     const ImportedLog imported = import_text(text, answers);
     EXPECT_TRUE(imported.timings.groups().empty());
-    return imported.summary ? imported.summary.value().questions : std::vector<std::string>{imported.summary.error().text()};
+    return imported.summary ? imported.summary.value().questions
+                            : std::vector<std::string>{imported.summary.error().text()};
   };
   EXPECT_THAT(asked(osu_log("Allgather")), ElementsAre(HasSubstr("--ranks")));
   EXPECT_THAT(asked("data_size(Bytes): | aveg_time(us): | x | check_result:\n1024 | 2.50 | 0.4 | success\n"),
@@ -155,10 +204,11 @@ TEST(Importer, AsksForTheBytesOfCommunicationRowsAndTakesTheMatmuls) {
 }
 
 TEST(Importer, TakesTheAOfTheMatmulBehindAnAllGather) {
-  const std::string log = "Device_id,Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
-                          "0,hcom_allGather__1,hcom_allGather_,10.5,N/A,N/A,N/A\n"
-                          "1,MatMulV3,MatMulV3,20.5,\"\"\"9,9;9,9\"\"\",DT_BF16;DT_BF16,\"\"\"9,9\"\"\"\n"
-                          "0,MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\"\n";
+  const std::string log =
+      "Device_id,Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
+      "0,hcom_allGather__1,hcom_allGather_,10.5,N/A,N/A,N/A\n"
+      "1,MatMulV3,MatMulV3,20.5,\"\"\"9,9;9,9\"\"\",DT_BF16;DT_BF16,\"\"\"9,9\"\"\"\n"
+      "0,MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\"\n";
   const ImportedLog imported = import_text(log, {.bytes_from_neighbour = true});
   ASSERT_TRUE(imported.summary) << imported.summary.error().text();
   // The matmul of device 1 is none of device 0's. A is 64 x 32 elements of 2 bytes.
@@ -166,7 +216,8 @@ TEST(Importer, TakesTheAOfTheMatmulBehindAnAllGather) {
 }
 
 std::string database_text(const std::string& sql) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / ("msprof_" + std::to_string(getpid()) + ".db");
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / ("msprof_" + std::to_string(getpid()) + ".db");
   std::filesystem::remove(path);
   SQLite::Database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(sql);
   std::ifstream stream(path, std::ios::binary);
@@ -179,8 +230,10 @@ std::string database_text(const std::string& sql) {
 constexpr const char* kDatabase =
     "CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT);"
     "CREATE TABLE ENUM_HCCL_DATA_TYPE (id INTEGER PRIMARY KEY, name TEXT);"
-    "CREATE TABLE COMMUNICATION_OP (opName INTEGER,startNs INTEGER,endNs INTEGER,connectionId INTEGER,groupName INTEGER,"
-    "opId INTEGER PRIMARY KEY,relay INTEGER,retry INTEGER,dataType INTEGER,algType INTEGER,count NUMERIC,opType INTEGER);"
+    "CREATE TABLE COMMUNICATION_OP (opName INTEGER,startNs INTEGER,endNs INTEGER,connectionId INTEGER,groupName "
+    "INTEGER,"
+    "opId INTEGER PRIMARY KEY,relay INTEGER,retry INTEGER,dataType INTEGER,algType INTEGER,count NUMERIC,opType "
+    "INTEGER);"
     "INSERT INTO STRING_IDS VALUES (1,'hcom_allReduce__428_0_1'),(2,'hcom_allReduce_'),(3,'hcom_allGather__428_1_1'),"
     "(4,'hcom_allGather_'),(5,'hcom_send__1'),(6,'hcom_send_');"
     "INSERT INTO ENUM_HCCL_DATA_TYPE VALUES (3,'FP16'),(11,'BFP16');"
@@ -193,16 +246,24 @@ TEST(Importer, ReadsTheDatabaseOfMsprof) {
   ASSERT_TRUE(imported.summary) << imported.summary.error().text();
   EXPECT_EQ(imported.summary.value().format, "msprof_db");
   // 4194304 f16 elements; 512 bf16 elements of each of 8 ranks. Times are differences of 19-digit stamps, to the ns.
-  EXPECT_THAT(timings_text(imported.timings), UnorderedElementsAre("all_reduce x0 8388608 B 170250 ns", "all_gather x0 8192 B 10000 ns"));
+  EXPECT_THAT(timings_text(imported.timings),
+              UnorderedElementsAre("all_reduce x0 8388608 B 170250 ns", "all_gather x0 8192 B 10000 ns"));
   EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("4: it ends before it starts, or takes no time"));
 }
 
 TEST(Importer, RefusesDatabasesWithoutPlainCommunicationRows) {
-  EXPECT_THAT(import_text(database_text("CREATE TABLE TASK (a INTEGER);")).summary.error().message, HasSubstr("no table COMMUNICATION_OP"));
-  EXPECT_THAT(import_text(database_text("CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER);")).summary.error().message,
-              HasSubstr("no column count"));
+  EXPECT_THAT(import_text(database_text("CREATE TABLE TASK (a INTEGER);")).summary.error().message,
+              HasSubstr("no table COMMUNICATION_OP"));
+  EXPECT_THAT(
+      import_text(database_text("CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER);"))
+          .summary.error()
+          .message,
+      HasSubstr("no column count"));
   // A view could compute for ever.
-  EXPECT_THAT(import_text(database_text("CREATE VIEW COMMUNICATION_OP AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n FROM r) SELECT n FROM r;")).summary.error().message,
+  EXPECT_THAT(import_text(database_text("CREATE VIEW COMMUNICATION_OP AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL "
+                                        "SELECT n FROM r) SELECT n FROM r;"))
+                  .summary.error()
+                  .message,
               HasSubstr("no table COMMUNICATION_OP"));
   std::string cut = database_text(kDatabase);
   cut.resize(cut.size() / 2);
@@ -213,7 +274,8 @@ TEST(Importer, RefusesDatabasesWithoutPlainCommunicationRows) {
 TEST(Importer, NamesEveryFormatItKnows) {
   const ImportedLog imported = import_text("hello\n", {}, "nsys");
   EXPECT_EQ(imported.summary.error().code, planner::ErrorCode::UnknownName);
-  for (const Importer& importer : importer_registry()) EXPECT_THAT(imported.summary.error().message, HasSubstr(importer.name));
+  for (const Importer& importer : importer_registry())
+    EXPECT_THAT(imported.summary.error().message, HasSubstr(importer.name));
 }
 
 TEST(Importer, RefusesWhatItDoesNotKnow) {

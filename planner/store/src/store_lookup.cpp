@@ -23,7 +23,7 @@ using planner::Result;
 constexpr std::size_t kMinPrefixLength = 6;
 constexpr std::size_t kDigestLength = 64;
 constexpr int kColumnOfM = 3, kColumnOfN = 4; ///< of select_sql
-constexpr std::size_t kListedCount = 5; ///< what a message lists before it says "and N more"
+constexpr std::size_t kListedCount = 5;       ///< what a message lists before it says "and N more"
 
 /// Errors: Corrupt, where a document that passes its checksum was kept by an mc2 with other rules; Stale where those
 /// cut along another axis.
@@ -37,7 +37,8 @@ Result<StoredPlan> to_stored_plan(const Record& record) {
 
 /// Which models answer for an operator (planner::has_same_block_costs), the one to prefer first.
 std::string model_query(const planner::OpSpec& op) {
-  const std::string same = "WHERE fingerprint_digest = ?1 AND kind = ?2 AND k = ?5 AND dtype = ?6 AND world_size = ?7 ";
+  const std::string same =
+      "WHERE fingerprint_digest = ?1 AND kind = ?2 AND k = ?5 AND dtype = ?6 AND world_size = ?7 ";
   const std::string newest = "created_at DESC, id DESC";
   if (planner::cut_axis(op) == planner::CutAxis::Columns)
     return select_sql(Table::Model, same + "AND m = ?3 ORDER BY n >= ?4 DESC, abs(n - ?4), " + newest);
@@ -171,10 +172,10 @@ Result<planner::CostModel> Store::find_model(const planner::OpSpec& op,
 Result<std::vector<planner::CostModel>> Store::list_models(const planner::OpSpec& op,
                                                            const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::list_models", [&]() -> Result<std::vector<planner::CostModel>> {
-    SQLite::Statement statement(impl_->database,
-                                select_sql(Table::Model, "WHERE fingerprint_digest = ?1 AND kind = ?2 AND "
-                                                         "dtype = ?6 AND world_size = ?7 "
-                                                         "ORDER BY created_at DESC, id DESC"));
+    SQLite::Statement statement(impl_->database, select_sql(Table::Model,
+                                                            "WHERE fingerprint_digest = ?1 AND kind = ?2 AND "
+                                                            "dtype = ?6 AND world_size = ?7 "
+                                                            "ORDER BY created_at DESC, id DESC"));
     bind_key(statement, Table::Model, PlanKey{op, fingerprint_digest(fingerprint), ""});
     std::vector<planner::CostModel> models;
     while (statement.executeStep()) {
@@ -192,11 +193,13 @@ Result<std::vector<planner::Profile>> Store::list_profiles(const std::map<std::s
   return impl_->read("Store::list_profiles", [&]() -> Result<std::vector<planner::Profile>> {
     std::string condition;
     for (std::size_t i = 0; i < fields.size(); ++i)
-      condition += (i ? " AND " : "") + std::string("json_extract(document, ?") + std::to_string(2 * i + 1) + ") = ?" + std::to_string(2 * i + 2);
+      condition += (i ? " AND " : "") + std::string("json_extract(document, ?") + std::to_string(2 * i + 1) +
+                   ") = ?" + std::to_string(2 * i + 2);
     SQLite::Statement statement(
         impl_->database,
         select_sql(Table::SampleBatch,
-                   "WHERE fingerprint_digest IN (SELECT digest FROM fingerprint WHERE json_valid(document) AND " + condition + ") ORDER BY id"));
+                   "WHERE fingerprint_digest IN (SELECT digest FROM fingerprint WHERE json_valid(document) AND " +
+                       condition + ") ORDER BY id"));
     int index = 0;
     for (const auto& [key, value] : fields) {
       statement.bind(++index, "$.fields.\"" + key + "\"");

@@ -68,22 +68,33 @@ Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& que
   const Evidence found = evidence_of(timings, question);
   Missing missing;
   OpSpec op;
-  if (question.kind) op.kind = *question.kind;
-  else missing.add("the operator (--op)");
+  if (question.kind)
+    op.kind = *question.kind;
+  else
+    missing.add("the operator (--op)");
   const bool has_one_shape = found.shapes.size() == 1;
   if (question.n || has_one_shape) op.n = question.n ? *question.n : (*found.shapes.begin())[0];
   if (question.k || has_one_shape) op.k = question.k ? *question.k : (*found.shapes.begin())[1];
   if (op.n == 0 || op.k == 0)
-    missing.add("which matmul (--n, --k)" + (found.shapes.empty() ? std::string() : "; they hold " + shapes_text(found.shapes)));
-  if (question.m || found.largest_m > 0) op.m = question.m.value_or(found.largest_m);
-  else missing.add("the rows of the uncut product (--m)");
-  if (question.dtype || found.dtypes.size() == 1) op.dtype = question.dtype ? *question.dtype : *found.dtypes.begin();
-  else missing.add("the element type (--dtype)");
-  if (question.world_size || found.world_sizes.size() == 1) op.world_size = question.world_size ? *question.world_size : *found.world_sizes.begin();
-  else missing.add("the ranks (--ranks)");
+    missing.add("which matmul (--n, --k)" +
+                (found.shapes.empty() ? std::string() : "; they hold " + shapes_text(found.shapes)));
+  if (question.m || found.largest_m > 0)
+    op.m = question.m.value_or(found.largest_m);
+  else
+    missing.add("the rows of the uncut product (--m)");
+  if (question.dtype || found.dtypes.size() == 1)
+    op.dtype = question.dtype ? *question.dtype : *found.dtypes.begin();
+  else
+    missing.add("the element type (--dtype)");
+  if (question.world_size || found.world_sizes.size() == 1)
+    op.world_size = question.world_size ? *question.world_size : *found.world_sizes.begin();
+  else
+    missing.add("the ranks (--ranks)");
   if (!missing.is_empty()) return missing.error();
   if (!found.world_sizes.empty() && !found.world_sizes.contains(op.world_size))
-    return Error{ErrorCode::InvalidSpec, "--ranks", "is " + std::to_string(op.world_size) + " where the log says " + std::to_string(*found.world_sizes.begin())};
+    return Error{
+        ErrorCode::InvalidSpec, "--ranks",
+        "is " + std::to_string(op.world_size) + " where the log says " + std::to_string(*found.world_sizes.begin())};
   if (auto valid = op.validate(); !valid) return valid.error();
   return op;
 }
@@ -91,7 +102,8 @@ Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& que
 /// Length on the cut axis of the block that a matmul multiplies; nothing when it is of no block of the operator.
 std::optional<std::int64_t> block_length(const OpSpec& op, const TimingKey& matmul) {
   if (matmul.k != op.k || matmul.dtype != op.dtype) return std::nullopt;
-  if (planner::cut_axis(op) == planner::CutAxis::Columns) return matmul.m == op.m ? std::optional(matmul.n) : std::nullopt;
+  if (planner::cut_axis(op) == planner::CutAxis::Columns)
+    return matmul.m == op.m ? std::optional(matmul.n) : std::nullopt;
   if (matmul.n != op.n) return std::nullopt;
   const planner::OpTraits& traits = planner::traits_of(op.kind);
   if (!traits.has_row_shards) return matmul.m;
@@ -111,7 +123,8 @@ std::optional<Sample> sample_of(const OpSpec& op, const TimingKey& key) {
     sample.block_rows = *length;
     return sample;
   }
-  if (key.collective != planner::collective_of(op.kind) || (key.world_size > 0 && key.world_size != op.world_size)) return std::nullopt;
+  if (key.collective != planner::collective_of(op.kind) || (key.world_size > 0 && key.world_size != op.world_size))
+    return std::nullopt;
   const std::int64_t row_bytes = planner::traits_of(op.kind).message_bytes_per_unit(op);
   sample.message_bytes = key.message_bytes;
   sample.block_rows = std::clamp<std::int64_t>(key.message_bytes / row_bytes, 1, planner::kMaxSize);
@@ -144,7 +157,8 @@ planner::Fingerprint fingerprint_of(const std::map<std::string, std::string>& fa
   fingerprint.fields["backend"] = "imported";
   if (!device.empty()) {
     // What the log calls its device stays beside the name that the user gives the machine.
-    if (const auto known = facts.find("device"); known != facts.end() && known->second != device) fingerprint.fields["device_model"] = known->second;
+    if (const auto known = facts.find("device"); known != facts.end() && known->second != device)
+      fingerprint.fields["device_model"] = known->second;
     fingerprint.fields["device"] = device;
   }
   return fingerprint;
@@ -157,7 +171,8 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
   const auto op = find_operator(timings, question);
   if (!op) return op.error();
   if (question.device.empty() && !facts.contains("device"))
-    return Error{ErrorCode::InvalidSpec, "--device", "is missing: the logs do not name the machine, and what they hold is kept under its name"};
+    return Error{ErrorCode::InvalidSpec, "--device",
+                 "is missing: the logs do not name the machine, and what they hold is kept under its name"};
   ImportedProfile imported;
   imported.profile.op = op.value();
   imported.profile.fingerprint = fingerprint_of(facts, question.device);
@@ -171,12 +186,14 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
     }
     append_samples(*shape, group, imported.profile.samples);
     if (group.count > static_cast<std::int64_t>(group.kept.size()))
-      imported.notes.push_back(group_text(key) + ": " + std::to_string(group.kept.size()) + " of " + std::to_string(group.count) + " timings kept, drawn evenly");
+      imported.notes.push_back(group_text(key) + ": " + std::to_string(group.kept.size()) + " of " +
+                               std::to_string(group.count) + " timings kept, drawn evenly");
   }
   if (other_count > 0)
     imported.notes.push_back(std::to_string(other_count) + " sizes are of another operator, e.g. " + other);
   if (imported.profile.samples.empty())
-    return Error{ErrorCode::CannotFit, "", "nothing in the logs is of " + op.value().text() + (other.empty() ? "" : "; they hold " + other)};
+    return Error{ErrorCode::CannotFit, "",
+                 "nothing in the logs is of " + op.value().text() + (other.empty() ? "" : "; they hold " + other)};
   return imported;
 }
 

@@ -41,7 +41,8 @@ class FileSource : public ByteSource {
 
 class MemorySource : public ByteSource {
  public:
-  explicit MemorySource(std::string_view bytes) : rest_(bytes), total_bytes_(static_cast<std::int64_t>(bytes.size())) {}
+  explicit MemorySource(std::string_view bytes)
+      : rest_(bytes), total_bytes_(static_cast<std::int64_t>(bytes.size())) {}
 
   [[nodiscard]] std::size_t read(std::span<char> into) override {
     const std::size_t size = std::min(into.size(), rest_.size());
@@ -61,7 +62,8 @@ class MemorySource : public ByteSource {
 planner::Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path) {
   const auto refused = [&](const std::string& why) { return Error{ErrorCode::InvalidSpec, path.string(), why}; };
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return refused(errno == ENOENT ? "no such file" : std::string("cannot be opened: ") + std::strerror(errno));
+  if (file < 0)
+    return refused(errno == ENOENT ? "no such file" : std::string("cannot be opened: ") + std::strerror(errno));
   struct stat status {};
   const bool is_readable = fstat(file, &status) == 0 && !S_ISDIR(status.st_mode);
   if (is_readable)

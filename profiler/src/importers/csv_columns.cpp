@@ -27,7 +27,8 @@ bool CsvColumns::visit_cells(std::string_view line, Visit visit) {
         ++at;
       } while (at != end && *at == '"');
     }
-    const auto* comma = at == end ? nullptr : static_cast<const char*>(std::memchr(at, ',', static_cast<std::size_t>(end - at)));
+    const auto* comma =
+        at == end ? nullptr : static_cast<const char*>(std::memchr(at, ',', static_cast<std::size_t>(end - at)));
     visit(std::string_view(from, static_cast<std::size_t>((comma ? comma : end) - from)));
     if (!comma) return true;
     at = comma + 1;
@@ -48,7 +49,8 @@ planner::Result<void> CsvColumns::read_heading(std::string_view line) {
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const auto& names = wanted_[i].names;
       if (std::find(names.begin(), names.end(), word) == names.end()) continue;
-      if (has_[i] && fault.empty()) fault = "'" + shown(name) + "' is a column twice, or stands beside its other name";
+      if (has_[i] && fault.empty())
+        fault = "'" + shown(name) + "' is a column twice, or stands beside its other name";
       if (wanted_[i].is_time && fault.empty()) fault = unit_fault(name, "us");
       has_[i] = true;
       slot_of_.back() = static_cast<int>(i);
@@ -57,11 +59,14 @@ planner::Result<void> CsvColumns::read_heading(std::string_view line) {
   if (!is_closed) return refused("the heading opens a quote that it does not close");
   if (!fault.empty()) return refused(fault);
   for (std::size_t i = 0; i < wanted_.size(); ++i)
-    if (wanted_[i].is_required && !has_[i]) return refused("the heading has no column " + std::string(wanted_[i].shown));
+    if (wanted_[i].is_required && !has_[i])
+      return refused("the heading has no column " + std::string(wanted_[i].shown));
   return {};
 }
 
-bool CsvColumns::is_heading(std::string_view line) const { return !heading_.empty() && line.substr(0, 64) == heading_; }
+bool CsvColumns::is_heading(std::string_view line) const {
+  return !heading_.empty() && line.substr(0, 64) == heading_;
+}
 
 bool CsvColumns::read_row(std::string_view line) {
   row_cell_count_ = 0;

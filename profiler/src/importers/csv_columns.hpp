@@ -20,7 +20,8 @@ struct WantedColumn {
   bool is_time = false; ///< its unit must be us, or not be named
 };
 
-/// Splits lines of CSV and keeps the cells of wanted columns. A quoted cell may hold commas and doubled quotes; its quotes stay.
+/// Splits lines of CSV and keeps the cells of wanted columns. A quoted cell may hold commas and doubled quotes; its
+/// quotes stay.
 class CsvColumns {
  public:
   explicit CsvColumns(std::span<const WantedColumn> wanted) : wanted_(wanted) {}

@@ -21,23 +21,43 @@ struct TypeName {
   std::int64_t bytes;
   std::optional<DType> dtype;
 };
-constexpr std::array kTypes{
-    TypeName{"float", 4, DType::F32},    TypeName{"float32", 4, DType::F32},   TypeName{"fp32", 4, DType::F32},
-    TypeName{"f32", 4, DType::F32},      TypeName{"half", 2, DType::F16},      TypeName{"float16", 2, DType::F16},
-    TypeName{"fp16", 2, DType::F16},     TypeName{"f16", 2, DType::F16},       TypeName{"bfloat16", 2, DType::Bf16},
-    TypeName{"bf16", 2, DType::Bf16},    TypeName{"bfp16", 2, DType::Bf16},    TypeName{"double", 8, {}},
-    TypeName{"float64", 8, {}},          TypeName{"fp64", 8, {}},              TypeName{"char", 1, {}},
-    TypeName{"int8", 1, DType::I8},            TypeName{"uint8", 1, {}},             TypeName{"int16", 2, {}},
-    TypeName{"uint16", 2, {}},           TypeName{"int", 4, {}},               TypeName{"int32", 4, {}},
-    TypeName{"uint32", 4, {}},           TypeName{"int64", 8, {}},             TypeName{"uint64", 8, {}},
-    TypeName{"f8e4m3", 1, {}},           TypeName{"f8e5m2", 1, {}},            TypeName{"fp8e4m3", 1, {}},
-    TypeName{"fp8e5m2", 1, {}},          TypeName{"hif8", 1, {}},              TypeName{"int128", 16, {}}};
+constexpr std::array kTypes{TypeName{"float", 4, DType::F32},
+                            TypeName{"float32", 4, DType::F32},
+                            TypeName{"fp32", 4, DType::F32},
+                            TypeName{"f32", 4, DType::F32},
+                            TypeName{"half", 2, DType::F16},
+                            TypeName{"float16", 2, DType::F16},
+                            TypeName{"fp16", 2, DType::F16},
+                            TypeName{"f16", 2, DType::F16},
+                            TypeName{"bfloat16", 2, DType::Bf16},
+                            TypeName{"bf16", 2, DType::Bf16},
+                            TypeName{"bfp16", 2, DType::Bf16},
+                            TypeName{"double", 8, {}},
+                            TypeName{"float64", 8, {}},
+                            TypeName{"fp64", 8, {}},
+                            TypeName{"char", 1, {}},
+                            TypeName{"int8", 1, DType::I8},
+                            TypeName{"uint8", 1, {}},
+                            TypeName{"int16", 2, {}},
+                            TypeName{"uint16", 2, {}},
+                            TypeName{"int", 4, {}},
+                            TypeName{"int32", 4, {}},
+                            TypeName{"uint32", 4, {}},
+                            TypeName{"int64", 8, {}},
+                            TypeName{"uint64", 8, {}},
+                            TypeName{"f8e4m3", 1, {}},
+                            TypeName{"f8e5m2", 1, {}},
+                            TypeName{"fp8e4m3", 1, {}},
+                            TypeName{"fp8e5m2", 1, {}},
+                            TypeName{"hif8", 1, {}},
+                            TypeName{"int128", 16, {}}};
 
 const TypeName* find_type(std::string_view text) {
   std::string name = plain(text);
   for (const std::string_view prefix : {"dt", "mpi", "hccldatatype", "nccl"})
     if (name.starts_with(prefix) && name.size() > prefix.size()) name.erase(0, prefix.size());
-  const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& type) { return type.name == name; });
+  const auto found =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeName& type) { return type.name == name; });
   return found == kTypes.end() ? nullptr : &*found;
 }
 
@@ -165,7 +185,8 @@ std::optional<Collective> find_collective(std::string_view name) {
 }
 
 std::optional<Collective> find_program(std::string_view word) {
-  if (const std::size_t slash = word.find_last_of('/'); slash != std::string_view::npos) word.remove_prefix(slash + 1);
+  if (const std::size_t slash = word.find_last_of('/'); slash != std::string_view::npos)
+    word.remove_prefix(slash + 1);
   std::string_view name;
   if (word.starts_with("osu_")) return find_collective(word.substr(4));
   if (ends_program(word, "_perf_mpi", name) || ends_program(word, "_perf", name) || ends_program(word, "_test", name))
@@ -175,7 +196,8 @@ std::optional<Collective> find_program(std::string_view word) {
 
 std::optional<LaunchLine> read_launch_line(std::string_view line) {
   const auto parts = words(line);
-  const auto program = std::find_if(parts.begin(), parts.end(), [](std::string_view word) { return find_program(word).has_value(); });
+  const auto program =
+      std::find_if(parts.begin(), parts.end(), [](std::string_view word) { return find_program(word).has_value(); });
   if (program == parts.end()) return std::nullopt;
   LaunchLine launch{find_program(*program), {}, {}};
   for (auto option = parts.begin(); option != parts.end() && option + 1 != parts.end(); ++option) {

@@ -27,8 +27,8 @@ namespace mc2::profiler {
 
 /// A whole number, nothing before or behind it.
 [[nodiscard]] std::optional<std::int64_t> parse_whole(std::string_view text) noexcept;
-/// Microseconds in decimal notation as nanoseconds: exact with up to three decimals, rounded beyond, however large, so
-/// that a time stamp of 16 digits keeps its last. Nothing for anything else, NaN and infinities included.
+/// Microseconds in decimal notation as nanoseconds: exact with up to three decimals, rounded beyond, however large,
+/// so that a time stamp of 16 digits keeps its last. Nothing for anything else, NaN and infinities included.
 [[nodiscard]] std::optional<std::chrono::nanoseconds> parse_us(std::string_view text) noexcept;
 /// Of a finite number of us; nothing beyond the range of nanoseconds.
 [[nodiscard]] std::optional<std::chrono::nanoseconds> from_us(double us) noexcept;

@@ -12,13 +12,16 @@ namespace mc2::profiler {
 [[nodiscard]] bool detect_msprof_db(std::string_view head);
 [[nodiscard]] planner::Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_kernels(std::string_view head);
-[[nodiscard]] planner::Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] planner::Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers,
+                                                        LogSink& sink);
 [[nodiscard]] bool detect_msprof_statistic(std::string_view head);
-[[nodiscard]] planner::Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] planner::Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers,
+                                                          LogSink& sink);
 [[nodiscard]] bool detect_nccl_tests(std::string_view head);
 [[nodiscard]] planner::Result<void> read_nccl_tests(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_nccl_tests_json(std::string_view head);
-[[nodiscard]] planner::Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] planner::Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers,
+                                                         LogSink& sink);
 [[nodiscard]] bool detect_osu(std::string_view head);
 [[nodiscard]] planner::Result<void> read_osu(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 

@@ -13,8 +13,10 @@ enum class SizeMeaning : std::uint8_t {
   PerRank,   ///< one rank's shard (all-gather, reduce-scatter) or one peer's part (all-to-all)
 };
 
-/// The full array's bytes; nothing when ranks are unknown and matter, or out of range. docs/importing.md has the table.
-[[nodiscard]] inline std::optional<std::int64_t> full_array_bytes(std::int64_t bytes, SizeMeaning meaning, int world_size) {
+/// The full array's bytes; nothing when ranks are unknown and matter, or out of range. docs/importing.md has the
+/// table.
+[[nodiscard]] inline std::optional<std::int64_t> full_array_bytes(std::int64_t bytes, SizeMeaning meaning,
+                                                                  int world_size) {
   constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
   if (meaning == SizeMeaning::FullArray) return bytes;
   if (world_size < 1 || bytes < 0 || bytes > kMaxBytes / world_size) return std::nullopt;

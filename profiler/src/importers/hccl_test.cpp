@@ -37,7 +37,8 @@ class HcclTestLog {
     if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
     const auto cells = split(text, '|');
     if (find_column(cells.front()) == kSize) return begin_table(line.number, cells);
-    const bool is_row = parse_whole(cells.front()) || (cells.size() > 1 && !cells.front().empty() && cells.front()[0] == '-');
+    const bool is_row =
+        parse_whole(cells.front()) || (cells.size() > 1 && !cells.front().empty() && cells.front()[0] == '-');
     if (is_row && has_table_) return read_row(line, cells);
     sink_.skip(line.number, "neither a heading nor a row");
   }
@@ -57,29 +58,36 @@ class HcclTestLog {
       const auto column = find_column(cells[i]);
       if (!column) continue;
       const std::string fault = unit_fault(cells[i], *column == kSize ? "Bytes" : "us");
-      if (!fault.empty() && !(*column == kSize && cells[i].find("(B)") != std::string_view::npos)) return sink_.bad(line, fault);
+      if (!fault.empty() && !(*column == kSize && cells[i].find("(B)") != std::string_view::npos))
+        return sink_.bad(line, fault);
       if (place_[*column] != cells.size()) return sink_.bad(line, "'" + shown(cells[i]) + "' is a column twice");
       place_[*column] = i;
     }
-    if (place_[kTime] == cells.size()) return sink_.bad(line, "the heading has no column aveg_time(us) or avg_time(us)");
+    if (place_[kTime] == cells.size())
+      return sink_.bad(line, "the heading has no column aveg_time(us) or avg_time(us)");
     has_table_ = true;
     sink_.skip(line, "heading of a table");
   }
 
   void read_row(const Line& line, const std::vector<std::string_view>& cells) {
     if (cells.size() != cell_count_)
-      return sink_.bad(line.number, "the row has " + std::to_string(cells.size()) + " cells where the heading has " + std::to_string(cell_count_));
+      return sink_.bad(line.number, "the row has " + std::to_string(cells.size()) + " cells where the heading has " +
+                                        std::to_string(cell_count_));
     if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     const std::string check = place_[kCheck] < cell_count_ ? plain(cells[place_[kCheck]]) : "null";
-    if (check != "success" && check != "null") return sink_.bad(line.number, "the result check says " + shown(cells[place_[kCheck]]));
+    if (check != "success" && check != "null")
+      return sink_.bad(line.number, "the result check says " + shown(cells[place_[kCheck]]));
     const auto size = parse_whole(cells[place_[kSize]]);
     const auto time = parse_us(cells[place_[kTime]]);
-    if (!size || !time) return sink_.bad(line.number, "'" + shown(cells[place_[time ? kSize : kTime]]) + "' is no number");
+    if (!size || !time)
+      return sink_.bad(line.number, "'" + shown(cells[place_[time ? kSize : kTime]]) + "' is no number");
     take(line.number, *size, *time, check == "null");
   }
 
-  /// The tool rounds its counts up to whole elements, and to the same number for every rank where the ranks share one array.
-  [[nodiscard]] static std::int64_t executed_bytes(std::int64_t size, std::int64_t element_bytes, std::int64_t parts) {
+  /// The tool rounds its counts up to whole elements, and to the same number for every rank where the ranks share one
+  /// array.
+  [[nodiscard]] static std::int64_t executed_bytes(std::int64_t size, std::int64_t element_bytes,
+                                                   std::int64_t parts) {
     constexpr std::int64_t kMaxSize = std::int64_t{1} << 50;
     if (size < 1 || size > kMaxSize) return size;
     const std::int64_t count = planner::ceil_div(size, element_bytes);
@@ -94,12 +102,16 @@ class HcclTestLog {
     if (!collective) sink_.ask("which collective was timed (--collective)");
     if (world_size == 0) sink_.ask("how many ranks took part (--ranks)");
     if (!element_bytes) sink_.ask("which element type was sent (--dtype)");
-    if (!collective || world_size == 0 || !element_bytes) return sink_.skip(line, "the log does not say what was timed");
+    if (!collective || world_size == 0 || !element_bytes)
+      return sink_.skip(line, "the log does not say what was timed");
     const std::int64_t parts = *collective == Collective::AllReduce ? 1 : world_size;
     sink_.take(line,
-               {.collective = *collective, .message_bytes = executed_bytes(size, *element_bytes, parts),
-                .world_size = launch_.world_size.value_or(0), .time = time},
-               std::string(planner::to_string(*collective)) + (is_unchecked ? ", results not checked" : ", results checked"));
+               {.collective = *collective,
+                .message_bytes = executed_bytes(size, *element_bytes, parts),
+                .world_size = launch_.world_size.value_or(0),
+                .time = time},
+               std::string(planner::to_string(*collective)) +
+                   (is_unchecked ? ", results not checked" : ", results checked"));
   }
 
   const ImportAnswers& answers_;

@@ -14,7 +14,8 @@ using planner::Result;
 
 std::string names() {
   std::string text;
-  for (const Importer& importer : importer_registry()) text += (text.empty() ? "" : ", ") + std::string(importer.name);
+  for (const Importer& importer : importer_registry())
+    text += (text.empty() ? "" : ", ") + std::string(importer.name);
   return text;
 }
 
@@ -26,7 +27,8 @@ Result<const Importer*> find_importer(LogReader& reader, std::string_view format
   });
   if (found != table.end()) return &*found;
   if (!format.empty())
-    return Error{ErrorCode::UnknownName, "--format", "unknown format '" + std::string(format.substr(0, 64)) + "'; legal: " + names()};
+    return Error{ErrorCode::UnknownName, "--format",
+                 "unknown format '" + std::string(format.substr(0, 64)) + "'; legal: " + names()};
   if (head.empty()) return Error{ErrorCode::Malformed, "", reader.fault().empty() ? "is empty" : reader.fault()};
   return Error{ErrorCode::Malformed, "", "is no log that mc2 knows; name its format with --format: " + names()};
 }

@@ -19,7 +19,8 @@ void append_utf8(std::string& text, unsigned code) {
   if (code < 0x80) return put(code);
   if (code < 0x800) return put(0xC0 | (code >> 6)), put(0x80 | (code & 0x3F));
   if (code < 0x10000) return put(0xE0 | (code >> 12)), put(0x80 | ((code >> 6) & 0x3F)), put(0x80 | (code & 0x3F));
-  put(0xF0 | (code >> 18)), put(0x80 | ((code >> 12) & 0x3F)), put(0x80 | ((code >> 6) & 0x3F)), put(0x80 | (code & 0x3F));
+  put(0xF0 | (code >> 18)), put(0x80 | ((code >> 12) & 0x3F)), put(0x80 | ((code >> 6) & 0x3F)),
+      put(0x80 | (code & 0x3F));
 }
 
 } // namespace
@@ -36,12 +37,17 @@ void LogReader::find_encoding() {
   }
   std::string_view bytes(raw_.data(), size);
   encoding_ = Encoding::Utf8;
-  if (bytes.starts_with("\xEF\xBB\xBF")) bytes.remove_prefix(3);
-  else if (bytes.starts_with("\xFF\xFE")) encoding_ = Encoding::Utf16Little, bytes.remove_prefix(2);
-  else if (bytes.starts_with("\xFE\xFF")) encoding_ = Encoding::Utf16Big, bytes.remove_prefix(2);
+  if (bytes.starts_with("\xEF\xBB\xBF"))
+    bytes.remove_prefix(3);
+  else if (bytes.starts_with("\xFF\xFE"))
+    encoding_ = Encoding::Utf16Little, bytes.remove_prefix(2);
+  else if (bytes.starts_with("\xFE\xFF"))
+    encoding_ = Encoding::Utf16Big, bytes.remove_prefix(2);
   // Text without a mark: Latin letters in UTF-16 have every other byte 0, which no text in UTF-8 has.
-  else if (bytes.size() >= 4 && bytes[1] == '\0' && bytes[3] == '\0' && bytes[0] != '\0') encoding_ = Encoding::Utf16Little;
-  else if (bytes.size() >= 4 && bytes[0] == '\0' && bytes[2] == '\0' && bytes[1] != '\0') encoding_ = Encoding::Utf16Big;
+  else if (bytes.size() >= 4 && bytes[1] == '\0' && bytes[3] == '\0' && bytes[0] != '\0')
+    encoding_ = Encoding::Utf16Little;
+  else if (bytes.size() >= 4 && bytes[0] == '\0' && bytes[2] == '\0' && bytes[1] != '\0')
+    encoding_ = Encoding::Utf16Big;
   if (encoding_ == Encoding::Utf8) {
     std::copy(bytes.begin(), bytes.end(), buffer_.begin());
     end_ = bytes.size();
@@ -57,8 +63,10 @@ void LogReader::append_code_unit(unsigned unit) {
     high_surrogate_ = 0;
     if (is_low) return;
   }
-  if (unit >= 0xD800 && unit < 0xDC00) high_surrogate_ = unit;
-  else append_utf8(decoded_, is_low ? kReplacement : unit);
+  if (unit >= 0xD800 && unit < 0xDC00)
+    high_surrogate_ = unit;
+  else
+    append_utf8(decoded_, is_low ? kReplacement : unit);
 }
 
 void LogReader::decode_utf16(std::string_view bytes) {
@@ -99,7 +107,8 @@ bool LogReader::fill() {
 }
 
 std::string_view LogReader::head() {
-  while (end_ - begin_ < kHeadBytes && fill()) {}
+  while (end_ - begin_ < kHeadBytes && fill()) {
+  }
   return {buffer_.data() + begin_, std::min(end_ - begin_, kHeadBytes)};
 }
 
@@ -136,7 +145,8 @@ planner::Result<std::string> LogReader::rest(std::size_t max_bytes) {
     text.append(buffer_.data() + begin_, end_ - begin_);
     begin_ = end_;
     if (text.size() > max_bytes)
-      return Error{ErrorCode::Malformed, "", "is larger than " + std::to_string(max_bytes >> 20) + " MiB, the limit for this format"};
+      return Error{ErrorCode::Malformed, "",
+                   "is larger than " + std::to_string(max_bytes >> 20) + " MiB, the limit for this format"};
   } while (fill());
   return text;
 }

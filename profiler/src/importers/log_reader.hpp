@@ -46,8 +46,8 @@ class Inflater {
 /// One line without its end.
 struct Line {
   std::string_view text;
-  std::int64_t number = 0;     ///< from 1
-  bool is_terminated = true;   ///< false for a last line without a line break: it may have been cut
+  std::int64_t number = 0;   ///< from 1
+  bool is_terminated = true; ///< false for a last line without a line break: it may have been cut
 };
 
 inline constexpr std::size_t kHeadBytes = 64 << 10;
@@ -60,7 +60,8 @@ class LogReader {
 
   /// The beginning, decoded; nothing is consumed.
   [[nodiscard]] std::string_view head();
-  /// False at the end. The text is valid until the next call. A line above kMaxLogLineBytes ends the log with a fault.
+  /// False at the end. The text is valid until the next call. A line above kMaxLogLineBytes ends the log with a
+  /// fault.
   [[nodiscard]] bool next(Line& line);
   /// The rest as one text. Errors: Malformed above `max_bytes`.
   [[nodiscard]] planner::Result<std::string> rest(std::size_t max_bytes);
@@ -87,8 +88,8 @@ class LogReader {
   Encoding encoding_ = Encoding::Unknown;
   std::vector<char> buffer_; ///< decoded; [begin_, end_) is not consumed yet
   std::size_t begin_ = 0, end_ = 0;
-  std::vector<char> raw_;    ///< of UTF-16, before decoding
-  std::string odd_byte_;     ///< half a code unit at the end of a chunk
+  std::vector<char> raw_; ///< of UTF-16, before decoding
+  std::string odd_byte_;  ///< half a code unit at the end of a chunk
   unsigned high_surrogate_ = 0;
   std::string decoded_;
   std::int64_t line_number_ = 0;

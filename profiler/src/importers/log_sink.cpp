@@ -20,7 +20,8 @@ std::string_view fault_of(const Timing& timing) {
   if (timing.time.count() > kMaxTimeNs) return "its time is above 11 days";
   if (timing.component == Component::Matmul)
     return is_size(timing.m) && is_size(timing.n) && is_size(timing.k) ? "" : "a size is outside 1 to 1000000000";
-  return timing.message_bytes >= 1 && timing.message_bytes <= kMaxMessageBytes ? "" : "its size is outside 1 B to 1 PiB";
+  return timing.message_bytes >= 1 && timing.message_bytes <= kMaxMessageBytes ? ""
+                                                                               : "its size is outside 1 B to 1 PiB";
 }
 
 } // namespace
@@ -81,13 +82,16 @@ void LogSink::fact(const std::string& key, std::string_view value) {
   for (const char c : value.substr(0, kMaxFactBytes))
     text.push_back(static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c);
   std::string& known = summary_.facts[key];
-  if (known.empty()) known = text;
-  else if (known != text && known.size() < kMaxFactBytes && known.find(text) == std::string::npos) known += ", " + text;
+  if (known.empty())
+    known = text;
+  else if (known != text && known.size() < kMaxFactBytes && known.find(text) == std::string::npos)
+    known += ", " + text;
 }
 
 void LogSink::ask(const std::string& question) {
   auto& questions = summary_.questions;
-  if (questions.size() < kMaxQuestionCount && std::find(questions.begin(), questions.end(), question) == questions.end())
+  if (questions.size() < kMaxQuestionCount &&
+      std::find(questions.begin(), questions.end(), question) == questions.end())
     questions.push_back(question);
 }
 

@@ -24,7 +24,8 @@ std::optional<Tensor> read_tensor(std::string_view text) {
   Tensor tensor;
   for (const std::string_view part : split(bare(text), ',')) {
     const auto size = parse_whole(bare(part));
-    if (!size || *size < 1 || *size > planner::kMaxSize || tensor.element_count > kMaxElements / *size) return std::nullopt;
+    if (!size || *size < 1 || *size > planner::kMaxSize || tensor.element_count > kMaxElements / *size)
+      return std::nullopt;
     tensor.sizes.push_back(*size);
     tensor.element_count *= *size;
     if (tensor.sizes.size() > kMaxDimensions) return std::nullopt;
@@ -53,7 +54,9 @@ std::optional<MatmulShape> find_matmul_shape(std::string_view inputs, std::strin
   if (!a || !b || !c) return std::nullopt;
   MatmulShape shape{c->rows(), c->columns(), 0};
   const auto k = inner_length(*a, shape.m);
-  if (!k || *k > planner::kMaxSize || shape.m > planner::kMaxSize || shape.n > kMaxElements / *k || !has_size(*b, shape.n, *k)) return std::nullopt;
+  if (!k || *k > planner::kMaxSize || shape.m > planner::kMaxSize || shape.n > kMaxElements / *k ||
+      !has_size(*b, shape.n, *k))
+    return std::nullopt;
   shape.k = *k;
   return shape;
 }

@@ -37,8 +37,8 @@ std::unique_ptr<SQLite::Database> open_database(LogReader& reader, std::string& 
   copy = std::move(bytes).value();
   auto database = std::make_unique<SQLite::Database>(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   const int code = sqlite3_deserialize(database->getHandle(), "main", reinterpret_cast<unsigned char*>(copy.data()),
-                                       static_cast<sqlite3_int64>(copy.size()), static_cast<sqlite3_int64>(copy.size()),
-                                       SQLITE_DESERIALIZE_READONLY);
+                                       static_cast<sqlite3_int64>(copy.size()),
+                                       static_cast<sqlite3_int64>(copy.size()), SQLITE_DESERIALIZE_READONLY);
   return code == SQLITE_OK ? std::move(database) : nullptr;
 }
 
@@ -89,7 +89,8 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, LogSink& sin
     return sink.bad(line, "it ends before it starts, or takes no time");
   const auto bytes = element_bytes(row.getColumn(6), row.getColumn(7));
   const std::int64_t count = row.getColumn(5).getInt64();
-  if (!bytes || count < 1 || count > (std::int64_t{1} << 50) / *bytes) return sink.bad(line, "its count or element type is unknown");
+  if (!bytes || count < 1 || count > (std::int64_t{1} << 50) / *bytes)
+    return sink.bad(line, "its count or element type is unknown");
   const auto meaning = hccl_counts_part(found.collective) ? SizeMeaning::PerRank : SizeMeaning::FullArray;
   const int world_size = answers.world_size.value_or(0);
   const auto full = full_array_bytes(count * *bytes, meaning, world_size);
@@ -97,19 +98,25 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, LogSink& sin
     sink.ask("how many ranks took part (--ranks)");
     return sink.skip(line, "the count is one rank's part and the table does not say how many ranks there were");
   }
-  sink.take(line, {.collective = found.collective, .message_bytes = full.value_or(0), .time = std::chrono::nanoseconds(time)},
-            std::string(planner::to_string(found.collective)));
+  sink.take(
+      line,
+      {.collective = found.collective, .message_bytes = full.value_or(0), .time = std::chrono::nanoseconds(time)},
+      std::string(planner::to_string(found.collective)));
 }
 
 Result<void> read_database(SQLite::Database& database, const ImportAnswers& answers, LogSink& sink) {
   database.exec("PRAGMA trusted_schema = OFF");
   database.exec("PRAGMA cell_size_check = ON");
-  if (!is_plain_table(database, "COMMUNICATION_OP")) return unreadable("has no table COMMUNICATION_OP: it was written without communication data");
+  if (!is_plain_table(database, "COMMUNICATION_OP"))
+    return unreadable("has no table COMMUNICATION_OP: it was written without communication data");
   for (const char* column : {"opName", "startNs", "endNs", "count", "dataType"})
     if (!has_column(database, "COMMUNICATION_OP", column))
-      return unreadable(std::string("table COMMUNICATION_OP has no column ") + column + ", which carries the size; profile with CANN 8 or later");
-  const bool has_strings = is_plain_table(database, "STRING_IDS"), has_types = is_plain_table(database, "ENUM_HCCL_DATA_TYPE");
-  SQLite::Statement rows(database, query_text(has_strings, has_column(database, "COMMUNICATION_OP", "opType"), has_types));
+      return unreadable(std::string("table COMMUNICATION_OP has no column ") + column +
+                        ", which carries the size; profile with CANN 8 or later");
+  const bool has_strings = is_plain_table(database, "STRING_IDS"),
+             has_types = is_plain_table(database, "ENUM_HCCL_DATA_TYPE");
+  SQLite::Statement rows(database,
+                         query_text(has_strings, has_column(database, "COMMUNICATION_OP", "opType"), has_types));
   while (rows.executeStep()) read_row(rows, answers, sink);
   return {};
 }

@@ -19,7 +19,18 @@ using planner::Collective;
 using planner::Component;
 using planner::Result;
 
-enum Column : std::size_t { kName, kType, kDuration, kInputShapes, kInputTypes, kOutputShapes, kDevice, kStream, kStart, kTask };
+enum Column : std::size_t {
+  kName,
+  kType,
+  kDuration,
+  kInputShapes,
+  kInputTypes,
+  kOutputShapes,
+  kDevice,
+  kStream,
+  kStart,
+  kTask
+};
 
 const std::vector<WantedColumn>& columns() {
   static const std::vector<WantedColumn> kColumns{
@@ -66,17 +77,21 @@ class KernelLog {
     if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");
     if (row_.is_heading(line.text)) return begin_again(line.number);
     if (!row_.read_row(line.text))
-      return sink_.bad(line.number, "the row has " + std::to_string(row_.row_cell_count()) + " cells where the heading has " +
-                                        std::to_string(row_.heading_cell_count()) + ", or a quote that is not closed");
-    if (!line.is_terminated && row_.wants_last_cell()) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+      return sink_.bad(line.number, "the row has " + std::to_string(row_.row_cell_count()) +
+                                        " cells where the heading has " + std::to_string(row_.heading_cell_count()) +
+                                        ", or a quote that is not closed");
+    if (!line.is_terminated && row_.wants_last_cell())
+      return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     const std::string_view type = is_missing(row_.cell(kType)) ? std::string_view() : row_.cell(kType);
     const MsprofOperator found = find_msprof_operator(type, row_.cell(kName));
     switch (found.work) {
       case MsprofWork::Other: return sink_.skip(line.number, "another operator");
       case MsprofWork::OtherCollective: return sink_.skip(line.number, "no collective that mc2 plans");
-      case MsprofWork::FusedMatmul: return sink_.skip(line.number, "a fused operator: its parts cannot be told apart");
+      case MsprofWork::FusedMatmul:
+        return sink_.skip(line.number, "a fused operator: its parts cannot be told apart");
       case MsprofWork::OtherMatmul: return sink_.skip(line.number, "a batched, grouped or quantised matmul");
-      case MsprofWork::KernelOfCollective: return sink_.skip(line.number, "the kernel of a collective that has a row of its own");
+      case MsprofWork::KernelOfCollective:
+        return sink_.skip(line.number, "the kernel of a collective that has a row of its own");
       case MsprofWork::Matmul: return read_matmul(line.number);
       case MsprofWork::Collective: return read_collective(line.number, found.collective);
     }
@@ -84,7 +99,8 @@ class KernelLog {
 
   void finish() {
     for (auto& [device, neighbours] : neighbours_)
-      for (const auto& [line, timing] : neighbours.waiting_gathers) sink_.skip(line, "no matmul follows this all-gather");
+      for (const auto& [line, timing] : neighbours.waiting_gathers)
+        sink_.skip(line, "no matmul follows this all-gather");
   }
 
  private:
@@ -120,24 +136,33 @@ class KernelLog {
       return sink_.skip(line, "a matmul without shapes: profile with --task-time=l1");
     const auto shape = find_matmul_shape(row_.cell(kInputShapes), row_.cell(kOutputShapes));
     if (!shape)
-      return sink_.bad(line, "the shapes do not multiply: " + shown(row_.cell(kInputShapes)) + " to " + shown(row_.cell(kOutputShapes)));
+      return sink_.bad(line, "the shapes do not multiply: " + shown(row_.cell(kInputShapes)) + " to " +
+                                 shown(row_.cell(kOutputShapes)));
     const std::string_view types = row_.cell(kInputTypes);
     const std::string_view type = bare(types.substr(0, types.find(';')));
     const auto dtype = find_dtype(type);
-    if (!dtype && !is_missing(type)) return sink_.skip(line, "a matmul of " + shown(type) + ", which mc2 does not plan");
-    const Timing matmul{.component = Component::Matmul, .m = shape->m, .n = shape->n, .k = shape->k,
-                        .dtype = dtype ? dtype : answers_.dtype, .time = *time};
+    if (!dtype && !is_missing(type))
+      return sink_.skip(line, "a matmul of " + shown(type) + ", which mc2 does not plan");
+    const Timing matmul{.component = Component::Matmul,
+                        .m = shape->m,
+                        .n = shape->n,
+                        .k = shape->k,
+                        .dtype = dtype ? dtype : answers_.dtype,
+                        .time = *time};
     if (!matmul.dtype) {
       sink_.ask("which element type was multiplied (--dtype)");
       return sink_.skip(line, "a matmul without element type");
     }
-    sink_.take(line, matmul, "matmul n=" + std::to_string(matmul.n) + " k=" + std::to_string(matmul.k) + " " + std::string(planner::to_string(*matmul.dtype)));
+    sink_.take(line, matmul,
+               "matmul n=" + std::to_string(matmul.n) + " k=" + std::to_string(matmul.k) + " " +
+                   std::string(planner::to_string(*matmul.dtype)));
     if (answers_.bytes_from_neighbour) remember(matmul);
   }
 
   void remember(const Timing& matmul) {
     Neighbours& beside = neighbours();
-    for (auto& [line, gather] : beside.waiting_gathers) take_collective(line, gather, bytes_beside(Collective::AllGather, matmul));
+    for (auto& [line, gather] : beside.waiting_gathers)
+      take_collective(line, gather, bytes_beside(Collective::AllGather, matmul));
     beside.waiting_gathers.clear();
     beside.before = matmul;
   }
@@ -155,7 +180,9 @@ class KernelLog {
     const Timing timing{.collective = collective, .time = *time};
     if (answers_.message_bytes) return take_collective(line, timing, answers_.message_bytes);
     if (!answers_.bytes_from_neighbour) {
-      sink_.ask("how many bytes each collective moved: import the run's msprof_*.db instead, or say --bytes N or --bytes neighbour");
+      sink_.ask(
+          "how many bytes each collective moved: import the run's msprof_*.db instead, or say --bytes N or --bytes "
+          "neighbour");
       return sink_.skip(line, "a " + std::string(planner::to_string(collective)) + " without its size");
     }
     Neighbours& beside = neighbours();
@@ -169,8 +196,9 @@ class KernelLog {
 
   void take_collective(std::int64_t line, Timing timing, std::optional<std::int64_t> bytes) {
     timing.message_bytes = bytes.value_or(0);
-    sink_.take(line, timing, std::string(planner::to_string(timing.collective)) +
-                                 (answers_.message_bytes ? ", size as said" : ", size of the matmul beside it"));
+    sink_.take(line, timing,
+               std::string(planner::to_string(timing.collective)) +
+                   (answers_.message_bytes ? ", size as said" : ", size of the matmul beside it"));
   }
 
   const ImportAnswers& answers_;
@@ -189,7 +217,8 @@ bool detect_msprof_kernels(std::string_view head) {
   int count = 0;
   for (const std::string_view cell : split(first, ',')) {
     const std::string word = plain(cell.substr(0, cell.find('(')));
-    for (const std::string_view name : {"opname", "name", "optype", "type", "taskduration", "duration", "streamid", "taskid", "inputshapes", "tasktype", "acceleratorcore"})
+    for (const std::string_view name : {"opname", "name", "optype", "type", "taskduration", "duration", "streamid",
+                                        "taskid", "inputshapes", "tasktype", "acceleratorcore"})
       if (word == name) ++count;
   }
   return count >= 2;

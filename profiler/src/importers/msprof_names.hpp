@@ -9,7 +9,15 @@
 namespace mc2::profiler {
 
 /// What an operator of an msprof log is, by its type or, where that is missing, its name.
-enum class MsprofWork : std::uint8_t { Other, Matmul, FusedMatmul, OtherMatmul, Collective, OtherCollective, KernelOfCollective };
+enum class MsprofWork : std::uint8_t {
+  Other,
+  Matmul,
+  FusedMatmul,
+  OtherMatmul,
+  Collective,
+  OtherCollective,
+  KernelOfCollective
+};
 
 struct MsprofOperator {
   MsprofWork work = MsprofWork::Other;

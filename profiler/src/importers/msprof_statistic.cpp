@@ -38,9 +38,11 @@ class StatisticLog {
     if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");
     if (row_.is_heading(line.text)) return sink_.skip(line.number, "the heading again");
     if (!row_.read_row(line.text))
-      return sink_.bad(line.number, "the row has " + std::to_string(row_.row_cell_count()) + " cells where the heading has " +
-                                        std::to_string(row_.heading_cell_count()) + ", or a quote that is not closed");
-    if (!line.is_terminated && row_.wants_last_cell()) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+      return sink_.bad(line.number, "the row has " + std::to_string(row_.row_cell_count()) +
+                                        " cells where the heading has " + std::to_string(row_.heading_cell_count()) +
+                                        ", or a quote that is not closed");
+    if (!line.is_terminated && row_.wants_last_cell())
+      return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     const MsprofOperator found = find_msprof_operator(row_.cell(kType), "");
     if (found.work != MsprofWork::Matmul && found.work != MsprofWork::Collective)
       return sink_.skip(line.number, "no matmul, and no collective that mc2 plans");
@@ -57,10 +59,14 @@ class StatisticLog {
       sink_.bad(line, why);
       return std::optional<std::chrono::nanoseconds>();
     };
-    if (!count || *count < 1 || !total || !low || !mean || !high) return refuse("a count or time is missing, or no number");
-    if (low->count() <= 0 || *low > *mean || *mean > *high) return refuse("the times do not rise from min over avg to max, all above 0");
-    const double ratio = static_cast<double>(total->count()) / static_cast<double>(*count) / static_cast<double>(mean->count());
-    if (ratio < 1 - kRoundingError || ratio > 1 + kRoundingError) return refuse("total time / count is not the average time");
+    if (!count || *count < 1 || !total || !low || !mean || !high)
+      return refuse("a count or time is missing, or no number");
+    if (low->count() <= 0 || *low > *mean || *mean > *high)
+      return refuse("the times do not rise from min over avg to max, all above 0");
+    const double ratio =
+        static_cast<double>(total->count()) / static_cast<double>(*count) / static_cast<double>(mean->count());
+    if (ratio < 1 - kRoundingError || ratio > 1 + kRoundingError)
+      return refuse("total time / count is not the average time");
     return mean;
   }
 
@@ -68,15 +74,24 @@ class StatisticLog {
     if (found.work == MsprofWork::Collective) {
       const std::string name(planner::to_string(found.collective));
       if (answers_.message_bytes)
-        return sink_.take(line, {.collective = found.collective, .message_bytes = *answers_.message_bytes, .time = mean},
+        return sink_.take(line,
+                          {.collective = found.collective, .message_bytes = *answers_.message_bytes, .time = mean},
                           name + ", the mean of " + std::string(row_.cell(kCount)) + ", size as said");
       sink_.ask("how many bytes each collective moved: import the run's msprof_*.db instead, or say --bytes N");
       return sink_.skip(line, "the mean of " + name + " calls without their size");
     }
     if (answers_.m && answers_.n && answers_.k && answers_.dtype)
-      return sink_.take(line, {.component = Component::Matmul, .m = *answers_.m, .n = *answers_.n, .k = *answers_.k, .dtype = answers_.dtype, .time = mean},
+      return sink_.take(line,
+                        {.component = Component::Matmul,
+                         .m = *answers_.m,
+                         .n = *answers_.n,
+                         .k = *answers_.k,
+                         .dtype = answers_.dtype,
+                         .time = mean},
                         "matmul, the mean of " + std::string(row_.cell(kCount)) + ", shape as said");
-    sink_.ask("which shape and type the matmuls had (--m, --n, --k, --dtype): a statistic holds neither; op_summary_*.csv does");
+    sink_.ask(
+        "which shape and type the matmuls had (--m, --n, --k, --dtype): a statistic holds neither; op_summary_*.csv "
+        "does");
     sink_.skip(line, "the mean of matmuls without their shape");
   }
 

@@ -56,7 +56,8 @@ class NcclTestsLog {
 
  private:
   void read_comment(std::int64_t line, std::string_view text) {
-    if (text.starts_with("Collective test starting:")) return begin_test(line, find_program(words(text).back()), words(text).back());
+    if (text.starts_with("Collective test starting:"))
+      return begin_test(line, find_program(words(text).back()), words(text).back());
     if (text.starts_with("Collective test concluded")) return sink_.skip(line, "comment");
     if (text.starts_with("nThread ")) return begin_ranks(line);
     if (text.starts_with("Rank ")) return read_rank(line, text);
@@ -65,7 +66,8 @@ class NcclTestsLog {
     if (text.starts_with("Out of bounds values")) return read_verdict(line, text);
     if (text.starts_with("nccl-tests version")) read_version("nccl_tests", text);
     if (text.starts_with("rccl-tests:")) sink_.fact("rccl_tests", words(text).back());
-    if (text.starts_with("NCCL version") || text.starts_with("RCCL version")) sink_.fact("nccl", words(text)[2 % words(text).size()]);
+    if (text.starts_with("NCCL version") || text.starts_with("RCCL version"))
+      sink_.fact("nccl", words(text)[2 % words(text).size()]);
     if (const auto launch = read_launch_line(text)) return begin_test(line, launch->collective, "");
     sink_.skip(line, "comment");
   }
@@ -115,8 +117,10 @@ class NcclTestsLog {
       if (names[i] == "time" && times < 2) table_.time[times++] = i;
       if (names[i] == "#wrong" && wrongs < 2) table_.wrong[wrongs++] = i;
     }
-    const bool has_twins = std::count(names.begin(), names.end(), "time") > 2 || std::count(names.begin(), names.end(), "size") > 1;
-    if (times == 0 || has_twins) return sink_.bad(line, has_twins ? "a column stands in the heading twice" : "the heading has no column time");
+    const bool has_twins =
+        std::count(names.begin(), names.end(), "time") > 2 || std::count(names.begin(), names.end(), "size") > 1;
+    if (times == 0 || has_twins)
+      return sink_.bad(line, has_twins ? "a column stands in the heading twice" : "the heading has no column time");
     table_.cell_count = names.size();
     is_open_ = true;
     sink_.next_round();
@@ -125,7 +129,8 @@ class NcclTestsLog {
 
   void check_units(std::int64_t line, std::string_view text) {
     for (const std::string_view unit : words(text)) {
-      if (unit == "(B)" || unit == "(elements)" || unit == "(us)" || unit == "(GB/s)" || !unit.starts_with('(')) continue;
+      if (unit == "(B)" || unit == "(elements)" || unit == "(us)" || unit == "(GB/s)" || !unit.starts_with('('))
+        continue;
       if (table_.cell_count == 0) break;
       table_ = {};
       return sink_.bad(line, "the heading's unit " + shown(unit) + " is not one of (B), (elements), (us) and (GB/s)");
@@ -140,16 +145,20 @@ class NcclTestsLog {
 
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
     if (parts.size() != table_.cell_count)
-      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " + std::to_string(table_.cell_count));
+      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) +
+                                        " numbers where the heading has " + std::to_string(table_.cell_count));
     if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     if (is_named_ && !collective_) return sink_.skip(line.number, name_ + " is no collective that mc2 plans");
     if (has_twin_ranks_)
-      return sink_.bad(line.number, "two processes call themselves the same rank: nccl-tests was built without MPI=1 and each ran alone");
+      return sink_.bad(
+          line.number,
+          "two processes call themselves the same rank: nccl-tests was built without MPI=1 and each ran alone");
     const auto size = parse_whole(parts[table_.size]);
     for (const bool is_in_place : {false, true}) read_timing(line.number, parts, size.value_or(0), is_in_place);
   }
 
-  void read_timing(std::int64_t line, const std::vector<std::string_view>& parts, std::int64_t size, bool is_in_place) {
+  void read_timing(std::int64_t line, const std::vector<std::string_view>& parts, std::int64_t size,
+                   bool is_in_place) {
     const std::size_t at = table_.time[is_in_place ? 1 : 0], wrong = table_.wrong[is_in_place ? 1 : 0];
     const bool is_wanted = answers_.buffers == Buffers::Both || is_in_place == (answers_.buffers == Buffers::InPlace);
     if (at == kNone || !is_wanted) return;
@@ -162,16 +171,21 @@ class NcclTestsLog {
     if (!time) return sink_.bad(line, where + "'" + shown(parts[at]) + "' is no time");
     if (size == 0) return sink_.skip(line, "a message of 0 bytes");
     if (rows_.size() == kMaxPendingRows) return sink_.bad(line, "the test has more than 100000 rows");
-    rows_.push_back({line, {.message_bytes = size, .time = *time}, is_in_place, wrong != kNone && parts[wrong] != "N/A"});
+    rows_.push_back(
+        {line, {.message_bytes = size, .time = *time}, is_in_place, wrong != kNone && parts[wrong] != "N/A"});
     if (ranks_.empty()) find_ranks(parts, size);
   }
 
-  /// Where the ranks are not listed: the size is that of all ranks, the count of one, unless the collective is all-reduce.
+  /// Where the ranks are not listed: the size is that of all ranks, the count of one, unless the collective is
+  /// all-reduce.
   void find_ranks(const std::vector<std::string_view>& parts, std::int64_t size) {
-    if (!collective_ || *collective_ == Collective::AllReduce || table_.count == kNone || table_.type == kNone) return;
+    if (!collective_ || *collective_ == Collective::AllReduce || table_.count == kNone || table_.type == kNone)
+      return;
     const auto count = parse_whole(parts[table_.count]);
     const auto element_bytes = find_element_bytes(parts[table_.type]);
-    if (!count || !element_bytes || *count < 1 || *count > size / *element_bytes || size % (*count * *element_bytes) != 0) return;
+    if (!count || !element_bytes || *count < 1 || *count > size / *element_bytes ||
+        size % (*count * *element_bytes) != 0)
+      return;
     const std::int64_t ranks = size / (*count * *element_bytes);
     if (ranks <= planner::kMaxWorldSize) derived_ranks_ = static_cast<int>(ranks);
   }
@@ -182,8 +196,10 @@ class NcclTestsLog {
       sink_.bad(line, "the test before this line has no end ('# Out of bounds values'): the log is cut");
     const bool has_checks = table_.wrong[0] != kNone;
     for (const Row& row : rows_) {
-      if (has_failed && !has_checks) sink_.bad(row.line, "the test's results were out of bounds");
-      else take(row);
+      if (has_failed && !has_checks)
+        sink_.bad(row.line, "the test's results were out of bounds");
+      else
+        take(row);
     }
     rows_.clear();
     table_ = {};
@@ -224,7 +240,8 @@ class NcclTestsLog {
 } // namespace
 
 bool detect_nccl_tests(std::string_view head) {
-  if (head.find("nccl-tests version") != std::string_view::npos || head.find("rccl-tests:") != std::string_view::npos) return true;
+  if (head.find("nccl-tests version") != std::string_view::npos || head.find("rccl-tests:") != std::string_view::npos)
+    return true;
   return (head.find("nThread ") != std::string_view::npos && head.find("minBytes ") != std::string_view::npos) ||
          (head.find("redop") != std::string_view::npos && head.find("busbw") != std::string_view::npos);
 }

@@ -27,10 +27,10 @@ constexpr std::size_t kMaxScalarBytes = 4096;
 
 /// Settings of NCCL that change times. Nothing else of the environment is ever looked at: it may hold secrets.
 constexpr std::array<std::string_view, 19> kSettings{
-    "NCCL_ALGO",          "NCCL_BUFFSIZE",   "NCCL_COLLNET_ENABLE", "NCCL_CROSS_NIC",   "NCCL_CTA_POLICY",
-    "NCCL_CUMEM_ENABLE",  "NCCL_IB_DISABLE", "NCCL_MAX_CTAS",       "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",
-    "NCCL_MIN_NCHANNELS", "NCCL_NTHREADS",   "NCCL_NVLS_ENABLE",    "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL",
-    "NCCL_PROTO",         "NCCL_SHM_DISABLE", "NCCL_LAUNCH_MODE",   "NCCL_NET_GDR_LEVEL"};
+    "NCCL_ALGO",          "NCCL_BUFFSIZE",    "NCCL_COLLNET_ENABLE", "NCCL_CROSS_NIC",     "NCCL_CTA_POLICY",
+    "NCCL_CUMEM_ENABLE",  "NCCL_IB_DISABLE",  "NCCL_MAX_CTAS",       "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",
+    "NCCL_MIN_NCHANNELS", "NCCL_NTHREADS",    "NCCL_NVLS_ENABLE",    "NCCL_P2P_DISABLE",   "NCCL_P2P_LEVEL",
+    "NCCL_PROTO",         "NCCL_SHM_DISABLE", "NCCL_LAUNCH_MODE",    "NCCL_NET_GDR_LEVEL"};
 
 /// The tool prints numbers as C does, and JSON has no nan and no inf: null stands for them here.
 std::string without_nan(std::string_view text) {
@@ -129,13 +129,20 @@ class Handler : public nlohmann::json_sax<json> {
 
   bool scalar(const Scalar& value) {
     const std::string path = path_text();
-    if (path.starts_with("results/[]/")) read_result(std::string_view(path).substr(11), value);
-    else if (path == "args/[]" && !collective_) collective_ = find_program(value.text);
-    else if (path == "env/[]") read_setting(value.text);
-    else if (path == "nccl_version") sink_.fact("nccl", value.text);
-    else if (path == "config/devices/[]/rank") ranks_.insert(value.text);
-    else if (path == "config/devices/[]/device_info") sink_.fact("device", value.text);
-    else if (path == "out_of_bounds/okay") is_out_of_bounds_ = value.text == "false";
+    if (path.starts_with("results/[]/"))
+      read_result(std::string_view(path).substr(11), value);
+    else if (path == "args/[]" && !collective_)
+      collective_ = find_program(value.text);
+    else if (path == "env/[]")
+      read_setting(value.text);
+    else if (path == "nccl_version")
+      sink_.fact("nccl", value.text);
+    else if (path == "config/devices/[]/rank")
+      ranks_.insert(value.text);
+    else if (path == "config/devices/[]/device_info")
+      sink_.fact("device", value.text);
+    else if (path == "out_of_bounds/okay")
+      is_out_of_bounds_ = value.text == "false";
     return true;
   }
 
@@ -164,7 +171,8 @@ class Handler : public nlohmann::json_sax<json> {
     const std::string name = "results[" + std::to_string(index_) + "]";
     ++index_;
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-      const bool is_wanted = answers_.buffers == Buffers::Both || (side == 1) == (answers_.buffers == Buffers::InPlace);
+      const bool is_wanted =
+          answers_.buffers == Buffers::Both || (side == 1) == (answers_.buffers == Buffers::InPlace);
       if (is_wanted) take_side(entry, side, name);
     }
   }
@@ -178,9 +186,13 @@ class Handler : public nlohmann::json_sax<json> {
     if (is_checked && parse_us(wrong.text) != std::chrono::nanoseconds(0))
       return sink_.bad(index_, where + ": the result check found " + shown(wrong.text) + " wrong elements");
     const auto time = parse_us(entry.time[side].text);
-    if (!entry.size || !time) return sink_.bad(index_, where + ": '" + shown(entry.time[side].text) + "' is no time, or the size is missing");
+    if (!entry.size || !time)
+      return sink_.bad(index_, where + ": '" + shown(entry.time[side].text) + "' is no time, or the size is missing");
     if (*entry.size == 0) return sink_.skip(index_, "a message of 0 bytes");
-    pending_.push_back({index_, {.message_bytes = *entry.size, .time = *time}, std::string(side == 1 ? ", in place" : ", out of place") + (is_checked ? "" : ", results not checked")});
+    pending_.push_back(
+        {index_,
+         {.message_bytes = *entry.size, .time = *time},
+         std::string(side == 1 ? ", in place" : ", out of place") + (is_checked ? "" : ", results not checked")});
     if (pending_.size() == 1000) flush();
   }
 
@@ -194,7 +206,8 @@ class Handler : public nlohmann::json_sax<json> {
         continue;
       }
       timing.collective = *collective;
-      timing.world_size = ranks_.size() >= 2 && ranks_.size() <= planner::kMaxWorldSize ? static_cast<int>(ranks_.size()) : 0;
+      timing.world_size =
+          ranks_.size() >= 2 && ranks_.size() <= planner::kMaxWorldSize ? static_cast<int>(ranks_.size()) : 0;
       sink_.take(line, timing, std::string(planner::to_string(*collective)) + text);
     }
     pending_.clear();
@@ -222,7 +235,8 @@ class Handler : public nlohmann::json_sax<json> {
 
 bool detect_nccl_tests_json(std::string_view head) {
   const std::string_view text = trimmed(head);
-  return text.starts_with('{') && (text.find("\"nccl_version\"") != std::string_view::npos || text.find("\"out_of_place\"") != std::string_view::npos);
+  return text.starts_with('{') && (text.find("\"nccl_version\"") != std::string_view::npos ||
+                                   text.find("\"out_of_place\"") != std::string_view::npos);
 }
 
 Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {

@@ -16,7 +16,8 @@ using planner::Result;
 
 constexpr std::string_view kNotPlanned = "is no collective that mc2 plans";
 
-/// OSU counts what one rank sends to one other: the whole vector in reductions, a shard in all-gather, one peer's part in all-to-all.
+/// OSU counts what one rank sends to one other: the whole vector in reductions, a shard in all-gather, one peer's
+/// part in all-to-all.
 SizeMeaning meaning_of(Collective collective) {
   const bool is_part = collective == Collective::AllGather || collective == Collective::AllToAll;
   return is_part ? SizeMeaning::PerRank : SizeMeaning::FullArray;
@@ -34,15 +35,19 @@ std::vector<std::string> heading_cells(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find_first_of(" \t", at), text.size());
     const std::string word(text.substr(at, end - at));
-    if (joins) cells.back() += " " + word;
-    else cells.push_back(word);
+    if (joins)
+      cells.back() += " " + word;
+    else
+      cells.push_back(word);
     at = std::min(text.find_first_not_of(" \t", end), text.size());
     joins = at - end == 1;
   }
   return cells;
 }
 
-bool is_title(std::string_view text) { return text.starts_with("OSU ") && text.find("Test") != std::string_view::npos; }
+bool is_title(std::string_view text) {
+  return text.starts_with("OSU ") && text.find("Test") != std::string_view::npos;
+}
 
 class OsuLog {
  public:
@@ -61,7 +66,8 @@ class OsuLog {
 
  private:
   static bool looks_like_row(const std::vector<std::string_view>& parts) {
-    return parts.size() < 2 || (parts[1][0] >= '0' && parts[1][0] <= '9') || parts[1][0] == '-' || parts[1] == "nan" || parts[1] == "inf";
+    return parts.size() < 2 || (parts[1][0] >= '0' && parts[1][0] <= '9') || parts[1][0] == '-' ||
+           parts[1] == "nan" || parts[1] == "inf";
   }
 
   void begin_test(std::int64_t line, std::string_view text) {
@@ -73,7 +79,8 @@ class OsuLog {
       parts.pop_back();
     }
     std::string name;
-    for (std::size_t i = 2; i < parts.size() && parts[i] != "Latency" && parts[i] != "Test"; ++i) name += std::string(parts[i]);
+    for (std::size_t i = 2; i < parts.size() && parts[i] != "Latency" && parts[i] != "Test"; ++i)
+      name += std::string(parts[i]);
     name = plain(name);
     if (name.starts_with("nonblocking")) name.erase(0, 11);
     if (name == "alltoallpersonalizedexchange") name = "alltoall";
@@ -111,23 +118,28 @@ class OsuLog {
 
   /// The slowest rank's time where the table has it: a collective ends when its last rank does.
   [[nodiscard]] std::size_t find_time_column() const {
-    for (const std::string_view name : {"Max Latency(us)", "Max Comm.(us)", "Pure Comm.(us)", "Avg Latency(us)", "Latency(us)", "Latency (us)"})
+    for (const std::string_view name :
+         {"Max Latency(us)", "Max Comm.(us)", "Pure Comm.(us)", "Avg Latency(us)", "Latency(us)", "Latency (us)"})
       for (std::size_t i = 0; i < columns_.size(); ++i)
         if (columns_[i] == name) return i;
     return 0;
   }
 
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
-    if (!is_latency_ || (!collective_ && !title_.empty())) return sink_.skip(line.number, title_ + std::string(kNotPlanned));
+    if (!is_latency_ || (!collective_ && !title_.empty()))
+      return sink_.skip(line.number, title_ + std::string(kNotPlanned));
     if (parts.size() != columns_.size())
-      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " + std::to_string(columns_.size()));
+      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) +
+                                        " numbers where the heading has " + std::to_string(columns_.size()));
     if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     if (time_column_ == 0) return sink_.bad(line.number, "the heading has no column 'Avg Latency(us)'");
     for (std::size_t i = 0; i < columns_.size(); ++i)
-      if (columns_[i] == "Validation" && plain(parts[i]) != "pass") return sink_.bad(line.number, "validation failed: " + shown(parts[i]));
+      if (columns_[i] == "Validation" && plain(parts[i]) != "pass")
+        return sink_.bad(line.number, "validation failed: " + shown(parts[i]));
     const auto size = parse_whole(parts.front());
     const auto time = parse_us(parts[time_column_]);
-    if (!size || !time) return sink_.bad(line.number, "'" + shown(time ? parts.front() : parts[time_column_]) + "' is no number");
+    if (!size || !time)
+      return sink_.bad(line.number, "'" + shown(time ? parts.front() : parts[time_column_]) + "' is no number");
     take(line.number, *size, *time);
   }
 
@@ -143,8 +155,10 @@ class OsuLog {
       sink_.ask("how many ranks took part (--ranks)");
       return sink_.skip(line, "the size is one rank's part and the log does not say how many ranks there were");
     }
-    sink_.take(line, {.collective = *collective, .message_bytes = bytes.value_or(0), .world_size = world_size_, .time = time},
-               std::string(planner::to_string(*collective)) + ", " + columns_[time_column_]);
+    sink_.take(
+        line,
+        {.collective = *collective, .message_bytes = bytes.value_or(0), .world_size = world_size_, .time = time},
+        std::string(planner::to_string(*collective)) + ", " + columns_[time_column_]);
   }
 
   const ImportAnswers& answers_;

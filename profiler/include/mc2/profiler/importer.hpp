@@ -46,8 +46,8 @@ struct ImportAnswers {
   std::optional<planner::DType> dtype{};
   std::optional<int> world_size{};
   std::optional<std::int64_t> message_bytes{}; ///< full array, of communication rows that carry no size
-  bool bytes_from_neighbour = false;         ///< those rows' size is the product or the A of the matmul beside them
-  std::optional<std::int64_t> m{}, n{}, k{};       ///< of matmul rows that carry no shape (statistics)
+  bool bytes_from_neighbour = false;           ///< those rows' size is the product or the A of the matmul beside them
+  std::optional<std::int64_t> m{}, n{}, k{};   ///< of matmul rows that carry no shape (statistics)
   Buffers buffers = Buffers::OutOfPlace;
 };
 
@@ -145,8 +145,8 @@ struct Importer {
 /// In order of detection.
 [[nodiscard]] std::span<const Importer> importer_registry() noexcept;
 
-/// Reads one log, whatever its encoding (UTF-8 or UTF-16, with or without a byte order mark; gzip), in bounded memory.
-/// Bad lines are counted, reported and left out; whether that will do is the caller's decision.
+/// Reads one log, whatever its encoding (UTF-8 or UTF-16, with or without a byte order mark; gzip), in bounded
+/// memory. Bad lines are counted, reported and left out; whether that will do is the caller's decision.
 /// @param format  an importer's name, or empty to detect it
 /// Errors: UnknownName (format), Malformed (no importer knows it, or the whole log is spoilt), Cancelled.
 [[nodiscard]] planner::Result<LogSummary> import_log(ByteSource& source, std::string_view format,
@@ -170,11 +170,11 @@ struct ImportedProfile {
 /// The name that imported samples give their variant: both lanes of a plan may come from different logs.
 inline constexpr std::string_view kImportedVariant = "imported";
 
-/// Turns timings into samples of one operator: matmuls of its n, k and element type, and its collective. What the logs
-/// say of shapes, type and ranks needs not be asked; nothing is guessed. Outliers of a size are kept and marked.
+/// Turns timings into samples of one operator: matmuls of its n, k and element type, and its collective. What the
+/// logs say of shapes, type and ranks needs not be asked; nothing is guessed. Outliers of a size are kept and marked.
 /// @param facts  of the logs; joined with the device into the fingerprint, which carries backend=imported
-/// Errors: InvalidSpec naming everything that must still be said, or what contradicts the logs; CannotFit when nothing
-/// is of this operator.
+/// Errors: InvalidSpec naming everything that must still be said, or what contradicts the logs; CannotFit when
+/// nothing is of this operator.
 [[nodiscard]] planner::Result<ImportedProfile> assemble_profile(const TimingSet& timings,
                                                                 const std::map<std::string, std::string>& facts,
                                                                 const ImportQuestion& question);
