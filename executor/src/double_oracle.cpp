@@ -41,6 +41,11 @@ bool rounds_before_residual(const planner::OpSpec& op) {
   return op.kind == planner::OpKind::MatmulAllToAll && op.epilogue.has_residual && rounds_to_short_type(op);
 }
 
+/// A sum that a collective may round to a short type before bias and residual are added to it.
+bool rounds_before_epilogue(const planner::OpSpec& op) {
+  return planner::sums_over_ranks(op.kind) && !op.epilogue.is_empty() && rounds_to_short_type(op);
+}
+
 std::vector<double> read_all(planner::DType dtype, std::span<const std::byte> bytes) {
   std::vector<double> values(bytes.size() / static_cast<std::size_t>(planner::size_bytes(dtype)));
   if (!values.empty()) MatrixReader(dtype, bytes, static_cast<std::int64_t>(values.size())).read_row(0, values);
@@ -231,6 +236,7 @@ void DoubleOracle::finish_row(const ResultRow& at, OracleRow& row) const {
   const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) : 0;
   const auto bias = addends_.bias_at(at), residual = addends_.residual_at(at);
   for (std::size_t j = 0; j < row.expected.size(); ++j) {
+    if (rounds_before_epilogue(op_)) row.allowed[j] += roundoff * std::abs(row.expected[j]);
     row.expected[j] += bias[j];
     if (rounds_before_residual(op_)) row.allowed[j] += roundoff * std::abs(row.expected[j]);
     row.expected[j] += residual[j];
@@ -310,6 +316,7 @@ ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<con
   double expected = dot(bias, x_) + dot(residual, x_);
   double allowed = short_roundoff * norm(c_row) + kConfidence * kF32Roundoff * (norm(bias) + norm(residual));
   if (rounds_before_residual(op_)) allowed += short_roundoff * norm(bias);
+  if (rounds_before_epilogue(op_)) allowed += short_roundoff * (norm(c_row) + norm(bias) + norm(residual));
   const double product_roundoff = kConfidence * result_roundoff(op_) * std::max(1, term_count(op_) - 1);
   std::vector<double> a_row(static_cast<std::size_t>(op_.k));
   for (const Term& term : terms_of(op_, splits_, at)) {

@@ -6,9 +6,18 @@ namespace mc2::executor {
 namespace {
 
 std::unique_ptr<RankMemory> mirror_of(std::span<const std::byte> matrix, int rank, Communicator& communicator) {
+  if (matrix.empty()) return nullptr;
   auto memory = communicator.allocate(rank, matrix.size());
   memory->upload(matrix);
   return memory;
+}
+
+std::span<std::byte> bytes_of(const std::unique_ptr<RankMemory>& mirror) {
+  return mirror ? mirror->bytes() : std::span<std::byte>{};
+}
+
+void renew(const std::unique_ptr<RankMemory>& mirror, std::span<const std::byte> matrix) {
+  if (mirror) mirror->upload(matrix);
 }
 
 } // namespace
@@ -24,18 +33,20 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
     RankMirror& mirror = mirrors_.emplace_back(RankMirror{.a = mirror_of(matrices.a, rank, communicator),
                                                           .b = mirror_of(matrices.b, rank, communicator),
                                                           .c = mirror_of(matrices.c, rank, communicator),
+                                                          .offsets = mirror_of(matrices.bags.offsets, rank, communicator),
+                                                          .indices = mirror_of(matrices.bags.indices, rank, communicator),
                                                           .others = {}});
-    resident_.push_back({.a = mirror.a->bytes(),
-                         .b = mirror.b->bytes(),
-                         .c = mirror.c->bytes(),
+    resident_.push_back({.a = bytes_of(mirror.a),
+                         .b = bytes_of(mirror.b),
+                         .c = bytes_of(mirror.c),
+                         .bags = {bytes_of(mirror.offsets), bytes_of(mirror.indices), matrices.bags.type},
                          .send_counts = matrices.send_counts,
                          .receive_counts = matrices.receive_counts});
     RankBuffers& own = resident_.back();
     for (auto operand :
          {&RankBuffers::bias, &RankBuffers::residual, &RankBuffers::a_scales, &RankBuffers::b_scales}) {
-      if ((matrices.*operand).empty()) continue;
       mirror.others.push_back(mirror_of(matrices.*operand, rank, communicator));
-      own.*operand = mirror.others.back()->bytes();
+      own.*operand = bytes_of(mirror.others.back());
     }
   }
 }
@@ -51,7 +62,12 @@ void ResidentProblem::poison() {
 
 void ResidentProblem::refill_a(std::uint64_t seed) {
   host_.refill_a(seed);
-  for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) mirrors_[rank].a->upload(host_.buffers()[rank].a);
+  for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) {
+    const RankBuffers& matrices = host_.buffers()[rank];
+    renew(mirrors_[rank].a, matrices.a);
+    renew(mirrors_[rank].offsets, matrices.bags.offsets);
+    renew(mirrors_[rank].indices, matrices.bags.indices);
+  }
 }
 
 void ResidentProblem::fetch_results() {

@@ -22,7 +22,8 @@ QUICK = ["--budget", "1", "--max-samples", "5"]
 # Every kind, the first with every variant, the others with one each so that the test stays short.
 KINDS = {"matmul_all_reduce": [], "matmul_reduce_scatter": ["--variant", "direct"],
          "all_gather_matmul": ["--variant", "ring(sleep_us=50)"], "matmul_all_to_all": ["--variant", "blocking"],
-         "all_to_all_matmul": ["--variant", "pairwise(sleep_us=50)"]}
+         "all_to_all_matmul": ["--variant", "pairwise(sleep_us=50)"],
+         "embedding_all_to_all": ["--tables", 4, "--table-rows", 50, "--variant", "direct"]}
 
 
 def processes_of_rank(rank, store):
@@ -133,6 +134,29 @@ class MpiTest(JobTest):
         self.keep_model(shape, rank_count=3)
         page = self.complete_job("run", *shape, "--blocks", "64,128", "--pairs", 3, rank_count=3).stdout
         self.assertIn("all ranks equal to the bit", page)
+
+    def test_few_rows_are_cut_into_columns_and_epilogues_added(self):
+        shape = ["--backend", "mpi", "--m", 16, "--n", 512, "--k", 64, "--bias", "--residual"]
+        self.keep_model(shape, "--variant", "ring(sleep_us=50)")
+        page = self.complete_job("run", *shape, "--blocks", "100,412", "--pairs", 3).stdout
+        self.assertIn("100 + 412", page)
+        self.assertIn("all ranks equal to the bit", page)
+
+    def test_real_counts_are_exchanged_and_impossible_ones_refused(self):
+        shape = ["--backend", "mpi", "--op", "all_to_all_matmul", "--m", 256, "--n", 128, "--k", 128]
+        self.keep_model(shape, "--variant", "blocking")
+        file = self.directory / "counts.csv"
+        ask = ["run", *shape, "--blocks", "40,88", "--counts", file, "--pairs", 3]
+        file.write_text("128,0\n30,60\n")
+        done = self.complete_job(*ask)
+        self.assertIn("correct: ", done.stdout)
+        self.assertIn("218 of at most 512 rows", done.stderr)
+        for counts, text in (("129,1\n1,1\n", "rank 0 sends 129 rows with rank 0; legal: 0 to m / ranks = 128"),
+                             ("0,9\n0,9\n", "rank 0 receives no row at all")):
+            file.write_text(counts)
+            done = self.job(2, *ask)
+            self.assertEqual(done.returncode, USAGE, done.stderr)
+            self.assertIn(text, done.stderr)
 
     def test_planning_again_gives_the_same_bytes(self):
         self.keep_model(SHAPE)

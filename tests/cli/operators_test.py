@@ -53,7 +53,7 @@ class FewRowsTest(ProgramTest):
         model["op"].update(m=16, n=2048)
         model["variants"][0]["compute"]["curve"]["axis"] = "columns"
         file = self.directory / "model.json"
-        for backend, is_cut in (("host", True), ("mpi", False), ("cuda", False)):
+        for backend, is_cut in (("host", True), ("mpi", True), ("cuda", False)):
             model["fingerprint"]["backend"] = backend
             file.write_text(json.dumps(model))
             plan = json.loads(self.succeed("plan", "--model", file, "--m", 16, "--n", 2048, "--k", 128, "--json"))

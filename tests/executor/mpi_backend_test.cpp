@@ -2,6 +2,7 @@
 
 #include "conformance/backend_conformance.hpp"
 #include "mc2/executor/processes.hpp"
+#include "support/counts.hpp"
 #include "support/leak_check.hpp"
 
 /// Rank 0 runs the tests and directs the other processes, as `mc2` does; started by `mpirun -np N`. Started alone,
@@ -62,12 +63,40 @@ class MpiWorld : public ::testing::Test {
   }
 
   [[nodiscard]] OpSpec spec_of(OpKind kind, DType dtype = DType::F32) const {
-    return {.kind = kind,
-            .m = 96 * options_.world_size,
-            .n = 40,
-            .k = 56,
-            .dtype = dtype,
-            .world_size = options_.world_size};
+    OpSpec spec{.kind = kind,
+                .m = 96 * options_.world_size,
+                .n = 40,
+                .k = 56,
+                .dtype = dtype,
+                .world_size = options_.world_size};
+    if (planner::traits_of(kind).work == planner::Work::Pooling)
+      spec.tables = planner::EmbeddingTables{.table_count = 4, .row_count = 50, .pooling = planner::Pooling::Mean};
+    return spec;
+  }
+
+  /// Cut along n.
+  [[nodiscard]] OpSpec few_rows() const {
+    OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+    spec.m = 9;
+    spec.n = 160;
+    return spec;
+  }
+
+  /// Every kind, and few rows.
+  [[nodiscard]] std::vector<OpSpec> plain_specs() const {
+    std::vector<OpSpec> all{few_rows()};
+    for (const auto& traits : planner::op_registry()) all.push_back(spec_of(traits.kind));
+    return all;
+  }
+
+  /// The result of a run against the oracle, after every C was poisoned.
+  static void expect_right(const OpSpec& spec, const Cut& cut, RunMode mode, Prepared& prepared,
+                           ResidentProblem& problem) {
+    problem.poison();
+    EXPECT_GT(prepared.run(mode).makespan.count(), 0);
+    problem.fetch_results();
+    const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+    EXPECT_TRUE(right.ok()) << right.error().text();
   }
 
   CommunicatorOptions options_;
@@ -75,10 +104,9 @@ class MpiWorld : public ::testing::Test {
 };
 
 TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
-  for (const auto& traits : planner::op_registry()) {
-    const OpSpec spec = spec_of(traits.kind);
-    if (!mpi_backend().supports(spec)) continue;
-    const std::int64_t rows = traits.cut_axis_length(spec);
+  for (const OpSpec& spec : plain_specs()) {
+    ASSERT_TRUE(mpi_backend().supports(spec)) << spec.text();
+    const std::int64_t rows = planner::traits_of(spec.kind).cut_axis_length(spec);
     auto variants = mpi_backend().variants(spec, {});
     for (auto& variant : mpi_backend().variants(spec, {})) {
       if (variant.fields.empty()) continue;
@@ -91,16 +119,81 @@ TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
         ResidentProblem problem(spec, 5, *communicator_);
         auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_);
         ASSERT_TRUE(prepared.ok()) << prepared.error().text();
-        for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
-          problem.poison();
-          EXPECT_GT(prepared.value()->run(mode).makespan.count(), 0);
-          problem.fetch_results();
-          const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
-          EXPECT_TRUE(right.ok()) << right.error().text();
+        for (const RunMode mode : {RunMode::Fused, RunMode::Serial})
+          expect_right(spec, cut, mode, *prepared.value(), problem);
+      }
+    }
+  }
+}
+
+TEST_F(MpiWorld, EveryVariantAddsBiasAndResidualInEveryType) {
+  for (OpSpec spec : plain_specs()) {
+    if (spec.tables) continue;
+    spec.epilogue = {.has_bias = true, .has_residual = true};
+    for (const DType dtype : {DType::F32, DType::Bf16, DType::I8}) {
+      spec.dtype = dtype;
+      if (!mpi_backend().supports(spec)) continue; // a type that this CPU does not have
+      const Cut cut{{31, planner::traits_of(spec.kind).cut_axis_length(spec) - 31}};
+      for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
+        SCOPED_TRACE(spec.text() + " with " + variant.text());
+        ResidentProblem problem(spec, 5, *communicator_);
+        auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_);
+        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+        expect_right(spec, cut, RunMode::Fused, *prepared.value(), problem);
+      }
+    }
+  }
+}
+
+TEST_F(MpiWorld, EveryVariantExchangesUnequalSplits) {
+  std::mt19937 random(20261121);
+  for (const OpKind kind : {OpKind::MatmulAllToAll, OpKind::AllToAllMatmul}) {
+    for (const bool has_epilogue : {false, true}) {
+      OpSpec spec = spec_of(kind);
+      spec.epilogue = {.has_bias = has_epilogue, .has_residual = has_epilogue};
+      for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
+        for (const Cut& cut : {Cut{{96}}, Cut{{1, 61, 34}}}) {
+          SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
+          ResidentProblem problem(spec, 5, *communicator_, skewed_counts(options_.world_size, 96, random));
+          auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_,
+                                            {.accept_other_fingerprint = false, .prepare = {.allow_independent = true}});
+          ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+          expect_right(spec, cut, RunMode::Fused, *prepared.value(), problem);
+          prepared.value()->run(RunMode::Independent);
+          expect_right(spec, cut, RunMode::Serial, *prepared.value(), problem);
         }
       }
     }
   }
+}
+
+TEST_F(MpiWorld, FullCountsAreTheEqualSplit) {
+  const OpSpec spec = spec_of(OpKind::AllToAllMatmul);
+  const auto rank_count = static_cast<std::size_t>(options_.world_size);
+  ResidentProblem equal(spec, 5, *communicator_);
+  ResidentProblem full(spec, 5, *communicator_, std::vector<std::int64_t>(rank_count * rank_count, 96));
+  for (ResidentProblem* problem : {&equal, &full}) {
+    executor::prepare(plan(spec, {{40, 56}}, {"blocking", {}}), problem->buffers(), *communicator_)
+        .value()
+        ->run(RunMode::Fused);
+    problem->fetch_results();
+  }
+  for (std::size_t rank = 0; rank < rank_count; ++rank)
+    EXPECT_TRUE(std::ranges::equal(equal.host().buffers()[rank].c, full.host().buffers()[rank].c)) << "rank " << rank;
+}
+
+TEST_F(MpiWorld, RefusesBagsThatNameARowThatNoTableHas) {
+  const OpSpec spec = spec_of(OpKind::EmbeddingAllToAll);
+  ResidentProblem problem(spec, 5, *communicator_);
+  std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
+  const auto indices = communicator_->allocate(1, buffers[1].bags.indices.size());
+  std::vector<std::int64_t> rows(indices->bytes().size() / sizeof(std::int64_t), 50); // of 50, 0 to 49
+  indices->upload(std::as_bytes(std::span(rows)));
+  buffers[1].bags.indices = indices->bytes();
+  const auto refused = executor::prepare(plan(spec, {{96}}, {"blocking", {}}), buffers, *communicator_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1: bags: rank 1, table 0"));
+  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("names row 50"));
 }
 
 TEST_F(MpiWorld, EveryVariantSumsShortTypesToTheSameBitsOnAllRanks) {

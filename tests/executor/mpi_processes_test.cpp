@@ -9,6 +9,7 @@
 #include "backends/mpi/mpi_backend.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "support/counts.hpp"
 #include "support/leak_check.hpp"
 #include "support/oracle.hpp"
 
@@ -46,12 +47,32 @@ class MpiProcesses : public ::testing::Test {
   }
 
   [[nodiscard]] OpSpec spec_of(OpKind kind, std::int64_t n = 24) const {
-    return {.kind = kind,
-            .m = 40 * options_.world_size,
-            .n = n,
-            .k = 33,
-            .dtype = DType::F32,
-            .world_size = options_.world_size};
+    OpSpec spec{.kind = kind,
+                .m = 40 * options_.world_size,
+                .n = n,
+                .k = 33,
+                .dtype = DType::F32,
+                .world_size = options_.world_size};
+    if (planner::traits_of(kind).work == planner::Work::Pooling)
+      spec.tables = planner::EmbeddingTables{.table_count = 3, .row_count = 20, .pooling = planner::Pooling::Sum};
+    return spec;
+  }
+
+  /// Every kind, also with all that its matmul may add, also in i8, and few rows.
+  [[nodiscard]] std::vector<OpSpec> specs() const {
+    std::vector<OpSpec> all;
+    for (const auto& traits : planner::op_registry()) {
+      all.push_back(spec_of(traits.kind));
+      if (traits.work == planner::Work::Pooling) continue;
+      for (const DType dtype : {DType::F32, DType::I8}) {
+        all.push_back(spec_of(traits.kind));
+        all.back().dtype = dtype;
+        all.back().epilogue = {.has_bias = true, .has_residual = true};
+      }
+    }
+    all.push_back(spec_of(OpKind::MatmulAllReduce, 72));
+    all.back().m = 5;
+    return all;
   }
 
   [[nodiscard]] auto prepare(const OpSpec& spec, const Cut& cut, const RankBuffers& own,
@@ -79,7 +100,7 @@ class MpiProcesses : public ::testing::Test {
   void expect_own_right(const OpSpec& spec, const RandomProblem& problem) const {
     const auto expected = naive_results(spec, problem.buffers())[static_cast<std::size_t>(rank_)];
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      const double got = element(spec.dtype, own_of(problem).c, static_cast<std::int64_t>(i));
+      const double got = element(planner::product_type(spec), own_of(problem).c, static_cast<std::int64_t>(i));
       ASSERT_LE(std::abs(got - expected[i]), allowed_error(spec)) << "element " << i; // false for NaN
     }
   }
@@ -97,10 +118,9 @@ TEST_F(MpiProcesses, EachHoldsItsOwnRank) {
 }
 
 TEST_F(MpiProcesses, EveryRankGetsItsPartOfTheDefinition) {
-  for (const auto& traits : planner::op_registry()) {
-    const OpSpec spec = spec_of(traits.kind);
-    if (!mpi_backend().supports(spec)) continue;
-    const std::int64_t rows = traits.cut_axis_length(spec);
+  for (const OpSpec& spec : specs()) {
+    if (!mpi_backend().supports(spec)) continue; // a type that this CPU does not have
+    const std::int64_t rows = planner::traits_of(spec.kind).cut_axis_length(spec);
     for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
       SCOPED_TRACE(spec.text() + " with " + variant.text());
       const RandomProblem problem(spec, 11);
@@ -108,11 +128,29 @@ TEST_F(MpiProcesses, EveryRankGetsItsPartOfTheDefinition) {
       ASSERT_TRUE(prepared.ok()) << prepared.error().text();
       prepared.value()->run(RunMode::Fused);
       expect_own_right(spec, problem);
-      if (traits.kind != OpKind::MatmulAllReduce) continue;
+      if (spec.kind != OpKind::MatmulAllReduce) continue;
       const auto c = own_of(problem).c;
       const std::string bits(reinterpret_cast<const char*>(c.data()), c.size());
       Agreement agreement(options_.deadline);
       EXPECT_TRUE(agreement.agree(bits).ok()) << "ranks differ";
+    }
+  }
+}
+
+TEST_F(MpiProcesses, EveryRankExchangesItsOwnCountsOfRows) {
+  std::mt19937 random(3);
+  for (const OpKind kind : {OpKind::MatmulAllToAll, OpKind::AllToAllMatmul}) {
+    OpSpec spec = spec_of(kind);
+    spec.epilogue = {.has_bias = true, .has_residual = true};
+    for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
+      for (const Cut& cut : {Cut{{40}}, Cut{{3, 30, 7}}}) {
+        SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
+        const RandomProblem problem(spec, 11, skewed_counts(options_.world_size, 40, random));
+        auto prepared = prepare(spec, cut, own_of(problem), variant);
+        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+        prepared.value()->run(RunMode::Fused);
+        expect_own_right(spec, problem);
+      }
     }
   }
 }
@@ -158,6 +196,11 @@ TEST_F(MpiProcesses, RanksThatPrepareDifferentThingsAreRefusedOnAllNamingRankAnd
   expect_error(prepare(common, {{common.m}}, own_of(problem), variant), "with nonblocking(sleep_us=50)");
   expect_error(prepare(common, {{common.m}}, own_of(problem), {"blocking", {}}, is_odd_one),
                "lanes also independent");
+  OpSpec biased = common;
+  biased.epilogue.has_bias = is_odd_one;
+  const RandomProblem biased_problem(biased, 3);
+  expect_error(prepare(biased, {{common.m}}, own_of(biased_problem)),
+               odd_rank + " calls prepare " + common.text() + " bias");
 
   auto right = prepare(common, {{common.m}}, own_of(problem));
   ASSERT_TRUE(right.ok()) << right.error().text();
@@ -218,6 +261,74 @@ TEST_F(MpiProcesses, OneRanksBadBufferIsRefusedOnAllNamingIt) {
   EXPECT_THAT(overlap.error().text(), ::testing::HasSubstr("rank 0"));
 }
 
+TEST_F(MpiProcesses, OneRanksAliasingBuffersAreRefusedOnAllNamingThem) {
+  OpSpec spec = spec_of(OpKind::MatmulReduceScatter);
+  spec.epilogue.has_residual = true;
+  const RandomProblem problem(spec, 3);
+  const auto refuse = [&](const RankBuffers& bad, const std::string& text) {
+    const auto refused = prepare(spec, {{40}}, rank_ == 1 ? bad : own_of(problem));
+    expect_error(refused, text);
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
+  };
+  RankBuffers own = own_of(problem);
+  own.residual = own.c;
+  refuse(own, "rank 1: buffers: rank 1 C overlaps rank 1 residual");
+  own = own_of(problem);
+  own.c = {const_cast<std::byte*>(own.b.data()), own.c.size()};
+  refuse(own, "rank 1: buffers: rank 1 ");
+}
+
+// A value of the last rank that only the others can know to be wrong.
+TEST_F(MpiProcesses, CountsOnWhichRanksDoNotAgreeAreRefusedOnAllNamingRankAndValue) {
+  const OpSpec spec = spec_of(OpKind::AllToAllMatmul);
+  const int last = options_.world_size - 1;
+  const auto rank_count = static_cast<std::size_t>(options_.world_size);
+  const RandomProblem problem(spec, 3, std::vector<std::int64_t>(rank_count * rank_count, 7));
+  const RandomProblem equal(spec, 3);
+  const auto refuse = [&](const RankBuffers& bad, const std::string& text) {
+    const auto refused = prepare(spec, {{40}}, rank_ == last ? bad : own_of(problem));
+    expect_error(refused, text);
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
+  };
+  const std::string name = "rank " + std::to_string(last);
+  std::vector<std::int64_t> counts(rank_count, 7);
+  counts[0] = 8;
+  counts[1] = 6; // as many rows as its A has
+  RankBuffers own = own_of(problem);
+  own.send_counts = counts;
+  refuse(own, "counts: " + name + " sends rank 0 8 rows, which expects 7");
+  own = own_of(problem);
+  own.receive_counts = counts;
+  refuse(own, "counts: rank 0 sends " + name + " 7 rows, which expects 8");
+  refuse(own_of(equal), "counts: " + name + " has no counts, unlike rank 0");
+  // And what it can know itself.
+  counts[1] = 41;
+  own.receive_counts = counts;
+  refuse(own, name + ": counts: " + name + " receives 41 rows with rank 1; legal: 0 to m / ranks = 40");
+  std::ranges::fill(counts, 0);
+  own.receive_counts = counts;
+  refuse(own, name + ": counts: " + name + " receives no row at all");
+  counts[0] = 1;
+  own.receive_counts = counts;
+  refuse(own, name + ": buffers: " + name + " C has ");
+
+  auto right = prepare(spec, {{40}}, own_of(problem));
+  ASSERT_TRUE(right.ok()) << right.error().text();
+  right.value()->run(RunMode::Fused);
+  expect_own_right(spec, problem);
+}
+
+TEST_F(MpiProcesses, OneRanksIllegalBagsAreRefusedOnAllNamingThem) {
+  const OpSpec spec = spec_of(OpKind::EmbeddingAllToAll);
+  const RandomProblem problem(spec, 3);
+  const auto indices = own_of(problem).bags.indices;
+  std::vector<std::byte> bad(indices.begin(), indices.end());
+  bad[0] = std::byte{20}; // of 20 rows, 0 to 19
+  RankBuffers own = own_of(problem);
+  if (rank_ == 1) own.bags.indices = bad;
+  expect_error(prepare(spec, {{40}}, own), "rank 1: bags: rank 1, table 0");
+}
+
 TEST_F(MpiProcesses, RanksThatRunDifferentThingsAreStoppedBeforeAnyBlock) {
   const OpSpec spec = spec_of(OpKind::MatmulAllReduce);
   RandomProblem problem(spec, 3);
@@ -228,7 +339,17 @@ TEST_F(MpiProcesses, RanksThatRunDifferentThingsAreStoppedBeforeAnyBlock) {
   } catch (const planner::SystemError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("rank 1 calls run serial of " + spec.text()));
   }
+  const OpSpec other = spec_of(OpKind::AllGatherMatmul);
+  const RandomProblem other_problem(other, 3);
+  auto other_prepared = prepare(other, {{40}}, own_of(other_problem)).value();
+  try {
+    (rank_ == 1 ? other_prepared : prepared)->run(RunMode::Fused);
+    FAIL() << "ran";
+  } catch (const planner::SystemError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("rank 1 calls run fused of " + other.text()));
+  }
   for (const double value : elements(spec.dtype, own_of(problem).c)) ASSERT_TRUE(std::isnan(value));
+  for (const double value : elements(other.dtype, own_of(other_problem).c)) ASSERT_TRUE(std::isnan(value));
   prepared->run(RunMode::Fused);
   expect_own_right(spec, problem);
 }

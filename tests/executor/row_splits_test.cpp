@@ -13,6 +13,7 @@
 #include "backends/host/host_backend.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "support/counts.hpp"
 #include "support/oracle.hpp"
 
 /// Unequal splits: where rows lie, what is refused, and the host backend's results on every link.
@@ -22,6 +23,7 @@ namespace {
 using planner::Cut;
 using planner::OpKind;
 using planner::OpSpec;
+using testing::skewed_counts;
 using Counts = std::vector<std::int64_t>; ///< [from, to]
 
 OpSpec op_of(OpKind kind, std::int64_t most, std::int64_t n, std::int64_t k, int ranks) {
@@ -41,72 +43,14 @@ planner::Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, const Cut& 
   return communicator.prepare(lower(op, cut).value(), {"direct", {}}, buffers, {.allow_independent = true});
 }
 
-/// Rows of every rank's matrix, packed by receiver, to the receivers, packed by sender: MPI_Alltoallv.
-std::vector<std::vector<double>> naive_exchange(const std::vector<std::vector<double>>& sent, const Counts& counts,
-                                                std::int64_t columns) {
-  const std::size_t ranks = sent.size();
-  std::vector<std::vector<double>> received(ranks);
-  for (std::size_t from = 0; from < ranks; ++from) {
-    auto at = sent[from].begin();
-    for (std::size_t to = 0; to < ranks; ++to) {
-      const auto end = at + static_cast<std::ptrdiff_t>(counts[from * ranks + to] * columns);
-      received[to].insert(received[to].end(), at, end);
-      at = end;
-    }
-  }
-  return received;
-}
-
-/// Each rank's rows times its own B, plus its bias if it has one.
-std::vector<std::vector<double>> naive_products(const OpSpec& op, const std::vector<std::vector<double>>& a,
-                                                std::span<const RankBuffers> buffers) {
-  const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
-  std::vector<std::vector<double>> products;
-  for (std::size_t rank = 0; rank < a.size(); ++rank) {
-    products.emplace_back(a[rank].size() / k * n);
-    testing::add_product(a[rank], testing::b_elements(op, buffers[rank]), k, n, products.back());
-    testing::add_bias(op, buffers[rank].bias, products.back());
-  }
-  return products;
-}
-
-std::vector<std::vector<double>> naive_plain_results(const OpSpec& op, std::span<const RankBuffers> buffers,
-                                                     const Counts& counts) {
-  std::vector<std::vector<double>> a;
-  for (std::size_t rank = 0; rank < buffers.size(); ++rank) a.push_back(testing::a_elements(op, buffers, rank));
-  if (op.kind == OpKind::MatmulAllToAll) return naive_exchange(naive_products(op, a, buffers), counts, op.n);
-  return naive_products(op, naive_exchange(a, counts, op.k), buffers);
-}
-
-/// A receiver's residual has C's packed rows.
-std::vector<std::vector<double>> naive_results(const OpSpec& op, std::span<const RankBuffers> buffers,
-                                               const Counts& counts) {
-  auto results = naive_plain_results(op, buffers, counts);
-  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    const auto residual = testing::elements(planner::product_type(op), buffers[rank].residual);
-    for (std::size_t i = 0; i < residual.size(); ++i) results[rank][i] += residual[i];
-  }
-  return results;
-}
-
-void expect_right(const OpSpec& op, std::span<const RankBuffers> buffers, const Counts& counts) {
-  const auto expected = naive_results(op, buffers, counts);
+void expect_right(const OpSpec& op, std::span<const RankBuffers> buffers) {
+  const auto expected = testing::naive_results(op, buffers);
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     const auto got = testing::elements(planner::product_type(op), buffers[rank].c);
     ASSERT_EQ(got.size(), expected[rank].size());
     for (std::size_t i = 0; i < got.size(); ++i)
       ASSERT_LE(std::abs(got[i] - expected[rank][i]), testing::allowed_error(op)) << "rank " << rank << ", element " << i;
   }
-}
-
-/// Between 0 and `most`, half of them 0, no rank without any row in either direction.
-Counts skewed_counts(int ranks, std::int64_t most, std::mt19937& random) {
-  Counts counts;
-  for (int i = 0; i < ranks * ranks; ++i)
-    counts.push_back(random() % 2 == 0 ? 0 : static_cast<std::int64_t>(random() % static_cast<unsigned>(most + 1)));
-  for (int rank = 0; rank < ranks; ++rank) counts[static_cast<std::size_t>(rank * ranks + (rank + 1) % ranks)] += most / 2 + 1;
-  for (std::int64_t& count : counts) count = std::min(count, most);
-  return counts;
 }
 
 TEST(RowSplits, RowsArePackedInTheOrderOfTheRanks) {
@@ -154,14 +98,14 @@ TEST_P(UnequalSplits, ResultIsTheDefinitionForRandomSkewedCounts) {
       for (const auto mode : {RunMode::Fused, RunMode::Serial}) {
         problem.poison();
         prepared.value()->run(mode);
-        expect_right(op, problem.buffers(), counts);
+        expect_right(op, problem.buffers());
         const auto found = verify_result(op, problem.buffers(), cut, 1);
         ASSERT_TRUE(found.ok()) << found.error().text();
       }
       prepared.value()->run(RunMode::Independent);
       problem.poison();
       prepared.value()->run(RunMode::Fused);
-      expect_right(op, problem.buffers(), counts);
+      expect_right(op, problem.buffers());
       const auto moved = verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), cut);
       ASSERT_TRUE(moved.ok()) << moved.error().text();
     }
@@ -183,7 +127,7 @@ TEST_P(UnequalSplits, BiasIsTheMultiplyingRanksAndTheResidualLiesAsCDoes) {
       const auto prepared = prepare(op, cut, problem.buffers(), *communicator);
       ASSERT_TRUE(prepared.ok()) << prepared.error().text();
       prepared.value()->run(RunMode::Fused);
-      expect_right(op, problem.buffers(), counts);
+      expect_right(op, problem.buffers());
       const auto found = verify_result(op, problem.buffers(), cut, 1);
       EXPECT_TRUE(found.ok()) << found.error().text();
       const auto moved = verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), cut);
@@ -229,7 +173,7 @@ TEST_P(UnequalSplits, NothingBeyondTheCountedRowsIsWritten) {
   }
   const auto communicator = open(2, link());
   prepare(op, {{3, 6}}, buffers, *communicator).value()->run(RunMode::Fused);
-  expect_right(op, buffers, counts);
+  expect_right(op, buffers);
   for (const auto& own : memory) {
     EXPECT_EQ(std::ranges::count(std::span(own).first(64), std::byte{0x5A}), 64);
     EXPECT_EQ(std::ranges::count(std::span(own).last(64), std::byte{0x5A}), 64);

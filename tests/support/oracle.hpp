@@ -77,29 +77,41 @@ inline std::vector<double> naive_matmul_all_reduce(const planner::OpSpec& op,
   return result;
 }
 
-/// Each rank's matrix [m, k] times its own B.
+/// Rows of one matrix, each plus the bias.
+inline void add_bias(const planner::OpSpec& op, std::span<const std::byte> bias, std::span<double> rows) {
+  const auto addends = elements(planner::product_type(op), bias);
+  for (std::size_t i = 0; i < rows.size() && !addends.empty(); ++i) rows[i] += addends[i % addends.size()];
+}
+
+/// Each rank's matrix of so many rows [rows, k] times its own B, plus its bias if it has one.
 inline std::vector<std::vector<double>> naive_products(const planner::OpSpec& op,
                                                        const std::vector<std::vector<double>>& a,
                                                        std::span<const executor::RankBuffers> buffers) {
   std::vector<std::vector<double>> products;
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    products.emplace_back(static_cast<std::size_t>(op.m * op.n));
-    add_product(a[rank], b_elements(op, buffers[rank]), static_cast<std::size_t>(op.k),
-                static_cast<std::size_t>(op.n), products.back());
+    const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
+    products.emplace_back(a[rank].size() / k * n);
+    add_product(a[rank], b_elements(op, buffers[rank]), k, n, products.back());
+    add_bias(op, buffers[rank].bias, products.back());
   }
   return products;
 }
 
-/// MPI_Alltoall of matrices with so many columns: the r-th part of every rank's rows, in rank order, is rank r's.
+/// MPI_Alltoallv of matrices with so many columns, packed by receiver: to the receivers, packed by sender. m / R rows
+/// each where the ranks have no counts.
 inline std::vector<std::vector<double>> naive_all_to_all(const planner::OpSpec& op,
                                                          const std::vector<std::vector<double>>& sent,
+                                                         std::span<const executor::RankBuffers> buffers,
                                                          std::int64_t columns) {
-  const auto length = static_cast<std::ptrdiff_t>(op.m / op.world_size * columns);
   std::vector<std::vector<double>> received(sent.size());
-  for (std::size_t rank = 0; rank < sent.size(); ++rank) {
-    for (const auto& from : sent) {
-      const auto first = from.begin() + static_cast<std::ptrdiff_t>(rank) * length;
-      received[rank].insert(received[rank].end(), first, first + length);
+  for (std::size_t from = 0; from < sent.size(); ++from) {
+    auto at = sent[from].begin();
+    const auto counts = buffers[from].send_counts;
+    for (std::size_t to = 0; to < sent.size(); ++to) {
+      const std::int64_t rows = counts.empty() ? op.m / op.world_size : counts[to];
+      const auto end = at + static_cast<std::ptrdiff_t>(rows * columns);
+      received[to].insert(received[to].end(), at, end);
+      at = end;
     }
   }
   return received;
@@ -144,13 +156,7 @@ inline std::vector<std::vector<double>> naive_embedding_all_to_all(const planner
   return results;
 }
 
-/// Rows of one matrix, each plus the bias.
-inline void add_bias(const planner::OpSpec& op, std::span<const std::byte> bias, std::span<double> rows) {
-  const auto addends = elements(planner::product_type(op), bias);
-  for (std::size_t i = 0; i < rows.size() && !addends.empty(); ++i) rows[i] += addends[i % addends.size()];
-}
-
-/// The definition of every kind without bias and residual: C of each rank, row-major, in double.
+/// The definition of every kind without residual, and without the bias of kinds that sum or gather: C of each rank, row-major, in double.
 ///   matmul_all_reduce      the sum of all A_r B_r
 ///   matmul_reduce_scatter  rank r's m / R rows of that sum
 ///   all_gather_matmul      all ranks' rows of A, one below the other, times the rank's own B
@@ -177,8 +183,9 @@ inline std::vector<std::vector<double>> naive_plain_results(const planner::OpSpe
   if (op.kind == planner::OpKind::MatmulAllToAll || op.kind == planner::OpKind::AllToAllMatmul) {
     std::vector<std::vector<double>> a;
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) a.push_back(a_elements(op, buffers, rank));
-    if (op.kind == planner::OpKind::MatmulAllToAll) return naive_all_to_all(op, naive_products(op, a, buffers), op.n);
-    return naive_products(op, naive_all_to_all(op, a, op.k), buffers);
+    if (op.kind == planner::OpKind::MatmulAllToAll)
+      return naive_all_to_all(op, naive_products(op, a, buffers), buffers, op.n);
+    return naive_products(op, naive_all_to_all(op, a, buffers, op.k), buffers);
   }
   const auto sum = naive_matmul_all_reduce(op, buffers);
   if (op.kind == planner::OpKind::MatmulAllReduce) return {buffers.size(), sum};
@@ -190,19 +197,15 @@ inline std::vector<std::vector<double>> naive_plain_results(const planner::OpSpe
   return shards;
 }
 
-/// C of each rank: naive_plain_results() + bias + residual. matmul_all_to_all: a row's bias is its sender's.
+/// C of each rank: naive_plain_results() + bias + residual. All-to-all kinds: a row's bias is that of who multiplied it.
 inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
                                                       std::span<const executor::RankBuffers> buffers) {
   auto results = naive_plain_results(op, buffers);
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
     const std::span<double> c(results[rank]);
-    if (op.kind == planner::OpKind::MatmulAllToAll) {
-      const std::size_t part = c.size() / buffers.size();
-      for (std::size_t sender = 0; sender < buffers.size(); ++sender)
-        add_bias(op, buffers[sender].bias, c.subspan(sender * part, part));
-    } else {
-      add_bias(op, buffers[rank].bias, c);
-    }
+    const bool has_bias_already =
+        op.kind == planner::OpKind::MatmulAllToAll || op.kind == planner::OpKind::AllToAllMatmul;
+    if (!has_bias_already) add_bias(op, buffers[rank].bias, c);
     const auto residual = elements(planner::product_type(op), buffers[rank].residual);
     for (std::size_t i = 0; i < residual.size(); ++i) c[i] += residual[i];
   }

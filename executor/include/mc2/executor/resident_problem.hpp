@@ -29,14 +29,14 @@ class ResidentProblem {
 
   /// Fills every C with the NaN poison, so that what a run leaves out is found.
   void poison();
-  /// New numbers in every A.
+  /// New numbers in every A, or new bags.
   void refill_a(std::uint64_t seed);
   /// Brings every C to host(). Nothing to do with host memory.
   void fetch_results();
 
  private:
-  struct RankMirror {
-    std::unique_ptr<RankMemory> a, b, c;
+  struct RankMirror { ///< null where the operator has no such operand
+    std::unique_ptr<RankMemory> a, b, c, offsets, indices;
     std::vector<std::unique_ptr<RankMemory>> others; ///< epilogue and scales
   };
 

@@ -45,6 +45,13 @@ std::int64_t sent_row(const planner::OpSpec& op, const RowSplits& splits, int fr
   return is_shared ? 0 : splits.send_offset(from, to);
 }
 
+/// Row of the intermediate where a shard's rows of a stage start, the shard's first row being `shard_row` elsewhere.
+std::int64_t intermediate_row(const planner::OpSpec& op, const RankMatrices& of, const Stage& stage, int shard,
+                              std::int64_t shard_row) {
+  if (of.is_staged) return op.world_size * stage.first_row + shard * stage.row_count;
+  return shard_row + stage.first_row;
+}
+
 /// Rows or columns that a rank has for another, on the cut axis.
 std::int64_t pair_length(const planner::OpSpec& op, const RowSplits& splits, int from, int to) {
   return has_shards(op) ? splits.count(from, to) : planner::traits_of(op.kind).cut_axis_length(op);
@@ -69,12 +76,13 @@ MatmulRun run_into_c(const planner::OpSpec& op, const RankBuffers& own, const st
 
 bool has_part_of(const StagePart& part, int peer) { return !part.only_from || *part.only_from == peer; }
 
-/// The run that starts with a row of the product, which lies where that row of A does.
-MatmulRun run_at(const planner::OpSpec& op, const RankMatrices& own, std::int64_t row) {
+/// The run that starts with a row of the product, which lies where that row of A does; one of the two is in the
+/// intermediate, at a row of its own.
+MatmulRun run_at(const planner::OpSpec& op, const RankMatrices& own, std::int64_t row, std::int64_t between_row) {
   if (communicates_first(op))
-    return run_into_c(op, own.buffers, own.intermediate.data() + row * a_row_bytes(op), row);
+    return run_into_c(op, own.buffers, own.intermediate.data() + between_row * a_row_bytes(op), row);
   return {.a = own.buffers.a.data() + row * a_row_bytes(op),
-          .product = own.intermediate.data() + row * product_row_bytes(op),
+          .product = own.intermediate.data() + between_row * product_row_bytes(op),
           .shape = {},
           .first_row = row};
 }
@@ -85,6 +93,11 @@ MatmulRun columns_run(const planner::OpSpec& op, const Stage& stage, const RankM
           .product = own.intermediate.data() + piece_bytes(op, stage.first_row),
           .shape = {op.m, stage.first_row, stage.row_count},
           .a_scale = a_scale_of(op, own.buffers, 0)};
+}
+
+template <typename Byte>
+Byte* at(Byte* start, std::int64_t offset) {
+  return start == nullptr ? nullptr : start + offset;
 }
 
 double flop_count(const planner::OpSpec& op, const MatmulWork& work) {
@@ -134,7 +147,7 @@ MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int ran
     const std::int64_t rows = length_in(stage, count);
     if (rows == 0) continue;
     const std::int64_t start = is_received ? splits.receive_offset(rank, peer) : sent_row(op, splits, rank, peer);
-    MatmulRun run = run_at(op, own, start + stage.first_row);
+    MatmulRun run = run_at(op, own, start + stage.first_row, intermediate_row(op, own, stage, peer, start));
     run.shape = {rows, 0, op.n};
     run.a_scale = a_scale_of(op, own.buffers, peer);
     add_run(work, run);
@@ -172,10 +185,14 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
   const auto intermediate_of = [&](const RankMatrices& of) {
     return (site.uses_spare ? of.spare_intermediate : of.intermediate).data();
   };
-  const auto piece_of = [&](int from, int to) { // of what `from` sends
+  const auto in_intermediate = [&](const RankMatrices& of, int shard, std::int64_t shard_row) {
+    return at(intermediate_of(of), piece_bytes(op, intermediate_row(op, of, stage, shard, shard_row)));
+  };
+  const auto piece_of = [&](int from, int to) -> const std::byte* { // of what `from` sends
     const RankMatrices& sender = ranks[static_cast<std::size_t>(from)];
-    const std::byte* start = communicates_first(op) ? sender.buffers.a.data() : intermediate_of(sender);
-    return start + piece_bytes(op, sent_row(op, splits, from, to) + stage.first_row);
+    const std::int64_t row = sent_row(op, splits, from, to);
+    if (!communicates_first(op)) return in_intermediate(sender, to, row);
+    return at(sender.buffers.a.data(), piece_bytes(op, row + stage.first_row));
   };
   const auto bytes_of = [&](int from, int to) {
     return piece_bytes(op, length_in(stage, pair_length(op, splits, from, to)));
@@ -186,8 +203,8 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
   };
   const auto landing_of = [&](int from, int to) {
     const RankMatrices& receiver = ranks[static_cast<std::size_t>(to)];
-    std::byte* const start = communicates_first(op) ? intermediate_of(receiver) : receiver.buffers.c.data();
-    return start + landing_offset_of(from, to);
+    if (communicates_first(op)) return in_intermediate(receiver, from, splits.receive_offset(to, from));
+    return at(receiver.buffers.c.data(), landing_offset_of(from, to));
   };
   const auto& residual = ranks[static_cast<std::size_t>(site.rank)].buffers.residual;
   const bool is_summed = planner::sums_over_ranks(op.kind);

@@ -20,6 +20,9 @@ struct RankMatrices {
   RankBuffers buffers;
   std::span<std::byte> intermediate;
   std::span<std::byte> spare_intermediate; ///< what the communication lane works on in RunMode::Independent
+  /// The intermediate lies block after block, and in a block rank after rank, so that the pieces of all ranks are one
+  /// message. Equal splits only.
+  bool is_staged = false;
 };
 
 /// Whether the collective brings rows of A together, instead of exchanging products.
@@ -98,7 +101,8 @@ struct SumTarget {
 
 [[nodiscard]] SumTarget sum_target(const planner::OpSpec& op, const Stage& stage, const RankMatrices& own) noexcept;
 
-/// Fills `pieces`, which has one element per rank; allocates nothing.
+/// Fills `pieces`, which has one element per rank; allocates nothing. What lies in memory of a rank that `ranks` does
+/// not know is null.
 void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const ExchangeSite& site,
                    std::span<const RankMatrices> ranks, PieceAddresses& pieces) noexcept;
 

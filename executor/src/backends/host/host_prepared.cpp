@@ -87,12 +87,8 @@ void HostPrepared::build(int rank) {
     state.device = make_virtual_device(rank, *virtual_compute);
     return;
   }
-  if (list_.op.tables) {
-    state.device = make_pooling_device(list_.op, rank, matrices_[index].buffers);
-    return;
-  }
-  state.device = make_matmul_device(list_.op, rank, gemm_weights(list_.op, matrices_[index].buffers),
-                                    shapes_of(state.local_work, state.work));
+  state.device =
+      make_device(list_.op, rank, matrices_[index].buffers, shapes_of(state.local_work, state.work));
 }
 
 /// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.

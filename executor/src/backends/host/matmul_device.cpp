@@ -1,3 +1,4 @@
+#include "backends/host/block_layout.hpp"
 #include "backends/host/compute_device.hpp"
 #include "backends/host/gemm.hpp"
 
@@ -34,6 +35,12 @@ std::vector<GemmShape> shapes_of(const MatmulWork& local, std::span<const Matmul
 std::unique_ptr<ComputeDevice> make_matmul_device(const planner::OpSpec& op, int rank, const GemmWeights& weights,
                                                   std::span<const GemmShape> shapes) {
   return std::make_unique<MatmulDevice>(op, rank, weights, shapes);
+}
+
+std::unique_ptr<ComputeDevice> make_device(const planner::OpSpec& op, int rank, const RankBuffers& buffers,
+                                           std::span<const GemmShape> shapes) {
+  if (op.tables) return make_pooling_device(op, rank, buffers);
+  return make_matmul_device(op, rank, gemm_weights(op, buffers), shapes);
 }
 
 } // namespace mc2::executor::host

@@ -71,10 +71,12 @@ Result<void> Agreement::share_errors(const Result<void>& own) {
                rank_text(static_cast<int>(first - texts.begin())) + ": " + first->substr(space + 1)};
 }
 
-std::vector<std::int64_t> Agreement::gather(std::int64_t own) {
-  std::vector<std::int64_t> all(digests_.size());
+std::vector<std::int64_t> Agreement::gather(std::span<const std::int64_t> own) {
+  std::vector<std::int64_t> all(digests_.size() * own.size());
+  const int count = static_cast<int>(own.size());
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Iallgather(&own, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, channel_.get(), &request), "MPI_Iallgather");
+  check(MPI_Iallgather(own.data(), count, MPI_INT64_T, all.data(), count, MPI_INT64_T, channel_.get(), &request),
+        "MPI_Iallgather");
   wait({&request, 1}, "exchange numbers");
   return all;
 }

@@ -33,8 +33,8 @@ class Agreement {
   /// SystemError.
   [[nodiscard]] planner::Result<void> share_errors(const planner::Result<void>& own);
 
-  /// Every process's number, by rank. Order: collective, as agree. Throws SystemError.
-  [[nodiscard]] std::vector<std::int64_t> gather(std::int64_t own);
+  /// Every process's numbers, by rank, as many from each. Order: collective, as agree. Throws SystemError.
+  [[nodiscard]] std::vector<std::int64_t> gather(std::span<const std::int64_t> own);
 
   /// Each value's maximum over the processes. Order: collective, as agree. Throws SystemError.
   void maximum(std::span<std::int64_t> values);

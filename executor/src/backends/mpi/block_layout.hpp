@@ -3,40 +3,35 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/host/block_layout.hpp"
-#include "mc2/executor/stage.hpp"
+#include "backends/host/transport.hpp"
+#include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor::mpi {
 
-/// What one stage exchanges. What passes between the lanes lies stage after stage, and in a stage rank after rank, so
-/// that a collective finds its pieces one behind the other although they are rows of every rank's shard.
-struct BlockExchange {
-  planner::OpKind kind = planner::OpKind::MatmulAllReduce;
-  planner::DType dtype = planner::DType::F32;
-  std::int64_t row_count = 0;   ///< of a rank's piece; all_reduce: of the whole block
-  std::int64_t piece_count = 0; ///< elements of those rows
-  const std::byte* send = nullptr;  ///< the piece for rank 0, or for all
-  std::byte* receive = nullptr;     ///< where the piece of rank 0, or of all, goes
-  std::int64_t send_stride = 0;     ///< elements from one rank's piece to the next; 0 where all get the same
-  std::int64_t receive_stride = 0;  ///< elements from one rank's piece to the next; 0 where they are summed
+using host::BlockExchange;
 
-  [[nodiscard]] std::int64_t bytes(std::int64_t elements) const noexcept {
-    return elements * planner::size_bytes(dtype);
-  }
-  [[nodiscard]] std::int64_t piece_bytes() const noexcept { return bytes(piece_count); }
-  [[nodiscard]] const std::byte* outgoing(int rank) const noexcept { return send + bytes(rank * send_stride); }
-  [[nodiscard]] std::byte* landing(int rank) const noexcept { return receive + bytes(rank * receive_stride); }
-};
+/// Whether the collective takes a block's pieces of all ranks as one array (reduce_scatter, all_gather), so that what passes
+/// between the lanes has to be staged (host::RankMatrices).
+[[nodiscard]] bool has_joined_pieces(const planner::OpSpec& op) noexcept;
 
-/// Columns of the rows that the ranks exchange: of the product, or of A where rows of A are brought together.
-[[nodiscard]] std::int64_t exchanged_columns(const planner::OpSpec& op) noexcept;
+/// Elements of one row, or column, of the cut axis that a rank sends another.
+[[nodiscard]] std::int64_t exchanged_elements(const planner::OpSpec& op) noexcept;
 
-/// As host::stage_work, in this layout.
-[[nodiscard]] host::MatmulWork staged_work(const planner::OpSpec& op, int rank, const Stage& stage,
-                                           const host::RankMatrices& own);
+/// Memory for what messages bring of the longest of `stages` and C takes in another shape: sums of columns, and features
+/// that lie side by side.
+[[nodiscard]] std::int64_t staging_bytes(const StageList& list) noexcept;
 
-/// @param uses_spare exchange the spare intermediate, which the compute lane does not touch
-[[nodiscard]] BlockExchange exchange_of(const planner::OpSpec& op, const Stage& stage, const host::RankMatrices& own,
-                                        bool uses_spare);
+/// Where a collective leaves the sum: in C, or else in the block's staging memory.
+[[nodiscard]] std::byte* sum_arrival(const BlockExchange& block) noexcept;
+
+/// Where a message leaves another rank's piece: where it lands, or else in the staging memory; null for an own piece that
+/// the local part reads where it is.
+[[nodiscard]] std::byte* arrival_of(const BlockExchange& block, int rank) noexcept;
+
+/// Where all ranks' pieces are gathered, rank 0's first.
+[[nodiscard]] std::byte* gathered(const BlockExchange& block) noexcept;
+
+/// Brings what has arrived to its place in C and adds bias and residual, in f32, each sum or row rounded once more.
+void finish(const BlockExchange& block) noexcept;
 
 } // namespace mc2::executor::mpi

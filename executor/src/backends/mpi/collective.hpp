@@ -14,7 +14,8 @@ namespace mc2::executor::mpi {
 class Collective {
  public:
   virtual ~Collective() = default;
-  /// Order: collective, every rank with the same kind and counts. `keep_waiting` is called now and then and throws to
+  /// Completes the block of C, or of the rows of A that are brought together.
+  /// Order: collective, every rank with the same stage. `keep_waiting` is called now and then and throws to
   /// give up, after which the job has to be aborted; a blocking collective never calls it. Throws SystemError.
   virtual void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) = 0;
 };

@@ -27,8 +27,9 @@ static_assert(sizeof(Announcements) <= kPageBytes);
 
 class DirectCollective : public Collective {
  public:
-  DirectCollective(const NodeHeap& heap, const SegmentLayout& layout)
+  DirectCollective(const NodeHeap& heap, const SegmentLayout& layout, const planner::OpSpec& op)
       : heap_(heap),
+        pushes_(host::communicates_first(op)),
         rank_(World::get().rank()),
         size_(World::get().size()),
         pieces_(static_cast<std::size_t>(size_)),
@@ -41,43 +42,43 @@ class DirectCollective : public Collective {
 
   void exchange(const BlockExchange& block, const Waiter& keep_waiting) override {
     ++block_count_;
-    switch (block.kind) {
-      case planner::OpKind::MatmulAllReduce: return all_reduce(block, keep_waiting);
-      case planner::OpKind::MatmulReduceScatter:
-        announce_product(keep_waiting);
-        return sum(block, block.outgoing(rank_), block.receive, block.piece_count);
-      case planner::OpKind::MatmulAllToAll: return pull(block, keep_waiting);
-      case planner::OpKind::AllGatherMatmul:
-      case planner::OpKind::AllToAllMatmul: return push(block, keep_waiting);
-      case planner::OpKind::EmbeddingAllToAll: break;
-    }
-    MC2_CHECK(false, "a kind that the mpi backend refuses reached its collective");
+    if (block.is_summed()) return sum_block(block, keep_waiting);
+    if (pushes_) return push(block, keep_waiting);
+    pull(block, keep_waiting);
   }
 
  protected:
-  virtual void all_reduce(const BlockExchange& block, const Waiter& keep_waiting) {
-    announce_product(keep_waiting);
-    sum(block, block.send, block.receive, block.piece_count);
+  virtual void sum_block(const BlockExchange& block, const Waiter& keep_waiting) {
+    announce(block, keep_waiting);
+    sum(block, {.target = block.sum, .count = block.element_count});
   }
 
-  /// Returns when every rank has announced its own.
-  void announce_product(const Waiter& keep_waiting) {
+  /// Returns when every rank that this one gets something from has announced its own.
+  void announce(const BlockExchange& block, const Waiter& keep_waiting) {
     of(rank_).ready.add();
-    for (int step = 0; step + 1 < size_; ++step) of(peer(step)).ready.wait_for(block_count_, keep_waiting);
+    for (int step = 0; step + 1 < size_; ++step) wait_for(peer(step), block, keep_waiting);
   }
 
-  /// result = what all ranks have where this rank has `own`, added up in rank order.
-  /// @param is_read_next  by the peers: it had better stay in the caches
-  void sum(const BlockExchange& block, const std::byte* own, std::byte* result, std::int64_t count,
-           bool is_read_next = false) {
-    for (int rank = 0; rank < size_; ++rank) pieces_[static_cast<std::size_t>(rank)] = heap_.of_peer(rank, own);
-    if (block.dtype != planner::DType::F32)
-      return host::sum_in_rank_order(block.dtype, pieces_, {.first = result, .columns = count, .row_stride = count},
-                                     count);
+  /// Elements [first, first + count) of the block, added up in rank order.
+  struct PartialSum {
+    host::SumTarget target = {};
+    std::int64_t first = 0, count = 0;
+    bool is_read_next = false; ///< by the peers: it had better stay in the caches
+  };
+  void sum(const BlockExchange& block, const PartialSum& part) {
+    const std::int64_t offset = part.first * planner::size_bytes(block.dtype);
+    std::ranges::transform(block.pieces->sources, pieces_.begin(),
+                           [&](const std::byte* piece) { return piece + offset; });
+    const host::SumTarget& target = part.target;
+    const bool is_plain =
+        target.columns == target.row_stride && target.bias == nullptr && target.residual == nullptr;
+    if (!is_plain || block.dtype != planner::DType::F32)
+      return host::sum_in_rank_order(block.dtype, pieces_, target, part.count);
     std::ranges::transform(pieces_, f32_pieces_.begin(),
                            [](const std::byte* piece) { return reinterpret_cast<const float*>(piece); });
-    host::sum_f32(f32_pieces_, reinterpret_cast<float*>(result), count,
-                  !is_read_next && block.bytes(count) >= host::kStreamFromBytes);
+    const std::int64_t bytes = part.count * planner::size_bytes(block.dtype);
+    host::sum_f32(f32_pieces_, reinterpret_cast<float*>(target.first), part.count,
+                  !part.is_read_next && bytes >= host::kStreamFromBytes);
   }
 
   [[nodiscard]] Announcements& of(int rank) noexcept { return *announcements_[static_cast<std::size_t>(rank)]; }
@@ -86,25 +87,37 @@ class DirectCollective : public Collective {
   }
 
   const NodeHeap& heap_;
+  bool pushes_; ///< what it sends, instead of reading what it gets
   int rank_, size_;
   std::uint32_t block_count_ = 0; ///< exchanged so far, the present one included
 
  private:
+  void wait_for(int peer, const BlockExchange& block, const Waiter& keep_waiting) {
+    if (block.pieces->incoming_bytes[static_cast<std::size_t>(peer)] == 0) return;
+    of(peer).ready.wait_for(block_count_, keep_waiting);
+  }
+
   void pull(const BlockExchange& block, const Waiter& keep_waiting) {
-    const auto bytes = static_cast<std::size_t>(block.piece_bytes());
     of(rank_).ready.add();
+    const auto copy = [&](int from) {
+      host::land(block, from, block.pieces->sources[static_cast<std::size_t>(from)]);
+    };
     for (int step = 0; step + 1 < size_; ++step) {
-      of(peer(step)).ready.wait_for(block_count_, keep_waiting);
-      std::memcpy(block.landing(peer(step)), heap_.of_peer(peer(step), block.outgoing(rank_)), bytes);
+      wait_for(peer(step), block, keep_waiting);
+      copy(peer(step));
     }
-    std::memcpy(block.landing(rank_), block.outgoing(rank_), bytes);
+    copy(rank_);
+    host::add_residuals(block);
   }
 
   void push(const BlockExchange& block, const Waiter& keep_waiting) {
-    const auto bytes = static_cast<std::size_t>(block.piece_bytes());
-    for (int step = 0; step + 1 < size_; ++step)
-      std::memcpy(heap_.of_peer(peer(step), block.landing(rank_)), block.outgoing(peer(step)), bytes);
-    announce_product(keep_waiting);
+    const host::PieceAddresses& pieces = *block.pieces;
+    for (int step = 0; step + 1 < size_; ++step) {
+      const auto to = static_cast<std::size_t>(peer(step));
+      const auto bytes = static_cast<std::size_t>(pieces.outgoing_bytes[to]);
+      if (bytes > 0) std::memcpy(pieces.remote_landings[to], pieces.outgoing[to], bytes);
+    }
+    announce(block, keep_waiting);
   }
 
   std::vector<Announcements*> announcements_; ///< by rank
@@ -114,27 +127,31 @@ class DirectCollective : public Collective {
 
 class TwoShotCollective final : public DirectCollective {
  public:
-  TwoShotCollective(const NodeHeap& heap, const SegmentLayout& layout)
-      : DirectCollective(heap, layout), own_sum_(heap.segment(rank_).data() + layout.sums) {}
+  TwoShotCollective(const NodeHeap& heap, const SegmentLayout& layout, const planner::OpSpec& op)
+      : DirectCollective(heap, layout, op), own_sum_(heap.segment(rank_).data() + layout.sums) {}
 
  private:
-  void all_reduce(const BlockExchange& block, const Waiter& keep_waiting) override {
+  void sum_block(const BlockExchange& block, const Waiter& keep_waiting) override {
     // Also says that this rank has read the sums of the block before.
-    announce_product(keep_waiting);
-    const auto first = [&](int rank) { return block.piece_count * rank / size_; };
-    const std::int64_t own_first = first(rank_);
-    sum(block, block.send + block.bytes(own_first), own_sum_, first(rank_ + 1) - own_first,
-        /*is_read_next=*/true);
+    announce(block, keep_waiting);
+    const auto first = [&](int rank) { return block.element_count * rank / size_; };
+    const std::int64_t count = first(rank_ + 1) - first(rank_);
+    sum(block, {.target = {.first = own_sum_, .columns = count, .row_stride = count},
+                .first = first(rank_),
+                .count = count,
+                .is_read_next = true});
     of(rank_).summed.add();
+    const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     const auto take = [&](int rank) {
-      std::memcpy(block.receive + block.bytes(first(rank)), heap_.of_peer(rank, own_sum_),
-                  static_cast<std::size_t>(block.bytes(first(rank + 1) - first(rank))));
+      std::memcpy(sum_arrival(block) + first(rank) * element_bytes, heap_.of_peer(rank, own_sum_),
+                  static_cast<std::size_t>((first(rank + 1) - first(rank)) * element_bytes));
     };
     take(rank_);
     for (int step = 0; step + 1 < size_; ++step) {
       of(peer(step)).summed.wait_for(block_count_, keep_waiting);
       take(peer(step));
     }
+    finish(block);
   }
 
   std::byte* own_sum_;
@@ -145,7 +162,7 @@ class TwoShotCollective final : public DirectCollective {
 SegmentLayout::SegmentLayout(const StageList& list, const MpiVariant& variant, bool allow_independent) {
   const auto intermediate_bytes = static_cast<std::size_t>(host::intermediate_bytes(list.op));
   const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
-  const auto block_bytes = static_cast<std::size_t>(longest * list.op.n * planner::size_bytes(list.op.dtype));
+  const auto block_bytes = static_cast<std::size_t>(host::piece_bytes(list.op, longest));
   const auto take = [this](std::size_t bytes) {
     const std::size_t offset = byte_count;
     byte_count += whole_pages(bytes);
@@ -157,12 +174,15 @@ SegmentLayout::SegmentLayout(const StageList& list, const MpiVariant& variant, b
   // A rank's part is 1/R of the block, rounded up to an element.
   const bool has_sums = variant.algorithm == MpiVariant::Algorithm::TwoShot;
   sums = take(has_sums ? block_bytes / static_cast<std::size_t>(list.op.world_size) + kPageBytes : 0);
+  const bool needs_staging = variant.algorithm != MpiVariant::Algorithm::Direct;
+  staging = take(needs_staging ? static_cast<std::size_t>(staging_bytes(list)) : 0);
 }
 
 std::unique_ptr<Collective> make_direct_collective(const NodeHeap& heap, const SegmentLayout& layout,
-                                                   const MpiVariant& variant) {
-  if (variant.algorithm == MpiVariant::Algorithm::TwoShot) return std::make_unique<TwoShotCollective>(heap, layout);
-  return std::make_unique<DirectCollective>(heap, layout);
+                                                   const planner::OpSpec& op, const MpiVariant& variant) {
+  if (variant.algorithm == MpiVariant::Algorithm::TwoShot)
+    return std::make_unique<TwoShotCollective>(heap, layout, op);
+  return std::make_unique<DirectCollective>(heap, layout, op);
 }
 
 } // namespace mc2::executor::mpi

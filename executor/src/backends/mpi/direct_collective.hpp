@@ -14,6 +14,7 @@ struct SegmentLayout {
   std::size_t intermediate = 0; ///< what passes between the lanes
   std::size_t spare = 0;        ///< the same for RunMode::Independent
   std::size_t sums = 0;         ///< "two_shot": the rank's part of a block, summed
+  std::size_t staging = 0;      ///< what C takes in another shape; not for "direct", which reads it where it is
   std::size_t byte_count = 0;
 
   /// Each starts a page of its own.
@@ -27,8 +28,10 @@ struct SegmentLayout {
 /// ranks have ended the last.
 ///   "direct"    one step: all_reduce reads the whole block of every rank, R times its bytes
 ///   "two_shot"  all_reduce in two: a rank sums 1/R of the block, then reads the others' sums: about twice its bytes
+/// Blocks know where the peers' pieces and landings are.
 /// @param heap outlives the result, with segments as `layout` says
 [[nodiscard]] std::unique_ptr<Collective> make_direct_collective(const NodeHeap& heap, const SegmentLayout& layout,
+                                                                 const planner::OpSpec& op,
                                                                  const MpiVariant& variant);
 
 } // namespace mc2::executor::mpi

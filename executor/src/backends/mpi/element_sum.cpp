@@ -22,6 +22,16 @@ void add_bf16_words(void* addend, void* sum, int* count, MPI_Datatype* /*type*/)
 
 } // namespace
 
+MPI_Datatype element_type(planner::DType dtype) noexcept {
+  switch (dtype) {
+    case planner::DType::F32: return MPI_FLOAT;
+    case planner::DType::I8: return MPI_INT8_T;
+    case planner::DType::Bf16:
+    case planner::DType::F16: break;
+  }
+  return MPI_UINT16_T;
+}
+
 void add_to(planner::DType dtype, const std::byte* addend, std::byte* sum, std::int64_t element_count) noexcept {
   switch (dtype) {
     case planner::DType::F32:
@@ -30,13 +40,11 @@ void add_to(planner::DType dtype, const std::byte* addend, std::byte* sum, std::
       return add_bf16(reinterpret_cast<const Bf16*>(addend), reinterpret_cast<Bf16*>(sum), element_count);
     default: break;
   }
-  MC2_CHECK(false, "a type that the mpi backend refuses reached its sum");
+  MC2_CHECK(false, "a type that is never summed over the ranks reached its sum");
 }
 
-ElementSum::ElementSum(planner::DType dtype) {
-  if (dtype == planner::DType::F32) return;
-  MC2_CHECK(dtype == planner::DType::Bf16, "a type that the mpi backend refuses reached its sum");
-  type_ = MPI_UINT16_T;
+ElementSum::ElementSum(planner::DType dtype) : type_(element_type(dtype)) {
+  if (dtype != planner::DType::Bf16) return;
   check(MPI_Op_create(&add_bf16_words, /*commute=*/1, &operation_), "MPI_Op_create");
   is_own_ = true;
 }

@@ -59,18 +59,36 @@ class Follower {
   }
 
   [[nodiscard]] std::span<std::byte> place(Message& order) const {
-    const auto whole = memory_.at(order.number())->segment(0);
+    const std::int64_t id = order.number();
     const auto offset = static_cast<std::size_t>(order.number());
-    return whole.subspan(offset, static_cast<std::size_t>(order.number()));
+    const auto byte_count = static_cast<std::size_t>(order.number());
+    if (byte_count == 0) return {}; // the operator has no such operand
+    return memory_.at(id)->segment(0).subspan(offset, byte_count);
+  }
+
+  /// All but the counts, which nobody owns here.
+  [[nodiscard]] RankBuffers operands(Message& order) const {
+    RankBuffers own;
+    own.a = place(order);
+    own.b = place(order);
+    own.c = place(order);
+    own.bias = place(order);
+    own.residual = place(order);
+    own.a_scales = place(order);
+    own.b_scales = place(order);
+    own.bags.offsets = place(order);
+    own.bags.indices = place(order);
+    own.bags.type = static_cast<IndexType>(order.number());
+    return own;
   }
 
   void prepare(std::int64_t id, Message& order) {
     MpiCommunicator& communicator = *communicators_.at(order.number());
     const PrepareRequest request = get_request(order);
-    RankBuffers own;
-    own.a = place(order);
-    own.b = place(order);
-    own.c = place(order);
+    RankBuffers own = operands(order);
+    const auto send_counts = get_numbers(order), receive_counts = get_numbers(order);
+    own.send_counts = send_counts;
+    own.receive_counts = receive_counts;
     auto prepared = communicator.prepare(request.stages, request.variant, {&own, 1}, request.options);
     if (prepared) prepared_[id] = std::move(prepared).value(); // otherwise rank 0 has the same error
   }

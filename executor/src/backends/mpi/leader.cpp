@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/host/host_checks.hpp"
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/message.hpp"
 #include "backends/mpi/mpi_checks.hpp"
@@ -13,7 +14,6 @@
 #include "backends/mpi/variants.hpp"
 #include "backends/mpi/world.hpp"
 #include "checks.hpp"
-#include "row_splits.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -150,13 +150,25 @@ class LeaderCommunicator final : public Communicator {
   std::vector<int> ranks_;
 };
 
+/// Where a rank's operands are in its memory. Errors: as AddressBook::find.
+Result<void> put_operands(Message& order, const AddressBook& book, int rank, const RankBuffers& own) {
+  for (const auto& [bytes, name] : named_operands(own)) {
+    const auto place = bytes.empty() ? Result<Place>(Place{}) : book.find(rank, bytes, name);
+    if (!place) return place.error();
+    order.put(place.value().id).put(place.value().offset).put(place.value().byte_count);
+  }
+  order.put(static_cast<std::int64_t>(own.bags.type));
+  put_numbers(order, own.send_counts);
+  put_numbers(order, own.receive_counts);
+  return {};
+}
+
 Result<void> LeaderCommunicator::check_request(const StageList& stages, const planner::Variant& variant,
                                                std::span<const RankBuffers> buffers) const {
-  if (auto legal = check_operator(stages.op); !legal) return legal.error();
+  if (auto legal = host::check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, world_size()); !legal) return legal.error();
   if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
-  if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
   return check_buffers(stages.op, buffers);
 }
 
@@ -171,13 +183,8 @@ Result<std::unique_ptr<Prepared>> LeaderCommunicator::prepare(const StageList& s
     Message& order = orders.emplace_back(Command::Prepare);
     order.put(id).put(id_);
     put_request(order, {stages, variant, options});
-    const RankBuffers& own = buffers[static_cast<std::size_t>(rank)];
-    for (const auto& [bytes, name] :
-         {std::pair{own.a, "A"}, {own.b, "B"}, {std::span<const std::byte>(own.c), "C"}}) {
-      const auto place = book_.find(rank, bytes, name);
-      if (!place) return place.error();
-      order.put(place.value().id).put(place.value().offset).put(place.value().byte_count);
-    }
+    const auto found = put_operands(order, book_, rank, buffers[static_cast<std::size_t>(rank)]);
+    if (!found) return found.error();
   }
   for (int rank = 1; rank < world_size(); ++rank) orders_.tell(rank, orders[static_cast<std::size_t>(rank) - 1]);
   auto own = own_->prepare(stages, variant, buffers.first(1), options);

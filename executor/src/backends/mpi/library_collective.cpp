@@ -1,30 +1,29 @@
+#include <vector>
+
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/collective.hpp"
 #include "backends/mpi/element_sum.hpp"
 #include "backends/mpi/row_type.hpp"
 #include "backends/mpi/waiting.hpp"
+#include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
 
-/// How an all-to-all's pieces lie, counted in rows: whole rows fit MPI's int where elements would not.
-struct AllToAllRows {
-  std::vector<int> send_counts, send_offsets, receive_counts, receive_offsets;
+/// How one direction of an all-to-all lies, counted in rows: whole rows fit MPI's int where elements would not.
+template <typename Byte>
+struct PieceRows {
+  Byte* first = nullptr; ///< of the first piece that is not empty
+  std::vector<int> counts, offsets;
 
-  explicit AllToAllRows(std::size_t rank_count)
-      : send_counts(rank_count), send_offsets(rank_count), receive_counts(rank_count), receive_offsets(rank_count) {}
+  explicit PieceRows(std::size_t rank_count) : counts(rank_count), offsets(rank_count) {}
 
-  void describe(const BlockExchange& block, int own_rank) {
-    const std::int64_t columns = block.piece_count / block.row_count;
-    for (std::size_t rank = 0; rank < send_counts.size(); ++rank) {
-      const auto index = static_cast<std::int64_t>(rank);
-      // The local part multiplies a rank's own rows of A where they are.
-      const bool is_left_out =
-          block.kind == planner::OpKind::AllToAllMatmul && static_cast<int>(rank) == own_rank;
-      send_counts[rank] = receive_counts[rank] = is_left_out ? 0 : static_cast<int>(block.row_count);
-      send_offsets[rank] = static_cast<int>(index * block.send_stride / columns);
-      receive_offsets[rank] = static_cast<int>(index * block.receive_stride / columns);
-    }
+  void begin() noexcept { first = nullptr; }
+  /// Ranks in order, whose pieces lie in that order too.
+  void add(std::size_t rank, Byte* piece, std::int64_t bytes, std::int64_t row_bytes) noexcept {
+    if (first == nullptr && bytes > 0) first = piece;
+    counts[rank] = static_cast<int>(bytes / row_bytes);
+    offsets[rank] = bytes > 0 ? static_cast<int>((piece - first) / row_bytes) : 0;
   }
 };
 
@@ -33,11 +32,13 @@ class LibraryCollective : public Collective {
  public:
   LibraryCollective(MPI_Comm comm, const planner::OpSpec& op)
       : comm_(comm),
-        sum_(op.dtype),
-        row_(sum_.type(), exchanged_columns(op)),
-        rank_(World::get().rank()),
+        collective_(planner::collective_of(op.kind)),
+        sum_(planner::exchange_type(op)),
+        row_(sum_.type(), exchanged_elements(op)),
+        row_bytes_(host::piece_bytes(op, 1)),
         counts_(static_cast<std::size_t>(op.world_size)),
-        rows_(counts_.size()) {}
+        sent_(counts_.size()),
+        received_(counts_.size()) {}
 
  protected:
   /// The count of every rank's piece, in the form that MPI_Reduce_scatter takes.
@@ -45,19 +46,32 @@ class LibraryCollective : public Collective {
     counts_.assign(counts_.size(), count);
     return counts_.data();
   }
-  const AllToAllRows& all_to_all_rows(const BlockExchange& block) {
-    rows_.describe(block, rank_);
-    return rows_;
+
+  /// Fills sent_ and received_.
+  void describe_all_to_all(const BlockExchange& block) {
+    const host::PieceAddresses& pieces = *block.pieces;
+    sent_.begin();
+    received_.begin();
+    for (std::size_t rank = 0; rank < counts_.size(); ++rank) {
+      const bool stays = pieces.landings[rank] == nullptr; // the local part reads it where it is
+      const bool is_own = rank == static_cast<std::size_t>(block.rank);
+      sent_.add(rank, pieces.outgoing[rank], is_own && stays ? 0 : pieces.outgoing_bytes[rank], row_bytes_);
+      received_.add(rank, arrival_of(block, static_cast<int>(rank)), pieces.incoming_bytes[rank], row_bytes_);
+    }
   }
 
   MPI_Comm comm_;
+  planner::Collective collective_;
   ElementSum sum_;
   RowType row_;
+  std::int64_t row_bytes_;
 
  private:
-  int rank_;
   std::vector<int> counts_;
-  AllToAllRows rows_;
+
+ protected:
+  PieceRows<const std::byte> sent_;
+  PieceRows<std::byte> received_;
 };
 
 class BlockingCollective final : public LibraryCollective {
@@ -65,30 +79,30 @@ class BlockingCollective final : public LibraryCollective {
   using LibraryCollective::LibraryCollective;
 
   void exchange(const BlockExchange& block, const std::function<void()>& /*keep_waiting*/) override {
-    const int count = static_cast<int>(block.piece_count);
-    switch (block.kind) {
-      case planner::OpKind::MatmulAllReduce:
-        return check(MPI_Allreduce(block.send, block.receive, count, sum_.type(), sum_.operation(), comm_),
-                     "MPI_Allreduce");
-      case planner::OpKind::MatmulReduceScatter:
-        return check(MPI_Reduce_scatter(block.send, block.receive, same_counts(count), sum_.type(), sum_.operation(),
-                                        comm_),
-                     "MPI_Reduce_scatter");
-      case planner::OpKind::AllGatherMatmul:
-        return check(MPI_Allgather(block.send, count, sum_.type(), block.receive, count, sum_.type(), comm_),
-                     "MPI_Allgather");
-      case planner::OpKind::MatmulAllToAll:
-      case planner::OpKind::AllToAllMatmul: return all_to_all(block);
-      case planner::OpKind::EmbeddingAllToAll: break;
-    }
-    MC2_CHECK(false, "a kind that the mpi backend refuses reached its collective");
+    call(block);
+    finish(block);
   }
 
  private:
-  void all_to_all(const BlockExchange& block) {
-    const AllToAllRows& rows = all_to_all_rows(block);
-    check(MPI_Alltoallv(block.send, rows.send_counts.data(), rows.send_offsets.data(), row_.get(), block.receive,
-                        rows.receive_counts.data(), rows.receive_offsets.data(), row_.get(), comm_),
+  void call(const BlockExchange& block) {
+    const int count = static_cast<int>(block.element_count);
+    const std::byte* const send = block.pieces->outgoing.front();
+    switch (collective_) {
+      case planner::Collective::AllReduce:
+        return check(MPI_Allreduce(send, sum_arrival(block), count, sum_.type(), sum_.operation(), comm_),
+                     "MPI_Allreduce");
+      case planner::Collective::ReduceScatter:
+        return check(MPI_Reduce_scatter(send, sum_arrival(block), same_counts(count), sum_.type(), sum_.operation(),
+                                        comm_),
+                     "MPI_Reduce_scatter");
+      case planner::Collective::AllGather:
+        return check(MPI_Allgather(send, count, sum_.type(), gathered(block), count, sum_.type(), comm_),
+                     "MPI_Allgather");
+      case planner::Collective::AllToAll: break;
+    }
+    describe_all_to_all(block);
+    check(MPI_Alltoallv(sent_.first, sent_.counts.data(), sent_.offsets.data(), row_.get(), received_.first,
+                        received_.counts.data(), received_.offsets.data(), row_.get(), comm_),
           "MPI_Alltoallv");
   }
 };
@@ -101,39 +115,33 @@ class NonblockingCollective final : public LibraryCollective {
   void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) override {
     MPI_Request request = start(block);
     wait_all({&request, 1}, Patience(sleep_, {}), keep_waiting);
+    finish(block);
   }
 
  private:
   MPI_Request start(const BlockExchange& block) {
-    const int count = static_cast<int>(block.piece_count);
+    const int count = static_cast<int>(block.element_count);
+    const std::byte* const send = block.pieces->outgoing.front();
     MPI_Request request = MPI_REQUEST_NULL;
-    switch (block.kind) {
-      case planner::OpKind::MatmulAllReduce:
-        check(MPI_Iallreduce(block.send, block.receive, count, sum_.type(), sum_.operation(), comm_, &request),
+    switch (collective_) {
+      case planner::Collective::AllReduce:
+        check(MPI_Iallreduce(send, sum_arrival(block), count, sum_.type(), sum_.operation(), comm_, &request),
               "MPI_Iallreduce");
         return request;
-      case planner::OpKind::MatmulReduceScatter:
-        check(MPI_Ireduce_scatter(block.send, block.receive, same_counts(count), sum_.type(), sum_.operation(), comm_,
+      case planner::Collective::ReduceScatter:
+        check(MPI_Ireduce_scatter(send, sum_arrival(block), same_counts(count), sum_.type(), sum_.operation(), comm_,
                                   &request),
               "MPI_Ireduce_scatter");
         return request;
-      case planner::OpKind::AllGatherMatmul:
-        check(MPI_Iallgather(block.send, count, sum_.type(), block.receive, count, sum_.type(), comm_, &request),
+      case planner::Collective::AllGather:
+        check(MPI_Iallgather(send, count, sum_.type(), gathered(block), count, sum_.type(), comm_, &request),
               "MPI_Iallgather");
         return request;
-      case planner::OpKind::MatmulAllToAll:
-      case planner::OpKind::AllToAllMatmul: return start_all_to_all(block);
-      case planner::OpKind::EmbeddingAllToAll: break;
+      case planner::Collective::AllToAll: break;
     }
-    MC2_CHECK(false, "a kind that the mpi backend refuses reached its collective");
-    return request;
-  }
-
-  MPI_Request start_all_to_all(const BlockExchange& block) {
-    const AllToAllRows& rows = all_to_all_rows(block);
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Ialltoallv(block.send, rows.send_counts.data(), rows.send_offsets.data(), row_.get(), block.receive,
-                         rows.receive_counts.data(), rows.receive_offsets.data(), row_.get(), comm_, &request),
+    describe_all_to_all(block);
+    check(MPI_Ialltoallv(sent_.first, sent_.counts.data(), sent_.offsets.data(), row_.get(), received_.first,
+                         received_.counts.data(), received_.offsets.data(), row_.get(), comm_, &request),
           "MPI_Ialltoallv");
     return request;
   }

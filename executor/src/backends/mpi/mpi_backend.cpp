@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/host/host_checks.hpp"
 #include "backends/mpi/agreement.hpp"
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/leader.hpp"
@@ -10,7 +11,6 @@
 #include "backends/mpi/mpi_communicator.hpp"
 #include "backends/mpi/variants.hpp"
 #include "backends/mpi/world.hpp"
-#include "checks.hpp"
 #include "mc2/executor/processes.hpp"
 
 namespace mc2::executor {
@@ -48,12 +48,10 @@ class MpiBackend final : public Backend {
   // As the host backend's: the matmul is the same.
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
 
-  [[nodiscard]] Result<void> supports_cut(const planner::OpSpec& op) const override {
-    return check_cuts_rows(op, name());
-  }
+  [[nodiscard]] Result<void> supports_cut(const planner::OpSpec& /*op*/) const override { return {}; }
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
-    if (auto legal = check_operator(op); !legal) return legal.error();
+    if (auto legal = host::check_operator(op); !legal) return legal.error();
     if (auto legal = check_world_size(op.world_size); !legal) return legal.error();
     return check_memory(op);
   }

@@ -1,43 +1,20 @@
 #include "backends/mpi/mpi_checks.hpp"
 
-#include <algorithm>
-#include <array>
 #include <climits>
 #include <string>
 
 #include "backends/host/host_checks.hpp"
 #include "backends/mpi/block_layout.hpp"
 #include "backends/mpi/world.hpp"
-#include "checks.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
 
 using planner::Error;
 using planner::ErrorCode;
-using planner::OpKind;
 using planner::Result;
 
-constexpr std::array kKinds{OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul,
-                            OpKind::MatmulAllToAll, OpKind::AllToAllMatmul};
-constexpr std::array kTypes{planner::DType::F32, planner::DType::Bf16};
-
 } // namespace
-
-Result<void> check_operator(const planner::OpSpec& op) {
-  if (auto legal = op.validate(); !legal) return legal.error();
-  if (std::ranges::find(kKinds, op.kind) == kKinds.end()) {
-    return Error{
-        ErrorCode::Unsupported, "op",
-        "the mpi backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend may"};
-  }
-  if (auto legal = check_is_plain(op, "mpi"); !legal) return legal.error();
-  if (std::ranges::find(kTypes, op.dtype) == kTypes.end()) {
-    return Error{ErrorCode::Unsupported, "dtype",
-                 "the mpi backend does not run " + std::string(planner::to_string(op.dtype)) + "; use f32 or bf16"};
-  }
-  return host::check_operator(op); // the matmul is the host backend's
-}
 
 Result<void> check_world_size(int world_size) {
   const int count = launched_process_count();
@@ -66,10 +43,9 @@ Result<void> check_memory(const planner::OpSpec& op) {
   return host::check_memory(one_rank * (World::get().most_on_a_node() + op.world_size));
 }
 
-Result<void> check_counts(const StageList& list) {
-  const std::int64_t columns = exchanged_columns(list.op);
+Result<void> check_message_sizes(const StageList& list) {
   for (std::size_t i = 0; i < list.stages.size(); ++i) {
-    const std::int64_t count = list.stages[i].row_count * columns;
+    const std::int64_t count = list.stages[i].row_count * exchanged_elements(list.op);
     if (count <= INT_MAX) continue;
     return Error{ErrorCode::Unsupported, "blocks[" + std::to_string(i) + "]",
                  "exchanges " + std::to_string(count) + " elements and MPI counts up to " + std::to_string(INT_MAX) +

@@ -4,9 +4,6 @@
 
 namespace mc2::executor::mpi {
 
-/// Whether the backend runs the operator's type and kind, on this world. Errors: InvalidSpec, Unsupported.
-[[nodiscard]] planner::Result<void> check_operator(const planner::OpSpec& op);
-
 /// Errors: Unsupported when the launcher started another number of processes than `world_size`, saying how to start.
 [[nodiscard]] planner::Result<void> check_world_size(int world_size);
 
@@ -17,6 +14,6 @@ namespace mc2::executor::mpi {
 [[nodiscard]] planner::Result<void> check_memory(const planner::OpSpec& op);
 
 /// Whether MPI can count the elements of every block's collective. Errors: Unsupported.
-[[nodiscard]] planner::Result<void> check_counts(const StageList& list);
+[[nodiscard]] planner::Result<void> check_message_sizes(const StageList& list);
 
 } // namespace mc2::executor::mpi

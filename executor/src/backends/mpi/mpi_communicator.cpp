@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <exception>
 
+#include "backends/host/host_checks.hpp"
 #include "backends/host/host_memory.hpp"
 #include "backends/mpi/mpi_checks.hpp"
 #include "backends/mpi/mpi_prepared.hpp"
+#include "bags.hpp"
 #include "checks.hpp"
 #include "row_splits.hpp"
 #include "run_mode.hpp"
@@ -44,7 +46,26 @@ std::string call_text(const StageList& list, const planner::Variant& variant, co
   std::string text = list.op.text() + " in blocks of";
   for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);
   if (!list.is_local_first) text += ", own shard later";
-  return text + " rows with " + variant.text() + (options.allow_independent ? ", lanes also independent" : "");
+  return text + " " + std::string(to_string(planner::cut_axis(list.op))) + " with " + variant.text() + (options.allow_independent ? ", lanes also independent" : "");
+}
+
+/// How many rows every rank has for each other, once all ranks know what all say.
+/// Order: collective. Errors: as check_splits_agree, the same on every rank. Throws SystemError.
+Result<RowSplits> agree_on_splits(Agreement& agreement, const planner::OpSpec& op, const RankBuffers& own) {
+  const auto rank_count = static_cast<std::size_t>(op.world_size);
+  std::vector<std::int64_t> numbers(2 * rank_count, -1); // which no count is
+  std::ranges::copy(own.send_counts, numbers.begin());
+  std::ranges::copy(own.receive_counts, numbers.begin() + op.world_size);
+  const auto all = agreement.gather(numbers);
+  std::vector<RankBuffers> ranks(rank_count);
+  for (std::size_t rank = 0; rank < rank_count; ++rank) {
+    const auto counts = std::span(all).subspan(rank * numbers.size(), numbers.size());
+    if (counts.front() < 0) continue;
+    ranks[rank].send_counts = counts.first(rank_count);
+    ranks[rank].receive_counts = counts.last(rank_count);
+  }
+  if (auto same = check_splits_agree(op, ranks); !same) return same.error();
+  return RowSplits(op, ranks);
 }
 
 std::string options_text(const CommunicatorOptions& options) {
@@ -52,7 +73,6 @@ std::string options_text(const CommunicatorOptions& options) {
          " ms, " + (options.pin_threads ? "pinned" : "not pinned");
 }
 
-constexpr std::string_view kName = "mpi";
 constexpr std::chrono::seconds kTimeToStop{1}; // for the other lane, once one has failed
 
 } // namespace
@@ -95,29 +115,33 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
                                                            std::span<const RankBuffers> buffers,
                                                            const PrepareOptions& options) {
   const auto own = [&]() -> Result<void> {
-    if (auto legal = check_operator(stages.op); !legal) return legal.error();
+    if (auto legal = host::check_operator(stages.op); !legal) return legal.error();
     if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
     if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
     if (auto legal = check_stages(stages); !legal) return legal.error();
-    if (auto legal = in_rows(stages, kName); !legal) return legal.error();
-    if (auto legal = check_counts(in_rows(stages, kName).value()); !legal) return legal.error();
-    if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
-    return check_buffers(stages.op, local_ranks(), buffers);
+    if (auto legal = check_message_sizes(stages); !legal) return legal.error();
+    if (auto legal = check_buffers(stages.op, local_ranks(), buffers); !legal) return legal.error();
+    return check_bags(stages.op, local_ranks(), buffers);
   };
   if (auto legal = agreement_.share_errors(own()); !legal) return legal.error();
-  const StageList rows = in_rows(stages, kName).value();
   MpiPrepared::Settings settings{.variant = read_variant(stages.op, variant).value(),
                                  .allow_independent = options.allow_independent,
-                                 .call = call_text(rows, variant, options),
+                                 .call = call_text(stages, variant, options),
+                                 .splits = RowSplits(stages.op),
                                  .node_heap = nullptr};
   if (auto same = agreement_.agree("prepare " + settings.call); !same) return same.error();
+  if (may_have_counts(stages.op)) {
+    const auto splits = agree_on_splits(agreement_, stages.op, buffers.front());
+    if (!splits) return splits.error();
+    settings.splits = splits.value();
+  }
   if (settings.variant.reads_peers()) {
-    const SegmentLayout layout(rows, settings.variant, options.allow_independent);
+    const SegmentLayout layout(stages, settings.variant, options.allow_independent);
     auto heap = NodeHeap::create(agreement_, layout.byte_count);
     if (!heap) return heap.error();
     settings.node_heap = std::move(heap).value();
   }
-  return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(*this, rows, buffers.front(), std::move(settings)));
+  return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(settings)));
 }
 
 void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::string& call,

@@ -24,13 +24,16 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
     : communicator_(communicator),
       list_(stages),
       settings_(std::move(settings)),
-      layout_(list_, settings_.variant, settings_.allow_independent) {
+      layout_(list_, settings_.variant, settings_.allow_independent),
+      matrices_(static_cast<std::size_t>(list_.op.world_size)),
+      pieces_(matrices_.size()) {
   for (std::size_t mode = 0; mode < calls_.size(); ++mode)
     calls_[mode] = std::string("run ") + kModeNames[mode] + " of " + settings_.call;
   place_matrices(buffers);
-  local_work_ = host::local_work(list_.op, RowSplits(list_.op), communicator_.rank(), matrices_);
+  local_work_ = host::local_work(list_.op, settings_.splits, communicator_.rank(), own());
   for (const Stage& stage : list_.stages)
-    stage_work_.push_back(staged_work(list_.op, communicator_.rank(), stage, matrices_));
+    stage_work_.push_back(
+        host::part_work(list_.op, settings_.splits, communicator_.rank(), {stage, {}}, own()));
   record_.ranks.push_back({communicator_.rank(),
                            std::vector<StageTime>(list_.stages.size()),
                            std::vector<StageTime>(list_.stages.size()),
@@ -45,10 +48,20 @@ void MpiPrepared::place_matrices(const RankBuffers& buffers) {
   if (!settings_.node_heap) own_heap_ = std::make_unique<host::SymmetricHeap>(1, layout_.byte_count);
   const auto segment =
       settings_.node_heap ? settings_.node_heap->segment(communicator_.rank()) : own_heap_->segment(0);
+  staging_ = segment.subspan(layout_.staging, layout_.byte_count - layout_.staging);
+  for (std::size_t rank = 0; rank < matrices_.size() && settings_.node_heap; ++rank)
+    place_intermediates(matrices_[rank], settings_.node_heap->segment(static_cast<int>(rank)));
+  host::RankMatrices& own = matrices_[static_cast<std::size_t>(communicator_.rank())];
+  own.buffers = buffers;
+  own.buffers.send_counts = own.buffers.receive_counts = {}; // the caller's for prepare() only
+  place_intermediates(own, segment);
+}
+
+void MpiPrepared::place_intermediates(host::RankMatrices& of, std::span<std::byte> segment) const {
   const auto bytes = static_cast<std::size_t>(host::intermediate_bytes(list_.op));
-  matrices_.buffers = buffers;
-  matrices_.intermediate = segment.subspan(layout_.intermediate, bytes);
-  if (settings_.allow_independent) matrices_.spare_intermediate = segment.subspan(layout_.spare, bytes);
+  of.intermediate = segment.subspan(layout_.intermediate, bytes);
+  if (settings_.allow_independent) of.spare_intermediate = segment.subspan(layout_.spare, bytes);
+  of.is_staged = has_joined_pieces(list_.op);
 }
 
 std::unique_ptr<Collective> MpiPrepared::make_collective() const {
@@ -56,7 +69,8 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
   const MpiVariant& variant = settings_.variant;
   switch (variant.algorithm) {
     case MpiVariant::Algorithm::Direct:
-    case MpiVariant::Algorithm::TwoShot: return make_direct_collective(*settings_.node_heap, layout_, variant);
+    case MpiVariant::Algorithm::TwoShot: 
+      return make_direct_collective(*settings_.node_heap, layout_, list_.op, variant);
     case MpiVariant::Algorithm::Ring:
     case MpiVariant::Algorithm::SlicedRing: return make_ring_collective(channel, variant, list_);
     case MpiVariant::Algorithm::Pairwise: return make_pairwise_collective(channel, variant);
@@ -69,10 +83,10 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
 /// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
 void MpiPrepared::build() {
   const auto seed = kRandomSeed + static_cast<std::uint64_t>(communicator_.rank());
-  fill_random(list_.op.dtype, matrices_.intermediate, seed);
-  fill_random(list_.op.dtype, matrices_.spare_intermediate, seed);
-  device_ = host::make_matmul_device(list_.op, communicator_.rank(), {.b = matrices_.buffers.b},
-                                     host::shapes_of(local_work_, stage_work_));
+  fill_random(planner::exchange_type(list_.op), own().intermediate, seed);
+  fill_random(planner::exchange_type(list_.op), own().spare_intermediate, seed);
+  device_ = host::make_device(list_.op, communicator_.rank(), own().buffers,
+                              host::shapes_of(local_work_, stage_work_));
 }
 
 const RunRecord& MpiPrepared::run(RunMode mode, RunDetail /*detail*/) {
@@ -125,14 +139,29 @@ void MpiPrepared::communicate() {
   const host::RunControl& control = communicator_.control();
   auto& times = record_.ranks.front().communication;
   const std::function<void()> waiter = [this] { keep_waiting(); };
-  const bool uses_spare = control.mode() == RunMode::Independent;
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     await(planner::Lane::Communication, i);
     times[i].start = Clock::now() - control.start();
-    collective_->exchange(exchange_of(list_.op, list_.stages[i], matrices_, uses_spare), waiter);
+    collective_->exchange(exchange_of(i), waiter);
     times[i].end = Clock::now() - control.start();
     finish_stage(planner::Lane::Communication);
   }
+}
+
+BlockExchange MpiPrepared::exchange_of(std::size_t stage) {
+  const Stage& block = list_.stages[stage];
+  const bool uses_spare = communicator_.control().mode() == RunMode::Independent;
+  host::locate_pieces(list_.op, settings_.splits, {communicator_.rank(), {block, {}}, uses_spare}, matrices_, pieces_);
+  const planner::DType dtype = planner::exchange_type(list_.op);
+  return {.rank = communicator_.rank(),
+          .block = stage,
+          .dtype = dtype,
+          .element_count = host::piece_bytes(list_.op, block.row_count) / planner::size_bytes(dtype),
+          .pieces = &pieces_,
+          .sum = host::sum_target(list_.op, block, own()),
+          .landing = host::landing_pitch(list_.op),
+          .staging = staging_,
+          .ready = {}};
 }
 
 void MpiPrepared::finish_stage(planner::Lane lane) {

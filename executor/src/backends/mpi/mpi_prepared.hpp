@@ -25,6 +25,7 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
     MpiVariant variant;
     bool allow_independent = false;
     std::string call; ///< what every rank does here, to be compared at each run
+    RowSplits splits; ///< of all ranks
     /// For variants that read the peers' memory, in segments of SegmentLayout; null for the others.
     std::unique_ptr<NodeHeap> node_heap;
   };
@@ -39,10 +40,15 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
  private:
   void build();
   void place_matrices(const RankBuffers& buffers);
+  void place_intermediates(host::RankMatrices& of, std::span<std::byte> segment) const;
   [[nodiscard]] std::unique_ptr<Collective> make_collective() const;
   void run_lane(int rank, planner::Lane lane) noexcept override;
   void compute();
   void communicate();
+  [[nodiscard]] BlockExchange exchange_of(std::size_t stage);
+  [[nodiscard]] const host::RankMatrices& own() const noexcept {
+    return matrices_[static_cast<std::size_t>(communicator_.rank())];
+  }
   [[nodiscard]] bool is_first(planner::Lane lane) const noexcept { return lane == list_.first_lane; }
   void finish_stage(planner::Lane lane);
   /// Waits for what the lane needs for a stage, in a mode that has it wait.
@@ -57,7 +63,9 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
   std::array<std::string, 5> calls_; ///< by run mode
   SegmentLayout layout_;
   std::unique_ptr<host::SymmetricHeap> own_heap_; ///< null where the settings bring a heap
-  host::RankMatrices matrices_;
+  std::vector<host::RankMatrices> matrices_; ///< by rank; of the others what this one has mapped
+  host::PieceAddresses pieces_;              ///< of the block that is being exchanged
+  std::span<std::byte> staging_;
   host::MatmulWork local_work_;
   std::vector<host::MatmulWork> stage_work_;
   std::unique_ptr<host::ComputeDevice> device_;

@@ -37,7 +37,8 @@ Result<std::unique_ptr<NodeHeap>> NodeHeap::create(Agreement& agreement, std::si
   Result<void> own;
   const SharedFile file(bytes_per_rank);
   if (!file.is_open()) own = unsupported("no shared memory of " + std::to_string(bytes_per_rank) + " bytes");
-  const auto addresses = agreement.gather(file.address());
+  const std::int64_t address = file.address();
+  const auto addresses = agreement.gather({&address, 1});
   for (std::size_t rank = 0; own && rank < addresses.size(); ++rank)
     own = heap->map(static_cast<int>(rank), addresses[rank]);
   // Until here every rank keeps its file open for the others.

@@ -10,10 +10,40 @@ MPI_Comm order_channel() {
   return channel.get();
 }
 
-void put_request(Message& message, const PrepareRequest& request) {
-  const planner::OpSpec& op = request.stages.op;
+namespace {
+
+void put_operator(Message& message, const planner::OpSpec& op) {
   message.put(static_cast<std::int64_t>(op.kind)).put(op.m).put(op.n).put(op.k);
   message.put(static_cast<std::int64_t>(op.dtype)).put(op.world_size);
+  message.put(op.epilogue.has_bias ? 1 : 0).put(op.epilogue.has_residual ? 1 : 0);
+  message.put(op.tables ? 1 : 0);
+  if (!op.tables) return;
+  message.put(op.tables->table_count).put(op.tables->row_count);
+  message.put(static_cast<std::int64_t>(op.tables->pooling));
+}
+
+planner::OpSpec get_operator(Message& message) {
+  planner::OpSpec op;
+  op.kind = static_cast<planner::OpKind>(message.number());
+  op.m = message.number();
+  op.n = message.number();
+  op.k = message.number();
+  op.dtype = static_cast<planner::DType>(message.number());
+  op.world_size = static_cast<int>(message.number());
+  op.epilogue.has_bias = message.number() != 0;
+  op.epilogue.has_residual = message.number() != 0;
+  if (message.number() == 0) return op;
+  op.tables.emplace();
+  op.tables->table_count = message.number();
+  op.tables->row_count = message.number();
+  op.tables->pooling = static_cast<planner::Pooling>(message.number());
+  return op;
+}
+
+} // namespace
+
+void put_request(Message& message, const PrepareRequest& request) {
+  put_operator(message, request.stages.op);
   message.put(static_cast<std::int64_t>(request.stages.first_lane));
   message.put(static_cast<std::int64_t>(request.stages.stages.size()));
   for (const Stage& stage : request.stages.stages) message.put(stage.first_row).put(stage.row_count);
@@ -25,13 +55,7 @@ void put_request(Message& message, const PrepareRequest& request) {
 
 PrepareRequest get_request(Message& message) {
   PrepareRequest request;
-  planner::OpSpec& op = request.stages.op;
-  op.kind = static_cast<planner::OpKind>(message.number());
-  op.m = message.number();
-  op.n = message.number();
-  op.k = message.number();
-  op.dtype = static_cast<planner::DType>(message.number());
-  op.world_size = static_cast<int>(message.number());
+  request.stages.op = get_operator(message);
   request.stages.first_lane = static_cast<planner::Lane>(message.number());
   request.stages.stages.resize(static_cast<std::size_t>(message.number()));
   for (Stage& stage : request.stages.stages) {
@@ -46,6 +70,29 @@ PrepareRequest get_request(Message& message) {
   }
   request.options.allow_independent = message.number() != 0;
   return request;
+}
+
+std::array<std::pair<std::span<const std::byte>, const char*>, 9> named_operands(const RankBuffers& own) {
+  return {{{own.a, "A"},
+           {own.b, "B"},
+           {own.c, "C"},
+           {own.bias, "bias"},
+           {own.residual, "residual"},
+           {own.a_scales, "scales of A"},
+           {own.b_scales, "scales of B"},
+           {own.bags.offsets, "bags' offsets"},
+           {own.bags.indices, "bags' indices"}}};
+}
+
+void put_numbers(Message& message, std::span<const std::int64_t> numbers) {
+  message.put(static_cast<std::int64_t>(numbers.size()));
+  for (const std::int64_t number : numbers) message.put(number);
+}
+
+std::vector<std::int64_t> get_numbers(Message& message) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(message.number()));
+  for (std::int64_t& number : numbers) number = message.number();
+  return numbers;
 }
 
 void pack_times(const RankTimes& times, std::span<std::int64_t> numbers) noexcept {

@@ -2,8 +2,11 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "backends/mpi/message.hpp"
 #include "mc2/executor/communicator.hpp"
@@ -24,6 +27,12 @@ struct PrepareRequest {
 };
 void put_request(Message& message, const PrepareRequest& request);
 [[nodiscard]] PrepareRequest get_request(Message& message);
+
+/// What one rank brings and gets, in the order in which messages name it.
+[[nodiscard]] std::array<std::pair<std::span<const std::byte>, const char*>, 9> named_operands(const RankBuffers& own);
+
+void put_numbers(Message& message, std::span<const std::int64_t> numbers);
+[[nodiscard]] std::vector<std::int64_t> get_numbers(Message& message);
 
 /// Numbers that a rank's times are sent as.
 [[nodiscard]] constexpr std::size_t time_count(std::size_t stage_count) noexcept { return 4 * stage_count + 2; }

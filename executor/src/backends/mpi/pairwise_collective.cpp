@@ -12,17 +12,25 @@ class PairwiseCollective final : public Collective {
       : steps_(comm, sleep), rank_(World::get().rank()), size_(World::get().size()) {}
 
   void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) override {
-    const auto bytes = static_cast<std::size_t>(block.piece_bytes());
     for (int step = 1; step < size_; ++step) {
       const int to = (rank_ + step) % size_, from = (rank_ + size_ - step) % size_;
-      steps_.pass({{block.outgoing(to), bytes}, to}, {{block.landing(from), bytes}, from}, block.dtype, keep_waiting);
+      steps_.pass({outgoing(block, to), to}, {incoming(block, from), from}, block.dtype, keep_waiting);
     }
-    // The local part multiplies a rank's own rows of A where they are.
-    if (block.kind == planner::OpKind::MatmulAllToAll)
-      std::memcpy(block.landing(rank_), block.outgoing(rank_), bytes);
+    const auto own = incoming(block, rank_); // empty where the local part multiplies it where it is
+    if (!own.empty()) std::memcpy(own.data(), outgoing(block, rank_).data(), own.size());
+    finish(block);
   }
 
  private:
+  static std::span<const std::byte> outgoing(const BlockExchange& block, int to) {
+    const auto index = static_cast<std::size_t>(to);
+    return {block.pieces->outgoing[index], static_cast<std::size_t>(block.pieces->outgoing_bytes[index])};
+  }
+  static std::span<std::byte> incoming(const BlockExchange& block, int from) {
+    const std::int64_t bytes = block.pieces->incoming_bytes[static_cast<std::size_t>(from)];
+    return {arrival_of(block, from), static_cast<std::size_t>(bytes)};
+  }
+
   PointToPoint steps_;
   int rank_, size_;
 };

@@ -31,8 +31,8 @@ class RingCollective final : public Collective {
       : comm_(comm),
         sleep_(variant.sleep),
         most_slices_(variant.algorithm == MpiVariant::Algorithm::SlicedRing ? kMaxSlices : 1),
-        sum_(list.op.dtype),
-        dtype_(list.op.dtype),
+        dtype_(planner::exchange_type(list.op)),
+        sum_(dtype_),
         rank_(World::get().rank()),
         size_(World::get().size()),
         is_split_(list.op.kind == planner::OpKind::MatmulAllReduce),
@@ -43,9 +43,11 @@ class RingCollective final : public Collective {
   }
 
   void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) override {
-    block_ = &block;
+    piece_count_ = block.element_count;
+    send_ = block.pieces->outgoing.front();
+    receive_ = block.is_summed() ? sum_arrival(block) : gathered(block);
     // The same on every rank, although pieces differ by an element.
-    const std::int64_t piece_bytes = bytes(block.piece_count) / (is_split_ ? size_ : 1);
+    const std::int64_t piece_bytes = bytes(piece_count_) / (is_split_ ? size_ : 1);
     slice_count_ = static_cast<int>(std::clamp<std::int64_t>(piece_bytes / kLeastSliceBytes, 1, most_slices_));
     unfinished_count_ = slice_count_;
     for (int index = 0; index < slice_count_; ++index) {
@@ -56,6 +58,7 @@ class RingCollective final : public Collective {
       for (int index = 0; index < slice_count_; ++index) advance(index);
       return unfinished_count_ == 0;
     });
+    finish(block);
   }
 
  private:
@@ -72,7 +75,7 @@ class RingCollective final : public Collective {
   /// the piece is cut in fewer; and an element for each time that something did not divide evenly.
   void make_room(const StageList& list) {
     const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
-    const std::int64_t piece_bytes = bytes(longest * list.op.n) / (is_split_ ? size_ : 1);
+    const std::int64_t piece_bytes = host::piece_bytes(list.op, longest) / (is_split_ ? size_ : 1);
     const std::int64_t room =
         std::max(piece_bytes / most_slices_, std::min(piece_bytes, 2 * kLeastSliceBytes)) + bytes(2);
     for (Slice& slice : slices_) {
@@ -86,8 +89,7 @@ class RingCollective final : public Collective {
   /// The pieces of all ranks are one block cut in R parts, or R blocks of the same size.
   [[nodiscard]] Range piece(int rank) const noexcept {
     const int of = (rank % size_ + size_) % size_;
-    const std::int64_t count = block_->piece_count;
-    return is_split_ ? part_of({0, count}, of, size_) : Range{of * count, count};
+    return is_split_ ? part_of({0, piece_count_}, of, size_) : Range{of * piece_count_, piece_count_};
   }
   [[nodiscard]] Range part(int rank, int slice) const noexcept { return part_of(piece(rank), slice, slice_count_); }
   [[nodiscard]] bool reduces(int step) const noexcept { return step < reduce_step_count_; }
@@ -103,15 +105,15 @@ class RingCollective final : public Collective {
   /// Where this rank's part of its own sum goes.
   [[nodiscard]] std::byte* own_sum(int slice) const noexcept {
     const Range own = part(rank_, slice);
-    return block_->receive + bytes(is_split_ ? own.first : own.first - piece(rank_).first);
+    return receive_ + bytes(is_split_ ? own.first : own.first - piece(rank_).first);
   }
   [[nodiscard]] const std::byte* first_outgoing(int slice) const noexcept {
     const Range out = part(sent_piece(0), slice);
     // Gathering alone, every rank gets the same piece from this one.
-    return block_->send + bytes(reduces(0) ? out.first : out.first - piece(rank_).first);
+    return send_ + bytes(reduces(0) ? out.first : out.first - piece(rank_).first);
   }
   [[nodiscard]] std::byte* landing(Slice& slice, int index) const noexcept {
-    if (!reduces(slice.step)) return block_->receive + bytes(part(sent_piece(slice.step) - 1, index).first);
+    if (!reduces(slice.step)) return receive_ + bytes(part(sent_piece(slice.step) - 1, index).first);
     const bool is_last = slice.step + 1 == reduce_step_count_;
     return is_last ? own_sum(index) : slice.sums[static_cast<std::size_t>(slice.step % 2)].data();
   }
@@ -135,7 +137,7 @@ class RingCollective final : public Collective {
     if (slice.step == step_count_ || pair[0] != MPI_REQUEST_NULL || pair[1] != MPI_REQUEST_NULL) return;
     if (reduces(slice.step)) {
       const Range in = part(sent_piece(slice.step) - 1, index);
-      add_to(dtype_, block_->send + bytes(in.first), slice.incoming, in.count);
+      add_to(dtype_, send_ + bytes(in.first), slice.incoming, in.count);
     }
     slice.outgoing = slice.incoming;
     ++slice.step;
@@ -146,14 +148,16 @@ class RingCollective final : public Collective {
   MPI_Comm comm_;
   std::chrono::microseconds sleep_;
   int most_slices_;
-  ElementSum sum_;
   planner::DType dtype_;
+  ElementSum sum_;
   int rank_, size_;
   bool is_split_; ///< whether a block is cut in pieces, instead of being one for every rank
   int step_count_, reduce_step_count_ = 0;
 
   // Of the block that is being exchanged.
-  const BlockExchange* block_ = nullptr;
+  std::int64_t piece_count_ = 0;     ///< elements of a rank's piece; split: of the whole block
+  const std::byte* send_ = nullptr;  ///< the piece for rank 0, or for all
+  std::byte* receive_ = nullptr;     ///< where the piece of rank 0, or of all, arrives
   int slice_count_ = 0, unfinished_count_ = 0;
   std::array<Slice, kMaxSlices> slices_;
   std::array<MPI_Request, std::size_t{2} * kMaxSlices> requests_{};
