@@ -23,6 +23,7 @@ struct Command {
 [[nodiscard]] Command add_db(CLI::App& app);
 [[nodiscard]] Command add_doctor(CLI::App& app);
 [[nodiscard]] Command add_explain(CLI::App& app);
+[[nodiscard]] Command add_export(CLI::App& app);
 [[nodiscard]] Command add_fit(CLI::App& app);
 [[nodiscard]] Command add_import(CLI::App& app);
 [[nodiscard]] Command add_plan(CLI::App& app);

@@ -1,13 +1,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <memory>
-#include <numeric>
 
 #include "commands.hpp"
 #include "explain_evidence.hpp"
 #include "explain_html.hpp"
+#include "explain_limits.hpp"
 #include "explain_page.hpp"
 #include "kept_plan.hpp"
 #include "mc2/planner/explanation.hpp"
@@ -25,11 +24,10 @@ struct ExplainCommand {
   MachineOptions machine;
   StoreOptions store;
   std::string plan_name, model_file, profile_file, html_file;
-  std::optional<std::int64_t> alignment, min_block_rows, max_block_count;
+  ExplainLimits limits;
   bool is_json = false, is_measuring = false, accept_other_machine = false;
 
   [[nodiscard]] Result<store::StoredPlan> find() const;
-  [[nodiscard]] planner::PlanOptions limits(const planner::Plan& plan) const;
   [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
   [[nodiscard]] Result<planner::MeasuredRun> measure(const planner::Plan& plan) const;
   [[nodiscard]] Result<ExitCode> run() const;
@@ -51,33 +49,6 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   if (!layers) return layers.error();
   return find_plan_for(spec.value(), here.value(), layers.value(),
                        executor::find_backend(machine.backend).value()->default_alignment());
-}
-
-/// Where blocks may be cut: as the options say, else as the plan's own backend does, else as the plan's blocks show.
-std::int64_t likely_alignment(const planner::Plan& plan) {
-  const auto backend = plan.fingerprint.fields.find("backend");
-  std::int64_t alignment = planner::PlanOptions{}.alignment;
-  if (backend != plan.fingerprint.fields.end())
-    if (const auto found = executor::find_backend(backend->second)) alignment = found.value()->default_alignment();
-  if (!plan.is_cut()) return alignment;
-  // One block may be ragged: the one that takes the rest.
-  const auto& rows = plan.cut.block_rows;
-  const auto common = [&](std::size_t first, std::size_t last) {
-    return std::accumulate(rows.begin() + static_cast<std::ptrdiff_t>(first),
-                           rows.begin() + static_cast<std::ptrdiff_t>(last), alignment,
-                           [](std::int64_t a, std::int64_t b) { return std::gcd(a, b); });
-  };
-  return std::max(common(0, rows.size() - 1), common(1, rows.size()));
-}
-
-planner::PlanOptions ExplainCommand::limits(const planner::Plan& plan) const {
-  planner::PlanOptions options;
-  options.alignment = alignment.value_or(likely_alignment(plan));
-  const auto shortest = *std::min_element(plan.cut.block_rows.begin(), plan.cut.block_rows.end());
-  options.min_block_rows = min_block_rows.value_or(std::min(options.alignment, shortest));
-  const auto count = std::min<std::int64_t>(std::ssize(plan.cut.block_rows), planner::kMaxBlockCount);
-  options.max_block_count = max_block_count.value_or(std::max(options.max_block_count, count));
-  return plan.is_cut() ? options : options_on(plan.fingerprint, plan.op, options);
 }
 
 Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
@@ -154,7 +125,7 @@ Result<ExitCode> ExplainCommand::run() const {
   const auto evidence = gather(stored.value());
   if (!evidence) return evidence.error();
   const auto& model = evidence.value().model;
-  auto explained = planner::explain(plan, model ? &*model : nullptr, limits(plan));
+  auto explained = planner::explain(plan, model ? &*model : nullptr, likely_limits(plan, limits));
   if (!explained) {
     if (!plan_name.empty()) return Error{explained.error().code, plan_name, explained.error().text()};
     return explained.error();
@@ -194,11 +165,13 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--model", command->model_file, "use this model document instead of the kept one");
   sub->add_option("--profile", command->profile_file,
                   "show this profile document's samples instead of the kept ones");
-  sub->add_option("--align", command->alignment, "alignment that the plan was made with (default: the backend's)")
+  sub->add_option("--align", command->limits.alignment,
+                  "alignment that the plan was made with (default: the backend's)")
       ->check(whole_number(1, planner::kMaxSize));
-  sub->add_option("--min-block", command->min_block_rows, "shortest block that it could have (default: --align)")
+  sub->add_option("--min-block", command->limits.min_block_rows,
+                  "shortest block that it could have (default: --align)")
       ->check(whole_number(1, planner::kMaxSize));
-  sub->add_option("--max-blocks", command->max_block_count, "most blocks that it could have (default: 64)")
+  sub->add_option("--max-blocks", command->limits.max_block_count, "most blocks that it could have (default: 64)")
       ->check(whole_number(1, planner::kMaxBlockCount));
   sub->footer(
       "Examples:\n  mc2 explain --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --measure --html why.html\n"

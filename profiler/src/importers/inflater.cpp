@@ -5,7 +5,7 @@
 namespace mc2::profiler {
 namespace {
 
-constexpr std::size_t kInputBytes = 256 << 10;
+constexpr std::size_t kFirstInputBytes = 4 << 10, kInputBytes = 64 << 10;
 constexpr int kGzipWindow = 15 + 16; // zlib: 16 more than the window asks for a gzip header
 
 bool is_gzip(std::span<const char> bytes) {
@@ -15,7 +15,7 @@ bool is_gzip(std::span<const char> bytes) {
 
 } // namespace
 
-Inflater::Inflater(ByteSource& source) : source_(source), input_(kInputBytes) {
+Inflater::Inflater(ByteSource& source) : source_(source), input_(kFirstInputBytes) {
   while (!is_at_end_ && end_ < 2) fill();
   is_compressed_ = is_gzip({input_.data(), end_});
   if (is_compressed_) is_member_open_ = inflateInit2(&stream_, kGzipWindow) == Z_OK;
@@ -27,6 +27,7 @@ Inflater::~Inflater() {
 
 void Inflater::fill() {
   if (begin_ == end_) begin_ = end_ = 0;
+  if (source_bytes_ > 0) input_.resize(kInputBytes);
   const std::size_t got = source_.read(std::span(input_).subspan(end_));
   end_ += got;
   source_bytes_ += static_cast<std::int64_t>(got);

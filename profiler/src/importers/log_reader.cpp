@@ -9,8 +9,8 @@ namespace {
 using planner::Error;
 using planner::ErrorCode;
 
-constexpr std::size_t kChunkBytes = 256 << 10;
-constexpr std::size_t kBufferBytes = kMaxLogLineBytes + 2 * kChunkBytes;
+constexpr std::size_t kFirstChunkBytes = 4 << 10; ///< short logs are many
+constexpr std::size_t kMaxChunkBytes = 64 << 10;
 constexpr std::string_view kDatabaseMagic = "SQLite format 3";
 constexpr unsigned kReplacement = 0xFFFD;
 
@@ -25,10 +25,11 @@ void append_utf8(std::string& text, unsigned code) {
 
 } // namespace
 
-LogReader::LogReader(ByteSource& source) : source_(source), inflater_(source), buffer_(kBufferBytes) {}
+LogReader::LogReader(ByteSource& source)
+    : source_(source), inflater_(source), buffer_(2 * kFirstChunkBytes), chunk_bytes_(kFirstChunkBytes) {}
 
 void LogReader::find_encoding() {
-  raw_.resize(kChunkBytes);
+  raw_.resize(chunk_bytes_);
   std::size_t size = 0;
   while (size < 4) {
     const std::size_t got = inflater_.read(std::span(raw_).subspan(size));
@@ -94,12 +95,16 @@ bool LogReader::fill() {
     begin_ = 0;
   }
   const std::size_t before = end_;
+  // Decoding may make a chunk longer by half. Grows with the longest line, up to kMaxLogLineBytes and two chunks.
+  chunk_bytes_ = std::min(2 * chunk_bytes_, kMaxChunkBytes);
+  if (buffer_.size() - end_ < 2 * chunk_bytes_) buffer_.resize(end_ + 2 * chunk_bytes_);
+  if (encoding_ != Encoding::Utf8) raw_.resize(chunk_bytes_);
   if (encoding_ == Encoding::Utf8) {
-    const std::size_t got = inflater_.read(std::span(buffer_).subspan(end_, kChunkBytes));
+    const std::size_t got = inflater_.read(std::span(buffer_).subspan(end_, chunk_bytes_));
     end_ += got;
     is_at_end_ = got == 0;
   } else {
-    const std::size_t got = inflater_.read(std::span(raw_).first(kChunkBytes / 2)); // grows by half at most
+    const std::size_t got = inflater_.read(std::span(raw_).first(chunk_bytes_ / 2)); // grows by half at most
     is_at_end_ = got == 0;
     decode_utf16({raw_.data(), got});
   }

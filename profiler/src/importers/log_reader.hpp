@@ -88,8 +88,9 @@ class LogReader {
   Encoding encoding_ = Encoding::Unknown;
   std::vector<char> buffer_; ///< decoded; [begin_, end_) is not consumed yet
   std::size_t begin_ = 0, end_ = 0;
-  std::vector<char> raw_; ///< of UTF-16, before decoding
-  std::string odd_byte_;  ///< half a code unit at the end of a chunk
+  std::size_t chunk_bytes_; ///< of the next read
+  std::vector<char> raw_;   ///< of UTF-16, before decoding
+  std::string odd_byte_;    ///< half a code unit at the end of a chunk
   unsigned high_surrogate_ = 0;
   std::string decoded_;
   std::int64_t line_number_ = 0;

@@ -1,0 +1,41 @@
+#include "explain_limits.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kept_plan.hpp"
+#include "mc2/executor/backend.hpp"
+
+namespace mc2::cli {
+namespace {
+
+/// Where blocks may be cut: as the plan's own backend does, else as the plan's blocks show.
+std::int64_t likely_alignment(const planner::Plan& plan) {
+  const auto backend = plan.fingerprint.fields.find("backend");
+  std::int64_t alignment = planner::PlanOptions{}.alignment;
+  if (backend != plan.fingerprint.fields.end())
+    if (const auto found = executor::find_backend(backend->second)) alignment = found.value()->default_alignment();
+  if (!plan.is_cut()) return alignment;
+  // One block may be ragged: the one that takes the rest.
+  const auto& rows = plan.cut.block_rows;
+  const auto common = [&](std::size_t first, std::size_t last) {
+    return std::accumulate(rows.begin() + static_cast<std::ptrdiff_t>(first),
+                           rows.begin() + static_cast<std::ptrdiff_t>(last), alignment,
+                           [](std::int64_t a, std::int64_t b) { return std::gcd(a, b); });
+  };
+  return std::max(common(0, rows.size() - 1), common(1, rows.size()));
+}
+
+} // namespace
+
+planner::PlanOptions likely_limits(const planner::Plan& plan, const ExplainLimits& said) {
+  planner::PlanOptions options;
+  options.alignment = said.alignment.value_or(likely_alignment(plan));
+  const auto shortest = *std::min_element(plan.cut.block_rows.begin(), plan.cut.block_rows.end());
+  options.min_block_rows = said.min_block_rows.value_or(std::min(options.alignment, shortest));
+  const auto count = std::min<std::int64_t>(std::ssize(plan.cut.block_rows), planner::kMaxBlockCount);
+  options.max_block_count = said.max_block_count.value_or(std::max(options.max_block_count, count));
+  return plan.is_cut() ? options : options_on(plan.fingerprint, plan.op, options);
+}
+
+} // namespace mc2::cli

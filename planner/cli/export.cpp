@@ -1,0 +1,198 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "commands.hpp"
+#include "explain_evidence.hpp"
+#include "explain_html.hpp"
+#include "explain_limits.hpp"
+#include "export_image.hpp"
+#include "image_file.hpp"
+#include "kept_plan.hpp"
+#include "mc2/executor/executor.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/exporter.hpp"
+#include "neighbour_loss.hpp"
+#include "number_list.hpp"
+#include "numbers.hpp"
+#include "trace.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr std::int64_t kMaxTableRows = 10'000;
+constexpr const char* kPictures = "html, svg, png, trace";
+
+struct ExportCommand {
+  StoreOptions store;
+  std::vector<std::string> plans;
+  std::string format, out, model_file, rows;
+  store::ExportOptions options;
+  std::optional<std::int64_t> m;
+  bool reads_back = false;
+
+  [[nodiscard]] Result<std::optional<planner::CostModel>> load_model() const;
+  [[nodiscard]] Result<std::vector<store::ExportItem>> load_items(
+      const std::optional<planner::CostModel>& model) const;
+  [[nodiscard]] Result<ExitCode> write_text(const std::string& text) const;
+  [[nodiscard]] Result<ExitCode> write_document(const store::Exporter& exporter) const;
+  [[nodiscard]] Result<ExitCode> write_picture() const;
+  [[nodiscard]] Result<ExitCode> read_back() const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<std::optional<planner::CostModel>> ExportCommand::load_model() const {
+  if (model_file.empty()) return std::optional<planner::CostModel>();
+  const auto content = read_file(model_file);
+  if (!content) return content.error();
+  auto model = store::decode_model(content.value());
+  if (!model) return document_error(model_file, model.error());
+  return std::optional(std::move(model).value());
+}
+
+/// A plan of the model for every m. Errors: as make_plan.
+Result<std::vector<store::ExportItem>> plans_for(const planner::CostModel& model,
+                                                 const std::vector<std::int64_t>& all_m) {
+  std::vector<store::ExportItem> items;
+  for (const std::int64_t m : all_m) {
+    planner::OpSpec op = model.op;
+    op.m = m;
+    auto plan = planner::make_plan(op, model, {});
+    if (!plan) return plan.error();
+    items.push_back({std::move(plan).value()});
+  }
+  return items;
+}
+
+Result<std::vector<store::ExportItem>> ExportCommand::load_items(
+    const std::optional<planner::CostModel>& model) const {
+  if (!rows.empty()) {
+    if (!model || !plans.empty())
+      return Error{ErrorCode::InvalidSpec, "--rows", "makes plans of a model: give --model, and no PLAN"};
+    const auto all_m = parse_number_list(rows, "--rows", {1, planner::kMaxSize, kMaxTableRows});
+    if (!all_m) return all_m.error();
+    return plans_for(*model, all_m.value());
+  }
+  if (plans.empty())
+    return Error{ErrorCode::InvalidSpec, "PLAN",
+                 "is missing; give plan files or digests of kept plans, or --model with --rows"};
+  std::vector<store::ExportItem> items;
+  for (const auto& name : plans) {
+    auto stored = load_plan(name, "PLAN", store);
+    if (!stored) return stored.error();
+    items.push_back({std::move(stored).value().plan});
+  }
+  return items;
+}
+
+Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
+  if (out.empty())
+    std::cout << text;
+  else
+    write_file(out, text);
+  return ExitCode::Success;
+}
+
+Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) const {
+  const auto model = load_model();
+  if (!model) return model.error();
+  auto items = load_items(model.value());
+  if (!items) return items.error();
+  if (!exporter.takes_many && items.value().size() > 1)
+    return Error{ErrorCode::InvalidSpec, "PLAN",
+                 "the format " + format + " is of one plan; give one, not " + std::to_string(items.value().size())};
+  auto& sorted = items.value();
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.plan.op < b.plan.op; });
+  if (model.value() && exporter.takes_many)
+    if (auto added = add_neighbour_losses(sorted, *model.value(), {}); !added) return added.error();
+  const auto text = exporter.write(sorted, options);
+  if (!text) return text.error();
+  return write_text(text.value());
+}
+
+Result<ExitCode> ExportCommand::write_picture() const {
+  if (plans.size() != 1)
+    return Error{ErrorCode::InvalidSpec, "PLAN",
+                 "the format " + format + " is of one plan; give one, not " + std::to_string(plans.size())};
+  const auto stored = load_plan(plans.front(), "PLAN", store);
+  if (!stored) return stored.error();
+  const planner::Plan& plan = stored.value().plan;
+  if (format == "trace") return write_text(chrome_trace(plan, {}, plan.fingerprint));
+  auto model = load_model();
+  if (!model) return model.error();
+  Evidence evidence{stored.value().digest, stored.value().created_at, std::move(model).value(), {}, {}, {}};
+  if (auto layers = store.open()) look_up(evidence, plan, layers.value());
+  drop_foreign(evidence, plan);
+  const auto explained = planner::explain(plan, evidence.model ? &*evidence.model : nullptr, likely_limits(plan));
+  if (!explained) return explained.error();
+  if (format == "html") return write_text(explain_html(explained.value(), evidence));
+  const std::string svg = export_image(explained.value(), curve_evidence(plan, evidence));
+  if (format == "svg") return write_text(svg);
+  if (out.empty()) return Error{ErrorCode::InvalidSpec, "--out", "is missing; name the PNG file"};
+  const auto image = ImageFile::open(out, "--out");
+  if (!image) return image.error();
+  image.value().write(svg);
+  return ExitCode::Success;
+}
+
+Result<ExitCode> ExportCommand::read_back() const {
+  if (plans.size() != 1) return Error{ErrorCode::InvalidSpec, "PLAN", "--read takes one exported file"};
+  const auto exporter = store::find_exporter(format);
+  if (!exporter) return exporter.error();
+  if (!exporter.value()->read)
+    return Error{ErrorCode::Unsupported, "--format", format + " does not hold the plan: it cannot be read back"};
+  const auto content = read_file(plans.front());
+  if (!content) return content.error();
+  auto items = exporter.value()->read(content.value());
+  if (!items) return document_error(plans.front(), items.error());
+  std::erase_if(items.value(), [&](const store::ExportItem& item) { return m && item.plan.op.m != *m; });
+  if (items.value().size() == 1) return write_text(store::pretty(store::encode(items.value().front().plan)));
+  if (items.value().empty())
+    return Error{ErrorCode::NotFound, "--m", "the file holds no plan of m=" + std::to_string(m.value_or(0))};
+  return Error{ErrorCode::InvalidSpec, "--m",
+               "is missing: the file holds " + std::to_string(items.value().size()) + " plans"};
+}
+
+Result<ExitCode> ExportCommand::run() const {
+  if (reads_back) return read_back();
+  if (format == "html" || format == "svg" || format == "png" || format == "trace") return write_picture();
+  const auto exporter = store::find_exporter(format);
+  if (!exporter)
+    return Error{exporter.error().code, exporter.error().field, exporter.error().message + ", " + kPictures};
+  return write_document(*exporter.value());
+}
+
+std::string format_names() {
+  std::string text;
+  for (const auto& exporter : store::exporter_registry()) text += std::string(exporter.name) + ", ";
+  return text + kPictures;
+}
+
+} // namespace
+
+Command add_export(CLI::App& app) {
+  auto command = std::make_shared<ExportCommand>();
+  auto* sub = app.add_subcommand("export", "write plans in the form in which other programs take them");
+  sub->add_option("PLAN", command->plans, "plan files, or digests of kept plans; with --read an exported file");
+  sub->add_option("--format", command->format, format_names())->required();
+  sub->add_option("--out", command->out, "write to this file rather than to standard output");
+  sub->add_option("--model", command->model_file,
+                  "model of the plans: says what it costs to use a neighbouring m, and draws the curves");
+  sub->add_option("--rows", command->rows, "make a plan of the model for each m, e.g. 512:8192:512");
+  sub->add_option("--algorithm", command->options.algorithm,
+                  "of nccl-tuner, e.g. ring, or hccl-tuner, e.g. aicpu:sole:nhr");
+  sub->add_option("--protocol", command->options.protocol, "of nccl-tuner: ll, ll128 or simple");
+  sub->add_flag("--read", command->reads_back, "turn an exported file back into the plan document");
+  sub->add_option("--m", command->m, "which plan of a table --read takes")->check(whole_number(1, planner::kMaxSize));
+  command->store.add_to(*sub);
+  sub->footer(
+      "Examples:\n  mc2 export plan.json --format ascendc --out tiling.h\n"
+      "  mc2 export --model model.json --rows 512:8192:512 --format vllm --out plans.json\n"
+      "  mc2 export plan.json --format nccl-tuner --algorithm nvls --protocol simple\n"
+      "  mc2 export tiling.h --format ascendc --read --out plan.json");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,68 @@
+#include "neighbour_loss.hpp"
+
+#include <algorithm>
+
+namespace mc2::cli {
+namespace {
+
+constexpr int kProbeCount = 8;
+
+/// The relative loss at one m. Errors: as make_plan.
+Result<double> loss_at(std::int64_t m, const planner::Plan& plan, const planner::CostModel& model,
+                       const planner::PlanOptions& options) {
+  planner::OpSpec op = plan.op;
+  op.m = m;
+  const auto best = planner::make_plan(op, model, options);
+  if (!best) return best.error();
+  const auto cut = stretched(plan.cut, planner::traits_of(op.kind).cut_axis_length(op));
+  const auto taken = planner::predict_cut(op, model, plan.variant, cut);
+  if (!taken) return taken.error();
+  return std::max(0.0, taken.value().makespan.us / best.value().makespan.us - 1);
+}
+
+/// The largest loss between the item's m and the middle to a neighbour's.
+Result<double> loss_towards(std::int64_t neighbour_m, const planner::Plan& plan, const planner::CostModel& model,
+                            const planner::PlanOptions& options) {
+  const std::int64_t step = planner::traits_of(plan.op.kind).has_row_shards ? plan.op.world_size : 1;
+  double worst = 0;
+  for (int i = 1; i <= kProbeCount; ++i) {
+    const double m =
+        static_cast<double>(plan.op.m) + static_cast<double>(neighbour_m - plan.op.m) / 2 * i / kProbeCount;
+    const auto loss =
+        loss_at(std::max(step, planner::align_down(static_cast<std::int64_t>(m), step)), plan, model, options);
+    if (!loss) return loss.error();
+    worst = std::max(worst, loss.value());
+  }
+  return worst;
+}
+
+} // namespace
+
+planner::Cut stretched(const planner::Cut& cut, std::int64_t length) {
+  const std::int64_t longest = *std::max_element(cut.block_rows.begin(), cut.block_rows.end());
+  planner::Cut result;
+  std::int64_t left = length;
+  for (std::size_t i = 0; left > 0; ++i) {
+    const std::int64_t rows = std::min(left, i < cut.block_rows.size() ? cut.block_rows[i] : longest);
+    result.block_rows.push_back(rows);
+    left -= rows;
+  }
+  return result;
+}
+
+Result<void> add_neighbour_losses(std::vector<store::ExportItem>& items, const planner::CostModel& model,
+                                  const planner::PlanOptions& options) {
+  for (std::size_t i = 0; items.size() > 1 && i < items.size(); ++i) {
+    double worst = 0;
+    for (const std::size_t neighbour : {i - 1, i + 1}) { // i - 1 of the first wraps around and is out of range
+      if (neighbour >= items.size()) continue;
+      const auto loss = loss_towards(items[neighbour].plan.op.m, items[i].plan, model, options);
+      if (!loss) return loss.error();
+      worst = std::max(worst, loss.value());
+    }
+    items[i].neighbour_loss = worst;
+  }
+  return {};
+}
+
+} // namespace mc2::cli

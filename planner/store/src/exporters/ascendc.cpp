@@ -1,0 +1,124 @@
+#include <array>
+#include <limits>
+
+#include "exporters/parts.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::store {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::string_view kMarker = "// mc2-plan: ";
+
+/// HcclDataType of the HCCL headers.
+int hccl_type(planner::DType dtype) {
+  switch (dtype) {
+    case planner::DType::I8: return 0;
+    case planner::DType::F16: return 3;
+    case planner::DType::F32: return 4;
+    case planner::DType::Bf16: return 11;
+  }
+  return 0;
+}
+
+struct Field {
+  const char* name;
+  std::int64_t value;
+};
+
+/// What both forms say of the operator. rankM counts the rows of A that one rank holds.
+std::vector<Field> operator_fields(const planner::OpSpec& op) {
+  const bool gathers_rows = planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
+  return {{"rankDim", op.world_size},
+          {"rankM", gathers_rows ? op.m / op.world_size : op.m},
+          {"rankN", op.n},
+          {"rankK", op.k},
+          {"isTransposeA", 0},
+          {"isTransposeB", 0},
+          {"dataType", hccl_type(op.dtype)}};
+}
+
+/// The two groups of a plan: what runs first, and the rest. Errors: Infeasible for more of them.
+Result<std::array<BlockGroup, 2>> two_groups(const planner::Plan& plan) {
+  const auto groups = block_groups(plan.cut);
+  if (planner::cut_axis(plan.op) != planner::CutAxis::Rows)
+    return Error{ErrorCode::Infeasible, "", "the tiling cuts rows, and this plan cuts columns of " + plan.op.text()};
+  if (groups.size() > 2)
+    return Error{ErrorCode::Infeasible, "",
+                 "the tiling has two groups of blocks, and this plan has " + std::to_string(groups.size()) + " (" +
+                     plan.cut.text() + "); plan with --strategy search"};
+  for (const Field& field : operator_fields(plan.op))
+    if (field.value > std::numeric_limits<std::uint32_t>::max())
+      return Error{ErrorCode::Infeasible, field.name, "does not fit into the tiling's 32 bits"};
+  return std::array{groups[0], groups.size() == 2 ? groups[1] : BlockGroup{}};
+}
+
+/// Errors: InvalidSpec unless there is exactly one plan.
+Result<const planner::Plan*> only_plan(std::span<const ExportItem> items) {
+  if (items.size() == 1) return &items.front().plan;
+  return Error{ErrorCode::InvalidSpec, "PLAN",
+               "a tiling is of one plan; give one, not " + std::to_string(items.size())};
+}
+
+std::string heading(const planner::Plan& plan, const char* form) {
+  std::string text = "// Tiling by mc2, " + std::string(form) + ".\n";
+  for (const auto& line : provenance_lines(plan)) text += "// " + line + "\n";
+  text +=
+      "// dataType is HCCL's HcclDataType: 0 int8, 3 fp16, 4 fp32, 11 bfp16. rankM counts the rows of A of one "
+      "rank.\n";
+  return text + std::string(kMarker) + encode(plan) + "\n#include <cstdint>\n\n";
+}
+
+std::string assignments(const std::vector<Field>& fields) {
+  std::string text;
+  for (const Field& field : fields)
+    text += "  tiling." + std::string(field.name) + " = " + std::to_string(field.value) + ";\n";
+  return text;
+}
+
+Result<std::vector<ExportItem>> read_snippet(std::string_view text, std::string_view format) {
+  auto items = read_documents(text, kMarker);
+  if (!items) return items;
+  return require_unedited(std::move(items).value(), text, format);
+}
+
+} // namespace
+
+Result<std::string> write_ascendc(std::span<const ExportItem> items, const ExportOptions&) {
+  const auto plan = only_plan(items);
+  if (!plan) return plan.error();
+  const auto groups = two_groups(*plan.value());
+  if (!groups) return groups.error();
+  const auto& [first, rest] = groups.value();
+  std::vector<Field> fields = operator_fields(plan.value()->op);
+  fields.insert(fields.begin() + 1,
+                {{"tileM", first.rows}, {"tileNum", first.count}, {"tailM", rest.rows}, {"tailNum", rest.count}});
+  return heading(*plan.value(),
+                 "in the form of the Ascend C sample: tileNum blocks of tileM rows first, then tailNum of tailM") +
+         "template <typename Tiling>\nvoid set_mc2_tiling(Tiling& tiling) {\n" + assignments(fields) + "}\n";
+}
+
+Result<std::vector<ExportItem>> read_ascendc(std::string_view text) { return read_snippet(text, "ascendc"); }
+
+Result<std::string> write_ascendc_lib(std::span<const ExportItem> items, const ExportOptions&) {
+  const auto plan = only_plan(items);
+  if (!plan) return plan.error();
+  const auto groups = two_groups(*plan.value());
+  if (!groups) return groups.error();
+  const auto& [first, rest] = groups.value();
+  std::vector<Field> fields = operator_fields(plan.value()->op);
+  fields.insert(fields.begin() + 1, {{"tileCnt", first.count}, {"tailM", rest.rows}, {"tailCnt", rest.count}});
+  return heading(*plan.value(),
+                 "in the form of the operator library: tileCnt blocks first, then tailCnt of tailM rows") +
+         "// first_group_m is M of the first blocks' matmul tiling.\n"
+         "template <typename Tiling>\nvoid set_mc2_tiling(Tiling& tiling, std::uint32_t& first_group_m) {\n" +
+         assignments(fields) + "  first_group_m = " + std::to_string(first.rows) + ";\n}\n";
+}
+
+Result<std::vector<ExportItem>> read_ascendc_lib(std::string_view text) { return read_snippet(text, "ascendc-lib"); }
+
+} // namespace mc2::store

@@ -1,0 +1,35 @@
+#include <algorithm>
+#include <array>
+
+#include "exporters/parts.hpp"
+#include "text.hpp"
+
+namespace mc2::store {
+namespace {
+
+// In the order in which they are listed.
+constexpr std::array kExporters{
+    Exporter{"ascendc", "C++ that sets the tiling of the Ascend C sample", false, write_ascendc, read_ascendc},
+    Exporter{"ascendc-lib", "C++ that sets the tiling of the operator library", false, write_ascendc_lib,
+             read_ascendc_lib},
+    Exporter{"nccl-tuner", "CSV of NCCL's example tuner plugin", true, write_nccl_tuner, nullptr},
+    Exporter{"hccl-tuner", "JSON of HCCL's example tuner plugin", true, write_hccl_tuner, nullptr},
+    Exporter{"vllm", "JSON table of plans by m for one device", true, write_vllm, read_vllm},
+    Exporter{"csv", "table of plans", true, write_csv, read_csv},
+    Exporter{"markdown", "table of plans", true, write_markdown, nullptr}};
+
+} // namespace
+
+std::span<const Exporter> exporter_registry() noexcept { return kExporters; }
+
+planner::Result<const Exporter*> find_exporter(std::string_view name) {
+  const auto found = std::find_if(kExporters.begin(), kExporters.end(),
+                                  [&](const Exporter& exporter) { return exporter.name == name; });
+  if (found != kExporters.end()) return &*found;
+  std::string names;
+  for (const Exporter& exporter : kExporters) names += (names.empty() ? "" : ", ") + std::string(exporter.name);
+  return planner::Error{planner::ErrorCode::UnknownName, "--format",
+                        "unknown format " + in_quotes(name) + "; legal: " + names};
+}
+
+} // namespace mc2::store

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/store/exporter.hpp"
+
+/// What the exporters share.
+namespace mc2::store {
+
+/// Equal blocks in a row.
+struct BlockGroup {
+  std::int64_t rows = 0;
+  std::int64_t count = 0;
+};
+[[nodiscard]] std::vector<BlockGroup> block_groups(const planner::Cut& cut);
+
+/// "matmul_all_reduce m=... : 512 + 4 x 896", the prediction with its interval, and where it comes from; one line
+/// each, short enough for a reader with lines of 256 characters.
+[[nodiscard]] std::vector<std::string> provenance_lines(const planner::Plan& plan);
+
+/// A number with its shortest digits that read back to the same bits.
+[[nodiscard]] std::string number_cell(double value);
+
+/// The canonical documents behind each occurrence of `marker` up to the end of the line.
+/// Errors: Malformed when there is none, or one that is no plan.
+[[nodiscard]] planner::Result<std::vector<ExportItem>> read_documents(std::string_view text, std::string_view marker);
+
+/// The items, provided that they give exactly `text`. Errors: Malformed naming the first line that differs.
+[[nodiscard]] planner::Result<std::vector<ExportItem>> require_unedited(std::vector<ExportItem> items,
+                                                                        std::string_view text,
+                                                                        std::string_view format);
+
+[[nodiscard]] planner::Result<std::string> write_ascendc(std::span<const ExportItem> items,
+                                                         const ExportOptions& options);
+[[nodiscard]] planner::Result<std::vector<ExportItem>> read_ascendc(std::string_view text);
+[[nodiscard]] planner::Result<std::string> write_ascendc_lib(std::span<const ExportItem> items,
+                                                             const ExportOptions& options);
+[[nodiscard]] planner::Result<std::vector<ExportItem>> read_ascendc_lib(std::string_view text);
+[[nodiscard]] planner::Result<std::string> write_nccl_tuner(std::span<const ExportItem> items,
+                                                            const ExportOptions& options);
+[[nodiscard]] planner::Result<std::string> write_hccl_tuner(std::span<const ExportItem> items,
+                                                            const ExportOptions& options);
+[[nodiscard]] planner::Result<std::string> write_vllm(std::span<const ExportItem> items,
+                                                      const ExportOptions& options);
+[[nodiscard]] planner::Result<std::vector<ExportItem>> read_vllm(std::string_view text);
+[[nodiscard]] planner::Result<std::string> write_csv(std::span<const ExportItem> items, const ExportOptions& options);
+[[nodiscard]] planner::Result<std::vector<ExportItem>> read_csv(std::string_view text);
+[[nodiscard]] planner::Result<std::string> write_markdown(std::span<const ExportItem> items,
+                                                          const ExportOptions& options);
+
+} // namespace mc2::store

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "exporters/parts.hpp"
+#include "mc2/planner/collective.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::store {
+namespace {
+
+using planner::Collective;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::array<std::string_view, 7> kNcclAlgorithms{
+    "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
+constexpr std::array<std::string_view, 3> kNcclProtocols{"ll", "ll128", "simple"};
+constexpr std::array<std::string_view, 5> kHcclEngines{"aicpu", "ccums", "ccusched", "aiv", "dpu"};
+constexpr std::array<std::string_view, 5> kHcclExecutors{"sole", "sequence", "parallel", "pipeline", "concur"};
+
+template <std::size_t N>
+Result<void> require_name(const std::array<std::string_view, N>& legal, std::string_view text, const char* option) {
+  if (std::find(legal.begin(), legal.end(), text) != legal.end()) return {};
+  std::string names;
+  for (const std::string_view name : legal) names += (names.empty() ? "" : ", ") + std::string(name);
+  return Error{ErrorCode::InvalidSpec, option,
+               (text.empty() ? "is missing: a plan does not name it"
+                             : "unknown name '" + std::string(text.substr(0, 32)) + "'") +
+                   "; legal: " + names};
+}
+
+/// Full-array bytes of every block length of the plans, ascending, by operator.
+std::map<planner::OpSpec, std::set<std::int64_t>> message_sizes(std::span<const ExportItem> items) {
+  std::map<planner::OpSpec, std::set<std::int64_t>> sizes;
+  for (const ExportItem& item : items)
+    for (const std::int64_t rows : item.plan.cut.block_rows)
+      sizes[item.plan.op].insert(rows * planner::traits_of(item.plan.op.kind).message_bytes_per_unit(item.plan.op));
+  return sizes;
+}
+
+std::string nccl_channels(const planner::Variant& variant) {
+  const auto ctas = variant.fields.find("ctas");
+  const bool is_number = ctas != variant.fields.end() && !ctas->second.empty() &&
+                         ctas->second.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? ctas->second : "-1";
+}
+
+/// NCCL's name; empty for a collective that it does not tune.
+std::string_view nccl_name(Collective collective) {
+  switch (collective) {
+    case Collective::AllReduce: return "allreduce";
+    case Collective::ReduceScatter: return "reducescatter";
+    case Collective::AllGather: return "allgather";
+    case Collective::AllToAll: return "";
+  }
+  return "";
+}
+
+std::string_view hccl_name(Collective collective) {
+  switch (collective) {
+    case Collective::AllReduce: return "allreduce";
+    case Collective::ReduceScatter: return "reduce_scatter";
+    case Collective::AllGather: return "allgather";
+    case Collective::AllToAll: return "alltoall";
+  }
+  return "";
+}
+
+std::string_view hccl_type(planner::DType dtype) {
+  switch (dtype) {
+    case planner::DType::I8: return "int8";
+    case planner::DType::F16: return "fp16";
+    case planner::DType::F32: return "fp32";
+    case planner::DType::Bf16: return "bfp16";
+  }
+  return "";
+}
+
+/// What HCCL's plugin sees of a message: one rank's input, which in all-gather is its shard.
+std::int64_t hccl_bytes(Collective collective, std::int64_t full_bytes, int world_size) {
+  return collective == Collective::AllGather ? planner::ceil_div(full_bytes, world_size) : full_bytes;
+}
+
+/// "aicpu:sole:nhr" in its three parts. Errors: InvalidSpec.
+Result<std::array<std::string, 3>> hccl_algorithm(const std::string& text) {
+  const std::size_t first = text.find(':'), second = text.find(':', first + 1);
+  if (first == std::string::npos || second == std::string::npos || second + 1 == text.size())
+    return Error{ErrorCode::InvalidSpec, "--algorithm",
+                 std::string(text.empty() ? "is missing: a plan does not name it" : "names no algorithm of HCCL") +
+                     "; legal: engine:executor:template, e.g. aicpu:sole:nhr"};
+  std::array parts{text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)};
+  if (auto known = require_name(kHcclEngines, parts[0], "--algorithm"); !known) return known.error();
+  if (auto known = require_name(kHcclExecutors, parts[1], "--algorithm"); !known) return known.error();
+  if (parts[2].find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789") != std::string::npos)
+    return Error{ErrorCode::InvalidSpec, "--algorithm",
+                 "a template is lower-case letters and digits, e.g. mesh, nhr or meshconcurnhrnhr"};
+  return parts;
+}
+
+} // namespace
+
+/// The file of NCCL's example tuner plugin:
+/// collective,min,max,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff.
+Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const ExportOptions& options) {
+  if (auto known = require_name(kNcclAlgorithms, options.algorithm, "--algorithm"); !known) return known.error();
+  if (auto known = require_name(kNcclProtocols, options.protocol, "--protocol"); !known) return known.error();
+  std::string text =
+      "# NCCL tuner configuration by mc2: the messages of these plans' blocks, in bytes of the full array.\n";
+  std::map<planner::OpSpec, std::string> channels;
+  for (const ExportItem& item : items) {
+    if (nccl_name(planner::collective_of(item.plan.op.kind)).empty())
+      return Error{ErrorCode::Infeasible, "",
+                   "NCCL's tuner knows no all-to-all, which " + std::string(to_string(item.plan.op.kind)) + " needs"};
+    for (const auto& line : provenance_lines(item.plan)) text += "# " + line + "\n";
+    channels[item.plan.op] = nccl_channels(item.plan.variant);
+  }
+  for (const auto& [op, sizes] : message_sizes(items))
+    for (const std::int64_t bytes : sizes)
+      text += std::string(nccl_name(planner::collective_of(op.kind))) + "," + std::to_string(bytes) + "," +
+              std::to_string(bytes) + "," + options.algorithm + "," + options.protocol + "," + channels[op] + ",-1," +
+              std::to_string(op.world_size) + ",-1,-1\n";
+  return text;
+}
+
+/// The configuration of HCCL's example tuner plugin, version 1.
+Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const ExportOptions& options) {
+  const auto algorithm = hccl_algorithm(options.algorithm);
+  if (!algorithm) return algorithm.error();
+  nlohmann::json op_types = nlohmann::json::object();
+  for (const auto& [op, sizes] : message_sizes(items)) {
+    const Collective collective = planner::collective_of(op.kind);
+    auto& rules = op_types[std::string(hccl_name(collective))]["rules"];
+    for (const std::int64_t bytes : sizes) {
+      const std::int64_t seen = hccl_bytes(collective, bytes, op.world_size);
+      rules.push_back({{"match",
+                        {{"min_ranks", op.world_size},
+                         {"max_ranks", op.world_size},
+                         {"min_bytes", seen},
+                         {"max_bytes", seen},
+                         {"data_type", hccl_type(planner::exchange_type(op))}}},
+                       {"engine", algorithm.value()[0]},
+                       {"executor", algorithm.value()[1]},
+                       {"template", algorithm.value()[2]},
+                       {"cost", 0.0}});
+    }
+  }
+  return nlohmann::json{{"version", 1}, {"op_types", op_types}}.dump(2) + "\n";
+}
+
+} // namespace mc2::store

@@ -1,0 +1,104 @@
+"""mc2 export: every format is written, the C++ snippets compile and set the plan's numbers, two-way formats come back."""
+
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+import program
+from program import SOURCE_DIRECTORY, USAGE, UNSUPPORTED, ProgramTest
+
+MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+FIELDS = ["rankDim", "tileM", "tileNum", "tailM", "tailNum", "tileCnt", "tailCnt", "rankM", "rankN", "rankK", "isTransposeA", "isTransposeB", "dataType"]
+COMPILER = os.environ.get("CXX") or shutil.which("c++")
+
+
+def stub_program(header, call):
+    fields = " ".join(f"std::uint32_t {name} = 0;" for name in FIELDS)
+    prints = " ".join(f'std::printf("{name} %u\\n", tiling.{name});' for name in FIELDS)
+    return (f'#include <cstdint>\n#include <cstdio>\n#include "{header}"\nstruct Tiling {{ {fields} }};\n'
+            f'int main() {{ Tiling tiling; std::uint32_t first_group_m = 0; {call} {prints} std::printf("first_group_m %u\\n", first_group_m); }}\n')
+
+
+class ExportTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.directory / "plan.json"
+        self.succeed("plan", "--model", MODEL, "--strategy", "formula", "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8,
+                     "--out", self.plan)
+
+    def export(self, name, *more):
+        file = self.directory / f"out.{name}"
+        self.succeed("export", self.plan, "--format", name, *more, "--out", file)
+        return file
+
+    def set_by(self, name, call):
+        header = self.export(name)
+        source, binary = self.directory / "stub.cpp", self.directory / "stub"
+        source.write_text(stub_program(header, call))
+        subprocess.run([COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", source, "-o", binary], check=True)
+        lines = subprocess.run([binary], capture_output=True, text=True, check=True).stdout.splitlines()
+        return {name: int(value) for name, value in (line.split() for line in lines)}
+
+    @unittest.skipUnless(COMPILER, "no C++ compiler")
+    def test_snippets_compile_and_set_the_published_plan(self):
+        sample = self.set_by("ascendc", "set_mc2_tiling(tiling);")
+        expected = {"rankDim": 8, "tileM": 512, "tileNum": 1, "tailM": 896, "tailNum": 4, "rankM": 4096, "rankN": 8192, "rankK": 3072, "dataType": 3}
+        self.assertEqual({name: sample[name] for name in expected}, expected)
+        library = self.set_by("ascendc-lib", "set_mc2_tiling(tiling, first_group_m);")
+        self.assertEqual((library["first_group_m"], library["tileCnt"], library["tailM"], library["tailCnt"]), (512, 1, 896, 4))
+        # The fields make the same blocks again, and those the same plan.
+        blocks = f"{sample['tileNum']}x{sample['tileM']},{sample['tailNum']}x{sample['tailM']}"
+        self.succeed("plan", "--model", MODEL, "--blocks", blocks, "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8,
+                     "--out", self.directory / "again.json")
+        again, plan = (json.loads(file.read_text()) for file in (self.directory / "again.json", self.plan))
+        self.assertEqual((again["cut"], again["makespan"]["us"]), (plan["cut"], plan["makespan"]["us"]))
+
+    def test_two_way_formats_give_the_same_bytes(self):
+        for name in ("ascendc", "ascendc-lib", "csv", "vllm"):
+            with self.subTest(format=name):
+                file, back = self.export(name), self.directory / "back.json"
+                self.succeed("export", file, "--format", name, "--read", "--out", back)
+                self.assertEqual(back.read_bytes(), self.plan.read_bytes())
+
+    def test_tables_say_what_a_neighbour_costs(self):
+        file = self.directory / "plans.json"
+        self.succeed("export", "--model", MODEL, "--rows", "1024:4096:1024", "--format", "vllm", "--out", file)
+        table = json.loads(file.read_text())
+        program.validators()["mc2.plan_table/1"].validate(table)
+        self.assertEqual(set(table["plans"]), {"1024", "2048", "3072", "4096"})
+        for entry in table["plans"].values():
+            self.assertGreater(entry["neighbour_loss"], 0)
+            self.assertLess(entry["neighbour_loss"], 0.5)
+        one = self.succeed("export", file, "--format", "vllm", "--read", "--m", 2048)
+        self.assertEqual(json.loads(one), table["plans"]["2048"]["plan"])
+        self.refuse(USAGE, ["export", file, "--format", "vllm", "--read"], "--m: is missing: the file holds 4 plans")
+
+    def test_pictures_open_offline(self):
+        html = self.export("html", "--model", MODEL).read_text()
+        self.assertNotIn("http", html.replace("http://www.w3.org", ""))
+        self.assertIn("</svg>", self.export("svg", "--model", MODEL).read_text())
+        self.assertIn("traceEvents", json.loads(self.export("trace").read_text()))
+        png = ["export", self.plan, "--format", "png", "--out", self.directory / "plan.png"]
+        if shutil.which("rsvg-convert"):
+            self.succeed(*png)
+            self.assertTrue((self.directory / "plan.png").read_bytes().startswith(b"\x89PNG"))
+        else:
+            self.refuse(UNSUPPORTED, png, "rsvg-convert")
+
+    def test_what_cannot_be_exported(self):
+        self.refuse(USAGE, ["export", self.plan, "--format", "yaml"], "unknown format 'yaml'", "ascendc", "png")
+        self.refuse(USAGE, ["export", "--format", "csv"], "PLAN: is missing")
+        self.refuse(USAGE, ["export", self.plan, "--format", "nccl-tuner"], "--algorithm: is missing")
+        self.refuse(USAGE, ["export", self.plan, self.plan, "--format", "ascendc"], "give one, not 2")
+        self.refuse(USAGE, ["export", self.plan, "--format", "html", "--rows", "1:2"][:4] + [self.plan], "give one, not 2")
+        self.refuse(UNSUPPORTED, ["export", self.plan, "--format", "markdown", "--read"], "cannot be read back")
+        self.refuse(USAGE, ["export", self.plan, "--format", "ascendc", "--read"], "holds no plan")
+        edited = self.export("ascendc")
+        edited.write_text(edited.read_text().replace("tailNum = 4", "tailNum = 5"))
+        self.refuse(USAGE, ["export", edited, "--format", "ascendc", "--read"], "line ", "it was edited")
+
+
+if __name__ == "__main__":
+    program.main()

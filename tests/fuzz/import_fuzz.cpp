@@ -1,0 +1,32 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "mc2/profiler/importer.hpp"
+
+/// Reads the bytes as a log of the format MC2_FUZZ_FORMAT, with an answer to everything that it may ask, and as a log
+/// whose format must be detected; then makes a profile of what it gave. Whatever the bytes are, it must return.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace mc2;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const bool is_sure = size > 0 && data[size - 1] % 2 == 0;
+  profiler::ImportAnswers answers{.buffers = profiler::Buffers::Both};
+  answers.bytes_from_neighbour = true;
+  if (is_sure) {
+    answers = {.collective = planner::Collective::AllGather, .dtype = planner::DType::F16, .world_size = 8, .message_bytes = 4096};
+    answers.m = answers.n = answers.k = 64;
+  }
+  profiler::TimingSet timings;
+  const auto source = profiler::memory_log(bytes);
+  const auto summary = profiler::import_log(*source, MC2_FUZZ_FORMAT, answers, timings);
+  if (!summary) return 0;
+  std::int64_t count = 0;
+  for (const auto& [key, group] : timings.groups()) count += group.count;
+  if (count != summary.value().took_count) std::abort();
+  const auto profile = profiler::assemble_profile(timings, summary.value().facts, {.kind = planner::OpKind::MatmulAllReduce, .device = "fuzz"});
+  if (profile)
+    for (const auto& sample : profile.value().profile.samples)
+      if (sample.time.count() <= 0 || sample.block_rows < 1) std::abort();
+  return 0;
+}

@@ -1,0 +1,162 @@
+#include "mc2/store/exporter.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "examples.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::store {
+namespace {
+
+using planner::ErrorCode;
+using testing::HasSubstr;
+
+planner::Plan plan_of(std::vector<std::int64_t> blocks, std::int64_t m = 1024) {
+  planner::Plan plan = examples::plan(m);
+  plan.cut.block_rows = std::move(blocks);
+  return plan;
+}
+ExportItem short_first() { return {plan_of({128, 448, 448}), {}}; }
+
+std::string written(const char* format, const std::vector<ExportItem>& items, const ExportOptions& options = {}) {
+  const auto text = find_exporter(format).value()->write(items, options);
+  EXPECT_TRUE(text) << text.error().text();
+  return text ? text.value() : "";
+}
+
+TEST(Exporter, TwoWayFormatsGiveTheSamePlansToTheByte) {
+  std::vector<ExportItem> table{short_first(), {plan_of({1024, 1024}, 2048), 0.1 + 0.2}};
+  for (const Exporter& exporter : exporter_registry()) {
+    if (!exporter.read) continue;
+    const std::vector<ExportItem> items = exporter.takes_many ? table : std::vector{short_first()};
+    const std::string text = written(std::string(exporter.name).c_str(), items);
+    const auto back = exporter.read(text);
+    ASSERT_TRUE(back) << exporter.name << ": " << back.error().text();
+    ASSERT_EQ(back.value().size(), items.size()) << exporter.name;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      EXPECT_EQ(encode(back.value()[i].plan), encode(items[i].plan)) << exporter.name;
+      EXPECT_EQ(back.value()[i].neighbour_loss, items[i].neighbour_loss) << exporter.name;
+    }
+  }
+}
+
+TEST(Exporter, WhatWasEditedOrCutIsRefused) {
+  for (const Exporter& exporter : exporter_registry()) {
+    if (!exporter.read) continue;
+    std::string text = written(std::string(exporter.name).c_str(), {short_first()});
+    const std::size_t at = text.find("448");
+    ASSERT_NE(at, std::string::npos) << exporter.name;
+    std::string edited = text;
+    edited.replace(
+        text.rfind("448") > text.find("mc2-plan") && exporter.name.starts_with("ascendc") ? text.rfind("448") : at, 3,
+        "449");
+    const auto back = exporter.read(edited);
+    ASSERT_FALSE(back) << exporter.name;
+    EXPECT_EQ(back.error().code, ErrorCode::Malformed) << exporter.name;
+    for (const std::size_t size : {std::size_t{0}, text.size() / 2, text.size() - 1})
+      EXPECT_FALSE(exporter.read(text.substr(0, size))) << exporter.name << size;
+  }
+}
+
+TEST(Exporter, TheSampleCallsTileWhatRunsFirst) {
+  const std::string first = written("ascendc", {short_first()});
+  for (const char* field : {"tileM = 128;", "tileNum = 1;", "tailM = 448;", "tailNum = 2;", "rankDim = 2;"})
+    EXPECT_THAT(first, HasSubstr(field)) << first;
+  const std::string last = written("ascendc", {{plan_of({448, 448, 128}), {}}});
+  for (const char* field : {"tileM = 448;", "tileNum = 2;", "tailM = 128;", "tailNum = 1;"})
+    EXPECT_THAT(last, HasSubstr(field));
+  const std::string uncut = written("ascendc", {{plan_of({1024}), {}}});
+  for (const char* field : {"tileM = 1024;", "tileNum = 1;", "tailM = 0;", "tailNum = 0;"})
+    EXPECT_THAT(uncut, HasSubstr(field));
+  const std::string library = written("ascendc-lib", {short_first()});
+  for (const char* field : {"tileCnt = 1;", "tailM = 448;", "tailCnt = 2;", "first_group_m = 128;"})
+    EXPECT_THAT(library, HasSubstr(field));
+}
+
+TEST(Exporter, TilingsRefuseWhatTheyCannotExpress) {
+  const auto* exporter = find_exporter("ascendc").value();
+  EXPECT_EQ(exporter->write(std::vector{ExportItem{plan_of({128, 256, 640}), {}}}, {}).error().code,
+            ErrorCode::Infeasible);
+  EXPECT_EQ(exporter->write(std::vector{short_first(), short_first()}, {}).error().code, ErrorCode::InvalidSpec);
+  ExportItem columns{plan_of({1024}), {}};
+  columns.plan.op.kind = planner::OpKind::MatmulAllReduce;
+  columns.plan.op.m = 4; // few rows are cut along n
+  columns.plan.cut.block_rows = {columns.plan.op.n};
+  EXPECT_THAT(exporter->write(std::vector{columns}, {}).error().message, HasSubstr("cuts columns"));
+}
+
+TEST(Exporter, CommentsCannotBreakOutOfTheSnippet) {
+  ExportItem item = short_first();
+  item.plan.makespan.reason = "line\nbreak and a backslash \\";
+  const std::string text = written("ascendc", {item});
+  EXPECT_EQ(text.find("\\\n"), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("line break"));
+}
+
+TEST(Exporter, TunersAskWhatAPlanDoesNotName) {
+  const std::vector<ExportItem> items{short_first()};
+  const auto* nccl = find_exporter("nccl-tuner").value();
+  EXPECT_EQ(nccl->write(items, {}).error().field, "--algorithm");
+  EXPECT_EQ(nccl->write(items, {"ring", ""}).error().field, "--protocol");
+  EXPECT_EQ(nccl->write(items, {"rings", "simple"}).error().code, ErrorCode::InvalidSpec);
+  const auto* hccl = find_exporter("hccl-tuner").value();
+  for (const char* algorithm :
+       {"", "aicpu", "aicpu:sole", "aicpu:sole:", "x:sole:nhr", "aicpu:x:nhr", "aicpu:sole:N H R"})
+    EXPECT_EQ(hccl->write(items, {algorithm, ""}).error().field, "--algorithm") << algorithm;
+}
+
+TEST(Exporter, NcclRowsCarryTheBlocksBytes) {
+  ExportItem item = short_first();
+  item.plan.variant = {"nccl", {{"ctas", "16"}}};
+  const auto& op = item.plan.op;
+  const std::int64_t row_bytes = planner::traits_of(op.kind).message_bytes_per_unit(op);
+  const std::string text = written("nccl-tuner", {item}, {"nvls", "simple"});
+  const std::string bytes = std::to_string(128 * row_bytes);
+  EXPECT_THAT(text, HasSubstr("," + bytes + "," + bytes + ",nvls,simple,16,-1," + std::to_string(op.world_size) +
+                              ",-1,-1\n"));
+  for (std::size_t at = 0; at < text.size();) { // the plugin reads lines of 256 characters
+    const std::size_t end = text.find('\n', at);
+    EXPECT_LT(end - at, 255U);
+    at = end + 1;
+  }
+  item.plan.op.kind = planner::OpKind::MatmulAllToAll;
+  EXPECT_EQ(find_exporter("nccl-tuner").value()->write(std::vector{item}, {"ring", "ll"}).error().code,
+            ErrorCode::Infeasible);
+}
+
+TEST(Exporter, HcclCountsARanksInputOfAnAllGather) {
+  ExportItem item = short_first();
+  item.plan.op.kind = planner::OpKind::AllGatherMatmul;
+  const auto& op = item.plan.op;
+  const auto config = nlohmann::json::parse(written("hccl-tuner", {item}, {"aicpu:sole:nhr", ""}));
+  EXPECT_EQ(config["version"], 1);
+  const auto& rule = config["op_types"]["allgather"]["rules"][0];
+  // 128 rows of one rank's A, not of all ranks'.
+  EXPECT_EQ(rule["match"]["max_bytes"], 128 * op.k * planner::size_bytes(op.dtype));
+  EXPECT_EQ(rule["engine"], "aicpu");
+  EXPECT_EQ(rule["cost"], 0.0);
+}
+
+TEST(Exporter, TablesByMAreOfOneOperator) {
+  const auto* vllm = find_exporter("vllm").value();
+  ExportItem other = short_first();
+  other.plan.op.k += 1;
+  EXPECT_THAT(vllm->write(std::vector{short_first(), other}, {}).error().message,
+              HasSubstr("one operator on one machine"));
+  EXPECT_THAT(vllm->write(std::vector{short_first(), short_first()}, {}).error().message,
+              HasSubstr("two plans are of m=1024"));
+}
+
+TEST(Exporter, NamesEveryFormat) {
+  const auto unknown = find_exporter("yaml");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::UnknownName);
+  for (const Exporter& exporter : exporter_registry()) EXPECT_THAT(unknown.error().message, HasSubstr(exporter.name));
+}
+
+} // namespace
+} // namespace mc2::store
