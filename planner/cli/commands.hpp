@@ -20,6 +20,7 @@ struct Command {
 };
 
 [[nodiscard]] Command add_bench(CLI::App& app);
+[[nodiscard]] Command add_compare(CLI::App& app);
 [[nodiscard]] Command add_db(CLI::App& app);
 [[nodiscard]] Command add_doctor(CLI::App& app);
 [[nodiscard]] Command add_explain(CLI::App& app);

@@ -4,6 +4,7 @@
 
 #include "blocks.hpp"
 #include "commands.hpp"
+#include "device_plan.hpp"
 #include "kept_plan.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
@@ -23,12 +24,15 @@ struct PlanCommand {
   StoreOptions store;
   PlanningOptions planning;
   VariantOption variant;
-  std::string model_file, topology_file, request_file, out, blocks;
+  std::string model_file, topology_file, request_file, out, blocks, device;
   bool is_json = false;
   bool no_transfer = false;
 
   [[nodiscard]] Result<store::PlanRequest> request() const;
-  [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request) const;
+  /// @param notes  what a person should know beside the plan
+  [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request, std::vector<std::string>& notes) const;
+  [[nodiscard]] Result<planner::Plan> plan_for_device(const store::PlanRequest& request,
+                                                      std::vector<std::string>& notes) const;
   [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
                                                 const planner::CostModel& model) const;
   [[nodiscard]] Result<planner::Plan> plan_from_store(const store::PlanRequest& request) const;
@@ -52,7 +56,7 @@ Result<store::PlanRequest> PlanCommand::request() const {
   // A model or topology document describes some other machine, so this machine's backend has no say in its alignment.
   const auto backend = executor::find_backend(machine.backend);
   if (!backend) return backend.error();
-  const bool is_foreign = !model_file.empty() || !topology_file.empty();
+  const bool is_foreign = !model_file.empty() || !topology_file.empty() || !device.empty();
   const auto options =
       planning.checked(is_foreign ? planner::PlanOptions{}.alignment : backend.value()->default_alignment());
   if (!options) return options.error();
@@ -64,7 +68,8 @@ Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
   const auto offered = variant.restrict(model);
   if (!offered) return offered.error();
   if (blocks.empty())
-    return planner::make_plan(request.op, offered.value(), options_on(model.fingerprint, request.op, request.options));
+    return planner::make_plan(request.op, offered.value(),
+                              options_on(model.fingerprint, request.op, request.options));
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
   if (model.variants.empty()) return Error{ErrorCode::InvalidSpec, "model.variants", "is empty"};
@@ -96,7 +101,33 @@ Result<planner::Plan> PlanCommand::plan_from_store(const store::PlanRequest& req
   return planner::as_transferred(std::move(plan).value(), *transfer);
 }
 
-Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request) const {
+/// What the published recipe would cut, beside what was chosen.
+std::string recipe_note(const store::PlanRequest& request, const planner::CostModel& model) {
+  planner::PlanOptions options = request.options;
+  options.strategy = "formula";
+  const auto recipe = planner::make_plan(request.op, model, options);
+  if (!recipe) return "published recipe: no cut (" + recipe.error().text() + ")";
+  return "published recipe: " + recipe.value().cut.text() + ", predicted " + time_text(recipe.value().makespan.us) +
+         " (--strategy formula)";
+}
+
+Result<planner::Plan> PlanCommand::plan_for_device(const store::PlanRequest& request,
+                                                   std::vector<std::string>& notes) const {
+  if (!model_file.empty() || !topology_file.empty())
+    return Error{ErrorCode::InvalidSpec, "--device", "stands beside --model or --topology; give one of them"};
+  auto costs = device_costs(device, request.op, store);
+  if (!costs) return costs.error();
+  store::PlanRequest asked = request;
+  // As for topologies: a wrong constant moves all block lengths alike.
+  if (costs.value().is_analytic) asked.options.require_significant_gain = false;
+  notes = std::move(costs.value().notes);
+  const bool is_recipe = asked.options.strategy == "formula" || !blocks.empty();
+  if (costs.value().is_analytic && !is_recipe) notes.push_back(recipe_note(asked, costs.value().model));
+  return plan_with(asked, costs.value().model);
+}
+
+Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request, std::vector<std::string>& notes) const {
+  if (!device.empty()) return plan_for_device(request, notes);
   if (!topology_file.empty()) {
     const auto model = read_analytic_model(topology_file, model_file, request.op);
     if (!model) return model.error();
@@ -118,14 +149,17 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request) const
 Result<ExitCode> PlanCommand::run() const {
   const auto question = request();
   if (!question) return question.error();
-  const auto plan = make(question.value());
+  std::vector<std::string> notes;
+  const auto plan = make(question.value(), notes);
   if (!plan) return plan.error();
   const std::string document = store::encode(plan.value());
   if (!out.empty()) write_file(out, store::pretty(document));
-  if (is_json)
+  if (is_json) {
     std::cout << store::pretty(document);
-  else
-    std::cout << plan_page(plan.value(), terminal_width(), has_color());
+    return ExitCode::Success;
+  }
+  std::cout << plan_page(plan.value(), terminal_width(), has_color());
+  for (const auto& note : notes) std::cout << "  note: " << note << "\n";
   return ExitCode::Success;
 }
 
@@ -142,15 +176,20 @@ Command add_plan(CLI::App& app) {
   sub->add_option("--model", command->model_file, "use this model document instead of a kept one");
   sub->add_option("--topology", command->topology_file,
                   "plan without measurements for the cluster that this document describes; --model gives its matmul");
+  sub->add_option(
+      "--device", command->device,
+      "plan for this machine from what was imported for it (mc2 import) and what is published of it: ascend-910b");
   sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
   sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
   sub->add_flag("--json", command->is_json, "print the plan as JSON");
-  sub->footer("Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-              "  mc2 plan --model data/worked_example_model.json --strategy formula \\\n"
-              "           --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
-              "  mc2 plan --topology data/topologies/dgx_h100.json --m 8192 --n 8192 --k 8192 --dtype bf16 --ranks 256");
+  sub->footer(
+      "Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 plan --model data/worked_example_model.json --strategy formula \\\n"
+      "           --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
+      "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
+      "  mc2 plan --topology data/topologies/dgx_h100.json --m 8192 --n 8192 --k 8192 --dtype bf16 --ranks 256");
   return {sub, [command] { return command->run(); }};
 }
 

@@ -1,0 +1,103 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+
+#include "commands.hpp"
+#include "comparison.hpp"
+#include "kept_plan.hpp"
+#include "mc2/store/codec.hpp"
+#include "render.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct CompareCommand {
+  StoreOptions store;
+  std::string left, right;
+
+  [[nodiscard]] Result<std::vector<ComparedRow>> rows() const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+/// The kind of document in a file, e.g. "mc2.plan/1"; empty for what is no JSON document of ours.
+std::string kind_of(const std::string& content) {
+  constexpr std::string_view kKey = "\"schema\"";
+  const std::size_t key = content.rfind(kKey);
+  if (key == std::string::npos) return "";
+  const std::size_t open = content.find('"', key + kKey.size());
+  const std::size_t close = open == std::string::npos ? open : content.find('"', open + 1);
+  return close == std::string::npos ? "" : content.substr(open + 1, close - open - 1);
+}
+
+/// Decodes both. Errors: Malformed naming the file.
+template <typename T>
+Result<std::vector<ComparedRow>> compared(const std::pair<std::string, std::string>& left,
+                                          const std::pair<std::string, std::string>& right,
+                                          Result<T> (*decode)(std::string_view),
+                                          Result<std::vector<ComparedRow>> (*compare)(const T&, const T&)) {
+  const auto a = decode(left.second);
+  if (!a) return document_error(left.first, a.error());
+  const auto b = decode(right.second);
+  if (!b) return document_error(right.first, b.error());
+  return compare(a.value(), b.value());
+}
+
+/// A plan that is named by its digest as a document.
+Result<std::string> content_of(const std::string& name, const StoreOptions& store) {
+  if (std::filesystem::exists(name)) return read_file(name);
+  const auto plan = load_plan(name, "PLAN", store);
+  if (!plan) return plan.error();
+  return plan.value().document;
+}
+
+Result<std::vector<ComparedRow>> CompareCommand::rows() const {
+  const auto a = content_of(left, store), b = content_of(right, store);
+  if (!a) return a.error();
+  if (!b) return b.error();
+  const std::pair first{left, a.value()}, second{right, b.value()};
+  const std::string kind = kind_of(a.value());
+  if (kind != kind_of(b.value()))
+    return Error{ErrorCode::InvalidSpec, "B",
+                 "is of another kind than A ('" + kind.substr(0, 32) + "' and '" + kind_of(b.value()).substr(0, 32) +
+                     "'); give two profiles, two models or two plans"};
+  if (kind == "mc2.profile/1") return compared(first, second, store::decode_profile, compare_profiles);
+  if (kind == "mc2.cost_model/1") return compared(first, second, store::decode_model, compare_models);
+  if (kind == "mc2.plan/1") return compared(first, second, store::decode_plan, compare_plans);
+  return Error{ErrorCode::InvalidSpec, "A", "is no profile, model or plan"};
+}
+
+Result<ExitCode> CompareCommand::run() const {
+  const auto found = rows();
+  if (!found) return found.error();
+  std::vector<std::vector<std::string>> cells{{"what", "A", "B", "B / A", "90 % interval", "B is"}};
+  std::map<Comparison, int> counts;
+  for (const ComparedRow& row : found.value()) {
+    ++counts[row.verdict];
+    cells.push_back({row.what, time_text(row.a_us), time_text(row.b_us), ratio_text(row.ratio),
+                     ratio_text(row.low) + " to " + ratio_text(row.high), std::string(to_string(row.verdict))});
+  }
+  std::cout << "A: " << left << "\nB: " << right << "\n\n"
+            << table(cells) << "\n  " << counts[Comparison::Better] << " better, " << counts[Comparison::Worse]
+            << " worse, " << counts[Comparison::Indistinguishable] << " indistinguishable\n";
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_compare(CLI::App& app) {
+  auto command = std::make_shared<CompareCommand>();
+  auto* sub =
+      app.add_subcommand("compare", "two profiles, models or plans side by side: better, worse or indistinguishable");
+  sub->add_option("A", command->left, "a document, or the digest of a kept plan")->required();
+  sub->add_option("B", command->right, "what is judged against it")->required();
+  command->store.add_to(*sub);
+  sub->footer("Example:\n  mc2 compare yesterday.json today.json");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::planner {
+
+/// A device whose costs are published.
+struct PublishedDevice {
+  std::string_view name;       ///< as users name it, e.g. "ascend-910b"
+  std::string_view source;     ///< where the constants come from
+  std::string_view confidence; ///< what they were compared with
+};
+
+[[nodiscard]] std::span<const PublishedDevice> published_devices() noexcept;
+
+/// A cost model of `op` on ranks of a device that nobody measured here, from published constants; every curve is
+/// analytic and names its source and how far it is to be trusted. Formulas: docs/cost_model.md, "Published devices".
+/// Errors: UnknownName listing the devices; InvalidSpec (op); Infeasible for an element type, kind or number of ranks
+/// that nothing is published for.
+[[nodiscard]] Result<CostModel> device_model(std::string_view device, const OpSpec& op);
+
+} // namespace mc2::planner

@@ -1,0 +1,87 @@
+#include "comparison.hpp"
+
+#include <gtest/gtest.h>
+
+namespace mc2::cli {
+namespace {
+
+TEST(Comparison, NeedsTheIntervalToExcludeEquality) {
+  // Ratio 0.9; both known to 5 %: ln 0.9 = -0.105, half-width sqrt(2) ln 1.05 = 0.069.
+  EXPECT_EQ(compared_row("", {100, 100 / 1.05, 105}, {90, 90 / 1.05, 94.5}).verdict, Comparison::Better);
+  EXPECT_EQ(compared_row("", {90, 90 / 1.05, 94.5}, {100, 100 / 1.05, 105}).verdict, Comparison::Worse);
+  // Known to 10 %: sqrt(2) ln 1.1 = 0.135.
+  EXPECT_EQ(compared_row("", {100, 100 / 1.1, 110}, {90, 90 / 1.1, 99}).verdict, Comparison::Indistinguishable);
+}
+
+planner::Profile profile_of(const std::vector<int>& times_us) {
+  planner::Profile profile{{planner::OpKind::MatmulAllReduce, 1024, 512, 256, planner::DType::F32, 2}, {}, {}};
+  for (const int us : times_us) {
+    planner::Sample sample;
+    sample.variant = "direct";
+    sample.block_rows = 128;
+    sample.time = std::chrono::microseconds(us);
+    profile.samples.push_back(sample);
+  }
+  return profile;
+}
+
+TEST(Comparison, OfProfilesFollowsTheirNoise) {
+  const auto verdict = [](const std::vector<int>& a, const std::vector<int>& b) {
+    return compare_profiles(profile_of(a), profile_of(b)).value().at(0).verdict;
+  };
+  const std::vector<int> steady{100, 101, 100, 99, 100, 101, 100, 99}, faster{95, 96, 95, 94, 95, 96, 95, 94};
+  const std::vector<int> noisy{80, 120, 95, 140, 70, 100, 90, 130};
+  EXPECT_EQ(verdict(steady, faster), Comparison::Better);
+  EXPECT_EQ(verdict(faster, steady), Comparison::Worse);
+  EXPECT_EQ(verdict(steady, noisy), Comparison::Indistinguishable);
+  EXPECT_EQ(verdict(steady, steady), Comparison::Indistinguishable);
+  // One sample says little.
+  EXPECT_EQ(verdict({100}, {95}), Comparison::Indistinguishable);
+  EXPECT_EQ(verdict({100}, {50}), Comparison::Better);
+  EXPECT_EQ(compare_profiles(profile_of({}), profile_of({100})).error().code, ErrorCode::NotFound);
+}
+
+planner::CostModel model_of(double factor, double rms) {
+  planner::CostModel model;
+  model.op = {planner::OpKind::MatmulAllReduce, 1024, 512, 256, planner::DType::F32, 2};
+  planner::VariantCost variant{{"direct", {}}, {}, {}};
+  for (auto* lane : {&variant.compute, &variant.communication}) {
+    lane->curve.shape = planner::AffineCurve{10 * factor, 0.5 * factor};
+    lane->curve.valid_min_x = 64;
+    lane->curve.valid_max_x = 1024;
+    lane->curve.relative_interval = 0.5;
+    lane->curve.quality = {8, rms, rms, rms, ""};
+  }
+  variant.communication.curve.axis = planner::CurveAxis::Bytes;
+  model.variants.push_back(variant);
+  return model;
+}
+
+TEST(Comparison, OfModelsFollowsTheirCurvesErrors) {
+  const auto rows = compare_models(model_of(1, 0.01), model_of(1.1, 0.01)).value();
+  ASSERT_FALSE(rows.empty());
+  for (const auto& row : rows) EXPECT_EQ(row.verdict, Comparison::Worse) << row.what; // 10 % against 2.3 %
+  for (const auto& row : compare_models(model_of(1, 0.1), model_of(1.1, 0.1)).value())
+    EXPECT_EQ(row.verdict, Comparison::Indistinguishable);
+  auto other = model_of(1, 0.01);
+  other.variants[0].variant.name = "nccl";
+  EXPECT_EQ(compare_models(model_of(1, 0.01), other).error().code, ErrorCode::NotFound);
+}
+
+TEST(Comparison, OfPlansIsOfOneOperator) {
+  planner::Plan a;
+  a.op = {planner::OpKind::MatmulAllReduce, 1024, 512, 256, planner::DType::F32, 2};
+  a.cut.block_rows = {1024};
+  a.makespan = {100, 98, 102, planner::Provenance::Measured, ""};
+  a.serial_us = 120;
+  planner::Plan b = a;
+  b.makespan = {80, 78, 82, planner::Provenance::Measured, ""};
+  EXPECT_EQ(compare_plans(a, b).value().at(0).verdict, Comparison::Better);
+  b.makespan = {99, 97, 101, planner::Provenance::Measured, ""};
+  EXPECT_EQ(compare_plans(a, b).value().at(0).verdict, Comparison::Indistinguishable);
+  b.op.m = 2048;
+  EXPECT_EQ(compare_plans(a, b).error().code, ErrorCode::InvalidSpec);
+}
+
+} // namespace
+} // namespace mc2::cli

@@ -1,0 +1,69 @@
+"""mc2 plan --device: plans from published constants, overridden by imported samples; mc2 compare judges two documents."""
+
+import json
+
+import program
+from program import NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest
+
+MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+SHAPE = ["--m", 4096, "--n", 8192, "--dtype", "f16", "--ranks", 8]
+LOG = 'Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\nx,MatMulV3,{us},"""4096,{k};{k},8192""",FLOAT16;FLOAT16,"""4096,8192"""\n'
+HCCL = "mpirun -n 8 ./bin/all_reduce_test -d fp16\ndata_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n67108864 | {us} | 1 | success\n"
+
+
+class DeviceTest(ProgramTest):
+    def plan(self, k, *more):
+        file = self.directory / "plan.json"
+        said = self.succeed("plan", "--device", "ascend-910b", *SHAPE, "--k", k, *more, "--store", self.store, "--out", file)
+        return said, json.loads(file.read_text())
+
+    def bring(self, k, matmul_us, all_reduce_us):
+        matmul, all_reduce = self.directory / "op_summary.csv", self.directory / "all_reduce.txt"
+        matmul.write_text(LOG.format(us=matmul_us, k=k))
+        all_reduce.write_text(HCCL.format(us=all_reduce_us))
+        self.succeed("import", matmul, all_reduce, "--op", "matmul_all_reduce", "--device", "ascend-910b", "--store", self.store)
+
+    def test_without_any_measurement(self):
+        said, plan = self.plan(3072)
+        self.assertIn("ANALYTIC", said)
+        self.assertIn("confidence", said)
+        self.assertIn("published recipe: 512 + 4 x 896", said)
+        self.assertEqual(plan["makespan"]["provenance"], "analytic")
+        _, recipe = self.plan(3072, "--strategy", "formula")
+        self.assertEqual(recipe["cut"]["block_rows"], [512] + 4 * [896])
+
+    def test_the_seed_case(self):
+        self.bring(3072, 803, 1071)
+        said, plan = self.plan(3072, "--strategy", "formula")
+        self.assertEqual(plan["cut"]["block_rows"], [512] + 4 * [896])
+        self.assertAlmostEqual(plan["serial_us"], 803 + 1071, delta=1)
+        self.assertAlmostEqual(plan["makespan"]["us"], 1262, delta=0.05 * 1262)
+        self.assertIn("1 imported size", said)
+
+    def test_the_second_published_case(self):
+        self.bring(4096, 888, 1025)
+        for more in ([], ["--blocks", "512,4x896"]):
+            _, plan = self.plan(4096, *more)
+            self.assertAlmostEqual(plan["serial_us"], 888 + 1025, delta=1)
+            self.assertAlmostEqual(plan["makespan"]["us"], 1263, delta=0.05 * 1263)
+
+    def test_devices_and_operators_that_nothing_is_known_of(self):
+        self.refuse(USAGE, ["plan", "--device", "tpu", *SHAPE, "--k", 64, "--store", self.store], "--device: 'tpu'", "legal: ascend-910b")
+        self.refuse(NO_ANSWER, ["plan", "--device", "ascend-910b", *SHAPE[:-1], 16, "--k", 64, "--store", self.store], "--ranks: costs on ascend-910b")
+        self.refuse(USAGE, ["plan", "--device", "ascend-910b", "--model", MODEL, *SHAPE, "--k", 64], "--device: stands beside")
+
+    def test_compare(self):
+        self.plan(3072)
+        plan, fast = self.directory / "plan.json", self.directory / "fast.json"
+        document = json.loads(plan.read_text())
+        document["makespan"].update(us=1, low_us=0.9, high_us=1.1)
+        fast.write_text(json.dumps(document))
+        self.assertIn(" better", self.succeed("compare", plan, fast).splitlines()[-1])
+        self.assertIn("0 better, 0 worse", self.succeed("compare", plan, plan))
+        self.assertIn("0 better, 0 worse", self.succeed("compare", MODEL, MODEL))
+        self.refuse(USAGE, ["compare", plan, MODEL], "B: is of another kind than A")
+        self.refuse(USAGE, ["compare", SOURCE_DIRECTORY / "README.md", SOURCE_DIRECTORY / "README.md"], "is no profile, model or plan")
+
+
+if __name__ == "__main__":
+    program.main()
