@@ -117,6 +117,9 @@ struct ImportCommand {
   [[nodiscard]] Result<profiler::LogSummary> read_file(const std::string& file,
                                                        const profiler::ImportAnswers& answers, Imported& imported,
                                                        std::ofstream* every_line) const;
+  /// What another log says of its machine. Errors: InvalidSpec where the logs contradict each other.
+  [[nodiscard]] Result<void> add_facts(const std::map<std::string, std::string>& facts,
+                                       std::map<std::string, std::string>& all) const;
   [[nodiscard]] Result<void> read_files(const profiler::ImportAnswers& answers, Imported& imported) const;
   [[nodiscard]] Result<void> keep(const planner::Profile& profile) const;
   [[nodiscard]] Result<ExitCode> run() const;
@@ -159,6 +162,19 @@ Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, c
   return read;
 }
 
+Result<void> ImportCommand::add_facts(const std::map<std::string, std::string>& facts,
+                                      std::map<std::string, std::string>& all) const {
+  for (const auto& [key, value] : facts) {
+    const auto [known, is_new] = all.try_emplace(key, value);
+    const bool is_named = key == "device" && !options.device.empty(); // the user says which machine they stand for
+    if (is_new || known->second == value || is_named) continue;
+    return Error{ErrorCode::InvalidSpec, "files",
+                 "the logs disagree in " + key + ": '" + known->second + "' and '" + value +
+                     "'; import them apart, under different --device names"};
+  }
+  return {};
+}
+
 Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, Imported& imported) const {
   std::ofstream every_line;
   if (!report_file.empty()) every_line.open(report_file, std::ios::trunc);
@@ -168,12 +184,7 @@ Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, I
     if (!summary) return summary.error();
     const auto& read = summary.value();
     imported.took_count += read.took_count;
-    imported.facts.insert(read.facts.begin(), read.facts.end());
-    for (const auto& [key, value] : read.facts)
-      if (imported.facts.at(key) != value && options.device.empty() && key == "device")
-        return Error{ErrorCode::InvalidSpec, "--device",
-                     "the logs are of different devices: '" + imported.facts.at(key) + "' and '" + value +
-                         "'; name the machine that they are to stand for"};
+    if (auto added = add_facts(read.facts, imported.facts); !added) return added.error();
     for (const auto& question : read.questions)
       if (std::find(imported.questions.begin(), imported.questions.end(), question) == imported.questions.end())
         imported.questions.push_back(question);

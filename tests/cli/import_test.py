@@ -63,6 +63,12 @@ class ImportTest(ProgramTest):
         self.refuse(NO_ANSWER, ["import", other, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store],
                     "disagree in nccl_tests: '2.17.8' and '2.18.0'")
 
+    def test_logs_of_one_command_that_contradict_each_other(self):
+        other = self.directory / "other.log"
+        other.write_text(nccl_log([3 << 20]).replace("2.17.8", "2.18.0"))
+        self.refuse(USAGE, ["import", self.nccl, other, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu"],
+                    "files: the logs disagree in nccl_tests: '2.17.8' and '2.18.0'")
+
     def test_bad_lines_are_named_and_left_out_only_when_told_to(self):
         with self.kernels.open("a") as file:
             file.write('x,MatMulV3,-5,"""64,3072;3072,8192""",FLOAT16;FLOAT16,"""64,8192"""\nx,MatM')

@@ -104,6 +104,22 @@ TEST(BadInput, FailedChecks) {
               HasSubstr("14: out of place: the result check found 7 wrong"));
   EXPECT_THAT(bad_line(replaced(read_log("nccl_tests_old.log"), "values : 0 OK", "values : 2 FAILED")),
               HasSubstr("11: the test's results were out of bounds"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests_old.log"), "1e-06", "3e+01*")),
+              HasSubstr("above the threshold"));
+}
+
+TEST(BadInput, LinesThatALauncherTagged) {
+  const auto tagged = [](const std::string& text, const std::string& tag) {
+    std::string result = tag;
+    for (const char c : text) result += c == '\n' ? "\n" + tag : std::string(1, c);
+    return result.substr(0, result.size() - tag.size());
+  };
+  const auto expected = timings_text(import_text(read_log("nccl_tests.log")).timings);
+  for (const char* tag : {"[1,0]<stdout>:", "0: ", "  3: "}) {
+    EXPECT_EQ(timings_text(import_text(tagged(read_log("nccl_tests.log"), tag)).timings), expected) << tag;
+    EXPECT_EQ(timing_count(tagged(read_log("osu_allreduce.txt"), tag)), 2U) << tag;
+    EXPECT_EQ(timing_count(tagged(read_log("hccl_test.txt"), tag)), 3U) << tag;
+  }
 }
 
 TEST(BadInput, UnitsThatAreNotMicroseconds) {

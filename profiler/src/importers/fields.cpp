@@ -82,6 +82,22 @@ std::string_view bare(std::string_view text) noexcept {
   return text;
 }
 
+std::string_view without_launcher_tag(std::string_view line) noexcept {
+  const std::size_t first = line.find_first_not_of(' ');
+  if (first == std::string_view::npos) return line;
+  const std::string_view text = line.substr(first);
+  if (text.front() == '[') {
+    const std::size_t end = text.find_first_not_of("0123456789,", 1);
+    for (const std::string_view stream : {"]<stdout>:", "]<stderr>:"})
+      if (end != std::string_view::npos && text.substr(end).starts_with(stream))
+        return text.substr(end + stream.size());
+    return line;
+  }
+  const std::size_t end = text.find_first_not_of("0123456789");
+  const bool is_tagged = end != std::string_view::npos && end > 0 && text.substr(end).starts_with(": ");
+  return is_tagged ? text.substr(end + 2) : line;
+}
+
 std::vector<std::string_view> words(std::string_view text) {
   std::vector<std::string_view> result;
   std::size_t at = 0;

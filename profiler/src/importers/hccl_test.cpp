@@ -30,7 +30,7 @@ class HcclTestLog {
   HcclTestLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
 
   void read(const Line& line) {
-    const std::string_view text = trimmed(line.text);
+    const std::string_view text = trimmed(without_launcher_tag(line.text));
     if (text.empty()) return sink_.skip(line.number, "blank");
     if (text.find("check result failed") != std::string_view::npos)
       return sink_.bad(line.number, "the result check failed on a rank: " + shown(text));

@@ -30,6 +30,7 @@ struct Table {
   std::size_t size = kNone, count = kNone, type = kNone;
   std::size_t time[2] = {kNone, kNone};  ///< out of place, in place
   std::size_t wrong[2] = {kNone, kNone}; ///< number of wrong elements
+  std::size_t error[2] = {kNone, kNone}; ///< of old versions: largest error, with an asterisk where it is too large
 };
 
 bool is_row(const std::vector<std::string_view>& parts) {
@@ -42,7 +43,7 @@ class NcclTestsLog {
   NcclTestsLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
 
   void read(const Line& line) {
-    std::string_view text = trimmed(line.text);
+    std::string_view text = trimmed(without_launcher_tag(line.text));
     if (text.empty()) return sink_.skip(line.number, "blank");
     const bool is_comment = text.starts_with('#');
     if (is_comment) text = trimmed(text.substr(1));
@@ -109,13 +110,14 @@ class NcclTestsLog {
     if (table_.cell_count > 0 && !rows_.empty()) end_test(line, false);
     const auto names = words(text);
     table_ = {};
-    std::size_t times = 0, wrongs = 0;
+    std::size_t times = 0, wrongs = 0, errors = 0;
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (names[i] == "size") table_.size = i;
       if (names[i] == "count") table_.count = i;
       if (names[i] == "type") table_.type = i;
       if (names[i] == "time" && times < 2) table_.time[times++] = i;
       if (names[i] == "#wrong" && wrongs < 2) table_.wrong[wrongs++] = i;
+      if (names[i] == "error" && errors < 2) table_.error[errors++] = i;
     }
     const bool has_twins =
         std::count(names.begin(), names.end(), "time") > 2 || std::count(names.begin(), names.end(), "size") > 1;
@@ -167,6 +169,9 @@ class NcclTestsLog {
     const auto wrong_count = wrong == kNone ? std::optional<std::int64_t>(0) : parse_whole(parts[wrong]);
     if (wrong != kNone && parts[wrong] != "N/A" && wrong_count != 0)
       return sink_.bad(line, where + "the result check found " + shown(parts[wrong]) + " wrong elements");
+    const std::size_t error = table_.error[is_in_place ? 1 : 0];
+    if (error != kNone && parts[error].ends_with('*'))
+      return sink_.bad(line, where + "an error of " + shown(parts[error]) + " is above the threshold");
     const auto time = parse_us(parts[at]);
     if (!time) return sink_.bad(line, where + "'" + shown(parts[at]) + "' is no time");
     if (size == 0) return sink_.skip(line, "a message of 0 bytes");

@@ -54,7 +54,7 @@ class OsuLog {
   OsuLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
 
   void read(const Line& line) {
-    const std::string_view text = without_hash(line.text);
+    const std::string_view text = without_hash(without_launcher_tag(line.text));
     if (text.empty()) return sink_.skip(line.number, "blank");
     if (is_title(text)) return begin_test(line.number, text);
     if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
@@ -176,7 +176,7 @@ class OsuLog {
 bool detect_osu(std::string_view head) {
   for (std::size_t at = head.find("OSU "); at != std::string_view::npos; at = head.find("OSU ", at + 1)) {
     const std::size_t begin = head.rfind('\n', at) + 1, end = std::min(head.find('\n', at), head.size());
-    if (is_title(without_hash(head.substr(begin, end - begin)))) return true;
+    if (is_title(without_hash(without_launcher_tag(head.substr(begin, end - begin))))) return true;
   }
   return false;
 }
