@@ -30,12 +30,13 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
   if (communicator.uses_host_memory()) return;
   for (const int rank : communicator.local_ranks()) {
     const RankBuffers& matrices = host_.buffers()[static_cast<std::size_t>(rank)];
-    RankMirror& mirror = mirrors_.emplace_back(RankMirror{.a = mirror_of(matrices.a, rank, communicator),
-                                                          .b = mirror_of(matrices.b, rank, communicator),
-                                                          .c = mirror_of(matrices.c, rank, communicator),
-                                                          .offsets = mirror_of(matrices.bags.offsets, rank, communicator),
-                                                          .indices = mirror_of(matrices.bags.indices, rank, communicator),
-                                                          .others = {}});
+    RankMirror& mirror =
+        mirrors_.emplace_back(RankMirror{.a = mirror_of(matrices.a, rank, communicator),
+                                         .b = mirror_of(matrices.b, rank, communicator),
+                                         .c = mirror_of(matrices.c, rank, communicator),
+                                         .offsets = mirror_of(matrices.bags.offsets, rank, communicator),
+                                         .indices = mirror_of(matrices.bags.indices, rank, communicator),
+                                         .others = {}});
     resident_.push_back({.a = bytes_of(mirror.a),
                          .b = bytes_of(mirror.b),
                          .c = bytes_of(mirror.c),

@@ -155,8 +155,9 @@ TEST_F(MpiWorld, EveryVariantExchangesUnequalSplits) {
         for (const Cut& cut : {Cut{{96}}, Cut{{1, 61, 34}}}) {
           SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
           ResidentProblem problem(spec, 5, *communicator_, skewed_counts(options_.world_size, 96, random));
-          auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_,
-                                            {.accept_other_fingerprint = false, .prepare = {.allow_independent = true}});
+          auto prepared =
+              executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_,
+                                {.accept_other_fingerprint = false, .prepare = {.allow_independent = true}});
           ASSERT_TRUE(prepared.ok()) << prepared.error().text();
           expect_right(spec, cut, RunMode::Fused, *prepared.value(), problem);
           prepared.value()->run(RunMode::Independent);

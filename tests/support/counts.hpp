@@ -7,7 +7,8 @@
 
 namespace mc2::testing {
 
-/// Rows from each rank to each, [from, to]: between 0 and `most`, half of them 0, no rank without any row in either direction.
+/// Rows from each rank to each, [from, to]: between 0 and `most`, half of them 0, no rank without any row in either
+/// direction.
 inline std::vector<std::int64_t> skewed_counts(int ranks, std::int64_t most, std::mt19937& random) {
   std::vector<std::int64_t> counts;
   for (int i = 0; i < ranks * ranks; ++i)

@@ -156,7 +156,8 @@ inline std::vector<std::vector<double>> naive_embedding_all_to_all(const planner
   return results;
 }
 
-/// The definition of every kind without residual, and without the bias of kinds that sum or gather: C of each rank, row-major, in double.
+/// The definition of every kind without residual, and without the bias of kinds that sum or gather: C of each rank,
+/// row-major, in double.
 ///   matmul_all_reduce      the sum of all A_r B_r
 ///   matmul_reduce_scatter  rank r's m / R rows of that sum
 ///   all_gather_matmul      all ranks' rows of A, one below the other, times the rank's own B
@@ -197,7 +198,8 @@ inline std::vector<std::vector<double>> naive_plain_results(const planner::OpSpe
   return shards;
 }
 
-/// C of each rank: naive_plain_results() + bias + residual. All-to-all kinds: a row's bias is that of who multiplied it.
+/// C of each rank: naive_plain_results() + bias + residual. All-to-all kinds: a row's bias is that of who multiplied
+/// it.
 inline std::vector<std::vector<double>> naive_results(const planner::OpSpec& op,
                                                       std::span<const executor::RankBuffers> buffers) {
   auto results = naive_plain_results(op, buffers);

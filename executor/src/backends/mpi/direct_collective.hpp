@@ -24,8 +24,8 @@ struct SegmentLayout {
 /// Between ranks that have mapped each other's memory. Kinds that compute first pull: a rank announces its product,
 /// waits for the others' and reads them where they are, summing in rank order as the host backend does. Kinds that
 /// communicate first push: a rank writes its rows of A into the others' memory, announces that and waits for the
-/// others; nobody waits before writing, because what is there was read in the run before, and every run starts when all
-/// ranks have ended the last.
+/// others; nobody waits before writing, because what is there was read in the run before, and every run starts when
+/// all ranks have ended the last.
 ///   "direct"    one step: all_reduce reads the whole block of every rank, R times its bytes
 ///   "two_shot"  all_reduce in two: a rank sums 1/R of the block, then reads the others' sums: about twice its bytes
 /// Blocks know where the peers' pieces and landings are.

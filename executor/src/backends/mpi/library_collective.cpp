@@ -92,9 +92,9 @@ class BlockingCollective final : public LibraryCollective {
         return check(MPI_Allreduce(send, sum_arrival(block), count, sum_.type(), sum_.operation(), comm_),
                      "MPI_Allreduce");
       case planner::Collective::ReduceScatter:
-        return check(MPI_Reduce_scatter(send, sum_arrival(block), same_counts(count), sum_.type(), sum_.operation(),
-                                        comm_),
-                     "MPI_Reduce_scatter");
+        return check(
+            MPI_Reduce_scatter(send, sum_arrival(block), same_counts(count), sum_.type(), sum_.operation(), comm_),
+            "MPI_Reduce_scatter");
       case planner::Collective::AllGather:
         return check(MPI_Allgather(send, count, sum_.type(), gathered(block), count, sum_.type(), comm_),
                      "MPI_Allgather");

@@ -6,9 +6,9 @@ namespace mc2::executor {
 namespace mpi {
 
 const Backend& mpi_backend() noexcept {
-  static const AbsentBackend kBackend("mpi",
-                                      "this build has no MPI: it needs Open MPI (libopenmpi-dev) when mc2 is configured",
-                                      /*cuts_columns=*/true);
+  static const AbsentBackend kBackend(
+      "mpi", "this build has no MPI: it needs Open MPI (libopenmpi-dev) when mc2 is configured",
+      /*cuts_columns=*/true);
   return kBackend;
 }
 

@@ -46,7 +46,8 @@ std::string call_text(const StageList& list, const planner::Variant& variant, co
   std::string text = list.op.text() + " in blocks of";
   for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);
   if (!list.is_local_first) text += ", own shard later";
-  return text + " " + std::string(to_string(planner::cut_axis(list.op))) + " with " + variant.text() + (options.allow_independent ? ", lanes also independent" : "");
+  text += " " + std::string(to_string(planner::cut_axis(list.op))) + " with " + variant.text();
+  return text + (options.allow_independent ? ", lanes also independent" : "");
 }
 
 /// How many rows every rank has for each other, once all ranks know what all say.
@@ -141,7 +142,8 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
     if (!heap) return heap.error();
     settings.node_heap = std::move(heap).value();
   }
-  return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(settings)));
+  return std::unique_ptr<Prepared>(
+      std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(settings)));
 }
 
 void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::string& call,

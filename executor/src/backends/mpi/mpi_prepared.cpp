@@ -32,8 +32,7 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
   place_matrices(buffers);
   local_work_ = host::local_work(list_.op, settings_.splits, communicator_.rank(), own());
   for (const Stage& stage : list_.stages)
-    stage_work_.push_back(
-        host::part_work(list_.op, settings_.splits, communicator_.rank(), {stage, {}}, own()));
+    stage_work_.push_back(host::part_work(list_.op, settings_.splits, communicator_.rank(), {stage, {}}, own()));
   record_.ranks.push_back({communicator_.rank(),
                            std::vector<StageTime>(list_.stages.size()),
                            std::vector<StageTime>(list_.stages.size()),
@@ -69,7 +68,7 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
   const MpiVariant& variant = settings_.variant;
   switch (variant.algorithm) {
     case MpiVariant::Algorithm::Direct:
-    case MpiVariant::Algorithm::TwoShot: 
+    case MpiVariant::Algorithm::TwoShot:
       return make_direct_collective(*settings_.node_heap, layout_, list_.op, variant);
     case MpiVariant::Algorithm::Ring:
     case MpiVariant::Algorithm::SlicedRing: return make_ring_collective(channel, variant, list_);
@@ -85,8 +84,8 @@ void MpiPrepared::build() {
   const auto seed = kRandomSeed + static_cast<std::uint64_t>(communicator_.rank());
   fill_random(planner::exchange_type(list_.op), own().intermediate, seed);
   fill_random(planner::exchange_type(list_.op), own().spare_intermediate, seed);
-  device_ = host::make_device(list_.op, communicator_.rank(), own().buffers,
-                              host::shapes_of(local_work_, stage_work_));
+  device_ =
+      host::make_device(list_.op, communicator_.rank(), own().buffers, host::shapes_of(local_work_, stage_work_));
 }
 
 const RunRecord& MpiPrepared::run(RunMode mode, RunDetail /*detail*/) {
@@ -151,7 +150,8 @@ void MpiPrepared::communicate() {
 BlockExchange MpiPrepared::exchange_of(std::size_t stage) {
   const Stage& block = list_.stages[stage];
   const bool uses_spare = communicator_.control().mode() == RunMode::Independent;
-  host::locate_pieces(list_.op, settings_.splits, {communicator_.rank(), {block, {}}, uses_spare}, matrices_, pieces_);
+  host::locate_pieces(list_.op, settings_.splits, {communicator_.rank(), {block, {}}, uses_spare}, matrices_,
+                      pieces_);
   const planner::DType dtype = planner::exchange_type(list_.op);
   return {.rank = communicator_.rank(),
           .block = stage,

@@ -63,8 +63,8 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
   std::array<std::string, 5> calls_; ///< by run mode
   SegmentLayout layout_;
   std::unique_ptr<host::SymmetricHeap> own_heap_; ///< null where the settings bring a heap
-  std::vector<host::RankMatrices> matrices_; ///< by rank; of the others what this one has mapped
-  host::PieceAddresses pieces_;              ///< of the block that is being exchanged
+  std::vector<host::RankMatrices> matrices_;      ///< by rank; of the others what this one has mapped
+  host::PieceAddresses pieces_;                   ///< of the block that is being exchanged
   std::span<std::byte> staging_;
   host::MatmulWork local_work_;
   std::vector<host::MatmulWork> stage_work_;

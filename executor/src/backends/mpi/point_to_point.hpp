@@ -25,8 +25,8 @@ class PointToPoint {
     std::span<std::byte> bytes;
     int from = 0;
   };
-  /// Returns when both are done; nothing is sent for no bytes, which both sides know. Order and errors: as Collective::exchange. Pieces have at most INT_MAX elements of
-  /// `dtype`.
+  /// Returns when both are done; nothing is sent for no bytes, which both sides know. Order and errors: as
+  /// Collective::exchange. Pieces have at most INT_MAX elements of `dtype`.
   void pass(const Outgoing& out, const Incoming& in, planner::DType dtype,
             const std::function<void()>& keep_waiting) const;
 

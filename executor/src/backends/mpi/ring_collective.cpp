@@ -155,9 +155,9 @@ class RingCollective final : public Collective {
   int step_count_, reduce_step_count_ = 0;
 
   // Of the block that is being exchanged.
-  std::int64_t piece_count_ = 0;     ///< elements of a rank's piece; split: of the whole block
-  const std::byte* send_ = nullptr;  ///< the piece for rank 0, or for all
-  std::byte* receive_ = nullptr;     ///< where the piece of rank 0, or of all, arrives
+  std::int64_t piece_count_ = 0;    ///< elements of a rank's piece; split: of the whole block
+  const std::byte* send_ = nullptr; ///< the piece for rank 0, or for all
+  std::byte* receive_ = nullptr;    ///< where the piece of rank 0, or of all, arrives
   int slice_count_ = 0, unfinished_count_ = 0;
   std::array<Slice, kMaxSlices> slices_;
   std::array<MPI_Request, std::size_t{2} * kMaxSlices> requests_{};
