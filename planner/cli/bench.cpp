@@ -8,6 +8,7 @@
 #include "bench_active.hpp"
 #include "bench_all_reduce.hpp"
 #include "bench_peers.hpp"
+#include "bench_regret.hpp"
 #include "bench_support.hpp"
 #include "benches.hpp"
 #include "commands.hpp"
@@ -31,7 +32,9 @@ struct BenchCommand {
   AllReduceBench all_reduce;
   CollectivesBench collectives;
   PeersBench peers;
+  RegretBench regret;
   Action action; ///< of the figure that was asked for
+  bool is_peers = false;
 
   [[nodiscard]] TuneSettings settings() const { return bench_settings(race_budget_s); }
   [[nodiscard]] Result<ExitCode> overlap() const;
@@ -42,6 +45,7 @@ struct BenchCommand {
   [[nodiscard]] Result<ExitCode> sweep() const { return bench_sweep(); }
   [[nodiscard]] Result<ExitCode> topology() const { return bench_topology(data_folder); }
   [[nodiscard]] Result<ExitCode> all() const;
+  [[nodiscard]] Result<ExitCode> run() const;
 };
 
 // ---- overlap: the tuned plan against the ideal and against every plan of the family ----
@@ -252,12 +256,21 @@ Result<ExitCode> BenchCommand::all() const {
   return ExitCode::Success;
 }
 
+Result<ExitCode> BenchCommand::run() const {
+  if (action && is_peers) return Error{ErrorCode::InvalidSpec, "--peers", "is a figure of its own; leave the other out"};
+  if (action) return action();
+  if (is_peers) return peers.run();
+  return Error{ErrorCode::InvalidSpec, "bench", "says which figure; `mc2 bench --help` lists them"};
+}
+
 } // namespace
 
 Command add_bench(CLI::App& app) {
   auto command = std::make_shared<BenchCommand>();
   auto* bench = app.add_subcommand("bench", "print the figures of docs/benchmarks.md, measured on this machine");
-  bench->require_subcommand(1);
+  bench->require_subcommand(0, 1);
+  bench->add_flag("--peers", command->is_peers, "the same as `mc2 bench peers`");
+  bench->add_option("--backend", command->peers.machine.backend, "of --peers")->capture_default_str();
   bench->add_option("--race-budget", command->race_budget_s, "seconds for each race")->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0));
   using Member = Result<ExitCode> (BenchCommand::*)() const;
@@ -302,8 +315,11 @@ Command add_bench(CLI::App& app) {
   auto* peers = bench->add_subcommand("peers", "tuned plans beside the best serial and PyTorch's operators, on GPUs");
   command->peers.add_to(*peers);
   peers->callback([raw = command.get()] { raw->action = [raw] { return raw->peers.run(); }; });
+  auto* regret = bench->add_subcommand("regret", "tuned plans against every cut with every variant, on any backend");
+  command->regret.add_to(*regret);
+  regret->callback([raw = command.get()] { raw->action = [raw] { return raw->regret.run(); }; });
   bench->footer("Example:\n  mc2 bench planning");
-  return {bench, [command] { return command->action(); }};
+  return {bench, [command] { return command->run(); }};
 }
 
 } // namespace mc2::cli

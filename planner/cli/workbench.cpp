@@ -11,6 +11,10 @@ namespace {
 
 constexpr const char* kKeySeparator = ": ";
 
+std::string key_of(const planner::Cut& cut, const planner::Variant& variant) {
+  return variant.text() + kKeySeparator + cut.text();
+}
+
 } // namespace
 
 Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
@@ -48,7 +52,7 @@ void Workbench::keep_variants(std::vector<planner::Variant> variants) {
 }
 
 Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant) {
-  auto& slot = prepared_[variant.text() + kKeySeparator + cut.text()];
+  auto& slot = prepared_[key_of(cut, variant)];
   if (slot) return slot.get();
   const auto stages = executor::lower(op_, cut);
   if (!stages) return stages.error();
@@ -56,6 +60,15 @@ Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const pl
   if (!prepared) return prepared.error();
   slot = std::move(prepared).value();
   return slot.get();
+}
+
+bool Workbench::is_prepared(const planner::Cut& cut, const planner::Variant& variant) const {
+  const auto found = prepared_.find(key_of(cut, variant));
+  return found != prepared_.end() && found->second != nullptr;
+}
+
+void Workbench::release(const planner::Cut& cut, const planner::Variant& variant) {
+  prepared_.erase(key_of(cut, variant));
 }
 
 Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const planner::Variant& variant) {

@@ -56,6 +56,10 @@ class Workbench {
   /// Prepared once, kept. Errors: as Communicator::prepare.
   [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant);
 
+  [[nodiscard]] bool is_prepared(const planner::Cut& cut, const planner::Variant& variant) const;
+  /// Frees what was prepared; nothing to do when nothing was.
+  void release(const planner::Cut& cut, const planner::Variant& variant);
+
   /// Runs once and returns what the caller waits for, wake-ups included: the same for every contender of a race.
   /// As Prepared::run.
   [[nodiscard]] double timed_us(executor::Prepared& prepared, executor::RunMode mode);
