@@ -61,6 +61,9 @@ struct CommunicatorOptions {
   std::optional<VirtualCompute> virtual_compute;
   bool pin_threads = true;
   std::chrono::milliseconds deadline{60'000}; ///< one run that takes longer is aborted with an error naming the rank
+  /// The caller's communicators of the collective library (ncclComm_t), by rank, for variants that leave its settings alone;
+  /// empty: the backend opens its own. They must outlive what is opened, and stay the caller's: never aborted or destroyed.
+  std::vector<void*> native_communicators{};
 
   /// Errors: InvalidSpec naming the option.
   [[nodiscard]] planner::Result<void> validate() const;

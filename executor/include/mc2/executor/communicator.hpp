@@ -67,6 +67,12 @@ struct PrepareOptions {
   bool allow_independent = false; ///< also allocate what RunMode::Independent needs (a second set of intermediates)
 };
 
+/// How a fused run is handed to devices with streams.
+enum class Submission : std::uint8_t {
+  Graph, ///< the whole pipeline at once, as it was captured
+  Eager, ///< kernel by kernel
+};
+
 /// A plan bound to buffers, ready to run any number of times.
 class Prepared {
  public:
@@ -78,6 +84,17 @@ class Prepared {
   /// and every later run throws too. Independent without PrepareOptions::allow_independent is a programming error.
   virtual const RunRecord& run(RunMode mode, RunDetail detail) = 0;
   const RunRecord& run(RunMode mode) { return run(mode, RunDetail::Stages); }
+
+  /// Enqueues one Fused run of every local rank and returns without waiting for it. It starts when what the rank's
+  /// stream holds now has ended, and what the stream is given later starts when the rank's part has ended. Allocates nothing.
+  /// @param streams  native handles (cudaStream_t), one per local rank, in the order of local_ranks()
+  /// Order: *collective* over processes; streams that differ between two runs of a communicator are ordered by the
+  /// caller, so that the runs do not overlap. Threads: externally synchronised with run().
+  /// Errors: Unsupported (a backend without streams), InvalidSpec (not one stream per local rank, a stream of another
+  /// device). Throws SystemError. No deadline: a rank whose stream never comes to its part holds up the others.
+  [[nodiscard]] virtual planner::Result<void> enqueue(std::span<void* const> /*streams*/, Submission /*submission*/) {
+    return planner::Error{planner::ErrorCode::Unsupported, "streams", "this backend has no streams; run() runs the plan"};
+  }
 
   /// What passes between the lanes, of each local rank in the order of local_ranks(), as the last run left it:
   ///   kinds that compute first  the rank's product [m, n], which C is a sum of, or rows of, after a Fused or

@@ -24,7 +24,8 @@ Result<void> check_options(const CommunicatorOptions& options) {
   if (options.virtual_compute) {
     return Error{ErrorCode::Unsupported, "virtual_compute", "the cuda backend has no virtual compute"};
   }
-  return check_devices(options.world_size);
+  if (auto legal = check_devices(options.world_size); !legal) return legal;
+  return check_native_communicators(options.native_communicators, options.world_size);
 }
 
 class CudaBackend final : public Backend {

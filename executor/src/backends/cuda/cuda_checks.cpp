@@ -1,6 +1,7 @@
 #include "backends/cuda/cuda_checks.hpp"
 
 #include <cuda_runtime_api.h>
+#include <nccl.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -80,6 +81,29 @@ Result<void> check_devices(int world_size) {
   return {};
 }
 
+Result<void> check_native_communicators(std::span<void* const> communicators, int world_size) {
+  if (communicators.empty()) return {};
+  const auto refuse = [](const std::string& text) { return Error{ErrorCode::InvalidSpec, "native_communicators", text}; };
+  if (communicators.size() != static_cast<std::size_t>(world_size))
+    return refuse(std::to_string(communicators.size()) + " communicators for " + std::to_string(world_size) + " ranks");
+  for (int rank = 0; rank < world_size; ++rank) {
+    auto* communicator = static_cast<ncclComm_t>(communicators[static_cast<std::size_t>(rank)]);
+    const std::string name = "the communicator of rank " + std::to_string(rank);
+    if (communicator == nullptr) return refuse(name + " is null");
+    int rank_count = 0;
+    int own_rank = 0;
+    int device = 0;
+    MC2_CUDA(ncclCommCount(communicator, &rank_count));
+    MC2_CUDA(ncclCommUserRank(communicator, &own_rank));
+    MC2_CUDA(ncclCommCuDevice(communicator, &device));
+    if (rank_count == world_size && own_rank == rank && device == rank) continue;
+    return refuse(name + " is of rank " + std::to_string(own_rank) + " of " + std::to_string(rank_count) + " on device " +
+                  std::to_string(device) + "; it must be of rank " + std::to_string(rank) + " of " +
+                  std::to_string(world_size) + " on device " + std::to_string(rank));
+  }
+  return {};
+}
+
 std::int64_t operand_bytes(const planner::OpSpec& op) noexcept {
   const OperandShapes shapes = operand_shapes(op);
   return (shapes.a.element_count() + shapes.b.element_count() + shapes.c.element_count()) *
@@ -109,6 +133,25 @@ Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle
   return Error{ErrorCode::Unsupported, "m",
                "rank " + std::to_string(rank) + " needs " + gib_text(needed_bytes) +
                    " of device memory and its device has " + gib_text(available) + " available"};
+}
+
+Result<void> check_streams(std::span<void* const> streams, std::size_t rank_count) {
+  if (streams.size() != rank_count) {
+    return Error{ErrorCode::InvalidSpec, "streams",
+                 std::to_string(streams.size()) + " streams for " + std::to_string(rank_count) + " ranks"};
+  }
+  for (std::size_t rank = 0; rank < rank_count; ++rank) {
+    const auto stream = static_cast<cudaStream_t>(streams[rank]);
+    // The default streams are those of whatever device is current.
+    if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) continue;
+    int device = 0;
+    MC2_CUDA(cudaStreamGetDevice(stream, &device));
+    if (device == static_cast<int>(rank)) continue;
+    return Error{ErrorCode::InvalidSpec, "streams",
+                 "the stream of rank " + std::to_string(rank) + " is of device " + std::to_string(device) +
+                     "; it must be of device " + std::to_string(rank)};
+  }
+  return {};
 }
 
 Result<void> check_request(const StageList& stages, int world_size, std::span<const RankBuffers> buffers) {

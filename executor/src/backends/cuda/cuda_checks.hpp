@@ -16,6 +16,10 @@ namespace mc2::executor::cuda {
 /// Errors: Unsupported naming what was found and what is needed.
 [[nodiscard]] planner::Result<void> check_devices(int world_size);
 
+/// Whether a caller's NCCL communicators, if there are any, are one per rank, of that rank and on its device.
+/// Errors: InvalidSpec naming what was found.
+[[nodiscard]] planner::Result<void> check_native_communicators(std::span<void* const> communicators, int world_size);
+
 /// Bytes of one rank's exchange memory: the partial product [m, n] of kinds that multiply first, else the gathered A.
 [[nodiscard]] std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept;
 
@@ -30,6 +34,10 @@ namespace mc2::executor::cuda {
 /// @param idle_bytes memory that the process holds on the rank's device and does not use
 /// Errors: Unsupported when the device has less memory to give.
 [[nodiscard]] planner::Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes);
+
+/// Whether there is one stream (cudaStream_t) per rank, of the rank's device. Leaves the current device as it is.
+/// Errors: InvalidSpec naming what was found.
+[[nodiscard]] planner::Result<void> check_streams(std::span<void* const> streams, std::size_t rank_count);
 
 /// Everything about a stage list and its buffers but the variant: operator, world size, stages, sizes, overlaps, and
 /// that each rank's buffers lie in memory of its device.

@@ -89,7 +89,6 @@ void CudaCommunicator::open_device(int rank) {
   device.communication = make_stream(true);
   device.announcements = make_stream(true);
   device.gemm = std::make_unique<GemmContext>(*device.pool, rank);
-  device.second_gemm = std::make_unique<GemmContext>(*device.pool, rank);
   device.signals = std::make_unique<DeviceMemory>(*device.pool, rank, kSignalWords * sizeof(std::uint32_t));
   device.mail = std::make_unique<DeviceMemory>(*device.pool, rank, kMailBytes);
   for (DeviceMemory* memory : {device.signals.get(), device.mail.get()})
@@ -99,6 +98,12 @@ void CudaCommunicator::open_device(int rank) {
 
 std::unique_ptr<RankMemory> CudaCommunicator::allocate(int rank, std::size_t byte_count) {
   return std::make_unique<DeviceMemory>(*device(rank).pool, rank, byte_count);
+}
+
+GemmContext& CudaCommunicator::second_gemm(int rank) {
+  RankDevice& own = device(rank);
+  if (!own.second_gemm) own.second_gemm = std::make_unique<GemmContext>(*own.pool, rank);
+  return *own.second_gemm;
 }
 
 SignalMemory CudaCommunicator::signals_of(int rank) const noexcept { return signals_[static_cast<std::size_t>(rank)]; }
@@ -113,7 +118,12 @@ std::unique_ptr<Transport> CudaCommunicator::make_transport(const planner::OpSpe
   return nullptr;
 }
 
-const std::vector<NcclCommunicator>& CudaCommunicator::nccl(int cta_count) {
+std::vector<ncclComm_t> CudaCommunicator::nccl(int cta_count) {
+  std::vector<ncclComm_t> handles;
+  if (cta_count == 0) {
+    for (void* native : options_.native_communicators) handles.push_back(static_cast<ncclComm_t>(native));
+    if (!handles.empty()) return handles;
+  }
   auto [found, is_new] = nccl_.try_emplace(cta_count);
   if (is_new) {
     found->second.resize(ranks_.size());
@@ -122,7 +132,8 @@ const std::vector<NcclCommunicator>& CudaCommunicator::nccl(int cta_count) {
       found->second[static_cast<std::size_t>(rank)] = open_nccl(id, rank, options_.world_size, cta_count);
     });
   }
-  return found->second;
+  for (const NcclCommunicator& communicator : found->second) handles.push_back(communicator.get());
+  return handles;
 }
 
 planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const StageList& stages,

@@ -24,7 +24,7 @@ struct RankDevice {
   Stream communication; ///< urgent: a collective holds up all ranks, a matmul only its own
   Stream announcements; ///< of blocks, to kernels that wait for them
   std::unique_ptr<GemmContext> gemm;
-  std::unique_ptr<GemmContext> second_gemm; ///< for second_compute
+  std::unique_ptr<GemmContext> second_gemm; ///< for second_compute, opened when first needed
   std::unique_ptr<DeviceMemory> signals;
   std::unique_ptr<DeviceMemory> mail;
 };
@@ -47,6 +47,8 @@ class CudaCommunicator final : public Communicator {
                                                                    const PrepareOptions& options) override;
 
   [[nodiscard]] RankDevice& device(int rank) noexcept { return devices_[static_cast<std::size_t>(rank)]; }
+  /// Called on the rank's own thread.
+  [[nodiscard]] GemmContext& second_gemm(int rank);
   [[nodiscard]] SignalMemory signals_of(int rank) const noexcept;
   [[nodiscard]] std::unique_ptr<Transport> make_transport(const planner::OpSpec& op, const CudaVariant& variant);
 
@@ -59,7 +61,8 @@ class CudaCommunicator final : public Communicator {
  private:
   void open_device(int rank);
   void abort() noexcept;
-  [[nodiscard]] const std::vector<NcclCommunicator>& nccl(int cta_count);
+  /// By rank: the caller's, or our own with a budget of thread blocks, opened when first needed.
+  [[nodiscard]] std::vector<ncclComm_t> nccl(int cta_count);
   /// Errors: Unsupported when a rank's device and pool have less to give.
   [[nodiscard]] planner::Result<void> check_free_memory(std::int64_t bytes_per_rank);
 

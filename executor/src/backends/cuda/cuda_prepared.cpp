@@ -82,6 +82,7 @@ void CudaPrepared::build(int rank) {
   state.communication_end = make_event(true);
   state.finish = make_event(true);
   state.fork = make_event(false);
+  state.entry = make_event(false);
   state.local = {make_event(true), make_event(true)};
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     auto& ready = state.ready.emplace_back();
@@ -142,8 +143,8 @@ bool CudaPrepared::is_on_second_stream(std::size_t stage, int slice) const noexc
 /// The matmuls between which a slice's rows are handed over.
 std::vector<Gemm> CudaPrepared::make_slice_gemms(int rank, std::size_t stage, int slice) {
   const int world_size = list_.op.world_size;
-  const RankDevice& device = communicator_.device(rank);
-  GemmContext& context = is_on_second_stream(stage, slice) ? *device.second_gemm : *device.gemm;
+  const bool is_second = is_on_second_stream(stage, slice);
+  GemmContext& context = is_second ? communicator_.second_gemm(rank) : *communicator_.device(rank).gemm;
   const Stage& block = list_.stages[stage];
   std::vector<Gemm> gemms;
   if (transport_->slice_count() > 1) {
@@ -379,6 +380,24 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   });
   finish_record(launches_stages);
   return record_;
+}
+
+planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission submission) {
+  if (auto legal = check_streams(streams, ranks_.size()); !legal) return legal.error();
+  communicator_.run([&](int rank) {
+    enqueue_behind(rank, static_cast<cudaStream_t>(streams[static_cast<std::size_t>(rank)]), submission);
+  });
+  return {};
+}
+
+void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission submission) {
+  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  if (submission == Submission::Graph)
+    return check(cudaGraphLaunch(state.graphs[index_of(RunMode::Fused)].get(), stream), "cudaGraphLaunch", rank);
+  const cudaStream_t compute = communicator_.device(rank).compute.get();
+  order(stream, compute, state.entry);
+  enqueue(rank, RunMode::Fused, RunDetail::Makespan);
+  order(compute, stream, state.entry);
 }
 
 } // namespace mc2::executor::cuda

@@ -34,6 +34,7 @@ class CudaPrepared final : public Prepared {
 
   using Prepared::run;
   const RunRecord& run(RunMode mode, RunDetail detail) override;
+  [[nodiscard]] planner::Result<void> enqueue(std::span<void* const> streams, Submission submission) override;
 
  private:
   struct StageEvents {
@@ -51,6 +52,7 @@ class CudaPrepared final : public Prepared {
     std::vector<Gemm> serial_gemms;       ///< by stage, of kinds that gather first: all shards, the rank's own included
     std::array<GraphExec, 5> graphs;      ///< by RunMode
     Event begin, compute_end, communication_end, finish, fork;
+    Event entry; ///< between the caller's stream and ours
     std::vector<std::vector<Event>> ready; ///< by stage and slice: the first lane is done with it
     StageEvents local;
     std::vector<StageEvents> compute, communication;
@@ -84,6 +86,7 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
   void capture(int rank, RunMode mode);
   void enqueue(int rank, RunMode mode, RunDetail detail);
+  void enqueue_behind(int rank, cudaStream_t stream, Submission submission);
   void enqueue_span(const Job& job);
   void enqueue_serial(const Job& job);
   void enqueue_local(const Job& job);

@@ -179,12 +179,12 @@ ncclDataType_t nccl_type(planner::DType dtype) {
 
 class NcclTransport final : public Transport {
  public:
-  NcclTransport(const planner::OpSpec& op, const std::vector<NcclCommunicator>& communicators)
-      : kind_(op.kind), dtype_(op.dtype), type_(nccl_type(op.dtype)), communicators_(communicators) {}
+  NcclTransport(const planner::OpSpec& op, std::vector<ncclComm_t> communicators)
+      : kind_(op.kind), dtype_(op.dtype), type_(nccl_type(op.dtype)), communicators_(std::move(communicators)) {}
 
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     const auto index = static_cast<std::size_t>(rank);
-    const ncclComm_t communicator = communicators_[index].get();
+    const ncclComm_t communicator = communicators_[index];
     const auto count = static_cast<std::size_t>(block.element_count);
     const std::byte* send = block.send[index];
     std::byte* receive = block.receive[index];
@@ -205,7 +205,7 @@ class NcclTransport final : public Transport {
  private:
   // Not ncclAlltoAll: a block's pieces do not touch one another.
   void all_to_all(int rank, const BlockExchange& block, cudaStream_t stream) const {
-    const ncclComm_t communicator = communicators_[static_cast<std::size_t>(rank)].get();
+    const ncclComm_t communicator = communicators_[static_cast<std::size_t>(rank)];
     const auto count = static_cast<std::size_t>(block.element_count);
     const auto world_size = static_cast<int>(communicators_.size());
     const Pieces pieces(block, dtype_);
@@ -223,7 +223,7 @@ class NcclTransport final : public Transport {
   OpKind kind_;
   planner::DType dtype_;
   ncclDataType_t type_;
-  const std::vector<NcclCommunicator>& communicators_; ///< by rank
+  std::vector<ncclComm_t> communicators_; ///< by rank
 };
 
 } // namespace
@@ -254,9 +254,8 @@ std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op, 
   return std::make_unique<PersistentTransport>(settings, std::move(signals));
 }
 
-std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op,
-                                               const std::vector<NcclCommunicator>& communicators) {
-  return std::make_unique<NcclTransport>(op, communicators);
+std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, std::vector<ncclComm_t> communicators) {
+  return std::make_unique<NcclTransport>(op, std::move(communicators));
 }
 
 std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,

@@ -45,7 +45,7 @@ class Transport {
 
 /// @param communicators by rank; outlive the transport
 [[nodiscard]] std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op,
-                                                             const std::vector<NcclCommunicator>& communicators);
+                                                             std::vector<ncclComm_t> communicators);
 
 /// Copies by copy engines, to or from the next rank first, so that no link is hit by all at once. Kinds that
 /// communicate first pull their peers' pieces. Those that compute first push theirs; what is to be summed waits in

@@ -1,0 +1,158 @@
+// The caller's streams: what is enqueued on them before a plan is there for it, and what follows finds its results.
+
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <cstring>
+
+#include "backends/cuda/cuda_backend.hpp"
+#include "mc2/executor/executor.hpp"
+#include "mc2/executor/resident_problem.hpp"
+#include "mc2/executor/verify.hpp"
+
+namespace mc2::testing {
+namespace {
+
+using executor::Communicator;
+using executor::Prepared;
+using executor::ResidentProblem;
+using executor::Submission;
+using executor::cuda::cuda_backend;
+using planner::Cut;
+using planner::OpKind;
+using planner::OpSpec;
+
+constexpr int kRanks = 2;
+
+planner::Plan plan(const OpSpec& op, const Cut& cut, const planner::Variant& variant) {
+  planner::Plan made;
+  made.op = op;
+  made.cut = cut;
+  made.variant = variant;
+  made.is_local_first = planner::traits_of(op.kind).has_local_part;
+  made.fingerprint = cuda_backend().fingerprint({});
+  return made;
+}
+
+/// A stream of the caller's on each device.
+class Streams {
+ public:
+  Streams() {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_EQ(cudaSetDevice(rank), cudaSuccess);
+      cudaStream_t stream = nullptr;
+      EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+      handles_.push_back(stream);
+    }
+  }
+  ~Streams() {
+    for (void* handle : handles_) (void)cudaStreamDestroy(static_cast<cudaStream_t>(handle));
+  }
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  [[nodiscard]] std::span<void* const> handles() const { return handles_; }
+  [[nodiscard]] cudaStream_t of(std::size_t rank) const { return static_cast<cudaStream_t>(handles_[rank]); }
+
+ private:
+  std::vector<void*> handles_;
+};
+
+class CudaStream : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto found = cuda_backend().availability(); !found.is_available) GTEST_SKIP() << found.reason;
+    communicator_ = cuda_backend().open({}).value();
+  }
+
+  /// Enqueues a copy of A from the host, a run, a copy of C to the host, and all of it again with another A, without
+  /// waiting in between; then compares both results with the oracle.
+  void run_twice_in_a_row(const OpSpec& op, const Cut& cut, const planner::Variant& variant, Submission submission) {
+    SCOPED_TRACE(op.text() + ", " + variant.text() + (submission == Submission::Graph ? ", graph" : ", eager"));
+    ResidentProblem resident(op, 1, *communicator_);
+    resident.poison();
+    auto prepared = executor::prepare(plan(op, cut, variant), resident.buffers(), *communicator_).value();
+    executor::RandomProblem problems[] = {{op, 1}, {op, 1}};
+    problems[1].refill_a(77);
+    const Streams streams;
+    for (executor::RandomProblem& problem : problems) {
+      copy(resident, problem, streams, cudaMemcpyHostToDevice);
+      const auto enqueued = prepared->enqueue(streams.handles(), submission);
+      ASSERT_TRUE(enqueued.ok()) << enqueued.error().text();
+      copy(resident, problem, streams, cudaMemcpyDeviceToHost);
+    }
+    for (std::size_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
+    for (const executor::RandomProblem& problem : problems) {
+      const auto right = executor::verify_result(op, problem.buffers(), cut, 1);
+      EXPECT_TRUE(right.ok()) << right.error().text();
+    }
+  }
+
+  static void copy(const ResidentProblem& resident, const executor::RandomProblem& problem, const Streams& streams,
+                   cudaMemcpyKind direction) {
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      const executor::RankBuffers& there = resident.buffers()[rank];
+      const executor::RankBuffers& here = problem.buffers()[rank];
+      const bool is_upload = direction == cudaMemcpyHostToDevice;
+      void* to = is_upload ? const_cast<std::byte*>(there.a.data()) : here.c.data();
+      const void* from = is_upload ? here.a.data() : there.c.data();
+      const std::size_t size = is_upload ? here.a.size() : here.c.size();
+      ASSERT_EQ(cudaMemcpyAsync(to, from, size, direction, streams.of(rank)), cudaSuccess);
+    }
+  }
+
+  std::unique_ptr<Communicator> communicator_;
+};
+
+TEST_F(CudaStream, KeepsTheOrderOfWhatIsEnqueuedBeforeAndAfterAPlan) {
+  for (const auto& traits : planner::op_registry()) {
+    const OpSpec op{
+        .kind = traits.kind, .m = 1024, .n = 512, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
+    if (!cuda_backend().supports(op)) continue;
+    const std::int64_t rows = traits.cut_axis_length(op);
+    for (const planner::Variant& variant : cuda_backend().variants(op, {})) {
+      for (const Submission submission : {Submission::Graph, Submission::Eager})
+        run_twice_in_a_row(op, {{rows / 2, rows / 4, rows / 4}}, variant, submission);
+    }
+  }
+}
+
+TEST_F(CudaStream, OfAnotherDeviceOrOfTooFewRanksIsRefused) {
+  const OpSpec op{
+      .kind = OpKind::MatmulAllReduce, .m = 256, .n = 256, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  ResidentProblem resident(op, 1, *communicator_);
+  auto prepared = executor::prepare(plan(op, {{256}}, {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_).value();
+  const Streams streams;
+  void* const swapped[] = {streams.of(1), streams.of(0)};
+  EXPECT_THAT(prepared->enqueue(swapped, Submission::Graph).error().text(),
+              ::testing::HasSubstr("stream of rank 0 is of device 1"));
+  EXPECT_THAT(prepared->enqueue(streams.handles().first(1), Submission::Graph).error().text(),
+              ::testing::HasSubstr("1 streams for 2 ranks"));
+}
+
+TEST_F(CudaStream, TheCallersNcclCommunicatorsCarryAPlanAndStayTheCallers) {
+  ncclComm_t opened[kRanks] = {};
+  ASSERT_EQ(ncclCommInitAll(opened, kRanks, nullptr), ncclSuccess);
+  executor::CommunicatorOptions options;
+  options.native_communicators = {opened[1], opened[0]};
+  EXPECT_THAT(cuda_backend().open(options).error().text(), ::testing::HasSubstr("is of rank 1 of 2 on device 1"));
+  options.native_communicators = {opened[0]};
+  EXPECT_THAT(cuda_backend().open(options).error().text(), ::testing::HasSubstr("1 communicators for 2 ranks"));
+  options.native_communicators = {opened[0], opened[1]};
+  communicator_ = cuda_backend().open(options).value();
+  const OpSpec op{
+      .kind = OpKind::MatmulAllReduce, .m = 512, .n = 256, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  for (const Submission submission : {Submission::Graph, Submission::Eager})
+    run_twice_in_a_row(op, {{256, 256}}, {"nccl", {}}, submission);
+  communicator_.reset();
+  for (ncclComm_t communicator : opened) {
+    int count = 0;
+    EXPECT_EQ(ncclCommCount(communicator, &count), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(communicator), ncclSuccess);
+  }
+}
+
+} // namespace
+} // namespace mc2::testing
