@@ -106,6 +106,38 @@ TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
   }
 }
 
+TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
+  auto communicator = open();
+  const auto check = [&](OpKind kind, const planner::Variant& variant) {
+    const OpSpec spec = op(kind, 2048);
+    SCOPED_TRACE(variant.text() + ", " + spec.text());
+    const std::int64_t rows = planner::traits_of(kind).cut_axis_length(spec);
+    const Cut cut{{rows / 2, rows / 4, rows / 4}};
+    ResidentProblem problem(spec, 5, *communicator);
+    auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator);
+    ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+    for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
+      problem.poison();
+      prepared.value()->run(mode, executor::RunDetail::Makespan);
+      problem.fetch_results();
+      const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+      EXPECT_TRUE(right.ok()) << right.error().text();
+    }
+  };
+  for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul})
+    check(kind, {"nccl_window", {{"ctas", "4"}}});
+  check(OpKind::AllGatherMatmul, {"nccl_copy_engine", {}});
+
+  const OpSpec spec = op(OpKind::MatmulAllReduce, 256);
+  const ResidentProblem problem(spec, 5, *communicator);
+  std::vector<RankBuffers> shifted(problem.buffers().begin(), problem.buffers().end());
+  auto larger = communicator->allocate(1, shifted[1].c.size() + 256);
+  shifted[1].c = larger->bytes().subspan(256);
+  const auto refused = executor::prepare(plan(spec, {{256}}, {"nccl_window", {{"ctas", "4"}}}), shifted, *communicator);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1 C is not aligned to 4096 bytes"));
+}
+
 // NCCL remembers buffers by address for some time after they are gone.
 TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
   auto communicator = open();
@@ -155,6 +187,14 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   const OpSpec many = {
       .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 9};
   EXPECT_THAT(cuda_backend().supports(many).error().text(), ::testing::HasSubstr("at most 8"));
+  const OpSpec huge = { // C alone takes 512 GiB
+      .kind = OpKind::MatmulAllReduce, .m = 1 << 20, .n = 1 << 18, .k = 64, .dtype = DType::Bf16, .world_size = 2};
+  EXPECT_THAT(cuda_backend().supports(huge).error().text(), ::testing::HasSubstr("of device memory and its device has"));
+  const OpSpec eight = {
+      .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 8};
+  if (const auto found = cuda_backend().supports(eight); !found) {
+    EXPECT_THAT(found.error().text(), ::testing::HasSubstr("8 ranks need as many CUDA devices"));
+  }
   CommunicatorOptions emulated;
   emulated.link = executor::parse_link("1Gbit").value();
   EXPECT_THAT(cuda_backend().open(emulated).error().text(), ::testing::HasSubstr("emulates none"));
@@ -168,6 +208,16 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   EXPECT_THAT(in_host_memory.error().text(), ::testing::HasSubstr("rank 0 A is in host memory"));
 
   const ResidentProblem problem(spec, 1, *communicator);
+  std::vector<RankBuffers> swapped(problem.buffers().begin(), problem.buffers().end());
+  std::swap(swapped[0], swapped[1]);
+  const planner::Variant direct{"direct", {{"ctas", "8"}}};
+  EXPECT_THAT(executor::prepare(plan(spec, {{256}}, direct), swapped, *communicator).error().text(),
+              ::testing::HasSubstr("rank 0 A is in device 1"));
+  const auto larger = communicator->allocate(0, problem.buffers()[0].c.size() + 1);
+  std::vector<RankBuffers> odd(problem.buffers().begin(), problem.buffers().end());
+  odd[0].c = larger->bytes().subspan(1);
+  EXPECT_THAT(executor::prepare(plan(spec, {{256}}, direct), odd, *communicator).error().text(),
+              ::testing::HasSubstr("not aligned to its 2-byte elements"));
   const auto refuse = [&](const planner::Variant& variant, const std::string& text) {
     const auto refused = executor::prepare(plan(spec, {{256}}, variant), problem.buffers(), *communicator);
     ASSERT_FALSE(refused.ok()) << variant.text();
@@ -175,6 +225,9 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   };
   refuse({"copy_engine", {}}, "has no variant \"copy_engine\"");
   refuse({"direct", {}}, "it is missing");
+  refuse({"persistent", {}}, "it is missing");
+  refuse({"nccl_window", {}}, "it is missing");
+  refuse({"nccl_copy_engine", {}}, "has no variant \"nccl_copy_engine\"");
   refuse({"direct", {{"ctas", "many"}}}, "not \"many\"");
   refuse({"direct", {{"ctas", "0"}}}, "from 1 to");
   refuse({"direct", {{"ctas", "8"}, {"gemm_sms", "100000"}}}, "gemm_sms");

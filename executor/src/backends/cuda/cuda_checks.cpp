@@ -1,5 +1,6 @@
 #include "backends/cuda/cuda_checks.hpp"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -39,6 +40,22 @@ Result<void> check_place(std::size_t rank, const char* matrix, std::span<const s
                name + " is in " + place + "; it must be in memory of device " + std::to_string(rank)};
 }
 
+/// Of memory that cudaMalloc made the driver has no allocation handle to give.
+bool has_allocation_handle(const std::byte* address) {
+  const auto entry_point = [](const char* name) {
+    void* function = nullptr;
+    MC2_CUDA(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, nullptr));
+    return function;
+  };
+  using Retain = CUresult (*)(CUmemGenericAllocationHandle*, void*);
+  using Release = CUresult (*)(CUmemGenericAllocationHandle);
+  static const auto kRetain = reinterpret_cast<Retain>(entry_point("cuMemRetainAllocationHandle"));
+  static const auto kRelease = reinterpret_cast<Release>(entry_point("cuMemRelease"));
+  CUmemGenericAllocationHandle handle{};
+  if (kRetain(&handle, const_cast<std::byte*>(address)) != CUDA_SUCCESS) return false;
+  return kRelease(handle) == CUDA_SUCCESS;
+}
+
 } // namespace
 
 Result<void> check_operator(const planner::OpSpec& op) {
@@ -61,6 +78,11 @@ Result<void> check_operator(const planner::OpSpec& op) {
 }
 
 Result<void> check_devices(int world_size) {
+  constexpr int kLeastNccl = 22800; // 2.28: windows, CTA policies
+  int nccl_version = 0;
+  MC2_CUDA(ncclGetVersion(&nccl_version));
+  if (nccl_version < kLeastNccl)
+    return Error{ErrorCode::Unsupported, "nccl", "found " + software_text() + "; NCCL 2.28 or later is needed"};
   std::string reason;
   const int count = device_count(&reason);
   if (count < world_size) {
@@ -150,6 +172,21 @@ Result<void> check_streams(std::span<void* const> streams, std::size_t rank_coun
     return Error{ErrorCode::InvalidSpec, "streams",
                  "the stream of rank " + std::to_string(rank) + " is of device " + std::to_string(device) +
                      "; it must be of device " + std::to_string(rank)};
+  }
+  return {};
+}
+
+Result<void> check_window_memory(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
+  const bool is_sent = planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+    const std::byte* address = is_sent ? buffers[rank].a.data() : buffers[rank].c.data();
+    const bool is_aligned = reinterpret_cast<std::uintptr_t>(address) % NCCL_WIN_REQUIRED_ALIGNMENT == 0;
+    if (is_aligned && has_allocation_handle(address)) continue;
+    return Error{ErrorCode::Unsupported, "buffers",
+                 "rank " + std::to_string(rank) + " " + (is_sent ? "A" : "C") +
+                     (is_aligned ? " is not memory that NCCL can share as a window; allocate it with ncclMemAlloc"
+                                 : " is not aligned to " + std::to_string(NCCL_WIN_REQUIRED_ALIGNMENT) +
+                                       " bytes, as NCCL's windows must be")};
   }
   return {};
 }

@@ -39,6 +39,10 @@ namespace mc2::executor::cuda {
 /// Errors: InvalidSpec naming what was found.
 [[nodiscard]] planner::Result<void> check_streams(std::span<void* const> streams, std::size_t rank_count);
 
+/// Whether the caller's matrices that are exchanged may become NCCL's symmetric windows: aligned to 4096 bytes, in memory
+/// of the driver's virtual memory management (Communicator::allocate, ncclMemAlloc). Errors: Unsupported.
+[[nodiscard]] planner::Result<void> check_window_memory(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
+
 /// Everything about a stage list and its buffers but the variant: operator, world size, stages, sizes, overlaps, and
 /// that each rank's buffers lie in memory of its device.
 /// Errors: InvalidSpec naming rank and matrix, Unsupported.

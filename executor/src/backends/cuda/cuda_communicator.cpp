@@ -24,14 +24,6 @@ ncclUniqueId new_nccl_id() {
   return id;
 }
 
-NcclCommunicator open_nccl(const ncclUniqueId& id, int rank, int world_size, int cta_count) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  if (cta_count > 0) config.minCTAs = config.maxCTAs = cta_count;
-  ncclComm_t communicator = nullptr;
-  check(ncclCommInitRankConfig(&communicator, world_size, id, rank, &config), "ncclCommInitRankConfig", rank);
-  return NcclCommunicator(communicator);
-}
-
 } // namespace
 
 CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint)
@@ -58,7 +50,7 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
 CudaCommunicator::~CudaCommunicator() {
   try {
     workers_.run([this](int rank) {
-      for (auto& [cta_count, communicators] : nccl_) communicators[static_cast<std::size_t>(rank)] = {};
+      for (auto& [settings, communicators] : nccl_) communicators[static_cast<std::size_t>(rank)] = {};
       RankDevice& device = devices_[static_cast<std::size_t>(rank)];
       device.mail.reset();
       device.signals.reset();
@@ -112,24 +104,35 @@ std::unique_ptr<Transport> CudaCommunicator::make_transport(const planner::OpSpe
   switch (variant.transport) {
     case CudaVariant::Transport::Direct: return make_direct_transport(op, variant, signals_);
     case CudaVariant::Transport::Persistent: return make_persistent_transport(op, variant, signals_);
-    case CudaVariant::Transport::Nccl: return make_nccl_transport(op, nccl(variant.cta_count));
+    case CudaVariant::Transport::Nccl: return make_nccl_transport(op, variant, nccl(variant));
     case CudaVariant::Transport::CopyEngine: return make_copy_transport(op, variant, signals_, sm_count());
   }
   return nullptr;
 }
 
-std::vector<ncclComm_t> CudaCommunicator::nccl(int cta_count) {
+NcclCommunicator CudaCommunicator::open_nccl(const ncclUniqueId& id, int rank, int world_size,
+                                             const NcclSettings& settings) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (settings.cta_count > 0) config.minCTAs = config.maxCTAs = settings.cta_count;
+  if (settings.takes_no_sm) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  ncclComm_t communicator = nullptr;
+  check(ncclCommInitRankConfig(&communicator, world_size, id, rank, &config), "ncclCommInitRankConfig", rank);
+  return NcclCommunicator(communicator);
+}
+
+std::vector<ncclComm_t> CudaCommunicator::nccl(const CudaVariant& variant) {
+  const NcclSettings settings{variant.cta_count, variant.takes_no_sm};
   std::vector<ncclComm_t> handles;
-  if (cta_count == 0) {
+  if (settings == NcclSettings{}) {
     for (void* native : options_.native_communicators) handles.push_back(static_cast<ncclComm_t>(native));
     if (!handles.empty()) return handles;
   }
-  auto [found, is_new] = nccl_.try_emplace(cta_count);
+  auto [found, is_new] = nccl_.try_emplace(settings);
   if (is_new) {
     found->second.resize(ranks_.size());
     const ncclUniqueId id = new_nccl_id();
     run([&](int rank) {
-      found->second[static_cast<std::size_t>(rank)] = open_nccl(id, rank, options_.world_size, cta_count);
+      found->second[static_cast<std::size_t>(rank)] = open_nccl(id, rank, options_.world_size, settings);
     });
   }
   for (const NcclCommunicator& communicator : found->second) handles.push_back(communicator.get());
@@ -143,6 +146,9 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   if (auto legal = check_request(stages, options_.world_size, buffers); !legal) return legal.error();
   const auto read = read_variant(stages.op, variant, sm_count());
   if (!read) return read.error();
+  if (read.value().has_windows) {
+    if (auto legal = check_window_memory(stages.op, buffers); !legal) return legal.error();
+  }
   auto transport = make_transport(stages.op, read.value());
   const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent);
   if (auto legal = check_free_memory(needed_bytes); !legal) return legal.error();
@@ -171,7 +177,7 @@ void CudaCommunicator::run(const std::function<void(int)>& work) {
 
 void CudaCommunicator::abort() noexcept {
   abort_word_.set(1);
-  for (auto& [cta_count, communicators] : nccl_) {
+  for (auto& [settings, communicators] : nccl_) {
     for (NcclCommunicator& communicator : communicators) communicator = NcclCommunicator();
   }
 }

@@ -61,8 +61,17 @@ class CudaCommunicator final : public Communicator {
  private:
   void open_device(int rank);
   void abort() noexcept;
-  /// By rank: the caller's, or our own with a budget of thread blocks, opened when first needed.
-  [[nodiscard]] std::vector<ncclComm_t> nccl(int cta_count);
+  /// What an NCCL communicator is opened with.
+  struct NcclSettings {
+    int cta_count = 0; ///< 0: NCCL's choice
+    bool takes_no_sm = false;
+    auto operator<=>(const NcclSettings&) const = default;
+  };
+
+  /// By rank: the caller's where it need not be opened specially, else our own, opened when first needed.
+  [[nodiscard]] std::vector<ncclComm_t> nccl(const CudaVariant& variant);
+  [[nodiscard]] static NcclCommunicator open_nccl(const ncclUniqueId& id, int rank, int world_size,
+                                                  const NcclSettings& settings);
   /// Errors: Unsupported when a rank's device and pool have less to give.
   [[nodiscard]] planner::Result<void> check_free_memory(std::int64_t bytes_per_rank);
 
@@ -73,7 +82,7 @@ class CudaCommunicator final : public Communicator {
   MappedWord abort_word_;
   std::vector<RankDevice> devices_;                   ///< by rank
   std::vector<SignalMemory> signals_;                 ///< by rank
-  std::map<int, std::vector<NcclCommunicator>> nccl_; ///< by budget of thread blocks, then by rank
+  std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank
   std::optional<std::string> failure_;
 };
 

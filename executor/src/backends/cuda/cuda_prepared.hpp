@@ -85,6 +85,8 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] static bool stamps_lengths(RunMode mode) noexcept;
   [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
   void capture(int rank, RunMode mode);
+  void register_windows(int rank);
+  void check_takes_no_sm(int rank);
   void enqueue(int rank, RunMode mode, RunDetail detail);
   void enqueue_behind(int rank, cudaStream_t stream, Submission submission);
   void enqueue_span(const Job& job);

@@ -179,8 +179,32 @@ ncclDataType_t nccl_type(planner::DType dtype) {
 
 class NcclTransport final : public Transport {
  public:
-  NcclTransport(const planner::OpSpec& op, std::vector<ncclComm_t> communicators)
-      : kind_(op.kind), dtype_(op.dtype), type_(nccl_type(op.dtype)), communicators_(std::move(communicators)) {}
+  NcclTransport(const planner::OpSpec& op, const CudaVariant& variant, std::vector<ncclComm_t> communicators)
+      : kind_(op.kind),
+        dtype_(op.dtype),
+        type_(nccl_type(op.dtype)),
+        has_windows_(variant.has_windows),
+        takes_no_sm_(variant.takes_no_sm),
+        communicators_(std::move(communicators)),
+        windows_(communicators_.size()) {}
+
+  [[nodiscard]] bool has_windows() const override { return has_windows_; }
+  [[nodiscard]] bool takes_no_sm() const override { return takes_no_sm_; }
+
+  void register_memory(int rank, std::span<std::byte> memory) override {
+    const auto index = static_cast<std::size_t>(rank);
+    ncclWindow_t window = nullptr;
+    check(ncclCommWindowRegister(communicators_[index], memory.data(), memory.size(), &window, NCCL_WIN_COLL_SYMMETRIC),
+          "ncclCommWindowRegister", rank);
+    windows_[index].push_back(window);
+  }
+
+  void release_memory(int rank) override {
+    const auto index = static_cast<std::size_t>(rank);
+    for (ncclWindow_t window : windows_[index])
+      check(ncclCommWindowDeregister(communicators_[index], window), "ncclCommWindowDeregister", rank);
+    windows_[index].clear();
+  }
 
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     const auto index = static_cast<std::size_t>(rank);
@@ -223,7 +247,10 @@ class NcclTransport final : public Transport {
   OpKind kind_;
   planner::DType dtype_;
   ncclDataType_t type_;
-  std::vector<ncclComm_t> communicators_; ///< by rank
+  bool has_windows_;
+  bool takes_no_sm_;
+  std::vector<ncclComm_t> communicators_;          ///< by rank
+  std::vector<std::vector<ncclWindow_t>> windows_; ///< by rank
 };
 
 } // namespace
@@ -254,8 +281,9 @@ std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op, 
   return std::make_unique<PersistentTransport>(settings, std::move(signals));
 }
 
-std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, std::vector<ncclComm_t> communicators) {
-  return std::make_unique<NcclTransport>(op, std::move(communicators));
+std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, const CudaVariant& variant,
+                                               std::vector<ncclComm_t> communicators) {
+  return std::make_unique<NcclTransport>(op, variant, std::move(communicators));
 }
 
 std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,

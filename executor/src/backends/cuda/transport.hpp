@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backends/cuda/direct.hpp"
@@ -24,6 +25,14 @@ class Transport {
   /// Called on the rank's own thread; all ranks enqueue the same slices in the same order. Throws SystemError.
   virtual void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const = 0;
 
+  /// Whether the matmuls' memory is to be registered first, by every rank on its own thread: collective. Throws SystemError.
+  [[nodiscard]] virtual bool has_windows() const { return false; }
+  virtual void register_memory(int /*rank*/, std::span<std::byte> /*memory*/) {}
+  /// Collective too; before the memory goes.
+  virtual void release_memory(int /*rank*/) {}
+  /// Whether the collectives are promised to leave all SMs alone.
+  [[nodiscard]] virtual bool takes_no_sm() const { return false; }
+
   /// How many of a run's blocks, from the first on, one kernel carries that is there from the start. The rest is
   /// enqueued block by block. The same for every rank and for the same lengths.
   [[nodiscard]] virtual std::size_t span_length(const std::vector<BlockExchange>& /*blocks*/) const { return 0; }
@@ -43,8 +52,8 @@ class Transport {
                                                                    const CudaVariant& variant,
                                                                    std::vector<SignalMemory> signals);
 
-/// @param communicators by rank; outlive the transport
-[[nodiscard]] std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op,
+/// @param communicators by rank, as the variant asks; outlive the transport
+[[nodiscard]] std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                              std::vector<ncclComm_t> communicators);
 
 /// Copies by copy engines, to or from the next rank first, so that no link is hit by all at once. Kinds that

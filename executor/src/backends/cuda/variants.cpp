@@ -16,6 +16,8 @@ constexpr const char* kDirect = "direct";
 constexpr const char* kPersistent = "persistent";
 constexpr const char* kLowLatency = "low_latency";
 constexpr const char* kNccl = "nccl";
+constexpr const char* kNcclWindow = "nccl_window";
+constexpr const char* kNcclCopyEngine = "nccl_copy_engine";
 constexpr const char* kCopyEngine = "copy_engine";
 constexpr const char* kCtas = "ctas";
 constexpr const char* kGemmSms = "gemm_sms";
@@ -37,6 +39,9 @@ bool has_persistent(const planner::OpSpec& op) {
   return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
 }
 
+/// NCCL has one call for them, so its kernels for symmetric windows may take part.
+bool has_windows(const planner::OpSpec& op) { return has_persistent(op) || op.kind == OpKind::AllGatherMatmul; }
+
 /// Copies that are handed over rank by rank. Where the matmul comes first there are no others: one slice per rank, its
 /// own included; else one per peer.
 Variant make_sliced(const planner::OpSpec& op, int gemm_sms) {
@@ -50,6 +55,8 @@ std::string legal_names(const planner::OpSpec& op) {
   if (op.kind == OpKind::MatmulAllReduce) names += std::string(", ") + kLowLatency;
   if (has_persistent(op)) names += std::string(", ") + kPersistent;
   if (has_copies(op)) names += std::string(", ") + kCopyEngine;
+  if (has_windows(op)) names += std::string(", ") + kNcclWindow;
+  if (op.kind == OpKind::AllGatherMatmul) names += std::string(", ") + kNcclCopyEngine;
   return names;
 }
 
@@ -82,7 +89,8 @@ Result<int> read_slices(const planner::OpSpec& op, const Variant& variant) {
 Result<void> check_fields(const Variant& variant) {
   for (const auto& [key, value] : variant.fields) {
     const bool is_copy = variant.name == kCopyEngine;
-    if (key == kGemmSms || (key == kCtas && !is_copy) || (key == planner::kSlicesSetting && is_copy)) continue;
+    const bool takes_no_sm = is_copy || variant.name == kNcclCopyEngine;
+    if (key == kGemmSms || (key == kCtas && !takes_no_sm) || (key == planner::kSlicesSetting && is_copy)) continue;
     return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\""};
   }
   return {};
@@ -109,6 +117,7 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
   variants.push_back(make(kDirect, 32, sm_count));
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
+  // Legal, not proposed: nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu.md).
   return variants;
 }
 
@@ -117,7 +126,9 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   const bool is_direct = variant.name == kDirect || (variant.name == kLowLatency && op.kind == OpKind::MatmulAllReduce);
   const bool is_copy = variant.name == kCopyEngine && has_copies(op);
   const bool is_persistent = variant.name == kPersistent && has_persistent(op);
-  if (!is_direct && !is_persistent && !is_copy && variant.name != kNccl) {
+  const bool is_window = variant.name == kNcclWindow && has_windows(op);
+  const bool is_nccl_copy = variant.name == kNcclCopyEngine && op.kind == OpKind::AllGatherMatmul;
+  if (!is_direct && !is_persistent && !is_copy && !is_window && !is_nccl_copy && variant.name != kNccl) {
     return Error{ErrorCode::UnknownName, "variant",
                  "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
                      "; it has: " + legal_names(op)};
@@ -135,9 +146,12 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
     return read;
   }
   if (is_persistent) read.transport = CudaVariant::Transport::Persistent;
-  if (variant.name == kNccl) read.transport = CudaVariant::Transport::Nccl;
+  read.has_windows = is_window || is_nccl_copy;
+  read.takes_no_sm = is_nccl_copy;
+  if (read.has_windows || variant.name == kNccl) read.transport = CudaVariant::Transport::Nccl;
+  if (is_nccl_copy) return read;
   const auto ctas = is_direct || is_persistent ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, sm_count), std::nullopt)
-                              : read_number(variant, kCtas, 1, 64, 0);
+                              : read_number(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0));
   if (!ctas) return ctas.error();
   read.cta_count = ctas.value();
   return read;

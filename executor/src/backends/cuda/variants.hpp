@@ -15,10 +15,12 @@ struct CudaVariant {
   enum class Transport : std::uint8_t {
     Direct,     ///< our kernels reach into peers' memory ("direct", "low_latency"); fields: ctas
     Persistent, ///< one such kernel for all blocks ("persistent"), of kinds whose collective sums; fields: ctas
-    Nccl,       ///< NCCL with a budget of thread blocks ("nccl"); fields: ctas
+    Nccl,       ///< NCCL with a budget of thread blocks ("nccl", "nccl_window", "nccl_copy_engine"); fields: ctas
     CopyEngine, ///< peer copies that take no SM ("copy_engine"), all kinds but matmul_all_reduce; fields: slices
   };
   Transport transport = Transport::Direct;
+  bool has_windows = false;     ///< Nccl: memory registered as symmetric windows ("nccl_window", "nccl_copy_engine")
+  bool takes_no_sm = false;     ///< Nccl: CTA policy zero, all-gather only ("nccl_copy_engine")
   bool is_low_latency = false; ///< Direct all-reduce: small pieces by mail, which crosses the links once
   int cta_count = 0;        ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
   int gemm_sm_count = 0;    ///< SMs that the matmul counts on; 0 for all

@@ -1,0 +1,206 @@
+#include "backends/cuda/cuda_checks.hpp"
+#include "backends/cuda/cuda_prepared.hpp"
+#include "mc2/planner/error.hpp"
+#include "run_mode.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+using planner::Lane;
+
+std::size_t index_of(RunMode mode) { return static_cast<std::size_t>(mode); }
+
+/// Work that `to` gets from now on starts after what `from` has now.
+void order(cudaStream_t from, cudaStream_t to, const Event& event) {
+  MC2_CUDA(cudaEventRecord(event.get(), from));
+  MC2_CUDA(cudaStreamWaitEvent(to, event.get(), 0));
+}
+
+/// In a graph that is being captured: a node that takes the time, rather than an edge.
+void take_time(const Event& event, cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  MC2_CUDA(cudaStreamIsCapturing(stream, &status));
+  const bool is_captured = status == cudaStreamCaptureStatusActive;
+  MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, is_captured ? cudaEventRecordExternal : cudaEventRecordDefault));
+}
+
+} // namespace
+
+void CudaPrepared::capture(int rank, RunMode mode) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const cudaStream_t stream = communicator_.device(rank).compute.get();
+  // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
+  MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  enqueue(rank, mode, RunDetail::Makespan);
+  cudaGraph_t graph = nullptr;
+  MC2_CUDA(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+  log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  check(code, "cudaGraphInstantiate", rank);
+  state.graphs[index_of(mode)] = GraphExec(executable);
+  MC2_CUDA(cudaGraphUpload(executable, stream));
+}
+
+void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const RankDevice& device = communicator_.device(rank);
+  const cudaStream_t compute = device.compute.get();
+  const cudaStream_t communication = device.communication.get();
+  const Job job{rank, mode, detail};
+  // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
+  enqueue_meeting(communicator_.signals_of(rank), compute);
+  take_time(state.begin, compute);
+  order(compute, communication, state.fork);
+  if (uses_two_streams()) order(compute, device.second_compute.get(), state.fork);
+  enqueue_span(job);
+  if (mode == RunMode::Serial) {
+    enqueue_serial(job);
+  } else {
+    for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+      for (int slice = 0; slice < transport_->slice_count(); ++slice) {
+        // In the order of dependence: an event must be recorded before a stream can wait for it.
+        if (gathers_first_) enqueue_communication(job, i, slice);
+        if (i == 0 && slice == 0) enqueue_local(job);
+        enqueue_compute(job, i, slice);
+        if (!gathers_first_) enqueue_communication(job, i, slice);
+      }
+    }
+  }
+  if (uses_two_streams()) order(device.second_compute.get(), compute, state.fork);
+  if (spanned(mode, detail) > 0 && mode == RunMode::Fused) order(device.announcements.get(), communication, state.fork);
+  take_time(state.compute_end, compute);
+  take_time(state.communication_end, communication);
+  order(communication, compute, state.fork);
+  take_time(state.finish, compute);
+}
+
+void CudaPrepared::enqueue_span(const Job& job) {
+  const std::size_t count = spanned(job.mode, job.detail);
+  if (count == 0 || !runs_lane(job.mode, Lane::Communication)) return;
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const cudaStream_t stream = communicator_.device(job.rank).communication.get();
+  transport_->enqueue_span(job.rank, exchanges(count, job.mode), job.mode == RunMode::Fused, stream);
+  if (is_stamped(Lane::Communication, job.mode, count - 1)) take_time(state.communication[count - 1].end, stream);
+}
+
+void CudaPrepared::enqueue_serial(const Job& job) {
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const RankDevice& device = communicator_.device(job.rank);
+  const cudaStream_t compute = device.compute.get();
+  const auto communicate = [&] {
+    for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+      for (int slice = 0; slice < transport_->slice_count(); ++slice) enqueue_communication(job, i, slice);
+    }
+  };
+  if (gathers_first_) {
+    communicate();
+    order(device.communication.get(), compute, state.fork);
+  }
+  const bool is_timed = job.detail == RunDetail::Stages;
+  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    if (is_timed) take_time(state.compute[i].start, compute);
+    if (gathers_first_) {
+      state.serial_gemms[i].enqueue(compute);
+    } else {
+      for (const auto& slice : state.gemms[i]) slice.front().enqueue(compute);
+    }
+    if (is_timed) take_time(state.compute[i].end, compute);
+  }
+  if (gathers_first_) return;
+  order(compute, device.communication.get(), state.fork);
+  communicate();
+}
+
+void CudaPrepared::enqueue_local(const Job& job) {
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  if (!state.local_gemm || !runs_lane(job.mode, Lane::Compute)) return;
+  const cudaStream_t stream = communicator_.device(job.rank).compute.get();
+  const bool is_timed = job.detail == RunDetail::Stages;
+  if (job.mode == RunMode::Fused && !list_.is_local_first)
+    MC2_CUDA(cudaStreamWaitEvent(stream, state.ready.front().front().get(), 0));
+  if (is_timed) take_time(state.local.start, stream);
+  state.local_gemm->enqueue(stream);
+  if (is_timed || stamps_lengths(job.mode)) take_time(state.local.end, stream);
+}
+
+void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice) {
+  if (!runs_lane(job.mode, Lane::Compute)) return;
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const RankDevice& device = communicator_.device(job.rank);
+  const cudaStream_t stream = (is_on_second_stream(stage, slice) ? device.second_compute : device.compute).get();
+  const auto index = static_cast<std::size_t>(slice);
+  const bool is_timed = job.detail == RunDetail::Stages;
+  const bool ends = slice + 1 == transport_->slice_count();
+  const bool is_last_stamped = is_stamped(Lane::Compute, job.mode, stage);
+  const bool waits = gathers_first_ && job.mode == RunMode::Fused;
+  const bool signals = !gathers_first_ && job.mode == RunMode::Fused;
+  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage][index].get(), 0));
+  if (is_timed && slice == 0) take_time(state.compute[stage].start, stream);
+  for (const Gemm& gemm : state.gemms[stage][index]) gemm.enqueue(stream);
+  if (ends && (is_timed || is_last_stamped)) take_time(state.compute[stage].end, stream);
+  if (!signals) return;
+  MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
+  if (stage >= spanned(job.mode, job.detail)) return;
+  MC2_CUDA(cudaStreamWaitEvent(device.announcements.get(), state.ready[stage][index].get(), 0));
+  transport_->announce(job.rank, device.announcements.get());
+}
+
+void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int slice) {
+  if (!runs_lane(job.mode, Lane::Communication) || stage < spanned(job.mode, job.detail)) return;
+  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  const cudaStream_t stream = communicator_.device(job.rank).communication.get();
+  const auto index = static_cast<std::size_t>(slice);
+  const bool is_timed = job.detail == RunDetail::Stages;
+  const bool ends = slice + 1 == transport_->slice_count();
+  const bool is_last_stamped = is_stamped(Lane::Communication, job.mode, stage);
+  const bool waits = !gathers_first_ && job.mode == RunMode::Fused;
+  const bool signals = gathers_first_ && job.mode == RunMode::Fused;
+  if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage][index].get(), 0));
+  if (is_timed && slice == 0) take_time(state.communication[stage].start, stream);
+  transport_->enqueue(job.rank, exchange_of(stage, job.mode), slice, stream);
+  if (ends && (is_timed || is_last_stamped)) take_time(state.communication[stage].end, stream);
+  if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
+}
+
+const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
+  MC2_CHECK(mode != RunMode::Independent || ranks_.front().spare != nullptr,
+            "RunMode::Independent needs PrepareOptions::allow_independent");
+  const bool launches_stages =
+      detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
+  const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);
+  if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
+  communicator_.run([&](int rank) {
+    const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    const cudaStream_t stream = communicator_.device(rank).compute.get();
+    if (launches_stages) {
+      enqueue(rank, mode, detail);
+    } else {
+      check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
+    }
+    communicator_.wait(rank, stream);
+    read_times(rank, mode, launches_stages);
+  });
+  finish_record(launches_stages);
+  return record_;
+}
+
+planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission submission) {
+  if (auto legal = check_streams(streams, ranks_.size()); !legal) return legal.error();
+  communicator_.run([&](int rank) {
+    enqueue_behind(rank, static_cast<cudaStream_t>(streams[static_cast<std::size_t>(rank)]), submission);
+  });
+  return {};
+}
+
+void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission submission) {
+  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  if (submission == Submission::Graph)
+    return check(cudaGraphLaunch(state.graphs[index_of(RunMode::Fused)].get(), stream), "cudaGraphLaunch", rank);
+  const cudaStream_t compute = communicator_.device(rank).compute.get();
+  order(stream, compute, state.entry);
+  enqueue(rank, RunMode::Fused, RunDetail::Makespan);
+  order(compute, stream, state.entry);
+}
+
+} // namespace mc2::executor::cuda
