@@ -44,7 +44,7 @@ TEST(Store, CreatesPrivateFileAndDirectories) {
   EXPECT_EQ(mode_of(directory / "a/b"), 0700);
   EXPECT_EQ(mode_of(directory / "a/b/mc2.db"), 0600);
   EXPECT_TRUE(store.check().is_healthy);
-  EXPECT_EQ(store.stats().value().schema_version, 1);
+  EXPECT_EQ(store.stats().value().schema_version, 2);
 }
 
 TEST(Store, UsesARollbackJournalAndLeavesNoneBehind) {
@@ -405,9 +405,9 @@ TEST(Store, UnreadableFileIsThereButRefused) {
 TEST(Store, NewerSchemaIsRefusedInBothModes) {
   const TemporaryDirectory directory;
   { const Store created = open_new(directory / "mc2.db"); }
-  execute(directory / "mc2.db", "PRAGMA user_version = 2");
+  execute(directory / "mc2.db", "PRAGMA user_version = 3");
   for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite})
-    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 2, this one knows 1");
+    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 3, this one knows 2");
 }
 
 TEST(Store, WalModeIsTurnedOffUnlessSomebodyUsesIt) {

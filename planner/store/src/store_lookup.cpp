@@ -1,13 +1,13 @@
 #include <SQLiteCpp/Column.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "codec_parts.hpp"
+#include "digest_lookup.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
 #include "store_impl.hpp"
@@ -20,8 +20,6 @@ using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
 
-constexpr std::size_t kMinPrefixLength = 6;
-constexpr std::size_t kDigestLength = 64;
 constexpr int kColumnOfM = 3, kColumnOfN = 4; ///< of select_sql
 constexpr std::size_t kListedCount = 5;       ///< what a message lists before it says "and N more"
 
@@ -93,31 +91,6 @@ std::string other_machine(const SQLite::Database& database, const planner::OpSpe
   if (!model) return {};
   const auto differences = fingerprint.differences(model.value().fingerprint);
   return "; one was made elsewhere (" + (differences.empty() ? "" : one_line(differences.front())) + ")";
-}
-
-/// Errors: InvalidSpec.
-Result<std::string> valid_prefix(const std::string& prefix) {
-  std::string lower;
-  for (const char c : prefix) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (lower.size() >= kMinPrefixLength && lower.size() <= kDigestLength &&
-      lower.find_first_not_of("0123456789abcdef") == std::string::npos)
-    return lower;
-  return Error{ErrorCode::InvalidSpec, "digest",
-               in_quotes(prefix) + " is no digest; give 6 to 64 hexadecimal digits of one"};
-}
-
-/// Errors: NotFound; InvalidSpec when several plans begin like this.
-Result<std::string> whole_digest(const SQLite::Database& database, const std::string& prefix) {
-  // 'g' follows the last hexadecimal digit, so the range holds exactly the digests with this prefix.
-  SQLite::Statement statement(
-      database, "SELECT DISTINCT digest FROM plan WHERE digest >= ?1 AND digest < ?1 || 'g' ORDER BY digest LIMIT 2");
-  statement.bind(1, prefix);
-  if (!statement.executeStep()) return Error{ErrorCode::NotFound, "", "has no plan with digest " + prefix};
-  const std::string first = statement.getColumn(0).getString();
-  if (!statement.executeStep()) return first;
-  return Error{ErrorCode::InvalidSpec, "digest",
-               prefix + " is ambiguous; give more digits: " + one_line(first) + " or " +
-                   one_line(statement.getColumn(0).getString())};
 }
 
 } // namespace
@@ -233,7 +206,7 @@ Result<StoredPlan> Store::find_plan(const std::string& digest_prefix) const {
   const auto prefix = valid_prefix(digest_prefix);
   if (!prefix) return prefix.error();
   return impl_->read("Store::find_plan", [&]() -> Result<StoredPlan> {
-    const auto whole = whole_digest(impl_->database, prefix.value());
+    const auto whole = whole_digest(impl_->database, Table::Plan, prefix.value());
     if (!whole) return impl_->located(whole.error());
     SQLite::Statement statement(impl_->database,
                                 select_sql(Table::Plan, "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));

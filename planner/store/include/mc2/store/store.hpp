@@ -49,6 +49,37 @@ struct Measurement {
   bool operator==(const Measurement&) const = default;
 };
 
+/// A kept plan or model, as a listing names it.
+struct Listed {
+  std::int64_t row_id = 0;
+  PlanKey key; ///< without a purpose for models
+  std::string digest;
+  std::string created_at;
+};
+
+/// Which plans or models to list; what is left out matches everything.
+struct ListFilter {
+  std::optional<planner::OpKind> kind = std::nullopt;
+  std::optional<std::int64_t> m = std::nullopt, n = std::nullopt, k = std::nullopt;
+  std::optional<planner::DType> dtype = std::nullopt;
+  std::optional<int> world_size = std::nullopt;
+  std::string fingerprint_digest = {};
+  std::optional<std::int64_t> before_row = std::nullopt; ///< the last row of the page before
+  int limit = 100;
+};
+
+struct StoredModel {
+  planner::CostModel model;
+  std::string document; ///< canonical JSON, exactly as kept
+  std::string digest;   ///< of the document
+  std::string created_at;
+};
+
+struct StoredFingerprint {
+  std::string digest; ///< of the canonical text
+  planner::Fingerprint fingerprint;
+};
+
 struct Damage {
   std::string table;
   std::int64_t row_id = 0;
@@ -151,6 +182,21 @@ class Store {
   [[nodiscard]] planner::Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
   /// Every undamaged plan, newest first.
   [[nodiscard]] planner::Result<std::vector<StoredPlan>> list_plans() const;
+
+  /// Removes every plan with exactly this digest. Errors: NotFound, ReadOnly.
+  [[nodiscard]] planner::Result<void> remove_plan(const std::string& digest);
+
+  /// Undamaged plans, newest row first. Errors: none but Corrupt.
+  [[nodiscard]] planner::Result<std::vector<Listed>> list_plans(const ListFilter& filter) const;
+  /// Undamaged models, newest row first.
+  [[nodiscard]] planner::Result<std::vector<Listed>> list_models(const ListFilter& filter) const;
+  /// By digest or a unique prefix of at least 6 digits. Errors: as find_plan.
+  [[nodiscard]] planner::Result<StoredModel> find_model(const std::string& digest_prefix) const;
+  /// Every undamaged fingerprint, oldest first.
+  [[nodiscard]] planner::Result<std::vector<StoredFingerprint>> list_fingerprints() const;
+
+  /// Rises whenever any program has added, replaced or removed a plan or model of this file.
+  [[nodiscard]] planner::Result<std::int64_t> revision() const;
 
   /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<void> add_measurement(const planner::Fingerprint& fingerprint,

@@ -1,0 +1,47 @@
+#include "digest_lookup.hpp"
+
+#include <SQLiteCpp/Column.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <cctype>
+
+#include "text.hpp"
+
+namespace mc2::store {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::size_t kMinPrefixLength = 6;
+constexpr std::size_t kDigestLength = 64;
+
+} // namespace
+
+Result<std::string> valid_prefix(const std::string& prefix) {
+  std::string lower;
+  for (const char c : prefix) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (lower.size() >= kMinPrefixLength && lower.size() <= kDigestLength &&
+      lower.find_first_not_of("0123456789abcdef") == std::string::npos)
+    return lower;
+  return Error{ErrorCode::InvalidSpec, "digest",
+               in_quotes(prefix) + " is no digest; give 6 to 64 hexadecimal digits of one"};
+}
+
+Result<std::string> whole_digest(const SQLite::Database& database, Table table, const std::string& prefix) {
+  const TableTraits& traits = traits_of(table);
+  // 'g' follows the last hexadecimal digit, so the range holds exactly the digests with this prefix.
+  SQLite::Statement statement(
+      database, "SELECT DISTINCT digest FROM " + std::string(traits.name) +
+                    " WHERE digest >= ?1 AND digest < ?1 || 'g' ORDER BY digest LIMIT 2");
+  statement.bind(1, prefix);
+  if (!statement.executeStep()) return Error{ErrorCode::NotFound, "", "has no " + std::string(traits.noun) + " with digest " + prefix};
+  const std::string first = statement.getColumn(0).getString();
+  if (!statement.executeStep()) return first;
+  return Error{ErrorCode::InvalidSpec, "digest",
+               prefix + " is ambiguous; give more digits: " + one_line(first) + " or " +
+                   one_line(statement.getColumn(0).getString())};
+}
+
+} // namespace mc2::store

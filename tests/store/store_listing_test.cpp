@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "examples.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/store.hpp"
+#include "place.hpp"
+#include "raw_sql.hpp"
+
+namespace mc2::store {
+namespace {
+
+using examples::kNow;
+using place::TemporaryDirectory;
+using planner::ErrorCode;
+
+Store open_new(const TemporaryDirectory& directory) {
+  return Store::open(directory / "mc2.db", OpenMode::ReadWrite).value();
+}
+
+std::vector<std::int64_t> sizes(const planner::Result<std::vector<Listed>>& listed) {
+  std::vector<std::int64_t> result;
+  for (const Listed& one : listed.value()) result.push_back(one.key.op.m);
+  return result;
+}
+
+TEST(StoreListing, PagesThroughPlansNewestFirst) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory);
+  for (const std::int64_t m : {256, 384, 512, 640, 768}) ASSERT_TRUE(store.put_plan(examples::plan(m), "tuned", kNow).ok());
+  const auto first = store.list_plans({.limit = 2});
+  EXPECT_EQ(sizes(first), (std::vector<std::int64_t>{768, 640}));
+  const auto second = store.list_plans({.before_row = first.value().back().row_id, .limit = 2});
+  EXPECT_EQ(sizes(second), (std::vector<std::int64_t>{512, 384}));
+  const auto last = store.list_plans({.before_row = second.value().back().row_id, .limit = 2});
+  EXPECT_EQ(sizes(last), (std::vector<std::int64_t>{256}));
+  EXPECT_EQ(first.value().front().digest, digest(encode(examples::plan(768))));
+}
+
+TEST(StoreListing, FiltersByEveryPartOfTheKey) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory);
+  planner::Plan other = examples::plan(512, "another");
+  other.op.world_size = 2 * other.op.world_size;
+  for (const auto& plan : {examples::plan(256), examples::plan(512), other}) ASSERT_TRUE(store.put_plan(plan, "tuned", kNow).ok());
+  const planner::OpSpec& op = other.op;
+  EXPECT_EQ(store.list_plans({.m = 512}).value().size(), 2U);
+  EXPECT_EQ(store.list_plans({.kind = op.kind, .n = op.n, .k = op.k, .dtype = op.dtype}).value().size(), 3U);
+  EXPECT_EQ(store.list_plans({.world_size = op.world_size}).value().size(), 1U);
+  EXPECT_EQ(store.list_plans({.fingerprint_digest = digest(other.fingerprint.canonical_text())}).value().size(), 1U);
+  EXPECT_TRUE(store.list_plans({.kind = planner::OpKind::AllToAllMatmul}).value().empty());
+}
+
+TEST(StoreListing, LeavesOutWhatIsDamaged) {
+  const TemporaryDirectory directory;
+  {
+    Store store = open_new(directory);
+    for (const std::int64_t m : {256, 512}) ASSERT_TRUE(store.put_plan(examples::plan(m), "tuned", kNow).ok());
+  }
+  execute(directory / "mc2.db", "UPDATE plan SET n = n + 1 WHERE m = 256");
+  EXPECT_EQ(sizes(open_new(directory).list_plans(ListFilter{})), (std::vector<std::int64_t>{512}));
+}
+
+TEST(StoreListing, FindsAModelByItsDigest) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory);
+  const planner::CostModel model = examples::model();
+  const std::string kept = store.put_model(model, kNow).value();
+  const auto found = store.find_model(kept.substr(0, 8));
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  EXPECT_EQ(found.value().model, model);
+  EXPECT_EQ(found.value().document, encode(model));
+  EXPECT_EQ(store.list_models(ListFilter{}).value().front().digest, kept);
+  EXPECT_EQ(store.find_model("ffffffff").error().code, ErrorCode::NotFound);
+  EXPECT_EQ(store.find_model("xyz").error().code, ErrorCode::InvalidSpec);
+}
+
+TEST(StoreListing, RemovedPlanIsGone) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory);
+  const std::string kept = store.put_plan(examples::plan(), "tuned", kNow).value();
+  ASSERT_TRUE(store.remove_plan(kept).ok());
+  EXPECT_EQ(store.find_plan(kept).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(store.remove_plan(kept).error().code, ErrorCode::NotFound);
+}
+
+TEST(StoreListing, RevisionRisesWithEveryChangeOfAnyConnection) {
+  const TemporaryDirectory directory;
+  Store one = open_new(directory), two = open_new(directory);
+  std::int64_t last = one.revision().value();
+  const auto expect_risen = [&] {
+    const std::int64_t now = one.revision().value();
+    EXPECT_GT(now, last);
+    last = now;
+  };
+  const std::string kept = two.put_plan(examples::plan(), "tuned", kNow).value();
+  expect_risen();
+  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok()); // replaced by the same
+  expect_risen();
+  ASSERT_TRUE(one.put_model(examples::model(), kNow).ok());
+  expect_risen();
+  ASSERT_TRUE(two.remove_plan(kept).ok());
+  expect_risen();
+  EXPECT_EQ(one.revision().value(), last) << "reading changes nothing";
+}
+
+TEST(StoreListing, NamesEveryMachine) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory);
+  const planner::Plan other = examples::plan(256, "another");
+  for (const auto& plan : {examples::plan(), other}) ASSERT_TRUE(store.put_plan(plan, "tuned", kNow).ok());
+  const auto listed = store.list_fingerprints().value();
+  ASSERT_EQ(listed.size(), 2U);
+  EXPECT_EQ(listed[1].fingerprint, other.fingerprint);
+  EXPECT_EQ(listed[1].digest, digest(other.fingerprint.canonical_text()));
+}
+
+} // namespace
+} // namespace mc2::store
