@@ -1,0 +1,199 @@
+#include <spdlog/async.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "commands.hpp"
+#include "mc2/server/listener.hpp"
+#include "numbers.hpp"
+
+namespace mc2::cli {
+namespace {
+
+/// Seconds and bytes as people type them; the rest of a server::Config as it is.
+struct ServeCommand {
+  server::Config config;
+  StoreOptions store;
+  std::string config_file;
+  double header_timeout_s = 5, body_timeout_s = 10, idle_timeout_s = 30, drain_timeout_s = 5;
+  CLI::App* options = nullptr;
+
+  void add_to(CLI::App& app);
+  /// Takes from the file what neither the command line nor the environment says. Errors: Malformed naming file and setting.
+  [[nodiscard]] Result<void> read_config_file() const;
+  [[nodiscard]] Result<server::Config> complete() const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+std::chrono::milliseconds to_ms(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+void ServeCommand::add_to(CLI::App& app) {
+  options = &app;
+  const auto add = [&app](const std::string& name, auto& value, const std::string& help) {
+    std::string variable = "MC2_SERVE_" + name;
+    for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return app.add_option("--" + name, value, help)->envname(variable)->capture_default_str();
+  };
+  server::Limits& limits = config.limits;
+  add("config", config_file, "a JSON object with these options, e.g. {\"port\": 9000}");
+  add("address", config.address, "IP address to listen on; others than loopback let the network in");
+  add("port", config.port, "TCP port; 0 takes a free one and says which");
+  add("unix-socket", config.unix_socket, "listen on this Unix socket, too");
+  add("store", store.path, "the store to serve");
+  add("threads", config.thread_count, "threads that answer; 0: as many as cores");
+  add("cached-answers", config.cached_answer_count, "answers kept in memory");
+  add("access-log", config.has_access_log, "a JSON line on standard error for every answer");
+  add("header-bytes", limits.header_bytes, "most bytes of a request's headers");
+  add("body-bytes", limits.body_bytes, "most bytes of a request's body");
+  add("upload-bytes", limits.upload_bytes, "most bytes of models and samples that are sent to be kept");
+  add("connections", limits.connection_count, "most connections at a time; more are answered 503");
+  add("requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
+  add("header-timeout", header_timeout_s, "seconds for a request's headers")->check(real_number(0.001, 3600));
+  add("body-timeout", body_timeout_s, "seconds for a body, and for an answer to be taken")->check(real_number(0.001, 3600));
+  add("idle-timeout", idle_timeout_s, "seconds that a connection may stay open between requests")->check(real_number(0.001, 3600));
+  add("drain-timeout", drain_timeout_s, "seconds for requests in flight when stopping")->check(real_number(0.001, 3600));
+  app.footer("Command line goes before environment (MC2_SERVE_PORT for --port), environment before --config, that before the "
+             "defaults.\nStops on SIGTERM or Ctrl-C, after the requests in flight.\n\n"
+             "Example:\n  mc2 serve --port 8471 &\n  curl 'http://127.0.0.1:8471/v1/plan?m=1024&n=1024&k=1024'");
+}
+
+Result<void> ServeCommand::read_config_file() const {
+  if (config_file.empty()) return {};
+  const auto content = read_file(config_file);
+  if (!content) return content.error();
+  const auto json = nlohmann::json::parse(content.value(), nullptr, false);
+  if (!json.is_object()) return Error{ErrorCode::Malformed, config_file, "must be a JSON object of options, e.g. {\"port\": 9000}"};
+  for (const auto& [key, value] : json.items()) {
+    CLI::Option* option = key == "config" || key == "help" ? nullptr : options->get_option_no_throw("--" + key);
+    if (option == nullptr) return Error{ErrorCode::Malformed, config_file, "\"" + key.substr(0, 64) + "\" is no option of mc2 serve"};
+    if (option->count() > 0) continue; // the command line or the environment has said
+    try {
+      option->add_result(value.is_string() ? value.get<std::string>() : value.dump());
+      option->run_callback();
+    } catch (const CLI::ParseError& error) {
+      return Error{ErrorCode::Malformed, config_file, error.what()};
+    }
+  }
+  return {};
+}
+
+Result<server::Config> ServeCommand::complete() const {
+  if (auto read = read_config_file(); !read) return read.error();
+  server::Config result = config;
+  const auto path = store.writable_path();
+  if (!path) return path.error();
+  result.store = path.value();
+  result.limits.header_timeout = to_ms(header_timeout_s);
+  result.limits.body_timeout = to_ms(body_timeout_s);
+  result.limits.idle_timeout = to_ms(idle_timeout_s);
+  result.limits.drain_timeout = to_ms(drain_timeout_s);
+  return result;
+}
+
+/// Tells systemd how the service is, where it asks to be told (sd_notify(3)).
+void notify_supervisor(const std::string& state) {
+  const char* path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  if (path == nullptr || *path == '\0' || std::strlen(path) >= sizeof address.sun_path) return;
+  std::strcpy(address.sun_path, path);
+  if (address.sun_path[0] == '@') address.sun_path[0] = '\0'; // in the abstract namespace
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return;
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
+  static_cast<void>(sendto(socket, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length));
+  close(socket);
+}
+
+/// JSON lines on standard error, written by a thread of its own: answers never wait for the terminal. Lines that come
+/// faster than they can be written are dropped, oldest first.
+server::AccessLog access_log(bool is_wanted) {
+  if (!is_wanted) return {};
+  constexpr std::size_t kQueuedLines = 8192;
+  spdlog::init_thread_pool(kQueuedLines, 1);
+  auto logger = spdlog::create_async_nb<spdlog::sinks::stderr_sink_mt>("access");
+  logger->set_pattern("%v");
+  return [logger](const server::AccessRecord& record) {
+    nlohmann::json line{{"time", utc_now()},          {"client", record.client},       {"method", record.method},
+                        {"target", record.target},    {"status", record.status},       {"bytes", record.body_bytes},
+                        {"took_us", record.took_us},  {"request_id", record.request_id}};
+    logger->info(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  };
+}
+
+/// Ends the service on SIGTERM and SIGINT. Blocks them for threads that start while it lives.
+class SignalThread {
+ public:
+  explicit SignalThread(std::function<void()> stop) : stop_(std::move(stop)) {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals_, signal);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+    thread_ = std::jthread([this](const std::stop_token& ends) { wait(ends); });
+  }
+  ~SignalThread() {
+    thread_.request_stop();
+    thread_.join();
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalThread(const SignalThread&) = delete;
+  SignalThread& operator=(const SignalThread&) = delete;
+
+ private:
+  void wait(const std::stop_token& ends) const {
+    while (!ends.stop_requested()) {
+      const timespec moment{.tv_sec = 0, .tv_nsec = 100'000'000};
+      const int signal = sigtimedwait(&signals_, nullptr, &moment);
+      if (signal == SIGTERM || signal == SIGINT) stop_();
+    }
+  }
+
+  std::function<void()> stop_;
+  sigset_t signals_{}, before_{};
+  std::jthread thread_;
+};
+
+Result<ExitCode> ServeCommand::run() const {
+  const auto settings = complete();
+  if (!settings) return settings.error();
+  auto service = server::Service::open(settings.value(), &utc_now);
+  if (!service) return service.error();
+  auto listener = server::Listener::open(*service.value(), settings.value(), access_log(settings.value().has_access_log));
+  if (!listener) return listener.error();
+  {
+    const SignalThread signals([raw = listener.value().get()] {
+      notify_supervisor("STOPPING=1");
+      raw->stop();
+    });
+    std::cerr << "mc2: serving " + settings.value().store.string() + " on http://" + settings.value().address + ":" +
+                     std::to_string(listener.value()->port()) + "\n";
+    notify_supervisor("READY=1");
+    listener.value()->run();
+  }
+  spdlog::shutdown();
+  std::cerr << "mc2: stopped\n";
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_serve(CLI::App& app) {
+  auto command = std::make_shared<ServeCommand>();
+  auto* sub = app.add_subcommand("serve", "answer queries for plans over HTTP");
+  command->add_to(*sub);
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

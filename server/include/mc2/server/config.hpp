@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::server {
+
+/// What one client may take. Every figure bounds something that a client chooses.
+struct Limits {
+  std::size_t header_bytes = 8 << 10;
+  std::size_t body_bytes = 1 << 20;
+  std::size_t upload_bytes = 64 << 20;          ///< bodies of documents that are kept: models and samples
+  std::chrono::milliseconds header_timeout{5'000};  ///< from the first byte, or from accepting, to the last header
+  std::chrono::milliseconds body_timeout{10'000};   ///< to read a body, and to write an answer
+  std::chrono::milliseconds idle_timeout{30'000};   ///< between requests of one connection
+  std::chrono::milliseconds drain_timeout{5'000};   ///< for requests in flight when the service stops
+  int connection_count = 1024;                  ///< more are answered 503
+  double requests_per_s = 0;                    ///< of one client address; 0: no limit
+};
+
+/// How a service runs. docs/service.md has every setting with its names in file, environment and on the command line.
+struct Config {
+  std::string address = "127.0.0.1"; ///< loopback, because there are no tokens until some are made
+  std::uint16_t port = 8471;         ///< 0: any free one
+  std::filesystem::path unix_socket; ///< listened on as well, unless empty
+  std::filesystem::path store;
+  int thread_count = 0;              ///< that answer requests; 0: as many as cores
+  std::size_t cached_answer_count = 65'536;
+  bool has_access_log = true;        ///< JSON lines on standard error
+  Limits limits;
+
+  /// Errors: InvalidSpec naming the setting.
+  [[nodiscard]] planner::Result<void> validate() const;
+};
+
+} // namespace mc2::server

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/server/config.hpp"
+#include "mc2/server/service.hpp"
+
+namespace mc2::server {
+
+/// What the access log says of one answer.
+struct AccessRecord {
+  std::string_view client, method, target, request_id;
+  int status = 0;
+  std::size_t body_bytes = 0;
+  double took_us = 0;
+};
+
+using AccessLog = std::function<void(const AccessRecord&)>;
+
+/// The wire: HTTP/1.1 by Boost.Beast on a TCP port and, if asked, a Unix socket. Nothing of a request reaches the
+/// service before all of it has arrived within the limits (docs/adr/0008-beast-on-the-wire.md).
+class Listener {
+ public:
+  /// Binds. Errors: InvalidSpec (address), Unsupported (the port is taken or not permitted, the socket cannot be made).
+  [[nodiscard]] static planner::Result<std::unique_ptr<Listener>> open(Service& service, const Config& config,
+                                                                       AccessLog log);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  /// Bound to; never 0.
+  [[nodiscard]] std::uint16_t port() const noexcept;
+
+  /// Answers until stop(); returns when every connection has ended, at the latest Limits::drain_timeout after it.
+  void run();
+
+  /// No new connections, idle ones end, requests in flight are answered. Threads: any; may be called again.
+  void stop() noexcept;
+
+ private:
+  struct Impl;
+  explicit Listener(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace mc2::server

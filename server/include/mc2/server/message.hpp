@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mc2::server {
+
+/// A request as it came off the wire, complete and within the limits.
+struct Request {
+  std::string method;
+  std::string target; ///< path and query, undecoded
+  std::string body;
+  std::string content_type;
+  std::string if_none_match;
+  std::string id; ///< the client's X-Request-Id, or one of ours
+};
+
+using Header = std::pair<std::string, std::string>;
+
+struct Response {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::shared_ptr<const std::string> body; ///< shared with the cache of answers; null: none
+  std::string etag;                        ///< quoted; empty: none
+  std::vector<Header> headers = {};
+};
+
+} // namespace mc2::server

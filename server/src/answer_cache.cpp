@@ -1,0 +1,55 @@
+#include "answer_cache.hpp"
+
+#include <algorithm>
+
+namespace mc2::server {
+
+AnswerCache::Entry* AnswerCache::touch(Shard& shard, const std::string& question) {
+  const auto found = shard.by_question.find(question);
+  if (found == shard.by_question.end()) return nullptr;
+  shard.entries.splice(shard.entries.begin(), shard.entries, found->second);
+  return &shard.entries.front();
+}
+
+std::optional<Answer> AnswerCache::find(const std::string& question, std::int64_t revision) {
+  Shard& shard = shard_of(question);
+  const std::lock_guard lock(shard.mutex);
+  const Entry* entry = touch(shard, question);
+  if (entry == nullptr || entry->revision != revision) return std::nullopt;
+  return entry->answers.front();
+}
+
+Answer AnswerCache::keep(const std::string& question, std::int64_t revision, Answer made) {
+  Shard& shard = shard_of(question);
+  const std::lock_guard lock(shard.mutex);
+  Entry* entry = touch(shard, question);
+  if (entry == nullptr) {
+    shard.entries.push_front({question, revision, {}});
+    entry = &shard.entries.front();
+    shard.by_question.emplace(entry->question, shard.entries.begin());
+    if (shard.entries.size() > shard_capacity_) {
+      shard.by_question.erase(shard.entries.back().question);
+      shard.entries.pop_back();
+    }
+  }
+  const bool is_late = revision < entry->revision; // somebody else has seen a newer state of the store
+  if (is_late) return made;
+  entry->revision = revision;
+  const bool is_same = !entry->answers.empty() && entry->answers.front().digest == made.digest;
+  if (!is_same) {
+    entry->answers.insert(entry->answers.begin(), std::move(made));
+    if (entry->answers.size() > kHistoryLength) entry->answers.pop_back();
+  }
+  return entry->answers.front();
+}
+
+std::optional<Answer> AnswerCache::find_epoch(const std::string& question, std::int64_t epoch) {
+  Shard& shard = shard_of(question);
+  const std::lock_guard lock(shard.mutex);
+  const Entry* entry = touch(shard, question);
+  if (entry == nullptr) return std::nullopt;
+  const auto found = std::ranges::find(entry->answers, epoch, &Answer::epoch);
+  return found == entry->answers.end() ? std::nullopt : std::optional<Answer>(*found);
+}
+
+} // namespace mc2::server

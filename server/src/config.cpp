@@ -1,0 +1,43 @@
+#include "mc2/server/config.hpp"
+
+namespace mc2::server {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+Result<void> check(bool is_legal, const char* setting, const char* legal) {
+  if (is_legal) return {};
+  return Error{ErrorCode::InvalidSpec, setting, std::string("must be ") + legal};
+}
+
+bool is_within(std::chrono::milliseconds time) {
+  return time >= std::chrono::milliseconds(1) && time <= std::chrono::hours(1);
+}
+
+bool is_within(std::size_t bytes, std::size_t least, std::size_t most) { return bytes >= least && bytes <= most; }
+
+} // namespace
+
+Result<void> Config::validate() const {
+  constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+  const auto checks = {
+      check(!store.empty(), "store", "the path of a file"),
+      check(thread_count >= 0 && thread_count <= 256, "threads", "0 (as many as cores) to 256"),
+      check(is_within(limits.header_bytes, 256, 1 << 20), "header_bytes", "256 to 1048576"),
+      check(is_within(limits.body_bytes, 1024, kMaxBytes), "body_bytes", "1024 to 1073741824"),
+      check(is_within(limits.upload_bytes, 1024, kMaxBytes), "upload_bytes", "1024 to 1073741824"),
+      check(is_within(limits.header_timeout), "header_timeout", "1 ms to 1 h"),
+      check(is_within(limits.body_timeout), "body_timeout", "1 ms to 1 h"),
+      check(is_within(limits.idle_timeout), "idle_timeout", "1 ms to 1 h"),
+      check(is_within(limits.drain_timeout), "drain_timeout", "1 ms to 1 h"),
+      check(limits.connection_count >= 1 && limits.connection_count <= 65'536, "connections", "1 to 65536"),
+      check(limits.requests_per_s >= 0 && limits.requests_per_s <= 1e9, "requests_per_s", "0 (no limit) to 1e9"),
+  };
+  for (const auto& one : checks)
+    if (!one) return one;
+  return {};
+}
+
+} // namespace mc2::server

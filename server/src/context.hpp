@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "answer_cache.hpp"
+#include "mc2/server/config.hpp"
+#include "mc2/server/message.hpp"
+#include "metrics.hpp"
+#include "store_gate.hpp"
+#include "target.hpp"
+
+namespace mc2::server {
+
+/// What every route works with.
+struct Context {
+  const Config& config;
+  StoreGate& store;
+  AnswerCache& answers;
+  Metrics& metrics;
+  const std::atomic<bool>& is_draining;
+  std::function<std::string()> utc_now; ///< ISO 8601
+};
+
+/// One request on its way through a route.
+struct Call {
+  const Request& request;
+  const Query& query;
+  std::string id; ///< what the route's "{id}" stands for
+};
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+/// A JSON answer.
+[[nodiscard]] Response json_response(std::string body, int status = 200);
+
+} // namespace mc2::server

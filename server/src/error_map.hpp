@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/server/message.hpp"
+
+namespace mc2::server {
+
+/// The status that an expected failure becomes.
+[[nodiscard]] int to_http_status(planner::ErrorCode code) noexcept;
+
+/// The reason phrase of a status that the service sends.
+[[nodiscard]] std::string_view reason_phrase(int status) noexcept;
+
+/// A problem document. The field is named unless it is a file's: no answer tells where the store lies.
+[[nodiscard]] Response problem_of(const planner::Error& error, std::string_view request_id);
+
+} // namespace mc2::server

@@ -1,0 +1,192 @@
+#include "mc2/server/listener.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "session.hpp"
+
+namespace mc2::server {
+namespace {
+
+using boost::system::error_code;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+template <typename Protocol>
+using Acceptor = net::basic_socket_acceptor<Protocol, net::any_io_executor>;
+
+/// Opens, binds and listens. Errors: Unsupported.
+template <typename Protocol>
+Result<void> listen_on(Acceptor<Protocol>& acceptor, const typename Protocol::endpoint& endpoint, const std::string& name) {
+  error_code error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(net::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(net::socket_base::max_listen_connections, error);
+  if (!error) return {};
+  return Error{ErrorCode::Unsupported, "", "cannot listen on " + name + ": " + error.message()};
+}
+
+/// What a connection above the limit is told; it is closed whether it hears it or not.
+constexpr std::string_view kOverloaded =
+    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+} // namespace
+
+struct Listener::Impl {
+  Service& service;
+  const Config config;
+  AccessLog log;
+  SessionList sessions;
+  RateLimiter rates;
+  net::thread_pool upload_pool{1};
+  net::io_context io;
+  Acceptor<net::ip::tcp> tcp{io};
+  Acceptor<net::local::stream_protocol> local{io};
+  net::steady_timer drain_timer{io};
+  std::atomic<bool> is_stopping{false};
+
+  Impl(Service& answering, const Config& given, AccessLog access_log)
+      : service(answering), config(given), log(std::move(access_log)), rates(given.limits.requests_per_s) {}
+
+  [[nodiscard]] SessionContext session_context() {
+    return {service, config.limits, log, sessions, rates, upload_pool};
+  }
+  [[nodiscard]] Result<void> open_tcp();
+  [[nodiscard]] Result<void> open_local();
+  template <typename Protocol, typename Name>
+  [[nodiscard]] net::awaitable<void> accept(Acceptor<Protocol>& acceptor, Name name_of);
+  [[nodiscard]] net::awaitable<void> wait_for_sessions();
+  void begin_stop();
+};
+
+Result<void> Listener::Impl::open_tcp() {
+  error_code error;
+  const auto address = net::ip::make_address(config.address, error);
+  if (error)
+    return Error{ErrorCode::InvalidSpec, "address", "is \"" + config.address + "\"; must be an IP address such as 127.0.0.1 or ::1"};
+  return listen_on(tcp, {address, config.port}, config.address + " port " + std::to_string(config.port));
+}
+
+Result<void> Listener::Impl::open_local() {
+  const std::string path = config.unix_socket.string();
+  constexpr std::size_t kLongest = 107; // sockaddr_un::sun_path, without its end
+  if (path.size() > kLongest) return Error{ErrorCode::InvalidSpec, "unix_socket", "is longer than 107 bytes"};
+  struct stat status {};
+  if (lstat(path.c_str(), &status) == 0) {
+    if (!S_ISSOCK(status.st_mode)) return Error{ErrorCode::InvalidSpec, "unix_socket", path + " is there and no socket"};
+    net::local::stream_protocol::socket probe(io);
+    error_code error;
+    probe.connect({path}, error);
+    if (!error) return Error{ErrorCode::Unsupported, "unix_socket", path + " is in use by another program"};
+    unlink(path.c_str()); // left by one that was killed
+  }
+  const mode_t before = umask(0177); // nobody else may connect, from the first moment on
+  auto bound = listen_on(local, net::local::stream_protocol::endpoint(path), path);
+  umask(before);
+  return bound;
+}
+
+template <typename Protocol, typename Name>
+net::awaitable<void> Listener::Impl::accept(Acceptor<Protocol>& acceptor, Name name_of) {
+  using Stream = beast::basic_stream<Protocol, net::any_io_executor>;
+  while (!is_stopping) {
+    error_code error;
+    const net::any_io_executor strand = net::make_strand(io);
+    typename Protocol::socket::template rebind_executor<net::any_io_executor>::other socket(strand);
+    co_await acceptor.async_accept(socket, net::redirect_error(net::use_awaitable, error));
+    if (is_stopping) break;
+    if (error) { // too many descriptors, or a client that has gone already: a moment later there may be room
+      net::steady_timer pause(io, std::chrono::milliseconds(10));
+      co_await pause.async_wait(net::redirect_error(net::use_awaitable, error));
+      continue;
+    }
+    if (std::cmp_greater_equal(sessions.size(), config.limits.connection_count)) {
+      socket.non_blocking(true, error);
+      net::write(socket, net::buffer(kOverloaded), error);
+      continue;
+    }
+    std::string client = name_of(socket);
+    net::co_spawn(strand, serve_connection(Stream(std::move(socket)), std::move(client), session_context()),
+                  net::detached);
+  }
+}
+
+/// Runs on until the last connection has ended, or the time for that is up.
+net::awaitable<void> Listener::Impl::wait_for_sessions() {
+  const auto deadline = std::chrono::steady_clock::now() + config.limits.drain_timeout;
+  while (sessions.size() > 0 && std::chrono::steady_clock::now() < deadline) {
+    error_code ignored;
+    drain_timer.expires_after(std::chrono::milliseconds(5));
+    co_await drain_timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  }
+  io.stop();
+}
+
+void Listener::Impl::begin_stop() {
+  error_code ignored;
+  tcp.close(ignored);
+  local.close(ignored);
+  sessions.stop();
+  net::co_spawn(io, wait_for_sessions(), net::detached);
+}
+
+Listener::Listener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Listener::~Listener() {
+  if (!impl_->config.unix_socket.empty()) unlink(impl_->config.unix_socket.c_str());
+}
+
+Result<std::unique_ptr<Listener>> Listener::open(Service& service, const Config& config, AccessLog log) {
+  auto impl = std::make_unique<Impl>(service, config, std::move(log));
+  if (auto bound = impl->open_tcp(); !bound) return bound.error();
+  if (!config.unix_socket.empty())
+    if (auto bound = impl->open_local(); !bound) return bound.error();
+  return std::unique_ptr<Listener>(new Listener(std::move(impl)));
+}
+
+std::uint16_t Listener::port() const noexcept {
+  error_code ignored;
+  return impl_->tcp.local_endpoint(ignored).port();
+}
+
+void Listener::run() {
+  Impl& impl = *impl_;
+  const auto address_of = [](const auto& socket) {
+    error_code ignored;
+    return socket.remote_endpoint(ignored).address().to_string();
+  };
+  net::co_spawn(impl.io, impl.accept(impl.tcp, address_of), net::detached);
+  if (impl.local.is_open())
+    net::co_spawn(impl.io, impl.accept(impl.local, [](const auto&) { return std::string("unix"); }), net::detached);
+  const int count = impl.config.thread_count > 0 ? impl.config.thread_count
+                                                 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> threads;
+  for (int i = 1; i < count; ++i) threads.emplace_back([&impl] { impl.io.run(); });
+  impl.io.run();
+  threads.clear();
+  impl.upload_pool.join();
+}
+
+void Listener::stop() noexcept {
+  if (impl_->is_stopping.exchange(true)) return;
+  impl_->service.start_draining();
+  net::post(impl_->io, [impl = impl_.get()] { impl->begin_stop(); });
+}
+
+} // namespace mc2::server

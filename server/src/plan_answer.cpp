@@ -1,0 +1,133 @@
+#include "plan_answer.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "mc2/executor/backend.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::server {
+namespace {
+
+using planner::Plan;
+using store::StoredFingerprint;
+
+constexpr std::size_t kNamedDigits = 12; ///< of a digest, in messages
+constexpr int kMaxTries = 5;
+
+/// The machines whose digest begins like this; all for an empty prefix.
+std::string named(const std::vector<StoredFingerprint>& machines) {
+  std::string names;
+  for (const auto& machine : machines)
+    names += (names.empty() ? "" : ", ") + machine.digest.substr(0, kNamedDigits) + " (" + machine.fingerprint.label() + ")";
+  return names;
+}
+
+/// Errors: as answer_plan.
+Result<StoredFingerprint> find_machine(const store::Store& store, const std::string& prefix) {
+  auto all = store.list_fingerprints();
+  if (!all) return all.error();
+  if (all.value().empty()) return Error{ErrorCode::NotFound, "machine", "the store knows no machine yet; tune or profile on one"};
+  std::vector<StoredFingerprint> matching;
+  for (const auto& machine : all.value())
+    if (machine.digest.starts_with(prefix)) matching.push_back(machine);
+  if (matching.size() == 1) return matching.front();
+  if (matching.empty())
+    return Error{ErrorCode::NotFound, "machine",
+                 "no machine's digest begins with \"" + prefix.substr(0, 64) + "\"; there are " + named(all.value())};
+  return Error{ErrorCode::InvalidSpec, "machine",
+               (prefix.empty() ? "is missing, and" : "is not unique:") + std::string(" there are ") + named(matching) +
+                   "; give more digits of one"};
+}
+
+SourcedPlan sourced(std::string_view source, const Plan& plan, std::string document, std::string created_at) {
+  return {source, std::move(document), std::string(to_string(plan.makespan.provenance)), std::move(created_at)};
+}
+
+/// Errors: as answer_plan.
+Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question) {
+  const auto machine = find_machine(store, question.machine);
+  if (!machine) return machine.error();
+  const planner::OpSpec& op = question.request.op;
+  if (!question.has_options) {
+    auto kept = store.find_plan(store::PlanKey{op, machine.value().digest});
+    if (kept) {
+      store::StoredPlan& plan = kept.value();
+      return sourced("stored", plan.plan, std::move(plan.document), std::move(plan.created_at));
+    }
+    // A damaged plan is a miss: the model may still answer, and mc2 db check names the damage.
+  }
+  const planner::Fingerprint& fingerprint = machine.value().fingerprint;
+  const auto model = store.find_model(op, fingerprint);
+  if (!model) return model.error();
+  const auto options = question.has_options ? question.request.options : options_for(fingerprint, question.request.options);
+  const auto plan = planner::make_plan(op, model.value(), options);
+  if (!plan) return plan.error();
+  return sourced("model", plan.value(), store::encode(plan.value()), {});
+}
+
+/// Everyone who asks this gets the same bytes.
+std::string key_of(const PlanQuestion& question) {
+  return std::string(question.has_options ? "options " : "") + question.machine + " " + store::encode(question.request);
+}
+
+/// Made while the store stood still, so that what an epoch's answer is does not depend on who asks.
+Result<Answer> make_settled(Context& context, const PlanQuestion& question, const std::string& key) {
+  return context.store.read([&](const store::Store& store) -> Result<Answer> {
+    for (int attempt = 0; attempt < kMaxTries; ++attempt) {
+      const auto before = store.revision();
+      if (!before) return before.error();
+      const auto plan = make(store, question);
+      const auto after = store.revision();
+      if (!after) return after.error();
+      if (after.value() != before.value()) continue;
+      if (!plan) return plan.error();
+      context.metrics.count_answer(plan.value().source, plan.value().provenance);
+      return context.answers.keep(key, after.value(), to_answer(plan.value(), after.value()));
+    }
+    return Error{ErrorCode::Cancelled, "", "the store changed all the time while the plan was made; ask again"};
+  });
+}
+
+} // namespace
+
+planner::PlanOptions options_for(const planner::Fingerprint& machine, planner::PlanOptions options) {
+  const auto name = machine.fields.find("backend");
+  if (name == machine.fields.end()) return options;
+  if (const auto backend = executor::find_backend(name->second))
+    options.alignment = options.min_block_rows = backend.value()->default_alignment();
+  return options;
+}
+
+Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
+  const std::string digest = store::digest(plan.document);
+  // Canonical, as every document: keys in order, no blanks.
+  std::string body = R"({"created_at":)" +
+                     (plan.created_at.empty() ? std::string("null") : nlohmann::json(plan.created_at).dump()) +
+                     R"(,"digest":")" + digest + R"(","epoch":)" + std::to_string(epoch) + R"(,"plan":)" +
+                     plan.document + R"(,"provenance":")" + plan.provenance + R"(","schema":"mc2.answer/1","source":")" +
+                     std::string(plan.source) + "\"}";
+  return {digest, epoch, std::make_shared<const std::string>(std::move(body)),
+          "\"" + digest + "-" + std::to_string(epoch) + "\""};
+}
+
+Result<Answer> answer_plan(Context& context, const PlanQuestion& question) {
+  const std::string key = key_of(question);
+  const std::int64_t revision = context.store.revision();
+  if (question.epoch) {
+    if (auto known = context.answers.find_epoch(key, *question.epoch)) return *known;
+  }
+  auto answer = context.answers.find(key, revision);
+  context.metrics.count_cache(answer.has_value());
+  if (!answer) {
+    auto made = make_settled(context, question, key);
+    if (!made) return made.error();
+    answer = std::move(made).value();
+  }
+  if (question.epoch && answer->epoch != *question.epoch)
+    return Error{ErrorCode::Stale, "epoch",
+                 "the answer of epoch " + std::to_string(*question.epoch) + " is no longer known; it is " +
+                     std::to_string(answer->epoch) + " now. Let every rank ask again without an epoch, or take rank 0's plan"};
+  return *answer;
+}
+
+} // namespace mc2::server

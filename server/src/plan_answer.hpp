@@ -1,0 +1,29 @@
+#pragma once
+
+#include "context.hpp"
+#include "mc2/planner/planner.hpp"
+#include "plan_question.hpp"
+
+namespace mc2::server {
+
+/// A plan and where it came from, as answers carry them.
+struct SourcedPlan {
+  std::string_view source; ///< "stored", "model" or "what_if"
+  std::string document;    ///< mc2.plan/1, canonical
+  std::string provenance;
+  std::string created_at; ///< of a stored plan
+};
+
+/// {"schema": "mc2.answer/1", ...} around a plan.
+[[nodiscard]] Answer to_answer(const SourcedPlan& plan, std::int64_t epoch);
+
+/// The tuned plan that is kept for the operator and machine, unless planning options ask for another; else one from
+/// the kept model. Equal questions get equal bytes until the store's revision moves.
+/// Errors: NotFound saying what the store has; InvalidSpec for a machine that is not said or not unique; Stale for an epoch
+/// whose answer is no longer known; as planner::make_plan.
+[[nodiscard]] Result<Answer> answer_plan(Context& context, const PlanQuestion& question);
+
+/// What is known of how a machine cuts, as options of a plan on it.
+[[nodiscard]] planner::PlanOptions options_for(const planner::Fingerprint& machine, planner::PlanOptions options);
+
+} // namespace mc2::server

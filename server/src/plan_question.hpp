@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/store/codec.hpp"
+#include "target.hpp"
+
+namespace mc2::server {
+
+/// What a plan query asks.
+struct PlanQuestion {
+  store::PlanRequest request;
+  bool has_options = false;           ///< some planning option was given: only a plan made for it answers
+  std::string machine;                ///< digest of a fingerprint, or a prefix; empty: the only one there is
+  std::optional<std::int64_t> epoch;  ///< of an answer that another rank has got
+};
+
+/// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, tables, table_rows, pooling; strategy,
+/// alignment, min_block_rows, max_block_count, runner_up_count, objective_quantile, allow_small_gain; machine, epoch.
+/// Errors: InvalidSpec, UnknownName, naming the parameter.
+[[nodiscard]] planner::Result<PlanQuestion> read_plan_question(const Query& query);
+
+/// As above from a mc2.request/1 document; machine and epoch are parameters.
+[[nodiscard]] planner::Result<PlanQuestion> read_plan_question(const Query& query, const std::string& body);
+
+} // namespace mc2::server

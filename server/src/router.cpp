@@ -1,0 +1,61 @@
+#include "router.hpp"
+
+#include <array>
+#include <optional>
+
+#include "routes/routes.hpp"
+
+namespace mc2::server {
+namespace {
+
+constexpr std::string_view kCapture = "{id}";
+
+constexpr std::array kRoutes{
+    Route{"GET", "/livez", &answer_livez},
+    Route{"GET", "/readyz", &answer_readyz},
+    Route{"GET", "/version", &answer_version},
+    Route{"GET", "/metrics", &answer_metrics},
+    Route{"GET", "/openapi.yaml", &answer_openapi},
+    Route{"GET", "/v1/plan", &answer_plan_query},
+    Route{"POST", "/v1/plan", &answer_plan_query},
+    Route{"POST", "/v1/plan/batch", &answer_plan_batch},
+    Route{"POST", "/v1/what-if", &answer_what_if},
+    Route{"GET", "/v1/plans", &list_plans},
+    Route{"POST", "/v1/plans", &add_plan},
+    Route{"GET", "/v1/plans/{id}", &answer_plan},
+    Route{"DELETE", "/v1/plans/{id}", &remove_plan},
+    Route{"GET", "/v1/plans/{id}/explanation", &answer_explanation},
+    Route{"GET", "/v1/models", &list_models},
+    Route{"POST", "/v1/models", &add_model, true},
+    Route{"GET", "/v1/models/{id}", &answer_model},
+    Route{"POST", "/v1/samples", &add_samples, true},
+    Route{"GET", "/v1/fingerprints", &list_fingerprints},
+};
+
+/// What "{id}" stands for when the path has this form.
+std::optional<std::string> match(std::string_view pattern, std::string_view path) {
+  const std::size_t at = pattern.find(kCapture);
+  if (at == std::string_view::npos) return pattern == path ? std::optional<std::string>("") : std::nullopt;
+  const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kCapture.size());
+  if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))
+    return std::nullopt;
+  const std::string_view id = path.substr(before.size(), path.size() - before.size() - after.size());
+  return id.find('/') == std::string_view::npos ? std::optional<std::string>(id) : std::nullopt;
+}
+
+} // namespace
+
+std::span<const Route> routes() noexcept { return kRoutes; }
+
+Match find_route(std::string_view method, std::string_view path) {
+  Match found;
+  for (const Route& route : kRoutes) {
+    const auto id = match(route.pattern, path);
+    if (!id) continue;
+    if (route.method == method || (method == "HEAD" && route.method == "GET")) return {&route, *id, {}};
+    found.allowed += (found.allowed.empty() ? "" : ", ") + std::string(route.method);
+  }
+  return found;
+}
+
+} // namespace mc2::server

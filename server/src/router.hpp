@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "context.hpp"
+
+namespace mc2::server {
+
+/// One row of the table of routes.
+struct Route {
+  std::string_view method;
+  std::string_view pattern; ///< at most one "{id}", a whole segment
+  Response (*answer)(Context& context, const Call& call);
+  bool takes_upload = false;
+};
+
+/// Every route, in the order of schemas/openapi.yaml.
+[[nodiscard]] std::span<const Route> routes() noexcept;
+
+/// The route of a request; where there is none, the methods that the path does have.
+struct Match {
+  const Route* route = nullptr;
+  std::string id;
+  std::string allowed; ///< "GET, POST"; empty: no such path
+};
+
+[[nodiscard]] Match find_route(std::string_view method, std::string_view path);
+
+} // namespace mc2::server

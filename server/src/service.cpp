@@ -1,0 +1,107 @@
+#include "mc2/server/service.hpp"
+
+#include <chrono>
+#include <exception>
+
+#include "context.hpp"
+#include "error_map.hpp"
+#include "router.hpp"
+
+namespace mc2::server {
+
+struct Service::Impl {
+  Config config;
+  std::unique_ptr<StoreGate> store;
+  AnswerCache answers;
+  Metrics metrics;
+  std::atomic<bool> is_draining{false};
+  Context context;
+
+  Impl(const Config& given, std::unique_ptr<StoreGate> gate, std::function<std::string()> utc_now)
+      : config(given),
+        store(std::move(gate)),
+        answers(config.cached_answer_count),
+        context{config, *store, answers, metrics, is_draining, std::move(utc_now)} {}
+
+  /// Throws what the store throws.
+  [[nodiscard]] Response answer(const Request& request, std::string_view& route_pattern);
+};
+
+Response json_response(std::string body, int status) {
+  return {.status = status, .body = std::make_shared<const std::string>(std::move(body)), .etag = {}};
+}
+
+Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Service::~Service() = default;
+
+Result<std::unique_ptr<Service>> Service::open(const Config& config, std::function<std::string()> utc_now) {
+  if (auto legal = config.validate(); !legal) return legal.error();
+  auto gate = StoreGate::open(config.store);
+  if (!gate) return gate.error();
+  return std::unique_ptr<Service>(
+      new Service(std::make_unique<Impl>(config, std::move(gate).value(), std::move(utc_now))));
+}
+
+void Service::start_draining() noexcept { impl_->is_draining = true; }
+
+bool Service::takes_upload(std::string_view method, std::string_view target) noexcept {
+  const Match match = find_route(method, target.substr(0, target.find('?')));
+  return match.route != nullptr && match.route->takes_upload;
+}
+
+Response Service::Impl::answer(const Request& request, std::string_view& route_pattern) {
+  const auto target = parse_target(request.target);
+  if (!target) return problem_of(target.error(), request.id);
+  const Match match = find_route(request.method, target.value().path);
+  if (match.route == nullptr && match.allowed.empty())
+    return problem(404, "there is no such resource; GET /openapi.yaml lists them", request.id);
+  if (match.route == nullptr) {
+    Response refused = problem(405, "this resource has the methods " + match.allowed, request.id);
+    refused.headers.emplace_back("Allow", match.allowed);
+    return refused;
+  }
+  route_pattern = match.route->pattern;
+  return match.route->answer(context, {request, target.value().query, match.id});
+}
+
+namespace {
+
+/// Whether a header If-None-Match names the tag. Lists and "*" as in RFC 9110 §13.1.2; weak tags compare by their value.
+bool names_tag(std::string_view if_none_match, std::string_view tag) {
+  if (if_none_match == "*") return true;
+  while (!if_none_match.empty()) {
+    const std::size_t end = std::min(if_none_match.find(','), if_none_match.size());
+    std::string_view one = if_none_match.substr(0, end);
+    if_none_match.remove_prefix(std::min(end + 1, if_none_match.size()));
+    while (!one.empty() && (one.front() == ' ' || one.front() == '\t')) one.remove_prefix(1);
+    while (!one.empty() && (one.back() == ' ' || one.back() == '\t')) one.remove_suffix(1);
+    if (one.starts_with("W/")) one.remove_prefix(2);
+    if (one == tag) return true;
+  }
+  return false;
+}
+
+} // namespace
+
+Response Service::answer(const Request& request) noexcept {
+  const auto start = std::chrono::steady_clock::now();
+  std::string_view route = "none";
+  Response response;
+  try {
+    response = impl_->answer(request, route);
+  } catch (const planner::SystemError&) { // its text names files
+    response = problem(503, "the store could not be read or written; the log says why", request.id);
+  } catch (const std::bad_alloc&) {
+    response = problem(503, "out of memory; ask for less at a time", request.id);
+  } catch (const std::exception&) {
+    response = problem(500, "an internal error; the log says what", request.id);
+  }
+  if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag)) {
+    response.status = 304;
+    response.body = nullptr;
+  }
+  impl_->metrics.count_request(request.method, route, response.status, std::chrono::steady_clock::now() - start);
+  return response;
+}
+
+} // namespace mc2::server

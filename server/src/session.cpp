@@ -1,0 +1,253 @@
+#include "session.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <charconv>
+#include <optional>
+
+namespace mc2::server {
+namespace {
+
+namespace http = beast::http;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+using Parser = http::request_parser<http::string_body>;
+using Message = http::response<http::string_body>;
+
+/// Suspends the coroutine; what went wrong is in `error` afterwards.
+auto into(error_code& error) { return net::redirect_error(net::use_awaitable, error); }
+
+std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
+
+/// A number of ours, where the client sent none that is fit for a log: letters, digits and "-_.", at most 64.
+std::string request_id(const Parser::value_type& message) {
+  static std::atomic<std::uint64_t> last{0};
+  const std::string_view given = view(message["X-Request-Id"]);
+  const auto is_fit = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.'; };
+  constexpr std::size_t kMaxLength = 64;
+  if (!given.empty() && given.size() <= kMaxLength && std::ranges::all_of(given, is_fit)) return std::string(given);
+  char text[24] = "mc2-";
+  const auto [end, error] = std::to_chars(text + 4, text + sizeof text, ++last, 16);
+  return {text, end};
+}
+
+Request to_request(Parser::value_type&& message) {
+  Request request{.method = std::string(view(message.method_string())),
+                  .target = std::string(view(message.target())),
+                  .body = {},
+                  .content_type = std::string(view(message[http::field::content_type])),
+                  .if_none_match = std::string(view(message[http::field::if_none_match])),
+                  .id = request_id(message)};
+  request.body = std::move(message.body());
+  return request;
+}
+
+Message to_message(const Response& response, const Request& request, unsigned version, bool keeps_alive) {
+  Message message{static_cast<http::status>(response.status), version};
+  message.set(http::field::server, "mc2");
+  message.set("X-Request-Id", request.id);
+  if (!response.content_type.empty()) message.set(http::field::content_type, response.content_type);
+  if (!response.etag.empty()) message.set(http::field::etag, response.etag);
+  for (const auto& [name, value] : response.headers) message.set(name, value);
+  message.keep_alive(keeps_alive);
+  const bool has_no_body = response.status == 204 || response.status == 304;
+  if (response.body && request.method != "HEAD") message.body() = *response.body;
+  if (!has_no_body) message.content_length(response.body ? response.body->size() : 0);
+  return message;
+}
+
+/// What a request that cannot be read is answered with; nothing where the client has gone or is too slow to be told.
+std::optional<Response> refusal(const error_code& error) {
+  const auto refuse = [](int status, std::string_view detail) { return std::optional(problem(status, detail, "-")); };
+  if (error == http::error::header_limit) return refuse(431, "the headers are too large");
+  if (error == http::error::body_limit) return refuse(413, "the body is too large");
+  if (error == beast::error::timeout) return refuse(408, "the request did not arrive in time");
+  const bool is_of_http = error.category() == make_error_code(http::error::bad_method).category();
+  if (is_of_http && error != http::error::end_of_stream && error != http::error::partial_message)
+    return refuse(400, "this is no HTTP/1.1 request: " + error.message());
+  return std::nullopt;
+}
+
+/// What stopping may touch of a connection, on its own executor only.
+template <typename Stream>
+struct Idle {
+  Stream* stream = nullptr; ///< null once the connection has ended
+  bool is_waiting = false;  ///< for a next request
+};
+
+/// One connection. Each step says whether the connection goes on.
+template <typename Stream>
+class Connection {
+ public:
+  Connection(Stream& stream, std::string client, SessionContext& context)
+      : stream_(stream), client_(std::move(client)), context_(context), buffer_(context.limits.header_bytes + kReadAhead) {
+    idle_->stream = &stream_;
+    place_ = context_.sessions.add([idle = idle_, executor = stream_.get_executor()] {
+      net::post(executor, [idle] {
+        if (idle->stream != nullptr && idle->is_waiting) idle->stream->cancel();
+      });
+    });
+  }
+  ~Connection() {
+    idle_->stream = nullptr;
+    context_.sessions.remove(place_);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  net::awaitable<void> serve() {
+    bool goes_on = true;
+    for (bool is_first = true; goes_on; is_first = false) goes_on = co_await serve_one(is_first);
+    error_code ignored;
+    stream_.socket().shutdown(net::socket_base::shutdown_send, ignored);
+  }
+
+ private:
+  static constexpr std::size_t kReadAhead = 64 << 10;
+
+  net::awaitable<bool> serve_one(bool is_first) {
+    error_code error;
+    if (buffer_.size() == 0) {
+      // A new connection has to speak at once; one that was served may be kept open.
+      stream_.expires_after(is_first ? context_.limits.header_timeout : context_.limits.idle_timeout);
+      idle_->is_waiting = true;
+      if (context_.sessions.is_stopping()) co_return false;
+      const std::size_t count = co_await stream_.async_read_some(buffer_.prepare(kFirstRead), into(error));
+      idle_->is_waiting = false;
+      buffer_.commit(count);
+      if (error) co_return false;
+    }
+    Parser parser;
+    parser.header_limit(static_cast<std::uint32_t>(context_.limits.header_bytes));
+    parser.body_limit(context_.limits.upload_bytes);
+    stream_.expires_after(context_.limits.header_timeout);
+    co_await http::async_read_header(stream_, buffer_, parser, into(error));
+    if (error) co_return co_await refuse(error);
+    co_return co_await read_and_answer(parser);
+  }
+
+  net::awaitable<bool> read_and_answer(Parser& parser) {
+    error_code error;
+    const auto& header = parser.get();
+    const bool is_upload = Service::takes_upload(view(header.method_string()), view(header.target()));
+    const std::size_t limit = is_upload ? context_.limits.upload_bytes : context_.limits.body_bytes;
+    if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit);
+    parser.body_limit(limit);
+    stream_.expires_after(context_.limits.body_timeout);
+    if (view(header[http::field::expect]) == "100-continue" && !parser.is_done()) {
+      http::response<http::empty_body> go_on{http::status::continue_, header.version()};
+      co_await http::async_write(stream_, go_on, into(error));
+      if (error) co_return false;
+    }
+    co_await http::async_read(stream_, buffer_, parser, into(error));
+    if (error) co_return co_await refuse(error);
+    co_return co_await answer(parser, is_upload);
+  }
+
+  net::awaitable<bool> answer(Parser& parser, bool is_upload) {
+    const auto start = Clock::now();
+    const unsigned version = parser.get().version();
+    const bool keeps_alive = parser.get().keep_alive() && !context_.sessions.is_stopping();
+    const Request request = to_request(parser.release());
+    Response response;
+    if (!context_.rates.admit(client_, start)) {
+      response = problem(429, "too many requests from this address; wait a second", request.id);
+      response.headers.emplace_back("Retry-After", "1");
+    } else if (is_upload) {
+      const auto here = stream_.get_executor();
+      co_await net::post(context_.upload_pool, net::use_awaitable);
+      response = context_.service.answer(request);
+      co_await net::post(here, net::use_awaitable);
+    } else {
+      response = context_.service.answer(request);
+    }
+    if (context_.log)
+      context_.log({client_, request.method, request.target, request.id, response.status,
+                    response.body ? response.body->size() : 0,
+                    std::chrono::duration<double, std::micro>(Clock::now() - start).count()});
+    co_return co_await write(to_message(response, request, version, keeps_alive)) && keeps_alive;
+  }
+
+  /// Says why, and ends the connection: what follows on it cannot be told apart.
+  net::awaitable<bool> refuse(const error_code& why) {
+    const auto response = refusal(why);
+    if (!response) co_return false;
+    if (context_.log)
+      context_.log({client_, "-", "-", "-", response->status, response->body->size(), 0});
+    Request nameless;
+    nameless.id = "-";
+    co_await write(to_message(*response, nameless, 11, false));
+    error_code ignored;
+    stream_.socket().shutdown(net::socket_base::shutdown_send, ignored);
+    co_await drain();
+    co_return false;
+  }
+
+  net::awaitable<bool> write(Message message) {
+    error_code error;
+    stream_.expires_after(context_.limits.body_timeout);
+    co_await http::async_write(stream_, message, into(error));
+    co_return !error;
+  }
+
+  /// Reads on for a moment: closing with bytes unread would take the answer from a client that is still sending.
+  net::awaitable<void> drain() {
+    constexpr std::size_t kMostBytes = 1 << 20;
+    constexpr std::chrono::milliseconds kMostTime{500};
+    error_code error;
+    stream_.expires_after(kMostTime);
+    for (std::size_t count = 0; !error && count < kMostBytes;) {
+      buffer_.clear();
+      count += co_await stream_.async_read_some(buffer_.prepare(kFirstRead), into(error));
+    }
+  }
+
+  static constexpr std::size_t kFirstRead = 4096;
+
+  Stream& stream_;
+  std::shared_ptr<Idle<Stream>> idle_ = std::make_shared<Idle<Stream>>();
+  SessionList::Place place_;
+  std::string client_;
+  SessionContext& context_;
+  beast::flat_buffer buffer_;
+};
+
+} // namespace
+
+SessionList::Place SessionList::add(Interrupt interrupt) {
+  const std::lock_guard lock(mutex_);
+  return interrupts_.insert(interrupts_.end(), std::move(interrupt));
+}
+
+void SessionList::remove(Place place) {
+  const std::lock_guard lock(mutex_);
+  interrupts_.erase(place);
+}
+
+std::size_t SessionList::size() const {
+  const std::lock_guard lock(mutex_);
+  return interrupts_.size();
+}
+
+void SessionList::stop() {
+  is_stopping_ = true;
+  const std::lock_guard lock(mutex_);
+  for (const Interrupt& interrupt : interrupts_) interrupt();
+}
+
+template <typename Stream>
+net::awaitable<void> serve_connection(Stream stream, std::string client, SessionContext context) {
+  Connection<Stream> connection(stream, std::move(client), context);
+  co_await connection.serve();
+}
+
+template net::awaitable<void> serve_connection(TcpStream, std::string, SessionContext);
+template net::awaitable<void> serve_connection(UnixStream, std::string, SessionContext);
+
+} // namespace mc2::server

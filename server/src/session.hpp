@@ -1,0 +1,60 @@
+#pragma once
+
+#include "mc2/server/listener.hpp"
+#include "rate_limiter.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+
+namespace mc2::server {
+
+namespace net = boost::asio;
+namespace beast = boost::beast;
+
+/// Connections that are open, so that stopping can end those that wait for a request.
+class SessionList {
+ public:
+  /// Ends one connection's wait for its next request. Called on any thread.
+  using Interrupt = std::function<void()>;
+  using Place = std::list<Interrupt>::iterator;
+
+  [[nodiscard]] Place add(Interrupt interrupt);
+  void remove(Place place);
+  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] bool is_stopping() const noexcept { return is_stopping_; }
+  /// Interrupts all, those added later included.
+  void stop();
+
+ private:
+  mutable std::mutex mutex_;
+  std::list<Interrupt> interrupts_;
+  std::atomic<bool> is_stopping_{false};
+};
+
+/// What every connection works with.
+struct SessionContext {
+  Service& service;
+  const Limits& limits;
+  const AccessLog& log;
+  SessionList& sessions;
+  RateLimiter& rates;
+  net::thread_pool& upload_pool; ///< reads large documents, so that small answers need not wait for them
+};
+
+using TcpStream = beast::basic_stream<net::ip::tcp, net::any_io_executor>;
+using UnixStream = beast::basic_stream<net::local::stream_protocol, net::any_io_executor>;
+
+/// Serves one connection to its end, on the stream's executor, which runs one handler at a time.
+template <typename Stream>
+[[nodiscard]] net::awaitable<void> serve_connection(Stream stream, std::string client, SessionContext context);
+
+} // namespace mc2::server

@@ -1,0 +1,116 @@
+#include "target.hpp"
+
+#include <charconv>
+#include <cmath>
+
+namespace mc2::server {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// Undoes percent-encoding (RFC 3986 §2.1), and '+' in queries as forms write blanks.
+Result<std::string> decoded(std::string_view text, bool is_query) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%') {
+      const int high = i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
+      const int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
+      if (high < 0 || low < 0 || (high == 0 && low == 0))
+        return Error{ErrorCode::Malformed, "target", "has a '%' that no two hexadecimal digits (not 00) follow"};
+      result += static_cast<char>(high * 16 + low);
+      i += 2;
+    } else {
+      result += is_query && text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return result;
+}
+
+template <typename Number>
+std::optional<Number> parsed(const std::string& text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+Error bad_value(const std::string& name, const std::string& value, const std::string& legal) {
+  return {ErrorCode::InvalidSpec, name, "is \"" + value.substr(0, 64) + "\"; must be " + legal};
+}
+
+} // namespace
+
+Result<Query> Query::parse(std::string_view text) {
+  Query query;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('&'), text.size());
+    const std::string_view pair = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (pair.empty()) continue;
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    const auto name = decoded(pair.substr(0, equals), true);
+    if (!name) return name.error();
+    const auto value = decoded(pair.substr(std::min(equals + 1, pair.size())), true);
+    if (!value) return value.error();
+    if (!query.values_.emplace(name.value(), Value{value.value()}).second)
+      return Error{ErrorCode::InvalidSpec, name.value().substr(0, 64), "is given twice; give it once"};
+  }
+  return query;
+}
+
+std::optional<std::string> Query::text(const std::string& name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return std::nullopt;
+  found->second.is_known = true;
+  return found->second.text;
+}
+
+Result<std::optional<std::int64_t>> Query::integer(const std::string& name) const {
+  const auto value = text(name);
+  if (!value) return std::optional<std::int64_t>();
+  const auto number = parsed<std::int64_t>(*value);
+  if (!number) return bad_value(name, *value, "a whole number");
+  return number;
+}
+
+Result<std::optional<double>> Query::real(const std::string& name) const {
+  const auto value = text(name);
+  if (!value) return std::optional<double>();
+  const auto number = parsed<double>(*value);
+  if (!number || !std::isfinite(*number)) return bad_value(name, *value, "a number");
+  return number;
+}
+
+Result<bool> Query::flag(const std::string& name) const {
+  const auto value = text(name);
+  if (!value || *value == "false") return false;
+  if (*value == "true") return true;
+  return bad_value(name, *value, "true or false");
+}
+
+Result<void> Query::require_all_known() const {
+  for (const auto& [name, value] : values_)
+    if (!value.is_known)
+      return Error{ErrorCode::InvalidSpec, name.substr(0, 64), "is no parameter of this resource; leave it out"};
+  return {};
+}
+
+Result<Target> parse_target(std::string_view target) {
+  const std::size_t end = std::min(target.find('?'), target.size());
+  auto path = decoded(target.substr(0, end), false);
+  if (!path) return path.error();
+  auto query = Query::parse(target.substr(std::min(end + 1, target.size())));
+  if (!query) return query.error();
+  return Target{std::move(path).value(), std::move(query).value()};
+}
+
+} // namespace mc2::server

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::server {
+
+/// Parameters of a query, each once. What nobody has asked for is refused in the end, so that a misspelt name is not
+/// taken for a default.
+class Query {
+ public:
+  /// Errors: Malformed for escapes that are none; InvalidSpec for a name that comes twice.
+  [[nodiscard]] static planner::Result<Query> parse(std::string_view text);
+
+  [[nodiscard]] std::optional<std::string> text(const std::string& name) const;
+  /// Errors: InvalidSpec naming the parameter.
+  [[nodiscard]] planner::Result<std::optional<std::int64_t>> integer(const std::string& name) const;
+  [[nodiscard]] planner::Result<std::optional<double>> real(const std::string& name) const;
+  /// "true" or "false"; false when it is left out.
+  [[nodiscard]] planner::Result<bool> flag(const std::string& name) const;
+
+  /// Errors: InvalidSpec naming the first parameter that was not asked for.
+  [[nodiscard]] planner::Result<void> require_all_known() const;
+
+ private:
+  struct Value {
+    std::string text;
+    mutable bool is_known = false;
+  };
+  std::map<std::string, Value> values_;
+};
+
+/// A request target taken apart.
+struct Target {
+  std::string path; ///< decoded
+  Query query;
+};
+
+/// Errors: Malformed, as Query::parse.
+[[nodiscard]] planner::Result<Target> parse_target(std::string_view target);
+
+} // namespace mc2::server
