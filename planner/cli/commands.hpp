@@ -30,6 +30,7 @@ struct Command {
 [[nodiscard]] Command add_plan(CLI::App& app);
 [[nodiscard]] Command add_profile(CLI::App& app);
 [[nodiscard]] Command add_run(CLI::App& app);
+[[nodiscard]] Command add_serve(CLI::App& app);
 [[nodiscard]] Command add_sweep(CLI::App& app);
 [[nodiscard]] Command add_topology(CLI::App& app);
 [[nodiscard]] Command add_tune(CLI::App& app);

@@ -134,48 +134,45 @@ server::AccessLog access_log(bool is_wanted) {
   };
 }
 
-/// Ends the service on SIGTERM and SIGINT. Blocks them for threads that start while it lives.
-class SignalThread {
+/// Keeps the signals that end a service from this thread and those that it starts, so that one thread can wait for them.
+class BlockedSignals {
  public:
-  explicit SignalThread(std::function<void()> stop) : stop_(std::move(stop)) {
+  BlockedSignals() {
     sigemptyset(&signals_);
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals_, signal);
     pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-    thread_ = std::jthread([this](const std::stop_token& ends) { wait(ends); });
   }
-  ~SignalThread() {
-    thread_.request_stop();
-    thread_.join();
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SignalThread(const SignalThread&) = delete;
-  SignalThread& operator=(const SignalThread&) = delete;
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
 
- private:
-  void wait(const std::stop_token& ends) const {
+  /// Calls `stop` for each that ends the service, until `ends` says so.
+  void wait(const std::stop_token& ends, const std::function<void()>& stop) const {
     while (!ends.stop_requested()) {
       const timespec moment{.tv_sec = 0, .tv_nsec = 100'000'000};
       const int signal = sigtimedwait(&signals_, nullptr, &moment);
-      if (signal == SIGTERM || signal == SIGINT) stop_();
+      if (signal == SIGTERM || signal == SIGINT) stop();
     }
   }
 
-  std::function<void()> stop_;
+ private:
   sigset_t signals_{}, before_{};
-  std::jthread thread_;
 };
 
 Result<ExitCode> ServeCommand::run() const {
   const auto settings = complete();
   if (!settings) return settings.error();
+  const BlockedSignals signals; // before any thread starts
   auto service = server::Service::open(settings.value(), &utc_now);
   if (!service) return service.error();
   auto listener = server::Listener::open(*service.value(), settings.value(), access_log(settings.value().has_access_log));
   if (!listener) return listener.error();
   {
-    const SignalThread signals([raw = listener.value().get()] {
-      notify_supervisor("STOPPING=1");
-      raw->stop();
+    const std::jthread waiter([&, raw = listener.value().get()](const std::stop_token& ends) {
+      signals.wait(ends, [raw] {
+        notify_supervisor("STOPPING=1");
+        raw->stop();
+      });
     });
     std::cerr << "mc2: serving " + settings.value().store.string() + " on http://" + settings.value().address + ":" +
                      std::to_string(listener.value()->port()) + "\n";

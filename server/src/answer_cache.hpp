@@ -35,7 +35,7 @@ class AnswerCache {
   [[nodiscard]] std::optional<Answer> find(const std::string& question, std::int64_t revision);
 
   /// Keeps what was made at this revision and returns what everyone gets for it.
-  [[nodiscard]] Answer keep(const std::string& question, std::int64_t revision, Answer made);
+  Answer keep(const std::string& question, std::int64_t revision, Answer made);
 
   /// The answer of an epoch; nothing when it is unknown: too old, or of before this service started.
   [[nodiscard]] std::optional<Answer> find_epoch(const std::string& question, std::int64_t epoch);

@@ -56,7 +56,9 @@ Result<store::ListFilter> read_filter(const Query& query) {
   return filter;
 }
 
-Response list_response(std::string_view schema, const std::vector<store::Listed>& items, int limit) {
+Response list_response(std::string_view schema, std::vector<store::Listed> items, int limit) {
+  const bool has_more = std::cmp_greater(items.size(), limit);
+  if (has_more) items.resize(static_cast<std::size_t>(limit));
   nlohmann::json listed = nlohmann::json::array();
   for (const store::Listed& item : items) {
     nlohmann::json entry{{"digest", item.digest},
@@ -66,7 +68,6 @@ Response list_response(std::string_view schema, const std::vector<store::Listed>
     if (!item.key.purpose.empty()) entry["purpose"] = item.key.purpose;
     listed.push_back(std::move(entry));
   }
-  const bool has_more = std::cmp_greater_equal(items.size(), limit);
   nlohmann::json document{{"schema", schema}, {"items", std::move(listed)}, {"next", nullptr}};
   if (has_more) document["next"] = items.back().row_id;
   return json_response(document.dump());

@@ -10,9 +10,9 @@ namespace mc2::server {
 Response list_models(Context& context, const Call& call) {
   const auto filter = read_filter(call.query);
   if (!filter) return problem_of(filter.error(), call.request.id);
-  const auto models = context.store.read([&](const store::Store& store) { return store.list_models(filter.value()); });
+  auto models = context.store.read([&](const store::Store& store) { return store.list_models(with_one_more(filter.value())); });
   if (!models) return problem_of(models.error(), call.request.id);
-  return list_response("mc2.model_list/1", models.value(), filter.value().limit);
+  return list_response("mc2.model_list/1", std::move(models).value(), filter.value().limit);
 }
 
 Response add_model(Context& context, const Call& call) {

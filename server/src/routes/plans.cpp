@@ -27,9 +27,9 @@ Result<planner::Explanation> explain(Context& context, const planner::Plan& plan
 Response list_plans(Context& context, const Call& call) {
   const auto filter = read_filter(call.query);
   if (!filter) return problem_of(filter.error(), call.request.id);
-  const auto plans = context.store.read([&](const store::Store& store) { return store.list_plans(filter.value()); });
+  auto plans = context.store.read([&](const store::Store& store) { return store.list_plans(with_one_more(filter.value())); });
   if (!plans) return problem_of(plans.error(), call.request.id);
-  return list_response("mc2.plan_list/1", plans.value(), filter.value().limit);
+  return list_response("mc2.plan_list/1", std::move(plans).value(), filter.value().limit);
 }
 
 Response add_plan(Context& context, const Call& call) {

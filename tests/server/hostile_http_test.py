@@ -1,0 +1,81 @@
+"""What a client may send and must not achieve: the service answers with the right status, closes, and lives on.
+
+The first case is the reason why the bytes on the wire are read by Boost.Beast: a chunk size of -1 ends a process that
+listens with cpprestsdk 2.10.18 (docs/adr/0008-beast-on-the-wire.md).
+"""
+
+from serving import ServiceTest, program
+
+GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
+CASES = (
+    ("chunk size -1", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n", 400),
+    ("chunk size of 20 digits", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 20 + b"\r\n", 400),
+    ("chunk size no number", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    ("length -1", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+    ("length too large for 64 bits", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n", 400),
+    ("two lengths", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
+    ("length and chunks", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400),
+    ("body announced too large", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 413),
+    ("upload announced too large", b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 67108865\r\n\r\n", 413),
+    ("headers too large", GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", 431),
+    ("many headers", GET + b"".join(b"X-%d: y\r\n" % i for i in range(2000)) + b"\r\n", 431),
+    ("endless first line", b"GET /" + b"a" * 20000, 431),
+    ("no HTTP", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)), 400),
+    ("HTTP/0.9", b"GET /livez\r\n\r\n", 400),
+    ("HTTP/9.9", b"GET /livez HTTP/9.9\r\n\r\n", 400),
+    ("line break in a name", GET + b"A\nB: c\r\n\r\n", 400),
+    ("null in a value", GET + b"A: b\x00c\r\n\r\n", 400),
+    ("blank before the colon", GET + b"Content-Length : 0\r\n\r\n", 400),
+    ("bad method", b"G(T /livez HTTP/1.1\r\n\r\n", 400),
+    ("null in the target", b"GET /v1/plan?m=%00 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400),
+    ("escape that is none", b"GET /v1/plan?m=%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400),
+    ("path upwards", b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+)
+
+
+def status_of(answer):
+    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else None
+
+
+class HostileHttpTest(ServiceTest):
+    def test_each_is_refused_with_its_status_and_the_service_lives_on(self):
+        service = self.start()
+        for name, data, status in CASES:
+            with self.subTest(name):
+                self.assertEqual(status_of(service.raw(data)), status)
+                self.assertTrue(service.is_alive())
+
+    def test_json_that_is_none(self):
+        service = self.start()
+        for name, body in (("deep arrays", b"[" * 100_000), ("deep objects", b'{"a":' * 100_000),
+                           ("no UTF-8", b'{"schema": "\xff\xfe"}'), ("numbers", b'{"m": 1e999}'), ("empty", b""),
+                           ("null", b"null"), ("repeated key", b'{"schema": 1, "schema": 2}'),
+                           ("nan", b'{"schema": NaN}'), ("half", b'{"schema": "mc2.req')):
+            for path in ("/v1/plan", "/v1/plan/batch", "/v1/what-if", "/v1/plans", "/v1/models", "/v1/samples"):
+                with self.subTest(name, path=path):
+                    self.assertEqual(service.request("POST", path, body)[0], 400)
+        self.assertTrue(service.is_alive())
+
+    def test_requests_that_end_early(self):
+        service = self.start()
+        whole = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{}"
+        for length in range(1, len(whole)):
+            answer = service.raw(whole[:length])
+            self.assertIn(status_of(answer), (None, 400), whole[:length])
+        self.assertTrue(service.is_alive())
+
+    def test_many_requests_on_one_connection_at_once(self):
+        service = self.start()
+        answers = service.raw((GET + b"\r\n") * 500 + GET + b"Connection: close\r\n\r\n")
+        self.assertEqual(answers.count(b"HTTP/1.1 200 OK"), 501)
+
+    def test_head_has_the_length_and_no_body(self):
+        service = self.start()
+        answer = service.raw(b"HEAD /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        head, body = answer.split(b"\r\n\r\n", 1)
+        self.assertEqual(body, b"")
+        self.assertIn(b"Content-Length: 17", head)
+
+
+if __name__ == "__main__":
+    program.main()

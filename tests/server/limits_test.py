@@ -1,0 +1,132 @@
+"""Limits, deadlines, settings and the end of `mc2 serve`."""
+
+import json
+import signal
+import socket
+import time
+
+from serving import SHAPE_QUERY, ServiceTest, program, read_all
+
+SHORT = ["--header-timeout", "0.3", "--body-timeout", "0.3", "--idle-timeout", "0.6"]
+
+
+class LimitsTest(ServiceTest):
+    def test_connections_that_say_nothing_are_closed(self):
+        service = self.start(*SHORT)
+        silent = [service.connect() for _ in range(20)]
+        for connection in silent:
+            self.assertIn(read_all(connection)[:12], (b"", b"HTTP/1.1 408"))
+            connection.close()
+        self.assertTrue(service.is_alive())
+
+    def test_headers_and_bodies_that_trickle_are_ended(self):
+        service = self.start(*SHORT)
+        for start in (b"GET /livez HTTP/1.1\r\n", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"):
+            with service.connect() as connection:
+                connection.sendall(start)
+                self.assertIn(read_all(connection)[:12], (b"", b"HTTP/1.1 408"))
+        self.assertTrue(service.is_alive())
+
+    def test_idle_connections_are_closed_later(self):
+        service = self.start(*SHORT)
+        with service.connect() as connection:
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertIn(b"200 OK", read_all(connection))
+
+    def test_connections_above_the_limit_are_told_to_come_back(self):
+        service = self.start("--connections", 2)
+        held = [service.connect() for _ in range(2)]
+        for connection in held:
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.recv(65536)
+        with service.connect() as refused:
+            answer = read_all(refused)
+        self.assertIn(b"503 Service Unavailable", answer)
+        self.assertIn(b"Retry-After: ", answer)
+        for connection in held:
+            connection.close()
+        for _ in range(100):  # the service learns of the closed ones a moment later
+            try:
+                if service.request("GET", "/livez")[0] == 200:
+                    return
+            except ConnectionError:
+                pass
+            time.sleep(0.02)
+        self.fail("no connection is let in again")
+
+    def test_a_client_that_asks_too_often_is_told_so(self):
+        service = self.start("--requests-per-s", 5)
+        statuses = [service.request("GET", "/livez")[0] for _ in range(20)]
+        self.assertEqual(statuses[:5], [200] * 5)
+        self.assertIn(429, statuses)
+
+    def test_bodies_up_to_the_limit_are_taken(self):
+        service = self.start("--body-bytes", 2000)
+        self.assertEqual(service.request("POST", "/v1/plan", b" " * 2000)[0], 400)
+        self.assertEqual(service.request("POST", "/v1/plan", b" " * 2001)[0], 413)
+        self.assertEqual(service.request("POST", "/v1/models", b" " * 2001)[0], 400, "models may be larger")
+
+    def test_sigterm_answers_what_is_in_flight_and_ends(self):
+        service = self.start()
+        with service.connect() as idle, service.connect() as busy:
+            idle.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            idle.recv(65536)
+            busy.sendall(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
+            time.sleep(0.2)
+            service.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            busy.sendall(b"}")
+            self.assertIn(b"400 Bad Request", read_all(busy))
+            self.assertEqual(read_all(idle), b"")
+        self.assertEqual(service.process.wait(timeout=10), 0)
+        self.assertIn("mc2: stopped", service.log.read_text())
+
+    def test_sigterm_ends_also_when_a_client_never_finishes(self):
+        service = self.start("--drain-timeout", "0.5")
+        with service.connect() as busy:
+            busy.sendall(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
+            time.sleep(0.2)
+            self.assertEqual(service.stop(), 0)
+
+    def test_settings_come_from_options_then_environment_then_file(self):
+        config = self.directory / "serve.json"
+        config.write_text(json.dumps({"body-bytes": 3000, "header-bytes": 3000, "idle-timeout": 7}))
+        environment = {**program.environment(self.directory), "MC2_SERVE_HEADER_BYTES": "2000"}
+        done = self.mc2("serve", "--config", config, "--body-bytes", "100", "--store", self.store, env=environment)
+        self.assert_refused(done, program.USAGE, "body_bytes", "1024 to")  # the option, not the file
+        environment["MC2_SERVE_HEADER_BYTES"] = "100"
+        done = self.mc2("serve", "--config", config, "--store", self.store, env=environment)
+        self.assert_refused(done, program.USAGE, "header_bytes", "256 to")  # the environment, not the file
+
+    def test_settings_that_are_none(self):
+        config = self.directory / "serve.json"
+        for text, *parts in (("[]", "JSON object"), ('{"prot": 1}', '"prot" is no option'), ('{"port": "x"}', "port"), ("{", "JSON object")):
+            config.write_text(text)
+            self.refuse(program.USAGE, ["serve", "--config", config, "--store", self.store], "serve.json", *parts)
+        self.refuse(program.USAGE, ["serve", "--address", "nowhere", "--store", self.store], "IP address")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            self.refuse(program.UNSUPPORTED, ["serve", "--port", taken.getsockname()[1], "--store", self.store],
+                        "cannot listen on 127.0.0.1 port", "in use")
+
+    def test_a_unix_socket_is_private_and_removed(self):
+        path = self.directory / "mc2.sock"
+        service = self.start("--unix-socket", path)
+        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            connection.sendall(f"GET /v1/plan?{SHAPE_QUERY} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            self.assertIn(b"mc2.answer/1", read_all(connection))
+        self.assertEqual(service.stop(), 0)
+        self.assertFalse(path.exists())
+
+    def test_a_file_in_place_of_the_socket_stays(self):
+        path = self.directory / "precious"
+        path.write_text("x")
+        self.refuse(program.USAGE, ["serve", "--unix-socket", path, "--port", 0, "--store", self.store], "no socket")
+        self.assertEqual(path.read_text(), "x")
+
+
+if __name__ == "__main__":
+    program.main()

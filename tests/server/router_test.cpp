@@ -1,0 +1,36 @@
+#include "router.hpp"
+
+#include <gtest/gtest.h>
+
+namespace mc2::server {
+namespace {
+
+TEST(Router, FindsEveryRouteByItsOwnPattern) {
+  for (const Route& route : routes()) {
+    std::string path(route.pattern);
+    if (const auto at = path.find("{id}"); at != std::string::npos) path.replace(at, 4, "abc123");
+    const Match match = find_route(route.method, path);
+    ASSERT_NE(match.route, nullptr) << path;
+    EXPECT_EQ(match.route, &route) << path;
+  }
+}
+
+TEST(Router, CapturesWholeSegmentsOnly) {
+  EXPECT_EQ(find_route("GET", "/v1/plans/abc123").id, "abc123");
+  EXPECT_EQ(find_route("GET", "/v1/plans/abc123/explanation").id, "abc123");
+  for (const char* path : {"/v1/plans/", "/v1/plans/a/b", "/v1/plans//explanation", "/v1/plans/a/explanation/", "/v1",
+                           "", "/", "v1/plans/a", "/V1/plans/a"})
+    EXPECT_EQ(find_route("GET", path).route, nullptr) << path;
+}
+
+TEST(Router, NamesTheMethodsThatAPathHas) {
+  EXPECT_EQ(find_route("PUT", "/v1/plan").allowed, "GET, POST");
+  EXPECT_EQ(find_route("POST", "/v1/plans/abc123").allowed, "GET, DELETE");
+  EXPECT_EQ(find_route("GET", "/nothing").allowed, "");
+  EXPECT_EQ(find_route("get", "/livez").route, nullptr) << "methods are case-sensitive";
+}
+
+TEST(Router, HeadIsAnsweredAsGet) { EXPECT_NE(find_route("HEAD", "/livez").route, nullptr); }
+
+} // namespace
+} // namespace mc2::server

@@ -1,0 +1,258 @@
+"""Every route of `mc2 serve`, each answer held against schemas/openapi.yaml."""
+
+import copy
+import json
+import sqlite3
+import warnings
+
+import jsonschema
+import yaml
+
+from serving import SHAPE_QUERY, ServiceTest, program
+
+SCHEMAS = program.SOURCE_DIRECTORY / "schemas"
+OPENAPI = yaml.safe_load((SCHEMAS / "openapi.yaml").read_text())
+
+
+def resolved(node):
+    """A node of the description, behind its reference within it."""
+    while "$ref" in node and node["$ref"].startswith("#/"):
+        target = OPENAPI
+        for part in node["$ref"][2:].split("/"):
+            target = target[part]
+        node = target
+    return node
+
+
+def validator(schema):
+    files = {path.name: json.loads(path.read_text()) for path in SCHEMAS.glob("*.schema.json")}
+    whole = {**schema, "components": OPENAPI["components"]}  # so that "#/components/..." resolves
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        resolver = jsonschema.RefResolver("openapi.yaml", whole, store=files)
+    return jsonschema.Draft202012Validator(whole, resolver=resolver)
+
+
+def pattern_of(path):
+    for pattern in OPENAPI["paths"]:
+        parts, given = pattern.split("/"), path.split("/")
+        if len(parts) == len(given) and all(p == g or p == "{id}" for p, g in zip(parts, given)):
+            return pattern
+    raise AssertionError(f"no path of the description is {path}")
+
+
+class RoutesTest(ServiceTest):
+    def setUp(self):
+        super().setUp()
+        self.service = self.start()
+        self.seen = set()
+
+    def ask(self, method, target, status, body=None, headers=None):
+        """The answer, which must be one that the description has for this route and status."""
+        text = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
+        found, got, answer = self.service.request(method, target, text, headers)
+        self.assertEqual(found, status, f"{method} {target}: {answer[:500]}")
+        self.assertIn("X-Request-Id", got)
+        pattern = pattern_of(target.split("?")[0])
+        operation = OPENAPI["paths"][pattern][method.lower()]
+        self.assertIn(str(status), operation["responses"], f"{method} {pattern} does not describe {status}")
+        self.seen.add((method, pattern, str(status)))
+        described = resolved(operation["responses"][str(status)])
+        if "content" not in described:
+            self.assertEqual(answer, b"")
+            return None
+        media, = described["content"]
+        self.assertEqual(got["Content-Type"].split(";")[0], media)
+        if not media.endswith("json"):
+            return answer.decode()
+        document = json.loads(answer)
+        validator(described["content"][media]["schema"]).validate(document)
+        return document
+
+    def exercise_reading(self):
+        """Everything that changes nothing."""
+        for path in ("/livez", "/readyz", "/version", "/metrics", "/openapi.yaml", "/v1/fingerprints"):
+            self.ask("GET", path, 200)
+        self.ask("GET", f"/v1/plan?{SHAPE_QUERY}", 200)
+        self.ask("GET", "/v1/plan?m=96&n=64", 400)
+        self.ask("GET", "/v1/plan?m=96&n=65&k=64", 404)
+        self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&epoch=1234567", 409)
+        self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&strategy=formula&max_block_count=1", 422)
+        self.ask("POST", "/v1/plan", 400, "{}")
+        for path in ("/v1/plans", "/v1/models"):
+            self.ask("GET", path, 200)
+            self.ask("GET", f"{path}?limit=0", 400)
+            self.ask("GET", f"{path}/xyz", 400)
+            self.ask("GET", f"{path}/ffffffff", 404)
+        self.ask("GET", "/v1/plans/xyz/explanation", 400)
+        self.ask("GET", "/v1/plans/ffffffff/explanation", 404)
+
+    def exercise_documents(self):
+        request = {"schema": "mc2.request/1", "op": self.stored_plan()["op"]}
+        model = self.service.json("GET", "/v1/models/" + self.service.json("GET", "/v1/models")["items"][0]["digest"])
+        self.ask("POST", "/v1/plan", 200, request)
+        other = copy.deepcopy(request)
+        other["op"]["n"] = 65
+        self.ask("POST", "/v1/plan", 404, other)
+        self.ask("POST", "/v1/plan?epoch=1234567", 409, request)
+        batch = self.ask("POST", "/v1/plan/batch", 200, {"requests": [request, other, {}]})
+        self.assertEqual([entry["status"] for entry in batch["answers"]], [200, 404, 400])
+        self.ask("POST", "/v1/plan/batch", 400, {"requests": 7})
+        self.ask("POST", "/v1/what-if", 200, {"model": model, "request": request})
+        self.ask("POST", "/v1/what-if", 422, {"model": model, "request": other})
+        self.ask("POST", "/v1/what-if", 400, {"model": model})
+        for path in ("/v1/plans", "/v1/models", "/v1/samples"):
+            self.ask("POST", path, 400, "{")
+        self.ask("POST", "/v1/models", 201, model)
+        profile = self.exported()["samples"][0]["document"]
+        self.ask("POST", "/v1/samples", 201, profile)
+
+    def stored_plan(self):
+        return self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]
+
+    def exported(self):
+        return json.loads(self.succeed("db", "export", "--store", self.store))
+
+    def test_every_described_answer_is_given_as_described(self):
+        self.exercise_reading()
+        self.exercise_documents()
+        plan = self.stored_plan()
+        kept = self.ask("POST", "/v1/plans", 201, plan)["digest"]
+        self.ask("GET", f"/v1/plans/{kept}", 200)
+        self.ask("GET", f"/v1/plans/{kept}/explanation", 200)
+        self.ask("GET", f"/v1/plans/{kept}", 304, headers={"If-None-Match": f'"{kept}"'})
+        model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
+        self.ask("GET", f"/v1/models/{model}", 200)
+        self.ask("GET", f"/v1/models/{model}", 304, headers={"If-None-Match": "*"})
+        tag = self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")[1]["ETag"]
+        self.ask("GET", f"/v1/plan?{SHAPE_QUERY}", 304, headers={"If-None-Match": f'"x", W/{tag}'})
+        self.ask("DELETE", f"/v1/plans/{kept}", 204)
+        self.ask("DELETE", f"/v1/plans/{kept}", 404)
+        self.ask("DELETE", "/v1/plans/xyz", 400)
+        described = {(method.upper(), pattern, status)
+                     for pattern, operations in OPENAPI["paths"].items()
+                     for method, operation in operations.items() if method != "parameters"
+                     for status in operation["responses"]}
+        unseen = described - self.seen - {("GET", "/readyz", "503"), ("POST", "/v1/plan", "422")}
+        self.assertEqual(unseen, set(), "described, but not seen here")
+
+    def test_the_description_is_served_and_has_every_route(self):
+        self.assertEqual(yaml.safe_load(self.ask("GET", "/openapi.yaml", 200)), OPENAPI)
+        source = (program.SOURCE_DIRECTORY / "server/src/router.cpp").read_text()
+        for pattern, operations in OPENAPI["paths"].items():
+            for method in operations:
+                if method != "parameters":
+                    self.assertIn(f'Route{{"{method.upper()}", "{pattern}"', source)
+        self.assertEqual(source.count("    Route{"), sum(len(o) - ("parameters" in o) for o in OPENAPI["paths"].values()))
+
+    def test_a_stored_plan_goes_before_the_model(self):
+        answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        self.assertEqual(answer["source"], "stored")
+        kept = json.loads(self.succeed("plan", *program.SHAPE, *program.MACHINE, "--store", self.store, "--json"))
+        asked = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&alignment=16")
+        self.assertEqual(asked["source"], "model")
+        self.assertEqual(asked["plan"]["op"], kept["op"])
+        other = self.service.json("GET", "/v1/plan?m=160&n=64&k=64")
+        self.assertEqual((other["source"], other["created_at"]), ("model", None))
+
+    def test_equal_questions_get_equal_bytes_until_the_plan_is_replaced(self):
+        first = self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")
+        for _ in range(100):
+            self.assertEqual(self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")[2], first[2])
+        answer = json.loads(first[2])
+        epoch = answer["epoch"]
+        plan = answer["plan"]
+        plan["reason"] = "another"
+        self.service.json("POST", "/v1/plans", plan, status=201)
+        second = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        self.assertGreater(second["epoch"], epoch)
+        self.assertEqual(second["plan"]["reason"], "another")
+        # A rank that asks for the first one's epoch gets the first one's plan.
+        self.assertEqual(self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}&epoch={epoch}")[2], first[2])
+
+    def test_restarts_give_the_same_plan(self):
+        before = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        self.assertEqual(self.service.stop(), 0)
+        again = self.start().json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        self.assertEqual(again["digest"], before["digest"])
+
+    def test_a_plan_tuned_by_another_process_is_seen(self):
+        before = self.service.json("GET", "/v1/plan?m=160&n=64&k=64")
+        self.assertEqual(before["source"], "model")
+        self.succeed("tune", "--m", 160, "--n", 64, "--k", 64, *program.MACHINE, *program.QUICK, "--align", 16,
+                     "--store", self.store)
+        sources = {self.service.json("GET", "/v1/plan?m=160&n=64&k=64")["source"] for _ in range(200)}
+        self.assertIn("stored", sources)  # within 50 ms, and 200 requests take longer
+
+    def test_lists_are_paged(self):
+        for m in (112, 128, 144):
+            plan = self.service.json("GET", f"/v1/plan?m={m}&n=64&k=64")["plan"]
+            self.service.json("POST", "/v1/plans", plan, status=201)
+        found, before = [], ""
+        while True:
+            page = self.service.json("GET", f"/v1/plans?limit=2{before}")
+            found += [item["op"]["m"] for item in page["items"]]
+            if page["next"] is None:
+                break
+            before = f"&before={page['next']}"
+        self.assertEqual(found, [144, 128, 112, 96])
+        self.assertEqual(len(self.service.json("GET", "/v1/plans?m=112")["items"]), 1)
+        self.assertEqual(self.service.json("GET", "/v1/plans?op=all_gather_matmul")["items"], [])
+
+    def test_refusals_name_the_parameter_and_no_path(self):
+        for query, field, text in (("m=0&n=64&k=64", "m", "legal"), ("m=x&n=64&k=64", "m", "whole number"),
+                                   ("m=96&n=64&k=64&op=nope", "op", "matmul_all_reduce"),
+                                   (f"{SHAPE_QUERY}&dtype=f12", "dtype", "f32"),
+                                   (f"{SHAPE_QUERY}&ranks=99999999999", "ranks", "range"),
+                                   (f"{SHAPE_QUERY}&mm=1", "mm", "no parameter"),
+                                   (f"{SHAPE_QUERY}&m=96", "m", "twice"),
+                                   (f"{SHAPE_QUERY}&strategy=x", "strategy", "search"),
+                                   (f"{SHAPE_QUERY}&machine=ffff", "machine", "no machine")):
+            status, _, body = self.service.request("GET", f"/v1/plan?{query}")
+            problem = json.loads(body)
+            self.assertIn(status, (400, 404), problem)
+            self.assertEqual(problem.get("field"), field, problem)
+            self.assertIn(text, problem["detail"])
+            self.assertNotIn(str(self.directory), body.decode())
+        status, _, body = self.service.request("GET", "/v1/plan?m=96&n=65&k=64")
+        self.assertNotIn(str(self.directory), body.decode())
+        self.assertNotIn("field", json.loads(body))
+
+    def test_a_damaged_plan_is_a_miss(self):
+        digest = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["digest"]
+        with sqlite3.connect(self.store) as database:
+            database.execute("UPDATE plan SET document = replace(document, 'search', 'saerch')")
+        database.close()
+        self.assertEqual(self.service.request("GET", f"/v1/plans/{digest}")[0], 500)
+        for _ in range(200):
+            answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        self.assertEqual(answer["source"], "model")
+
+    def test_metrics_count_requests_by_route(self):
+        for _ in range(3):
+            self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        self.service.request("BREW", "/coffee/1234")
+        text = self.ask("GET", "/metrics", 200)
+        self.assertIn('mc2_requests_total{method="GET",route="/v1/plan",status="200"} 3', text)
+        self.assertIn('route="none",status="404"} 1', text)
+        self.assertIn('mc2_plan_cache_total{result="hit"} 2', text)
+        self.assertNotIn("coffee", text)
+
+    def test_request_ids_are_the_clients_own_where_they_are_fit(self):
+        ours = self.service.request("GET", "/livez")[1]["X-Request-Id"]
+        self.assertTrue(ours.startswith("mc2-"))
+        self.assertEqual(self.service.request("GET", "/livez", headers={"X-Request-Id": "job-7.a_b"})[1]["X-Request-Id"],
+                         "job-7.a_b")
+        self.assertTrue(self.service.request("GET", "/livez", headers={"X-Request-Id": 'a"b'})[1]["X-Request-Id"]
+                        .startswith("mc2-"))
+
+    def test_the_access_log_has_a_line_for_every_answer(self):
+        self.service.request("GET", "/livez?x=%22", headers={"X-Request-Id": "abc"})
+        self.assertEqual(self.service.stop(), 0)
+        lines = [json.loads(line) for line in self.service.log.read_text().splitlines() if line.startswith("{")]
+        line, = [line for line in lines if line["request_id"] == "abc"]
+        self.assertEqual((line["method"], line["target"], line["status"]), ("GET", "/livez?x=%22", 200))
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,104 @@
+"""What the tests of `mc2 serve` share: a service on a store with a plan and a model, and clients of it.
+
+Every test file is run as: python3 NAME_test.py PATH_OF_MC2
+"""
+
+import http.client
+import json
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import program  # noqa: E402  (tests/cli is no package)
+
+SHAPE = {"m": 96, "n": 64, "k": 64}
+SHAPE_QUERY = "m=96&n=64&k=64"
+
+
+class Service:
+    """A running `mc2 serve` on a free port."""
+
+    def __init__(self, store, directory, *options):
+        self.log = directory / "service.log"
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [program.MC2, "serve", "--port", "0", "--store", str(store), *map(str, options)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+                env=program.environment(directory))
+        self.port = self.wait_for_port()
+
+    def wait_for_port(self):
+        while self.process.poll() is None:
+            found = re.search(r"on http://[^\s]*:(\d+)\n", self.log.read_text())
+            if found:
+                return int(found.group(1))
+        raise AssertionError(self.log.read_text())
+
+    def request(self, method, target, body=None, headers=None):
+        """(status, headers, body) of one request on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, target, body, headers or {})
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def json(self, method, target, body=None, status=200):
+        text = None if body is None else json.dumps(body)
+        found, headers, answer = self.request(method, target, text)
+        assert found == status, f"{method} {target}: {found} {answer[:500]}"
+        return json.loads(answer)
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+    def raw(self, data, keeps_sending_open=False):
+        """Everything that the service says to these bytes until it closes."""
+        with self.connect() as connection:
+            connection.sendall(data)
+            if not keeps_sending_open:
+                connection.shutdown(socket.SHUT_WR)
+            return read_all(connection)
+
+    def is_alive(self):
+        return self.process.poll() is None and self.request("GET", "/livez")[0] == 200
+
+    def stop(self):
+        """Exit code after SIGTERM."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+def read_all(connection):
+    received = b""
+    while True:
+        try:
+            part = connection.recv(65536)
+        except ConnectionResetError:
+            return received
+        if not part:
+            return received
+        received += part
+
+
+class ServiceTest(program.ProgramTest):
+    """A store with one tuned plan and its model; start() serves it."""
+
+    def setUp(self):
+        super().setUp()
+        self.succeed("tune", *program.SHAPE, *program.MACHINE, *program.QUICK, "--align", 16, "--store", self.store)
+
+    def start(self, *options):
+        service = Service(self.store, self.directory, *options)
+        self.addCleanup(service.stop)
+        return service
