@@ -43,6 +43,9 @@ class ImportTest(ProgramTest):
         self.assertEqual(model["fingerprint"]["backend"], "imported")
         planned = self.succeed("plan", *OPERATOR, "--model", self.directory / "model.json")
         self.assertIn("matmul_all_reduce", planned)
+        # Without a fit of its own: nothing is published of this device, so its samples answer alone.
+        planned = self.succeed("plan", *OPERATOR, "--device", "npu", "--store", self.store)
+        self.assertIn("interpolated", planned)
 
     def test_each_side_may_come_at_its_own_time(self):
         self.kept(self.kernels)

@@ -169,7 +169,7 @@ std::optional<std::chrono::nanoseconds> parse_us(std::string_view text) noexcept
     if (decimals >= 0) ++decimals;
     if (decimals == 4) rounds_up = c >= '5';
     if (decimals > 3) continue;
-    if (ns > (std::numeric_limits<std::int64_t>::max() / 1000 - 9) / 10) return std::nullopt;
+    if (ns > (std::numeric_limits<std::int64_t>::max() - 9) / 10) return std::nullopt;
     ns = ns * 10 + (c - '0');
   }
   if (!has_digits) return std::nullopt;
@@ -177,7 +177,7 @@ std::optional<std::chrono::nanoseconds> parse_us(std::string_view text) noexcept
     if (ns > std::numeric_limits<std::int64_t>::max() / 10) return std::nullopt;
     ns *= 10;
   }
-  ns += rounds_up ? 1 : 0;
+  ns += rounds_up && ns < std::numeric_limits<std::int64_t>::max() ? 1 : 0;
   return std::chrono::nanoseconds(is_negative ? -ns : ns);
 }
 

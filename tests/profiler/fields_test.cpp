@@ -1,0 +1,68 @@
+#include "importers/fields.hpp"
+
+#include <gtest/gtest.h>
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Collective;
+using planner::DType;
+using std::chrono::nanoseconds;
+
+TEST(Fields, ReadsTimeStampsToTheNanosecond) {
+  // 19 digits: a double holds 15.9 of them.
+  EXPECT_EQ(parse_us("1780676244313289.001"), nanoseconds(1'780'676'244'313'289'001));
+  EXPECT_EQ(parse_us("0.1"), nanoseconds(100));
+  EXPECT_EQ(parse_us("803"), nanoseconds(803'000));
+  EXPECT_EQ(parse_us("-20.5"), nanoseconds(-20'500));
+  EXPECT_EQ(parse_us("1.0005"), nanoseconds(1'001)); // rounded beyond three decimals
+  EXPECT_EQ(parse_us("1.0004999"), nanoseconds(1'000));
+  EXPECT_EQ(parse_us("1.2e+03"), nanoseconds(1'200'000));
+}
+
+TEST(Fields, RefusesWhatIsNoTime) {
+  for (const char* text :
+       {"", "-", ".", "nan", "inf", "1,5", "1 ", " 1", "1x", "0x10", "1e400", "9223372036854775807", "1..2", "--1"})
+    EXPECT_EQ(parse_us(text), std::nullopt) << text;
+  EXPECT_EQ(from_us(1e30), std::nullopt);
+}
+
+TEST(Fields, KnowsEveryToolsSpellings) {
+  for (const char* text : {"half", "float16", "FLOAT16", "DT_FLOAT16", "fp16", "FP16"})
+    EXPECT_EQ(find_dtype(text), DType::F16) << text;
+  for (const char* text : {"bfloat16", "DT_BF16", "BFP16", "bf16"}) EXPECT_EQ(find_dtype(text), DType::Bf16) << text;
+  for (const char* text : {"float", "DT_FLOAT", "fp32", "MPI_FLOAT"}) EXPECT_EQ(find_dtype(text), DType::F32) << text;
+  for (const char* text : {"double", "MPI_CHAR", "int64", "", "dt", "x"})
+    EXPECT_EQ(find_dtype(text), std::nullopt) << text;
+  EXPECT_EQ(find_element_bytes("double"), 8);
+  for (const char* text : {"all_reduce_perf", "./build/all_reduce_perf_mpi", "osu_allreduce",
+                           "/opt/osu/osu_allreduce", "all_reduce_test"})
+    EXPECT_EQ(find_program(text), Collective::AllReduce) << text;
+  EXPECT_EQ(find_program("alltoall_perf"), Collective::AllToAll);
+  for (const char* text : {"sendrecv_perf", "all_reduce", "osu_bcast", "osu_alltoallv", "_perf"})
+    EXPECT_EQ(find_program(text), std::nullopt) << text;
+}
+
+TEST(Fields, ReadsCommandLines) {
+  const auto launch =
+      read_launch_line("$ mpirun -np 8 -x NCCL_DEBUG=INFO ./bin/reduce_scatter_test -b 8K -n 20 -d bfp16");
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->collective, Collective::ReduceScatter);
+  EXPECT_EQ(launch->world_size, 8); // -n behind the program counts iterations
+  EXPECT_EQ(launch->element_type, "bfp16");
+  EXPECT_FALSE(read_launch_line("mpirun -np 8 hostname"));
+}
+
+TEST(Fields, NamesUnitsThatAreNotTheLegalOne) {
+  EXPECT_EQ(unit_fault("Duration(us)", "us"), "");
+  EXPECT_EQ(unit_fault("Duration", "us"), "");
+  EXPECT_NE(unit_fault("Duration(ms)", "us"), "");
+}
+
+TEST(Fields, CutsForeignTextShortAndPrintable) {
+  EXPECT_EQ(shown("a\x01\xC3"), "a??");
+  EXPECT_EQ(shown(std::string(100, 'x')).size(), 51U);
+}
+
+} // namespace
+} // namespace mc2::profiler
