@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "log_reader.hpp"
+#include "log_sink.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::profiler {
@@ -52,6 +54,20 @@ class CsvColumns {
   std::string heading_;
   std::size_t row_cell_count_ = 0;
 };
+
+/// Gives a table's heading to `log.begin` and every other line to `log.read`. Errors: Malformed for an empty file.
+template <typename Log>
+[[nodiscard]] planner::Result<void> read_table(LogReader& reader, Log& log, LogSink& sink) {
+  Line line;
+  if (!reader.next(line)) return planner::Error{planner::ErrorCode::Malformed, "", "is empty"};
+  if (auto begun = log.begin(line.text); !begun) {
+    sink.bad(line.number, begun.error().message);
+    return {};
+  }
+  sink.skip(line.number, "heading");
+  while (reader.next(line)) log.read(line);
+  return {};
+}
 
 /// Whether a cell says that there is no value: empty, N/A, or the largest unsigned 32-bit number.
 [[nodiscard]] bool is_missing(std::string_view cell) noexcept;

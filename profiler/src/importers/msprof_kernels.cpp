@@ -226,16 +226,9 @@ bool detect_msprof_kernels(std::string_view head) {
 
 Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   KernelLog log(answers, sink);
-  Line line;
-  if (!reader.next(line)) return planner::Error{planner::ErrorCode::Malformed, "", "is empty"};
-  if (auto begun = log.begin(line.text); !begun) {
-    sink.bad(line.number, begun.error().message);
-    return {};
-  }
-  sink.skip(line.number, "heading");
-  while (reader.next(line)) log.read(line);
+  auto done = read_table(reader, log, sink);
   log.finish();
-  return {};
+  return done;
 }
 
 } // namespace mc2::profiler

@@ -109,15 +109,7 @@ bool detect_msprof_statistic(std::string_view head) {
 
 Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   StatisticLog log(answers, sink);
-  Line line;
-  if (!reader.next(line)) return planner::Error{planner::ErrorCode::Malformed, "", "is empty"};
-  if (auto begun = log.begin(line.text); !begun) {
-    sink.bad(line.number, begun.error().message);
-    return {};
-  }
-  sink.skip(line.number, "heading");
-  while (reader.next(line)) log.read(line);
-  return {};
+  return read_table(reader, log, sink);
 }
 
 } // namespace mc2::profiler
