@@ -32,14 +32,15 @@ TEST(Migrations, FreshDatabaseGetsEveryStep) {
   const SchemaState state = read_schema_state(database);
   EXPECT_EQ(state.version, 2);
   EXPECT_EQ(state.application_id, kApplicationId);
-  EXPECT_TRUE(require_current(database, "mc2.db", kGoodSteps).ok());
+  EXPECT_TRUE(require_readable(database, "mc2.db", kGoodSteps, 1).ok());
 }
 
 TEST(Migrations, OlderDatabaseGetsTheMissingStepsAndKeepsItsRows) {
   SQLite::Database database = in_memory();
   ASSERT_TRUE(migrate(database, "mc2.db", std::span(kGoodSteps).first(1)).ok());
   database.exec("INSERT INTO a VALUES (5)");
-  EXPECT_EQ(require_current(database, "mc2.db", kGoodSteps).error().code, ErrorCode::ReadOnly);
+  EXPECT_EQ(require_readable(database, "mc2.db", kGoodSteps, 2).error().code, ErrorCode::ReadOnly);
+  EXPECT_TRUE(require_readable(database, "mc2.db", kGoodSteps, 1).ok());
   ASSERT_TRUE(migrate(database, "mc2.db", kGoodSteps).ok());
   EXPECT_EQ(database.execAndGet("SELECT a.x + b.x FROM a, b").getInt(), 12);
 }
@@ -57,7 +58,7 @@ TEST(Migrations, NewerDatabaseIsRefused) {
   ASSERT_TRUE(migrate(database, "mc2.db", kGoodSteps).ok());
   const auto older = std::span(kGoodSteps).first(1);
   EXPECT_EQ(migrate(database, "mc2.db", older).error().code, ErrorCode::NewerVersion);
-  EXPECT_EQ(require_current(database, "mc2.db", older).error().code, ErrorCode::NewerVersion);
+  EXPECT_EQ(require_readable(database, "mc2.db", older, 1).error().code, ErrorCode::NewerVersion);
 }
 
 TEST(Migrations, ForeignDatabaseIsCorrupt) {
@@ -68,7 +69,7 @@ TEST(Migrations, ForeignDatabaseIsCorrupt) {
 
 TEST(Migrations, EmptyDatabaseCannotBeOnlyRead) {
   SQLite::Database database = in_memory();
-  EXPECT_EQ(require_current(database, "mc2.db", kGoodSteps).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(require_readable(database, "mc2.db", kGoodSteps, 1).error().code, ErrorCode::NotFound);
 }
 
 } // namespace

@@ -410,6 +410,25 @@ TEST(Store, NewerSchemaIsRefusedInBothModes) {
     expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 3, this one knows 2");
 }
 
+TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
+  const TemporaryDirectory directory;
+  const fs::path file = directory / "mc2.db";
+  const std::string kept = open_new(file).put_plan(examples::plan(), "tuned", kNow).value();
+  // Schema 1 had no count of changes.
+  execute(file, "DROP TRIGGER plan_added; DROP TRIGGER plan_replaced; DROP TRIGGER plan_removed; DROP TRIGGER model_added; "
+                "DROP TRIGGER model_replaced; DROP TRIGGER model_removed; DROP TABLE revision; DROP INDEX model_digest; "
+                "PRAGMA user_version = 1");
+  {
+    const auto read_only = Store::open(file, OpenMode::ReadOnly);
+    ASSERT_TRUE(read_only.ok()) << read_only.error().text();
+    EXPECT_EQ(read_only.value().find_plan(kept).value().digest, kept);
+  }
+  Store writer = open_new(file);
+  EXPECT_EQ(writer.stats().value().schema_version, 2);
+  EXPECT_EQ(writer.find_plan(kept).value().digest, kept);
+  EXPECT_TRUE(writer.revision().ok());
+}
+
 TEST(Store, WalModeIsTurnedOffUnlessSomebodyUsesIt) {
   const TemporaryDirectory directory;
   { const Store created = open_new(directory / "mc2.db"); }

@@ -53,13 +53,12 @@ Result<void> migrate(SQLite::Database& database, const std::filesystem::path& pa
   return {};
 }
 
-Result<void> require_current(SQLite::Database& database, const std::filesystem::path& path,
-                             std::span<const Migration> steps) {
-  const int latest = latest_version(steps);
+Result<void> require_readable(SQLite::Database& database, const std::filesystem::path& path,
+                              std::span<const Migration> steps, int oldest_readable) {
   const SchemaState state = read_schema_state(database);
-  if (auto valid = validate(state, path, latest); !valid) return valid;
+  if (auto valid = validate(state, path, latest_version(steps)); !valid) return valid;
   if (!state.has_tables) return Error{ErrorCode::NotFound, path.string(), "is empty: nothing was ever kept in it"};
-  if (state.version < latest)
+  if (state.version < oldest_readable)
     return Error{ErrorCode::ReadOnly, path.string(),
                  "was written by an older mc2 and must be brought up to date; open it once for writing"};
   return {};

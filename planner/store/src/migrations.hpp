@@ -37,8 +37,11 @@ struct SchemaState {
 [[nodiscard]] planner::Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
                                             std::span<const Migration> steps);
 
-/// For a file that is not written: as migrate, and ReadOnly for one that would have to be migrated first.
-[[nodiscard]] planner::Result<void> require_current(SQLite::Database& database, const std::filesystem::path& path,
-                                                    std::span<const Migration> steps);
+/// Stores of this version are read as they are: later migrations only added what nobody who reads asks for.
+inline constexpr int kOldestReadable = 1;
+
+/// For a file that is not written: as migrate, and ReadOnly for one older than `oldest_readable`.
+[[nodiscard]] planner::Result<void> require_readable(SQLite::Database& database, const std::filesystem::path& path,
+                                                     std::span<const Migration> steps, int oldest_readable);
 
 } // namespace mc2::store

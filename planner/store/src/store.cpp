@@ -101,7 +101,7 @@ Result<SQLite::Database> open_read_only(const fs::path& path, const fs::path& fi
     recover(file);
   }
   if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
-  if (auto current = require_current(database, path, migrations()); !current) return current.error();
+  if (auto current = require_readable(database, path, migrations(), kOldestReadable); !current) return current.error();
   return database;
 }
 

@@ -195,7 +195,8 @@ class Store {
   /// Every undamaged fingerprint, oldest first.
   [[nodiscard]] planner::Result<std::vector<StoredFingerprint>> list_fingerprints() const;
 
-  /// Rises whenever any program has added, replaced or removed a plan or model of this file.
+  /// Rises whenever any program has added, replaced or removed a plan or model of this file. Throws SystemError for a
+  /// file of schema 1 that is open read-only: it does not count yet.
   [[nodiscard]] planner::Result<std::int64_t> revision() const;
 
   /// Errors: ReadOnly, InvalidSpec.
