@@ -17,8 +17,7 @@ using planner::Result;
 constexpr std::size_t kMinPrefixLength = 6;
 constexpr std::size_t kDigestLength = 64;
 
-} // namespace
-
+/// Errors: InvalidSpec.
 Result<std::string> valid_prefix(const std::string& prefix) {
   std::string lower;
   for (const char c : prefix) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -29,6 +28,7 @@ Result<std::string> valid_prefix(const std::string& prefix) {
                in_quotes(prefix) + " is no digest; give 6 to 64 hexadecimal digits of one"};
 }
 
+/// Errors: NotFound; InvalidSpec when several begin like this.
 Result<std::string> whole_digest(const SQLite::Database& database, Table table, const std::string& prefix) {
   const TableTraits& traits = traits_of(table);
   // 'g' follows the last hexadecimal digit, so the range holds exactly the digests with this prefix.
@@ -42,6 +42,19 @@ Result<std::string> whole_digest(const SQLite::Database& database, Table table, 
   return Error{ErrorCode::InvalidSpec, "digest",
                prefix + " is ambiguous; give more digits: " + one_line(first) + " or " +
                    one_line(statement.getColumn(0).getString())};
+}
+
+} // namespace
+
+Result<Record> find_by_digest(const SQLite::Database& database, Table table, const std::string& prefix) {
+  const auto valid = valid_prefix(prefix);
+  if (!valid) return valid.error();
+  const auto whole = whole_digest(database, table, valid.value());
+  if (!whole) return whole.error();
+  SQLite::Statement statement(database, select_sql(table, "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));
+  statement.bind(1, whole.value());
+  if (statement.executeStep()) return current_record(statement, table);
+  return Error{ErrorCode::Corrupt, "", "has a damaged index of " + std::string(traits_of(table).noun) + " digests"};
 }
 
 } // namespace mc2::store

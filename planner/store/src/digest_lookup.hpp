@@ -9,11 +9,9 @@
 
 namespace mc2::store {
 
-/// The prefix of a digest in lower case. Errors: InvalidSpec.
-[[nodiscard]] planner::Result<std::string> valid_prefix(const std::string& prefix);
-
-/// The one digest that begins like this among the plans or models. Errors: NotFound; InvalidSpec when several do.
-[[nodiscard]] planner::Result<std::string> whole_digest(const SQLite::Database& database, Table table,
-                                                        const std::string& prefix);
+/// The newest plan or model whose digest begins like this. Errors: InvalidSpec for what is no prefix of 6 to 64 digits,
+/// and when several digests begin like this; NotFound; Corrupt.
+[[nodiscard]] planner::Result<Record> find_by_digest(const SQLite::Database& database, Table table,
+                                                     const std::string& prefix);
 
 } // namespace mc2::store

@@ -91,16 +91,8 @@ Result<std::vector<Listed>> Store::list_models(const ListFilter& filter) const {
 }
 
 Result<StoredModel> Store::find_model(const std::string& digest_prefix) const {
-  const auto prefix = valid_prefix(digest_prefix);
-  if (!prefix) return prefix.error();
   return impl_->read("Store::find_model", [&]() -> Result<StoredModel> {
-    const auto whole = whole_digest(impl_->database, Table::Model, prefix.value());
-    if (!whole) return impl_->located(whole.error());
-    SQLite::Statement statement(impl_->database,
-                                select_sql(Table::Model, "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));
-    statement.bind(1, whole.value());
-    if (!statement.executeStep()) return impl_->error(ErrorCode::Corrupt, "has a damaged index of model digests");
-    auto record = current_record(statement, Table::Model);
+    auto record = find_by_digest(impl_->database, Table::Model, digest_prefix);
     if (!record) return impl_->located(record.error());
     auto model = decode_model(record.value().document);
     if (!model) return impl_->error(ErrorCode::Corrupt, "a model cannot be read (" + model.error().text() + ")");

@@ -203,16 +203,8 @@ Result<StoredPlan> Store::find_plan(const PlanKey& key) const {
 }
 
 Result<StoredPlan> Store::find_plan(const std::string& digest_prefix) const {
-  const auto prefix = valid_prefix(digest_prefix);
-  if (!prefix) return prefix.error();
   return impl_->read("Store::find_plan", [&]() -> Result<StoredPlan> {
-    const auto whole = whole_digest(impl_->database, Table::Plan, prefix.value());
-    if (!whole) return impl_->located(whole.error());
-    SQLite::Statement statement(impl_->database,
-                                select_sql(Table::Plan, "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));
-    statement.bind(1, whole.value());
-    if (!statement.executeStep()) return impl_->error(ErrorCode::Corrupt, "has a damaged index of plan digests");
-    const auto record = current_record(statement, Table::Plan);
+    const auto record = find_by_digest(impl_->database, Table::Plan, digest_prefix);
     if (!record) return impl_->located(record.error());
     auto plan = to_stored_plan(record.value());
     return plan ? std::move(plan) : impl_->located(plan.error());
