@@ -68,14 +68,19 @@ bool CsvColumns::is_heading(std::string_view line) const {
   return !heading_.empty() && line.substr(0, 64) == heading_;
 }
 
-bool CsvColumns::read_row(std::string_view line) {
-  row_cell_count_ = 0;
-  const bool is_closed = visit_cells(line, [&](std::string_view cell) {
-    if (row_cell_count_ < slot_of_.size() && slot_of_[row_cell_count_] >= 0)
-      cells_[static_cast<std::size_t>(slot_of_[row_cell_count_])] = bare(cell);
-    ++row_cell_count_;
+std::optional<std::string> CsvColumns::read_row(const Line& line) {
+  std::size_t count = 0;
+  const bool is_closed = visit_cells(line.text, [&](std::string_view cell) {
+    if (count < slot_of_.size() && slot_of_[count] >= 0) cells_[static_cast<std::size_t>(slot_of_[count])] = bare(cell);
+    ++count;
   });
-  return is_closed && row_cell_count_ == slot_of_.size();
+  if (!is_closed || count != slot_of_.size())
+    return "the row has " + std::to_string(count) + " cells where the heading has " + std::to_string(slot_of_.size()) +
+           ", or a quote that is not closed";
+  // Where a file is cut inside the last cell, a number may lack digits.
+  const bool wants_last_cell = !slot_of_.empty() && slot_of_.back() >= 0;
+  if (!line.is_terminated && wants_last_cell) return "the log ends inside this row: it has no line break";
+  return std::nullopt;
 }
 
 } // namespace mc2::profiler

@@ -33,15 +33,11 @@ class CsvColumns {
   [[nodiscard]] planner::Result<void> read_heading(std::string_view line);
   /// Whether the line begins like the heading: files that were put together.
   [[nodiscard]] bool is_heading(std::string_view line) const;
-  /// False when the line has another number of cells than the heading, or a quote that is not closed.
-  [[nodiscard]] bool read_row(std::string_view line);
+  /// What is wrong with the row: another number of cells than the heading, a quote that is not closed, or an end inside it.
+  [[nodiscard]] std::optional<std::string> read_row(const Line& line);
   /// The cell of a wanted column; empty where the file has no such column.
   [[nodiscard]] std::string_view cell(std::size_t wanted) const { return cells_[wanted]; }
   [[nodiscard]] bool has(std::size_t wanted) const { return has_[wanted]; }
-  /// Whether the last cell of a row is read: where a file is cut in it, a number may lack digits.
-  [[nodiscard]] bool wants_last_cell() const { return !slot_of_.empty() && slot_of_.back() >= 0; }
-  [[nodiscard]] std::size_t row_cell_count() const noexcept { return row_cell_count_; }
-  [[nodiscard]] std::size_t heading_cell_count() const noexcept { return slot_of_.size(); }
 
  private:
   template <typename Visit>
@@ -52,7 +48,6 @@ class CsvColumns {
   std::vector<std::string_view> cells_;
   std::vector<bool> has_;
   std::string heading_;
-  std::size_t row_cell_count_ = 0;
 };
 
 /// Gives a table's heading to `log.begin` and every other line to `log.read`. Errors: Malformed for an empty file.

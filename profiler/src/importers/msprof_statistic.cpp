@@ -37,12 +37,7 @@ class StatisticLog {
   void read(const Line& line) {
     if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");
     if (row_.is_heading(line.text)) return sink_.skip(line.number, "the heading again");
-    if (!row_.read_row(line.text))
-      return sink_.bad(line.number, "the row has " + std::to_string(row_.row_cell_count()) +
-                                        " cells where the heading has " + std::to_string(row_.heading_cell_count()) +
-                                        ", or a quote that is not closed");
-    if (!line.is_terminated && row_.wants_last_cell())
-      return sink_.bad(line.number, "the log ends inside this row: it has no line break");
+    if (const auto fault = row_.read_row(line)) return sink_.bad(line.number, *fault);
     const MsprofOperator found = find_msprof_operator(row_.cell(kType), "");
     if (found.work != MsprofWork::Matmul && found.work != MsprofWork::Collective)
       return sink_.skip(line.number, "no matmul, and no collective that mc2 plans");
