@@ -47,8 +47,7 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   if (!here) return here.error();
   const auto layers = store.open();
   if (!layers) return layers.error();
-  return find_plan_for(spec.value(), here.value(), layers.value(),
-                       executor::find_backend(machine.backend).value()->default_alignment());
+  return find_plan_for(spec.value(), here.value(), layers.value());
 }
 
 Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {

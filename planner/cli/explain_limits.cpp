@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kept_plan.hpp"
-#include "mc2/executor/backend.hpp"
+#include "mc2/executor/cutting.hpp"
 
 namespace mc2::cli {
 namespace {
 
 /// Where blocks may be cut: as the plan's own backend does, else as the plan's blocks show.
 std::int64_t likely_alignment(const planner::Plan& plan) {
-  const auto backend = plan.fingerprint.fields.find("backend");
-  std::int64_t alignment = planner::PlanOptions{}.alignment;
-  if (backend != plan.fingerprint.fields.end())
-    if (const auto found = executor::find_backend(backend->second)) alignment = found.value()->default_alignment();
+  const std::int64_t alignment = executor::default_options_on(plan.fingerprint, plan.op).alignment;
   if (!plan.is_cut()) return alignment;
   // One block may be ragged: the one that takes the rest.
   const auto& rows = plan.cut.block_rows;
@@ -35,7 +31,7 @@ planner::PlanOptions likely_limits(const planner::Plan& plan, const ExplainLimit
   options.min_block_rows = said.min_block_rows.value_or(std::min(options.alignment, shortest));
   const auto count = std::min<std::int64_t>(std::ssize(plan.cut.block_rows), planner::kMaxBlockCount);
   options.max_block_count = said.max_block_count.value_or(std::max(options.max_block_count, count));
-  return plan.is_cut() ? options : options_on(plan.fingerprint, plan.op, options);
+  return plan.is_cut() ? options : executor::options_on(plan.fingerprint, plan.op, options);
 }
 
 } // namespace mc2::cli

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "mc2/executor/backend.hpp"
+#include "mc2/executor/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -48,8 +48,7 @@ Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::
 }
 
 Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                        const store::Layers& layers, std::int64_t default_alignment,
-                                        const VariantOption& variant) {
+                                        const store::Layers& layers, const VariantOption& variant) {
   const store::PlanKey key{op, store::digest(here.canonical_text()), variant.purpose()};
   auto kept = layers.find_plan(key);
   const bool may_plan = !kept && (kept.error().code == ErrorCode::NotFound || kept.error().code == ErrorCode::Stale);
@@ -58,20 +57,9 @@ Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner
   if (!model) return model.error();
   const auto offered = variant.restrict(model.value());
   if (!offered) return offered.error();
-  planner::PlanOptions options;
-  options.alignment = options.min_block_rows = default_alignment;
-  auto plan = planner::make_plan(op, offered.value(), options_on(here, op, options));
+  auto plan = planner::make_plan(op, offered.value(), executor::default_options_on(here, op));
   if (!plan) return plan.error();
   return unkept(std::move(plan).value());
-}
-
-planner::PlanOptions options_on(const planner::Fingerprint& machine, const planner::OpSpec& op,
-                                planner::PlanOptions options) {
-  const auto name = machine.fields.find("backend");
-  if (name == machine.fields.end()) return options;
-  const auto backend = executor::find_backend(name->second);
-  if (backend && !backend.value()->supports_cut(op)) options.max_block_count = 1;
-  return options;
 }
 
 } // namespace mc2::cli

@@ -24,12 +24,6 @@ namespace mc2::cli {
 /// The tuned plan kept for this operator and machine (and variant), or one from the kept model, which has no date.
 /// Errors: NotFound saying what to run first; as Layers::find_plan.
 [[nodiscard]] Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                                      const store::Layers& layers, std::int64_t default_alignment,
-                                                      const VariantOption& variant = {});
-
-/// The options for planning an operator on the machine of a fingerprint: a single block where its backend does not cut
-/// the operator.
-[[nodiscard]] planner::PlanOptions options_on(const planner::Fingerprint& machine, const planner::OpSpec& op,
-                                              planner::PlanOptions options);
+                                                      const store::Layers& layers, const VariantOption& variant = {});
 
 } // namespace mc2::cli

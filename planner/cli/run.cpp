@@ -70,8 +70,7 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner
   const auto spec = op.spec();
   if (!spec) return spec.error();
   if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here);
-  auto found = find_plan_for(spec.value(), here, layers,
-                             executor::find_backend(machine.backend).value()->default_alignment(), variant);
+  auto found = find_plan_for(spec.value(), here, layers, variant);
   if (!found) return found.error();
   return std::move(found).value().plan;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "kept_plan.hpp"
+#include "mc2/executor/cutting.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
@@ -173,7 +173,7 @@ Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op, 
 
 Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& wanted, store::Store& store) {
   TuneSettings settings = wanted;
-  settings.plan = options_on(bench.fingerprint(), bench.op(), settings.plan);
+  settings.plan = executor::options_on(bench.fingerprint(), bench.op(), settings.plan);
   Tuned tuned;
   auto model = settings.known_model ? Result<planner::CostModel>(*settings.known_model)
                                     : profile_and_fit(bench, settings.profile, store, tuned.notes);
