@@ -38,4 +38,7 @@ using planner::Result;
 /// A JSON answer.
 [[nodiscard]] Response json_response(std::string body, int status = 200);
 
+/// 201: a document is kept, and where. @param folder  e.g. "/v1/plans/"
+[[nodiscard]] Response kept_response(const std::string& folder, const std::string& digest);
+
 } // namespace mc2::server

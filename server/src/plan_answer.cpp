@@ -2,7 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "mc2/executor/backend.hpp"
+#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::server {
@@ -59,7 +60,8 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
   const planner::Fingerprint& fingerprint = machine.value().fingerprint;
   const auto model = store.find_model(op, fingerprint);
   if (!model) return model.error();
-  const auto options = question.has_options ? question.request.options : options_for(fingerprint, question.request.options);
+  const auto options = question.has_options ? executor::options_on(fingerprint, op, question.request.options)
+                                            : executor::default_options_on(fingerprint, op);
   const auto plan = planner::make_plan(op, model.value(), options);
   if (!plan) return plan.error();
   return sourced("model", plan.value(), store::encode(plan.value()), {});
@@ -89,14 +91,6 @@ Result<Answer> make_settled(Context& context, const PlanQuestion& question, cons
 }
 
 } // namespace
-
-planner::PlanOptions options_for(const planner::Fingerprint& machine, planner::PlanOptions options) {
-  const auto name = machine.fields.find("backend");
-  if (name == machine.fields.end()) return options;
-  if (const auto backend = executor::find_backend(name->second))
-    options.alignment = options.min_block_rows = backend.value()->default_alignment();
-  return options;
-}
 
 Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
   const std::string digest = store::digest(plan.document);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "context.hpp"
-#include "mc2/planner/planner.hpp"
 #include "plan_question.hpp"
 
 namespace mc2::server {
@@ -22,8 +21,5 @@ struct SourcedPlan {
 /// Errors: NotFound saying what the store has; InvalidSpec for a machine that is not said or not unique; Stale for an epoch
 /// whose answer is no longer known; as planner::make_plan.
 [[nodiscard]] Result<Answer> answer_plan(Context& context, const PlanQuestion& question);
-
-/// What is known of how a machine cuts, as options of a plan on it.
-[[nodiscard]] planner::PlanOptions options_for(const planner::Fingerprint& machine, planner::PlanOptions options);
 
 } // namespace mc2::server

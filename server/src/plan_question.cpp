@@ -98,8 +98,18 @@ Result<planner::PlanOptions> read_options(const Query& query, Reader& reader) {
   return options;
 }
 
-/// What GET and POST have in common.
-Result<PlanQuestion> complete(const Query& query, store::PlanRequest request) {
+} // namespace
+
+Result<PlanQuestion> read_plan_question(const Query& query) {
+  Reader reader(query);
+  const auto op = read_op(query, reader);
+  if (!op) return op.error();
+  const auto options = read_options(query, reader);
+  if (!options) return options.error();
+  return to_plan_question(query, {op.value(), options.value()});
+}
+
+Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request) {
   PlanQuestion question;
   question.has_options = request.options != planner::PlanOptions{};
   question.request = std::move(request);
@@ -109,23 +119,6 @@ Result<PlanQuestion> complete(const Query& query, store::PlanRequest request) {
   question.epoch = epoch.value();
   if (auto known = query.require_all_known(); !known) return known.error();
   return question;
-}
-
-} // namespace
-
-Result<PlanQuestion> read_plan_question(const Query& query) {
-  Reader reader(query);
-  const auto op = read_op(query, reader);
-  if (!op) return op.error();
-  const auto options = read_options(query, reader);
-  if (!options) return options.error();
-  return complete(query, {op.value(), options.value()});
-}
-
-Result<PlanQuestion> read_plan_question(const Query& query, const std::string& body) {
-  auto request = store::decode_request(body);
-  if (!request) return request.error();
-  return complete(query, std::move(request).value());
 }
 
 } // namespace mc2::server

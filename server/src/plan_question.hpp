@@ -23,7 +23,7 @@ struct PlanQuestion {
 /// Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] planner::Result<PlanQuestion> read_plan_question(const Query& query);
 
-/// As above from a mc2.request/1 document; machine and epoch are parameters.
-[[nodiscard]] planner::Result<PlanQuestion> read_plan_question(const Query& query, const std::string& body);
+/// As above, the request from a document; machine and epoch are parameters.
+[[nodiscard]] planner::Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request);
 
 } // namespace mc2::server

@@ -12,7 +12,7 @@ namespace mc2::server {
 struct Route {
   std::string_view method;
   std::string_view pattern; ///< at most one "{id}", a whole segment
-  Response (*answer)(Context& context, const Call& call);
+  Result<Response> (*answer)(Context& context, const Call& call);
   bool takes_upload = false;
 };
 

@@ -31,6 +31,12 @@ Response json_response(std::string body, int status) {
   return {.status = status, .body = std::make_shared<const std::string>(std::move(body)), .etag = {}};
 }
 
+Response kept_response(const std::string& folder, const std::string& digest) {
+  Response response = json_response(R"({"digest":")" + digest + "\"}", 201);
+  response.headers.emplace_back("Location", folder + digest);
+  return response;
+}
+
 Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Service::~Service() = default;
 
@@ -61,7 +67,8 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
     return refused;
   }
   route_pattern = match.route->pattern;
-  return match.route->answer(context, {request, target.value().query, match.id});
+  auto answered = match.route->answer(context, {request, target.value().query, match.id});
+  return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
 }
 
 namespace {

@@ -135,7 +135,8 @@ class Connection {
   net::awaitable<bool> read_and_answer(Parser& parser) {
     error_code error;
     const auto& header = parser.get();
-    const bool is_upload = Service::takes_upload(view(header.method_string()), view(header.target()));
+    const bool is_upload =
+        !parser.is_done() && Service::takes_upload(view(header.method_string()), view(header.target()));
     const std::size_t limit = is_upload ? context_.limits.upload_bytes : context_.limits.body_bytes;
     if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit);
     parser.body_limit(limit);

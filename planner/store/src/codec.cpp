@@ -22,6 +22,8 @@ std::string encode(const planner::Fingerprint& fingerprint) {
   return dump({{"fields", write_fingerprint(fingerprint)}, {"schema", schema_name("fingerprint")}});
 }
 
+std::string encode(const planner::OpSpec& op) { return dump(write_op(op)); }
+
 planner::Result<planner::Plan> decode_plan(std::string_view json) { return decode_document<planner::Plan>(json); }
 planner::Result<planner::CostModel> decode_model(std::string_view json) {
   return decode_document<planner::CostModel>(json);

@@ -67,6 +67,8 @@ planner::Fingerprint read_document<planner::Fingerprint>(const Node& node);
 template <>
 PlanRequest read_document<PlanRequest>(const Node& node);
 template <>
+WhatIf read_document<WhatIf>(const Node& node);
+template <>
 planner::Topology read_document<planner::Topology>(const Node& node);
 template <>
 MeasurementRecord read_document<MeasurementRecord>(const Node& node);

@@ -56,4 +56,30 @@ PlanRequest read_document<PlanRequest>(const Node& node) {
   return request;
 }
 
+template <>
+WhatIf read_document<WhatIf>(const Node& node) {
+  const Fields fields(node, {"model", "request"}, {"schema"});
+  if (fields.has("schema")) check_schema(node, "what_if");
+  return {read_document<planner::CostModel>(fields["model"]), read_document<PlanRequest>(fields["request"])};
+}
+
+planner::Result<WhatIf> decode_what_if(std::string_view json) { return decode_document<WhatIf>(json); }
+
+planner::Result<std::vector<planner::Result<PlanRequest>>> decode_batch(std::string_view json) {
+  const auto document = parse_json(json);
+  if (!document) return document.error();
+  ReadStatus status;
+  const Node node(document.value(), status);
+  const Fields fields(node, {"requests"}, {"schema"});
+  if (fields.has("schema")) check_schema(node, "batch");
+  auto requests = fields["requests"].list([](const Node& one) -> planner::Result<PlanRequest> {
+    ReadStatus own;
+    PlanRequest request = read_document<PlanRequest>(Node(one.json(), own));
+    if (own.error) return *own.error;
+    return request;
+  });
+  if (status.error) return *status.error;
+  return requests;
+}
+
 } // namespace mc2::store

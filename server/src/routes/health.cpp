@@ -1,34 +1,33 @@
 #include <nlohmann/json.hpp>
 
-#include "error_map.hpp"
 #include "mc2/server/service.hpp"
 #include "openapi_text.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
 
-Response answer_livez(Context&, const Call&) { return json_response(R"({"status":"live"})"); }
+Result<Response> answer_livez(Context&, const Call&) { return json_response(R"({"status":"live"})"); }
 
-Response answer_readyz(Context& context, const Call& call) {
+Result<Response> answer_readyz(Context& context, const Call& call) {
   if (context.is_draining) return problem(503, "the service is stopping; ask another one", call.request.id);
   const auto revision = context.store.read([](const store::Store& store) { return store.revision(); });
   if (!revision) return problem(503, "the store cannot be read; mc2 db check says what is wrong", call.request.id);
   return json_response(nlohmann::json{{"status", "ready"}, {"revision", revision.value()}}.dump());
 }
 
-Response answer_version(Context&, const Call&) {
+Result<Response> answer_version(Context&, const Call&) {
   return json_response(nlohmann::json{{"name", "mc2"}, {"version", MC2_VERSION}, {"api", "v1"}}.dump());
 }
 
-Response answer_metrics(Context& context, const Call&) {
-  return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+Result<Response> answer_metrics(Context& context, const Call&) {
+  return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = std::make_shared<const std::string>(context.metrics.text()),
           .etag = {}};
 }
 
-Response answer_openapi(Context&, const Call&) {
+Result<Response> answer_openapi(Context&, const Call&) {
   static const auto text = std::make_shared<const std::string>(kOpenApiText);
-  return {.content_type = "application/yaml", .body = text, .etag = {}};
+  return Response{.content_type = "application/yaml", .body = text, .etag = {}};
 }
 
 } // namespace mc2::server

@@ -9,9 +9,13 @@ namespace {
 
 constexpr int kMaxPage = 1000;
 
-/// The operator as every document has it.
-nlohmann::json op_json(const planner::OpSpec& op) {
-  return nlohmann::json::parse(store::encode(store::PlanRequest{op, {}}))["op"];
+std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
+/// Canonical, as every document: keys in order, no blanks.
+std::string entry_of(const store::Listed& item) {
+  return R"({"created_at":)" + quoted(item.created_at) + R"(,"digest":)" + quoted(item.digest) + R"(,"machine":)" +
+         quoted(item.key.fingerprint_digest) + R"(,"op":)" + store::encode(item.key.op) +
+         (item.key.purpose.empty() ? "" : R"(,"purpose":)" + quoted(item.key.purpose)) + "}";
 }
 
 template <typename T>
@@ -59,18 +63,11 @@ Result<store::ListFilter> read_filter(const Query& query) {
 Response list_response(std::string_view schema, std::vector<store::Listed> items, int limit) {
   const bool has_more = std::cmp_greater(items.size(), limit);
   if (has_more) items.resize(static_cast<std::size_t>(limit));
-  nlohmann::json listed = nlohmann::json::array();
-  for (const store::Listed& item : items) {
-    nlohmann::json entry{{"digest", item.digest},
-                         {"op", op_json(item.key.op)},
-                         {"machine", item.key.fingerprint_digest},
-                         {"created_at", item.created_at}};
-    if (!item.key.purpose.empty()) entry["purpose"] = item.key.purpose;
-    listed.push_back(std::move(entry));
-  }
-  nlohmann::json document{{"schema", schema}, {"items", std::move(listed)}, {"next", nullptr}};
-  if (has_more) document["next"] = items.back().row_id;
-  return json_response(document.dump());
+  std::string entries;
+  for (const store::Listed& item : items) entries += (entries.empty() ? "" : ",") + entry_of(item);
+  return json_response(R"({"items":[)" + entries + R"(],"next":)" +
+                       (has_more ? std::to_string(items.back().row_id) : "null") + R"(,"schema":")" +
+                       std::string(schema) + "\"}");
 }
 
 } // namespace mc2::server

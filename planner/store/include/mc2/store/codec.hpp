@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
@@ -20,6 +21,12 @@ struct PlanRequest {
   bool operator==(const PlanRequest&) const = default;
 };
 
+/// A question and the model to answer it from: the body of a what-if.
+struct WhatIf {
+  planner::CostModel model;
+  PlanRequest request;
+};
+
 /// Values to JSON and back. encode is canonical: keys sorted, numbers in a short form that reads back to the same
 /// bits, no white space, so equal values give equal bytes; `pretty` re-formats a document for people.
 /// decode(encode(v)) == v, to the bit, for every v that decode accepts; bytes that are not UTF-8 become U+FFFD. A NaN
@@ -33,6 +40,8 @@ struct PlanRequest {
 [[nodiscard]] std::string encode(const planner::CostModel& model);
 [[nodiscard]] std::string encode(const planner::Profile& profile);
 [[nodiscard]] std::string encode(const planner::Fingerprint& fingerprint);
+/// A part of other documents: without a schema name of its own.
+[[nodiscard]] std::string encode(const planner::OpSpec& op);
 [[nodiscard]] std::string encode(const PlanRequest& request);
 [[nodiscard]] std::string encode(const planner::Topology& topology);
 /// Written for people and programs, never read back: it follows from the plan and the model.
@@ -43,6 +52,10 @@ struct PlanRequest {
 [[nodiscard]] planner::Result<planner::Fingerprint> decode_fingerprint(std::string_view json);
 [[nodiscard]] planner::Result<PlanRequest> decode_request(std::string_view json);
 [[nodiscard]] planner::Result<planner::Topology> decode_topology(std::string_view json);
+/// Bodies of requests to the service, whose "schema" may be left out (schemas/openapi.yaml).
+[[nodiscard]] planner::Result<WhatIf> decode_what_if(std::string_view json);
+/// Every request of a batch is read by itself, so that one that is wrong does not spoil the others.
+[[nodiscard]] planner::Result<std::vector<planner::Result<PlanRequest>>> decode_batch(std::string_view json);
 
 /// Two-space indented form of a canonical document, with a final newline.
 [[nodiscard]] std::string pretty(std::string_view json);
