@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "backends/cuda/cublas_lt.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <string>
 
+#include "backends/cuda/cublas_lt.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {

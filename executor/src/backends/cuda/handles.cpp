@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "backends/cuda/cublas_lt.hpp"
+
 namespace mc2::executor::cuda {
 
 void destroy(cudaStream_t stream) noexcept { log_failure(cudaStreamDestroy(stream), "cudaStreamDestroy"); }

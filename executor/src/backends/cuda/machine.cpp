@@ -1,10 +1,10 @@
 #include "backends/cuda/machine.hpp"
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include "backends/cuda/check.hpp"
+#include "backends/cuda/cublas_lt.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
