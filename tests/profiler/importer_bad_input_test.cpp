@@ -12,6 +12,7 @@ namespace {
 using planner::Collective;
 using planner::DType;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr const char* kKernels =
     "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Task ID\n";
@@ -63,15 +64,17 @@ TEST(BadInput, ALastRowWithoutLineBreakIsWholeWhereItsLastCellDoesNotMatter) {
 TEST(BadInput, TruncatedJsonKeepsItsWholeResults) {
   std::string json = read_log("nccl_tests.json");
   json.resize(json.find("\"in_place\":{\"time\":25.75"));
-  EXPECT_THAT(bad_line(json), HasSubstr("the JSON document ends or breaks here"));
+  EXPECT_THAT(bad_line(json), StartsWith("4: the JSON document ends or breaks here"));
   EXPECT_EQ(timing_count(json), 1U);
 }
 
 TEST(BadInput, JsonTimesThatAreNoNumbers) {
   EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"time\":18.125", "\"time\":nan")),
-              HasSubstr("results[0], out of place: its time is no number"));
+              StartsWith("3: results[0], out of place: its time is no number"));
   EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"nwrong\":0.0", "\"nwrong\":3")),
               HasSubstr("found 3 wrong elements"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"time\":26.5,", "")),
+              StartsWith("4: results[1], out of place: has no time"));
   EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.json"), "\"okay\":\"true\"", "\"okay\":\"false\"")),
               HasSubstr("out_of_bounds"));
   EXPECT_THAT(bad_line("{\"nccl_version\":1,\"a\":" + std::string(40, '[')), HasSubstr("nested deeper than 32"));

@@ -58,6 +58,34 @@ std::string without_nan(std::string_view text) {
   return result;
 }
 
+/// Characters of a text for the parser, which says no line numbers itself: counts those that it has read into.
+class CountingReader {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingReader(const char* place, std::int64_t& line) : place_(place), line_(&line) {}
+  reference operator*() const { return *place_; }
+  CountingReader& operator++() {
+    *line_ += *place_ == '\n' ? 1 : 0;
+    ++place_;
+    return *this;
+  }
+  CountingReader operator++(int) {
+    const CountingReader before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const CountingReader& other) const { return place_ == other.place_; }
+
+ private:
+  const char* place_;
+  std::int64_t* line_;
+};
+
 /// A scalar as text, with its kind.
 struct Scalar {
   std::string text;
@@ -74,7 +102,9 @@ struct Entry {
 
 class Handler : public nlohmann::json_sax<json> {
  public:
-  Handler(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
+  /// @param line  where the parser is
+  Handler(const ImportAnswers& answers, LogSink& sink, const std::int64_t& line)
+      : answers_(answers), sink_(sink), line_(line) {}
 
   bool null() override { return scalar({"", true}); }
   bool boolean(bool value) override { return scalar({value ? "true" : "false"}); }
@@ -94,15 +124,15 @@ class Handler : public nlohmann::json_sax<json> {
     if (path_text(1) == "results/[]") take_entry();
     return close();
   }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    fault_ = "byte " + std::to_string(position) + ": the JSON document ends or breaks here";
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    fault_ = "the JSON document ends or breaks here";
     return false;
   }
 
   [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
   /// What is known only at the end.
   void finish() {
-    if (is_out_of_bounds_) sink_.bad(index_, "out_of_bounds.okay is false: results were wrong");
+    if (is_out_of_bounds_) sink_.bad(line_, "out_of_bounds.okay is false: results were wrong");
     flush();
   }
 
@@ -168,8 +198,7 @@ class Handler : public nlohmann::json_sax<json> {
 
   void take_entry() {
     const Entry entry = std::exchange(entry_, {});
-    const std::string name = "results[" + std::to_string(index_) + "]";
-    ++index_;
+    const std::string name = "results[" + std::to_string(entry_count_++) + "]";
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
       const bool is_wanted =
           answers_.buffers == Buffers::Both || (side == 1) == (answers_.buffers == Buffers::InPlace);
@@ -179,18 +208,18 @@ class Handler : public nlohmann::json_sax<json> {
 
   void take_side(const Entry& entry, std::size_t side, const std::string& name) {
     const std::string where = name + (side == 1 ? ", in place" : ", out of place");
-    if (!entry.has_time[side]) return sink_.bad(index_, where + ": has no time");
-    if (entry.time[side].is_null) return sink_.bad(index_, where + ": its time is no number (nan)");
+    if (!entry.has_time[side]) return sink_.bad(line_, where + ": has no time");
+    if (entry.time[side].is_null) return sink_.bad(line_, where + ": its time is no number (nan)");
     const Scalar& wrong = entry.wrong[side];
     const bool is_checked = !wrong.is_null && !wrong.text.empty() && wrong.text != "N/A";
     if (is_checked && parse_us(wrong.text) != std::chrono::nanoseconds(0))
-      return sink_.bad(index_, where + ": the result check found " + shown(wrong.text) + " wrong elements");
+      return sink_.bad(line_, where + ": the result check found " + shown(wrong.text) + " wrong elements");
     const auto time = parse_us(entry.time[side].text);
     if (!entry.size || !time)
-      return sink_.bad(index_, where + ": '" + shown(entry.time[side].text) + "' is no time, or the size is missing");
-    if (*entry.size == 0) return sink_.skip(index_, "a message of 0 bytes");
+      return sink_.bad(line_, where + ": '" + shown(entry.time[side].text) + "' is no time, or the size is missing");
+    if (*entry.size == 0) return sink_.skip(line_, "a message of 0 bytes");
     pending_.push_back(
-        {index_,
+        {line_,
          {.message_bytes = *entry.size, .time = *time},
          std::string(side == 1 ? ", in place" : ", out of place") + (is_checked ? "" : ", results not checked")});
     if (pending_.size() == 1000) flush();
@@ -221,12 +250,13 @@ class Handler : public nlohmann::json_sax<json> {
 
   const ImportAnswers& answers_;
   LogSink& sink_;
+  const std::int64_t& line_;
   std::vector<std::string> path_;
   std::optional<Collective> collective_;
   std::set<std::string> ranks_;
   Entry entry_;
   std::vector<Pending> pending_;
-  std::int64_t index_ = 0;
+  std::int64_t entry_count_ = 0;
   bool is_out_of_bounds_ = false;
   std::string fault_;
 };
@@ -242,10 +272,13 @@ bool detect_nccl_tests_json(std::string_view head) {
 Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   auto text = reader.rest(kMaxJsonBytes);
   if (!text) return text.error();
-  Handler handler(answers, sink);
-  const bool is_whole = json::sax_parse(without_nan(text.value()), &handler);
+  const std::string document = without_nan(text.value());
+  std::int64_t line = 1;
+  Handler handler(answers, sink, line);
+  const bool is_whole = json::sax_parse(CountingReader(document.data(), line),
+                                        CountingReader(document.data() + document.size(), line), &handler);
   handler.finish();
-  if (!is_whole) sink.bad(1, handler.fault().empty() ? "is no JSON document" : handler.fault());
+  if (!is_whole) sink.bad(line, handler.fault().empty() ? "is no JSON document" : handler.fault());
   return {};
 }
 
