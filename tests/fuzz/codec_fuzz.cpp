@@ -1,0 +1,46 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "mc2/store/codec.hpp"
+
+namespace {
+
+using namespace mc2;
+
+/// What decode accepts, encode writes in one form only, and that form reads back as the same value.
+template <typename Value>
+void check(planner::Result<Value> (*decode)(std::string_view), std::string_view json) {
+  const auto value = decode(json);
+  if (!value) return;
+  const std::string document = store::encode(value.value());
+  const auto again = decode(document);
+  if (!again || !(again.value() == value.value()) || store::encode(again.value()) != document) std::abort();
+  if (store::pretty(document).empty()) std::abort();
+}
+
+} // namespace
+
+/// Reads the bytes behind the first as the document that the first one names. MC2_FUZZ_PLANS: all of them as a plan.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+#ifdef MC2_FUZZ_PLANS
+  check(&store::decode_plan, bytes);
+#else
+  if (size == 0) return 0;
+  const std::string_view json = bytes.substr(1);
+  switch (bytes.front()) {
+    case 'p': check(&store::decode_plan, json); break;
+    case 'm': check(&store::decode_model, json); break;
+    case 's': check(&store::decode_profile, json); break;
+    case 'f': check(&store::decode_fingerprint, json); break;
+    case 'r': check(&store::decode_request, json); break;
+    case 't': check(&store::decode_topology, json); break;
+    case 'w': (void)store::decode_what_if(json); break;
+    default: (void)store::decode_batch(json); break;
+  }
+#endif
+  return 0;
+}
