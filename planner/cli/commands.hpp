@@ -32,6 +32,7 @@ struct Command {
 [[nodiscard]] Command add_run(CLI::App& app);
 [[nodiscard]] Command add_serve(CLI::App& app);
 [[nodiscard]] Command add_sweep(CLI::App& app);
+[[nodiscard]] Command add_token(CLI::App& app);
 [[nodiscard]] Command add_topology(CLI::App& app);
 [[nodiscard]] Command add_tune(CLI::App& app);
 

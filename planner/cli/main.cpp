@@ -118,7 +118,7 @@ int run_program(int argc, char** argv) {
       mc2::cli::add_tune(app),  mc2::cli::add_profile(app), mc2::cli::add_fit(app),   mc2::cli::add_plan(app),
       mc2::cli::add_run(app),   mc2::cli::add_explain(app), mc2::cli::add_sweep(app), mc2::cli::add_db(app),
       mc2::cli::add_bench(app), mc2::cli::add_doctor(app), mc2::cli::add_import(app), mc2::cli::add_export(app),
-      mc2::cli::add_compare(app), mc2::cli::add_serve(app), mc2::cli::add_topology(app)};
+      mc2::cli::add_compare(app), mc2::cli::add_serve(app), mc2::cli::add_token(app),   mc2::cli::add_topology(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

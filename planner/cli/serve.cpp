@@ -41,12 +41,20 @@ std::chrono::milliseconds to_ms(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
+/// The variable of the environment for an option: MC2_SERVE_PORT for "port".
+std::string variable_of(const std::string& option) {
+  std::string variable = "MC2_SERVE_" + option;
+  for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return variable;
+}
+
 void ServeCommand::add_to(CLI::App& app) {
   options = &app;
   const auto add = [&app](const std::string& name, auto& value, const std::string& help) {
-    std::string variable = "MC2_SERVE_" + name;
-    for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    return app.add_option("--" + name, value, help)->envname(variable)->capture_default_str();
+    return app.add_option("--" + name, value, help)->envname(variable_of(name))->capture_default_str();
+  };
+  const auto flag = [&app](const std::string& name, std::function<void(bool)> set, const std::string& help) {
+    app.add_flag_function("--" + name, [set = std::move(set)](std::int64_t count) { set(count > 0); }, help)->envname(variable_of(name));
   };
   server::Limits& limits = config.limits;
   add("config", config_file, "a JSON object with these options, e.g. {\"port\": 9000}");
@@ -62,6 +70,11 @@ void ServeCommand::add_to(CLI::App& app) {
   add("upload-bytes", limits.upload_bytes, "most bytes of models and samples that are sent to be kept");
   add("connections", limits.connection_count, "most connections at a time; more are answered 503");
   add("requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
+  add("refused-tokens-per-s", limits.refused_tokens_per_s, "most answers 401 to one client address, then 429; 0: no limit");
+  flag("require-tokens", [this](bool is_on) { config.requires_tokens = is_on; }, "answer only those who show a token (mc2 token create); unset: once the store has had one");
+  flag("public-read", [this](bool is_on) { config.has_public_read = is_on; }, "what only asks needs no token");
+  flag("insecure-network", [this](bool is_on) { config.allows_insecure_network = is_on; },
+       "listen where others can reach it, though without tokens or TLS: something in front has them");
   add("header-timeout", header_timeout_s, "seconds for a request's headers")->check(real_number(0.001, 3600));
   add("body-timeout", body_timeout_s, "seconds for a body, and for an answer to be taken")->check(real_number(0.001, 3600));
   add("idle-timeout", idle_timeout_s, "seconds that a connection may stay open between requests")->check(real_number(0.001, 3600));
@@ -130,6 +143,7 @@ server::AccessLog access_log(bool is_wanted) {
     nlohmann::json line{{"time", utc_now()},          {"client", record.client},       {"method", record.method},
                         {"target", record.target},    {"status", record.status},       {"bytes", record.body_bytes},
                         {"took_us", record.took_us},  {"request_id", record.request_id}};
+    if (!record.token_id.empty()) line["token"] = record.token_id;
     logger->info(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   };
 }

@@ -80,6 +80,10 @@ Result<void> Listener::Impl::open_tcp() {
   const auto address = net::ip::make_address(config.address, error);
   if (error)
     return Error{ErrorCode::InvalidSpec, "address", "is \"" + config.address + "\"; must be an IP address such as 127.0.0.1 or ::1"};
+  if (!address.is_loopback() && !service.requires_tokens() && !config.allows_insecure_network)
+    return Error{ErrorCode::InvalidSpec, "address",
+                 config.address + " lets the network in, which takes tokens (mc2 token create); "
+                 "--insecure-network goes without, e.g. behind a proxy that asks for them"};
   return listen_on(tcp, {address, config.port}, config.address + " port " + std::to_string(config.port));
 }
 

@@ -13,6 +13,7 @@ struct Route {
   std::string_view method;
   std::string_view pattern; ///< at most one "{id}", a whole segment
   Result<Response> (*answer)(Context& context, const Call& call);
+  Access access = Access::Admin; ///< what it takes; Open: nothing of the store is answered
   bool takes_upload = false;
 };
 

@@ -5,24 +5,29 @@
 
 #include "context.hpp"
 #include "error_map.hpp"
+#include "gatekeeper.hpp"
 #include "router.hpp"
 
 namespace mc2::server {
 
 struct Service::Impl {
   Config config;
-  std::unique_ptr<StoreGate> store;
+  std::unique_ptr<Gatekeeper> keeper;
+  std::unique_ptr<StoreGate> store; ///< tells the keeper, which therefore outlives it
   AnswerCache answers;
   Metrics metrics;
   std::atomic<bool> is_draining{false};
   Context context;
 
-  Impl(const Config& given, std::unique_ptr<StoreGate> gate, std::function<std::string()> utc_now)
+  Impl(const Config& given, std::unique_ptr<Gatekeeper> gatekeeper, std::unique_ptr<StoreGate> gate,
+       std::function<std::string()> utc_now)
       : config(given),
+        keeper(std::move(gatekeeper)),
         store(std::move(gate)),
         answers(config.cached_answer_count),
         context{config, *store, answers, metrics, is_draining, std::move(utc_now)} {}
 
+  [[nodiscard]] Admission admit(const RequestHead& head, std::string_view& route_pattern);
   /// Throws what the store throws.
   [[nodiscard]] Response answer(const Request& request, std::string_view& route_pattern);
 };
@@ -42,11 +47,19 @@ Service::~Service() = default;
 
 Result<std::unique_ptr<Service>> Service::open(const Config& config, std::function<std::string()> utc_now) {
   if (auto legal = config.validate(); !legal) return legal.error();
-  auto gate = StoreGate::open(config.store);
+  auto keeper = std::make_unique<Gatekeeper>(config);
+  auto gate = StoreGate::open(config.store, [raw = keeper.get()](const store::Store& store) -> Result<void> {
+    const auto tokens = store.list_tokens();
+    if (!tokens) return tokens.error();
+    raw->set_tokens(tokens.value());
+    return {};
+  });
   if (!gate) return gate.error();
-  return std::unique_ptr<Service>(
-      new Service(std::make_unique<Impl>(config, std::move(gate).value(), std::move(utc_now))));
+  return std::unique_ptr<Service>(new Service(
+      std::make_unique<Impl>(config, std::move(keeper), std::move(gate).value(), std::move(utc_now))));
 }
+
+bool Service::requires_tokens() const noexcept { return impl_->keeper->requires_tokens(); }
 
 void Service::start_draining() noexcept { impl_->is_draining = true; }
 
@@ -67,8 +80,38 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
     return refused;
   }
   route_pattern = match.route->pattern;
+  if (request.granted < match.route->access) // of a path that was written so that admit() did not know it
+    return problem(403, "this token, or none, is not enough for this", request.id);
   auto answered = match.route->answer(context, {request, target.value().query, match.id});
   return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
+}
+
+Admission Service::Impl::admit(const RequestHead& head, std::string_view& route_pattern) {
+  const Match match = find_route(head.method, head.target.substr(0, head.target.find('?')));
+  if (match.route != nullptr) route_pattern = match.route->pattern;
+  // What is not there is not told to everybody either.
+  const Access needed = match.route != nullptr ? match.route->access : Access::Read;
+  const Bearer bearer = keeper->identify(head.authorization, context.utc_now);
+  Admission admission{.granted = bearer.granted, .token_id = bearer.token_id};
+  const bool reads = head.method == "GET" || head.method == "HEAD";
+  if (bearer.granted < needed)
+    admission.refusal =
+        keeper->refuse(bearer, needed, std::string(head.client), std::chrono::steady_clock::now(), head.id);
+  else if (!reads && is_of_another_site(head.origin, head.host))
+    admission.refusal = problem(403, "pages of other sites may not send this; ask from a program, or from this service's own page", head.id);
+  return admission;
+}
+
+Admission Service::admit(const RequestHead& head) noexcept {
+  std::string_view route = "none";
+  Admission admission;
+  try {
+    admission = impl_->admit(head, route);
+  } catch (const std::exception&) {
+    admission = {.refusal = problem(503, "out of memory; ask for less at a time", head.id)};
+  }
+  if (admission.refusal) impl_->metrics.count_request(head.method, route, admission.refusal->status, {});
+  return admission;
 }
 
 namespace {

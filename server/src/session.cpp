@@ -37,15 +37,19 @@ std::string request_id(const Parser::value_type& message) {
   return {text, end};
 }
 
-Request to_request(Parser::value_type&& message) {
-  Request request{.method = std::string(view(message.method_string())),
-                  .target = std::string(view(message.target())),
-                  .body = {},
-                  .content_type = std::string(view(message[http::field::content_type])),
-                  .if_none_match = std::string(view(message[http::field::if_none_match])),
-                  .id = request_id(message)};
-  request.body = std::move(message.body());
-  return request;
+/// All but the body.
+Request to_request(const Parser::value_type& message) {
+  return {.method = std::string(view(message.method_string())),
+          .target = std::string(view(message.target())),
+          .body = {},
+          .content_type = std::string(view(message[http::field::content_type])),
+          .if_none_match = std::string(view(message[http::field::if_none_match])),
+          .id = request_id(message)};
+}
+
+/// Two of them count as none: what is in front of us may have read the other one.
+std::string_view only_one(const Parser::value_type& message, http::field name) {
+  return message.count(name) == 1 ? view(message[name]) : std::string_view();
 }
 
 Message to_message(const Response& response, const Request& request, unsigned version, bool keeps_alive) {
@@ -135,8 +139,11 @@ class Connection {
   net::awaitable<bool> read_and_answer(Parser& parser) {
     error_code error;
     const auto& header = parser.get();
-    const bool is_upload =
-        !parser.is_done() && Service::takes_upload(view(header.method_string()), view(header.target()));
+    Request request = to_request(header);
+    const Admission admission = admit(header, request);
+    if (admission.refusal) co_return co_await turn_away(parser, request, admission);
+    request.granted = admission.granted;
+    const bool is_upload = !parser.is_done() && Service::takes_upload(request.method, request.target);
     const std::size_t limit = is_upload ? context_.limits.upload_bytes : context_.limits.body_bytes;
     if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit);
     parser.body_limit(limit);
@@ -148,19 +155,38 @@ class Connection {
     }
     co_await http::async_read(stream_, buffer_, parser, into(error));
     if (error) co_return co_await refuse(error);
-    co_return co_await answer(parser, is_upload);
+    request.body = std::move(parser.get().body());
+    co_return co_await answer(parser, request, admission.token_id, is_upload);
   }
 
-  net::awaitable<bool> answer(Parser& parser, bool is_upload) {
-    const auto start = Clock::now();
-    const unsigned version = parser.get().version();
-    const bool keeps_alive = parser.get().keep_alive() && !context_.sessions.is_stopping();
-    const Request request = to_request(parser.release());
-    Response response;
-    if (!context_.rates.admit(client_, start)) {
-      response = problem(429, "too many requests from this address; wait a second", request.id);
+  /// Before the body is read: one that may not ask costs no more than its headers.
+  Admission admit(const Parser::value_type& header, const Request& request) {
+    if (!context_.rates.admit(client_, Clock::now())) {
+      Response response = problem(429, "too many requests from this address; wait a second", request.id);
       response.headers.emplace_back("Retry-After", "1");
-    } else if (is_upload) {
+      return {.refusal = std::move(response)};
+    }
+    return context_.service.admit({.client = client_,
+                                   .method = request.method,
+                                   .target = request.target,
+                                   .authorization = only_one(header, http::field::authorization),
+                                   .origin = view(header[http::field::origin]),
+                                   .host = view(header[http::field::host]),
+                                   .id = request.id});
+  }
+
+  net::awaitable<bool> turn_away(const Parser& parser, const Request& request, const Admission& admission) {
+    const bool goes_on = keeps_alive(parser) && parser.is_done();
+    log(request, *admission.refusal, admission.token_id, {});
+    const bool is_written = co_await write(to_message(*admission.refusal, request, parser.get().version(), goes_on));
+    if (is_written && !parser.is_done()) co_await end_early();
+    co_return is_written && goes_on;
+  }
+
+  net::awaitable<bool> answer(const Parser& parser, const Request& request, const std::string& token_id, bool is_upload) {
+    const auto start = Clock::now();
+    Response response;
+    if (is_upload) {
       const auto here = stream_.get_executor();
       co_await net::post(context_.upload_pool, net::use_awaitable);
       response = context_.service.answer(request);
@@ -168,26 +194,35 @@ class Connection {
     } else {
       response = context_.service.answer(request);
     }
-    if (context_.log)
-      context_.log({client_, request.method, request.target, request.id, response.status,
-                    response.body ? response.body->size() : 0,
-                    std::chrono::duration<double, std::micro>(Clock::now() - start).count()});
-    co_return co_await write(to_message(response, request, version, keeps_alive)) && keeps_alive;
+    log(request, response, token_id, Clock::now() - start);
+    const bool goes_on = keeps_alive(parser);
+    co_return co_await write(to_message(response, request, parser.get().version(), goes_on)) && goes_on;
+  }
+
+  bool keeps_alive(const Parser& parser) const { return parser.get().keep_alive() && !context_.sessions.is_stopping(); }
+
+  void log(const Request& request, const Response& response, const std::string& token_id, Clock::duration took) const {
+    if (!context_.log) return;
+    context_.log({client_, request.method, request.target, request.id, token_id, response.status,
+                  response.body ? response.body->size() : 0, std::chrono::duration<double, std::micro>(took).count()});
   }
 
   /// Says why, and ends the connection: what follows on it cannot be told apart.
   net::awaitable<bool> refuse(const error_code& why) {
     const auto response = refusal(why);
     if (!response) co_return false;
-    if (context_.log)
-      context_.log({client_, "-", "-", "-", response->status, response->body->size(), 0});
-    Request nameless;
-    nameless.id = "-";
+    const Request nameless{.method = "-", .target = "-", .body = {}, .content_type = {}, .if_none_match = {}, .id = "-"};
+    log(nameless, *response, {}, {});
     co_await write(to_message(*response, nameless, 11, false));
+    co_await end_early();
+    co_return false;
+  }
+
+  /// Of a connection with bytes of the request unread.
+  net::awaitable<void> end_early() {
     error_code ignored;
     stream_.socket().shutdown(net::socket_base::shutdown_send, ignored);
     co_await drain();
-    co_return false;
   }
 
   net::awaitable<bool> write(Message message) {

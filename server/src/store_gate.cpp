@@ -1,18 +1,21 @@
 #include "store_gate.hpp"
 
+#include <condition_variable>
+
 namespace mc2::server {
 
 using planner::Result;
 
-StoreGate::StoreGate(std::filesystem::path path, store::Store writer)
-    : path_(std::move(path)), writer_(std::move(writer)) {
-  refresh_now();
-}
+StoreGate::StoreGate(std::filesystem::path path, store::Store writer, OnChange on_change)
+    : path_(std::move(path)), writer_(std::move(writer)), on_change_(std::move(on_change)) {}
 
-Result<std::unique_ptr<StoreGate>> StoreGate::open(const std::filesystem::path& path) {
+Result<std::unique_ptr<StoreGate>> StoreGate::open(const std::filesystem::path& path, OnChange on_change) {
   auto writer = store::Store::open(path, store::OpenMode::ReadWrite);
   if (!writer) return writer.error();
-  return std::unique_ptr<StoreGate>(new StoreGate(path, std::move(writer).value()));
+  std::unique_ptr<StoreGate> gate(new StoreGate(path, std::move(writer).value(), std::move(on_change)));
+  if (auto looked = gate->look(); !looked) return looked.error();
+  gate->watcher_ = std::jthread([raw = gate.get()](const std::stop_token& ends) { raw->watch(ends); });
+  return gate;
 }
 
 Result<std::unique_ptr<store::Store>> StoreGate::borrow() {
@@ -34,22 +37,40 @@ void StoreGate::give_back(std::unique_ptr<store::Store> reader) {
   readers_.push_back(std::move(reader));
 }
 
-void StoreGate::refresh_now() {
-  // Where the file cannot be read, answers that are kept stay what they were.
-  if (const auto found = writer_.revision()) revision_ = found.value();
-  checked_at_ = Clock::now().time_since_epoch().count();
+void StoreGate::raise_revision(std::int64_t seen) {
+  std::int64_t known = revision_.load();
+  while (known < seen && !revision_.compare_exchange_weak(known, seen)) {
+  }
 }
 
-std::int64_t StoreGate::revision() {
-  const auto now = Clock::now();
-  Clock::rep checked = checked_at_.load(std::memory_order_acquire);
-  const bool is_fresh = now - Clock::time_point(Clock::duration(checked)) < kStaleness;
-  // Whoever moves the time forward asks.
-  if (!is_fresh && checked_at_.compare_exchange_strong(checked, now.time_since_epoch().count())) {
-    const auto found = read([](const store::Store& store) { return store.revision(); });
-    if (found) revision_ = found.value();
+void StoreGate::refresh_now() {
+  // Where the file cannot be read, answers that are kept stay what they were.
+  if (const auto found = writer_.revision()) raise_revision(found.value());
+}
+
+Result<void> StoreGate::look() {
+  return read([this](const store::Store& store) -> Result<void> {
+    const auto seen = store.revision();
+    if (!seen) return seen.error();
+    raise_revision(seen.value());
+    if (seen.value() == told_revision_) return {};
+    if (auto told = on_change_(store); !told) return told; // and again the next time
+    told_revision_ = seen.value();
+    return {};
+  });
+}
+
+void StoreGate::watch(const std::stop_token& ends) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  while (!never.wait_for(lock, ends, kStaleness, [&] { return ends.stop_requested(); })) {
+    try {
+      is_readable_ = look().ok();
+    } catch (const std::exception&) { // a file that is locked too long, or gone; a request that reads it is told
+      is_readable_ = false;
+    }
   }
-  return revision_.load(std::memory_order_acquire);
 }
 
 } // namespace mc2::server

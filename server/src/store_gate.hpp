@@ -3,8 +3,10 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,8 +17,12 @@ namespace mc2::server {
 /// The one way to the store: a single writer, and a connection for everyone who reads at a time.
 class StoreGate {
  public:
-  /// Errors: as store::Store::open. Throws SystemError.
-  [[nodiscard]] static planner::Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path);
+  /// Told at once and after every change of the store, on a thread of the gate's own: one call at a time.
+  using OnChange = std::function<planner::Result<void>(const store::Store&)>;
+
+  /// Errors: as store::Store::open, and those of the first call of `on_change`. Throws SystemError.
+  [[nodiscard]] static planner::Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path,
+                                                                         OnChange on_change);
 
   /// Runs `body` on a connection of its own. Errors: those of `body`, and of opening one.
   template <typename Body>
@@ -37,20 +43,25 @@ class StoreGate {
     return result;
   }
 
-  /// store::Store::revision(), at most kStaleness old: the file is asked by one caller, the others go on meanwhile. Own writes
-  /// show at once.
-  [[nodiscard]] std::int64_t revision();
+  /// store::Store::revision(), at most about kStaleness old: a thread of its own asks the file, so that those who want to know
+  /// wait neither for it nor for one another. Own writes show at once.
+  [[nodiscard]] std::int64_t revision() const noexcept { return revision_; }
+
+  /// Whether the file could be read when it was last looked at.
+  [[nodiscard]] bool is_readable() const noexcept { return is_readable_; }
 
   static constexpr std::chrono::milliseconds kStaleness{50};
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  StoreGate(std::filesystem::path path, store::Store writer);
+  StoreGate(std::filesystem::path path, store::Store writer, OnChange on_change);
   [[nodiscard]] planner::Result<std::unique_ptr<store::Store>> borrow();
   void give_back(std::unique_ptr<store::Store> reader);
+  void raise_revision(std::int64_t seen);
   /// The writer's mutex is held.
   void refresh_now();
+  /// Errors: those of reading, and of `on_change`.
+  [[nodiscard]] planner::Result<void> look();
+  void watch(const std::stop_token& ends);
 
   std::filesystem::path path_;
   std::mutex writer_mutex_;
@@ -58,7 +69,10 @@ class StoreGate {
   std::mutex readers_mutex_;
   std::vector<std::unique_ptr<store::Store>> readers_; ///< idle; under readers_mutex_
   std::atomic<std::int64_t> revision_{0};
-  std::atomic<Clock::rep> checked_at_{0};
+  std::atomic<bool> is_readable_{true};
+  OnChange on_change_;
+  std::int64_t told_revision_ = -1; ///< the watcher's own, once it runs
+  std::jthread watcher_;            ///< last, so that it ends first
 };
 
 } // namespace mc2::server

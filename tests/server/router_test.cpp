@@ -30,6 +30,15 @@ TEST(Router, NamesTheMethodsThatAPathHas) {
   EXPECT_EQ(find_route("get", "/livez").route, nullptr) << "methods are case-sensitive";
 }
 
+TEST(Router, OnlyWhatTellsNothingOfTheStoreIsOpen) {
+  for (const Route& route : routes()) {
+    const bool tells_state_only = route.pattern == "/livez" || route.pattern == "/readyz";
+    EXPECT_EQ(route.access == Access::Open, tells_state_only) << route.pattern;
+    if (route.method == "DELETE") EXPECT_EQ(route.access, Access::Admin) << route.pattern;
+    if (route.takes_upload) EXPECT_GE(route.access, Access::Write) << route.pattern;
+  }
+}
+
 TEST(Router, HeadIsAnsweredAsGet) { EXPECT_NE(find_route("HEAD", "/livez").route, nullptr); }
 
 } // namespace

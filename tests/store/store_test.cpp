@@ -44,7 +44,7 @@ TEST(Store, CreatesPrivateFileAndDirectories) {
   EXPECT_EQ(mode_of(directory / "a/b"), 0700);
   EXPECT_EQ(mode_of(directory / "a/b/mc2.db"), 0600);
   EXPECT_TRUE(store.check().is_healthy);
-  EXPECT_EQ(store.stats().value().schema_version, 2);
+  EXPECT_EQ(store.stats().value().schema_version, 3);
 }
 
 TEST(Store, UsesARollbackJournalAndLeavesNoneBehind) {
@@ -405,26 +405,28 @@ TEST(Store, UnreadableFileIsThereButRefused) {
 TEST(Store, NewerSchemaIsRefusedInBothModes) {
   const TemporaryDirectory directory;
   { const Store created = open_new(directory / "mc2.db"); }
-  execute(directory / "mc2.db", "PRAGMA user_version = 3");
+  execute(directory / "mc2.db", "PRAGMA user_version = 4");
   for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite})
-    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 3, this one knows 2");
+    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 4, this one knows 3");
 }
 
 TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
   const TemporaryDirectory directory;
   const fs::path file = directory / "mc2.db";
   const std::string kept = open_new(file).put_plan(examples::plan(), "tuned", kNow).value();
-  // Schema 1 had no count of changes.
-  execute(file, "DROP TRIGGER plan_added; DROP TRIGGER plan_replaced; DROP TRIGGER plan_removed; DROP TRIGGER model_added; "
+  // Schema 1 had neither a count of changes nor tokens.
+  execute(file, "DROP TABLE token; DROP TRIGGER plan_added; DROP TRIGGER plan_replaced; DROP TRIGGER plan_removed; DROP TRIGGER model_added; "
                 "DROP TRIGGER model_replaced; DROP TRIGGER model_removed; DROP TABLE revision; DROP INDEX model_digest; "
                 "PRAGMA user_version = 1");
   {
     const auto read_only = Store::open(file, OpenMode::ReadOnly);
     ASSERT_TRUE(read_only.ok()) << read_only.error().text();
     EXPECT_EQ(read_only.value().find_plan(kept).value().digest, kept);
+    EXPECT_TRUE(read_only.value().list_tokens().value().is_empty());
+    EXPECT_TRUE(read_only.value().check().is_healthy);
   }
   Store writer = open_new(file);
-  EXPECT_EQ(writer.stats().value().schema_version, 2);
+  EXPECT_EQ(writer.stats().value().schema_version, 3);
   EXPECT_EQ(writer.find_plan(kept).value().digest, kept);
   EXPECT_TRUE(writer.revision().ok());
 }

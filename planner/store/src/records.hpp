@@ -86,4 +86,7 @@ inline constexpr std::string_view kSampleCountSql =
 /// Rows of the fingerprint table whose checksum or digest does not match. Adds the rows seen to `row_count`.
 [[nodiscard]] std::vector<Damage> scan_fingerprints(const SQLite::Database& database, std::int64_t& row_count);
 
+/// Rows of the token table whose checksum does not match. Adds the rows seen to `row_count`.
+[[nodiscard]] std::vector<Damage> scan_tokens(SQLite::Database& database, std::int64_t& row_count);
+
 } // namespace mc2::store

@@ -217,6 +217,8 @@ CheckReport Store::check() const {
   CheckReport report;
   const auto verdict = impl_->read("Store::check", [&]() -> Result<std::string> {
     report.damages = scan_fingerprints(impl_->database, report.row_count);
+    const auto tokens = scan_tokens(impl_->database, report.row_count);
+    report.damages.insert(report.damages.end(), tokens.begin(), tokens.end());
     for (const TableTraits& traits : all_tables()) {
       const auto damages = scan_records(impl_->database, traits.table, [&](const Record&) { ++report.row_count; });
       report.damages.insert(report.damages.end(), damages.begin(), damages.end());

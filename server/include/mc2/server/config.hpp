@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "mc2/planner/error.hpp"
@@ -21,6 +22,7 @@ struct Limits {
   std::chrono::milliseconds drain_timeout{5'000};   ///< for requests in flight when the service stops
   int connection_count = 1024;                  ///< more are answered 503
   double requests_per_s = 0;                    ///< of one client address; 0: no limit
+  double refused_tokens_per_s = 10;             ///< answered 401; more of one client address are 429. 0: no limit
 };
 
 /// How a service runs. docs/service.md has every setting with its names in file, environment and on the command line.
@@ -32,6 +34,9 @@ struct Config {
   int thread_count = 0;              ///< that answer requests; 0: as many as cores
   std::size_t cached_answer_count = 65'536;
   bool has_access_log = true;        ///< JSON lines on standard error
+  std::optional<bool> requires_tokens; ///< unset: as soon as the store has one
+  bool has_public_read = false;        ///< what only asks needs no token
+  bool allows_insecure_network = false; ///< others than loopback, though without tokens or without TLS
   Limits limits;
 
   /// Errors: InvalidSpec naming the setting.

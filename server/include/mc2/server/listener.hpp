@@ -13,7 +13,7 @@ namespace mc2::server {
 
 /// What the access log says of one answer.
 struct AccessRecord {
-  std::string_view client, method, target, request_id;
+  std::string_view client, method, target, request_id, token_id;
   int status = 0;
   std::size_t body_bytes = 0;
   double took_us = 0;
@@ -25,7 +25,7 @@ using AccessLog = std::function<void(const AccessRecord&)>;
 /// service before all of it has arrived within the limits (docs/adr/0008-beast-on-the-wire.md).
 class Listener {
  public:
-  /// Binds. Errors: InvalidSpec (address), Unsupported (the port is taken or not permitted, the socket cannot be made).
+  /// Binds. Errors: InvalidSpec (address; or one that lets the network in without tokens or TLS), Unsupported (the port is taken or not permitted, the socket cannot be made).
   [[nodiscard]] static planner::Result<std::unique_ptr<Listener>> open(Service& service, const Config& config,
                                                                        AccessLog log);
   ~Listener();

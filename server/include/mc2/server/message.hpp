@@ -1,11 +1,20 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace mc2::server {
+
+/// What a route asks of a client, and what a client may do: each includes those before it.
+enum class Access : std::uint8_t {
+  Open,  ///< everybody may: nothing of the store is in the answer
+  Read,  ///< ask
+  Write, ///< add to the store
+  Admin, ///< remove from it
+};
 
 /// A request as it came off the wire, complete and within the limits.
 struct Request {
@@ -15,6 +24,7 @@ struct Request {
   std::string content_type;
   std::string if_none_match;
   std::string id; ///< the client's X-Request-Id, or one of ours
+  Access granted = Access::Open; ///< by Service::admit
 };
 
 using Header = std::pair<std::string, std::string>;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,21 @@
 #include "mc2/server/message.hpp"
 
 namespace mc2::server {
+
+/// What is known of a request once its headers have arrived, as far as it decides who may pass.
+struct RequestHead {
+  std::string_view client; ///< its address; several may share one
+  std::string_view method, target;
+  std::string_view authorization, origin, host; ///< headers; empty: absent
+  std::string_view id;
+};
+
+/// Whether a request may go on, and as what.
+struct Admission {
+  std::optional<Response> refusal = std::nullopt; ///< 401, 403, 429
+  Access granted = Access::Open;
+  std::string token_id = {}; ///< of the token that was shown; empty: none that counts
+};
 
 /// Answers requests from a store; knows nothing of sockets. schemas/openapi.yaml describes every answer.
 class Service {
@@ -22,6 +38,12 @@ class Service {
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
+
+  /// Decides from the headers alone, before a body is read; the store is not asked. Threads: safe to share.
+  [[nodiscard]] Admission admit(const RequestHead& head) noexcept;
+
+  /// Whether only those are let in who show a token, public reading aside.
+  [[nodiscard]] bool requires_tokens() const noexcept;
 
   /// Threads: safe to share. Every failure becomes a problem document (RFC 9457).
   [[nodiscard]] Response answer(const Request& request) noexcept;

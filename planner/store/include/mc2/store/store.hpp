@@ -15,6 +15,7 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/store/token.hpp"
 
 namespace mc2::store {
 
@@ -195,7 +196,13 @@ class Store {
   /// Every undamaged fingerprint, oldest first.
   [[nodiscard]] planner::Result<std::vector<StoredFingerprint>> list_fingerprints() const;
 
-  /// Rises whenever any program has added, replaced or removed a plan or model of this file. Throws SystemError for a
+  /// Errors: InvalidSpec for a name above 64 bytes or with control characters, Mismatch when the identifier is taken, ReadOnly.
+  [[nodiscard]] planner::Result<void> add_token(const Token& token);
+  /// From now on the token lets nobody in; it stays listed. Errors: NotFound, Corrupt, ReadOnly.
+  [[nodiscard]] planner::Result<void> revoke_token(const std::string& id, const std::string& now);
+  [[nodiscard]] planner::Result<TokenList> list_tokens() const;
+
+  /// Rises whenever any program has added, replaced or removed a plan, model or token of this file. Throws SystemError for a
   /// file of schema 1 that is open read-only: it does not count yet.
   [[nodiscard]] planner::Result<std::int64_t> revision() const;
 

@@ -1,0 +1,116 @@
+#include <sodium.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <iostream>
+#include <memory>
+
+#include "commands.hpp"
+#include "expiry.hpp"
+#include "mc2/store/store.hpp"
+#include "render.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct TokenCommand {
+  StoreOptions store;
+  std::string role, name, expires, id;
+  Action action; ///< of the subcommand that was parsed
+
+  [[nodiscard]] Result<store::Store> open(store::OpenMode mode) const;
+  [[nodiscard]] Result<ExitCode> create() const;
+  [[nodiscard]] Result<ExitCode> list() const;
+  [[nodiscard]] Result<ExitCode> revoke() const;
+};
+
+Result<store::Store> TokenCommand::open(store::OpenMode mode) const {
+  const auto path = store.writable_path();
+  if (!path) return path.error();
+  return store::Store::open(path.value(), mode);
+}
+
+Result<ExitCode> TokenCommand::create() const {
+  const auto parsed_role = store::parse_role(role);
+  if (!parsed_role) return parsed_role.error();
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  std::string expires_at;
+  if (!expires.empty()) {
+    const auto expiry = parse_expiry(expires, now);
+    if (!expiry) return expiry.error();
+    expires_at = utc_text(expiry.value());
+  }
+  auto opened = open(store::OpenMode::ReadWrite);
+  if (!opened) return opened.error();
+  store::TokenRandomness random{};
+  randombytes_buf(random.data(), random.size());
+  const std::string text = store::token_text(random);
+  const store::Token token{std::string(store::token_id(text)), name, parsed_role.value(), utc_text(now), expires_at, {},
+                           store::token_hash(text)};
+  if (auto added = opened.value().add_token(token); !added) return added.error();
+  std::cerr << "mc2: token " + token.id + " (" + role + ", " + (expires_at.empty() ? "never expires" : "until " + expires_at) +
+                   ") follows; it is shown this once\n";
+  std::cout << text << "\n";
+  return ExitCode::Success;
+}
+
+std::string state_of(const store::Token& token, const std::string& now) {
+  if (!token.revoked_at.empty()) return "revoked " + token.revoked_at;
+  return store::is_valid_at(token, now) ? "valid" : "expired";
+}
+
+Result<ExitCode> TokenCommand::list() const {
+  auto opened = open(store::OpenMode::ReadOnly);
+  if (!opened) return opened.error();
+  const auto listed = opened.value().list_tokens();
+  if (!listed) return listed.error();
+  std::vector<std::vector<std::string>> rows{{"token", "role", "name", "made", "expires", "state"}};
+  for (const store::Token& token : listed.value().tokens)
+    rows.push_back({token.id, std::string(to_string(token.role)), token.name.empty() ? "-" : token.name, token.created_at,
+                    token.expires_at.empty() ? "never" : token.expires_at, state_of(token, utc_now())});
+  std::cout << table(rows);
+  if (listed.value().damaged_count > 0)
+    std::cerr << "mc2: note: " << listed.value().damaged_count
+              << " damaged tokens are not listed and let nobody in; mc2 db check says which\n";
+  return ExitCode::Success;
+}
+
+Result<ExitCode> TokenCommand::revoke() const {
+  auto opened = open(store::OpenMode::ReadWrite);
+  if (!opened) return opened.error();
+  if (auto revoked = opened.value().revoke_token(id, utc_now()); !revoked) return revoked.error();
+  std::cout << "token " << id << " lets nobody in any more\n";
+  return ExitCode::Success;
+}
+
+CLI::App* add(CLI::App& parent, const std::shared_ptr<TokenCommand>& command, const char* name, const char* help,
+              const std::string& example, Result<ExitCode> (TokenCommand::*member)() const) {
+  auto* sub = parent.add_subcommand(name, help);
+  sub->footer("Example:\n  mc2 token " + example);
+  sub->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
+  command->store.add_to(*sub);
+  return sub;
+}
+
+} // namespace
+
+Command add_token(CLI::App& app) {
+  auto command = std::make_shared<TokenCommand>();
+  auto* token = app.add_subcommand("token", "say who may ask the service");
+  token->require_subcommand(1);
+  auto* create = add(*token, command, "create", "make a token and print it, this once",
+                     "create --role write --name ci --expires 90d", &TokenCommand::create);
+  create->add_option("--role", command->role, "read (ask), write (and add) or admin (and remove)")->required();
+  create->add_option("--name", command->name, "what it is for, to find it in lists");
+  create->add_option("--expires", command->expires, "from when on it no longer counts, e.g. 12h, 30d or 2027-01-31 (UTC)");
+  add(*token, command, "list", "list the tokens; what they are themselves is not kept", "list", &TokenCommand::list);
+  add(*token, command, "revoke", "let a token's bearer in no more; a running service follows at once", "revoke 1f2e3d4c",
+      &TokenCommand::revoke)
+      ->add_option("token", command->id, "its first column in mc2 token list")
+      ->required();
+  token->footer("Once a store has a token, mc2 serve answers only those who show one.\n\nExamples:\n  mc2 token create --role read\n"
+                "  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8471/v1/plans");
+  return {token, [command] { return command->action(); }};
+}
+
+} // namespace mc2::cli

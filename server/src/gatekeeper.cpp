@@ -1,0 +1,83 @@
+#include "gatekeeper.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "mc2/server/service.hpp"
+
+namespace mc2::server {
+namespace {
+
+bool equals_ignoring_case(std::string_view one, std::string_view other) {
+  return std::ranges::equal(one, other, [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  });
+}
+
+} // namespace
+
+void Gatekeeper::set_tokens(const store::TokenList& list) {
+  auto tokens = std::make_shared<Tokens>();
+  tokens->has_any = !list.is_empty();
+  for (const store::Token& token : list.tokens)
+    if (token.revoked_at.empty()) tokens->by_id.emplace(token.id, token);
+  const std::lock_guard lock(mutex_);
+  tokens_ = std::move(tokens);
+}
+
+bool Gatekeeper::requires_tokens() const { return is_required(*tokens()); }
+
+std::shared_ptr<const Gatekeeper::Tokens> Gatekeeper::tokens() const {
+  const std::lock_guard lock(mutex_);
+  return tokens_;
+}
+
+const store::Token* Gatekeeper::Tokens::find(std::string_view text) const {
+  const auto found = by_id.find(std::string(store::token_id(text)));
+  return found != by_id.end() && store::is_text_of(found->second, text) ? &found->second : nullptr;
+}
+
+std::string_view Gatekeeper::bearer_text(std::string_view authorization) noexcept {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (!equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return {};
+  authorization.remove_prefix(std::min(authorization.find_first_not_of(' ', kScheme.size()), authorization.size()));
+  return authorization;
+}
+
+Access Gatekeeper::access_of(store::Role role) noexcept {
+  switch (role) {
+    case store::Role::Read: return Access::Read;
+    case store::Role::Write: return Access::Write;
+    case store::Role::Admin: return Access::Admin;
+  }
+  return Access::Open;
+}
+
+Response Gatekeeper::refuse(const Bearer& bearer, Access needed, const std::string& client,
+                            RateLimiter::Clock::time_point now, std::string_view request_id) {
+  if (!bearer.token_id.empty()) {
+    const std::string role(needed == Access::Admin ? "admin" : needed == Access::Write ? "write" : "read");
+    Response response = problem(403, "this takes a token of role " + role + " (mc2 token create --role " + role + ")", request_id);
+    response.headers.emplace_back("WWW-Authenticate", R"(Bearer realm="mc2", error="insufficient_scope")");
+    return response;
+  }
+  if (!failures_.admit(client, now)) {
+    Response response = problem(429, "too many requests without a valid token from this address; wait a second", request_id);
+    response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+  Response response =
+      problem(401, bearer.has_failed ? "this token is unknown, revoked or expired; mc2 token list shows those there are"
+                                     : "this takes a token in the header Authorization: Bearer (mc2 token create)", request_id);
+  response.headers.emplace_back("WWW-Authenticate", bearer.has_failed ? R"(Bearer realm="mc2", error="invalid_token")"
+                                                                      : R"(Bearer realm="mc2")");
+  return response;
+}
+
+bool is_of_another_site(std::string_view origin, std::string_view host) noexcept {
+  if (origin.empty()) return false; // no browser, or a page of ours that only reads
+  const std::size_t authority = origin.find("://");
+  return authority == std::string_view::npos || !equals_ignoring_case(origin.substr(authority + 3), host);
+}
+
+} // namespace mc2::server

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "mc2/server/config.hpp"
+#include "mc2/server/message.hpp"
+#include "mc2/store/token.hpp"
+#include "rate_limiter.hpp"
+
+namespace mc2::server {
+
+/// Who a client is, by the token that it shows.
+struct Bearer {
+  Access granted = Access::Open;
+  std::string token_id;    ///< empty: no token that counts was shown
+  bool has_failed = false; ///< one was shown that does not count
+};
+
+/// Decides what clients may do. Works on tokens in memory: no client without one costs the store anything.
+/// Threads: safe to share.
+class Gatekeeper {
+ public:
+  explicit Gatekeeper(const Config& config)
+      : requires_tokens_(config.requires_tokens),
+        has_public_read_(config.has_public_read),
+        failures_(config.limits.refused_tokens_per_s) {}
+
+  /// From now on these tokens count.
+  void set_tokens(const store::TokenList& list);
+
+  [[nodiscard]] bool requires_tokens() const;
+
+  /// @param authorization  the header; @param now  ISO 8601 UTC, asked for only where a token expires
+  template <typename Now>
+  [[nodiscard]] Bearer identify(std::string_view authorization, const Now& now) const {
+    const auto tokens = this->tokens();
+    if (!is_required(*tokens)) return {Access::Admin, {}, false};
+    const store::Token* token = tokens->find(bearer_text(authorization));
+    const bool is_valid = token != nullptr && (token->expires_at.empty() || store::is_valid_at(*token, now()));
+    if (is_valid) return {access_of(token->role), token->id, false};
+    return {has_public_read_ ? Access::Read : Access::Open, {}, !authorization.empty()};
+  }
+
+  /// Why a client may not do something: 401, 403, or 429 for one that fails too often. Sets what the standards ask for.
+  [[nodiscard]] Response refuse(const Bearer& bearer, Access needed, const std::string& client,
+                                RateLimiter::Clock::time_point now, std::string_view request_id);
+
+ private:
+  struct Tokens {
+    bool has_any = false; ///< revoked and damaged ones included
+    std::unordered_map<std::string, store::Token> by_id; ///< that are not revoked
+
+    /// The one whose text this is; null: none.
+    [[nodiscard]] const store::Token* find(std::string_view text) const;
+  };
+
+  [[nodiscard]] static std::string_view bearer_text(std::string_view authorization) noexcept;
+  [[nodiscard]] static Access access_of(store::Role role) noexcept;
+  [[nodiscard]] bool is_required(const Tokens& tokens) const { return requires_tokens_.value_or(tokens.has_any); }
+  /// Shared with those who are being identified while new ones are set.
+  [[nodiscard]] std::shared_ptr<const Tokens> tokens() const;
+
+  std::optional<bool> requires_tokens_;
+  bool has_public_read_;
+  RateLimiter failures_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Tokens> tokens_ = std::make_shared<const Tokens>(); ///< under mutex_
+};
+
+/// Whether a page of another site sent this (its Origin is not the host that it asks): browsers let any page send to loopback.
+[[nodiscard]] bool is_of_another_site(std::string_view origin, std::string_view host) noexcept;
+
+} // namespace mc2::server
