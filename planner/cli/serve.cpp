@@ -10,10 +10,17 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "commands.hpp"
 #include "mc2/server/listener.hpp"
@@ -23,18 +30,29 @@ namespace mc2::cli {
 namespace {
 
 /// Seconds and bytes as people type them; the rest of a server::Config as it is.
-struct ServeCommand {
+struct ServeSettings {
   server::Config config;
   StoreOptions store;
-  std::string config_file;
   double header_timeout_s = 5, body_timeout_s = 10, idle_timeout_s = 30, drain_timeout_s = 5;
+};
+
+struct ServeCommand {
+  ServeSettings settings;
+  std::optional<ServeSettings> given; ///< by command line and environment, once the file was read for the first time
+  std::string config_file;
   CLI::App* options = nullptr;
+  std::vector<CLI::Option*> from_file;
+  std::map<std::string, std::string> in_force; ///< what every option is set to
 
   void add_to(CLI::App& app);
+  void add_limits_to(CLI::App& app);
+  void add_access_to(CLI::App& app);
   /// Takes from the file what neither the command line nor the environment says. Errors: Malformed naming file and setting.
-  [[nodiscard]] Result<void> read_config_file() const;
-  [[nodiscard]] Result<server::Config> complete() const;
-  [[nodiscard]] Result<ExitCode> run() const;
+  [[nodiscard]] Result<void> read_config_file();
+  /// What holds now; reads the file, each time it is called.
+  [[nodiscard]] Result<server::Config> complete();
+  void reload(server::Listener& listener);
+  [[nodiscard]] Result<ExitCode> run();
 };
 
 std::chrono::milliseconds to_ms(double seconds) {
@@ -48,43 +66,63 @@ std::string variable_of(const std::string& option) {
   return variable;
 }
 
+template <typename Value>
+CLI::Option* add(CLI::App& app, const std::string& name, Value& value, const std::string& help) {
+  return app.add_option("--" + name, value, help)->envname(variable_of(name))->capture_default_str();
+}
+
+void add_flag(CLI::App& app, const std::string& name, std::function<void(bool)> set, const std::string& help) {
+  app.add_flag_function("--" + name, [set = std::move(set)](std::int64_t count) { set(count > 0); }, help)
+      ->envname(variable_of(name));
+}
+
 void ServeCommand::add_to(CLI::App& app) {
   options = &app;
-  const auto add = [&app](const std::string& name, auto& value, const std::string& help) {
-    return app.add_option("--" + name, value, help)->envname(variable_of(name))->capture_default_str();
-  };
-  const auto flag = [&app](const std::string& name, std::function<void(bool)> set, const std::string& help) {
-    app.add_flag_function("--" + name, [set = std::move(set)](std::int64_t count) { set(count > 0); }, help)->envname(variable_of(name));
-  };
-  server::Limits& limits = config.limits;
-  add("config", config_file, "a JSON object with these options, e.g. {\"port\": 9000}");
-  add("address", config.address, "IP address to listen on; others than loopback let the network in");
-  add("port", config.port, "TCP port; 0 takes a free one and says which");
-  add("unix-socket", config.unix_socket, "listen on this Unix socket, too");
-  add("store", store.path, "the store to serve");
-  add("threads", config.thread_count, "threads that answer; 0: as many as cores");
-  add("cached-answers", config.cached_answer_count, "answers kept in memory");
-  add("access-log", config.has_access_log, "a JSON line on standard error for every answer");
-  add("header-bytes", limits.header_bytes, "most bytes of a request's headers");
-  add("body-bytes", limits.body_bytes, "most bytes of a request's body");
-  add("upload-bytes", limits.upload_bytes, "most bytes of models and samples that are sent to be kept");
-  add("connections", limits.connection_count, "most connections at a time; more are answered 503");
-  add("requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
-  add("refused-tokens-per-s", limits.refused_tokens_per_s, "most answers 401 to one client address, then 429; 0: no limit");
-  flag("require-tokens", [this](bool is_on) { config.requires_tokens = is_on; }, "answer only those who show a token (mc2 token create); unset: once the store has had one");
-  flag("public-read", [this](bool is_on) { config.has_public_read = is_on; }, "what only asks needs no token");
-  flag("insecure-network", [this](bool is_on) { config.allows_insecure_network = is_on; },
-       "listen where others can reach it, though without tokens or TLS: something in front has them");
-  add("header-timeout", header_timeout_s, "seconds for a request's headers")->check(real_number(0.001, 3600));
-  add("body-timeout", body_timeout_s, "seconds for a body, and for an answer to be taken")->check(real_number(0.001, 3600));
-  add("idle-timeout", idle_timeout_s, "seconds that a connection may stay open between requests")->check(real_number(0.001, 3600));
-  add("drain-timeout", drain_timeout_s, "seconds for requests in flight when stopping")->check(real_number(0.001, 3600));
+  server::Config& config = settings.config;
+  add(app, "config", config_file, "a JSON object with these options, e.g. {\"port\": 9000}");
+  add(app, "address", config.address, "IP address to listen on; others than loopback let the network in");
+  add(app, "port", config.port, "TCP port; 0 takes a free one and says which");
+  add(app, "unix-socket", config.unix_socket, "listen on this Unix socket, too");
+  add(app, "store", settings.store.path, "the store to serve");
+  add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores");
+  add(app, "cached-answers", config.cached_answer_count, "answers kept in memory");
+  add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
+  add_access_to(app);
+  add_limits_to(app);
   app.footer("Command line goes before environment (MC2_SERVE_PORT for --port), environment before --config, that before the "
-             "defaults.\nStops on SIGTERM or Ctrl-C, after the requests in flight.\n\n"
+             "defaults.\nStops on SIGTERM or Ctrl-C, after the requests in flight; reads --config and the certificate again on "
+             "SIGHUP.\n\n"
              "Example:\n  mc2 serve --port 8471 &\n  curl 'http://127.0.0.1:8471/v1/plan?m=1024&n=1024&k=1024'");
 }
 
-Result<void> ServeCommand::read_config_file() const {
+void ServeCommand::add_access_to(CLI::App& app) {
+  add(app, "tls-certificate", settings.config.tls_certificate, "PEM file of the certificate and what it was signed with: speak TLS only");
+  add(app, "tls-key", settings.config.tls_key, "PEM file of the certificate's key, without passphrase");
+  add_flag(app, "require-tokens", [this](bool is_on) { settings.config.requires_tokens = is_on; },
+           "answer only those who show a token (mc2 token create); unset: once the store has had one");
+  add_flag(app, "public-read", [this](bool is_on) { settings.config.has_public_read = is_on; }, "what only asks needs no token");
+  add_flag(app, "insecure-network", [this](bool is_on) { settings.config.allows_insecure_network = is_on; },
+           "listen where others can reach it, though without tokens or TLS: something in front has them");
+}
+
+void ServeCommand::add_limits_to(CLI::App& app) {
+  server::Limits& limits = settings.config.limits;
+  add(app, "header-bytes", limits.header_bytes, "most bytes of a request's headers");
+  add(app, "body-bytes", limits.body_bytes, "most bytes of a request's body");
+  add(app, "upload-bytes", limits.upload_bytes, "most bytes of models and samples that are sent to be kept");
+  add(app, "connections", limits.connection_count, "most connections at a time; more are answered 503");
+  add(app, "requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
+  add(app, "refused-tokens-per-s", limits.refused_tokens_per_s, "most answers 401 to one client address, then 429; 0: no limit");
+  const auto add_time = [&app](const std::string& name, double& value, const std::string& help) {
+    add(app, name, value, help)->check(real_number(0.001, 3600));
+  };
+  add_time("header-timeout", settings.header_timeout_s, "seconds for a request's headers");
+  add_time("body-timeout", settings.body_timeout_s, "seconds for a body, and for an answer to be taken");
+  add_time("idle-timeout", settings.idle_timeout_s, "seconds that a connection may stay open between requests");
+  add_time("drain-timeout", settings.drain_timeout_s, "seconds for requests in flight when stopping");
+}
+
+Result<void> ServeCommand::read_config_file() {
   if (config_file.empty()) return {};
   const auto content = read_file(config_file);
   if (!content) return content.error();
@@ -95,6 +133,7 @@ Result<void> ServeCommand::read_config_file() const {
     if (option == nullptr) return Error{ErrorCode::Malformed, config_file, "\"" + key.substr(0, 64) + "\" is no option of mc2 serve"};
     if (option->count() > 0) continue; // the command line or the environment has said
     try {
+      from_file.push_back(option);
       option->add_result(value.is_string() ? value.get<std::string>() : value.dump());
       option->run_callback();
     } catch (const CLI::ParseError& error) {
@@ -104,17 +143,48 @@ Result<void> ServeCommand::read_config_file() const {
   return {};
 }
 
-Result<server::Config> ServeCommand::complete() const {
+Result<server::Config> ServeCommand::complete() {
+  if (!given) given = settings;
+  settings = *given;
+  for (CLI::Option* option : std::exchange(from_file, {})) option->clear();
   if (auto read = read_config_file(); !read) return read.error();
-  server::Config result = config;
-  const auto path = store.writable_path();
+  server::Config result = settings.config;
+  const auto path = settings.store.writable_path();
   if (!path) return path.error();
   result.store = path.value();
-  result.limits.header_timeout = to_ms(header_timeout_s);
-  result.limits.body_timeout = to_ms(body_timeout_s);
-  result.limits.idle_timeout = to_ms(idle_timeout_s);
-  result.limits.drain_timeout = to_ms(drain_timeout_s);
+  result.limits.header_timeout = to_ms(settings.header_timeout_s);
+  result.limits.body_timeout = to_ms(settings.body_timeout_s);
+  result.limits.idle_timeout = to_ms(settings.idle_timeout_s);
+  result.limits.drain_timeout = to_ms(settings.drain_timeout_s);
   return result;
+}
+
+/// What every option is set to, by its name.
+std::map<std::string, std::string> texts_of(const CLI::App& app) {
+  std::map<std::string, std::string> texts;
+  for (const CLI::Option* option : app.get_options())
+    texts[option->get_name()] = option->count() > 0 ? option->results().back() : option->get_default_str();
+  return texts;
+}
+
+void ServeCommand::reload(server::Listener& listener) {
+  const auto config = complete();
+  const auto taken = config ? listener.reload(config.value()) : Result<void>(config.error());
+  if (!taken) {
+    std::cerr << "mc2: not reloaded, everything stays as it is: " + taken.error().text() + "\n";
+    return;
+  }
+  static const std::set<std::string> kFixed{"--address", "--port",          "--unix-socket", "--store",
+                                            "--threads", "--cached-answers", "--access-log"};
+  std::string changes, later;
+  const auto before = std::exchange(in_force, texts_of(*options));
+  for (const auto& [name, text] : in_force) {
+    if (before.at(name) == text) continue;
+    std::string& list = kFixed.contains(name) ? later : changes;
+    list += " " + name + "=" + text;
+  }
+  std::cerr << "mc2: reloaded:" + (changes.empty() ? " no setting has changed" : changes) +
+                   (later.empty() ? "" : "; only a restart changes" + later) + "\n";
 }
 
 /// Tells systemd how the service is, where it asks to be told (sd_notify(3)).
@@ -160,12 +230,13 @@ class BlockedSignals {
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
 
-  /// Calls `stop` for each that ends the service, until `ends` says so.
-  void wait(const std::stop_token& ends, const std::function<void()>& stop) const {
+  /// Calls `stop` for each that ends the service, and `reload` for SIGHUP, until `ends` says so.
+  void wait(const std::stop_token& ends, const std::function<void()>& stop, const std::function<void()>& reload) const {
     while (!ends.stop_requested()) {
       const timespec moment{.tv_sec = 0, .tv_nsec = 100'000'000};
       const int signal = sigtimedwait(&signals_, nullptr, &moment);
       if (signal == SIGTERM || signal == SIGINT) stop();
+      if (signal == SIGHUP) reload();
     }
   }
 
@@ -173,25 +244,44 @@ class BlockedSignals {
   sigset_t signals_{}, before_{};
 };
 
-Result<ExitCode> ServeCommand::run() const {
-  const auto settings = complete();
-  if (!settings) return settings.error();
+std::string url_of(const server::Config& config, std::uint16_t port) {
+  const bool is_v6 = config.address.find(':') != std::string::npos;
+  return (config.has_tls() ? "https://" : "http://") + (is_v6 ? "[" + config.address + "]" : config.address) + ":" + std::to_string(port);
+}
+
+std::string monotonic_us() {
+  return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
+                            std::chrono::steady_clock::now().time_since_epoch())
+                            .count());
+}
+
+Result<ExitCode> ServeCommand::run() {
+  const auto config = complete();
+  if (!config) return config.error();
+  in_force = texts_of(*options);
   const BlockedSignals signals; // before any thread starts
-  auto service = server::Service::open(settings.value(), &utc_now);
+  auto service = server::Service::open(config.value(), &utc_now);
   if (!service) return service.error();
-  auto listener = server::Listener::open(*service.value(), settings.value(), access_log(settings.value().has_access_log));
-  if (!listener) return listener.error();
+  auto opened = server::Listener::open(*service.value(), config.value(),
+                                       {access_log(config.value().has_access_log),
+                                        [](const std::string& event) { std::cerr << "mc2: " + event + "\n"; }});
+  if (!opened) return opened.error();
+  server::Listener& listener = *opened.value();
   {
-    const std::jthread waiter([&, raw = listener.value().get()](const std::stop_token& ends) {
-      signals.wait(ends, [raw] {
+    const std::jthread waiter([&](const std::stop_token& ends) {
+      const auto stop = [&] {
         notify_supervisor("STOPPING=1");
-        raw->stop();
+        listener.stop();
+      };
+      signals.wait(ends, stop, [&] {
+        notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + monotonic_us());
+        reload(listener);
+        notify_supervisor("READY=1");
       });
     });
-    std::cerr << "mc2: serving " + settings.value().store.string() + " on http://" + settings.value().address + ":" +
-                     std::to_string(listener.value()->port()) + "\n";
+    std::cerr << "mc2: serving " + config.value().store.string() + " on " + url_of(config.value(), listener.port()) + "\n";
     notify_supervisor("READY=1");
-    listener.value()->run();
+    listener.run();
   }
   spdlog::shutdown();
   std::cerr << "mc2: stopped\n";

@@ -16,23 +16,32 @@ bool equals_ignoring_case(std::string_view one, std::string_view other) {
 
 } // namespace
 
+void Gatekeeper::set_rules(const Config& config) {
+  failures_.set_rate(config.limits.refused_tokens_per_s);
+  const std::lock_guard lock(mutex_);
+  auto next = std::make_shared<State>(*state_);
+  next->requires_tokens = config.requires_tokens;
+  next->has_public_read = config.has_public_read;
+  state_ = std::move(next);
+}
+
 void Gatekeeper::set_tokens(const store::TokenList& list) {
-  auto tokens = std::make_shared<Tokens>();
-  tokens->has_any = !list.is_empty();
+  std::unordered_map<std::string, store::Token> by_id;
   for (const store::Token& token : list.tokens)
-    if (token.revoked_at.empty()) tokens->by_id.emplace(token.id, token);
+    if (token.revoked_at.empty()) by_id.emplace(token.id, token);
   const std::lock_guard lock(mutex_);
-  tokens_ = std::move(tokens);
+  auto next = std::make_shared<State>(*state_);
+  next->has_any = !list.is_empty();
+  next->by_id = std::move(by_id);
+  state_ = std::move(next);
 }
 
-bool Gatekeeper::requires_tokens() const { return is_required(*tokens()); }
-
-std::shared_ptr<const Gatekeeper::Tokens> Gatekeeper::tokens() const {
+std::shared_ptr<const Gatekeeper::State> Gatekeeper::state() const {
   const std::lock_guard lock(mutex_);
-  return tokens_;
+  return state_;
 }
 
-const store::Token* Gatekeeper::Tokens::find(std::string_view text) const {
+const store::Token* Gatekeeper::State::find(std::string_view text) const {
   const auto found = by_id.find(std::string(store::token_id(text)));
   return found != by_id.end() && store::is_text_of(found->second, text) ? &found->second : nullptr;
 }

@@ -26,25 +26,25 @@ struct Bearer {
 /// Threads: safe to share.
 class Gatekeeper {
  public:
-  explicit Gatekeeper(const Config& config)
-      : requires_tokens_(config.requires_tokens),
-        has_public_read_(config.has_public_read),
-        failures_(config.limits.refused_tokens_per_s) {}
+  explicit Gatekeeper(const Config& config) : failures_(config.limits.refused_tokens_per_s) { set_rules(config); }
 
+  /// Who has to show a token, from now on.
+  void set_rules(const Config& config);
   /// From now on these tokens count.
   void set_tokens(const store::TokenList& list);
 
-  [[nodiscard]] bool requires_tokens() const;
+  /// Revoked and damaged ones included.
+  [[nodiscard]] bool has_tokens() const { return state()->has_any; }
 
   /// @param authorization  the header; @param now  ISO 8601 UTC, asked for only where a token expires
   template <typename Now>
   [[nodiscard]] Bearer identify(std::string_view authorization, const Now& now) const {
-    const auto tokens = this->tokens();
-    if (!is_required(*tokens)) return {Access::Admin, {}, false};
-    const store::Token* token = tokens->find(bearer_text(authorization));
+    const auto state = this->state();
+    if (!state->requires_tokens.value_or(state->has_any)) return {Access::Admin, {}, false};
+    const store::Token* token = state->find(bearer_text(authorization));
     const bool is_valid = token != nullptr && (token->expires_at.empty() || store::is_valid_at(*token, now()));
     if (is_valid) return {access_of(token->role), token->id, false};
-    return {has_public_read_ ? Access::Read : Access::Open, {}, !authorization.empty()};
+    return {state->has_public_read ? Access::Read : Access::Open, {}, !authorization.empty()};
   }
 
   /// Why a client may not do something: 401, 403, or 429 for one that fails too often. Sets what the standards ask for.
@@ -52,8 +52,10 @@ class Gatekeeper {
                                 RateLimiter::Clock::time_point now, std::string_view request_id);
 
  private:
-  struct Tokens {
-    bool has_any = false; ///< revoked and damaged ones included
+  struct State {
+    std::optional<bool> requires_tokens; ///< unset: where there are some
+    bool has_public_read = false;
+    bool has_any = false;
     std::unordered_map<std::string, store::Token> by_id; ///< that are not revoked
 
     /// The one whose text this is; null: none.
@@ -62,15 +64,12 @@ class Gatekeeper {
 
   [[nodiscard]] static std::string_view bearer_text(std::string_view authorization) noexcept;
   [[nodiscard]] static Access access_of(store::Role role) noexcept;
-  [[nodiscard]] bool is_required(const Tokens& tokens) const { return requires_tokens_.value_or(tokens.has_any); }
-  /// Shared with those who are being identified while new ones are set.
-  [[nodiscard]] std::shared_ptr<const Tokens> tokens() const;
+  /// Shared with those who are being identified while a new one is set.
+  [[nodiscard]] std::shared_ptr<const State> state() const;
 
-  std::optional<bool> requires_tokens_;
-  bool has_public_read_;
   RateLimiter failures_;
   mutable std::mutex mutex_;
-  std::shared_ptr<const Tokens> tokens_ = std::make_shared<const Tokens>(); ///< under mutex_
+  std::shared_ptr<const State> state_ = std::make_shared<const State>(); ///< under mutex_
 };
 
 /// Whether a page of another site sent this (its Origin is not the host that it asks): browsers let any page send to loopback.

@@ -15,9 +15,11 @@
 #include <boost/asio/write.hpp>
 #include <cstring>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "session.hpp"
+#include "tls.hpp"
 
 namespace mc2::server {
 namespace {
@@ -51,7 +53,9 @@ constexpr std::string_view kOverloaded =
 struct Listener::Impl {
   Service& service;
   const Config config;
-  AccessLog log;
+  LiveLimits limits{config.limits};
+  Logs logs;
+  std::unique_ptr<Tls> tls; ///< null: plain HTTP
   SessionList sessions;
   RateLimiter rates;
   net::thread_pool upload_pool{1};
@@ -61,30 +65,49 @@ struct Listener::Impl {
   net::steady_timer drain_timer{io};
   std::atomic<bool> is_stopping{false};
 
-  Impl(Service& answering, const Config& given, AccessLog access_log)
-      : service(answering), config(given), log(std::move(access_log)), rates(given.limits.requests_per_s) {}
+  Impl(Service& answering, const Config& given, Logs told)
+      : service(answering), config(given), logs(std::move(told)), rates(given.limits.requests_per_s) {}
 
   [[nodiscard]] SessionContext session_context() {
-    return {service, config.limits, log, sessions, rates, upload_pool};
+    return {service, limits, logs.access, sessions, rates, upload_pool};
   }
+  [[nodiscard]] Result<void> require_guarded(const Config& wanted) const;
   [[nodiscard]] Result<void> open_tcp();
   [[nodiscard]] Result<void> open_local();
   template <typename Protocol, typename Name>
   [[nodiscard]] net::awaitable<void> accept(Acceptor<Protocol>& acceptor, Name name_of);
+  template <typename Stream, typename Name>
+  void begin_session(const net::any_io_executor& strand, Stream stream, Name name_of);
+  [[nodiscard]] net::awaitable<void> follow_certificate();
   [[nodiscard]] net::awaitable<void> wait_for_sessions();
   void begin_stop();
+  void tell(const std::string& event) const {
+    if (logs.event) logs.event(event);
+  }
 };
 
-Result<void> Listener::Impl::open_tcp() {
+/// Others than loopback are let in on purpose only. Errors: InvalidSpec.
+Result<void> Listener::Impl::require_guarded(const Config& wanted) const {
   error_code error;
   const auto address = net::ip::make_address(config.address, error);
   if (error)
     return Error{ErrorCode::InvalidSpec, "address", "is \"" + config.address + "\"; must be an IP address such as 127.0.0.1 or ::1"};
-  if (!address.is_loopback() && !service.requires_tokens() && !config.allows_insecure_network)
-    return Error{ErrorCode::InvalidSpec, "address",
-                 config.address + " lets the network in, which takes tokens (mc2 token create); "
-                 "--insecure-network goes without, e.g. behind a proxy that asks for them"};
-  return listen_on(tcp, {address, config.port}, config.address + " port " + std::to_string(config.port));
+  const bool asks_for_tokens = wanted.requires_tokens.value_or(service.has_tokens());
+  if (address.is_loopback() || wanted.allows_insecure_network || (asks_for_tokens && tls)) return {};
+  return Error{ErrorCode::InvalidSpec, "address",
+               config.address + " lets the network in, which takes tokens (mc2 token create) and TLS (--tls-certificate, --tls-key); "
+                                "--insecure-network goes without, e.g. behind a proxy that has them"};
+}
+
+Result<void> Listener::Impl::open_tcp() {
+  if (config.has_tls()) {
+    auto opened = Tls::open({config.tls_certificate, config.tls_key});
+    if (!opened) return opened.error();
+    tls = std::move(opened).value();
+  }
+  if (auto guarded = require_guarded(config); !guarded) return guarded;
+  return listen_on(tcp, {net::ip::make_address(config.address), config.port},
+                   config.address + " port " + std::to_string(config.port));
 }
 
 Result<void> Listener::Impl::open_local() {
@@ -109,6 +132,7 @@ Result<void> Listener::Impl::open_local() {
 template <typename Protocol, typename Name>
 net::awaitable<void> Listener::Impl::accept(Acceptor<Protocol>& acceptor, Name name_of) {
   using Stream = beast::basic_stream<Protocol, net::any_io_executor>;
+  constexpr bool kIsTcp = std::is_same_v<Protocol, net::ip::tcp>;
   while (!is_stopping) {
     error_code error;
     const net::any_io_executor strand = net::make_strand(io);
@@ -120,20 +144,47 @@ net::awaitable<void> Listener::Impl::accept(Acceptor<Protocol>& acceptor, Name n
       co_await pause.async_wait(net::redirect_error(net::use_awaitable, error));
       continue;
     }
-    if (std::cmp_greater_equal(sessions.size(), config.limits.connection_count)) {
+    if (std::cmp_greater_equal(sessions.size(), limits.get()->connection_count)) {
       socket.non_blocking(true, error);
-      net::write(socket, net::buffer(kOverloaded), error);
+      if (!tls || !kIsTcp) net::write(socket, net::buffer(kOverloaded), error); // nobody reads that where TLS is spoken
       continue;
     }
-    std::string client = name_of(socket);
-    net::co_spawn(strand, serve_connection(Stream(std::move(socket)), std::move(client), session_context()),
-                  net::detached);
+    begin_session(strand, Stream(std::move(socket)), name_of);
+  }
+}
+
+template <typename Stream, typename Name>
+void Listener::Impl::begin_session(const net::any_io_executor& strand, Stream stream, Name name_of) {
+  std::string client = name_of(stream.socket());
+  if constexpr (std::is_same_v<Stream, TcpStream>) {
+    if (tls) {
+      const auto certificate = tls->context();
+      net::co_spawn(strand, serve_connection(TlsStream(std::move(stream), *certificate), std::move(client), session_context()), net::detached);
+      return;
+    }
+  }
+  net::co_spawn(strand, serve_connection(std::move(stream), std::move(client), session_context()), net::detached);
+}
+
+/// Certificates are renewed by programs that need not know of this one.
+net::awaitable<void> Listener::Impl::follow_certificate() {
+  constexpr std::chrono::seconds kInterval{1};
+  net::steady_timer timer(io);
+  while (!is_stopping) {
+    error_code ignored;
+    timer.expires_after(kInterval);
+    co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
+    const auto followed = tls->follow_files();
+    if (!followed)
+      tell("the certificate before stays: " + followed.error().text());
+    else if (followed.value())
+      tell("the certificate was renewed");
   }
 }
 
 /// Runs on until the last connection has ended, or the time for that is up.
 net::awaitable<void> Listener::Impl::wait_for_sessions() {
-  const auto deadline = std::chrono::steady_clock::now() + config.limits.drain_timeout;
+  const auto deadline = std::chrono::steady_clock::now() + limits.get()->drain_timeout;
   while (sessions.size() > 0 && std::chrono::steady_clock::now() < deadline) {
     error_code ignored;
     drain_timer.expires_after(std::chrono::milliseconds(5));
@@ -156,12 +207,23 @@ Listener::~Listener() {
   if (!impl_->config.unix_socket.empty()) unlink(impl_->config.unix_socket.c_str());
 }
 
-Result<std::unique_ptr<Listener>> Listener::open(Service& service, const Config& config, AccessLog log) {
-  auto impl = std::make_unique<Impl>(service, config, std::move(log));
+Result<std::unique_ptr<Listener>> Listener::open(Service& service, const Config& config, Logs logs) {
+  auto impl = std::make_unique<Impl>(service, config, std::move(logs));
   if (auto bound = impl->open_tcp(); !bound) return bound.error();
   if (!config.unix_socket.empty())
     if (auto bound = impl->open_local(); !bound) return bound.error();
   return std::unique_ptr<Listener>(new Listener(std::move(impl)));
+}
+
+Result<void> Listener::reload(const Config& config) {
+  if (auto legal = config.validate(); !legal) return legal;
+  if (auto guarded = impl_->require_guarded(config); !guarded) return guarded;
+  if (impl_->tls && config.has_tls())
+    if (auto loaded = impl_->tls->load({config.tls_certificate, config.tls_key}); !loaded) return loaded;
+  impl_->limits.set(config.limits);
+  impl_->rates.set_rate(config.limits.requests_per_s);
+  impl_->service.reload(config);
+  return {};
 }
 
 std::uint16_t Listener::port() const noexcept {
@@ -178,6 +240,7 @@ void Listener::run() {
   net::co_spawn(impl.io, impl.accept(impl.tcp, address_of), net::detached);
   if (impl.local.is_open())
     net::co_spawn(impl.io, impl.accept(impl.local, [](const auto&) { return std::string("unix"); }), net::detached);
+  if (impl.tls) net::co_spawn(impl.io, impl.follow_certificate(), net::detached);
   const int count = impl.config.thread_count > 0 ? impl.config.thread_count
                                                  : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::vector<std::jthread> threads;

@@ -5,15 +5,16 @@
 namespace mc2::server {
 
 bool RateLimiter::admit(const std::string& client, Clock::time_point now) {
-  if (requests_per_s_ == 0) return true;
-  const double capacity = std::max(1.0, requests_per_s_);
+  const double requests_per_s = requests_per_s_;
+  if (requests_per_s == 0) return true;
+  const double capacity = std::max(1.0, requests_per_s);
   const std::lock_guard lock(mutex_);
   if (buckets_.size() >= kMaxClients)
     std::erase_if(buckets_, [&](const auto& entry) { return now - entry.second.filled_at > std::chrono::seconds(1); });
   auto [found, is_new] = buckets_.try_emplace(client, Bucket{capacity, now});
   Bucket& bucket = found->second;
   const double waited_s = std::chrono::duration<double>(now - bucket.filled_at).count();
-  bucket.request_count = std::min(capacity, bucket.request_count + waited_s * requests_per_s_);
+  bucket.request_count = std::min(capacity, bucket.request_count + waited_s * requests_per_s);
   bucket.filled_at = now;
   if (bucket.request_count < 1) return false;
   bucket.request_count -= 1;

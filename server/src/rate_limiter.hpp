@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <string>
@@ -16,6 +17,8 @@ class RateLimiter {
   /// @param requests_per_s  0: no limit
   explicit RateLimiter(double requests_per_s) : requests_per_s_(requests_per_s) {}
 
+  void set_rate(double requests_per_s) { requests_per_s_ = requests_per_s; }
+
   /// Whether this request may pass.
   [[nodiscard]] bool admit(const std::string& client, Clock::time_point now);
 
@@ -26,7 +29,7 @@ class RateLimiter {
   };
   static constexpr std::size_t kMaxClients = 65'536;
 
-  double requests_per_s_;
+  std::atomic<double> requests_per_s_;
   std::mutex mutex_;
   std::unordered_map<std::string, Bucket> buckets_; ///< of clients that asked in the last second
 };

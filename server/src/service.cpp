@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 
+#include "content_coding.hpp"
 #include "context.hpp"
 #include "error_map.hpp"
 #include "gatekeeper.hpp"
@@ -15,6 +16,7 @@ struct Service::Impl {
   std::unique_ptr<Gatekeeper> keeper;
   std::unique_ptr<StoreGate> store; ///< tells the keeper, which therefore outlives it
   AnswerCache answers;
+  Compressor compressor;
   Metrics metrics;
   std::atomic<bool> is_draining{false};
   Context context;
@@ -25,6 +27,7 @@ struct Service::Impl {
         keeper(std::move(gatekeeper)),
         store(std::move(gate)),
         answers(config.cached_answer_count),
+        compressor(config.cached_answer_count),
         context{config, *store, answers, metrics, is_draining, std::move(utc_now)} {}
 
   [[nodiscard]] Admission admit(const RequestHead& head, std::string_view& route_pattern);
@@ -59,7 +62,9 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, std::functi
       std::make_unique<Impl>(config, std::move(keeper), std::move(gate).value(), std::move(utc_now))));
 }
 
-bool Service::requires_tokens() const noexcept { return impl_->keeper->requires_tokens(); }
+bool Service::has_tokens() const noexcept { return impl_->keeper->has_tokens(); }
+
+void Service::reload(const Config& config) { impl_->keeper->set_rules(config); }
 
 void Service::start_draining() noexcept { impl_->is_draining = true; }
 
@@ -99,6 +104,10 @@ Admission Service::Impl::admit(const RequestHead& head, std::string_view& route_
         keeper->refuse(bearer, needed, std::string(head.client), std::chrono::steady_clock::now(), head.id);
   else if (!reads && is_of_another_site(head.origin, head.host))
     admission.refusal = problem(403, "pages of other sites may not send this; ask from a program, or from this service's own page", head.id);
+  else if (!head.content_encoding.empty() && head.content_encoding != "identity") {
+    admission.refusal = problem(415, "bodies are taken as they are, without Content-Encoding", head.id);
+    admission.refusal->headers.emplace_back("Accept-Encoding", "identity"); // RFC 9110 §12.5.3
+  }
   return admission;
 }
 
@@ -131,6 +140,12 @@ bool names_tag(std::string_view if_none_match, std::string_view tag) {
   return false;
 }
 
+void become_not_modified(Response& response) {
+  response.status = 304;
+  response.body = nullptr;
+  std::erase_if(response.headers, [](const Header& header) { return header.first == "Content-Encoding"; });
+}
+
 } // namespace
 
 Response Service::answer(const Request& request) noexcept {
@@ -139,16 +154,15 @@ Response Service::answer(const Request& request) noexcept {
   Response response;
   try {
     response = impl_->answer(request, route);
+    if (response.status == 200) impl_->compressor.encode(response, request.accept_encoding);
+    if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag))
+      become_not_modified(response);
   } catch (const planner::SystemError&) { // its text names files
     response = problem(503, "the store could not be read or written; the log says why", request.id);
   } catch (const std::bad_alloc&) {
     response = problem(503, "out of memory; ask for less at a time", request.id);
   } catch (const std::exception&) {
     response = problem(500, "an internal error; the log says what", request.id);
-  }
-  if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag)) {
-    response.status = 304;
-    response.body = nullptr;
   }
   impl_->metrics.count_request(request.method, route, response.status, std::chrono::steady_clock::now() - start);
   return response;

@@ -1,15 +1,21 @@
 #include "session.hpp"
 
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <charconv>
+#include <limits>
 #include <optional>
+#include <type_traits>
 
 namespace mc2::server {
 namespace {
@@ -37,6 +43,14 @@ std::string request_id(const Parser::value_type& message) {
   return {text, end};
 }
 
+/// A list that may be spread over several headers (RFC 9110 §5.3).
+std::string joined(const Parser::value_type& message, http::field name) {
+  std::string list;
+  const auto [first, end] = message.equal_range(name);
+  for (auto header = first; header != end; ++header) list.append(list.empty() ? "" : ",").append(view(header->value()));
+  return list;
+}
+
 /// All but the body.
 Request to_request(const Parser::value_type& message) {
   return {.method = std::string(view(message.method_string())),
@@ -44,6 +58,7 @@ Request to_request(const Parser::value_type& message) {
           .body = {},
           .content_type = std::string(view(message[http::field::content_type])),
           .if_none_match = std::string(view(message[http::field::if_none_match])),
+          .accept_encoding = joined(message, http::field::accept_encoding),
           .id = request_id(message)};
 }
 
@@ -78,20 +93,27 @@ std::optional<Response> refusal(const error_code& error) {
   return std::nullopt;
 }
 
+/// What a client is told that speaks plain HTTP where TLS is spoken.
+constexpr std::string_view kTlsOnly =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 36\r\nConnection: close\r\n\r\n"
+    "this port speaks TLS: ask https://\r\n";
+
 /// What stopping may touch of a connection, on its own executor only.
-template <typename Stream>
+template <typename Socket>
 struct Idle {
-  Stream* stream = nullptr; ///< null once the connection has ended
+  Socket* stream = nullptr; ///< null once the connection has ended
   bool is_waiting = false;  ///< for a next request
 };
 
 /// One connection. Each step says whether the connection goes on.
 template <typename Stream>
 class Connection {
+  using Lowest = beast::lowest_layer_type<Stream>;
+
  public:
   Connection(Stream& stream, std::string client, SessionContext& context)
-      : stream_(stream), client_(std::move(client)), context_(context), buffer_(context.limits.header_bytes + kReadAhead) {
-    idle_->stream = &stream_;
+      : stream_(stream), lowest_(beast::get_lowest_layer(stream)), client_(std::move(client)), context_(context), buffer_(kMaxHeaderBytes + kReadAhead) {
+    idle_->stream = &lowest_;
     place_ = context_.sessions.add([idle = idle_, executor = stream_.get_executor()] {
       net::post(executor, [idle] {
         if (idle->stream != nullptr && idle->is_waiting) idle->stream->cancel();
@@ -107,19 +129,44 @@ class Connection {
 
   net::awaitable<void> serve() {
     bool goes_on = true;
+    if constexpr (kHasTls) goes_on = co_await shake_hands();
     for (bool is_first = true; goes_on; is_first = false) goes_on = co_await serve_one(is_first);
-    error_code ignored;
-    stream_.socket().shutdown(net::socket_base::shutdown_send, ignored);
+    co_await say_goodbye();
   }
 
  private:
   static constexpr std::size_t kReadAhead = 64 << 10;
 
+  net::awaitable<bool> shake_hands() {
+    error_code error;
+    lowest_.expires_after(limits_->header_timeout);
+    co_await stream_.async_handshake(net::ssl::stream_base::server, into(error));
+    if (!error) co_return true;
+    const bool is_plain = error.category() == net::error::get_ssl_category() &&
+                          ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
+    if (is_plain) co_await net::async_write(lowest_, net::buffer(kTlsOnly), into(error));
+    is_encrypted_ = false;
+    co_return false;
+  }
+
+  /// Without it a client could not tell the end of the answers from a connection that somebody cut.
+  net::awaitable<void> say_goodbye() {
+    error_code ignored;
+    if constexpr (kHasTls) {
+      constexpr std::chrono::seconds kMostTime{1};
+      lowest_.expires_after(kMostTime);
+      if (is_encrypted_) co_await stream_.async_shutdown(into(ignored));
+    }
+    lowest_.socket().shutdown(net::socket_base::shutdown_send, ignored);
+    co_return;
+  }
+
   net::awaitable<bool> serve_one(bool is_first) {
     error_code error;
+    limits_ = context_.limits.get();
     if (buffer_.size() == 0) {
       // A new connection has to speak at once; one that was served may be kept open.
-      stream_.expires_after(is_first ? context_.limits.header_timeout : context_.limits.idle_timeout);
+      lowest_.expires_after(is_first ? limits_->header_timeout : limits_->idle_timeout);
       idle_->is_waiting = true;
       if (context_.sessions.is_stopping()) co_return false;
       const std::size_t count = co_await stream_.async_read_some(buffer_.prepare(kFirstRead), into(error));
@@ -128,9 +175,9 @@ class Connection {
       if (error) co_return false;
     }
     Parser parser;
-    parser.header_limit(static_cast<std::uint32_t>(context_.limits.header_bytes));
-    parser.body_limit(context_.limits.upload_bytes);
-    stream_.expires_after(context_.limits.header_timeout);
+    parser.header_limit(static_cast<std::uint32_t>(limits_->header_bytes));
+    parser.body_limit(std::numeric_limits<std::uint64_t>::max()); // who may not ask is told that first
+    lowest_.expires_after(limits_->header_timeout);
     co_await http::async_read_header(stream_, buffer_, parser, into(error));
     if (error) co_return co_await refuse(error);
     co_return co_await read_and_answer(parser);
@@ -144,10 +191,10 @@ class Connection {
     if (admission.refusal) co_return co_await turn_away(parser, request, admission);
     request.granted = admission.granted;
     const bool is_upload = !parser.is_done() && Service::takes_upload(request.method, request.target);
-    const std::size_t limit = is_upload ? context_.limits.upload_bytes : context_.limits.body_bytes;
+    const std::size_t limit = is_upload ? limits_->upload_bytes : limits_->body_bytes;
     if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit);
     parser.body_limit(limit);
-    stream_.expires_after(context_.limits.body_timeout);
+    lowest_.expires_after(limits_->body_timeout);
     if (view(header[http::field::expect]) == "100-continue" && !parser.is_done()) {
       http::response<http::empty_body> go_on{http::status::continue_, header.version()};
       co_await http::async_write(stream_, go_on, into(error));
@@ -172,6 +219,7 @@ class Connection {
                                    .authorization = only_one(header, http::field::authorization),
                                    .origin = view(header[http::field::origin]),
                                    .host = view(header[http::field::host]),
+                                   .content_encoding = view(header[http::field::content_encoding]),
                                    .id = request.id});
   }
 
@@ -211,7 +259,7 @@ class Connection {
   net::awaitable<bool> refuse(const error_code& why) {
     const auto response = refusal(why);
     if (!response) co_return false;
-    const Request nameless{.method = "-", .target = "-", .body = {}, .content_type = {}, .if_none_match = {}, .id = "-"};
+    const Request nameless{.method = "-", .target = "-", .body = {}, .content_type = {}, .if_none_match = {}, .accept_encoding = {}, .id = "-"};
     log(nameless, *response, {}, {});
     co_await write(to_message(*response, nameless, 11, false));
     co_await end_early();
@@ -221,13 +269,13 @@ class Connection {
   /// Of a connection with bytes of the request unread.
   net::awaitable<void> end_early() {
     error_code ignored;
-    stream_.socket().shutdown(net::socket_base::shutdown_send, ignored);
+    lowest_.socket().shutdown(net::socket_base::shutdown_send, ignored);
     co_await drain();
   }
 
   net::awaitable<bool> write(Message message) {
     error_code error;
-    stream_.expires_after(context_.limits.body_timeout);
+    lowest_.expires_after(limits_->body_timeout);
     co_await http::async_write(stream_, message, into(error));
     co_return !error;
   }
@@ -237,7 +285,7 @@ class Connection {
     constexpr std::size_t kMostBytes = 1 << 20;
     constexpr std::chrono::milliseconds kMostTime{500};
     error_code error;
-    stream_.expires_after(kMostTime);
+    lowest_.expires_after(kMostTime);
     for (std::size_t count = 0; !error && count < kMostBytes;) {
       buffer_.clear();
       count += co_await stream_.async_read_some(buffer_.prepare(kFirstRead), into(error));
@@ -246,11 +294,17 @@ class Connection {
 
   static constexpr std::size_t kFirstRead = 4096;
 
+  static constexpr bool kHasTls = std::is_same_v<Stream, TlsStream>;
+  static constexpr std::size_t kMaxHeaderBytes = 1 << 20; ///< Config::validate
+
   Stream& stream_;
-  std::shared_ptr<Idle<Stream>> idle_ = std::make_shared<Idle<Stream>>();
+  Lowest& lowest_; ///< what has a socket and deadlines
+  std::shared_ptr<Idle<Lowest>> idle_ = std::make_shared<Idle<Lowest>>();
   SessionList::Place place_;
+  bool is_encrypted_ = kHasTls;
   std::string client_;
   SessionContext& context_;
+  std::shared_ptr<const Limits> limits_ = context_.limits.get(); ///< shared with whoever began under the same ones
   beast::flat_buffer buffer_;
 };
 
@@ -284,6 +338,7 @@ net::awaitable<void> serve_connection(Stream stream, std::string client, Session
 }
 
 template net::awaitable<void> serve_connection(TcpStream, std::string, SessionContext);
+template net::awaitable<void> serve_connection(TlsStream, std::string, SessionContext);
 template net::awaitable<void> serve_connection(UnixStream, std::string, SessionContext);
 
 } // namespace mc2::server

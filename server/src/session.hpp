@@ -6,6 +6,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/basic_stream.hpp>
@@ -40,10 +41,30 @@ class SessionList {
   std::atomic<bool> is_stopping_{false};
 };
 
+/// The limits that hold now. Threads: safe to share.
+class LiveLimits {
+ public:
+  explicit LiveLimits(const Limits& limits) { set(limits); }
+  void set(const Limits& limits) {
+    auto next = std::make_shared<const Limits>(limits);
+    const std::lock_guard lock(mutex_);
+    now_ = std::move(next);
+  }
+  /// Shared with the requests that began under them.
+  [[nodiscard]] std::shared_ptr<const Limits> get() const {
+    const std::lock_guard lock(mutex_);
+    return now_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Limits> now_; ///< under mutex_
+};
+
 /// What every connection works with.
 struct SessionContext {
   Service& service;
-  const Limits& limits;
+  const LiveLimits& limits;
   const AccessLog& log;
   SessionList& sessions;
   RateLimiter& rates;
@@ -51,6 +72,7 @@ struct SessionContext {
 };
 
 using TcpStream = beast::basic_stream<net::ip::tcp, net::any_io_executor>;
+using TlsStream = beast::ssl_stream<TcpStream>;
 using UnixStream = beast::basic_stream<net::local::stream_protocol, net::any_io_executor>;
 
 /// Serves one connection to its end, on the stream's executor, which runs one handler at a time.

@@ -33,7 +33,7 @@ class Service:
 
     def wait_for_port(self):
         while self.process.poll() is None:
-            found = re.search(r"on http://[^\s]*:(\d+)\n", self.log.read_text())
+            found = re.search(r"on https?://[^\s]*:(\d+)\n", self.log.read_text())
             if found:
                 return int(found.group(1))
         raise AssertionError(self.log.read_text())

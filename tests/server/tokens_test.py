@@ -191,7 +191,7 @@ class TokensTest(ServiceTest):
         self.assertNotIn(read[13:], service.log.read_text())
 
     def test_the_network_is_let_in_only_on_purpose(self):
-        self.refuse(program.USAGE, ["serve", "--address", "0.0.0.0", "--port", 0, "--store", self.store], "--address", "token",
+        self.refuse(program.USAGE, ["serve", "--address", "0.0.0.0", "--port", 0, "--store", self.store], "address: 0.0.0.0", "token",
                     "--insecure-network")
         self.refuse(program.USAGE, ["serve", "--address", "::", "--port", 0, "--store", self.store], "--insecure-network")
         service = self.start("--address", "0.0.0.0", "--insecure-network")

@@ -34,10 +34,13 @@ struct Config {
   int thread_count = 0;              ///< that answer requests; 0: as many as cores
   std::size_t cached_answer_count = 65'536;
   bool has_access_log = true;        ///< JSON lines on standard error
+  std::filesystem::path tls_certificate, tls_key; ///< PEM; both or neither
   std::optional<bool> requires_tokens; ///< unset: as soon as the store has one
   bool has_public_read = false;        ///< what only asks needs no token
   bool allows_insecure_network = false; ///< others than loopback, though without tokens or without TLS
   Limits limits;
+
+  [[nodiscard]] bool has_tls() const noexcept { return !tls_certificate.empty(); }
 
   /// Errors: InvalidSpec naming the setting.
   [[nodiscard]] planner::Result<void> validate() const;

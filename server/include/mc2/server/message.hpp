@@ -23,6 +23,7 @@ struct Request {
   std::string body;
   std::string content_type;
   std::string if_none_match;
+  std::string accept_encoding;
   std::string id; ///< the client's X-Request-Id, or one of ours
   Access granted = Access::Open; ///< by Service::admit
 };

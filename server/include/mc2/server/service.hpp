@@ -16,13 +16,13 @@ namespace mc2::server {
 struct RequestHead {
   std::string_view client; ///< its address; several may share one
   std::string_view method, target;
-  std::string_view authorization, origin, host; ///< headers; empty: absent
+  std::string_view authorization, origin, host, content_encoding; ///< headers; empty: absent
   std::string_view id;
 };
 
 /// Whether a request may go on, and as what.
 struct Admission {
-  std::optional<Response> refusal = std::nullopt; ///< 401, 403, 429
+  std::optional<Response> refusal = std::nullopt; ///< 401, 403, 415, 429
   Access granted = Access::Open;
   std::string token_id = {}; ///< of the token that was shown; empty: none that counts
 };
@@ -42,8 +42,11 @@ class Service {
   /// Decides from the headers alone, before a body is read; the store is not asked. Threads: safe to share.
   [[nodiscard]] Admission admit(const RequestHead& head) noexcept;
 
-  /// Whether only those are let in who show a token, public reading aside.
-  [[nodiscard]] bool requires_tokens() const noexcept;
+  /// Whether the store has tokens, whatever their state.
+  [[nodiscard]] bool has_tokens() const noexcept;
+
+  /// Takes from `config` who has to show a token. Threads: any.
+  void reload(const Config& config);
 
   /// Threads: safe to share. Every failure becomes a problem document (RFC 9457).
   [[nodiscard]] Response answer(const Request& request) noexcept;

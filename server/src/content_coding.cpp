@@ -1,0 +1,118 @@
+#include "content_coding.hpp"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <new>
+#include <optional>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::server {
+namespace {
+
+constexpr std::size_t kLeastBytes = 1024; ///< below, one packet carries it either way
+constexpr int kLevelOnce = 1, kLevelKept = 6;
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// The part before the separator, which is taken off `text` along with it.
+std::string_view take_until(std::string_view& text, char separator) {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view part = trimmed(text.substr(0, end));
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return part;
+}
+
+bool is_word(std::string_view text, std::string_view lower_case) {
+  return std::ranges::equal(text, lower_case,
+                            [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b; });
+}
+
+/// The weight among the parameters after a coding: 1 where none is given, 0 where it cannot be read.
+double weight(std::string_view parameters) {
+  while (!parameters.empty()) {
+    std::string_view value = take_until(parameters, ';');
+    if (!is_word(take_until(value, '='), "q")) continue;
+    double q = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), q, std::chars_format::fixed);
+    return error == std::errc() && end == value.data() + value.size() && q >= 0 && q <= 1 ? q : 0;
+  }
+  return 1;
+}
+
+bool is_worth_it(const Response& response) {
+  const std::string_view type = response.content_type;
+  const bool is_text = type.starts_with("text/") || type.find("json") != type.npos || type.find("xml") != type.npos ||
+                       type.find("yaml") != type.npos || type.find("javascript") != type.npos;
+  const bool is_coded = std::ranges::any_of(response.headers, [](const Header& header) { return header.first == "Content-Encoding"; });
+  return response.body && response.body->size() >= kLeastBytes && is_text && !is_coded;
+}
+
+} // namespace
+
+bool prefers_gzip(std::string_view accept_encoding) noexcept {
+  std::optional<double> gzip, identity, others;
+  while (!accept_encoding.empty()) {
+    std::string_view parameters = take_until(accept_encoding, ',');
+    const std::string_view coding = take_until(parameters, ';');
+    auto& found = is_word(coding, "gzip") || is_word(coding, "x-gzip") ? gzip : identity;
+    if (is_word(coding, "*"))
+      others = weight(parameters);
+    else if (&found == &gzip || is_word(coding, "identity"))
+      found = weight(parameters);
+  }
+  const double of_gzip = gzip.value_or(others.value_or(0));
+  // Plain bytes, unless they are weighed, are what is taken where nothing else is.
+  return of_gzip > 0 && of_gzip >= identity.value_or(0);
+}
+
+std::string gzip(std::string_view bytes, int level) {
+  z_stream stream{};
+  constexpr int kGzipWindowBits = 15 + 16; // zlib.h: 16 more for a gzip header
+  if (deflateInit2(&stream, level, Z_DEFLATED, kGzipWindowBits, 8, Z_DEFAULT_STRATEGY) != Z_OK) throw std::bad_alloc();
+  std::string result(deflateBound(&stream, bytes.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(result.data());
+  stream.avail_out = static_cast<uInt>(result.size());
+  const int status = deflate(&stream, Z_FINISH);
+  result.resize(stream.total_out);
+  deflateEnd(&stream);
+  MC2_CHECK(status == Z_STREAM_END, "deflate() ends within deflateBound()");
+  return result;
+}
+
+Compressor::Bytes Compressor::compressed(const Bytes& plain) {
+  const bool is_kept = plain.use_count() > 1; // by a cache: it will come again
+  if (!is_kept) return std::make_shared<const std::string>(gzip(*plain, kLevelOnce));
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = kept_.find(plain.get());
+    if (found != kept_.end() && found->second.plain.lock() == plain) return found->second.compressed;
+  }
+  std::string bytes = gzip(*plain, kLevelKept);
+  bytes.shrink_to_fit();
+  auto result = std::make_shared<const std::string>(std::move(bytes));
+  const std::lock_guard lock(mutex_);
+  if (kept_.size() >= capacity_) std::erase_if(kept_, [](const auto& entry) { return entry.second.plain.expired(); });
+  if (kept_.size() >= capacity_) kept_.clear();
+  kept_[plain.get()] = {plain, result};
+  return result;
+}
+
+void Compressor::encode(Response& response, std::string_view accept_encoding) {
+  if (!is_worth_it(response)) return;
+  response.headers.emplace_back("Vary", "Accept-Encoding");
+  if (!prefers_gzip(accept_encoding)) return;
+  response.body = compressed(response.body);
+  response.headers.emplace_back("Content-Encoding", "gzip");
+  if (response.etag.ends_with('"')) response.etag.insert(response.etag.size() - 1, "-gzip");
+}
+
+} // namespace mc2::server

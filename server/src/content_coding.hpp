@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "mc2/server/message.hpp"
+
+namespace mc2::server {
+
+/// Whether a client would rather have gzip than plain bytes (RFC 9110 §12.5.3): weights, "*", "x-gzip" and "identity" count.
+[[nodiscard]] bool prefers_gzip(std::string_view accept_encoding) noexcept;
+
+/// RFC 1952. @param level  of zlib: 1 (fast) to 9 (small). Throws std::bad_alloc.
+[[nodiscard]] std::string gzip(std::string_view bytes, int level);
+
+/// Compresses answers, those that stay in memory (the cache's, files of the program) once only.
+/// Threads: safe to share; two that meet a new answer at once both compress it.
+class Compressor {
+ public:
+  /// @param capacity  compressed answers kept
+  explicit Compressor(std::size_t capacity) : capacity_(capacity) {}
+
+  /// Compresses the answer where the client prefers that, its bytes are worth it and the answer names no coding yet. Adds Vary
+  /// wherever another client could get other bytes, and tells the entity tags of both forms apart.
+  void encode(Response& response, std::string_view accept_encoding);
+
+ private:
+  using Bytes = std::shared_ptr<const std::string>;
+  struct Kept {
+    std::weak_ptr<const std::string> plain; ///< the address alone may have become another one's
+    Bytes compressed;
+  };
+
+  [[nodiscard]] Bytes compressed(const Bytes& plain);
+
+  std::size_t capacity_;
+  std::mutex mutex_;
+  std::unordered_map<const std::string*, Kept> kept_; ///< under mutex_
+};
+
+} // namespace mc2::server

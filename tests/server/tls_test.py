@@ -1,0 +1,194 @@
+"""`mc2 serve` with a certificate, and what it takes up while it runs."""
+
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import time
+
+from serving import SHAPE_QUERY, ServiceTest, program, read_all
+
+PLAN = f"/v1/plan?{SHAPE_QUERY}"
+GET = f"GET {PLAN} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+
+
+class RunningTest(ServiceTest):
+    def wait_for_log(self, service, text):
+        deadline = time.monotonic() + 20
+        while text not in service.log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertIn(text, service.log.read_text())
+
+
+class TlsTest(RunningTest):
+    def make_certificate(self, name):
+        """(certificate, key) files of `name`, signed by itself."""
+        certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-keyout", str(key), "-out", str(certificate), "-days", "2", "-subj", f"/CN={name}",
+                        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
+        return certificate, key
+
+    def options(self, files):
+        return ["--tls-certificate", files[0], "--tls-key", files[1]]
+
+    def connect(self, service, trusted, **settings):
+        context = ssl.create_default_context(cafile=str(trusted))
+        for name, value in settings.items():
+            setattr(context, name, value)
+        return context.wrap_socket(service.connect(), server_hostname="localhost", suppress_ragged_eofs=False)
+
+    def ask(self, service, trusted, **settings):
+        with self.connect(service, trusted, **settings) as connection:
+            connection.sendall(GET)
+            return read_all(connection)
+
+    def served_name(self, service):
+        pem = ssl.get_server_certificate(("127.0.0.1", service.port))
+        text = subprocess.run(["openssl", "x509", "-noout", "-subject"], input=pem, text=True, check=True, capture_output=True).stdout
+        return re.search(r"CN ?= ?(\w+)", text).group(1)
+
+    def test_answers_over_tls_1_2_and_1_3_and_nothing_older(self):
+        files = self.make_certificate("one")
+        service = self.start(*self.options(files))
+        self.assertIn(f"on https://127.0.0.1:{service.port}", service.log.read_text())
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            answer = self.ask(service, files[0], minimum_version=version, maximum_version=version)
+            self.assertTrue(answer.startswith(b"HTTP/1.1 200 OK"), answer[:200])
+            self.assertIn(b"mc2.answer/1", answer)
+        done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{service.port}", "-tls1_1",
+                               "-cipher", "DEFAULT:@SECLEVEL=0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(service.stop(), 0)
+
+    def test_ends_each_connection_so_that_a_cut_is_told_from_an_end(self):
+        files = self.make_certificate("one")
+        service = self.start(*self.options(files))
+        connection = self.connect(service, files[0])
+        connection.sendall(GET)
+        read_all(connection)  # raises ssl.SSLEOFError where no close_notify came
+        connection.unwrap()
+        connection.close()
+
+    def test_plain_http_is_told_so(self):
+        service = self.start(*self.options(self.make_certificate("one")))
+        self.assertIn(b"https://", service.raw(GET))
+
+    def test_clients_that_never_shake_hands_are_closed(self):
+        files = self.make_certificate("one")
+        service = self.start(*self.options(files), "--header-timeout", "0.3")
+        for start in (b"", b"\x16\x03\x01\x02\x00", b"\x16\x03\x01" + bytes(500), b"\x80" * 3000):
+            with service.connect() as connection:
+                connection.sendall(start)
+                read_all(connection)
+        self.assertTrue(self.ask(service, files[0]).startswith(b"HTTP/1.1 200"))
+
+    def test_idle_and_cut_connections_hold_nothing_up(self):
+        files = self.make_certificate("one")
+        service = self.start(*self.options(files))
+        idle = self.connect(service, files[0])
+        cut = self.connect(service, files[0])
+        cut.sendall(b"POST /v1/plan HTTP/1.1\r\nContent-Length: 10\r\n\r\n{")
+        socket.socket(fileno=cut.detach()).close()
+        started = time.monotonic()
+        self.assertEqual(service.stop(), 0)
+        self.assertLess(time.monotonic() - started, 5)
+        idle.close()
+
+    def test_a_renewed_certificate_is_taken_without_a_word(self):
+        files, renewed = self.make_certificate("one"), self.make_certificate("two")
+        service = self.start(*self.options(files))
+        open_before = self.connect(service, files[0])
+        files[0].write_text("no certificate")
+        self.wait_for_log(service, "the certificate before stays")
+        self.assertEqual(self.served_name(service), "one")
+        os.replace(renewed[1], files[1])
+        os.replace(renewed[0], files[0])
+        self.wait_for_log(service, "the certificate was renewed")
+        self.assertEqual(self.served_name(service), "two")
+        open_before.sendall(GET)
+        self.assertTrue(read_all(open_before).startswith(b"HTTP/1.1 200"))
+        open_before.close()
+
+    def test_files_that_cannot_be(self):
+        one, two = self.make_certificate("one"), self.make_certificate("two")
+        locked = self.directory / "locked.key"
+        subprocess.run(["openssl", "pkey", "-in", str(one[1]), "-aes256", "-passout", "pass:x", "-out", str(locked)], check=True,
+                       capture_output=True)
+        nothing, text = self.directory / "nothing.pem", self.directory / "text.pem"
+        text.write_text("text")
+        for certificate, key, *texts in ((nothing, one[1], "nothing.pem", "No such file"), (one[0], nothing, "nothing.pem", "No such file"),
+                                         (text, one[1], "text.pem", "no certificate"), (one[0], text, "text.pem", "no private key"),
+                                         (one[0], two[1], "not the key of"), (one[0], locked, "locked.key", "without a passphrase"),
+                                         (self.directory, one[1], "is a directory")):
+            with self.subTest(certificate=certificate, key=key):
+                self.refuse(program.USAGE, ["serve", "--port", 0, "--store", self.store, *self.options((certificate, key))], *texts)
+        self.refuse(program.USAGE, ["serve", "--port", 0, "--store", self.store, "--tls-certificate", one[0]], "tls-key", "together")
+
+    def test_tokens_and_tls_let_the_network_in(self):
+        files = self.make_certificate("one")
+        options = ["--address", "0.0.0.0", *self.options(files)]
+        self.refuse(program.USAGE, ["serve", "--port", 0, "--store", self.store, *options], "token", "--insecure-network")
+        self.succeed("token", "create", "--role", "read", "--store", self.store)
+        self.refuse(program.USAGE, ["serve", "--port", 0, "--store", self.store, "--address", "0.0.0.0"], "TLS")
+        self.assertTrue(self.ask(self.start(*options), files[0]).startswith(b"HTTP/1.1 401"))
+
+
+class ReloadTest(RunningTest):
+    def reload(self, service, text):
+        service.process.send_signal(signal.SIGHUP)
+        self.wait_for_log(service, text)
+
+    def test_the_file_is_read_again_and_the_command_line_still_goes_first(self):
+        config = self.directory / "serve.json"
+        config.write_text(json.dumps({"body-bytes": 2000, "public-read": True, "port": 1}))
+        service = self.start("--config", config, "--header-bytes", 4000)
+        self.assertEqual(service.request("POST", "/v1/plan", b" " * 3000)[0], 413)
+        config.write_text(json.dumps({"body-bytes": 4000, "header-bytes": 300, "require-tokens": True, "threads": 3}))
+        self.reload(service, "reloaded: --body-bytes=4000 --public-read= --require-tokens=true; only a restart changes --threads=3")
+        self.assertEqual(service.request("GET", PLAN, headers={"X-Long": "x" * 2000})[0], 401)
+        config.write_text("{}")
+        self.reload(service, "reloaded: --body-bytes=1048576 --require-tokens=;")
+        self.assertEqual(service.request("POST", "/v1/plan", b" " * 3000)[0], 400)
+
+    def test_a_bad_file_changes_nothing(self):
+        config = self.directory / "serve.json"
+        config.write_text(json.dumps({"body-bytes": 2000}))
+        service = self.start("--config", config)
+        for text, expected in (("{", "JSON object"), ('{"body-bytes": 3000, "prot": 1}', '"prot" is no option'),
+                               ('{"body-bytes": 1}', "body_bytes"), ('{"body-bytes": 3000, "header-timeout": -1}', "header-timeout"),
+                               ('{"body-bytes": 3000, "tls-key": "x"}', "together")):
+            config.write_text(text)
+            self.reload(service, expected)
+            self.assertIn("not reloaded", service.log.read_text())
+            self.assertEqual(service.request("POST", "/v1/plan", b" " * 2500)[0], 413, text)
+        config.write_text(json.dumps({"body-bytes": 3000}))
+        self.reload(service, "reloaded: --body-bytes=3000\n")
+        self.assertEqual(service.request("POST", "/v1/plan", b" " * 2500)[0], 400)
+
+    def test_without_a_file_it_says_that_nothing_has_changed(self):
+        service = self.start()
+        self.reload(service, "no setting has changed")
+        self.assertTrue(service.is_alive())
+
+    def test_connections_live_on_under_the_new_limits(self):
+        config = self.directory / "serve.json"
+        config.write_text("{}")
+        service = self.start("--config", config)
+        with service.connect() as connection:
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertIn(b"200 OK", connection.recv(65536))
+            config.write_text(json.dumps({"header-bytes": 300}))
+            self.reload(service, "--header-bytes=300")
+            long = b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 400 + b"\r\n\r\n"
+            connection.sendall(long)
+            self.assertIn(b" 200 OK", connection.recv(65536), "this request began to wait under the old ones")
+            connection.sendall(long)
+            self.assertIn(b" 431 ", connection.recv(65536))
+
+
+if __name__ == "__main__":
+    program.main()
