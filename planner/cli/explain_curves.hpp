@@ -1,21 +1,15 @@
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "markup.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/profiler/curve_samples.hpp"
 
 namespace mc2::cli {
 
-/// One timing that a curve was fitted to, or that was left out.
-struct CurveSample {
-  double x = 0;       ///< rows or bytes of the block
-  double time_us = 0; ///< corrected for drift, as the fit does
-  bool is_co_run = false;
-  bool is_outlier = false;
-};
+using profiler::CurveSample;
 
 /// One lane's curve with what it came from and where the plan uses it.
 struct CurveEvidence {

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "mc2/planner/block_lengths.hpp"
 #include "names.hpp"
 #include "strategies/family.hpp"
 #include "strategies/formula.hpp"
 #include "strategies/free_list.hpp"
+#include "strategies/length_sweep.hpp"
 #include "strategies/prediction.hpp"
 #include "strategies/search.hpp"
 #include "strategies/wave_groups.hpp"
@@ -168,6 +170,15 @@ Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Va
   makespan.low_us = makespan.us * std::max(0.0, 1 - *model.anchored_interval);
   makespan.high_us = makespan.us * (1 + *model.anchored_interval);
   return plan;
+}
+
+Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
+  if (auto valid = options.validate(); !valid) return valid.error();
+  if (auto valid = validate_question(op, model); !valid) return valid.error();
+  std::vector<LengthChoice> choices = strategies::sweep_lengths(make_problem(op, model, options));
+  for (const LengthChoice& choice : choices)
+    if (auto finite = require_finite(choice.plan); !finite) return finite.error();
+  return choices;
 }
 
 Result<std::vector<Cut>> enumerate_cuts(const OpSpec& op, const PlanOptions& options) {

@@ -11,6 +11,8 @@ namespace {
 constexpr std::string_view kCapture = "{id}";
 
 constexpr std::array kRoutes{
+    Route{"GET", "/", &answer_dashboard, Access::Open},
+    Route{"GET", "/assets/{id}", &answer_dashboard_asset, Access::Open},
     Route{"GET", "/livez", &answer_livez, Access::Open},
     Route{"GET", "/readyz", &answer_readyz, Access::Open},
     Route{"GET", "/version", &answer_version, Access::Read},
@@ -25,9 +27,12 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/plans/{id}", &answer_plan, Access::Read},
     Route{"DELETE", "/v1/plans/{id}", &remove_plan, Access::Admin},
     Route{"GET", "/v1/plans/{id}/explanation", &answer_explanation, Access::Read},
+    Route{"GET", "/v1/plans/{id}/races", &list_races, Access::Read},
     Route{"GET", "/v1/models", &list_models, Access::Read},
     Route{"POST", "/v1/models", &add_model, Access::Write, true},
     Route{"GET", "/v1/models/{id}", &answer_model, Access::Read},
+    Route{"GET", "/v1/models/{id}/curves", &answer_curves, Access::Read},
+    Route{"GET", "/v1/models/{id}/exploration", &explore_model, Access::Read},
     Route{"POST", "/v1/samples", &add_samples, Access::Write, true},
     Route{"GET", "/v1/fingerprints", &list_fingerprints, Access::Read},
 };

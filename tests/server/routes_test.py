@@ -1,7 +1,9 @@
 """Every route of `mc2 serve`, each answer held against schemas/openapi.yaml."""
 
 import copy
+import gzip
 import json
+import re
 import sqlite3
 import warnings
 
@@ -61,8 +63,8 @@ class RoutesTest(ServiceTest):
         if "content" not in described:
             self.assertEqual(answer, b"")
             return None
-        media, = described["content"]
-        self.assertEqual(got["Content-Type"].split(";")[0], media)
+        media = got["Content-Type"].split(";")[0]
+        self.assertIn(media, described["content"])
         if not media.endswith("json"):
             return answer.decode()
         document = json.loads(answer)
@@ -86,6 +88,37 @@ class RoutesTest(ServiceTest):
             self.ask("GET", f"{path}/ffffffff", 404)
         self.ask("GET", "/v1/plans/xyz/explanation", 400)
         self.ask("GET", "/v1/plans/ffffffff/explanation", 404)
+
+    def exercise_dashboard(self):
+        """The page and its files; where it was not built, that it says so."""
+        has_page = self.service.request("GET", "/")[0] == 200
+        self.ask("GET", "/assets/nothing.js", 404)
+        self.ask("GET", "/assets/index.html", 404)
+        if not has_page:
+            self.assertIn("without the dashboard", self.ask("GET", "/", 404)["detail"])
+            return {("GET", "/", "200"), ("GET", "/", "304"), ("GET", "/assets/{id}", "200"), ("GET", "/assets/{id}", "304")}
+        page = self.ask("GET", "/", 200)
+        self.ask("GET", "/", 304, headers={"If-None-Match": self.service.request("GET", "/")[1]["ETag"]})
+        files = re.findall(r'"(/assets/[^"]+)"', page)
+        self.assertEqual({name.rsplit(".")[-1] for name in files}, {"js", "css", "svg"})
+        for name in files:
+            self.ask("GET", name, 200)
+        self.ask("GET", files[0], 304, headers={"If-None-Match": "*"})
+        return {("GET", "/", "404")}
+
+    def exercise_exploring(self):
+        model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
+        plan = self.service.json("GET", "/v1/plans")["items"][0]["digest"]
+        self.ask("GET", f"/v1/models/{model}/exploration", 200)
+        self.ask("GET", f"/v1/models/{model}/exploration?link_speed=0", 400)
+        self.ask("GET", f"/v1/models/{model}/exploration?n=65", 422)
+        self.ask("GET", "/v1/models/ffffffff/exploration", 404)
+        self.ask("GET", f"/v1/models/{model}/curves?variant=direct", 200)
+        self.ask("GET", f"/v1/models/{model}/curves?variant=nope", 404)
+        self.ask("GET", "/v1/models/xyz/curves", 400)
+        self.ask("GET", f"/v1/plans/{plan}/races", 200)
+        self.ask("GET", "/v1/plans/xyz/races", 400)
+        self.ask("GET", "/v1/plans/ffffffff/races", 404)
 
     def exercise_documents(self):
         request = {"schema": "mc2.request/1", "op": self.stored_plan()["op"]}
@@ -116,6 +149,8 @@ class RoutesTest(ServiceTest):
     def test_every_described_answer_is_given_as_described(self):
         self.exercise_reading()
         self.exercise_documents()
+        self.exercise_exploring()
+        elsewhere = self.exercise_dashboard()
         plan = self.stored_plan()
         kept = self.ask("POST", "/v1/plans", 201, plan)["digest"]
         self.ask("GET", f"/v1/plans/{kept}", 200)
@@ -133,7 +168,7 @@ class RoutesTest(ServiceTest):
                      for pattern, operations in OPENAPI["paths"].items()
                      for method, operation in operations.items() if method != "parameters"
                      for status in operation["responses"]}
-        unseen = described - self.seen - {("GET", "/readyz", "503"), ("POST", "/v1/plan", "422")}
+        unseen = described - self.seen - elsewhere - {("GET", "/readyz", "503"), ("POST", "/v1/plan", "422")}
         self.assertEqual(unseen, set(), "described, but not seen here")
 
     def test_the_description_is_served_and_has_every_route(self):
@@ -227,6 +262,60 @@ class RoutesTest(ServiceTest):
         for _ in range(200):
             answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
         self.assertEqual(answer["source"], "model")
+
+    def test_the_dashboard_is_compressed_guarded_and_kept_by_caches(self):
+        if self.service.request("GET", "/")[0] == 404:
+            self.skipTest("this build has no dashboard")
+        plain = self.service.request("GET", "/")
+        self.assertIn("default-src 'none'", plain[1]["Content-Security-Policy"])
+        self.assertNotIn("unsafe", plain[1]["Content-Security-Policy"])
+        self.assertEqual(plain[1]["X-Content-Type-Options"], "nosniff")
+        self.assertEqual(plain[1]["Cache-Control"], "no-cache")
+        script, = re.findall(r'"(/assets/[^"]+\.js)"', plain[2].decode())
+        whole = self.service.request("GET", script)
+        packed = self.service.request("GET", script, headers={"Accept-Encoding": "br, gzip"})
+        self.assertEqual(gzip.decompress(packed[2]), whole[2])
+        self.assertLess(len(packed[2]), len(whole[2]) / 2)
+        self.assertIn("immutable", self.service.request("GET", script)[1]["Cache-Control"])
+
+    def test_what_if_follows_its_parameters(self):
+        model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
+
+        def explore(query=""):
+            return self.service.json("GET", f"/v1/models/{model}/exploration?alignment=16{query}")
+
+        kept = explore()
+        self.assertEqual([entry["block_length"] for entry in kept["lengths"]], [16, 32, 48, 64, 80, 96])
+        self.assertEqual(kept["chosen"], kept["best"])
+        faster = explore("&link_speed=2")
+        self.assertAlmostEqual(faster["best"]["communication_us"], kept["best"]["communication_us"] / 2)
+        self.assertEqual(faster["best"]["compute_us"], kept["best"]["compute_us"])
+        self.assertAlmostEqual(explore("&compute_speed=0.5")["best"]["compute_us"], 2 * kept["best"]["compute_us"])
+        given = explore("&block_length=33")  # 32 is nearest
+        self.assertEqual((given["block_length"], given["chosen"]["cut"]["block_rows"]), (32, [32, 32, 32]))
+        self.assertEqual(given["chosen"]["makespan"]["us"],
+                         [entry["makespan_us"] for entry in given["lengths"] if entry["block_length"] == 32][0])
+        self.assertEqual(explore("&m=192")["axis_length"], 192)
+        self.assertLessEqual(len(explore("&m=1000000000")["lengths"]), 129)
+
+    def test_curves_have_their_samples_and_residuals(self):
+        model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
+        compute, communication = self.service.json("GET", f"/v1/models/{model}/curves")["curves"]
+        self.assertEqual((compute["axis"], communication["axis"]), ("rows", "bytes"))
+        kept = self.exported()["samples"][0]["document"]["samples"]
+        for curve, component in ((compute, "matmul"), (communication, "collective")):
+            self.assertEqual(curve["sample_count"], sum(sample["component"] == component for sample in kept))
+            for point in curve["points"]:
+                self.assertTrue(point["low_us"] <= point["us"] <= point["high_us"], point)
+
+    def test_races_of_a_plan_name_its_own(self):
+        answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        races = self.service.json("GET", f"/v1/plans/{answer['digest']}/races")
+        own = [race for race in races["items"] if race["is_of_plan"]][-1]
+        self.assertEqual(own["fused_us"], answer["plan"]["validation"]["fused_us"])
+        # The anchored parts are those that were measured.
+        self.assertAlmostEqual(races["anchored"]["compute_us"], own["compute_us"])
+        self.assertAlmostEqual(races["anchored"]["communication_us"], own["communication_us"])
 
     def test_metrics_count_requests_by_route(self):
         for _ in range(3):

@@ -82,7 +82,7 @@ class TokensTest(ServiceTest):
                     body = "{" if method in ("post", "put") else None
                     ask = lambda token=None: self.status(service, method.upper(), target, token, body)
                     if not security:
-                        self.assertEqual(ask(), 200)
+                        self.assertNotIn(ask(), (401, 403))
                         continue
                     role, = security[0]["bearer"]
                     self.assertEqual(ask(), 401)

@@ -25,11 +25,24 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> remove_plan(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_explanation(Context& context, const Call& call);
 
+// races.cpp
+[[nodiscard]] Result<Response> list_races(Context& context, const Call& call);
+
 // models.cpp
 [[nodiscard]] Result<Response> list_models(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_model(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_model(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_samples(Context& context, const Call& call);
 [[nodiscard]] Result<Response> list_fingerprints(Context& context, const Call& call);
+
+// curves.cpp
+[[nodiscard]] Result<Response> answer_curves(Context& context, const Call& call);
+
+// exploration.cpp
+[[nodiscard]] Result<Response> explore_model(Context& context, const Call& call);
+
+// dashboard.cpp
+[[nodiscard]] Result<Response> answer_dashboard(Context& context, const Call& call);
+[[nodiscard]] Result<Response> answer_dashboard_asset(Context& context, const Call& call);
 
 } // namespace mc2::server

@@ -1,0 +1,64 @@
+#include "strategies/length_sweep.hpp"
+
+#include <map>
+
+#include "strategies/family.hpp"
+
+namespace mc2::planner::strategies {
+namespace {
+
+struct Candidate {
+  Cut cut;
+  const VariantCost* cost = nullptr;
+  double makespan_us = 0;
+};
+
+/// The fastest candidate of every length.
+class Fastest {
+ public:
+  explicit Fastest(const Problem& problem) : problem_(problem) {}
+
+  void offer(std::int64_t long_rows, const VariantCost& cost, Cut cut) {
+    const double us = simulate_cut(problem_, cost, cut).makespan_us;
+    const auto [place, is_new] = by_length_.try_emplace(long_rows);
+    if (is_new || us < place->second.makespan_us) place->second = {std::move(cut), &cost, us};
+  }
+  [[nodiscard]] const std::map<std::int64_t, Candidate>& by_length() const noexcept { return by_length_; }
+
+ private:
+  const Problem& problem_;
+  std::map<std::int64_t, Candidate> by_length_;
+};
+
+/// Whether as many long blocks are in it as fit: no odd block could be cut once more.
+bool is_full(const FamilyMember& member, std::int64_t min_block_rows) {
+  return member.odd_rows < member.long_rows + min_block_rows;
+}
+
+Plan predict_choice(const Problem& problem, std::int64_t long_rows, const Candidate& candidate) {
+  Plan plan = predict(problem, *candidate.cost, candidate.cut, "given");
+  plan.reason = plan.is_cut() ? "the best cut into blocks of " + std::to_string(long_rows) + " " +
+                                    std::string(to_string(cut_axis(problem.op)))
+                              : "uncut";
+  return plan;
+}
+
+} // namespace
+
+std::vector<LengthChoice> sweep_lengths(const Problem& problem) {
+  PlanOptions options = problem.options;
+  options.alignment = coarsened_step(problem.rows, options.alignment, kMaxLengthCount);
+  Fastest fastest(problem);
+  for (const VariantCost& cost : problem.model.variants) {
+    fastest.offer(problem.rows, cost, Cut{{problem.rows}});
+    for_each_member(problem.rows, options, [&](const FamilyMember& member) {
+      if (is_full(member, options.min_block_rows)) fastest.offer(member.long_rows, cost, to_cut(member));
+    });
+  }
+  std::vector<LengthChoice> choices;
+  for (const auto& [long_rows, candidate] : fastest.by_length())
+    choices.push_back({long_rows, predict_choice(problem, long_rows, candidate)});
+  return choices;
+}
+
+} // namespace mc2::planner::strategies

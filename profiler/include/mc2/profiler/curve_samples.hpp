@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mc2/planner/profile.hpp"
+
+namespace mc2::profiler {
+
+/// One timing that a curve was fitted to, or that was left out.
+struct CurveSample {
+  double x = 0;       ///< rows, columns or bytes of the block
+  double time_us = 0; ///< corrected for drift, as the fit does
+  bool is_co_run = false;
+  bool is_outlier = false;
+};
+
+/// The samples of one lane of one variant as its curve sees them, in their order; without those that cannot be fitted:
+/// times or sizes that are not positive.
+/// @param variant  planner::Variant::text()
+[[nodiscard]] std::vector<CurveSample> curve_samples(const planner::Profile& profile, planner::Component component,
+                                                     const std::string& variant);
+
+} // namespace mc2::profiler

@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/block_lengths.hpp"
+#include "mc2/store/codec.hpp"
+#include "routes/routes.hpp"
+
+namespace mc2::server {
+namespace {
+
+constexpr double kMinSpeed = 0.01, kMaxSpeed = 100;
+
+/// What of a kept model's operator and machine is to be different.
+struct Change {
+  planner::OpSpec op;
+  double compute_speed = 1, link_speed = 1; ///< > 1: faster
+  std::optional<std::int64_t> block_length, alignment;
+};
+
+Result<double> read_speed(const Query& query, const std::string& name) {
+  const auto given = query.real(name);
+  if (!given) return given.error();
+  const double speed = given.value().value_or(1);
+  if (speed >= kMinSpeed && speed <= kMaxSpeed) return speed;
+  return Error{ErrorCode::InvalidSpec, name, "must be 0.01 to 100; 2 means twice as fast as it was measured"};
+}
+
+Result<Change> read_change(const Query& query, const planner::OpSpec& op) {
+  Change change{.op = op, .block_length = {}, .alignment = {}};
+  std::optional<std::int64_t> m, n;
+  for (const auto& [name, value] : {std::pair("m", &m), std::pair("n", &n),
+                                    std::pair("block_length", &change.block_length),
+                                    std::pair("alignment", &change.alignment)}) {
+    const auto given = query.integer(name);
+    if (!given) return given.error();
+    *value = given.value();
+  }
+  const auto compute = read_speed(query, "compute_speed"), link = read_speed(query, "link_speed");
+  if (!compute) return compute.error();
+  if (!link) return link.error();
+  if (auto known = query.require_all_known(); !known) return known.error();
+  change.op.m = m.value_or(op.m);
+  change.op.n = n.value_or(op.n);
+  change.compute_speed = compute.value();
+  change.link_speed = link.value();
+  if (auto legal = change.op.validate(); !legal) return legal.error();
+  return change;
+}
+
+planner::CostModel with_speeds(planner::CostModel model, const Change& change) {
+  for (planner::VariantCost& cost : model.variants) {
+    cost.compute.curve = planner::scaled(std::move(cost.compute.curve), 1 / change.compute_speed);
+    if (cost.local_compute) cost.local_compute = planner::scaled(std::move(*cost.local_compute), 1 / change.compute_speed);
+    cost.communication.curve = planner::scaled(std::move(cost.communication.curve), 1 / change.link_speed);
+  }
+  return model;
+}
+
+planner::PlanOptions options_of(const planner::Fingerprint& machine, const Change& change) {
+  auto options = executor::default_options_on(machine, change.op);
+  if (change.alignment) options.alignment = options.min_block_rows = *change.alignment;
+  return change.alignment ? executor::options_on(machine, change.op, options) : options;
+}
+
+/// The choice whose length is nearest to the wanted one: lengths are steps, and what is wanted may lie between two.
+const planner::LengthChoice& nearest(const std::vector<planner::LengthChoice>& choices, std::int64_t wanted) {
+  const auto distance = [wanted](const planner::LengthChoice& choice) {
+    return wanted > choice.long_rows ? wanted - choice.long_rows : choice.long_rows - wanted;
+  };
+  return *std::ranges::min_element(choices, {}, distance);
+}
+
+nlohmann::json entry_of(const planner::LengthChoice& choice) {
+  const planner::Plan& plan = choice.plan;
+  return {{"block_length", choice.long_rows},
+          {"block_count", plan.cut.block_rows.size()},
+          {"cut", plan.cut.text()},
+          {"variant", plan.variant.text()},
+          {"makespan_us", plan.makespan.us},
+          {"low_us", plan.makespan.low_us},
+          {"high_us", plan.makespan.high_us}};
+}
+
+Response to_response(const Change& change, const planner::Plan& best, const std::vector<planner::LengthChoice>& choices) {
+  const auto wanted = change.block_length.value_or(*std::ranges::max_element(best.cut.block_rows));
+  const planner::LengthChoice& choice = nearest(choices, wanted);
+  nlohmann::json lengths = nlohmann::json::array();
+  for (const auto& each : choices) lengths.push_back(entry_of(each));
+  const planner::OpTraits& traits = planner::traits_of(change.op.kind);
+  const nlohmann::json head{{"axis", to_string(planner::cut_axis(change.op))},
+                            {"axis_length", traits.cut_axis_length(change.op)},
+                            {"first_lane", to_string(traits.first_lane)},
+                            {"block_length", choice.long_rows},
+                            {"lengths", std::move(lengths)},
+                            {"schema", "mc2.exploration/1"}};
+  std::string body = head.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const planner::Plan& chosen = change.block_length ? choice.plan : best;
+  body.insert(1, R"("best":)" + store::encode(best) + R"(,"chosen":)" + store::encode(chosen) + ",");
+  return json_response(std::move(body));
+}
+
+} // namespace
+
+Result<Response> explore_model(Context& context, const Call& call) {
+  const auto kept = context.store.read([&](const store::Store& store) { return store.find_model(call.id); });
+  if (!kept) return kept.error();
+  const auto change = read_change(call.query, kept.value().model.op);
+  if (!change) return change.error();
+  const planner::OpSpec& op = change.value().op;
+  const planner::CostModel model = with_speeds(kept.value().model, change.value());
+  const auto options = options_of(model.fingerprint, change.value());
+  const auto best = planner::make_plan(op, model, options);
+  if (!best) return best.error();
+  const auto choices = planner::compare_lengths(op, model, options);
+  if (!choices) return choices.error();
+  return to_response(change.value(), best.value(), choices.value());
+}
+
+} // namespace mc2::server

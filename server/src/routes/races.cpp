@@ -1,0 +1,66 @@
+#include <nlohmann/json.hpp>
+
+#include "mc2/planner/planner.hpp"
+#include "mc2/store/codec.hpp"
+#include "routes/routes.hpp"
+
+namespace mc2::server {
+namespace {
+
+bool is_of(const store::Measurement& race, const planner::Plan& plan) {
+  return race.cut == plan.cut && race.variant == plan.variant;
+}
+
+nlohmann::json entry_of(const store::Measurement& race, const planner::Plan& plan) {
+  return {{"cut", race.cut.text()},
+          {"is_of_plan", is_of(race, plan)},
+          {"variant", race.variant.text()},
+          {"fused_us", race.fused_us},
+          {"serial_us", race.serial_us},
+          {"compute_us", race.compute_us},
+          {"communication_us", race.communication_us},
+          {"predicted_us", race.predicted_us},
+          {"benefit", race.benefit},
+          {"benefit_low", race.benefit_low},
+          {"benefit_high", race.benefit_high},
+          {"pair_count", race.pair_count}};
+}
+
+/// The plan's cut as its model explains it once the uncut parts take the times that the last race measured; "null" where the cut
+/// was not raced or the model is gone.
+std::string anchored_document(const store::Store& store, const planner::Plan& plan,
+                              const std::vector<store::Measurement>& races) {
+  const store::Measurement* last = nullptr;
+  for (const store::Measurement& race : races)
+    if (is_of(race, plan)) last = &race;
+  if (last == nullptr) return "null";
+  const auto model = store.find_model(plan.op, plan.fingerprint);
+  if (!model) return "null";
+  const auto anchored = planner::predict_anchored(plan.op, model.value(), plan.variant, plan.cut, last->compute_us,
+                                                  last->communication_us);
+  return anchored ? store::encode(anchored.value()) : "null";
+}
+
+} // namespace
+
+Result<Response> list_races(Context& context, const Call& call) {
+  if (auto known = call.query.require_all_known(); !known) return known.error();
+  return context.store.read([&](const store::Store& store) -> Result<Response> {
+    const auto kept = store.find_plan(call.id);
+    if (!kept) return kept.error();
+    const planner::Plan& plan = kept.value().plan;
+    const auto races = store.list_measurements(plan.op, plan.fingerprint);
+    if (!races) return races.error();
+    nlohmann::json items = nlohmann::json::array();
+    for (const store::Measurement& race : races.value()) items.push_back(entry_of(race, plan));
+    const nlohmann::json rest{{"first_lane", to_string(planner::traits_of(plan.op.kind).first_lane)},
+                              {"items", std::move(items)},
+                              {"machine", kept.value().key.fingerprint_digest},
+                              {"schema", "mc2.race_list/1"}};
+    std::string body = rest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    body.insert(1, R"("anchored":)" + anchored_document(store, plan, races.value()) + ",");
+    return json_response(std::move(body));
+  });
+}
+
+} // namespace mc2::server

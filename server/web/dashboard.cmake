@@ -1,0 +1,102 @@
+# The dashboard: server/web is built by Vite and written into the program. Sets dashboard_source, and MC2_HAS_DASHBOARD for the tests.
+#
+# Packages come from the npm registry when the build is configured and package-lock.json has changed since; building needs no
+# network. Where that fails, AUTO goes without, and the next run of cmake tries again.
+set(MC2_DASHBOARD AUTO CACHE STRING "Build the dashboard of mc2 serve: AUTO, ON or OFF")
+set_property(CACHE MC2_DASHBOARD PROPERTY STRINGS AUTO ON OFF)
+
+set(dashboard_source src/no_dashboard.cpp)
+set(MC2_HAS_DASHBOARD OFF CACHE INTERNAL "")
+set(dashboard_directory ${CMAKE_CURRENT_BINARY_DIR}/web CACHE INTERNAL "")
+set(dashboard_files package.json package-lock.json .npmrc)
+list(TRANSFORM dashboard_files PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${dashboard_files})
+
+# Sets `reason` to why there can be no dashboard, or to nothing.
+function(mc2_install_dashboard_packages)
+  find_program(MC2_NODE node)
+  find_program(MC2_NPM npm)
+  if(NOT MC2_NODE OR NOT MC2_NPM)
+    set(reason "node and npm are not installed" PARENT_SCOPE)
+    return()
+  endif()
+  execute_process(COMMAND ${MC2_NODE} --version OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE)
+  string(REGEX REPLACE "^v" "" version "${version}")
+  if(version VERSION_LESS 18)
+    set(reason "node is ${version}; it must be 18 or later" PARENT_SCOPE)
+    return()
+  endif()
+  file(SHA256 ${CMAKE_CURRENT_LIST_DIR}/package-lock.json lock_digest)
+  set(stamp ${dashboard_directory}/node_modules/.mc2-${lock_digest})
+  file(COPY ${dashboard_files} DESTINATION ${dashboard_directory})
+  set(reason "" PARENT_SCOPE)
+  if(EXISTS ${stamp})
+    return()
+  endif()
+  message(STATUS "Fetching the dashboard's packages from the npm registry")
+  execute_process(
+    COMMAND ${MC2_NPM} ci --ignore-scripts --no-progress --fetch-retries=1 --fetch-timeout=30000
+    WORKING_DIRECTORY ${dashboard_directory} RESULT_VARIABLE result TIMEOUT 180
+    OUTPUT_FILE ${CMAKE_CURRENT_BINARY_DIR}/npm-ci.log ERROR_FILE ${CMAKE_CURRENT_BINARY_DIR}/npm-ci.log)
+  if(NOT result EQUAL 0)
+    set(reason "npm ci failed (${result}); ${CMAKE_CURRENT_BINARY_DIR}/npm-ci.log has its output" PARENT_SCOPE)
+    return()
+  endif()
+  file(TOUCH ${stamp})
+endfunction()
+
+set(dashboard_missing "MC2_DASHBOARD is OFF")
+if(NOT MC2_DASHBOARD STREQUAL "OFF")
+  mc2_install_dashboard_packages()
+  set(dashboard_missing "${reason}")
+endif()
+if(MC2_DASHBOARD STREQUAL "ON" AND dashboard_missing)
+  message(FATAL_ERROR "MC2_DASHBOARD=ON, but ${dashboard_missing}")
+endif()
+if(dashboard_missing)
+  message(STATUS "No dashboard: ${dashboard_missing}")
+  return()
+endif()
+
+set(MC2_HAS_DASHBOARD ON CACHE INTERNAL "")
+set(dashboard_source ${CMAKE_CURRENT_BINARY_DIR}/dashboard_files.cpp)
+set(dashboard_inputs
+  embed.mjs
+  index.html
+  package.json
+  package-lock.json
+  tsconfig.json
+  vite.config.ts)
+set(dashboard_sources
+  src/api.ts
+  src/chart.tsx
+  src/format.ts
+  src/hooks.ts
+  src/icon.svg
+  src/main.tsx
+  src/metrics.ts
+  src/pages/health.tsx
+  src/pages/machines.tsx
+  src/pages/models.tsx
+  src/pages/plan.tsx
+  src/pages/plans.tsx
+  src/pages/query.tsx
+  src/pages/what_if.tsx
+  src/parts.tsx
+  src/style.css
+  src/timeline.tsx
+  src/types.ts)
+list(TRANSFORM dashboard_inputs PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+list(TRANSFORM dashboard_sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+# Copied beside the packages, so that the source tree stays as it was checked out.
+add_custom_command(
+  OUTPUT ${dashboard_source}
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${dashboard_directory}/src ${dashboard_directory}/dist
+  COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_CURRENT_LIST_DIR}/src ${dashboard_directory}/src
+  COMMAND ${CMAKE_COMMAND} -E copy ${dashboard_inputs} ${dashboard_directory}
+  COMMAND ${MC2_NPM} run --silent build -- --logLevel warn
+  COMMAND ${MC2_NODE} embed.mjs dist ${dashboard_source}
+  DEPENDS ${dashboard_inputs} ${dashboard_sources} ${CMAKE_CURRENT_LIST_DIR}/.npmrc
+  WORKING_DIRECTORY ${dashboard_directory}
+  COMMENT "Building the dashboard"
+  VERBATIM)

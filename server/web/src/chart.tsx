@@ -1,0 +1,127 @@
+import {useEffect, useLayoutEffect, useRef} from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import {useDark} from "./hooks";
+
+export interface Series {
+  name: string;
+  values: (number | null)[];
+  /** A colour of style.css. */
+  color: string;
+  kind: "line" | "dashed" | "points" | "edge";
+  size?: number;
+}
+
+export interface ChartProps {
+  label: string;
+  x: number[];
+  series: Series[];
+  /** Names of two "edge" series between which the interval is shaded. */
+  band?: [upper: string, lower: string];
+  xName: string;
+  xText: (value: number) => string;
+  yText: (value: number) => string;
+  logarithmic?: "x" | "xy";
+  height?: number;
+  onPick?: (index: number) => void;
+}
+
+const colorOf = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+function uplotSeries(series: Series): uPlot.Series {
+  const color = colorOf(series.color);
+  const size = series.size ?? 4;
+  const common = {label: series.name, stroke: color, points: {show: false}, spanGaps: true, pxAlign: 0};
+  if (series.kind === "points") return {...common, paths: () => null, points: {show: true, size, fill: color, stroke: color}};
+  if (series.kind === "edge") return {...common, width: 0};
+  return {...common, width: 2, ...(series.kind === "dashed" ? {dash: [6, 5]} : {})};
+}
+
+/** Powers of two inside, at most about ten of them. */
+function powersOfTwo(low: number, high: number): number[] {
+  const first = Math.ceil(Math.log2(low)), last = Math.floor(Math.log2(high));
+  const step = Math.ceil((last - first + 1) / 10);
+  const powers = [];
+  for (let power = first; power <= last; power += step) powers.push(2 ** power);
+  return powers;
+}
+
+function options(props: ChartProps, width: number): uPlot.Options {
+  const find = (name: string) => props.series.findIndex((series) => series.name === name) + 1;
+  const axis = {
+    stroke: colorOf("muted"),
+    font: "12px system-ui, sans-serif",
+    grid: {stroke: colorOf("grid"), width: 1},
+    ticks: {stroke: colorOf("grid"), width: 1},
+  };
+  const texts = (format: (value: number) => string) => (_: uPlot, splits: (number | null)[]) =>
+    splits.map((value) => (value === null ? "" : format(value)));
+  const isLogarithmic = (axis: string) => props.logarithmic?.includes(axis) ?? false;
+  const xScale: uPlot.Scale = isLogarithmic("x")
+    ? {distr: 3, log: 2, range: (_, low, high) => [low / 1.05, high * 1.05]}
+    : {range: (_, low, high) => (low === high ? [low / 2, high * 1.5] : [low, high])};
+  return {
+    width,
+    height: props.height ?? 260,
+    scales: {x: {time: false, ...xScale}, y: isLogarithmic("y") ? {distr: 3} : {}},
+    series: [{label: props.xName, value: (_, v) => (v === null ? "" : props.xText(v))}, ...props.series.map(uplotSeries)],
+    axes: [
+      {
+        ...axis,
+        label: props.xName,
+        labelFont: axis.font,
+        labelSize: 20,
+        values: texts(props.xText),
+        space: 70,
+        ...(isLogarithmic("x") ? {splits: (_: uPlot, __: number, low: number, high: number) => powersOfTwo(low, high)} : {}),
+      },
+      {...axis, size: 74, values: texts(props.yText)},
+    ],
+    ...(props.band ? {bands: [{series: [find(props.band[0]), find(props.band[1])], fill: colorOf("band")}]} : {}),
+    legend: {show: false},
+    cursor: {drag: {x: false, y: false}, points: {show: false}},
+  };
+}
+
+/** Lines and points over one axis. Every chart has its numbers in a table beside it. */
+export function Chart(props: ChartProps) {
+  const host = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const pick = useRef(props.onPick);
+  pick.current = props.onPick;
+  const isDark = useDark();
+  const data: uPlot.AlignedData = [props.x, ...props.series.map((series) => series.values)];
+  const form = JSON.stringify([isDark, props.label, props.logarithmic, props.series.map((series) => series.name)]);
+
+  useLayoutEffect(() => {
+    const element = host.current!;
+    const made = new uPlot(options(props, element.clientWidth), data, element);
+    plot.current = made;
+    const onClick = () => made.cursor.idx != null && pick.current?.(made.cursor.idx);
+    made.over.addEventListener("click", onClick);
+    const observer = new ResizeObserver(() => made.setSize({width: element.clientWidth, height: made.height}));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+    };
+  }, [form]);
+
+  useEffect(() => plot.current?.setData(data), [JSON.stringify(data)]);
+
+  return (
+    <figure class="chart">
+      <div ref={host} class={props.onPick ? "pickable" : ""} role="img" aria-label={props.label} />
+      <figcaption>
+        {props.series
+          .filter((series) => series.kind !== "edge")
+          .map((series) => (
+            <span key={series.name} class={`key ${series.kind} c-${series.color}`}>
+              {series.name}
+            </span>
+          ))}
+        {props.band && <span class="key band">90 % interval</span>}
+      </figcaption>
+    </figure>
+  );
+}

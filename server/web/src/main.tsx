@@ -1,0 +1,91 @@
+import {render} from "preact";
+import {useEffect, useRef, useState} from "preact/hooks";
+import {token} from "./api";
+import {usePlace} from "./hooks";
+import type {Place} from "./hooks";
+import {HealthPage} from "./pages/health";
+import {MachinesPage} from "./pages/machines";
+import {ModelPage, ModelsPage} from "./pages/models";
+import {PlanPage} from "./pages/plan";
+import {PlansPage} from "./pages/plans";
+import {QueryPage} from "./pages/query";
+
+const pages = [
+  {path: "", title: "Ask", show: (place: Place) => <QueryPage key={place.parameters.toString()} given={place.parameters} />},
+  {
+    path: "plans",
+    title: "Plans",
+    show: ({path, parameters}: Place) =>
+      path[1] ? <PlanPage key={path[1]} digest={path[1]} /> : <PlansPage key={parameters.toString()} given={parameters} />,
+  },
+  {
+    path: "models",
+    title: "Models",
+    show: ({path}: Place) => (path[1] ? <ModelPage key={path[1]} digest={path[1]} /> : <ModelsPage />),
+  },
+  {path: "machines", title: "Machines", show: () => <MachinesPage />},
+  {path: "health", title: "Health", show: () => <HealthPage />},
+];
+
+function TokenForm({onChange}: {onChange: () => void}) {
+  const save = (event: Event) => {
+    event.preventDefault();
+    const input = new FormData(event.target as HTMLFormElement).get("token");
+    token.set(String(input ?? "").trim());
+    onChange();
+  };
+  return (
+    <details class="token">
+      <summary>Token{token.get() ? " ✓" : ""}</summary>
+      <form onSubmit={save}>
+        <label>
+          Bearer token, kept until this tab is closed
+          <input name="token" type="password" autocomplete="off" defaultValue={token.get()} />
+        </label>
+        <button type="submit">Use it</button>
+      </form>
+    </details>
+  );
+}
+
+function App() {
+  const place = usePlace();
+  const [visit, setVisit] = useState(0); // a token changes every answer
+  const main = useRef<HTMLElement>(null);
+  const isFirst = useRef(true);
+  const current = pages.find((page) => page.path === (place.path[0] ?? "")) ?? pages[0]!;
+  const address = place.path.join("/");
+
+  useEffect(() => {
+    document.title = `${current.title} · mc2`;
+    // Whoever follows a link by keyboard or ear goes on reading at the new page, as after any other link.
+    if (!isFirst.current) main.current?.focus();
+    isFirst.current = false;
+  }, [address]);
+
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
+        Skip to the content
+      </a>
+      <header>
+        <span class="name">mc2</span>
+        <nav aria-label="Pages">
+          {pages.map((page) => (
+            <a key={page.path} href={`#/${page.path}`} aria-current={page === current ? "page" : undefined}>
+              {page.title}
+            </a>
+          ))}
+        </nav>
+        <TokenForm key={visit} onChange={() => setVisit(visit + 1)} />
+      </header>
+      <main id="main" ref={main} tabIndex={-1} key={visit}>
+        {current.show(place)}
+      </main>
+    </>
+  );
+}
+
+const root = document.getElementById("app")!;
+root.replaceChildren();
+render(<App />, root);

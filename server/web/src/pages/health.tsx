@@ -1,0 +1,93 @@
+import {useEffect, useState} from "preact/hooks";
+import {api} from "../api";
+import {count, percent, time} from "../format";
+import {useLoaded} from "../hooks";
+import {parseMetrics, total} from "../metrics";
+import type {Metric} from "../metrics";
+import {Facts, Shown, Table} from "../parts";
+
+const refreshMs = 5000;
+
+const unique = (values: (string | undefined)[]) => [...new Set(values.filter((value) => value !== undefined))].sort() as string[];
+
+function Routes({metrics}: {metrics: Metric[]}) {
+  const requests = metrics.filter((metric) => metric.name === "mc2_requests_total");
+  const rows = unique(requests.map((metric) => metric.labels.route)).map((route) => {
+    const of = (name: string) => total(metrics, name, {route});
+    const sum_s = of("mc2_request_seconds_sum"), answered = of("mc2_request_seconds_count");
+    const failed = requests.filter((metric) => metric.labels.route === route && Number(metric.labels.status) >= 500);
+    return {
+      route,
+      requests: of("mc2_requests_total"),
+      failed: failed.reduce((all, metric) => all + metric.value, 0),
+      mean: answered > 0 ? time((1e6 * sum_s) / answered) : "–",
+    };
+  });
+  return (
+    <Table
+      caption="Requests since the service started"
+      rows={rows}
+      columns={[
+        {name: "Route", of: (row) => row.route},
+        {name: "Requests", of: (row) => count(row.requests), isNumber: true},
+        {name: "Failed", of: (row) => count(row.failed), isNumber: true},
+        {name: "Mean time", of: (row) => row.mean, isNumber: true},
+      ]}
+    />
+  );
+}
+
+function Counters({metrics}: {metrics: Metric[]}) {
+  const hits = total(metrics, "mc2_plan_cache_total", {result: "hit"});
+  const asked = total(metrics, "mc2_plan_cache_total");
+  const answers = metrics.filter((metric) => metric.name === "mc2_plan_answers_total");
+  return (
+    <Facts
+      facts={[
+        ["Plan questions from memory", asked > 0 ? `${count(hits)} of ${count(asked)}, ${percent(hits / asked)}` : "none yet"],
+        ["Open connections", count(total(metrics, "mc2_connections"))],
+        ...answers.map((metric): [string, string] => [
+          `Plans: ${metric.labels.source}, ${metric.labels.provenance}`,
+          count(metric.value),
+        ]),
+      ]}
+    />
+  );
+}
+
+export function HealthPage() {
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setRound((n) => n + 1), refreshMs);
+    return () => clearInterval(timer);
+  }, []);
+  const ready = useLoaded(`ready ${round}`, () => api.readiness());
+  const version = useLoaded("version", () => api.version());
+  const metrics = useLoaded(`metrics ${round}`, async () => parseMetrics(await api.metrics()));
+  return (
+    <>
+      <h1>Health</h1>
+      <section aria-label="State" class="card">
+        <Shown loaded={ready}>
+          {({status, revision}) => (
+            <Facts
+              facts={[
+                ["Service", <span class="good">{status}</span>],
+                ["Store", `revision ${count(revision)}`],
+                ["Version", version.value ? `${version.value.version}, interface ${version.value.api}` : "…"],
+              ]}
+            />
+          )}
+        </Shown>
+      </section>
+      <Shown loaded={metrics}>
+        {(value) => (
+          <section aria-label="Metrics" class="card">
+            <Counters metrics={value} />
+            <Routes metrics={value} />
+          </section>
+        )}
+      </Shown>
+    </>
+  );
+}

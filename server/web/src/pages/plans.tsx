@@ -1,0 +1,113 @@
+import {useState} from "preact/hooks";
+import {api, query} from "../api";
+import {date, shortDigest} from "../format";
+import {useLoaded} from "../hooks";
+import {dtypes, kinds} from "../kinds";
+import {Shown, Table} from "../parts";
+import type {Column} from "../parts";
+import type {Listed, Machine} from "../types";
+
+const pageSize = 50;
+const fields = ["op", "m", "n", "k", "dtype", "ranks", "machine"];
+
+const columns: Column<Listed>[] = [
+  {name: "Plan", of: (plan) => <a href={`#/plans/${plan.digest}`}>{shortDigest(plan.digest)}</a>},
+  {name: "Operator", of: ({op}) => op.kind + (op.epilogue ? ` +${op.epilogue}` : ""), key: ({op}) => op.kind},
+  {name: "m", of: ({op}) => op.m, key: ({op}) => op.m, isNumber: true},
+  {name: "n", of: ({op}) => op.n, key: ({op}) => op.n, isNumber: true},
+  {name: "k", of: ({op}) => op.k, key: ({op}) => op.k, isNumber: true},
+  {name: "Type", of: ({op}) => op.dtype, key: ({op}) => op.dtype},
+  {name: "Ranks", of: ({op}) => op.world_size, key: ({op}) => op.world_size, isNumber: true},
+  {name: "Made for", of: (plan) => (plan.purpose?.length === 64 ? "asked options" : plan.purpose), key: (plan) => plan.purpose ?? ""},
+  {name: "Kept", of: (plan) => date(plan.created_at), key: (plan) => plan.created_at},
+];
+
+function sortedBy(rows: Listed[], name: string, isDescending: boolean): Listed[] {
+  const key = columns.find((column) => column.name === name)?.key;
+  if (!key) return rows;
+  const compare = (a: Listed, b: Listed) => {
+    const [x, y] = [key(a), key(b)];
+    return typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
+  };
+  const ascending = [...rows].sort(compare);
+  return isDescending ? ascending.reverse() : ascending;
+}
+
+/** A change of the search begins at its first page. */
+const search = (parameters: Record<string, string>) => {
+  location.hash = `#/plans${query(parameters)}`;
+};
+
+function SearchForm({given, machines}: {given: URLSearchParams; machines: Machine[]}) {
+  const submit = (event: Event) => {
+    event.preventDefault();
+    const form = new FormData(event.target as HTMLFormElement);
+    search(Object.fromEntries([...form].map(([name, value]) => [name, String(value).trim()])));
+  };
+  const choice = (name: string, label: string, values: [value: string, text: string][]) => (
+    <label>
+      {label}
+      <select name={name}>
+        <option value="">any</option>
+        {values.map(([value, text]) => (
+          <option key={value} value={value} selected={value === given.get(name)}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+  return (
+    <form class="question" role="search" aria-label="Plans" onSubmit={submit}>
+      {choice("op", "Operator", kinds.map((kind) => [kind, kind]))}
+      {["m", "n", "k", "ranks"].map((name) => (
+        <label key={name}>
+          {name}
+          <input name={name} type="number" min="1" defaultValue={given.get(name) ?? ""} placeholder="any" />
+        </label>
+      ))}
+      {choice("dtype", "Element type", dtypes.map((dtype) => [dtype, dtype]))}
+      {choice("machine", "Machine", machines.map((machine) => [machine.digest, machine.label]))}
+      <button type="submit">Search</button>
+    </form>
+  );
+}
+
+export function PlansPage({given}: {given: URLSearchParams}) {
+  const filter = Object.fromEntries(fields.filter((name) => given.get(name)).map((name) => [name, given.get(name)!]));
+  const before = given.get("before");
+  const [sorted, setSorted] = useState({name: "Kept", isDescending: true});
+  const loaded = useLoaded(given.toString(), () => api.plans({...filter, before, limit: pageSize}));
+  const machines = useLoaded("machines", () => api.machines());
+  const sort = (name: string) =>
+    setSorted({name, isDescending: sorted.name === name ? !sorted.isDescending : false});
+  return (
+    <>
+      <h1>Plans</h1>
+      <SearchForm given={given} machines={machines.value ?? []} />
+      <div aria-live="polite">
+        <Shown loaded={loaded}>
+          {({items, next}) =>
+            items.length === 0 ? (
+              <p>No kept plan is like this.</p>
+            ) : (
+              <>
+                <Table
+                  caption={`${items.length} plans${before || next !== null ? " of this page" : ""}, sorted by ${sorted.name}`}
+                  columns={columns}
+                  rows={sorted.name === "Kept" && sorted.isDescending ? items : sortedBy(items, sorted.name, sorted.isDescending)}
+                  sorted={sorted}
+                  onSort={sort}
+                />
+                <nav aria-label="Pages of plans" class="pages">
+                  {before && <a href={`#/plans${query(filter)}`}>Newest</a>}
+                  {next !== null && <a href={`#/plans${query({...filter, before: next})}`}>Older</a>}
+                </nav>
+              </>
+            )
+          }
+        </Shown>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,222 @@
+import {useState} from "preact/hooks";
+import {api, query} from "../api";
+import type {Parameters} from "../api";
+import {benefit, count, cutText, opText, percent, shortDigest, time, variantText} from "../format";
+import {useLoaded} from "../hooks";
+import {dtypes, kinds} from "../kinds";
+import {Facts, ProblemBox, Shown} from "../parts";
+import type {Answer, List, Listed, Machine, Op} from "../types";
+import {WhatIf} from "./what_if";
+
+/** What the form holds; every field is a parameter of GET /v1/plan of the same name. */
+type Question = Record<"op" | "m" | "n" | "k" | "dtype" | "ranks" | "machine", string> & Record<string, string>;
+
+const fieldNames = ["op", "m", "n", "k", "dtype", "ranks", "machine", "bias", "residual", "tables", "table_rows", "pooling"];
+
+export function questionOf(op: Op, machine: string): Question {
+  const epilogue = (op.epilogue ?? "").split("+");
+  return {
+    op: op.kind,
+    m: String(op.m),
+    n: String(op.n),
+    k: String(op.k),
+    dtype: op.dtype,
+    ranks: String(op.world_size),
+    machine,
+    ...(epilogue.includes("bias") ? {bias: "true"} : {}),
+    ...(epilogue.includes("residual") ? {residual: "true"} : {}),
+    ...(op.tables
+      ? {tables: String(op.tables.count), table_rows: String(op.tables.row_count), pooling: op.tables.pooling}
+      : {}),
+  };
+}
+
+function fromParameters(given: URLSearchParams): Question | null {
+  if (!given.has("m")) return null;
+  return Object.fromEntries(fieldNames.filter((name) => given.has(name)).map((name) => [name, given.get(name)!])) as Question;
+}
+
+/** Asking is going to the question's address, so that it can be kept, sent and gone back to. */
+const ask = (question: Parameters) => {
+  location.hash = `#/${query(question)}`;
+};
+
+interface FormProps {
+  question: Question;
+  models: Listed[];
+  machines: Machine[];
+}
+
+function QuestionForm({question, models, machines}: FormProps) {
+  const submit = (event: Event) => {
+    event.preventDefault();
+    ask(Object.fromEntries([...new FormData(event.target as HTMLFormElement)].map(([name, value]) => [name, String(value)])));
+  };
+  const number = (name: string, label: string) => (
+    <label>
+      {label}
+      <input name={name} type="number" min="1" step="1" required defaultValue={question[name]} inputMode="numeric" />
+    </label>
+  );
+  const flag = (name: string) => (
+    <label class="flag">
+      <input name={name} type="checkbox" value="true" defaultChecked={question[name] === "true"} />
+      {name}
+    </label>
+  );
+  const options = (name: string, label: string, values: [value: string, text: string][]) => (
+    <label>
+      {label}
+      <select name={name} defaultValue={question[name]}>
+        {values.map(([value, text]) => (
+          <option key={value} value={value} selected={value === question[name]}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+  const same = (values: string[]): [string, string][] => values.map((value) => [value, value]);
+  return (
+    <form class="question" aria-label="Question" onSubmit={submit}>
+      <label class="wide">
+        A kept operator
+        <select
+          value=""
+          onChange={(event) => {
+            const model = models[Number(event.currentTarget.value)];
+            if (model) ask(questionOf(model.op, model.machine));
+          }}
+        >
+          <option value="">choose one, or fill in the form</option>
+          {models.map((model, i) => (
+            <option key={model.digest} value={String(i)}>
+              {opText(model.op)}
+            </option>
+          ))}
+        </select>
+      </label>
+      {options("op", "Operator", same(kinds))}
+      {number("m", "m")}
+      {number("n", "n")}
+      {number("k", "k")}
+      {options("dtype", "Element type", same(dtypes))}
+      {number("ranks", "Ranks")}
+      {options("machine", "Machine", [
+        ["", "the only one"],
+        ...machines.map((machine): [string, string] => [machine.digest, `${machine.label} (${shortDigest(machine.digest)})`]),
+      ])}
+      {flag("bias")}
+      {flag("residual")}
+      {["tables", "table_rows", "pooling"].map(
+        (name) => question[name] && <input key={name} type="hidden" name={name} value={question[name]} />,
+      )}
+      <button type="submit">Ask for the plan</button>
+    </form>
+  );
+}
+
+const sources: Record<string, string> = {
+  stored: "kept: it was raced on that machine",
+  model: "made from the kept model just now",
+  what_if: "what if",
+};
+
+function AnswerCard({answer}: {answer: Answer}) {
+  const {plan} = answer;
+  return (
+    <section aria-labelledby="answer-title" class="card">
+      <h2 id="answer-title">{cutText(plan.cut)}</h2>
+      <p>{plan.reason}</p>
+      <Facts
+        facts={[
+          ["Makespan", `${time(plan.makespan.us)} (${time(plan.makespan.low_us)} to ${time(plan.makespan.high_us)})`],
+          ["Serial", time(plan.serial_us)],
+          ["Gain", percent(benefit(plan))],
+          ["Variant", variantText(plan.variant)],
+          ["From", sources[answer.source] ?? answer.source],
+          ["Prediction", answer.provenance],
+          [
+            "Digest",
+            answer.source === "stored" ? (
+              <a href={`#/plans/${answer.digest}`}>{shortDigest(answer.digest)}</a>
+            ) : (
+              shortDigest(answer.digest)
+            ),
+          ],
+          ["Epoch", count(answer.epoch)],
+        ]}
+      />
+    </section>
+  );
+}
+
+/** The kept model that answers for the operator: the service says which others of n or m it answers for. */
+function modelFor(op: Op, models: Listed[]): Listed | undefined {
+  const near = (model: Listed) => Number(model.op.n === op.n) * 2 + Number(model.op.m === op.m);
+  const isSame = ({op: other}: Listed) =>
+    other.k === op.k && other.epilogue === op.epilogue && JSON.stringify(other.tables) === JSON.stringify(op.tables);
+  return models.filter((model) => isSame(model) && near(model) > 0).sort((a, b) => near(b) - near(a))[0];
+}
+
+function Explorer({answer}: {answer: Answer}) {
+  const {op} = answer.plan;
+  const machine = answer.plan.fingerprint;
+  const filter = {op: op.kind, k: op.k, dtype: op.dtype, ranks: op.world_size, limit: 1000};
+  const found = useLoaded(JSON.stringify([filter, machine]), async () => {
+    const [models, machines] = await Promise.all([api.models(filter), api.machines()]);
+    const same = (one: Machine) => JSON.stringify(sorted(one.fields)) === JSON.stringify(sorted(machine));
+    const digest = machines.find(same)?.digest;
+    return {model: modelFor(op, models.items.filter((model) => model.machine === digest))};
+  });
+  return (
+    <Shown loaded={found}>
+      {({model}) =>
+        model ? (
+          <WhatIf model={model} op={op} />
+        ) : (
+          <p class="muted">The plan's cost model is not kept here, so there is nothing to explore.</p>
+        )
+      }
+    </Shown>
+  );
+}
+
+const sorted = (fields: Record<string, string>) => Object.entries(fields).sort();
+
+export function QueryPage({given}: {given: URLSearchParams}) {
+  const asked = fromParameters(given);
+  const [key] = useState(asked ? query(asked) : "newest");
+  const loaded = useLoaded("kept", async () => {
+    const [models, machines]: [List, Machine[]] = await Promise.all([api.models({limit: 1000}), api.machines()]);
+    return {models: models.items, machines};
+  });
+  const newest = loaded.value?.models[0];
+  const question = asked ?? (newest ? questionOf(newest.op, newest.machine) : null);
+  const answer = useLoaded(question && loaded.value ? key : null, () => api.plan(question as Parameters));
+  return (
+    <>
+      <h1>Ask for a plan</h1>
+      <Shown loaded={loaded}>
+        {({models, machines}) => (
+          <>
+            <QuestionForm
+              question={question ?? ({op: kinds[0], m: "", n: "", k: "", dtype: "f32", ranks: "2", machine: ""} as Question)}
+              models={models}
+              machines={machines}
+            />
+            {!question && (
+              <p class="muted">
+                The store is empty: <code>mc2 tune</code> or <code>mc2 profile</code> on a machine fills it.
+              </p>
+            )}
+          </>
+        )}
+      </Shown>
+      <div aria-live="polite">
+        {answer.problem ? <ProblemBox problem={answer.problem} /> : answer.value && <AnswerCard answer={answer.value} />}
+      </div>
+      {answer.value && <Explorer answer={answer.value} />}
+    </>
+  );
+}

@@ -1,0 +1,198 @@
+import {useId, useState} from "preact/hooks";
+import {api} from "../api";
+import {Chart} from "../chart";
+import {benefit, cutText, percent, time, variantText} from "../format";
+import {useLoaded} from "../hooks";
+import {Facts, ProblemBox, TableOf} from "../parts";
+import {planRows, serialRow, TimelineChart} from "../timeline";
+import type {Exploration, Listed, Op} from "../types";
+
+interface SliderProps {
+  label: string;
+  text: string;
+  value: number;
+  min: number;
+  max: number;
+  step: number;
+  onInput: (value: number) => void;
+}
+
+function Slider({label, text, onInput, ...range}: SliderProps) {
+  const id = useId();
+  return (
+    <div class="slider">
+      <label for={id}>{label}</label>
+      <output for={id}>{text}</output>
+      <input
+        id={id}
+        type="range"
+        {...range}
+        aria-valuetext={text}
+        onInput={(event) => onInput(event.currentTarget.valueAsNumber)}
+      />
+    </div>
+  );
+}
+
+const speedText = (speed: number) => (speed === 1 ? "as measured" : `× ${speed.toLocaleString("en", {maximumSignificantDigits: 3})}`);
+
+const alignments = ["16", "32", "64", "128", "256", "512"];
+
+/** Steps of a size around the model's; every rank holds as many rows as the others. */
+function sizeRange(op: Op, axis: "m" | "n") {
+  const unit = axis === "m" ? op.world_size : (op.tables?.count ?? 1);
+  const step = Math.max(unit, Math.round(op[axis] / 16 / unit) * unit);
+  return {min: step, max: 4 * op[axis], step};
+}
+
+function LengthChart({answer, onPick}: {answer: Exploration; onPick: (length: number) => void}) {
+  const {lengths, chosen, axis} = answer;
+  const only = (at: number, us: number) => lengths.map((entry) => (entry.block_length === at ? us : null));
+  const constant = (us: number) => lengths.map(() => us);
+  return (
+    <>
+      <Chart
+        label="Predicted makespan over the block length"
+        x={lengths.map((entry) => entry.block_length)}
+        xName={`block length, ${axis}`}
+        xText={(value) => String(Math.round(value))}
+        yText={time}
+        band={["upper end", "lower end"]}
+        onPick={(index) => lengths[index] && onPick(lengths[index].block_length)}
+        series={[
+          {name: "upper end", values: lengths.map((entry) => entry.high_us), color: "compute", kind: "edge"},
+          {name: "lower end", values: lengths.map((entry) => entry.low_us), color: "compute", kind: "edge"},
+          {name: "makespan", values: lengths.map((entry) => entry.makespan_us), color: "compute", kind: "line"},
+          {name: "serial", values: constant(chosen.serial_us), color: "muted", kind: "dashed"},
+          {name: "ideal", values: constant(chosen.ideal_us), color: "good", kind: "dashed"},
+          {name: "chosen", values: only(answer.block_length, chosen.makespan.us), color: "accent", kind: "points", size: 11},
+        ]}
+      />
+      <TableOf
+        caption="Makespan over the block length"
+        rows={lengths}
+        columns={[
+          {name: "Block length", of: (entry) => entry.block_length, isNumber: true},
+          {name: "Blocks", of: (entry) => entry.block_count, isNumber: true},
+          {name: "Cut", of: (entry) => entry.cut},
+          {name: "Makespan", of: (entry) => time(entry.makespan_us), isNumber: true},
+          {name: "90 % interval", of: (entry) => `${time(entry.low_us)} to ${time(entry.high_us)}`, isNumber: true},
+          {name: "Variant", of: (entry) => entry.variant},
+        ]}
+      />
+    </>
+  );
+}
+
+function Outcome({answer, isBusy}: {answer: Exploration; isBusy: boolean}) {
+  const {best, chosen} = answer;
+  return (
+    <>
+      <p role="status" aria-busy={isBusy} class="hidden">
+        {`Makespan ${time(chosen.makespan.us)}, gain ${percent(benefit(chosen))}, ${cutText(chosen.cut)}`}
+      </p>
+      <Facts
+        facts={[
+          ["Makespan", <b data-testid="makespan">{time(chosen.makespan.us)}</b>],
+          ["90 % interval", `${time(chosen.makespan.low_us)} to ${time(chosen.makespan.high_us)}`],
+          ["Serial", <span data-testid="serial">{time(chosen.serial_us)}</span>],
+          ["Ideal", time(chosen.ideal_us)],
+          ["Gain", percent(benefit(chosen))],
+          ["Blocks", cutText(chosen.cut)],
+          ["Variant", variantText(chosen.variant)],
+          ["Bound", chosen.bound],
+          ["mc2 would choose", `${cutText(best.cut)}, ${time(best.makespan.us)}`],
+        ]}
+      />
+    </>
+  );
+}
+
+/** What the plan and its times would be if the size, the machine or the blocks were others. The service answers; nothing is kept. */
+export function WhatIf({model, op}: {model: Listed; op: Op}) {
+  const [size, setSize] = useState<{m: number; n: number}>({m: op.m, n: op.n});
+  const [compute, setCompute] = useState(0); // powers of two
+  const [link, setLink] = useState(0);
+  const [length, setLength] = useState<number | null>(null); // null: the planner's own choice
+  const [alignment, setAlignment] = useState(""); // "": the machine's
+  const change = {
+    ...size,
+    compute_speed: 2 ** compute,
+    link_speed: 2 ** link,
+    block_length: length,
+    alignment,
+  };
+  const loaded = useLoaded(JSON.stringify(change), () => api.exploration(model.digest, change));
+  const answer = loaded.value;
+  const [last, setLast] = useState<Exploration>();
+  if (answer && answer !== last) setLast(answer);
+  const shown = answer ?? last; // what cannot be answered leaves the sliders where they are
+  const axis = shown?.axis === "columns" ? "n" : "m";
+  const range = sizeRange(op, axis);
+  const lengths = shown?.lengths ?? [];
+  const index = Math.max(0, lengths.findIndex((entry) => entry.block_length === shown?.block_length));
+  const isChanged = size.m !== op.m || size.n !== op.n || compute !== 0 || link !== 0 || length !== null || alignment !== "";
+  const reset = () => {
+    setSize({m: op.m, n: op.n});
+    setCompute(0);
+    setLink(0);
+    setLength(null);
+    setAlignment("");
+  };
+  return (
+    <section aria-labelledby="what-if-title" class="card">
+      <h2 id="what-if-title">What if</h2>
+      <form class="sliders" aria-label="What if" onSubmit={(event) => event.preventDefault()}>
+        <Slider
+          label={axis}
+          text={String(size[axis])}
+          value={size[axis]}
+          {...range}
+          onInput={(value) => setSize({...size, [axis]: value})}
+        />
+        <Slider label="Link speed" text={speedText(2 ** link)} value={link} min={-4} max={4} step={0.25} onInput={setLink} />
+        <Slider label="Compute speed" text={speedText(2 ** compute)} value={compute} min={-4} max={4} step={0.25} onInput={setCompute} />
+        <Slider
+          label="Block length"
+          text={shown ? `${shown.block_length}${length === null ? ", the best" : ""}` : "…"}
+          value={index}
+          min={0}
+          max={Math.max(1, lengths.length - 1)}
+          step={1}
+          onInput={(at) => setLength(lengths[at]?.block_length ?? null)}
+        />
+        <label class="steps">
+          Blocks in steps of
+          <select value={alignment} onChange={(event) => setAlignment(event.currentTarget.value)}>
+            <option value="">what the machine takes</option>
+            {alignments.map((steps) => (
+              <option key={steps} value={steps}>
+                {steps}
+              </option>
+            ))}
+          </select>
+        </label>
+        <button type="button" onClick={() => setLength(null)} disabled={length === null}>
+          Best block length
+        </button>
+        <button type="button" onClick={reset} disabled={!isChanged}>
+          Reset
+        </button>
+      </form>
+      {loaded.problem && <ProblemBox problem={loaded.problem} />}
+      {shown && (
+        <div class={loaded.problem ? "stale" : ""}>
+          <Outcome answer={shown} isBusy={loaded.isLoading} />
+          <TimelineChart
+            label="Predicted timeline"
+            rows={[
+              ...planRows(shown.chosen, shown.first_lane),
+              serialRow("serial", shown.first_lane, shown.chosen.compute_us, shown.chosen.communication_us),
+            ]}
+          />
+          <LengthChart answer={shown} onPick={setLength} />
+        </div>
+      )}
+    </section>
+  );
+}

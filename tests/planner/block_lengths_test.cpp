@@ -1,0 +1,90 @@
+#include "mc2/planner/block_lengths.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
+#include "support/models.hpp"
+
+namespace mc2::planner {
+namespace {
+
+/// 1000 rows: 100 us of matmul and 40 us of collective.
+CostModel thousand_rows() {
+  return testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4),
+                           testing::affine(CurveAxis::Rows, 0, 0.1), testing::affine(CurveAxis::Bytes, 0, 0.01));
+}
+
+PlanOptions steps_of(std::int64_t rows) {
+  PlanOptions options;
+  options.alignment = options.min_block_rows = rows;
+  return options;
+}
+
+std::vector<std::int64_t> lengths_of(const std::vector<LengthChoice>& choices) {
+  std::vector<std::int64_t> lengths;
+  for (const auto& choice : choices) lengths.push_back(choice.long_rows);
+  return lengths;
+}
+
+TEST(CompareLengths, HasEveryMultipleOfTheAlignmentAndUncutLast) {
+  const CostModel model = thousand_rows();
+  const auto choices = compare_lengths(model.op, model, steps_of(250)).value();
+  EXPECT_EQ(lengths_of(choices), (std::vector<std::int64_t>{250, 500, 750, 1000}));
+  // Compute bound, no fixed costs: n equal blocks take 100 + 40 / n us. 750 rows' collective takes from 75 to 105 us,
+  // and that of the 250 after them, whose matmul ends at 100, another 10.
+  EXPECT_DOUBLE_EQ(choices[0].plan.makespan.us, 110);
+  EXPECT_DOUBLE_EQ(choices[1].plan.makespan.us, 120);
+  EXPECT_DOUBLE_EQ(choices[2].plan.makespan.us, 115);
+  EXPECT_EQ(choices[2].plan.cut.block_rows, (std::vector<std::int64_t>{750, 250}));
+  EXPECT_DOUBLE_EQ(choices[3].plan.makespan.us, 140);
+  EXPECT_FALSE(choices[3].plan.is_cut());
+}
+
+TEST(CompareLengths, PutsARestThatIsTooShortIntoOneBlock) {
+  // 3 x 300 leaves 100 rows, fewer than a block may have: 2 x 300 and one of 400.
+  const CostModel model = thousand_rows();
+  const auto choices = compare_lengths(model.op, model, steps_of(300)).value();
+  EXPECT_EQ(choices[0].long_rows, 300);
+  auto blocks = choices[0].plan.cut.block_rows;
+  std::ranges::sort(blocks);
+  EXPECT_EQ(blocks, (std::vector<std::int64_t>{300, 300, 400}));
+}
+
+TEST(CompareLengths, LeavesOutLengthsThatNeedTooManyBlocks) {
+  const CostModel model = thousand_rows();
+  PlanOptions options = steps_of(100);
+  options.max_block_count = 3;
+  // 3 x 400 - one of 200 short, 2 x 500, and two blocks of whatever is longer; 300 needs four.
+  EXPECT_EQ(lengths_of(compare_lengths(model.op, model, options).value()),
+            (std::vector<std::int64_t>{400, 500, 600, 700, 800, 900, 1000}));
+}
+
+TEST(CompareLengths, RefusesWhatMakePlanRefuses) {
+  const CostModel model = thousand_rows();
+  OpSpec other = model.op;
+  other.k = 7;
+  EXPECT_EQ(compare_lengths(other, model, {}).error().code, ErrorCode::OutOfRange);
+  EXPECT_EQ(compare_lengths(model.op, model, steps_of(0)).error().code, ErrorCode::InvalidSpec);
+}
+
+RC_GTEST_PROP(CompareLengths, NeverBeatsTheSearchAndStaysWithinItsBounds, ()) {
+  CostModel model = testing::worked_example_model();
+  OpSpec op = model.op;
+  op.m = *rc::gen::inRange<std::int64_t>(65, 100'000); // fewer are cut by columns
+  PlanOptions options = steps_of(*rc::gen::inRange<std::int64_t>(1, 512));
+  options.require_significant_gain = false;
+  const auto choices = compare_lengths(op, model, options).value();
+  RC_ASSERT(choices.size() <= static_cast<std::size_t>(kMaxLengthCount) + 1);
+  RC_ASSERT(std::ranges::is_sorted(lengths_of(choices)));
+  RC_ASSERT(choices.back().long_rows == op.m);
+  const Plan best = make_plan(op, model, options).value();
+  for (const auto& choice : choices) {
+    RC_ASSERT(choice.plan.makespan.us >= best.makespan.us * (1 - 1e-9));
+    RC_ASSERT(predict_cut(op, model, choice.plan.variant, choice.plan.cut).value().makespan == choice.plan.makespan);
+  }
+}
+
+} // namespace
+} // namespace mc2::planner
