@@ -151,11 +151,21 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     const card = await textOf("[aria-labelledby=answer-title]");
     for (const expected of [time(plan.makespan.us), time(plan.serial_us), plan.reason, digest.slice(0, 12)])
       assert.ok(card.includes(expected), `${expected} is not in: ${card}`);
-    // Another question, typed and sent with the keyboard alone.
+    // Another question, typed and sent with the keyboard alone, which stays where it was.
     await page.getByLabel("m", {exact: true}).first().fill("4096");
     await page.keyboard.press("Enter");
     const other = (await api(`/v1/plan${question.replace("m=8192", "m=4096")}`)).plan;
     await page.getByText(time(other.makespan.us)).first().waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.value), "4096");
+    // And back to the first.
+    await page.goBack();
+    await page.getByText(plan.reason).first().waitFor();
+    assert.equal(await page.getByLabel("m", {exact: true}).first().inputValue(), "8192");
+    // A kept one fills in the whole form.
+    await page.getByLabel("A kept operator").selectOption("matmul_all_reduce m=96 n=64 k=64 f32 ×2");
+    await page.getByRole("button", {name: "Take it"}).click();
+    await page.waitForFunction(() => location.hash.includes("op=matmul_all_reduce&m=96&n=64&k=64"));
+    await page.waitForFunction(() => document.querySelector("form.question input").value === "96");
     assert.deepEqual(complaints, []);
   });
 

@@ -11,7 +11,7 @@ import {PlansPage} from "./pages/plans";
 import {QueryPage} from "./pages/query";
 
 const pages = [
-  {path: "", title: "Ask", show: (place: Place) => <QueryPage key={place.parameters.toString()} given={place.parameters} />},
+  {path: "", title: "Ask", show: (place: Place) => <QueryPage given={place.parameters} />},
   {
     path: "plans",
     title: "Plans",

@@ -1,4 +1,4 @@
-import {useState} from "preact/hooks";
+import {useEffect, useState} from "preact/hooks";
 import {api, query} from "../api";
 import type {Parameters} from "../api";
 import {benefit, count, cutText, opText, percent, shortDigest, time, variantText} from "../format";
@@ -37,58 +37,25 @@ function fromParameters(given: URLSearchParams): Question | null {
 }
 
 /** Asking is going to the question's address, so that it can be kept, sent and gone back to. */
-const ask = (question: Parameters) => {
-  location.hash = `#/${query(question)}`;
+const ask = (question: Question) => {
+  const {tables, table_rows, pooling, bias, residual, ...common} = question;
+  const own = question.op === "embedding_all_to_all" ? {tables, table_rows, pooling} : {bias, residual};
+  location.hash = `#/${query({...common, ...own})}`;
 };
 
-interface FormProps {
-  question: Question;
-  models: Listed[];
-  machines: Machine[];
-}
-
-function QuestionForm({question, models, machines}: FormProps) {
+/** Fills in the form and asks at once; not on change, because who goes through the list by keyboard changes it at every step. */
+function KeptOperators({models}: {models: Listed[]}) {
   const submit = (event: Event) => {
     event.preventDefault();
-    ask(Object.fromEntries([...new FormData(event.target as HTMLFormElement)].map(([name, value]) => [name, String(value)])));
+    const model = models[Number(new FormData(event.target as HTMLFormElement).get("kept"))];
+    if (model) ask(questionOf(model.op, model.machine));
   };
-  const number = (name: string, label: string) => (
-    <label>
-      {label}
-      <input name={name} type="number" min="1" step="1" required defaultValue={question[name]} inputMode="numeric" />
-    </label>
-  );
-  const flag = (name: string) => (
-    <label class="flag">
-      <input name={name} type="checkbox" value="true" defaultChecked={question[name] === "true"} />
-      {name}
-    </label>
-  );
-  const options = (name: string, label: string, values: [value: string, text: string][]) => (
-    <label>
-      {label}
-      <select name={name} defaultValue={question[name]}>
-        {values.map(([value, text]) => (
-          <option key={value} value={value} selected={value === question[name]}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-  const same = (values: string[]): [string, string][] => values.map((value) => [value, value]);
+  if (models.length === 0) return null;
   return (
-    <form class="question" aria-label="Question" onSubmit={submit}>
-      <label class="wide">
+    <form class="kept" aria-label="Kept operators" onSubmit={submit}>
+      <label>
         A kept operator
-        <select
-          value=""
-          onChange={(event) => {
-            const model = models[Number(event.currentTarget.value)];
-            if (model) ask(questionOf(model.op, model.machine));
-          }}
-        >
-          <option value="">choose one, or fill in the form</option>
+        <select name="kept">
           {models.map((model, i) => (
             <option key={model.digest} value={String(i)}>
               {opText(model.op)}
@@ -96,21 +63,72 @@ function QuestionForm({question, models, machines}: FormProps) {
           ))}
         </select>
       </label>
-      {options("op", "Operator", same(kinds))}
-      {number("m", "m")}
-      {number("n", "n")}
-      {number("k", "k")}
-      {options("dtype", "Element type", same(dtypes))}
-      {number("ranks", "Ranks")}
-      {options("machine", "Machine", [
+      <button type="submit">Take it</button>
+    </form>
+  );
+}
+
+/** What is typed stays until another question is asked, from here or by an address. */
+function QuestionForm({question, machines}: {question: Question; machines: Machine[]}) {
+  const [draft, setDraft] = useState(question);
+  useEffect(() => setDraft(question), [query(question)]);
+  const set = (name: string, value: string) => setDraft({...draft, [name]: value});
+  const submit = (event: Event) => {
+    event.preventDefault();
+    ask(draft);
+  };
+  const number = (name: string) => (
+    <label>
+      {name}
+      <input
+        type="number"
+        min="1"
+        step="1"
+        required
+        inputMode="numeric"
+        value={draft[name]}
+        onInput={(event) => set(name, event.currentTarget.value)}
+      />
+    </label>
+  );
+  const flag = (name: string) => (
+    <label class="flag">
+      <input
+        type="checkbox"
+        checked={draft[name] === "true"}
+        onChange={(event) => set(name, event.currentTarget.checked ? "true" : "")}
+      />
+      {name}
+    </label>
+  );
+  const choice = (name: string, label: string, values: [value: string, text: string][]) => (
+    <label>
+      {label}
+      <select value={draft[name]} onChange={(event) => set(name, event.currentTarget.value)}>
+        {values.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+  const same = (values: string[]): [string, string][] => values.map((value) => [value, value]);
+  const ofTables = ["tables", "table_rows", "pooling"];
+  const hasTables = draft.op === "embedding_all_to_all";
+  return (
+    <form class="question" aria-label="Question" onSubmit={submit}>
+      {choice("op", "Operator", same(kinds))}
+      {["m", "n", "k"].map(number)}
+      {hasTables && ofTables.slice(0, 2).map(number)}
+      {hasTables && choice("pooling", "pooling", same(["", "sum", "mean"]))}
+      {choice("dtype", "Element type", same(dtypes))}
+      {number("ranks")}
+      {choice("machine", "Machine", [
         ["", "the only one"],
         ...machines.map((machine): [string, string] => [machine.digest, `${machine.label} (${shortDigest(machine.digest)})`]),
       ])}
-      {flag("bias")}
-      {flag("residual")}
-      {["tables", "table_rows", "pooling"].map(
-        (name) => question[name] && <input key={name} type="hidden" name={name} value={question[name]} />,
-      )}
+      {!hasTables && ["bias", "residual"].map(flag)}
       <button type="submit">Ask for the plan</button>
     </form>
   );
@@ -184,27 +202,25 @@ function Explorer({answer}: {answer: Answer}) {
 
 const sorted = (fields: Record<string, string>) => Object.entries(fields).sort();
 
+const noQuestion: Question = {op: kinds[0]!, m: "", n: "", k: "", dtype: "f32", ranks: "2", machine: ""};
+
 export function QueryPage({given}: {given: URLSearchParams}) {
-  const asked = fromParameters(given);
-  const [key] = useState(asked ? query(asked) : "newest");
   const loaded = useLoaded("kept", async () => {
     const [models, machines]: [List, Machine[]] = await Promise.all([api.models({limit: 1000}), api.machines()]);
     return {models: models.items, machines};
   });
   const newest = loaded.value?.models[0];
-  const question = asked ?? (newest ? questionOf(newest.op, newest.machine) : null);
-  const answer = useLoaded(question && loaded.value ? key : null, () => api.plan(question as Parameters));
+  const question = fromParameters(given) ?? (newest ? questionOf(newest.op, newest.machine) : null);
+  const key = question && loaded.value ? query(question) : null;
+  const answer = useLoaded(key, () => api.plan(question as Parameters));
   return (
     <>
       <h1>Ask for a plan</h1>
       <Shown loaded={loaded}>
         {({models, machines}) => (
           <>
-            <QuestionForm
-              question={question ?? ({op: kinds[0], m: "", n: "", k: "", dtype: "f32", ranks: "2", machine: ""} as Question)}
-              models={models}
-              machines={machines}
-            />
+            <KeptOperators models={models} />
+            <QuestionForm question={question ?? noQuestion} machines={machines} />
             {!question && (
               <p class="muted">
                 The store is empty: <code>mc2 tune</code> or <code>mc2 profile</code> on a machine fills it.
@@ -213,10 +229,10 @@ export function QueryPage({given}: {given: URLSearchParams}) {
           </>
         )}
       </Shown>
-      <div aria-live="polite">
+      <div aria-live="polite" aria-busy={answer.isLoading}>
         {answer.problem ? <ProblemBox problem={answer.problem} /> : answer.value && <AnswerCard answer={answer.value} />}
       </div>
-      {answer.value && <Explorer answer={answer.value} />}
+      {answer.value && <Explorer key={`${key} ${answer.value.digest}`} answer={answer.value} />}
     </>
   );
 }
