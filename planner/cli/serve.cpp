@@ -1,6 +1,3 @@
-#include <spdlog/async.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -22,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "access_log.hpp"
 #include "commands.hpp"
 #include "mc2/server/listener.hpp"
 #include "numbers.hpp"
@@ -201,23 +199,6 @@ void notify_supervisor(const std::string& state) {
   close(socket);
 }
 
-/// JSON lines on standard error, written by a thread of its own: answers never wait for the terminal. Lines that come
-/// faster than they can be written are dropped, oldest first.
-server::AccessLog access_log(bool is_wanted) {
-  if (!is_wanted) return {};
-  constexpr std::size_t kQueuedLines = 8192;
-  spdlog::init_thread_pool(kQueuedLines, 1);
-  auto logger = spdlog::create_async_nb<spdlog::sinks::stderr_sink_mt>("access");
-  logger->set_pattern("%v");
-  return [logger](const server::AccessRecord& record) {
-    nlohmann::json line{{"time", utc_now()},          {"client", record.client},       {"method", record.method},
-                        {"target", record.target},    {"status", record.status},       {"bytes", record.body_bytes},
-                        {"took_us", record.took_us},  {"request_id", record.request_id}};
-    if (!record.token_id.empty()) line["token"] = record.token_id;
-    logger->info(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  };
-}
-
 /// Keeps the signals that end a service from this thread and those that it starts, so that one thread can wait for them.
 class BlockedSignals {
  public:
@@ -263,7 +244,7 @@ Result<ExitCode> ServeCommand::run() {
   auto service = server::Service::open(config.value(), &utc_now);
   if (!service) return service.error();
   auto opened = server::Listener::open(*service.value(), config.value(),
-                                       {access_log(config.value().has_access_log),
+                                       {config.value().has_access_log ? make_access_log() : server::AccessLog(),
                                         [](const std::string& event) { std::cerr << "mc2: " + event + "\n"; }});
   if (!opened) return opened.error();
   server::Listener& listener = *opened.value();
@@ -283,7 +264,6 @@ Result<ExitCode> ServeCommand::run() {
     notify_supervisor("READY=1");
     listener.run();
   }
-  spdlog::shutdown();
   std::cerr << "mc2: stopped\n";
   return ExitCode::Success;
 }

@@ -9,6 +9,7 @@
 #include "mc2/server/config.hpp"
 #include "mc2/server/message.hpp"
 #include "metrics.hpp"
+#include "question_cache.hpp"
 #include "store_gate.hpp"
 #include "target.hpp"
 
@@ -19,6 +20,7 @@ struct Context {
   const Config& config;
   StoreGate& store;
   AnswerCache& answers;
+  QuestionCache& questions;
   Metrics& metrics;
   const std::atomic<bool>& is_draining;
   std::function<std::string()> utc_now; ///< ISO 8601

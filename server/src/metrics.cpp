@@ -6,6 +6,11 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <functional>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
 namespace mc2::server {
 namespace {
 
@@ -20,6 +25,32 @@ const Histogram::BucketBoundaries kBuckets{1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-
 
 Family<Counter>& counters(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+/// What is counted apart, of a request.
+struct RequestLabels {
+  std::string_view method, route; ///< of texts that stay
+  int status = 0;
+  bool operator==(const RequestLabels&) const = default;
+};
+
+struct RequestLabelsHash {
+  std::size_t operator()(const RequestLabels& labels) const noexcept {
+    const std::hash<std::string_view> hash;
+    return (hash(labels.route) * 31 + hash(labels.method)) * 31 + static_cast<std::size_t>(labels.status);
+  }
+};
+
+struct RequestChildren {
+  Counter* count = nullptr;
+  Histogram* seconds = nullptr;
+};
+
+/// A client may send any word.
+std::string_view known_method(std::string_view method) {
+  for (const std::string_view known : {"GET", "POST", "HEAD", "DELETE", "PUT", "PATCH", "OPTIONS"})
+    if (known == method) return known;
+  return "other";
 }
 
 } // namespace
@@ -43,18 +74,34 @@ struct Metrics::Impl {
                            .Add({});
   Family<Counter>& refused =
       counters(registry, "mc2_connections_refused_total", "Connections closed before a request was answered, by reason.");
+  std::shared_mutex children_mutex;
+  std::unordered_map<RequestLabels, RequestChildren, RequestLabelsHash> children; ///< under children_mutex
+
+  /// Finding them through the families takes longer than a cached answer.
+  [[nodiscard]] RequestChildren children_of(const RequestLabels& labels);
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
+RequestChildren Metrics::Impl::children_of(const RequestLabels& labels) {
+  {
+    const std::shared_lock lock(children_mutex);
+    if (const auto found = children.find(labels); found != children.end()) return found->second;
+  }
+  const std::string route(labels.route);
+  const RequestChildren made{
+      &requests.Add({{"method", std::string(labels.method)}, {"route", route}, {"status", std::to_string(labels.status)}}),
+      &latencies.Add({{"route", route}}, kBuckets)};
+  const std::unique_lock lock(children_mutex);
+  return children.emplace(labels, made).first->second;
+}
+
 void Metrics::count_request(std::string_view method, std::string_view route, int status,
                             std::chrono::nanoseconds took) {
-  const std::string route_text(route);
-  const std::string method_text(route == "none" ? "other" : method); // a client may send any word
-  impl_->requests.Add({{"method", method_text}, {"route", route_text}, {"status", std::to_string(status)}})
-      .Increment();
-  impl_->latencies.Add({{"route", route_text}}, kBuckets).Observe(std::chrono::duration<double>(took).count());
+  const RequestChildren counted = impl_->children_of({route == "none" ? "other" : known_method(method), route, status});
+  counted.count->Increment();
+  counted.seconds->Observe(std::chrono::duration<double>(took).count());
 }
 
 void Metrics::count_answer(std::string_view source, std::string_view provenance) {

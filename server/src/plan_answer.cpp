@@ -67,24 +67,19 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
   return sourced("model", plan.value(), store::encode(plan.value()), {});
 }
 
-/// Everyone who asks this gets the same bytes.
-std::string key_of(const PlanQuestion& question) {
-  return std::string(question.has_options ? "options " : "") + question.machine + " " + store::encode(question.request);
-}
-
 /// Made while the store stood still, so that what an epoch's answer is does not depend on who asks.
-Result<Answer> make_settled(Context& context, const PlanQuestion& question, const std::string& key) {
+Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed) {
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
     for (int attempt = 0; attempt < kMaxTries; ++attempt) {
       const auto before = store.revision();
       if (!before) return before.error();
-      const auto plan = make(store, question);
+      const auto plan = make(store, keyed.question);
       const auto after = store.revision();
       if (!after) return after.error();
       if (after.value() != before.value()) continue;
       if (!plan) return plan.error();
       context.metrics.count_answer(plan.value().source, plan.value().provenance);
-      return context.answers.keep(key, after.value(), to_answer(plan.value(), after.value()));
+      return context.answers.keep(keyed.key, after.value(), to_answer(plan.value(), after.value()));
     }
     return Error{ErrorCode::Cancelled, "", "the store changed all the time while the plan was made; ask again"};
   });
@@ -104,8 +99,13 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
           "\"" + digest + "-" + std::to_string(epoch) + "\""};
 }
 
-Result<Answer> answer_plan(Context& context, const PlanQuestion& question) {
-  const std::string key = key_of(question);
+KeyedQuestion with_key(PlanQuestion question) {
+  std::string key = std::string(question.has_options ? "options " : "") + question.machine + " " + store::encode(question.request);
+  return {std::move(question), std::move(key)};
+}
+
+Result<Answer> answer_plan(Context& context, const KeyedQuestion& keyed) {
+  const auto& [question, key] = keyed;
   const std::int64_t revision = context.store.revision();
   if (question.epoch) {
     if (auto known = context.answers.find_epoch(key, *question.epoch)) return *known;
@@ -113,7 +113,7 @@ Result<Answer> answer_plan(Context& context, const PlanQuestion& question) {
   auto answer = context.answers.find(key, revision);
   context.metrics.count_cache(answer.has_value());
   if (!answer) {
-    auto made = make_settled(context, question, key);
+    auto made = make_settled(context, keyed);
     if (!made) return made.error();
     answer = std::move(made).value();
   }

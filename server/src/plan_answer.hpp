@@ -16,10 +16,12 @@ struct SourcedPlan {
 /// {"schema": "mc2.answer/1", ...} around a plan.
 [[nodiscard]] Answer to_answer(const SourcedPlan& plan, std::int64_t epoch);
 
+[[nodiscard]] KeyedQuestion with_key(PlanQuestion question);
+
 /// The tuned plan that is kept for the operator and machine, unless planning options ask for another; else one from
 /// the kept model. Equal questions get equal bytes until the store's revision moves.
 /// Errors: NotFound saying what the store has; InvalidSpec for a machine that is not said or not unique; Stale for an epoch
 /// whose answer is no longer known; as planner::make_plan.
-[[nodiscard]] Result<Answer> answer_plan(Context& context, const PlanQuestion& question);
+[[nodiscard]] Result<Answer> answer_plan(Context& context, const KeyedQuestion& question);
 
 } // namespace mc2::server

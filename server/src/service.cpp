@@ -8,14 +8,22 @@
 #include "error_map.hpp"
 #include "gatekeeper.hpp"
 #include "router.hpp"
+#include "routes/routes.hpp"
 
 namespace mc2::server {
+
+namespace {
+
+bool is_reading(std::string_view method) { return method == "GET" || method == "HEAD"; }
+
+} // namespace
 
 struct Service::Impl {
   Config config;
   std::unique_ptr<Gatekeeper> keeper;
   std::unique_ptr<StoreGate> store; ///< tells the keeper, which therefore outlives it
   AnswerCache answers;
+  QuestionCache questions;
   Compressor compressor;
   Metrics metrics;
   std::atomic<bool> is_draining{false};
@@ -27,8 +35,9 @@ struct Service::Impl {
         keeper(std::move(gatekeeper)),
         store(std::move(gate)),
         answers(config.cached_answer_count),
+        questions(config.cached_answer_count),
         compressor(config.cached_answer_count),
-        context{config, *store, answers, metrics, is_draining, std::move(utc_now)} {}
+        context{config, *store, answers, questions, metrics, is_draining, std::move(utc_now)} {}
 
   [[nodiscard]] Admission admit(const RequestHead& head, std::string_view& route_pattern);
   /// Throws what the store throws.
@@ -74,6 +83,11 @@ bool Service::takes_upload(std::string_view method, std::string_view target) noe
 }
 
 Response Service::Impl::answer(const Request& request, std::string_view& route_pattern) {
+  if (const auto known = is_reading(request.method) ? questions.find(request.target) : nullptr; known && request.granted >= Access::Read) {
+    route_pattern = kPlanPattern;
+    auto answered = answer_plan_question(context, *known);
+    return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
+  }
   const auto target = parse_target(request.target);
   if (!target) return problem_of(target.error(), request.id);
   const Match match = find_route(request.method, target.value().path);
@@ -98,11 +112,10 @@ Admission Service::Impl::admit(const RequestHead& head, std::string_view& route_
   const Access needed = match.route != nullptr ? match.route->access : Access::Read;
   const Bearer bearer = keeper->identify(head.authorization, context.utc_now);
   Admission admission{.granted = bearer.granted, .token_id = bearer.token_id};
-  const bool reads = head.method == "GET" || head.method == "HEAD";
   if (bearer.granted < needed)
     admission.refusal =
         keeper->refuse(bearer, needed, std::string(head.client), std::chrono::steady_clock::now(), head.id);
-  else if (!reads && is_of_another_site(head.origin, head.host))
+  else if (!is_reading(head.method) && is_of_another_site(head.origin, head.host))
     admission.refusal = problem(403, "pages of other sites may not send this; ask from a program, or from this service's own page", head.id);
   else if (!head.content_encoding.empty() && head.content_encoding != "identity") {
     admission.refusal = problem(415, "bodies are taken as they are, without Content-Encoding", head.id);

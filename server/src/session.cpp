@@ -9,6 +9,7 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+#include <boost/beast/http/span_body.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -24,7 +25,7 @@ namespace http = beast::http;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using Parser = http::request_parser<http::string_body>;
-using Message = http::response<http::string_body>;
+using Message = http::response<http::span_body<const char>>; // of bytes that the answer holds
 
 /// Suspends the coroutine; what went wrong is in `error` afterwards.
 auto into(error_code& error) { return net::redirect_error(net::use_awaitable, error); }
@@ -76,7 +77,7 @@ Message to_message(const Response& response, const Request& request, unsigned ve
   for (const auto& [name, value] : response.headers) message.set(name, value);
   message.keep_alive(keeps_alive);
   const bool has_no_body = response.status == 204 || response.status == 304;
-  if (response.body && request.method != "HEAD") message.body() = *response.body;
+  if (response.body && request.method != "HEAD") message.body() = {response.body->data(), response.body->size()};
   if (!has_no_body) message.content_length(response.body ? response.body->size() : 0);
   return message;
 }
@@ -178,7 +179,10 @@ class Connection {
     parser.header_limit(static_cast<std::uint32_t>(limits_->header_bytes));
     parser.body_limit(std::numeric_limits<std::uint64_t>::max()); // who may not ask is told that first
     lowest_.expires_after(limits_->header_timeout);
-    co_await http::async_read_header(stream_, buffer_, parser, into(error));
+    // Most requests have arrived whole: what can be read at once needs no turn of the event loop.
+    buffer_.consume(parser.put(buffer_.data(), error));
+    if (error == http::error::need_more) error = {};
+    if (!error && !parser.is_header_done()) co_await http::async_read_header(stream_, buffer_, parser, into(error));
     if (error) co_return co_await refuse(error);
     co_return co_await read_and_answer(parser);
   }
@@ -200,7 +204,7 @@ class Connection {
       co_await http::async_write(stream_, go_on, into(error));
       if (error) co_return false;
     }
-    co_await http::async_read(stream_, buffer_, parser, into(error));
+    if (!parser.is_done()) co_await http::async_read(stream_, buffer_, parser, into(error));
     if (error) co_return co_await refuse(error);
     request.body = std::move(parser.get().body());
     co_return co_await answer(parser, request, admission.token_id, is_upload);

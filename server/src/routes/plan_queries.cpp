@@ -14,9 +14,9 @@ Response to_response(const Answer& answer) { return {.body = answer.body, .etag 
 /// Errors: those of the request, and as answer_plan.
 Result<Answer> answer_request(Context& context, const Call& call, const Result<store::PlanRequest>& request) {
   if (!request) return request.error();
-  const auto question = to_plan_question(call.query, request.value());
+  auto question = to_plan_question(call.query, request.value());
   if (!question) return question.error();
-  return answer_plan(context, question.value());
+  return answer_plan(context, with_key(std::move(question).value()));
 }
 
 /// What one question of a batch gets: {"status": 200, "answer": ...} or {"status": 404, "problem": ...}.
@@ -29,9 +29,15 @@ std::string batch_entry(const Result<Answer>& answered, const std::string& reque
 } // namespace
 
 Result<Response> answer_plan_get(Context& context, const Call& call) {
-  const auto question = read_plan_question(call.query);
+  auto question = read_plan_question(call.query);
   if (!question) return question.error();
-  const auto answer = answer_plan(context, question.value());
+  const auto keyed = std::make_shared<const KeyedQuestion>(with_key(std::move(question).value())); // shared with the cache
+  context.questions.keep(call.request.target, keyed);
+  return answer_plan_question(context, *keyed);
+}
+
+Result<Response> answer_plan_question(Context& context, const KeyedQuestion& question) {
+  const auto answer = answer_plan(context, question);
   if (!answer) return answer.error();
   return to_response(answer.value());
 }
