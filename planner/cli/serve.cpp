@@ -1,8 +1,10 @@
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -225,6 +227,18 @@ class BlockedSignals {
   sigset_t signals_{}, before_{};
 };
 
+/// Every connection takes a descriptor, and the usual soft limit is as many as there may be connections.
+void raise_descriptor_limit(int connection_count) {
+  constexpr rlim_t kOthers = 128; // the store's readers, the log, the program's own
+  rlimit limit{};
+  const rlim_t wanted = static_cast<rlim_t>(connection_count) + kOthers;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= wanted) return;
+  std::cerr << "mc2: note: this process may open " + std::to_string(limit.rlim_cur) + " files only, --connections " +
+                   std::to_string(connection_count) + " takes " + std::to_string(wanted) + "; raise ulimit -n\n";
+}
+
 std::string url_of(const server::Config& config, std::uint16_t port) {
   const bool is_v6 = config.address.find(':') != std::string::npos;
   return (config.has_tls() ? "https://" : "http://") + (is_v6 ? "[" + config.address + "]" : config.address) + ":" + std::to_string(port);
@@ -240,6 +254,7 @@ Result<ExitCode> ServeCommand::run() {
   const auto config = complete();
   if (!config) return config.error();
   in_force = texts_of(*options);
+  raise_descriptor_limit(config.value().limits.connection_count);
   const BlockedSignals signals; // before any thread starts
   auto service = server::Service::open(config.value(), &utc_now);
   if (!service) return service.error();

@@ -18,7 +18,7 @@ constexpr std::array kRoutes{
     Route{"GET", "/version", &answer_version, Access::Read},
     Route{"GET", "/metrics", &answer_metrics, Access::Read},
     Route{"GET", "/openapi.yaml", &answer_openapi, Access::Read},
-    Route{"GET", kPlanPattern, &answer_plan_get, Access::Read},
+    Route{"GET", "/v1/plan", &answer_plan_get, Access::Read},
     Route{"POST", "/v1/plan", &answer_plan_post, Access::Read},
     Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read},
     Route{"POST", "/v1/what-if", &answer_what_if, Access::Read},

@@ -17,9 +17,6 @@ struct Route {
   bool takes_upload = false;
 };
 
-/// What is asked most: service.cpp answers a target of it that it has read before without reading it again.
-inline constexpr std::string_view kPlanPattern = "/v1/plan";
-
 /// Every route, in the order of schemas/openapi.yaml.
 [[nodiscard]] std::span<const Route> routes() noexcept;
 

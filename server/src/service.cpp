@@ -14,6 +14,9 @@ namespace mc2::server {
 
 namespace {
 
+/// What is asked most: a target of it that was read before is not read again.
+constexpr std::string_view kPlanPattern = "/v1/plan";
+
 bool is_reading(std::string_view method) { return method == "GET" || method == "HEAD"; }
 
 } // namespace

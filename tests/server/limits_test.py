@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 
+import stall
 from serving import SHAPE_QUERY, ServiceTest, program, read_all
 
 SHORT = ["--header-timeout", "0.3", "--body-timeout", "0.3", "--idle-timeout", "0.6"]
@@ -32,6 +33,13 @@ class LimitsTest(ServiceTest):
         with service.connect() as connection:
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
             self.assertIn(b"200 OK", read_all(connection))
+
+    def test_many_stalled_connections_are_closed_and_hold_nobody_up(self):
+        service = self.start("--header-timeout", "0.3", "--body-timeout", "0.3")
+        closed_s, took_ms, mib = stall.measure(service, f"/v1/plan?{SHAPE_QUERY}", 150)
+        self.assertLess(closed_s, 30)  # a busy host is slow; stall.py has the figures
+        self.assertTrue(took_ms)
+        self.assertLess(mib, stall.LIMIT_MIB)
 
     def test_connections_above_the_limit_are_told_to_come_back(self):
         service = self.start("--connections", 2)
