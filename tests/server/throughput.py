@@ -51,9 +51,7 @@ def main():
     sys.argv = [sys.argv[0], arguments.mc2]  # where the tests' helper looks for the program
     import serving  # noqa: E402
     directory = pathlib.Path(tempfile.mkdtemp(prefix="mc2-throughput-"))
-    store = directory / "store.db"
-    subprocess.run([arguments.mc2, "tune", *serving.program.SHAPE, *serving.program.MACHINE, *serving.program.QUICK, "--align", "16",
-                    "--store", str(store)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    store = serving.make_store(directory)
     target = f"/v1/plan?{serving.SHAPE_QUERY}"
     service = serving.Service(store, directory, "--threads", arguments.threads, *("--" + option for option in arguments.options))
     body = directory / "body.json"
