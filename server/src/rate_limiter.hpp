@@ -32,6 +32,7 @@ class RateLimiter {
   std::atomic<double> requests_per_s_;
   std::mutex mutex_;
   std::unordered_map<std::string, Bucket> buckets_; ///< of clients that asked in the last second
+  Clock::time_point swept_at_;
 };
 
 } // namespace mc2::server

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace mc2::server {
 namespace {
 
@@ -40,6 +42,17 @@ TEST(RateLimiter, SlowRatesAdmitTheFirst) {
 TEST(RateLimiter, ZeroIsNoLimit) {
   RateLimiter limiter(0);
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(limiter.admit("a", kStart));
+}
+
+TEST(RateLimiter, ClientsBeyondThoseThatCanBeToldApartShareOneBucket) {
+  RateLimiter limiter(1);
+  for (int i = 0; i < 65'536; ++i) EXPECT_TRUE(limiter.admit(std::to_string(i), kStart));
+  EXPECT_TRUE(limiter.admit("one more", kStart));
+  EXPECT_FALSE(limiter.admit("and another", kStart));
+  EXPECT_FALSE(limiter.admit("7", kStart)) << "is still known";
+  const auto later = kStart + std::chrono::seconds(3); // the first are forgotten
+  EXPECT_TRUE(limiter.admit("one more", later));
+  EXPECT_TRUE(limiter.admit("and another", later));
 }
 
 } // namespace

@@ -22,13 +22,13 @@ SHAPE_QUERY = "m=96&n=64&k=64"
 class Service:
     """A running `mc2 serve` on a free port."""
 
-    def __init__(self, store, directory, *options):
+    def __init__(self, store, directory, *options, **environment):
         self.log = directory / "service.log"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 [program.MC2, "serve", "--port", "0", "--store", str(store), *map(str, options)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
-                env=program.environment(directory))
+                env={**program.environment(directory), **environment})
         self.port = self.wait_for_port()
 
     def wait_for_port(self):
@@ -115,7 +115,7 @@ class ServiceTest(program.ProgramTest):
         self.store.write_bytes(ServiceTest.tuned_store)
         self.store.chmod(0o600)
 
-    def start(self, *options):
-        service = Service(self.store, self.directory, *options)
+    def start(self, *options, **environment):
+        service = Service(self.store, self.directory, *options, **environment)
         self.addCleanup(service.stop)
         return service

@@ -169,6 +169,18 @@ class ReloadTest(RunningTest):
         self.reload(service, "reloaded: --body-bytes=3000\n")
         self.assertEqual(service.request("POST", "/v1/plan", b" " * 2500)[0], 400)
 
+    def test_the_supervisor_is_told_each_state(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+            supervisor.bind(str(self.directory / "notify"))
+            supervisor.settimeout(20)
+            service = self.start(NOTIFY_SOCKET=str(self.directory / "notify"))
+            self.assertEqual(supervisor.recv(4096), b"READY=1")
+            service.process.send_signal(signal.SIGHUP)
+            self.assertRegex(supervisor.recv(4096), rb"^RELOADING=1\nMONOTONIC_USEC=\d+$")
+            self.assertEqual(supervisor.recv(4096), b"READY=1")
+            self.assertEqual(service.stop(), 0)
+            self.assertEqual(supervisor.recv(4096), b"STOPPING=1")
+
     def test_without_a_file_it_says_that_nothing_has_changed(self):
         service = self.start()
         self.reload(service, "no setting has changed")
