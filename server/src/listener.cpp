@@ -8,6 +8,8 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
@@ -76,8 +78,7 @@ struct Listener::Impl {
   [[nodiscard]] Result<void> open_local();
   template <typename Protocol, typename Name>
   [[nodiscard]] net::awaitable<void> accept(Acceptor<Protocol>& acceptor, Name name_of);
-  template <typename Stream, typename Name>
-  void begin_session(const net::any_io_executor& strand, Stream stream, Name name_of);
+  void begin_session(const net::any_io_executor& strand, PlainStream stream, std::string client, bool has_tls);
   [[nodiscard]] net::awaitable<void> follow_certificate();
   [[nodiscard]] net::awaitable<void> wait_for_sessions();
   void begin_stop();
@@ -131,7 +132,6 @@ Result<void> Listener::Impl::open_local() {
 
 template <typename Protocol, typename Name>
 net::awaitable<void> Listener::Impl::accept(Acceptor<Protocol>& acceptor, Name name_of) {
-  using Stream = beast::basic_stream<Protocol, net::any_io_executor>;
   constexpr bool kIsTcp = std::is_same_v<Protocol, net::ip::tcp>;
   while (!is_stopping) {
     error_code error;
@@ -145,25 +145,25 @@ net::awaitable<void> Listener::Impl::accept(Acceptor<Protocol>& acceptor, Name n
       continue;
     }
     if (std::cmp_greater_equal(sessions.size(), limits.get()->connection_count)) {
+      service.count_refused_connection("limit");
       socket.non_blocking(true, error);
       if (!tls || !kIsTcp) net::write(socket, net::buffer(kOverloaded), error); // nobody reads that where TLS is spoken
       continue;
     }
-    begin_session(strand, Stream(std::move(socket)), name_of);
+    if constexpr (kIsTcp) socket.set_option(net::ip::tcp::no_delay(true), error); // answers are written at once
+    std::string client = name_of(socket);
+    PlainStream stream(net::basic_stream_socket<net::generic::stream_protocol, net::any_io_executor>(std::move(socket)));
+    begin_session(strand, std::move(stream), std::move(client), kIsTcp && tls != nullptr);
   }
 }
 
-template <typename Stream, typename Name>
-void Listener::Impl::begin_session(const net::any_io_executor& strand, Stream stream, Name name_of) {
-  std::string client = name_of(stream.socket());
-  if constexpr (std::is_same_v<Stream, TcpStream>) {
-    if (tls) {
-      const auto certificate = tls->context();
-      net::co_spawn(strand, serve_connection(TlsStream(std::move(stream), *certificate), std::move(client), session_context()), net::detached);
-      return;
-    }
+void Listener::Impl::begin_session(const net::any_io_executor& strand, PlainStream stream, std::string client, bool has_tls) {
+  if (has_tls) {
+    const auto certificate = tls->context();
+    net::co_spawn(strand, serve_connection(TlsStream(std::move(stream), *certificate), std::move(client), session_context()), net::detached);
+  } else {
+    net::co_spawn(strand, serve_connection(std::move(stream), std::move(client), session_context()), net::detached);
   }
-  net::co_spawn(strand, serve_connection(std::move(stream), std::move(client), session_context()), net::detached);
 }
 
 /// Certificates are renewed by programs that need not know of this one.

@@ -22,7 +22,7 @@ class Metrics {
   void count_cache(bool is_hit);
   void connection_opened();
   void connection_closed();
-  /// @param reason  "limit", "header_timeout", ...
+  /// Closed without an answer, or with 408 or 503. @param reason  "limit", "timeout", "tls"
   void connection_refused(std::string_view reason);
 
   /// In the text exposition format, version 0.0.4.

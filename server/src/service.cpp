@@ -78,6 +78,12 @@ bool Service::has_tokens() const noexcept { return impl_->keeper->has_tokens(); 
 
 void Service::reload(const Config& config) { impl_->keeper->set_rules(config); }
 
+void Service::count_connection(bool is_opened) noexcept {
+  is_opened ? impl_->metrics.connection_opened() : impl_->metrics.connection_closed();
+}
+
+void Service::count_refused_connection(std::string_view reason) noexcept { impl_->metrics.connection_refused(reason); }
+
 void Service::start_draining() noexcept { impl_->is_draining = true; }
 
 bool Service::takes_upload(std::string_view method, std::string_view target) noexcept {

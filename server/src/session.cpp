@@ -115,6 +115,7 @@ class Connection {
   Connection(Stream& stream, std::string client, SessionContext& context)
       : stream_(stream), lowest_(beast::get_lowest_layer(stream)), client_(std::move(client)), context_(context), buffer_(kMaxHeaderBytes + kReadAhead) {
     idle_->stream = &lowest_;
+    context_.service.count_connection(true);
     place_ = context_.sessions.add([idle = idle_, executor = stream_.get_executor()] {
       net::post(executor, [idle] {
         if (idle->stream != nullptr && idle->is_waiting) idle->stream->cancel();
@@ -123,6 +124,7 @@ class Connection {
   }
   ~Connection() {
     idle_->stream = nullptr;
+    context_.service.count_connection(false);
     context_.sessions.remove(place_);
   }
   Connection(const Connection&) = delete;
@@ -143,6 +145,7 @@ class Connection {
     lowest_.expires_after(limits_->header_timeout);
     co_await stream_.async_handshake(net::ssl::stream_base::server, into(error));
     if (!error) co_return true;
+    context_.service.count_refused_connection(error == beast::error::timeout ? "timeout" : "tls");
     const bool is_plain = error.category() == net::error::get_ssl_category() &&
                           ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
     if (is_plain) co_await net::async_write(lowest_, net::buffer(kTlsOnly), into(error));
@@ -173,6 +176,7 @@ class Connection {
       const std::size_t count = co_await stream_.async_read_some(buffer_.prepare(kFirstRead), into(error));
       idle_->is_waiting = false;
       buffer_.commit(count);
+      if (error == beast::error::timeout && is_first) context_.service.count_refused_connection("timeout");
       if (error) co_return false;
     }
     Parser parser;
@@ -261,6 +265,7 @@ class Connection {
 
   /// Says why, and ends the connection: what follows on it cannot be told apart.
   net::awaitable<bool> refuse(const error_code& why) {
+    if (why == beast::error::timeout) context_.service.count_refused_connection("timeout");
     const auto response = refusal(why);
     if (!response) co_return false;
     const Request nameless{.method = "-", .target = "-", .body = {}, .content_type = {}, .if_none_match = {}, .accept_encoding = {}, .id = "-"};
@@ -341,8 +346,7 @@ net::awaitable<void> serve_connection(Stream stream, std::string client, Session
   co_await connection.serve();
 }
 
-template net::awaitable<void> serve_connection(TcpStream, std::string, SessionContext);
+template net::awaitable<void> serve_connection(PlainStream, std::string, SessionContext);
 template net::awaitable<void> serve_connection(TlsStream, std::string, SessionContext);
-template net::awaitable<void> serve_connection(UnixStream, std::string, SessionContext);
 
 } // namespace mc2::server

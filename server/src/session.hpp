@@ -5,9 +5,8 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <atomic>
@@ -71,9 +70,9 @@ struct SessionContext {
   net::thread_pool& upload_pool; ///< reads large documents, so that small answers need not wait for them
 };
 
-using TcpStream = beast::basic_stream<net::ip::tcp, net::any_io_executor>;
-using TlsStream = beast::ssl_stream<TcpStream>;
-using UnixStream = beast::basic_stream<net::local::stream_protocol, net::any_io_executor>;
+/// TCP or Unix: one type, because what serves it takes long to compile.
+using PlainStream = beast::basic_stream<net::generic::stream_protocol, net::any_io_executor>;
+using TlsStream = beast::ssl_stream<PlainStream>;
 
 /// Serves one connection to its end, on the stream's executor, which runs one handler at a time.
 template <typename Stream>

@@ -18,7 +18,13 @@ class LimitsTest(ServiceTest):
         for connection in silent:
             self.assertIn(read_all(connection)[:12], (b"", b"HTTP/1.1 408"))
             connection.close()
-        self.assertTrue(service.is_alive())
+        for _ in range(100):  # the service counts them a moment after the clients have noticed
+            metrics = service.request("GET", "/metrics")[2].decode()
+            if "mc2_connections 1\n" in metrics:
+                break
+            time.sleep(0.02)
+        self.assertIn("mc2_connections 1\n", metrics, "only this one is left")
+        self.assertIn('mc2_connections_refused_total{reason="timeout"} 20\n', metrics)
 
     def test_headers_and_bodies_that_trickle_are_ended(self):
         service = self.start(*SHORT)

@@ -54,6 +54,11 @@ class Service {
   /// Whether a body of this target may have Limits::upload_bytes.
   [[nodiscard]] static bool takes_upload(std::string_view method, std::string_view target) noexcept;
 
+  /// What /metrics says of connections. Threads: safe to share.
+  void count_connection(bool is_opened) noexcept;
+  /// @param reason  "limit", "timeout", "tls": text that stays
+  void count_refused_connection(std::string_view reason) noexcept;
+
   /// From here on /readyz says no, so that no new requests are sent here.
   void start_draining() noexcept;
 
