@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -271,7 +272,11 @@ Result<ExitCode> ServeCommand::run() {
       };
       signals.wait(ends, stop, [&] {
         notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + monotonic_us());
-        reload(listener);
+        try {
+          reload(listener);
+        } catch (const std::exception& error) { // what runs is not ended by what cannot be read
+          std::cerr << std::string("mc2: not reloaded: ") + error.what() + "\n";
+        }
         notify_supervisor("READY=1");
       });
     });

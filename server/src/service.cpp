@@ -134,6 +134,7 @@ Admission Service::Impl::admit(const RequestHead& head, std::string_view& route_
 }
 
 Admission Service::admit(const RequestHead& head) noexcept {
+  const auto start = std::chrono::steady_clock::now();
   std::string_view route = "none";
   Admission admission;
   try {
@@ -141,7 +142,7 @@ Admission Service::admit(const RequestHead& head) noexcept {
   } catch (const std::exception&) {
     admission = {.refusal = problem(503, "out of memory; ask for less at a time", head.id)};
   }
-  if (admission.refusal) impl_->metrics.count_request(head.method, route, admission.refusal->status, {});
+  if (admission.refusal) impl_->metrics.count_request(head.method, route, admission.refusal->status, std::chrono::steady_clock::now() - start);
   return admission;
 }
 

@@ -23,8 +23,9 @@ Error refused(const char* setting, const std::filesystem::path& file, const std:
 
 /// Errors: InvalidSpec.
 Result<void> require_file(const char* setting, const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) return refused(setting, file, "is a directory; name a PEM file");
   errno = 0;
-  if (std::filesystem::is_directory(file)) return refused(setting, file, "is a directory; name a PEM file");
   if (std::ifstream(file).is_open()) return {};
   return refused(setting, file, "cannot be read: " + std::string(std::strerror(errno != 0 ? errno : EIO)));
 }
