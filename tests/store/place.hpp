@@ -17,8 +17,9 @@ namespace mc2::store::place {
 /// Removed with everything in it.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string pattern = testing::TempDir() + "mc2-store-XXXXXX";
+  /// @param parent  with a final slash
+  explicit TemporaryDirectory(const std::string& parent = testing::TempDir()) {
+    std::string pattern = parent + "mc2-store-XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr) std::abort();
     path_ = pattern;
   }

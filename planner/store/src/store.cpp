@@ -14,6 +14,7 @@
 #include "mc2/store/codec.hpp"
 #include "migrations.hpp"
 #include "store_impl.hpp"
+#include "waiting.hpp"
 
 namespace mc2::store {
 namespace {
@@ -23,7 +24,6 @@ using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
 
-constexpr int kBusyTimeoutMs = 10'000;
 /// A batch of samples stays far below the codec's limit of 64 MiB per document.
 constexpr std::size_t kSamplesPerBatch = 10'000;
 constexpr int kMaxValueBytes = 80 << 20;
@@ -37,8 +37,9 @@ fs::path resolved(const fs::path& path) {
 
 SQLite::Database connect(const fs::path& file, OpenMode mode) {
   const int flags = mode == OpenMode::ReadOnly ? SQLite::OPEN_READONLY : SQLite::OPEN_READWRITE;
-  SQLite::Database database(file.string(), flags, kBusyTimeoutMs);
+  SQLite::Database database(file.string(), flags);
   sqlite3* const handle = database.getHandle();
+  wait_for_others(handle);
   database.check(sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr));
   sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kMaxValueBytes);
   database.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA foreign_keys = ON");
@@ -165,7 +166,7 @@ Result<Store> Store::open(const fs::path& path, OpenMode mode) {
     const fs::path file = resolved(path);
     auto database = mode == OpenMode::ReadOnly ? open_read_only(path, file) : open_read_write(path, file);
     if (!database) return database.error();
-    return Store(std::make_unique<Impl>(Impl{path, mode, std::move(database).value()}));
+    return Store(std::make_unique<Impl>(Impl{path, mode, std::move(database).value(), write_turn(file)}));
   });
 }
 

@@ -4,12 +4,15 @@
 #include <SQLiteCpp/Transaction.h>
 
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "mc2/store/store.hpp"
 #include "records.hpp"
 #include "sqlite_errors.hpp"
+#include "waiting.hpp"
 
 namespace mc2::store {
 
@@ -17,6 +20,7 @@ struct Store::Impl {
   std::filesystem::path path; ///< as the caller named it
   OpenMode mode;
   mutable SQLite::Database database; ///< reads change nothing that a caller can see
+  std::shared_ptr<std::timed_mutex> turn;
 
   [[nodiscard]] planner::Error error(planner::ErrorCode code, std::string message) const {
     return {code, path.string(), std::move(message)};
@@ -32,6 +36,8 @@ struct Store::Impl {
   auto write(const char* call, Body&& body) -> decltype(body()) {
     if (mode == OpenMode::ReadOnly)
       return error(planner::ErrorCode::ReadOnly, "is open read-only; name a store that you may write to");
+    // Without its turn after all that time it competes with everyone, and SQLite says what comes of it.
+    const std::unique_lock others_wait(*turn, kLongestWait);
     return guarded(path, call, [&]() -> decltype(body()) {
       SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
       auto result = body();

@@ -1,0 +1,42 @@
+#include "waiting.hpp"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+
+namespace mc2::store {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// SQLite calls this where a lock is taken. @param attempt  from 0, of this wait. Returns whether to try again.
+int pause_before_next(void*, int attempt) {
+  thread_local Clock::time_point start;
+  thread_local std::minstd_rand random(std::random_device{}());
+  if (attempt == 0) start = Clock::now();
+  if (Clock::now() - start > kLongestWait) return 0;
+  // Different lengths, or those that collided once would collide again.
+  constexpr int kLongestPauseUs = 8'000;
+  const int most_us = std::min(1'000 + attempt * 100, kLongestPauseUs);
+  std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution(most_us / 2, most_us)(random)));
+  return 1;
+}
+
+} // namespace
+
+void wait_for_others(sqlite3* connection) { sqlite3_busy_handler(connection, &pause_before_next, nullptr); }
+
+std::shared_ptr<std::timed_mutex> write_turn(const std::filesystem::path& file) {
+  static std::mutex guard;
+  static std::map<std::string, std::weak_ptr<std::timed_mutex>> turns;
+  const std::lock_guard lock(guard);
+  std::erase_if(turns, [](const auto& entry) { return entry.second.expired(); });
+  auto& known = turns[file.string()];
+  auto turn = known.lock();
+  if (!turn) known = turn = std::make_shared<std::timed_mutex>();
+  return turn;
+}
+
+} // namespace mc2::store
