@@ -35,6 +35,9 @@ planner::Result<planner::Fingerprint> decode_fingerprint(std::string_view json) 
   return decode_document<planner::Fingerprint>(json);
 }
 planner::Result<PlanRequest> decode_request(std::string_view json) { return decode_document<PlanRequest>(json); }
+planner::Result<MeasurementRecord> decode_measurement(std::string_view json) {
+  return decode_document<MeasurementRecord>(json);
+}
 planner::Result<planner::Topology> decode_topology(std::string_view json) {
   return decode_document<planner::Topology>(json);
 }

@@ -16,13 +16,6 @@
 /// The pieces that documents share: write_* makes the JSON of a value, read_* the value of a JSON node.
 namespace mc2::store {
 
-/// A measurement with the machine it was made on: what the store keeps as one document.
-struct MeasurementRecord {
-  planner::Fingerprint fingerprint;
-  Measurement measurement;
-  bool operator==(const MeasurementRecord&) const = default;
-};
-
 /// The value itself; a NaN or infinity has no JSON form, and the planner makes none.
 [[nodiscard]] double finite(double value);
 
@@ -91,7 +84,5 @@ template <typename T>
   if (status.error) return *status.error;
   return value;
 }
-
-[[nodiscard]] std::string encode(const MeasurementRecord& record);
 
 } // namespace mc2::store

@@ -182,13 +182,17 @@ Result<std::string> Store::Impl::put(const char* call, Table table, const planne
   });
 }
 
-Result<void> Store::append_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
-                                   std::span<const planner::Sample> samples, const std::string& created_at) {
+Result<std::vector<std::string>> Store::append_samples(const planner::OpSpec& op,
+                                                       const planner::Fingerprint& fingerprint,
+                                                       std::span<const planner::Sample> samples,
+                                                       const std::string& created_at) {
   const auto records = sample_records(op, fingerprint, samples, created_at);
   if (!records) return records.error();
-  return impl_->write("Store::append_samples", [&]() -> Result<void> {
+  return impl_->write("Store::append_samples", [&]() -> Result<std::vector<std::string>> {
     put_samples(impl_->database, fingerprint, records.value());
-    return {};
+    std::vector<std::string> digests;
+    for (const Record& record : records.value()) digests.push_back(record.digest);
+    return digests;
   });
 }
 
@@ -230,13 +234,12 @@ Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string
   return impl_->put("Store::put_plan", Table::Plan, plan.fingerprint, record);
 }
 
-Result<void> Store::add_measurement(const planner::Fingerprint& fingerprint, const Measurement& measurement,
-                                    const std::string& created_at) {
+Result<std::string> Store::add_measurement(const planner::Fingerprint& fingerprint, const Measurement& measurement,
+                                           const std::string& created_at) {
   const MeasurementRecord value{fingerprint, measurement};
   const Record record = make_record(measurement.op, fingerprint, encode(value), created_at);
-  if (auto kept = require_readable_back(value, record.document); !kept) return kept;
-  const auto digest = impl_->put("Store::add_measurement", Table::Measurement, fingerprint, record);
-  return digest ? Result<void>() : Result<void>(digest.error());
+  if (auto kept = require_readable_back(value, record.document); !kept) return kept.error();
+  return impl_->put("Store::add_measurement", Table::Measurement, fingerprint, record);
 }
 
 } // namespace mc2::store

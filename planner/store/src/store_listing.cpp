@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "codec_parts.hpp"
 #include "digest_lookup.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
@@ -21,7 +22,9 @@ class Conditions {
   explicit Conditions(const ListFilter& filter) {
     // Options of an operator follow its kind's name in the column.
     if (filter.kind) add("(kind = ? OR kind LIKE ? || ' %')", std::string(to_string(*filter.kind)), 2);
-    if (!filter.fingerprint_digest.empty()) add("fingerprint_digest = ?", filter.fingerprint_digest);
+    // 'g' follows the last hexadecimal digit.
+    if (!filter.fingerprint_digest.empty())
+      add("fingerprint_digest >= ? AND fingerprint_digest < ? || 'g'", filter.fingerprint_digest, 2);
     if (filter.dtype) add("dtype = ?", std::string(to_string(*filter.dtype)));
     if (filter.m) add("m = ?", *filter.m);
     if (filter.n) add("n = ?", *filter.n);
@@ -78,6 +81,25 @@ std::vector<Listed> list(const SQLite::Database& database, Table table, const Li
   return listed;
 }
 
+/// A document and the row that it stands in.
+template <typename T>
+struct Found {
+  T value;
+  Record row;
+};
+
+/// Errors: as Store::find_plan.
+template <typename T, typename Impl>
+Result<Found<T>> find_document(const Impl& impl, Table table, const std::string& digest_prefix) {
+  auto record = find_by_digest(impl.database, table, digest_prefix);
+  if (!record) return impl.located(record.error());
+  auto value = decode_document<T>(record.value().document);
+  if (!value)
+    return impl.error(ErrorCode::Corrupt, "a document of table " + std::string(traits_of(table).name) +
+                                              " cannot be read (" + value.error().text() + ")");
+  return Found<T>{std::move(value).value(), std::move(record).value()};
+}
+
 } // namespace
 
 Result<std::vector<Listed>> Store::list_plans(const ListFilter& filter) const {
@@ -90,15 +112,44 @@ Result<std::vector<Listed>> Store::list_models(const ListFilter& filter) const {
                      [&]() -> Result<std::vector<Listed>> { return list(impl_->database, Table::Model, filter); });
 }
 
+Result<std::vector<Listed>> Store::list_samples(const ListFilter& filter) const {
+  return impl_->read("Store::list_samples", [&]() -> Result<std::vector<Listed>> {
+    return list(impl_->database, Table::SampleBatch, filter);
+  });
+}
+
+Result<std::vector<Listed>> Store::list_measurements(const ListFilter& filter) const {
+  return impl_->read("Store::list_measurements", [&]() -> Result<std::vector<Listed>> {
+    return list(impl_->database, Table::Measurement, filter);
+  });
+}
+
 Result<StoredModel> Store::find_model(const std::string& digest_prefix) const {
   return impl_->read("Store::find_model", [&]() -> Result<StoredModel> {
-    auto record = find_by_digest(impl_->database, Table::Model, digest_prefix);
-    if (!record) return impl_->located(record.error());
-    auto model = decode_model(record.value().document);
-    if (!model) return impl_->error(ErrorCode::Corrupt, "a model cannot be read (" + model.error().text() + ")");
-    Record& row = record.value();
-    return StoredModel{std::move(model).value(), std::move(row.document), std::move(row.digest),
-                       std::move(row.created_at)};
+    auto found = find_document<planner::CostModel>(*impl_, Table::Model, digest_prefix);
+    if (!found) return found.error();
+    auto& [model, row] = found.value();
+    return StoredModel{std::move(model), std::move(row.document), std::move(row.digest), std::move(row.created_at)};
+  });
+}
+
+Result<StoredSamples> Store::find_samples(const std::string& digest_prefix) const {
+  return impl_->read("Store::find_samples", [&]() -> Result<StoredSamples> {
+    auto found = find_document<planner::Profile>(*impl_, Table::SampleBatch, digest_prefix);
+    if (!found) return found.error();
+    auto& [profile, row] = found.value();
+    return StoredSamples{std::move(profile), std::move(row.document), std::move(row.digest),
+                         std::move(row.created_at)};
+  });
+}
+
+Result<StoredMeasurement> Store::find_measurement(const std::string& digest_prefix) const {
+  return impl_->read("Store::find_measurement", [&]() -> Result<StoredMeasurement> {
+    auto found = find_document<MeasurementRecord>(*impl_, Table::Measurement, digest_prefix);
+    if (!found) return found.error();
+    auto& [value, row] = found.value();
+    return StoredMeasurement{std::move(value), std::move(row.document), std::move(row.digest),
+                             std::move(row.created_at)};
   });
 }
 

@@ -11,6 +11,7 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/profile.hpp"
 #include "mc2/planner/topology.hpp"
+#include "mc2/store/store.hpp"
 
 namespace mc2::store {
 
@@ -43,6 +44,7 @@ struct WhatIf {
 /// A part of other documents: without a schema name of its own.
 [[nodiscard]] std::string encode(const planner::OpSpec& op);
 [[nodiscard]] std::string encode(const PlanRequest& request);
+[[nodiscard]] std::string encode(const MeasurementRecord& record);
 [[nodiscard]] std::string encode(const planner::Topology& topology);
 /// Written for people and programs, never read back: it follows from the plan and the model.
 [[nodiscard]] std::string encode(const planner::Explanation& explanation);
@@ -51,6 +53,7 @@ struct WhatIf {
 [[nodiscard]] planner::Result<planner::Profile> decode_profile(std::string_view json);
 [[nodiscard]] planner::Result<planner::Fingerprint> decode_fingerprint(std::string_view json);
 [[nodiscard]] planner::Result<PlanRequest> decode_request(std::string_view json);
+[[nodiscard]] planner::Result<MeasurementRecord> decode_measurement(std::string_view json);
 [[nodiscard]] planner::Result<planner::Topology> decode_topology(std::string_view json);
 /// Bodies of requests to the service, whose "schema" may be left out (schemas/openapi.yaml).
 [[nodiscard]] planner::Result<WhatIf> decode_what_if(std::string_view json);

@@ -50,27 +50,49 @@ struct Measurement {
   bool operator==(const Measurement&) const = default;
 };
 
-/// A kept plan or model, as a listing names it.
+/// A measurement and the machine that it was taken on (schemas/measurement.schema.json).
+struct MeasurementRecord {
+  planner::Fingerprint fingerprint;
+  Measurement measurement;
+  bool operator==(const MeasurementRecord&) const = default;
+};
+
+/// A kept document, as a listing names it.
 struct Listed {
   std::int64_t row_id = 0;
-  PlanKey key; ///< without a purpose for models
+  PlanKey key; ///< with a purpose for plans only
   std::string digest;
   std::string created_at;
 };
 
-/// Which plans or models to list; what is left out matches everything.
+/// Which documents to list; what is left out matches everything.
 struct ListFilter {
   std::optional<planner::OpKind> kind = std::nullopt;
   std::optional<std::int64_t> m = std::nullopt, n = std::nullopt, k = std::nullopt;
   std::optional<planner::DType> dtype = std::nullopt;
   std::optional<int> world_size = std::nullopt;
-  std::string fingerprint_digest = {};
+  std::string fingerprint_digest = {}; ///< or its first digits
   std::optional<std::int64_t> before_row = std::nullopt; ///< the last row of the page before
   int limit = 100;
 };
 
 struct StoredModel {
   planner::CostModel model;
+  std::string document; ///< canonical JSON, exactly as kept
+  std::string digest;   ///< of the document
+  std::string created_at;
+};
+
+/// Samples that were added together.
+struct StoredSamples {
+  planner::Profile profile;
+  std::string document; ///< canonical JSON, exactly as kept
+  std::string digest;   ///< of the document
+  std::string created_at;
+};
+
+struct StoredMeasurement {
+  MeasurementRecord record;
   std::string document; ///< canonical JSON, exactly as kept
   std::string digest;   ///< of the document
   std::string created_at;
@@ -132,12 +154,13 @@ class Store {
   [[nodiscard]] const std::filesystem::path& path() const noexcept;
   [[nodiscard]] OpenMode mode() const noexcept;
 
-  /// Adds samples to those kept for the operator (m included) and fingerprint, in one transaction.
+  /// Adds samples to those kept for the operator (m included) and fingerprint, in one transaction. Returns the digests
+  /// of the batches that they are kept as.
   /// Errors: ReadOnly; InvalidSpec for a value that could not be read back, here and wherever a value is kept.
-  [[nodiscard]] planner::Result<void> append_samples(const planner::OpSpec& op,
-                                                     const planner::Fingerprint& fingerprint,
-                                                     std::span<const planner::Sample> samples,
-                                                     const std::string& created_at);
+  [[nodiscard]] planner::Result<std::vector<std::string>> append_samples(const planner::OpSpec& op,
+                                                                         const planner::Fingerprint& fingerprint,
+                                                                         std::span<const planner::Sample> samples,
+                                                                         const std::string& created_at);
   /// Keeps these samples in place of all kept for the operator and fingerprint, in one transaction.
   /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<void> replace_samples(const planner::OpSpec& op,
@@ -191,8 +214,16 @@ class Store {
   [[nodiscard]] planner::Result<std::vector<Listed>> list_plans(const ListFilter& filter) const;
   /// Undamaged models, newest row first.
   [[nodiscard]] planner::Result<std::vector<Listed>> list_models(const ListFilter& filter) const;
+  /// Undamaged batches of samples, newest row first.
+  [[nodiscard]] planner::Result<std::vector<Listed>> list_samples(const ListFilter& filter) const;
+  /// Undamaged measurements, newest row first.
+  [[nodiscard]] planner::Result<std::vector<Listed>> list_measurements(const ListFilter& filter) const;
   /// By digest or a unique prefix of at least 6 digits. Errors: as find_plan.
   [[nodiscard]] planner::Result<StoredModel> find_model(const std::string& digest_prefix) const;
+  /// As above.
+  [[nodiscard]] planner::Result<StoredSamples> find_samples(const std::string& digest_prefix) const;
+  /// As above.
+  [[nodiscard]] planner::Result<StoredMeasurement> find_measurement(const std::string& digest_prefix) const;
   /// Every undamaged fingerprint, oldest first.
   [[nodiscard]] planner::Result<std::vector<StoredFingerprint>> list_fingerprints() const;
 
@@ -206,9 +237,10 @@ class Store {
   /// file of schema 1 that is open read-only: it does not count yet.
   [[nodiscard]] planner::Result<std::int64_t> revision() const;
 
-  /// Errors: ReadOnly, InvalidSpec.
-  [[nodiscard]] planner::Result<void> add_measurement(const planner::Fingerprint& fingerprint,
-                                                      const Measurement& measurement, const std::string& created_at);
+  /// Returns the digest of its document. Errors: ReadOnly, InvalidSpec.
+  [[nodiscard]] planner::Result<std::string> add_measurement(const planner::Fingerprint& fingerprint,
+                                                             const Measurement& measurement,
+                                                             const std::string& created_at);
   /// Every undamaged measurement, oldest first; check() reports the others.
   [[nodiscard]] planner::Result<std::vector<Measurement>> list_measurements(
       const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;

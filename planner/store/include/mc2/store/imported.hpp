@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/profile.hpp"
+#include "mc2/store/store.hpp"
+
+namespace mc2::store {
+
+/// What was imported of one machine, under the name that its user gave it.
+struct ImportedMachine {
+  planner::Fingerprint fingerprint; ///< every field that any of its logs knew
+  std::vector<planner::Profile> profiles;
+
+  [[nodiscard]] bool is_empty() const noexcept { return profiles.empty(); }
+
+  /// Samples that answer for an operator: matmuls of equal block costs and, since communication curves are over
+  /// bytes, every timing of its collective among as many ranks. Each log's rounds stay apart.
+  [[nodiscard]] planner::Profile profile_for(const planner::OpSpec& op) const;
+};
+
+/// The fields that every profile imported for a device carries, for Store::list_profiles.
+[[nodiscard]] std::map<std::string, std::string> imported_fields(const std::string& device);
+
+/// @param profiles  as list_profiles(imported_fields(device)) gives them
+/// Errors: Stale (device) when logs of the machine contradict each other, naming what they disagree in.
+[[nodiscard]] planner::Result<ImportedMachine> join_imported(const std::string& device,
+                                                             std::vector<planner::Profile> profiles);
+
+/// Adds imported samples to what is known of their machine, unless every one of them is known already: the same log again.
+/// Returns the digests of what was added; none when nothing was.
+/// Errors: Stale (device) when they contradict the machine's other logs; as Store::append_samples.
+[[nodiscard]] planner::Result<std::vector<std::string>> keep_imported(Store& store, const ImportedMachine& machine,
+                                                                      const planner::Profile& fresh,
+                                                                      const std::string& created_at);
+
+} // namespace mc2::store

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "mc2/planner/error.hpp"
+#include "mc2/profiler/importer.hpp"
+
+namespace mc2::profiler {
+
+/// What is said of a log in words, as options of a program or parameters of a request carry it. What is left empty is not said.
+struct ImportTerms {
+  std::string op = {}, dtype = {}, collective = {};
+  std::string bytes = {}; ///< a number up to 2^50, or "neighbour"
+  std::string buffers = "out-of-place"; ///< or "in-place", "both"
+  std::string device = {};
+  std::optional<std::int64_t> m = std::nullopt, n = std::nullopt, k = std::nullopt; ///< up to planner::kMaxSize
+  std::optional<std::int64_t> ranks = std::nullopt;                                ///< up to planner::kMaxWorldSize
+
+  /// Errors: UnknownName, InvalidSpec; the field is the member's name.
+  [[nodiscard]] planner::Result<ImportAnswers> answers() const;
+  /// Errors: as above.
+  [[nodiscard]] planner::Result<ImportQuestion> question() const;
+};
+
+} // namespace mc2::profiler

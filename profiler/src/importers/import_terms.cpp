@@ -1,0 +1,87 @@
+#include "mc2/profiler/import_terms.hpp"
+
+#include <charconv>
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
+constexpr std::size_t kShownText = 32;
+
+/// Nothing for an empty text. Errors: those of `parse`, under this name.
+template <typename T, typename Parse>
+Result<void> read_name(const char* name, const std::string& text, const Parse& parse, std::optional<T>& value) {
+  if (text.empty()) return {};
+  const auto parsed = parse(text);
+  if (!parsed) return Error{parsed.error().code, name, parsed.error().message};
+  value = parsed.value();
+  return {};
+}
+
+Result<void> check_size(const char* name, const std::optional<std::int64_t>& size, std::int64_t most) {
+  if (!size || (*size >= 1 && *size <= most)) return {};
+  return Error{ErrorCode::InvalidSpec, name,
+               "is " + std::to_string(*size) + "; must be 1 to " + std::to_string(most)};
+}
+
+/// Errors: as ImportTerms::answers.
+Result<void> check_sizes(const ImportTerms& terms) {
+  for (const auto& checked :
+       {check_size("m", terms.m, planner::kMaxSize), check_size("n", terms.n, planner::kMaxSize),
+        check_size("k", terms.k, planner::kMaxSize), check_size("ranks", terms.ranks, planner::kMaxWorldSize)})
+    if (!checked) return checked;
+  return {};
+}
+
+std::optional<int> to_world_size(const std::optional<std::int64_t>& ranks) {
+  return ranks ? std::optional(static_cast<int>(*ranks)) : std::nullopt;
+}
+
+Result<Buffers> parse_buffers(const std::string& text) {
+  if (text == "both") return Buffers::Both;
+  if (text == "in-place") return Buffers::InPlace;
+  if (text == "out-of-place") return Buffers::OutOfPlace;
+  return Error{ErrorCode::UnknownName, "buffers",
+               "unknown name '" + text.substr(0, kShownText) + "'; legal: out-of-place, in-place, both"};
+}
+
+Result<void> read_bytes(const std::string& text, ImportAnswers& answers) {
+  answers.bytes_from_neighbour = text == "neighbour" || text == "neighbor";
+  if (text.empty() || answers.bytes_from_neighbour) return {};
+  std::int64_t size = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (failure != std::errc() || end != text.data() + text.size() || size < 1 || size > kMaxMessageBytes)
+    return Error{ErrorCode::InvalidSpec, "bytes",
+                 "'" + text.substr(0, kShownText) + "' is neither a number of bytes from 1 to 2^50 nor 'neighbour'"};
+  answers.message_bytes = size;
+  return {};
+}
+
+} // namespace
+
+Result<ImportAnswers> ImportTerms::answers() const {
+  if (auto legal = check_sizes(*this); !legal) return legal.error();
+  ImportAnswers answers{.world_size = to_world_size(ranks), .m = m, .n = n, .k = k};
+  if (auto read = read_name("collective", collective, planner::parse_collective, answers.collective); !read)
+    return read.error();
+  if (auto read = read_name("dtype", dtype, planner::parse_dtype, answers.dtype); !read) return read.error();
+  const auto taken = parse_buffers(buffers);
+  if (!taken) return taken.error();
+  answers.buffers = taken.value();
+  if (auto read = read_bytes(bytes, answers); !read) return read.error();
+  return answers;
+}
+
+Result<ImportQuestion> ImportTerms::question() const {
+  if (auto legal = check_sizes(*this); !legal) return legal.error();
+  ImportQuestion question{.world_size = to_world_size(ranks), .m = m, .n = n, .k = k, .device = device};
+  if (auto read = read_name("op", op, planner::parse_op_kind, question.kind); !read) return read.error();
+  if (auto read = read_name("dtype", dtype, planner::parse_dtype, question.dtype); !read) return read.error();
+  return question;
+}
+
+} // namespace mc2::profiler
