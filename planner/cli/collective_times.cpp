@@ -3,10 +3,16 @@
 #include <algorithm>
 #include <array>
 
-#include "plot.hpp"
+#include "mc2/render/plot.hpp"
 
 namespace mc2::cli {
 namespace {
+
+using render::Box;
+using render::Markup;
+using render::Plot;
+using render::Point;
+using render::Scale;
 
 constexpr double kWidth = 960, kHeight = 520;
 constexpr Box kBox{84, 64, 700, 460};

@@ -6,9 +6,9 @@
 #include "commands.hpp"
 #include "explain_evidence.hpp"
 #include "explain_html.hpp"
-#include "explain_limits.hpp"
 #include "explain_page.hpp"
 #include "kept_plan.hpp"
+#include "mc2/executor/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
 #include "measure.hpp"
@@ -24,7 +24,7 @@ struct ExplainCommand {
   MachineOptions machine;
   StoreOptions store;
   std::string plan_name, model_file, profile_file, html_file;
-  ExplainLimits limits;
+  executor::CutLimits limits;
   bool is_json = false, is_measuring = false, accept_other_machine = false;
 
   [[nodiscard]] Result<store::StoredPlan> find() const;
@@ -124,7 +124,7 @@ Result<ExitCode> ExplainCommand::run() const {
   const auto evidence = gather(stored.value());
   if (!evidence) return evidence.error();
   const auto& model = evidence.value().model;
-  auto explained = planner::explain(plan, model ? &*model : nullptr, likely_limits(plan, limits));
+  auto explained = planner::explain(plan, model ? &*model : nullptr, executor::likely_limits(plan, limits));
   if (!explained) {
     if (!plan_name.empty()) return Error{explained.error().code, plan_name, explained.error().text()};
     return explained.error();

@@ -5,7 +5,8 @@
 #include <cmath>
 
 #include "explain_page.hpp"
-#include "plot.hpp"
+#include "mc2/render/plot.hpp"
+#include "mc2/render/timeline_chart.hpp"
 #include "render.hpp"
 
 namespace mc2::cli {
@@ -13,8 +14,13 @@ namespace {
 
 using planner::Explanation;
 using planner::Lane;
-using planner::Span;
-using planner::Timeline;
+using render::Box;
+using render::clipped;
+using render::lane_style;
+using render::Markup;
+using render::Scale;
+using render::short_number;
+using render::time_unit;
 
 constexpr double kWidth = 860, kLeft = 190, kRight = 110;
 constexpr double kRowHeight = 30, kBarHeight = 18, kLossTextWidth = 150;
@@ -32,104 +38,6 @@ struct Rows {
     return {left, middle(row) - kBarHeight / 2, right, middle(row) + kBarHeight / 2};
   }
 };
-
-void time_axis(Markup& out, const Scale& x, double top, double bottom, const Unit& unit, const std::string& name) {
-  for (const double tick : Scale::linear(x.low() / unit.size, x.high() / unit.size, 0, 1).ticks(8)) {
-    const double at = x.at(tick * unit.size);
-    segment(out, {at, top}, {at, bottom + 4}, "grid");
-    label(out, at, bottom + 17, "middle", "tick", short_number(tick));
-  }
-  label(out, (x.at(x.low()) + x.at(x.high())) / 2, bottom + 34, "middle", "axis", name + ", " + unit.name);
-}
-
-// ---- timeline
-
-const char* lane_style(Lane lane, std::size_t block) {
-  if (lane == Lane::Compute) return block % 2 == 0 ? "compute" : "compute odd";
-  return block % 2 == 0 ? "communication" : "communication odd";
-}
-
-/// What a lane's blocks are called.
-struct Blocks {
-  std::vector<std::int64_t> lengths;
-  std::string unit; ///< "rows" or "columns"
-};
-
-/// Draws one lane's blocks. Neighbours too narrow to be told apart become one bar, which bounds the drawing for any
-/// number of blocks.
-class LaneDrawing {
- public:
-  LaneDrawing(Markup& out, const Scale& x, double top, Lane lane, const Blocks& blocks)
-      : out_(out), x_(x), top_(top), lane_(lane), blocks_(blocks) {}
-
-  void draw(const std::vector<Span>& blocks) {
-    constexpr double kMergedWidth = 2;
-    for (std::size_t i = 0; i < blocks.size();) {
-      std::size_t last = i;
-      while (last + 1 < blocks.size() && x_.at(blocks[last + 1].end_us) - x_.at(blocks[i].start_us) < kMergedWidth)
-        ++last;
-      draw_bar(blocks[i].start_us, blocks[last].end_us, i, last);
-      i = last + 1;
-    }
-  }
-
- private:
-  void draw_bar(double start_us, double end_us, std::size_t first, std::size_t last) {
-    const double left = x_.at(start_us), right = std::max(x_.at(end_us), left + 0.5);
-    const std::string number = std::to_string(first + 1);
-    const std::string name = first == last ? "block " + number + ", " + std::to_string(blocks_.lengths[first]) + " " + blocks_.unit
-                                           : "blocks " + number + " to " + std::to_string(last + 1);
-    rectangle(out_, {left, top_, right, top_ + kBlockHeight}, lane_style(lane_, first),
-              std::string(to_string(lane_)) + " " + name + ": " + time_text(start_us) + " to " + time_text(end_us));
-    if (first != last || right - left < 9.0 * static_cast<double>(number.size()) + 5) return;
-    const std::string wide = number + ": " + std::to_string(blocks_.lengths[first]);
-    const bool is_wide = right - left > 7.5 * static_cast<double>(wide.size()) + 8;
-    label(out_, (left + right) / 2, top_ + kBlockHeight / 2 + 4, "middle", "onblock", is_wide ? wide : number);
-  }
-
- public:
-  static constexpr double kBlockHeight = 30;
-
- private:
-  Markup& out_;
-  const Scale& x_;
-  double top_;
-  Lane lane_;
-  const Blocks& blocks_;
-};
-
-void exposed(Markup& out, const Scale& x, double top, double from_us, double to_us, const char* name) {
-  const double left = x.at(from_us), right = x.at(to_us);
-  if (right - left < 2) return;
-  rectangle(out, {left, top, right, top + LaneDrawing::kBlockHeight}, "exposed",
-            std::string(name) + ": " + time_text(to_us - from_us) + " exposed");
-  const std::string text = std::string(name) + " " + time_text(to_us - from_us);
-  if (right - left > 6.6 * static_cast<double>(text.size()) + 6)
-    label(out, (left + right) / 2, top + LaneDrawing::kBlockHeight / 2 + 4, "middle", "onexposed", text);
-}
-
-constexpr double kGroupHeight = 100;
-
-void timeline_group(Markup& out, const Scale& x, double top, const std::string& title, const Explanation& explanation,
-                    const Timeline& timeline) {
-  const Lane first = planner::traits_of(explanation.plan.op.kind).first_lane;
-  const Lane second = first == Lane::Compute ? Lane::Communication : Lane::Compute;
-  Blocks blocks{explanation.plan.cut.block_rows, std::string(to_string(planner::cut_axis(explanation.plan.op)))};
-  auto& lengths = blocks.lengths;
-  if (timeline.first.size() > lengths.size()) // the local part comes first
-    lengths.insert(lengths.begin(), planner::traits_of(explanation.plan.op.kind).cut_axis_length(explanation.plan.op));
-  const planner::TimelineUse use = planner::timeline_use(timeline);
-  label(out, kLeft - 60, top + 14, "start", "group", title);
-  const double first_top = top + 22, second_top = first_top + LaneDrawing::kBlockHeight + 5;
-  label(out, kLeft - 70, first_top + 19, "end", "row", to_string(first));
-  label(out, kLeft - 70, second_top + 19, "end", "row", to_string(second));
-  exposed(out, x, second_top, 0, use.second.before_us, "head");
-  exposed(out, x, first_top, timeline.makespan_us - use.first.after_us, timeline.makespan_us, "tail");
-  LaneDrawing(out, x, first_top, first, blocks).draw(timeline.first);
-  LaneDrawing(out, x, second_top, second, blocks).draw(timeline.second);
-}
-
-// ---- sensitivity
 
 using planner::Excursion;
 using planner::Flip;
@@ -230,23 +138,6 @@ void added_panel(Markup& out, double top, const std::vector<ParameterSensitivity
 }
 
 } // namespace
-
-Markup timeline_chart(const Explanation& explanation) {
-  const Timeline& predicted = explanation.plan.timeline;
-  const double longest_us =
-      std::max({predicted.makespan_us, explanation.measured ? explanation.measured->timeline.makespan_us : 0, 1e-6});
-  const double height = (explanation.measured ? 2 : 1) * kGroupHeight + 50;
-  Markup out;
-  open_svg(out, kWidth, height, "When each block is on each lane");
-  const Scale x = Scale::linear(0, longest_us, kLeft - 60, kWidth - 30);
-  time_axis(out, x, 18, height - 46, time_unit(longest_us), "time");
-  timeline_group(out, x, 4, "predicted, " + time_text(predicted.makespan_us), explanation, predicted);
-  if (explanation.measured)
-    timeline_group(out, x, 4 + kGroupHeight,
-                   "measured, slowest rank, " + time_text(explanation.measured->timeline.makespan_us), explanation,
-                   explanation.measured->timeline);
-  return out.close();
-}
 
 Markup account_chart(const Explanation& explanation) {
   const planner::Account& a = explanation.account;

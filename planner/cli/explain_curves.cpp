@@ -3,11 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plot.hpp"
+#include "mc2/render/plot.hpp"
 #include "render.hpp"
 
 namespace mc2::cli {
 namespace {
+
+using render::Box;
+using render::Markup;
+using render::Plot;
+using render::Point;
+using render::Scale;
+using render::time_unit;
+using render::Unit;
 
 constexpr double kWidth = 860;
 constexpr Box kCurveBox{84, 36, 840, 316}, kResidualBox{84, 352, 840, 466};
@@ -53,7 +61,7 @@ Scale y_scale(const CurveEvidence& e, const Range& range) {
 }
 
 Unit x_unit(const planner::CostCurve& curve, const Range& range) {
-  return curve.axis == planner::CurveAxis::Bytes ? byte_unit(range.high_x) : Unit{1, std::string(to_string(curve.axis))};
+  return curve.axis == planner::CurveAxis::Bytes ? render::byte_unit(range.high_x) : Unit{1, std::string(to_string(curve.axis))};
 }
 
 /// Where curves are evaluated: evenly along the axis, and just around the sizes that blocks have.
@@ -102,7 +110,7 @@ void mark_blocks(Markup& out, Plot& plot, const CurveEvidence& e, bool with_labe
   for (std::size_t i = 0; i < count; ++i) {
     plot.vertical(e.block_x[i], "blocksize");
     if (!with_labels || e.block_x.size() > kMaxLabelledBlocks) continue;
-    const std::string text = short_number(e.block_x[i] / unit.size) + " " + unit.name;
+    const std::string text = render::short_number(e.block_x[i] / unit.size) + " " + unit.name;
     const double half = 3.4 * static_cast<double>(text.size());
     const double at = std::clamp(plot.x().at(e.block_x[i]), plot.box().left + half, plot.box().right - half);
     const int row = at - half > last_end[0] ? 0 : 1;
@@ -166,7 +174,7 @@ void draw_residuals(Markup& out, const CurveEvidence& e, const Range& range,
 
 } // namespace
 
-Markup curve_chart(const CurveEvidence& evidence) {
+render::Markup curve_chart(const CurveEvidence& evidence) {
   const Range range = range_of(evidence);
   const auto samples = drawn(evidence.samples);
   Markup out;

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "markup.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/profiler/curve_samples.hpp"
+#include "mc2/render/markup.hpp"
 
 namespace mc2::cli {
 
@@ -20,6 +20,6 @@ struct CurveEvidence {
 };
 
 /// Samples, fit, interval and valid range, with the plan's block sizes marked; residuals below on the same axis.
-[[nodiscard]] Markup curve_chart(const CurveEvidence& evidence);
+[[nodiscard]] render::Markup curve_chart(const CurveEvidence& evidence);
 
 } // namespace mc2::cli

@@ -6,12 +6,15 @@
 #include "explain_charts.hpp"
 #include "explain_page.hpp"
 #include "explain_style.hpp"
+#include "mc2/render/timeline_chart.hpp"
 #include "render.hpp"
 
 namespace mc2::cli {
 namespace {
 
 using planner::Explanation;
+using render::clipped;
+using render::Markup;
 
 struct Swatch {
   const char* style;
@@ -90,7 +93,7 @@ void cards(Markup& out, const Explanation& explanation, const Evidence& evidence
 void timeline_section(Markup& out, const Explanation& explanation) {
   out.element("h2", {}, "Timeline");
   paragraph(out, explanation.bound_text + ".");
-  plot(out, timeline_chart(explanation));
+  plot(out, render::timeline_chart(explanation));
   legend(out, {{"compute", "compute"}, {"communication", "communication"}, {"exposed", "exposed: one lane only"}});
   if (!explanation.measured)
     paragraph(out,

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "markup.hpp"
+#include "mc2/render/markup.hpp"
 #include "render.hpp"
 
 namespace mc2::cli {
@@ -21,6 +21,7 @@ using planner::FlipKind;
 using planner::Parameter;
 using planner::ParameterSensitivity;
 using planner::Sensitivity;
+using render::clipped;
 
 constexpr std::size_t kMaxText = 300, kMaxCutText = 60, kMaxShownLosers = 20, kMaxNotes = 20;
 

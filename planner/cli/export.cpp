@@ -7,17 +7,17 @@
 #include "commands.hpp"
 #include "explain_evidence.hpp"
 #include "explain_html.hpp"
-#include "explain_limits.hpp"
-#include "export_image.hpp"
 #include "image_file.hpp"
 #include "kept_plan.hpp"
+#include "mc2/executor/cutting.hpp"
 #include "mc2/executor/executor.hpp"
+#include "mc2/render/timeline_chart.hpp"
+#include "mc2/render/trace.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/exporter.hpp"
 #include "neighbour_loss.hpp"
 #include "number_list.hpp"
 #include "numbers.hpp"
-#include "trace.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -119,16 +119,18 @@ Result<ExitCode> ExportCommand::write_picture() const {
   const auto stored = load_plan(plans.front(), "PLAN", store);
   if (!stored) return stored.error();
   const planner::Plan& plan = stored.value().plan;
-  if (format == "trace") return write_text(chrome_trace(plan, {}, plan.fingerprint));
   auto model = load_model();
   if (!model) return model.error();
   Evidence evidence{stored.value().digest, stored.value().created_at, std::move(model).value(), {}, {}, {}};
   if (auto layers = store.open()) look_up(evidence, plan, layers.value());
   drop_foreign(evidence, plan);
-  const auto explained = planner::explain(plan, evidence.model ? &*evidence.model : nullptr, likely_limits(plan));
+  const auto explained = planner::explain(plan, evidence.model ? &*evidence.model : nullptr, executor::likely_limits(plan));
   if (!explained) return explained.error();
+  if (format == "trace") return write_text(render::chrome_trace(plan, {}, plan.fingerprint));
   if (format == "html") return write_text(explain_html(explained.value(), evidence));
-  const std::string svg = export_image(explained.value(), curve_evidence(plan, evidence));
+  std::vector<render::Markup> charts;
+  for (const auto& curve : curve_evidence(plan, evidence)) charts.push_back(curve_chart(curve));
+  const std::string svg = render::plan_drawing(explained.value(), charts);
   if (format == "svg") return write_text(svg);
   if (out.empty()) return Error{ErrorCode::InvalidSpec, "--out", "is missing; name the PNG file"};
   const auto image = ImageFile::open(out, "--out");

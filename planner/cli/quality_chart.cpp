@@ -2,11 +2,19 @@
 #include <array>
 
 #include "mc2/planner/error.hpp"
-#include "plot.hpp"
+#include "mc2/render/plot.hpp"
 #include "profiling_quality.hpp"
 
 namespace mc2::cli {
 namespace {
+
+using render::Box;
+using render::Markup;
+using render::Plot;
+using render::Point;
+using render::coordinate;
+using render::Scale;
+using render::short_number;
 
 constexpr double kWidth = 880, kHeight = 684, kPanelHeight = 236, kDotRadius = 2.6;
 constexpr Box kFirstBox{84, 76, 800, 76 + kPanelHeight};

@@ -110,7 +110,8 @@ void ServeCommand::add_limits_to(CLI::App& app) {
   server::Limits& limits = settings.config.limits;
   add(app, "header-bytes", limits.header_bytes, "most bytes of a request's headers");
   add(app, "body-bytes", limits.body_bytes, "most bytes of a request's body");
-  add(app, "upload-bytes", limits.upload_bytes, "most bytes of models and samples that are sent to be kept");
+  add(app, "upload-bytes", limits.upload_bytes, "most bytes of models, samples and logs that are sent to be kept");
+  add(app, "uploads", limits.upload_count, "most of them at a time that are above --body-bytes; more are answered 503");
   add(app, "connections", limits.connection_count, "most connections at a time; more are answered 503");
   add(app, "requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
   add(app, "refused-tokens-per-s", limits.refused_tokens_per_s, "most answers 401 to one client address, then 429; 0: no limit");

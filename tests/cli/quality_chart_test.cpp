@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plot.hpp"
+#include "mc2/render/plot.hpp"
 #include "profiling_quality.hpp"
 
 namespace mc2::cli {

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/plan.hpp"
 #include "mc2/planner/planner.hpp"
 
 namespace mc2::executor {
@@ -13,5 +17,13 @@ namespace mc2::executor {
 
 /// What applies where nobody has chosen: blocks of the backend's default alignment. Otherwise as above.
 [[nodiscard]] planner::PlanOptions default_options_on(const planner::Fingerprint& machine, const planner::OpSpec& op);
+
+/// What somebody says of the cuts that a plan was chosen from.
+struct CutLimits {
+  std::optional<std::int64_t> alignment, min_block_rows, max_block_count;
+};
+
+/// The cuts that a plan was probably chosen from: as said, else as its own backend cuts, else as its blocks show.
+[[nodiscard]] planner::PlanOptions likely_limits(const planner::Plan& plan, const CutLimits& said = {});
 
 } // namespace mc2::executor

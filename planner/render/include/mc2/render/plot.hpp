@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "markup.hpp"
+#include "mc2/render/markup.hpp"
 
-namespace mc2::cli {
+namespace mc2::render {
 
 /// A unit that numbers are shown in: value / size.
 struct Unit {
@@ -97,9 +97,11 @@ void label(Markup& out, double x, double y, const char* anchor, const char* styl
 void segment(Markup& out, Point from, Point to, const char* style);
 /// A rectangle with an optional tooltip.
 void rectangle(Markup& out, const Box& box, const char* style, std::string_view tooltip = {});
+/// Grid and labels of a time axis below rows of bars, from `top` to `bottom`; "name, unit" below it.
+void time_axis(Markup& out, const Scale& x, double top, double bottom, const Unit& unit, const std::string& name);
 /// Opens <svg> of that size with a name for screen readers; close() it.
 void open_svg(Markup& out, double width, double height, std::string_view name);
 /// As open_svg, for a file of its own.
 void open_svg_document(Markup& out, double width, double height, std::string_view name);
 
-} // namespace mc2::cli
+} // namespace mc2::render

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace mc2::cli {
+namespace mc2::render {
 
 /// Text for HTML and XML: markup characters escaped, and what XML 1.0 forbids replaced by U+FFFD.
 [[nodiscard]] std::string escaped(std::string_view text);
@@ -45,4 +45,4 @@ class Markup {
   std::vector<const char*> open_;
 };
 
-} // namespace mc2::cli
+} // namespace mc2::render

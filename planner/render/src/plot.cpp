@@ -1,10 +1,10 @@
-#include "plot.hpp"
+#include "mc2/render/plot.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-namespace mc2::cli {
+namespace mc2::render {
 namespace {
 
 constexpr double kTickLength = 4, kTickTextHeight = 16, kAxisTextHeight = 33;
@@ -194,6 +194,15 @@ void rectangle(Markup& out, const Box& box, const char* style, std::string_view 
   out.open("rect", attributes).element("title", {}, tooltip).close();
 }
 
+void time_axis(Markup& out, const Scale& x, double top, double bottom, const Unit& unit, const std::string& name) {
+  for (const double tick : Scale::linear(x.low() / unit.size, x.high() / unit.size, 0, 1).ticks(8)) {
+    const double at = x.at(tick * unit.size);
+    segment(out, {at, top}, {at, bottom + 4}, "grid");
+    label(out, at, bottom + 17, "middle", "tick", short_number(tick));
+  }
+  label(out, (x.at(x.low()) + x.at(x.high())) / 2, bottom + 34, "middle", "axis", name + ", " + unit.name);
+}
+
 void open_svg(Markup& out, double width, double height, std::string_view name) {
   out.open("svg", {{"viewBox", "0 0 " + coordinate(width) + " " + coordinate(height)},
                    {"width", coordinate(width)},
@@ -212,4 +221,4 @@ void open_svg_document(Markup& out, double width, double height, std::string_vie
   out.element("title", {}, name);
 }
 
-} // namespace mc2::cli
+} // namespace mc2::render

@@ -1,11 +1,11 @@
-#include "markup.hpp"
+#include "mc2/render/markup.hpp"
 
 #include <cmath>
 #include <cstdio>
 
 #include "mc2/planner/error.hpp"
 
-namespace mc2::cli {
+namespace mc2::render {
 namespace {
 
 constexpr const char* kReplacement = "\xEF\xBF\xBD";
@@ -111,4 +111,4 @@ const std::string& Markup::str() const {
   return out_;
 }
 
-} // namespace mc2::cli
+} // namespace mc2::render

@@ -1,0 +1,161 @@
+#include "mc2/render/plan_page.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "mc2/render/text.hpp"
+
+namespace mc2::render {
+namespace {
+
+constexpr const char* kComputeColors[] = {"\033[48;5;25m\033[97m", "\033[48;5;32m\033[97m"};
+constexpr const char* kCommunicationColors[] = {"\033[48;5;130m\033[97m", "\033[48;5;172m\033[97m"};
+constexpr const char* kReset = "\033[0m";
+constexpr int kLabelWidth = 16;
+
+/// Columns of one block: from its start to its end, at least one.
+struct Cells {
+  int first, count;
+};
+
+Cells cells_of(const planner::Span& span, double us_per_cell, int width) {
+  const int first = std::min(width - 1, static_cast<int>(std::lround(span.start_us / us_per_cell)));
+  const int last = std::min(width, static_cast<int>(std::lround(span.end_us / us_per_cell)));
+  return {first, std::max(1, last - first)};
+}
+
+std::string block_text(int index, int count, bool color) {
+  const std::string number = std::to_string(index + 1);
+  const char fill = color ? ' ' : (index % 2 == 0 ? '#' : '=');
+  std::string text(static_cast<std::size_t>(count), fill);
+  if (count >= static_cast<int>(number.size()) + 2)
+    text.replace((text.size() - number.size()) / 2, number.size(), number);
+  return text;
+}
+
+std::string draw_lane(const std::vector<planner::Span>& blocks, planner::Lane lane, double us_per_cell, int width,
+                      bool color) {
+  const auto& colors = lane == planner::Lane::Compute ? kComputeColors : kCommunicationColors;
+  std::string line;
+  int column = 0;
+  for (int i = 0; i < static_cast<int>(blocks.size()); ++i) {
+    Cells cells = cells_of(blocks[static_cast<std::size_t>(i)], us_per_cell, width);
+    // Rounding must not let a block cover the one before it.
+    const int hidden = std::max(0, column - cells.first);
+    if (hidden >= cells.count) continue;
+    cells = {cells.first + hidden, cells.count - hidden};
+    line.append(static_cast<std::size_t>(cells.first - column), color ? ' ' : '.');
+    const std::string text = block_text(i, cells.count, color);
+    line += color ? colors[i % 2] + text + kReset : text;
+    column = cells.first + cells.count;
+  }
+  return line;
+}
+
+std::string axis(double makespan_us, int width) {
+  const std::string end = time_text(makespan_us);
+  std::string line = "0";
+  line.append(static_cast<std::size_t>(std::max(1, width - 1 - static_cast<int>(end.size()))), ' ');
+  return line + end;
+}
+
+std::string bold(const std::string& text, bool color) { return color ? "\033[1m" + text + kReset : text; }
+
+std::string field(const char* name, const std::string& value) {
+  return "  " + padded(name, kLabelWidth) + value + "\n";
+}
+
+std::string measured_text(const planner::Validation& v) {
+  return time_text(v.fused_us) + " fused, " + time_text(v.serial_us) + " serial: benefit " + percent_text(v.benefit) +
+         " (95 % interval " + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) + ", " +
+         std::to_string(v.pair_count) + " pairs)";
+}
+
+std::string summary_fields(const planner::Plan& plan) {
+  std::string page;
+  page += field("cut", plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") + ", variant " + plan.variant.text());
+  page += field("predicted", time_text(plan.makespan.us) + "  (90 % interval " + time_text(plan.makespan.low_us) +
+                                 " to " + time_text(plan.makespan.high_us) + ")");
+  page += field("serial", time_text(plan.serial_us) + "  = " + std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +
+                              time_text(plan.compute_us) + " + collective " +
+                              time_text(plan.communication_us));
+  page += field("ideal", time_text(plan.ideal_us) + "  (no plan can beat it)");
+  page += field("benefit", percent_text(plan.benefit()) + "  overlap efficiency " +
+                               percent_text(plan.overlap_efficiency()));
+  page += field("bound", std::string(to_string(plan.bound)));
+  if (plan.validation) page += field("measured", measured_text(*plan.validation));
+  page += field("why", plan.reason);
+  page += field("provenance", std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason);
+  return page;
+}
+
+std::string recipe_table(const planner::Plan& plan) {
+  std::vector<std::vector<std::string>> rows{{"step", "value", "", ""}};
+  for (const auto& step : plan.recipe) {
+    char value[32];
+    std::snprintf(value, sizeof value, "%.6g", step.value);
+    rows.push_back({step.name, value, step.unit, step.text});
+  }
+  return table(rows);
+}
+
+std::string runner_up_table(const planner::Plan& plan) {
+  std::vector<std::vector<std::string>> rows{{"runner-up", "variant", "predicted", "why it lost"}};
+  for (const auto& loser : plan.runners_up)
+    rows.push_back({loser.cut.text(), loser.variant.text(), time_text(loser.makespan_us), loser.reason});
+  return table(rows);
+}
+
+std::string lane_row(const planner::LaneCost& lane) {
+  char factors[96];
+  std::snprintf(factors, sizeof factors, "slow-down %.3f, %.1f us fixed per block", lane.slowdown, lane.fixed_us);
+  return factors;
+}
+
+std::string curve_fields(const char* name, const planner::LaneCost& lane) {
+  const auto& quality = lane.curve.quality;
+  char residual[160];
+  std::snprintf(residual, sizeof residual, "%d sizes, residual rms %.2f %% worst %.2f %%, cross-validated %.2f %%, interval +-%.2f %%",
+                quality.point_count, quality.relative_rms * 100, quality.relative_worst * 100,
+                quality.cross_validated_rms * 100, lane.curve.relative_interval * 100);
+  return field(name, std::string(lane.curve.family()) + ": " + lane.curve.formula_text()) + field("", residual) +
+         field("", quality.reason) + field("", lane_row(lane));
+}
+
+} // namespace
+
+std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first_lane, int width, bool color) {
+  const int cells = std::max(20, width - kLabelWidth - 3);
+  const double us_per_cell = std::max(timeline.makespan_us, 1e-9) / cells;
+  const planner::Lane second_lane =
+      first_lane == planner::Lane::Compute ? planner::Lane::Communication : planner::Lane::Compute;
+  const auto line = [&](planner::Lane lane, const std::vector<planner::Span>& blocks) {
+    return "  " + padded(std::string(to_string(lane)), kLabelWidth) +
+           draw_lane(blocks, lane, us_per_cell, cells, color) + "\n";
+  };
+  return line(first_lane, timeline.first) + line(second_lane, timeline.second) + "  " + padded("", kLabelWidth) +
+         axis(timeline.makespan_us, cells) + "\n";
+}
+
+std::string plan_page(const planner::Plan& plan, int width, bool color) {
+  std::string page = bold(plan.op.text(), color) + "\n" + plan.fingerprint.label() + "\n\n";
+  page += summary_fields(plan) + "\n";
+  page += draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color) + "\n";
+  if (!plan.recipe.empty()) page += recipe_table(plan) + "\n";
+  if (!plan.runners_up.empty()) page += runner_up_table(plan) + "\n";
+  if (plan.certificate) page += "  " + plan.certificate->text + "\n";
+  return page;
+}
+
+std::string model_page(const planner::CostModel& model) {
+  std::string page = model.op.text() + "\n" + model.fingerprint.label() + "\n\n";
+  const bool is_matmul = planner::traits_of(model.op.kind).work == planner::Work::Matmul;
+  for (const auto& variant : model.variants) {
+    page += "  variant " + variant.variant.text() + "\n";
+    page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute) + curve_fields("CostComm", variant.communication);
+  }
+  return page;
+}
+
+} // namespace mc2::render
