@@ -29,6 +29,7 @@ Result<void> Config::validate() const {
       check(is_within(limits.header_bytes, 256, 1 << 20), "header_bytes", "256 to 1048576"),
       check(is_within(limits.body_bytes, 1024, kMaxBytes), "body_bytes", "1024 to 1073741824"),
       check(is_within(limits.upload_bytes, 1024, kMaxBytes), "upload_bytes", "1024 to 1073741824"),
+      check(limits.upload_count >= 1 && limits.upload_count <= 1024, "uploads", "1 to 1024"),
       check(is_within(limits.header_timeout), "header_timeout", "1 ms to 1 h"),
       check(is_within(limits.body_timeout), "body_timeout", "1 ms to 1 h"),
       check(is_within(limits.idle_timeout), "idle_timeout", "1 ms to 1 h"),

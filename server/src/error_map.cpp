@@ -15,6 +15,7 @@ struct Problem {
   std::string_view field; ///< may be empty
   std::string_view detail;
   std::string_view request_id;
+  const ProblemMember* more = nullptr;
 };
 
 Response to_response(const Problem& problem) {
@@ -25,6 +26,7 @@ Response to_response(const Problem& problem) {
                           {"code", problem.code},
                           {"request_id", problem.request_id}};
   if (!problem.field.empty()) document["field"] = problem.field;
+  if (problem.more != nullptr) document[problem.more->name] = nlohmann::json::parse(problem.more->json);
   // What a client sent may not be UTF-8.
   auto text = document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return {.status = problem.status,
@@ -40,6 +42,7 @@ std::string_view code_of(int status) {
     case 403: return "forbidden";
     case 404: return "not_found";
     case 405: return "method_not_allowed";
+    case 406: return "not_acceptable";
     case 408: return "timeout";
     case 411: return "length_required";
     case 413: return "too_large";
@@ -85,6 +88,7 @@ std::string_view reason_phrase(int status) noexcept {
     case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
+    case 406: return "Not Acceptable";
     case 408: return "Request Timeout";
     case 409: return "Conflict";
     case 413: return "Content Too Large";
@@ -101,10 +105,24 @@ Response problem(int status, std::string_view detail, std::string_view request_i
   return to_response({status, code_of(status), {}, detail, request_id});
 }
 
-Response problem_of(const planner::Error& error, std::string_view request_id) {
+namespace {
+
+Problem problem_from(const planner::Error& error, std::string_view request_id) {
   const bool is_file = error.field.find('/') != std::string::npos;
-  return to_response({to_http_status(error.code), to_string(error.code),
-                      is_file ? std::string_view() : std::string_view(error.field), error.message, request_id});
+  return {to_http_status(error.code), to_string(error.code), is_file ? std::string_view() : std::string_view(error.field),
+          error.message, request_id};
+}
+
+} // namespace
+
+Response problem_of(const planner::Error& error, std::string_view request_id) {
+  return to_response(problem_from(error, request_id));
+}
+
+Response problem_of(const planner::Error& error, std::string_view request_id, const ProblemMember& more) {
+  Problem problem = problem_from(error, request_id);
+  problem.more = &more;
+  return to_response(problem);
 }
 
 } // namespace mc2::server

@@ -60,6 +60,7 @@ struct Listener::Impl {
   std::unique_ptr<Tls> tls; ///< null: plain HTTP
   SessionList sessions;
   RateLimiter rates;
+  UploadRoom uploads;
   net::thread_pool upload_pool{1};
   net::io_context io;
   Acceptor<net::ip::tcp> tcp{io};
@@ -68,10 +69,11 @@ struct Listener::Impl {
   std::atomic<bool> is_stopping{false};
 
   Impl(Service& answering, const Config& given, Logs told)
-      : service(answering), config(given), logs(std::move(told)), rates(given.limits.requests_per_s) {}
+      : service(answering), config(given), logs(std::move(told)), rates(given.limits.requests_per_s),
+        uploads(given.store.parent_path(), given.limits.upload_count) {}
 
   [[nodiscard]] SessionContext session_context() {
-    return {service, limits, logs.access, sessions, rates, upload_pool};
+    return {service, limits, logs.access, sessions, rates, uploads, upload_pool};
   }
   [[nodiscard]] Result<void> require_guarded(const Config& wanted) const;
   [[nodiscard]] Result<void> open_tcp();

@@ -33,7 +33,13 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/models/{id}", &answer_model, Access::Read},
     Route{"GET", "/v1/models/{id}/curves", &answer_curves, Access::Read},
     Route{"GET", "/v1/models/{id}/exploration", &explore_model, Access::Read},
+    Route{"GET", "/v1/samples", &list_samples, Access::Read},
     Route{"POST", "/v1/samples", &add_samples, Access::Write, true},
+    Route{"GET", "/v1/samples/{id}", &answer_samples, Access::Read},
+    Route{"POST", "/v1/imports", &import_log, Access::Write, true},
+    Route{"GET", "/v1/measurements", &list_measurements, Access::Read},
+    Route{"POST", "/v1/measurements", &add_measurement, Access::Write},
+    Route{"GET", "/v1/measurements/{id}", &answer_measurement, Access::Read},
     Route{"GET", "/v1/fingerprints", &list_fingerprints, Access::Read},
 };
 

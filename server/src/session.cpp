@@ -17,6 +17,7 @@
 #include <limits>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 namespace mc2::server {
 namespace {
@@ -25,6 +26,7 @@ namespace http = beast::http;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using Parser = http::request_parser<http::string_body>;
+using RequestHeader = http::request_header<http::fields>;
 using Message = http::response<http::span_body<const char>>; // of bytes that the answer holds
 
 /// Suspends the coroutine; what went wrong is in `error` afterwards.
@@ -33,7 +35,7 @@ auto into(error_code& error) { return net::redirect_error(net::use_awaitable, er
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
 /// A number of ours, where the client sent none that is fit for a log: letters, digits and "-_.", at most 64.
-std::string request_id(const Parser::value_type& message) {
+std::string request_id(const RequestHeader& message) {
   static std::atomic<std::uint64_t> last{0};
   const std::string_view given = view(message["X-Request-Id"]);
   const auto is_fit = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.'; };
@@ -58,6 +60,7 @@ Request to_request(const Parser::value_type& message) {
           .target = std::string(view(message.target())),
           .body = {},
           .content_type = std::string(view(message[http::field::content_type])),
+          .accept = joined(message, http::field::accept),
           .if_none_match = std::string(view(message[http::field::if_none_match])),
           .accept_encoding = joined(message, http::field::accept_encoding),
           .id = request_id(message)};
@@ -66,6 +69,39 @@ Request to_request(const Parser::value_type& message) {
 /// Two of them count as none: what is in front of us may have read the other one.
 std::string_view only_one(const Parser::value_type& message, http::field name) {
   return message.count(name) == 1 ? view(message[name]) : std::string_view();
+}
+
+/// False when the disk is full or fails.
+bool try_append(UploadFile& file, std::string_view bytes) {
+  try {
+    file.append(bytes);
+    return true;
+  } catch (const planner::SystemError&) {
+    return false;
+  }
+}
+
+std::optional<Body> try_finish(UploadFile& file) {
+  try {
+    return file.finish();
+  } catch (const planner::SystemError&) {
+    return std::nullopt;
+  }
+}
+
+/// Nothing when there are too many already, or no file can be made.
+std::optional<UploadFile> try_enter(UploadRoom& room) {
+  try {
+    return room.enter();
+  } catch (const planner::SystemError&) {
+    return std::nullopt;
+  }
+}
+
+Response busy(std::string_view detail, std::string_view request_id) {
+  Response response = problem(503, detail, request_id);
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
 }
 
 Message to_message(const Response& response, const Request& request, unsigned version, bool keeps_alive) {
@@ -202,16 +238,43 @@ class Connection {
     const std::size_t limit = is_upload ? limits_->upload_bytes : limits_->body_bytes;
     if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit);
     parser.body_limit(limit);
+    const bool is_small = parser.content_length() && *parser.content_length() <= limits_->body_bytes;
+    const bool is_large_upload = is_upload && !is_small;
+    std::optional<UploadFile> file = is_large_upload ? try_enter(context_.uploads) : std::nullopt;
+    if (is_large_upload && !file)
+      co_return co_await turn_away(
+          parser, request, {.refusal = busy("too many large bodies at a time; send it again in a second", request.id)});
     lowest_.expires_after(limits_->body_timeout);
     if (view(header[http::field::expect]) == "100-continue" && !parser.is_done()) {
       http::response<http::empty_body> go_on{http::status::continue_, header.version()};
       co_await http::async_write(stream_, go_on, into(error));
       if (error) co_return false;
     }
+    if (file) co_return co_await read_upload(std::move(parser), std::move(*file), std::move(request), admission.token_id);
     if (!parser.is_done()) co_await http::async_read(stream_, buffer_, parser, into(error));
     if (error) co_return co_await refuse(error);
     request.body = std::move(parser.get().body());
-    co_return co_await answer(parser, request, admission.token_id, is_upload);
+    co_return co_await answer(parser, std::move(request), admission.token_id, is_upload);
+  }
+
+  /// Passes a large body on to a file as it comes.
+  net::awaitable<bool> read_upload(Parser&& header, UploadFile file, Request request, const std::string& token_id) {
+    constexpr std::size_t kPieceBytes = 64 << 10;
+    http::request_parser<http::buffer_body> parser(std::move(header));
+    std::vector<char> piece(kPieceBytes);
+    auto& target = parser.get().body();
+    while (!parser.is_done()) {
+      error_code error;
+      target = {.data = piece.data(), .size = piece.size(), .more = true};
+      co_await http::async_read(stream_, buffer_, parser, into(error));
+      if (error && error != http::error::need_buffer) co_return co_await refuse(error);
+      if (!try_append(file, {piece.data(), piece.size() - target.size}))
+        co_return co_await refuse(busy("no room to keep the body while it comes", request.id));
+    }
+    auto body = try_finish(file);
+    if (!body) co_return co_await refuse(busy("the body cannot be read again", request.id));
+    request.body = std::move(*body);
+    co_return co_await answer(parser, std::move(request), token_id, true);
   }
 
   /// Before the body is read: one that may not ask costs no more than its headers.
@@ -239,7 +302,8 @@ class Connection {
     co_return is_written && goes_on;
   }
 
-  net::awaitable<bool> answer(const Parser& parser, const Request& request, const std::string& token_id, bool is_upload) {
+  template <typename AnyParser>
+  net::awaitable<bool> answer(const AnyParser& parser, Request request, const std::string& token_id, bool is_upload) {
     const auto start = Clock::now();
     Response response;
     if (is_upload) {
@@ -251,11 +315,13 @@ class Connection {
       response = context_.service.answer(request);
     }
     log(request, response, token_id, Clock::now() - start);
+    request.body = {}; // its place is free before the answer has gone
     const bool goes_on = keeps_alive(parser);
     co_return co_await write(to_message(response, request, parser.get().version(), goes_on)) && goes_on;
   }
 
-  bool keeps_alive(const Parser& parser) const { return parser.get().keep_alive() && !context_.sessions.is_stopping(); }
+  template <typename AnyParser>
+  bool keeps_alive(const AnyParser& parser) const { return parser.get().keep_alive() && !context_.sessions.is_stopping(); }
 
   void log(const Request& request, const Response& response, const std::string& token_id, Clock::duration took) const {
     if (!context_.log) return;
@@ -268,9 +334,13 @@ class Connection {
     if (why == beast::error::timeout) context_.service.count_refused_connection("timeout");
     const auto response = refusal(why);
     if (!response) co_return false;
-    const Request nameless{.method = "-", .target = "-", .body = {}, .content_type = {}, .if_none_match = {}, .accept_encoding = {}, .id = "-"};
-    log(nameless, *response, {}, {});
-    co_await write(to_message(*response, nameless, 11, false));
+    co_return co_await refuse(*response);
+  }
+
+  net::awaitable<bool> refuse(Response response) {
+    const Request nameless{.method = "-", .target = "-", .body = {}, .content_type = {}, .accept = {}, .if_none_match = {}, .accept_encoding = {}, .id = "-"};
+    log(nameless, response, {}, {});
+    co_await write(to_message(response, nameless, 11, false));
     co_await end_early();
     co_return false;
   }

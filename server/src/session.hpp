@@ -2,6 +2,7 @@
 
 #include "mc2/server/listener.hpp"
 #include "rate_limiter.hpp"
+#include "upload_file.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -67,6 +68,7 @@ struct SessionContext {
   const AccessLog& log;
   SessionList& sessions;
   RateLimiter& rates;
+  UploadRoom& uploads;
   net::thread_pool& upload_pool; ///< reads large documents, so that small answers need not wait for them
 };
 

@@ -81,7 +81,7 @@ class RoutesTest(ServiceTest):
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&epoch=1234567", 409)
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&strategy=formula&max_block_count=1", 422)
         self.ask("POST", "/v1/plan", 400, "{}")
-        for path in ("/v1/plans", "/v1/models"):
+        for path in ("/v1/plans", "/v1/models", "/v1/samples", "/v1/measurements"):
             self.ask("GET", path, 200)
             self.ask("GET", f"{path}?limit=0", 400)
             self.ask("GET", f"{path}/xyz", 400)
@@ -134,11 +134,29 @@ class RoutesTest(ServiceTest):
         self.ask("POST", "/v1/what-if", 200, {"model": model, "request": request})
         self.ask("POST", "/v1/what-if", 422, {"model": model, "request": other})
         self.ask("POST", "/v1/what-if", 400, {"model": model})
-        for path in ("/v1/plans", "/v1/models", "/v1/samples"):
+        for path in ("/v1/plans", "/v1/models", "/v1/samples", "/v1/measurements"):
             self.ask("POST", path, 400, "{")
         self.ask("POST", "/v1/models", 201, model)
-        profile = self.exported()["samples"][0]["document"]
-        self.ask("POST", "/v1/samples", 201, profile)
+        for path, name in (("/v1/samples", "samples"), ("/v1/measurements", "measurements")):
+            document = self.exported()[name][0]["document"]
+            self.ask("POST", path, 201, document)
+            kept = self.service.json("GET", path)["items"][0]["digest"]
+            self.assertEqual(self.ask("GET", f"{path}/{kept}", 200), document)
+            self.ask("GET", f"{path}/{kept}", 304, headers={"If-None-Match": f'"{kept}"'})
+
+    def exercise_imports(self):
+        """Their answers in detail: imports_test.py."""
+        log = (program.SOURCE_DIRECTORY / "data/logs/nccl_tests.log").read_bytes()
+        said = "?op=matmul_all_reduce&m=4096&n=8192&k=3072&dtype=bf16&device=npu"
+        self.ask("POST", f"/v1/imports{said}&dry_run=true&every_line=true", 200, log)
+        self.ask("POST", f"/v1/imports{said}", 201, log)
+        self.ask("POST", f"/v1/imports{said}", 200, log)
+        self.ask("POST", "/v1/imports", 400, log)
+        self.ask("POST", "/v1/imports", 400, "no log")
+        other = log.replace(b"nccl-tests version 2", b"nccl-tests version 9")
+        self.ask("POST", f"/v1/imports{said}", 409, other)
+        self.ask("POST", f"/v1/imports{said.replace('all_reduce', 'all_to_all')}", 422, log)
+        self.ask("POST", "/v1/imports", 413, b"", {"Content-Length": str((64 << 20) + 1)})
 
     def stored_plan(self):
         return self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]
@@ -155,6 +173,12 @@ class RoutesTest(ServiceTest):
         kept = self.ask("POST", "/v1/plans", 201, plan)["digest"]
         self.ask("GET", f"/v1/plans/{kept}", 200)
         self.ask("GET", f"/v1/plans/{kept}/explanation", 200)
+        self.ask("GET", f"/v1/plans/{kept}", 406, headers={"Accept": "text/html"})
+        self.ask("GET", f"/v1/plans/{kept}?format=png", 400)
+        torn = copy.deepcopy(plan)
+        torn["timeline"]["first"] = []
+        self.ask("GET", f"/v1/plans/{self.ask('POST', '/v1/plans', 201, torn)['digest']}?format=svg", 422)
+        self.ask("POST", "/v1/plans", 201, plan)
         self.ask("GET", f"/v1/plans/{kept}", 304, headers={"If-None-Match": f'"{kept}"'})
         model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
         self.ask("GET", f"/v1/models/{model}", 200)
@@ -164,6 +188,7 @@ class RoutesTest(ServiceTest):
         self.ask("DELETE", f"/v1/plans/{kept}", 204)
         self.ask("DELETE", f"/v1/plans/{kept}", 404)
         self.ask("DELETE", "/v1/plans/xyz", 400)
+        self.exercise_imports()
         described = {(method.upper(), pattern, status)
                      for pattern, operations in OPENAPI["paths"].items()
                      for method, operation in operations.items() if method != "parameters"
@@ -179,6 +204,32 @@ class RoutesTest(ServiceTest):
                 if method != "parameters":
                     self.assertIn(f'Route{{"{method.upper()}", "{pattern}"', source)
         self.assertEqual(source.count("    Route{"), sum(len(o) - ("parameters" in o) for o in OPENAPI["paths"].values()))
+
+    def test_a_plan_comes_in_several_forms(self):
+        digest = self.service.json("GET", "/v1/plans")["items"][0]["digest"]
+        printed = self.succeed("tune", *program.SHAPE, *program.MACHINE, *program.QUICK, "--align", 16, "--store", self.store)
+        drawn, trace = self.directory / "plan.svg", self.directory / "trace.json"
+        self.succeed("export", digest, "--format", "trace", "--out", trace, "--store", self.store)
+        self.succeed("export", digest, "--format", "svg", "--out", drawn, "--store", self.store)
+        kept = json.loads(self.succeed("db", "export", "--store", self.store))["plans"][0]["document"]
+        tags = set()
+        for form, media in (("json", "application/json"), ("svg", "image/svg+xml"), ("text", "text/plain"),
+                            ("trace", "application/vnd.mc2.trace+json")):
+            answer = self.ask("GET", f"/v1/plans/{digest}?format={form}", 200)
+            self.assertEqual(self.ask("GET", f"/v1/plans/{digest}", 200, headers={"Accept": media + ", */*;q=0.1"}), answer)
+            tags.add(self.service.request("GET", f"/v1/plans/{digest}?format={form}")[1]["ETag"])
+            if form == "json":
+                self.assertEqual(answer, kept)
+            elif form == "text":
+                self.assertEqual(answer, printed)
+            elif form == "trace":
+                self.assertEqual(answer, json.loads(trace.read_text()))
+            else:
+                bars = [line for line in answer.splitlines() if 'class="compute' in line or 'class="communication' in line]
+                self.assertGreaterEqual(len(bars), 2)
+                for bar in bars:  # the program's has the cost curves below
+                    self.assertIn(bar, drawn.read_text())
+        self.assertEqual(len(tags), 4)
 
     def test_a_stored_plan_goes_before_the_model(self):
         answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")

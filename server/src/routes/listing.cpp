@@ -60,6 +60,24 @@ Result<store::ListFilter> read_filter(const Query& query) {
   return filter;
 }
 
+Result<Response> list_documents(Context& context, const Call& call, std::string_view schema,
+                                Result<std::vector<store::Listed>> (store::Store::*list)(const store::ListFilter&)
+                                    const) {
+  const auto filter = read_filter(call.query);
+  if (!filter) return filter.error();
+  store::ListFilter asked = filter.value();
+  ++asked.limit; // one more than is shown tells whether another page follows
+  auto items = context.store.read([&](const store::Store& store) { return (store.*list)(asked); });
+  if (!items) return items.error();
+  return list_response(schema, std::move(items).value(), filter.value().limit);
+}
+
+Response document_response(std::string document, const std::string& digest) {
+  Response response = json_response(std::move(document));
+  response.etag = "\"" + digest + "\"";
+  return response;
+}
+
 Response list_response(std::string_view schema, std::vector<store::Listed> items, int limit) {
   const bool has_more = std::cmp_greater(items.size(), limit);
   if (has_more) items.resize(static_cast<std::size_t>(limit));

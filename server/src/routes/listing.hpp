@@ -7,7 +7,7 @@
 
 namespace mc2::server {
 
-/// Parameters of a listing: op, m, n, k, dtype, ranks, machine (a whole digest), limit (1 to 1000), before.
+/// Parameters of a listing: op, m, n, k, dtype, ranks, machine (a digest, or its first digits), limit (1 to 1000), before.
 /// Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<store::ListFilter> read_filter(const Query& query);
 
@@ -15,10 +15,12 @@ namespace mc2::server {
 /// @param items  one more than the page holds, if there are more
 [[nodiscard]] Response list_response(std::string_view schema, std::vector<store::Listed> items, int limit);
 
-/// The filter for list_response: one more than is shown tells whether another page follows.
-[[nodiscard]] inline store::ListFilter with_one_more(store::ListFilter filter) {
-  ++filter.limit;
-  return filter;
-}
+/// A list of documents that the store keeps. Errors: as read_filter.
+[[nodiscard]] Result<Response> list_documents(
+    Context& context, const Call& call, std::string_view schema,
+    Result<std::vector<store::Listed>> (store::Store::*list)(const store::ListFilter&) const);
+
+/// A kept document with its digest as ETag.
+[[nodiscard]] Response document_response(std::string document, const std::string& digest);
 
 } // namespace mc2::server

@@ -7,11 +7,7 @@
 namespace mc2::server {
 
 Result<Response> list_models(Context& context, const Call& call) {
-  const auto filter = read_filter(call.query);
-  if (!filter) return filter.error();
-  auto models = context.store.read([&](const store::Store& store) { return store.list_models(with_one_more(filter.value())); });
-  if (!models) return models.error();
-  return list_response("mc2.model_list/1", std::move(models).value(), filter.value().limit);
+  return list_documents(context, call, "mc2.model_list/1", &store::Store::list_models);
 }
 
 Result<Response> add_model(Context& context, const Call& call) {
@@ -28,21 +24,7 @@ Result<Response> answer_model(Context& context, const Call& call) {
   if (auto known = call.query.require_all_known(); !known) return known.error();
   auto model = context.store.read([&](const store::Store& store) { return store.find_model(call.id); });
   if (!model) return model.error();
-  Response response = json_response(std::move(model.value().document));
-  response.etag = "\"" + model.value().digest + "\"";
-  return response;
-}
-
-Result<Response> add_samples(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  const auto profile = store::decode_profile(call.request.body);
-  if (!profile) return profile.error();
-  const planner::Profile& samples = profile.value();
-  const auto kept = context.store.write([&](store::Store& store) {
-    return store.append_samples(samples.op, samples.fingerprint, samples.samples, context.utc_now());
-  });
-  if (!kept) return kept.error();
-  return json_response(nlohmann::json{{"sample_count", samples.samples.size()}}.dump(), 201);
+  return document_response(std::move(model.value().document), model.value().digest);
 }
 
 Result<Response> list_fingerprints(Context& context, const Call& call) {

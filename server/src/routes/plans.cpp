@@ -1,8 +1,11 @@
+#include <algorithm>
+
 #include "mc2/executor/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
 #include "plan_answer.hpp"
 #include "routes/listing.hpp"
+#include "routes/plan_forms.hpp"
 #include "routes/routes.hpp"
 
 namespace mc2::server {
@@ -17,35 +20,42 @@ Result<store::StoredPlan> find_plan(Context& context, const Call& call) {
 Result<planner::Explanation> explain(Context& context, const planner::Plan& plan) {
   const auto model = context.store.read(
       [&](const store::Store& store) { return store.find_model(plan.op, plan.fingerprint); });
-  return planner::explain(plan, model ? &model.value() : nullptr, executor::default_options_on(plan.fingerprint, plan.op));
+  return planner::explain(plan, model ? &model.value() : nullptr, executor::likely_limits(plan));
+}
+
+/// What a plan is kept as: "tuned", or "tuned VARIANT" where only that one raced. Errors: InvalidSpec.
+Result<std::string> read_purpose(const Query& query) {
+  constexpr std::size_t kMaxLength = 256;
+  const std::string purpose = query.text("purpose").value_or("tuned");
+  if (auto known = query.require_all_known(); !known) return known.error();
+  const bool is_printable = std::ranges::all_of(purpose, [](char c) { return c >= ' ' && c <= '~'; });
+  const bool is_tuned = purpose == "tuned" || (purpose.starts_with("tuned ") && purpose.size() > 6);
+  if (is_tuned && is_printable && purpose.size() <= kMaxLength) return purpose;
+  return Error{ErrorCode::InvalidSpec, "purpose", "must be \"tuned\", or \"tuned VARIANT\" where only that variant raced"};
 }
 
 } // namespace
 
 Result<Response> list_plans(Context& context, const Call& call) {
-  const auto filter = read_filter(call.query);
-  if (!filter) return filter.error();
-  auto plans = context.store.read([&](const store::Store& store) { return store.list_plans(with_one_more(filter.value())); });
-  if (!plans) return plans.error();
-  return list_response("mc2.plan_list/1", std::move(plans).value(), filter.value().limit);
+  return list_documents(context, call, "mc2.plan_list/1", &store::Store::list_plans);
 }
 
 Result<Response> add_plan(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
+  const auto purpose = read_purpose(call.query);
+  if (!purpose) return purpose.error();
   const auto plan = store::decode_plan(call.request.body);
   if (!plan) return plan.error();
   const auto kept = context.store.write(
-      [&](store::Store& store) { return store.put_plan(plan.value(), "tuned", context.utc_now()); });
+      [&](store::Store& store) { return store.put_plan(plan.value(), purpose.value(), context.utc_now()); });
   if (!kept) return kept.error();
   return kept_response("/v1/plans/", kept.value());
 }
 
 Result<Response> answer_plan(Context& context, const Call& call) {
-  auto plan = find_plan(context, call);
+  const auto format = call.query.text("format");
+  const auto plan = find_plan(context, call);
   if (!plan) return plan.error();
-  Response response = json_response(std::move(plan.value().document));
-  response.etag = "\"" + plan.value().digest + "\"";
-  return response;
+  return plan_in_form(plan.value(), format, call.request);
 }
 
 Result<Response> remove_plan(Context& context, const Call& call) {

@@ -34,7 +34,6 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> list_models(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_model(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_model(Context& context, const Call& call);
-[[nodiscard]] Result<Response> add_samples(Context& context, const Call& call);
 [[nodiscard]] Result<Response> list_fingerprints(Context& context, const Call& call);
 
 // curves.cpp
@@ -46,5 +45,18 @@ namespace mc2::server {
 // dashboard.cpp
 [[nodiscard]] Result<Response> answer_dashboard(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_dashboard_asset(Context& context, const Call& call);
+
+// samples.cpp
+[[nodiscard]] Result<Response> list_samples(Context& context, const Call& call);
+[[nodiscard]] Result<Response> add_samples(Context& context, const Call& call);
+[[nodiscard]] Result<Response> answer_samples(Context& context, const Call& call);
+
+// measurements.cpp
+[[nodiscard]] Result<Response> list_measurements(Context& context, const Call& call);
+[[nodiscard]] Result<Response> add_measurement(Context& context, const Call& call);
+[[nodiscard]] Result<Response> answer_measurement(Context& context, const Call& call);
+
+// imports.cpp
+[[nodiscard]] Result<Response> import_log(Context& context, const Call& call);
 
 } // namespace mc2::server

@@ -15,7 +15,8 @@ namespace mc2::server {
 struct Limits {
   std::size_t header_bytes = 8 << 10;
   std::size_t body_bytes = 1 << 20;
-  std::size_t upload_bytes = 64 << 20;          ///< bodies of documents that are kept: models and samples
+  std::size_t upload_bytes = 64 << 20;          ///< bodies of what is kept: models, samples, logs
+  int upload_count = 4;                         ///< bodies above body_bytes at a time; more are answered 503
   std::chrono::milliseconds header_timeout{5'000};  ///< from the first byte, or from accepting, to the last header
   std::chrono::milliseconds body_timeout{10'000};   ///< to read a body, and to write an answer
   std::chrono::milliseconds idle_timeout{30'000};   ///< between requests of one connection

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,12 +17,28 @@ enum class Access : std::uint8_t {
   Admin, ///< remove from it
 };
 
+/// Bytes of a request, in memory or in a file that is mapped. Copies share them.
+class Body {
+ public:
+  Body() = default;
+  Body(std::string bytes); // NOLINT: implicit by design
+  /// @param owner  keeps `bytes` alive
+  Body(std::shared_ptr<const void> owner, std::string_view bytes) : owner_(std::move(owner)), bytes_(bytes) {}
+
+  operator std::string_view() const noexcept { return bytes_; } // NOLINT: implicit by design
+
+ private:
+  std::shared_ptr<const void> owner_;
+  std::string_view bytes_;
+};
+
 /// A request as it came off the wire, complete and within the limits.
 struct Request {
   std::string method;
   std::string target; ///< path and query, undecoded
-  std::string body;
+  Body body;
   std::string content_type;
+  std::string accept;
   std::string if_none_match;
   std::string accept_encoding;
   std::string id; ///< the client's X-Request-Id, or one of ours

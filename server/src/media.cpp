@@ -1,0 +1,73 @@
+#include "media.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace mc2::server {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// Up to the separator; `rest` begins behind it.
+std::string_view next_part(std::string_view& rest, char separator) {
+  const std::size_t end = std::min(rest.find(separator), rest.size());
+  const std::string_view part = trimmed(rest.substr(0, end));
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return part;
+}
+
+/// The weight among a range's parameters; 1 where there is none, 0 where it is no number.
+double weight_of(std::string_view parameters) {
+  while (!parameters.empty()) {
+    const std::string_view one = next_part(parameters, ';');
+    if (!one.starts_with("q=") && !one.starts_with("Q=")) continue;
+    double weight = 0;
+    const auto [end, error] = std::from_chars(one.data() + 2, one.data() + one.size(), weight);
+    return error == std::errc() && end == one.data() + one.size() && weight >= 0 ? weight : 0;
+  }
+  return 1;
+}
+
+/// 0: does not match; the closer a range names the type, the more it counts.
+int closeness(std::string_view range, std::string_view type) {
+  if (range == type) return 3;
+  if (range == "*/*") return 1;
+  const bool is_group = range.size() > 2 && range.ends_with("/*");
+  return is_group && type.starts_with(range.substr(0, range.size() - 1)) ? 2 : 0;
+}
+
+/// How much a client wants a type: the weight of the range that names it most closely.
+double wanted(std::string_view accept, std::string_view type) {
+  int closest = 0;
+  double weight = 0;
+  while (!accept.empty()) {
+    std::string_view range = next_part(accept, ',');
+    const std::string_view name = next_part(range, ';');
+    const int close = closeness(name, type);
+    if (close <= closest) continue;
+    closest = close;
+    weight = weight_of(range);
+  }
+  return weight;
+}
+
+} // namespace
+
+const Form* choose_form(std::string_view accept, std::span<const Form> forms) noexcept {
+  if (trimmed(accept).empty()) return &forms.front();
+  const Form* best = nullptr;
+  double best_weight = 0;
+  for (const Form& form : forms) {
+    const double weight = wanted(accept, form.media_type);
+    if (weight <= best_weight) continue;
+    best_weight = weight;
+    best = &form;
+  }
+  return best;
+}
+
+} // namespace mc2::server

@@ -1,0 +1,177 @@
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "error_map.hpp"
+#include "mc2/profiler/import_report.hpp"
+#include "mc2/profiler/import_terms.hpp"
+#include "mc2/server/service.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/imported.hpp"
+#include "parameters.hpp"
+#include "routes/routes.hpp"
+
+namespace mc2::server {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxLines = 10'000; ///< that are named one by one
+/// A log of 64 MiB takes less than a second; one that was compressed to it may be without end.
+constexpr std::chrono::seconds kMaxTime{20};
+
+/// What a request says beside the log.
+struct ImportRequest {
+  profiler::ImportTerms terms;
+  std::string format;
+  bool keeps_good = false, is_dry = false, names_lines = false;
+};
+
+/// What became of every line, as far as it is told one by one.
+struct EveryLine {
+  json lines = json::array();
+  std::int64_t left_out_count = 0;
+
+  void add(const profiler::LineVerdict& verdict) {
+    if (lines.size() < kMaxLines)
+      lines.push_back({verdict.line, to_string(verdict.verdict), verdict.text});
+    else
+      ++left_out_count;
+  }
+};
+
+/// Errors: InvalidSpec naming the parameter.
+Result<ImportRequest> read_request(const Query& query) {
+  ImportRequest request;
+  profiler::ImportTerms& terms = request.terms;
+  for (const auto& [name, value] :
+       {std::pair{"op", &terms.op}, std::pair{"dtype", &terms.dtype}, std::pair{"collective", &terms.collective},
+        std::pair{"bytes", &terms.bytes}, std::pair{"buffers", &terms.buffers}, std::pair{"device", &terms.device},
+        std::pair{"format", &request.format}})
+    *value = query.text(name).value_or(*value);
+  for (const auto& [name, value] : {std::pair{"m", &terms.m}, std::pair{"n", &terms.n}, std::pair{"k", &terms.k},
+                                    std::pair{"ranks", &terms.ranks}}) {
+    const auto given = query.integer(name);
+    if (!given) return given.error();
+    *value = given.value();
+  }
+  for (const auto& [name, value] : {std::pair{"keep_good", &request.keeps_good}, std::pair{"dry_run", &request.is_dry},
+                                    std::pair{"every_line", &request.names_lines}}) {
+    const auto given = query.flag(name);
+    if (!given) return given.error();
+    *value = given.value();
+  }
+  if (auto known = query.require_all_known(); !known) return known.error();
+  return request;
+}
+
+json groups_of(const profiler::ImportReport& report) {
+  json groups = json::array();
+  for (const auto& [key, group] : report.groups())
+    groups.push_back({{"verdict", to_string(key.first)},
+                      {"what", key.second},
+                      {"count", group.count},
+                      {"runs", group.runs},
+                      {"last_line", group.last_line}});
+  return groups;
+}
+
+json report_of(const profiler::LogSummary& summary, const profiler::ImportReport& report,
+               const profiler::ImportedLogs& logs) {
+  json questions = json::array();
+  for (const auto& question : logs.questions) questions.push_back(as_parameters(question));
+  return {{"schema", "mc2.import_report/1"},
+          {"format", summary.format},
+          {"took_count", summary.took_count},
+          {"skipped_count", summary.skipped_count},
+          {"bad_count", summary.bad_count},
+          {"lines", groups_of(report)},
+          {"questions", std::move(questions)},
+          {"notes", json::array()},
+          {"samples", nullptr}};
+}
+
+std::string text_of(const json& document) {
+  // What stands in a log may not be UTF-8.
+  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// Errors: Stale; as Store::append_samples.
+Result<std::vector<std::string>> keep(Context& context, const planner::Profile& profile) {
+  const std::string device = profile.fingerprint.fields.at("device");
+  return context.store.write([&](store::Store& store) -> Result<std::vector<std::string>> {
+    auto profiles = store.list_profiles(store::imported_fields(device));
+    if (!profiles) return profiles.error();
+    const auto machine = store::join_imported(device, std::move(profiles).value());
+    if (!machine) return machine.error();
+    return store::keep_imported(store, machine.value(), profile, context.utc_now());
+  });
+}
+
+json kept_of(const planner::Profile& profile, const std::vector<std::string>& digests) {
+  return {{"digests", digests},
+          {"op", json::parse(store::encode(profile.op))},
+          {"machine", store::digest(profile.fingerprint.canonical_text())},
+          {"device", profile.fingerprint.fields.at("device")},
+          {"sample_count", profile.samples.size()}};
+}
+
+/// Makes samples of what was read, and keeps them. Errors: as its steps.
+Result<int> finish(Context& context, const ImportRequest& request, const profiler::ImportedLogs& logs, json& report) {
+  if (!logs.first_bad.empty() && !request.keeps_good)
+    return Error{ErrorCode::Malformed, "", logs.first_bad + "; keep_good=true takes the good lines"};
+  if (auto taken = logs.require_timings(); !taken) return taken.error();
+  if (request.is_dry) return 200;
+  const auto question = request.terms.question();
+  if (!question) return question.error();
+  const auto assembled = profiler::assemble_profile(logs.timings, logs.facts, question.value());
+  if (!assembled) return assembled.error();
+  report["notes"] = assembled.value().notes;
+  const planner::Profile& profile = assembled.value().profile;
+  const auto kept = keep(context, profile);
+  if (!kept) return kept.error();
+  report["samples"] = kept_of(profile, kept.value());
+  if (!kept.value().empty()) return 201;
+  report["notes"].push_back("every one of these samples is kept already; nothing was added");
+  return 200;
+}
+
+/// The error as a request's parameters name things.
+Error in_parameters(const Error& error) {
+  return {error.code, as_parameters(error.field), as_parameters(error.message)};
+}
+
+} // namespace
+
+Result<Response> import_log(Context& context, const Call& call) {
+  const auto request = read_request(call.query);
+  if (!request) return request.error();
+  const auto answers = request.value().terms.answers();
+  if (!answers) return answers.error();
+  const auto source = profiler::memory_log(call.request.body);
+  const auto deadline = std::chrono::steady_clock::now() + kMaxTime;
+  profiler::ImportReport report;
+  EveryLine every_line;
+  profiler::ImportHooks hooks;
+  hooks.on_line = [&](const profiler::LineVerdict& verdict) {
+    report.add(verdict);
+    if (request.value().names_lines) every_line.add(verdict);
+  };
+  hooks.is_cancelled = [deadline] { return std::chrono::steady_clock::now() > deadline; };
+  profiler::ImportedLogs logs;
+  const auto read =
+      profiler::import_log(*source, request.value().format, answers.value(), logs.timings, hooks);
+  if (!read && read.error().code == ErrorCode::Cancelled)
+    return problem(413, "the log takes longer than 20 s to read; import it in parts", call.request.id);
+  if (!read) return in_parameters(read.error());
+  if (auto added = logs.add("log", read.value(), request.value().terms.device); !added) return in_parameters(added.error());
+  json document = report_of(read.value(), report, logs);
+  if (request.value().names_lines) {
+    document["every_line"] = std::move(every_line.lines);
+    document["left_out_count"] = every_line.left_out_count;
+  }
+  const auto finished = finish(context, request.value(), logs, document);
+  if (!finished) return problem_of(in_parameters(finished.error()), call.request.id, {"report", text_of(document)});
+  return json_response(text_of(document), finished.value());
+}
+
+} // namespace mc2::server

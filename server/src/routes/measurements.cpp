@@ -1,0 +1,33 @@
+#include "mc2/store/codec.hpp"
+#include "routes/listing.hpp"
+#include "routes/routes.hpp"
+
+namespace mc2::server {
+
+Result<Response> list_measurements(Context& context, const Call& call) {
+  return list_documents(context, call, "mc2.measurement_list/1", &store::Store::list_measurements);
+}
+
+Result<Response> add_measurement(Context& context, const Call& call) {
+  if (auto known = call.query.require_all_known(); !known) return known.error();
+  const auto record = store::decode_measurement(call.request.body);
+  if (!record) return record.error();
+  const store::Measurement& measured = record.value().measurement;
+  for (const auto& [name, us] : {std::pair{"fused_us", measured.fused_us}, std::pair{"serial_us", measured.serial_us},
+                                 std::pair{"predicted_us", measured.predicted_us}})
+    if (!(us > 0)) return Error{ErrorCode::InvalidSpec, name, "must be above 0"};
+  const auto kept = context.store.write([&](store::Store& store) {
+    return store.add_measurement(record.value().fingerprint, measured, context.utc_now());
+  });
+  if (!kept) return kept.error();
+  return kept_response("/v1/measurements/", kept.value());
+}
+
+Result<Response> answer_measurement(Context& context, const Call& call) {
+  if (auto known = call.query.require_all_known(); !known) return known.error();
+  auto found = context.store.read([&](const store::Store& store) { return store.find_measurement(call.id); });
+  if (!found) return found.error();
+  return document_response(std::move(found.value().document), found.value().digest);
+}
+
+} // namespace mc2::server

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <array>
+
+#include "error_map.hpp"
+#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/explanation.hpp"
+#include "mc2/render/plan_page.hpp"
+#include "mc2/render/timeline_chart.hpp"
+#include "mc2/render/trace.hpp"
+#include "mc2/server/service.hpp"
+#include "media.hpp"
+#include "routes/listing.hpp"
+#include "routes/plan_forms.hpp"
+
+namespace mc2::server {
+namespace {
+
+constexpr int kTextWidth = 80; ///< columns; as the program writes into a file
+
+using Draw = std::string (*)(const planner::Explanation& explanation);
+
+std::string draw_svg(const planner::Explanation& explanation) { return render::plan_drawing(explanation, {}); }
+std::string draw_text(const planner::Explanation& explanation) {
+  return render::plan_page(explanation.plan, kTextWidth, false);
+}
+std::string draw_trace(const planner::Explanation& explanation) {
+  return render::chrome_trace(explanation.plan, {}, explanation.plan.fingerprint);
+}
+
+/// The first is what is answered to those who do not choose.
+constexpr std::array kForms{Form{"json", "application/json"}, Form{"svg", "image/svg+xml"}, Form{"text", "text/plain"},
+                            Form{"trace", "application/vnd.mc2.trace+json"}};
+constexpr std::array<Draw, kForms.size()> kDraws{nullptr, &draw_svg, &draw_text, &draw_trace};
+
+std::string names() {
+  std::string text;
+  for (const Form& form : kForms) text += (text.empty() ? "" : ", ") + std::string(form.name);
+  return text;
+}
+
+Result<Response> draw(const store::StoredPlan& stored, const Form& form) {
+  const planner::Plan& plan = stored.plan;
+  // Refuses a plan that contradicts itself, of which nothing can be drawn.
+  const auto explained = planner::explain(plan, nullptr, executor::likely_limits(plan));
+  if (!explained) return Error{ErrorCode::Infeasible, explained.error().field, explained.error().message};
+  const Draw draw = kDraws[static_cast<std::size_t>(&form - kForms.data())];
+  Response response = document_response(draw(explained.value()), stored.digest + "-" + std::string(form.name));
+  response.content_type = std::string(form.media_type) + (form.name == "text" ? "; charset=utf-8" : "");
+  // A drawing that is opened by itself may do nothing but be looked at.
+  response.headers.emplace_back("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
+  response.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  return response;
+}
+
+} // namespace
+
+Result<Response> plan_in_form(const store::StoredPlan& stored, const std::optional<std::string>& name,
+                              const Request& request) {
+  const Form* form = nullptr;
+  if (name) {
+    const auto found = std::ranges::find(kForms, *name, &Form::name);
+    if (found == kForms.end())
+      return Error{ErrorCode::UnknownName, "format", "unknown format '" + name->substr(0, 32) + "'; legal: " + names()};
+    form = &*found;
+  } else {
+    form = choose_form(request.accept, kForms);
+    if (form == nullptr) return problem(406, "there is no such form of a plan; there are " + names(), request.id);
+  }
+  const bool is_document = form == kForms.data();
+  auto response = is_document ? Result<Response>(document_response(stored.document, stored.digest)) : draw(stored, *form);
+  if (response) response.value().headers.emplace_back("Vary", "Accept");
+  return response;
+}
+
+} // namespace mc2::server

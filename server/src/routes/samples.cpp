@@ -1,0 +1,33 @@
+#include <nlohmann/json.hpp>
+
+#include "mc2/store/codec.hpp"
+#include "routes/listing.hpp"
+#include "routes/routes.hpp"
+
+namespace mc2::server {
+
+Result<Response> list_samples(Context& context, const Call& call) {
+  return list_documents(context, call, "mc2.sample_list/1", &store::Store::list_samples);
+}
+
+Result<Response> add_samples(Context& context, const Call& call) {
+  if (auto known = call.query.require_all_known(); !known) return known.error();
+  const auto decoded = store::decode_profile(call.request.body);
+  if (!decoded) return decoded.error();
+  const planner::Profile& profile = decoded.value();
+  const auto kept = context.store.write([&](store::Store& store) {
+    return store.append_samples(profile.op, profile.fingerprint, profile.samples, context.utc_now());
+  });
+  if (!kept) return kept.error();
+  return json_response(
+      nlohmann::json{{"digests", kept.value()}, {"sample_count", profile.samples.size()}}.dump(), 201);
+}
+
+Result<Response> answer_samples(Context& context, const Call& call) {
+  if (auto known = call.query.require_all_known(); !known) return known.error();
+  auto samples = context.store.read([&](const store::Store& store) { return store.find_samples(call.id); });
+  if (!samples) return samples.error();
+  return document_response(std::move(samples.value().document), samples.value().digest);
+}
+
+} // namespace mc2::server

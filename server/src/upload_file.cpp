@@ -1,0 +1,76 @@
+#include "upload_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace mc2::server {
+namespace {
+
+[[noreturn]] void fail(const char* call) { throw planner::SystemError(call, errno, std::strerror(errno)); }
+
+int create_file(const std::filesystem::path& directory) {
+  const int file = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0) return file;
+  const bool has_no_such_files = errno == EOPNOTSUPP || errno == EISDIR;
+  if (!has_no_such_files) fail("open");
+  std::string name = (directory / ".mc2-upload-XXXXXX").string();
+  const int named = mkostemp(name.data(), O_CLOEXEC);
+  if (named < 0) fail("mkostemp");
+  unlink(name.c_str());
+  return named;
+}
+
+} // namespace
+
+Body::Body(std::string bytes) {
+  auto kept = std::make_shared<const std::string>(std::move(bytes));
+  bytes_ = *kept;
+  owner_ = std::move(kept);
+}
+
+UploadFile::UploadFile(UploadFile&& other) noexcept
+    : file_(std::exchange(other.file_, -1)), place_(std::move(other.place_)) {}
+
+UploadFile::~UploadFile() {
+  if (file_ >= 0) close(file_);
+}
+
+void UploadFile::append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file_, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail("write");
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+Body UploadFile::finish() {
+  struct stat status {};
+  if (fstat(file_, &status) != 0) fail("fstat");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return {};
+  void* const place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file_, 0);
+  if (place == MAP_FAILED) fail("mmap");
+  const std::shared_ptr<const void> owner(place, [size, kept = place_](void* bytes) { munmap(bytes, size); });
+  return {owner, {static_cast<const char*>(place), size}};
+}
+
+std::optional<UploadFile> UploadRoom::enter() {
+  if (count_.fetch_add(1) >= most_) {
+    --count_;
+    return std::nullopt;
+  }
+  std::shared_ptr<void> place(nullptr, [this](void*) { --count_; });
+  const int file = create_file(directory_.empty() ? std::filesystem::path(".") : directory_);
+  return UploadFile(file, std::move(place));
+}
+
+} // namespace mc2::server

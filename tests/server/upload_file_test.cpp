@@ -1,0 +1,64 @@
+#include "upload_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+namespace mc2::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Place {
+  fs::path path = fs::path(testing::TempDir()) / "mc2_upload_file_test";
+  Place() { fs::create_directories(path); }
+  ~Place() { fs::remove_all(path); }
+};
+
+TEST(UploadFile, BodyIsWhatWasAppendedAndOutlivesTheFile) {
+  const Place place;
+  UploadRoom room(place.path, 1);
+  Body body;
+  const std::string piece(100'000, 'x');
+  {
+    auto file = room.enter();
+    ASSERT_TRUE(file.has_value());
+    file->append(piece);
+    file->append("end");
+    body = file->finish();
+  }
+  EXPECT_EQ(std::string_view(body), piece + "end");
+  EXPECT_TRUE(fs::is_empty(place.path)) << "the file has no name";
+}
+
+TEST(UploadFile, PlaceIsTakenUntilFileAndBodyAreGone) {
+  const Place place;
+  UploadRoom room(place.path, 1);
+  Body body;
+  {
+    auto file = room.enter();
+    ASSERT_TRUE(file.has_value());
+    EXPECT_FALSE(room.enter().has_value());
+    file->append("x");
+    body = file->finish();
+  }
+  EXPECT_FALSE(room.enter().has_value());
+  body = {};
+  EXPECT_TRUE(room.enter().has_value());
+}
+
+TEST(UploadFile, EmptyBodyNeedsNoMapping) {
+  const Place place;
+  UploadRoom room(place.path, 1);
+  EXPECT_EQ(std::string_view(room.enter()->finish()), "");
+}
+
+TEST(UploadFile, DirectoryThatIsGoneIsASystemErrorAndTakesNoPlace) {
+  UploadRoom room(fs::path(testing::TempDir()) / "mc2_no_such_directory", 1);
+  EXPECT_THROW(static_cast<void>(room.enter()), planner::SystemError);
+  EXPECT_THROW(static_cast<void>(room.enter()), planner::SystemError);
+}
+
+} // namespace
+} // namespace mc2::server
