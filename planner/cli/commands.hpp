@@ -17,23 +17,27 @@ using Action = std::function<Result<ExitCode>()>;
 struct Command {
   CLI::App* app;
   Action action;
+  bool takes_server = false; ///< --server means something to it
 };
+
+struct ServerOptions;
 
 [[nodiscard]] Command add_bench(CLI::App& app);
 [[nodiscard]] Command add_compare(CLI::App& app);
 [[nodiscard]] Command add_db(CLI::App& app);
 [[nodiscard]] Command add_doctor(CLI::App& app);
-[[nodiscard]] Command add_explain(CLI::App& app);
+[[nodiscard]] Command add_explain(CLI::App& app, ServerOptions& server);
 [[nodiscard]] Command add_export(CLI::App& app);
 [[nodiscard]] Command add_fit(CLI::App& app);
 [[nodiscard]] Command add_import(CLI::App& app);
-[[nodiscard]] Command add_plan(CLI::App& app);
+[[nodiscard]] Command add_plan(CLI::App& app, ServerOptions& server);
 [[nodiscard]] Command add_profile(CLI::App& app);
-[[nodiscard]] Command add_run(CLI::App& app);
+[[nodiscard]] Command add_push(CLI::App& app, ServerOptions& server);
+[[nodiscard]] Command add_run(CLI::App& app, ServerOptions& server);
 [[nodiscard]] Command add_serve(CLI::App& app);
 [[nodiscard]] Command add_sweep(CLI::App& app);
 [[nodiscard]] Command add_token(CLI::App& app);
 [[nodiscard]] Command add_topology(CLI::App& app);
-[[nodiscard]] Command add_tune(CLI::App& app);
+[[nodiscard]] Command add_tune(CLI::App& app, ServerOptions& server);
 
 } // namespace mc2::cli

@@ -23,12 +23,15 @@ struct ExplainCommand {
   OpOptions op;
   MachineOptions machine;
   StoreOptions store;
+  const ServerOptions* server = nullptr;
   std::string plan_name, model_file, profile_file, html_file;
   executor::CutLimits limits;
   bool is_json = false, is_measuring = false, accept_other_machine = false;
 
   [[nodiscard]] Result<store::StoredPlan> find() const;
   [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
+  /// The service's model, where there is none here.
+  void add_served_model(Evidence& evidence, const planner::Plan& plan) const;
   [[nodiscard]] Result<planner::MeasuredRun> measure(const planner::Plan& plan) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
@@ -36,7 +39,7 @@ struct ExplainCommand {
 Result<store::StoredPlan> ExplainCommand::find() const {
   if (!plan_name.empty()) {
     if (op.is_given()) return Error{ErrorCode::InvalidSpec, "PLAN", "names the operator; leave out --m, --n and --k"};
-    return load_plan(plan_name, "PLAN", store);
+    return load_plan(plan_name, "PLAN", store, *server);
   }
   if (!op.is_given())
     return Error{ErrorCode::InvalidSpec, "PLAN",
@@ -45,9 +48,19 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   if (!spec) return spec.error();
   const auto here = machine.fingerprint(spec.value().world_size);
   if (!here) return here.error();
-  const auto layers = store.open();
+  auto layers = store.open();
   if (!layers) return layers.error();
-  return find_plan_for(spec.value(), here.value(), layers.value());
+  return find_plan_for(spec.value(), here.value(), layers.value(), {.server = *server});
+}
+
+void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& plan) const {
+  if (evidence.model || !server->is_given()) return;
+  const auto client = server->open();
+  auto model = client ? client.value().find_model(plan.op, plan.fingerprint) : Result<planner::CostModel>(client.error());
+  if (model)
+    evidence.model = std::move(model).value();
+  else
+    evidence.notes.push_back("the service has no model: " + model.error().text());
 }
 
 Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
@@ -71,6 +84,7 @@ Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
     look_up(evidence, stored.plan, layers.value());
   else
     evidence.notes.push_back("the store cannot be read: " + layers.error().text());
+  add_served_model(evidence, stored.plan);
   drop_foreign(evidence, stored.plan);
   return evidence;
 }
@@ -148,13 +162,15 @@ Result<ExitCode> ExplainCommand::run() const {
 
 } // namespace
 
-Command add_explain(CLI::App& app) {
+Command add_explain(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<ExplainCommand>();
+  command->server = &server;
   auto* sub = app.add_subcommand("explain", "why a plan is what it is, and what would change it");
   sub->add_option("PLAN", command->plan_name, "a plan file, or the digest of a kept plan");
   command->op.add_to(*sub, false);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
+  server.add_to(*sub);
   sub->add_option("--html", command->html_file, "also write a report with plots to this HTML file");
   sub->add_flag("--json", command->is_json, "print the explanation as JSON");
   sub->add_flag("--measure", command->is_measuring,
@@ -176,7 +192,7 @@ Command add_explain(CLI::App& app) {
       "Examples:\n  mc2 explain --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --measure --html why.html\n"
       "  mc2 explain 3f9c2a --html why.html\n"
       "  mc2 explain plan.json --model model.json --profile profile.json");
-  return {sub, [command] { return command->run(); }};
+  return {sub, [command] { return command->run(); }, true};
 }
 
 } // namespace mc2::cli

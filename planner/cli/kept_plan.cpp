@@ -1,9 +1,10 @@
 #include "kept_plan.hpp"
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "mc2/executor/cutting.hpp"
-#include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::cli {
@@ -17,17 +18,27 @@ store::StoredPlan unkept(planner::Plan plan) {
   return result;
 }
 
+/// Errors: NotFound and the like under `option`.
+Result<store::StoredPlan> find_by_digest(const std::string& name, const char* option, const StoreOptions& store,
+                                         const ServerOptions& server) {
+  auto layers = store.open();
+  if (!layers) return layers.error();
+  auto stored = layers.value().find_plan(name);
+  if (stored) return stored;
+  const Error missing{stored.error().code, option, "'" + name + "' is no file, and as a digest: " + stored.error().message};
+  if (!server.is_given() || missing.code != ErrorCode::NotFound) return missing;
+  const auto client = server.open();
+  if (!client) return client.error();
+  auto served = client.value().find_plan(name);
+  if (served) return served;
+  return Error{served.error().code, option, missing.message + "; " + served.error().text()};
+}
+
 } // namespace
 
-Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store) {
-  if (!std::filesystem::exists(name)) {
-    auto layers = store.open();
-    if (!layers) return layers.error();
-    auto stored = layers.value().find_plan(name);
-    if (stored) return stored;
-    return Error{stored.error().code, option,
-                 "'" + name + "' is no file, and as a digest: " + stored.error().message};
-  }
+Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store,
+                                    const ServerOptions& server) {
+  if (!std::filesystem::exists(name)) return find_by_digest(name, option, store, server);
   const auto content = read_file(name);
   if (!content) return content.error();
   auto plan = store::decode_plan(content.value());
@@ -47,19 +58,50 @@ Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::
   return model;
 }
 
+Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
+                                      const store::Layers& layers, const ServerOptions& server) {
+  auto model = layers.find_model(op, here);
+  if (model || model.error().code != ErrorCode::NotFound) return model;
+  if (!server.is_given()) return with_advice(model.error());
+  const auto client = server.open();
+  if (!client) return client.error();
+  auto served = client.value().find_model(op, here);
+  if (served) return served;
+  return with_advice({served.error().code, model.error().field, model.error().message + "; " + served.error().text()});
+}
+
+namespace {
+
+client::Planning planning_with(client::SharedLayers& layers, const VariantOption& variant) {
+  return {[&layers, &variant](const client::PlanQuestion& question) -> Result<planner::CostModel> {
+            const auto model = layers.use([&](const store::Layers& stores) { return kept_model(question.op, question.machine, stores); });
+            if (!model) return model;
+            return variant.restrict(model.value());
+          },
+          [](const client::PlanQuestion& question) { return executor::default_options_on(question.machine, question.op); }};
+}
+
+} // namespace
+
 Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                        const store::Layers& layers, const VariantOption& variant) {
-  const store::PlanKey key{op, store::digest(here.canonical_text()), variant.purpose()};
-  auto kept = layers.find_plan(key);
-  const bool may_plan = !kept && (kept.error().code == ErrorCode::NotFound || kept.error().code == ErrorCode::Stale);
-  if (!may_plan) return kept;
-  const auto model = kept_model(op, here, layers);
-  if (!model) return model.error();
-  const auto offered = variant.restrict(model.value());
-  if (!offered) return offered.error();
-  auto plan = planner::make_plan(op, offered.value(), executor::default_options_on(here, op));
-  if (!plan) return plan.error();
-  return unkept(std::move(plan).value());
+                                        store::Layers& layers, const PlanPlaces& places) {
+  const auto& [variant, server] = places;
+  if (variant.is_given())
+    if (auto alone = server.refuse_beside("--variant", "no service chooses by"); !alone) return alone.error();
+  client::SharedLayers shared(layers);
+  std::vector<client::PlanSource> sources;
+  const bool asks_service = server.is_given() && !variant.is_given();
+  if (asks_service) {
+    auto service = server.source(shared);
+    if (!service) return service.error();
+    sources.push_back(std::move(service).value());
+  }
+  sources.push_back(client::kept_plans(shared, variant.purpose()));
+  sources.push_back(client::own_planner(planning_with(shared, variant)));
+  auto found = client::find_plan(sources, {.op = op, .machine = here});
+  if (!found) return found.error();
+  if (asks_service) note_source(found.value());
+  return std::move(found).value().stored;
 }
 
 } // namespace mc2::cli

@@ -4,15 +4,16 @@
 
 #include "context.hpp"
 #include "mc2/store/store.hpp"
+#include "server_options.hpp"
 #include "variant_option.hpp"
 
 namespace mc2::cli {
 
-/// Reads a plan document, or finds the kept plan with that digest or unique prefix. A plan from a file has no key and
-/// no date.
-/// Errors: Malformed naming the file; NotFound and the like under `option`.
+/// Reads a plan document, or finds the kept plan with that digest or unique prefix, here or else at the service. A plan from a
+/// file has no key and no date.
+/// Errors: Malformed naming the file; NotFound and the like under `option`; as client::Client.
 [[nodiscard]] Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
-                                                  const StoreOptions& store);
+                                                  const StoreOptions& store, const ServerOptions& server = {});
 
 /// That there is no kept model, and what to run first; other errors as they are.
 [[nodiscard]] Error with_advice(const Error& missing);
@@ -21,9 +22,20 @@ namespace mc2::cli {
 [[nodiscard]] Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
                                                     const store::Layers& layers);
 
-/// The tuned plan kept for this operator and machine (and variant), or one from the kept model, which has no date.
-/// Errors: NotFound saying what to run first; as Layers::find_plan.
+/// As above, or else the service's. Errors: both reasons.
+[[nodiscard]] Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
+                                                    const store::Layers& layers, const ServerOptions& server);
+
+/// Where a plan is looked for beside the store.
+struct PlanPlaces {
+  VariantOption variant = {};
+  ServerOptions server = {};
+};
+
+/// The service's plan for this operator and machine, if a server is given; else the tuned plan kept here (of the variant), or one
+/// from the kept model, which has no date. With a server, standard error says which it was and why not another.
+/// Errors: NotFound saying what to run first; as Layers::find_plan; InvalidSpec for a variant beside a server.
 [[nodiscard]] Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                                      const store::Layers& layers, const VariantOption& variant = {});
+                                                      store::Layers& layers, const PlanPlaces& places);
 
 } // namespace mc2::cli

@@ -18,6 +18,7 @@
 #include "commands.hpp"
 #include "mc2/executor/processes.hpp"
 #include "mc2/planner/error.hpp"
+#include "server_options.hpp"
 #include "terminal.hpp"
 
 namespace {
@@ -61,10 +62,11 @@ int report(ExitCode code, std::string text) {
   return static_cast<int>(code);
 }
 
-int run(const std::vector<Command>& commands) {
+int run(const std::vector<Command>& commands, const mc2::cli::ServerOptions& server) {
   for (const auto& command : commands) {
     if (!command.app->parsed()) continue;
-    const auto result = command.action();
+    const auto may_use = mc2::cli::check_server_use(server, command);
+    const auto result = may_use ? command.action() : may_use.error();
     if (result) return static_cast<int>(result.value());
     mc2::planner::Error error = result.error();
     error.field = option_of(error.field);
@@ -103,6 +105,12 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
   return report(ExitCode::Usage, wrong + "; legal: " + commands + hint);
 }
 
+/// Lets a command that asks no service say so, wherever the option stands.
+void hide_server_option(CLI::App& command, mc2::cli::ServerOptions& server) {
+  server.add_hidden_to(command);
+  for (auto* nested : command.get_subcommands([](const CLI::App*) { return true; })) hide_server_option(*nested, server);
+}
+
 /// Without this a file could be opened as the standard output that the caller closed, and receive what is printed.
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
@@ -114,22 +122,28 @@ int run_program(int argc, char** argv) {
   app.set_version_flag("--version", "mc2 " MC2_VERSION);
   app.require_subcommand(1);
   app.footer(kFooter);
+  mc2::cli::ServerOptions server;
+  server.add_to(app);
   const std::vector<Command> commands{
-      mc2::cli::add_tune(app),  mc2::cli::add_profile(app), mc2::cli::add_fit(app),   mc2::cli::add_plan(app),
-      mc2::cli::add_run(app),   mc2::cli::add_explain(app), mc2::cli::add_sweep(app), mc2::cli::add_db(app),
+      mc2::cli::add_tune(app, server),  mc2::cli::add_profile(app), mc2::cli::add_fit(app),   mc2::cli::add_plan(app, server),
+      mc2::cli::add_run(app, server),   mc2::cli::add_explain(app, server), mc2::cli::add_sweep(app), mc2::cli::add_db(app),
       mc2::cli::add_bench(app), mc2::cli::add_doctor(app), mc2::cli::add_import(app), mc2::cli::add_export(app),
-      mc2::cli::add_compare(app), mc2::cli::add_serve(app), mc2::cli::add_token(app),   mc2::cli::add_topology(app)};
+      mc2::cli::add_compare(app), mc2::cli::add_serve(app), mc2::cli::add_token(app),   mc2::cli::add_topology(app),
+      mc2::cli::add_push(app, server)};
+  for (const auto& command : commands)
+    if (!command.takes_server) hide_server_option(*command.app, server);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return exit_parse(app, error);
   }
+  server.take_environment();
   mc2::cli::install_interrupt_handler();
   // A full disk or a closed pipe must end in an error message, not in a signal.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    const int code = run(commands);
+    const int code = run(commands, server);
     std::cout.flush();
     if (!std::cout) return report(ExitCode::System, "standard output: could not be written completely");
     return code;

@@ -12,6 +12,7 @@
 #include "mc2/store/codec.hpp"
 #include "model_sources.hpp"
 #include "render.hpp"
+#include "server_options.hpp"
 #include "terminal.hpp"
 #include "topology_files.hpp"
 #include "variant_option.hpp"
@@ -25,6 +26,7 @@ struct PlanCommand {
   StoreOptions store;
   PlanningOptions planning;
   VariantOption variant;
+  const ServerOptions* server = nullptr;
   std::string model_file, topology_file, request_file, out, blocks, device;
   bool is_json = false;
   bool no_transfer = false;
@@ -37,6 +39,12 @@ struct PlanCommand {
   [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
                                                 const planner::CostModel& model) const;
   [[nodiscard]] Result<planner::Plan> plan_from_store(const store::PlanRequest& request) const;
+  /// The service's plan, if a server is given, else plan_from_store.
+  [[nodiscard]] Result<planner::Plan> plan_from_sources(const store::PlanRequest& request) const;
+  /// Without options unless somebody chose them. Errors: as MachineOptions.
+  [[nodiscard]] Result<client::PlanQuestion> question(const store::PlanRequest& request) const;
+  /// Errors: InvalidSpec when a server was named beside what answers without one.
+  [[nodiscard]] Result<void> check_server() const;
   /// That the backend has the variant asked for. Errors: as MachineOptions and VariantOption::choose.
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& spec) const;
   [[nodiscard]] Result<ExitCode> run() const;
@@ -102,6 +110,57 @@ Result<planner::Plan> PlanCommand::plan_from_store(const store::PlanRequest& req
   return planner::as_transferred(std::move(plan).value(), *transfer);
 }
 
+Result<void> PlanCommand::check_server() const {
+  const std::pair<bool, const char*> answers[]{{!model_file.empty(), "--model"},
+                                               {!topology_file.empty(), "--topology"},
+                                               {!device.empty(), "--device"},
+                                               {!blocks.empty(), "--blocks"},
+                                               {variant.is_given(), "--variant"}};
+  for (const auto& [is_given, option] : answers)
+    if (is_given)
+      if (auto alone = server->refuse_beside(option, "is answered here"); !alone) return alone;
+  return {};
+}
+
+Result<client::PlanQuestion> PlanCommand::question(const store::PlanRequest& request) const {
+  const auto here = machine.fingerprint(request.op.world_size);
+  if (!here) return here.error();
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const PlanningOptions none_chosen;
+  const auto usual = none_chosen.checked(backend.value()->default_alignment());
+  if (!usual) return usual.error();
+  const bool has_options = !request_file.empty() || request.options != usual.value();
+  return client::PlanQuestion{.op = request.op,
+                              .machine = here.value(),
+                              .options = has_options ? std::optional(request.options) : std::nullopt};
+}
+
+Result<planner::Plan> PlanCommand::plan_from_sources(const store::PlanRequest& request) const {
+  if (!server->is_given() || variant.is_given() || !blocks.empty()) return plan_from_store(request);
+  const auto asked = question(request);
+  if (!asked) return asked.error();
+  auto layers = store.open();
+  if (!layers) return layers.error();
+  client::SharedLayers shared(layers.value());
+  auto service = server->source(shared);
+  if (!service) return service.error();
+  const std::vector<client::PlanSource> sources{
+      std::move(service).value(),
+      {"own planner", [&](const client::PlanQuestion&) -> Result<client::FoundPlan> {
+         auto plan = plan_from_store(request);
+         if (!plan) return plan.error();
+         client::FoundPlan found;
+         found.stored.plan = std::move(plan).value();
+         found.source = "own planner";
+         return found;
+       }}};
+  auto found = client::find_plan(sources, asked.value());
+  if (!found) return found.error();
+  note_source(found.value());
+  return std::move(found).value().stored.plan;
+}
+
 /// What the published recipe would cut, beside what was chosen.
 std::string recipe_note(const store::PlanRequest& request, const planner::CostModel& model) {
   planner::PlanOptions options = request.options;
@@ -144,14 +203,15 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request, std::
     if (!model) return document_error(model_file, model.error());
     return plan_with(request, model.value());
   }
-  return plan_from_store(request);
+  return plan_from_sources(request);
 }
 
 Result<ExitCode> PlanCommand::run() const {
-  const auto question = request();
-  if (!question) return question.error();
+  if (auto legal = check_server(); !legal) return legal.error();
+  const auto asked = request();
+  if (!asked) return asked.error();
   std::vector<std::string> notes;
-  const auto plan = make(question.value(), notes);
+  const auto plan = make(asked.value(), notes);
   if (!plan) return plan.error();
   const std::string document = store::encode(plan.value());
   if (!out.empty()) write_file(out, store::pretty(document));
@@ -166,14 +226,16 @@ Result<ExitCode> PlanCommand::run() const {
 
 } // namespace
 
-Command add_plan(CLI::App& app) {
+Command add_plan(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<PlanCommand>();
+  command->server = &server;
   auto* sub = app.add_subcommand("plan", "decide how to cut an operator, from a fitted model");
   command->op.add_to(*sub, false);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   command->planning.add_to(*sub);
   command->variant.add_to(*sub);
+  server.add_to(*sub);
   sub->add_option("--model", command->model_file, "use this model document instead of a kept one");
   sub->add_option("--topology", command->topology_file,
                   "plan without measurements for the cluster that this document describes; --model gives its matmul");
@@ -191,7 +253,7 @@ Command add_plan(CLI::App& app) {
       "           --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
       "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
       "  mc2 plan --topology data/topologies/dgx_h100.json --m 8192 --n 8192 --k 8192 --dtype bf16 --ranks 256");
-  return {sub, [command] { return command->run(); }};
+  return {sub, [command] { return command->run(); }, true};
 }
 
 } // namespace mc2::cli

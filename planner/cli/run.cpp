@@ -23,6 +23,7 @@ struct RunCommand {
   MachineOptions machine;
   StoreOptions store;
   VariantOption variant;
+  const ServerOptions* server = nullptr;
   std::string plan_name, blocks, trace_file, counts_file;
   ExchangeCounts counts; ///< of counts_file, else empty
   bool accept_other_machine = false;
@@ -58,7 +59,7 @@ Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const pl
                                                  const planner::Fingerprint& here) const {
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
-  const auto kept = kept_model(spec, here, layers);
+  const auto kept = kept_model(spec, here, layers, *server);
   if (!kept) return kept.error();
   const auto model = variant.restrict(kept.value());
   if (!model) return model.error();
@@ -70,7 +71,7 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner
   const auto spec = op.spec();
   if (!spec) return spec.error();
   if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here);
-  auto found = find_plan_for(spec.value(), here, layers, variant);
+  auto found = find_plan_for(spec.value(), here, layers, {variant, *server});
   if (!found) return found.error();
   return std::move(found).value().plan;
 }
@@ -110,7 +111,7 @@ Result<ExitCode> RunCommand::run() const {
     if (op.is_given() || !blocks.empty() || variant.is_given())
       return Error{ErrorCode::InvalidSpec, "--plan",
                    "names operator, blocks and variant; leave out --m, --n, --k, --blocks and --variant"};
-    auto loaded = load_plan(plan_name, "--plan", store);
+    auto loaded = load_plan(plan_name, "--plan", store, *server);
     if (!loaded) return loaded.error();
     named = std::move(loaded).value().plan;
   }
@@ -142,13 +143,15 @@ Result<ExitCode> RunCommand::run() const {
 
 } // namespace
 
-Command add_run(CLI::App& app) {
+Command add_run(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<RunCommand>();
+  command->server = &server;
   auto* sub = app.add_subcommand("run", "execute a plan: check the result, then time it against serial");
   command->op.add_to(*sub, false);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   command->variant.add_to(*sub);
+  server.add_to(*sub);
   sub->add_option("--plan", command->plan_name, "a plan file, or the digest of a kept plan");
   sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896");
   sub->add_option("--counts", command->counts_file,
@@ -169,7 +172,8 @@ Command add_run(CLI::App& app) {
             if (command->seed == 0) command->seed = fresh_seed();
             command->race.min_rounds = std::min(command->race.min_rounds, command->race.max_rounds);
             return command->run();
-          }};
+          },
+          true};
 }
 
 } // namespace mc2::cli

@@ -5,8 +5,10 @@
 #include "commands.hpp"
 #include "mc2/store/codec.hpp"
 #include "model_sources.hpp"
+#include "push.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
+#include "server_options.hpp"
 #include "shapes.hpp"
 #include "sweep_options.hpp"
 #include "terminal.hpp"
@@ -22,6 +24,7 @@ struct TuneCommand {
   PlanningOptions planning;
   SweepSettings sweep;
   VariantOption variant;
+  const ServerOptions* server = nullptr;
   std::string shapes_file;
   bool is_fresh = false;
   bool may_transfer = false;
@@ -30,12 +33,39 @@ struct TuneCommand {
   [[nodiscard]] Result<std::vector<planner::OpSpec>> shapes() const;
   [[nodiscard]] Result<TuneSettings> settings() const;
   [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const TuneSettings& settings,
-                                      store::Layers& layers) const;
+                                      store::Layers& layers, const std::optional<client::Client>& service) const;
+  /// Keeps and prints what another machine of this kind has tuned, if the service has it.
+  [[nodiscard]] Result<bool> take_served(const client::Client& service, const client::PlanQuestion& question,
+                                         store::Store& writable) const;
   [[nodiscard]] TuneSettings with_kept_model(TuneSettings settings, const store::Layers& layers,
                                              const planner::Fingerprint& here, const planner::OpSpec& spec) const;
   void print(const Tuned& tuned, const store::Store& store) const;
+  /// The client of the service that is sent what was tuned; none without a server. Errors: as ServerOptions::open.
+  [[nodiscard]] Result<std::optional<client::Client>> receiver() const;
+  [[nodiscard]] Result<void> send(const client::Client& client, const planner::OpSpec& spec, store::Layers& layers) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
+
+Result<std::optional<client::Client>> TuneCommand::receiver() const {
+  if (!server->is_given()) return std::optional<client::Client>();
+  if (variant.is_given()) {
+    if (auto alone = server->refuse_beside("--variant", "keeps a plan of one variant, which no service has a place for"); !alone)
+      return alone.error();
+    return std::optional<client::Client>();
+  }
+  auto client = server->open();
+  if (!client) return client.error();
+  return std::optional(std::move(client).value());
+}
+
+Result<void> TuneCommand::send(const client::Client& client, const planner::OpSpec& spec, store::Layers& layers) const {
+  const auto here = machine.fingerprint(spec.world_size);
+  if (!here) return here.error();
+  const auto pushed = push(client, layers.writable(), spec, here.value());
+  if (!pushed) return Error{pushed.error().code, pushed.error().field, pushed.error().message + "; what was tuned is kept here, mc2 push sends it later"};
+  std::cerr << "mc2: note: " + pushed.value().text(client.url()) + "\n";
+  return {};
+}
 
 Result<std::vector<planner::OpSpec>> TuneCommand::shapes() const {
   if (shapes_file.empty()) {
@@ -90,8 +120,19 @@ void TuneCommand::print(const Tuned& tuned, const store::Store& store) const {
   std::cout << "  kept as plan " << tuned.plan_digest.substr(0, 12) << " in " << store.path().string() << "\n";
 }
 
+Result<bool> TuneCommand::take_served(const client::Client& service, const client::PlanQuestion& question,
+                                      store::Store& writable) const {
+  const auto served = service.find_plan(question);
+  if (!served || served.value().source != "stored") return false; // away or without one: it is measured here
+  const store::PlanAnswer& answer = served.value();
+  if (auto kept = writable.put_plan(answer.plan, "tuned", answer.created_at); !kept) return kept.error();
+  std::cerr << "mc2: already tuned at " << answer.created_at << ", says " << service.url() << "; --fresh measures here\n";
+  std::cout << (is_json ? store::pretty(answer.document) : plan_page(answer.plan, terminal_width(), has_color()));
+  return true;
+}
+
 Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettings& settings,
-                                   store::Layers& layers) const {
+                                   store::Layers& layers, const std::optional<client::Client>& service) const {
   const auto backend = machine.find();
   if (!backend) return backend.error();
   const auto options = machine.communicator_options(spec.world_size);
@@ -110,6 +151,11 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettin
                           : plan_page(kept.value().plan, terminal_width(), has_color()));
     return ExitCode::Success;
   }
+  if (service && !is_fresh) {
+    const auto taken = take_served(*service, {.op = spec, .machine = here}, writable);
+    if (!taken) return taken.error();
+    if (taken.value()) return ExitCode::Success;
+  }
   auto bench = Workbench::open(*backend.value(), options.value(), spec, sweep.seed, variant);
   if (!bench) return bench.error();
   const auto tuned = tune_operator(*bench.value(), with_kept_model(settings, layers, here, spec), writable);
@@ -124,21 +170,26 @@ Result<ExitCode> TuneCommand::run() const {
   if (!list) return list.error();
   const auto checked = settings();
   if (!checked) return checked.error();
+  const auto client = receiver();
+  if (!client) return client.error();
   auto layers = store.open();
   if (!layers) return layers.error();
   for (std::size_t i = 0; i < list.value().size(); ++i) {
     if (list.value().size() > 1)
       std::cerr << "mc2: shape " << i + 1 << " of " << list.value().size() << ": " << list.value()[i].text() << "\n";
-    const auto done = tune(list.value()[i], checked.value(), layers.value());
+    const auto done = tune(list.value()[i], checked.value(), layers.value(), client.value());
     if (!done) return done.error();
+    if (client.value())
+      if (auto sent = send(*client.value(), list.value()[i], layers.value()); !sent) return sent.error();
   }
   return ExitCode::Success;
 }
 
 } // namespace
 
-Command add_tune(CLI::App& app) {
+Command add_tune(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<TuneCommand>();
+  command->server = &server;
   auto* sub = app.add_subcommand("tune", "profile, fit, plan, race the best cuts on this machine and keep the winner");
   command->op.add_to(*sub, false);
   command->machine.add_to(*sub);
@@ -146,6 +197,7 @@ Command add_tune(CLI::App& app) {
   command->planning.add_to(*sub);
   command->sweep.add_to(*sub, false);
   command->variant.add_to(*sub);
+  server.add_to(*sub);
   sub->add_option("--shapes", command->shapes_file, "tune every shape of this CSV file (columns m,n,k[,op,dtype,ranks,tables,table_rows,pooling,epilogue])");
   sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
   sub->add_flag("--transfer", command->may_transfer,
@@ -155,7 +207,7 @@ Command add_tune(CLI::App& app) {
               "  mc2 tune --active --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
               "  mc2 tune --shapes data/shapes.csv --link 2.5Gbit,20us\n"
               "Interrupted work resumes: run the same command again.");
-  return {sub, [command] { return command->run(); }};
+  return {sub, [command] { return command->run(); }, true};
 }
 
 } // namespace mc2::cli

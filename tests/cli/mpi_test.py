@@ -6,10 +6,14 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import program
 from program import MC2, SYSTEM, UNSUPPORTED, USAGE, ProgramTest, environment
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server"))
+from serving import Service  # noqa: E402  (tests/server is no package)
 
 MPIRUN = shutil.which("mpirun")
 LAUNCH = [MPIRUN, "--oversubscribe", "--allow-run-as-root"]
@@ -116,6 +120,15 @@ class JobTest(ProgramTest):
 
 
 class MpiTest(JobTest):
+    def test_rank_0_asks_the_service_for_all_ranks(self):
+        self.complete_job("tune", *SHAPE, *QUICK)
+        service = Service(self.store, self.directory)
+        self.addCleanup(service.stop)
+        ask = ["--store", str(self.directory / "empty.db"), "--server", f"http://127.0.0.1:{service.port}", "--server-wait", "30"]
+        done = self.run_job([*self.launch(2), MC2, "run", *SHAPE, "--pairs", "3", *ask])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("plan from service"), 1, done.stderr)
+
     def test_tunes_and_runs_every_kind_once_however_many_ranks(self):
         for kind, variant in KINDS.items():
             page = self.complete_job("tune", "--op", kind, *SHAPE, *variant, *QUICK).stdout

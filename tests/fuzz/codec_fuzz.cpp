@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "mc2/store/answer.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace {
@@ -38,6 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'f': check(&store::decode_fingerprint, json); break;
     case 'r': check(&store::decode_request, json); break;
     case 't': check(&store::decode_topology, json); break;
+    case 'a': (void)store::decode_answer(json); break;
     case 'w': (void)store::decode_what_if(json); break;
     default: (void)store::decode_batch(json); break;
   }

@@ -1,5 +1,7 @@
 #include <iostream>
 
+#include "mc2/client/client.hpp"
+#include "mc2/client/plan_source.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/communicator.hpp"
@@ -21,11 +23,13 @@
 int main() {
   const auto plan = mc2::planner::make_plan({}, {}, {});
   const auto stored = mc2::store::Store::open("/nonexistent/store.db", mc2::store::OpenMode::ReadOnly);
+  const auto client = mc2::client::Client::open({.url = "nowhere", .token = {}, .ca_file = {}});
   const auto fitted = mc2::profiler::fit_cost_model({});
   const auto backend = mc2::executor::find_backend("host");
-  if (plan || stored || fitted || !backend) return 1;
+  if (plan || stored || client || fitted || !backend) return 1;
   std::cout << plan.error().text() << "\n"
             << stored.error().text() << "\n"
+            << client.error().text() << "\n"
             << fitted.error().text() << "\n"
             << backend.value()->availability().reason << "\n";
 }

@@ -1,0 +1,117 @@
+#include "push.hpp"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "commands.hpp"
+#include "kept_plan.hpp"
+#include "mc2/store/codec.hpp"
+#include "server_options.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr std::size_t kNamedDigits = 12; ///< of a digest, in messages
+
+/// What the store has, or nothing where it has none of that. Errors: every other one.
+template <typename T>
+Result<std::optional<T>> if_kept(Result<T> found) {
+  if (found) return std::optional<T>(std::move(found).value());
+  if (found.error().code == ErrorCode::NotFound) return std::optional<T>();
+  return found.error();
+}
+
+/// The model of this very operator. Errors: as Store::find_model.
+Result<std::optional<planner::CostModel>> own_model(const store::Store& store, const planner::OpSpec& op,
+                                                    const planner::Fingerprint& machine) {
+  auto model = if_kept(store.find_model(op, machine));
+  if (model && model.value() && model.value()->op != op) return std::optional<planner::CostModel>();
+  return model;
+}
+
+Result<void> push_model(const client::Client& client, const store::Store& store, const planner::CostModel& model, Pushed& pushed) {
+  const std::string digest = store::digest(store::encode(model));
+  const auto known = client.find_model(digest);
+  if (!known && known.error().code != ErrorCode::NotFound) return known.error();
+  if (!known) {
+    const auto profile = if_kept(store.find_profile(model.op, model.fingerprint));
+    if (!profile) return profile.error();
+    if (profile.value()) {
+      const auto added = client.add_samples(*profile.value());
+      if (!added) return added.error();
+      pushed.sample_count = added.value();
+    }
+    if (auto kept = client.put_model(model); !kept) return kept.error();
+  }
+  pushed.model_digest = digest;
+  return {};
+}
+
+struct PushCommand {
+  OpOptions op;
+  MachineOptions machine;
+  StoreOptions store;
+  const ServerOptions* server = nullptr;
+
+  [[nodiscard]] Result<ExitCode> run() const {
+    const auto spec = op.spec();
+    if (!spec) return spec.error();
+    if (!server->is_given())
+      return Error{ErrorCode::InvalidSpec, "--server", "is missing; give e.g. --server http://plans:8471, or set MC2_SERVER"};
+    const auto here = machine.fingerprint(spec.value().world_size);
+    if (!here) return here.error();
+    const auto client = server->open();
+    if (!client) return client.error();
+    auto layers = store.open();
+    if (!layers) return layers.error();
+    const auto pushed = push(client.value(), layers.value().writable(), spec.value(), here.value());
+    if (!pushed) return with_advice(pushed.error());
+    std::cout << pushed.value().text(client.value().url()) << "\n";
+    return ExitCode::Success;
+  }
+};
+
+} // namespace
+
+std::string Pushed::text(const std::string& url) const {
+  std::string what = std::to_string(sample_count) + " samples";
+  if (!model_digest.empty()) what += ", model " + model_digest.substr(0, kNamedDigits);
+  if (!plan_digest.empty()) what += ", plan " + plan_digest.substr(0, kNamedDigits);
+  return "pushed " + what + " to " + url;
+}
+
+Result<Pushed> push(const client::Client& client, const store::Store& store, const planner::OpSpec& op,
+                    const planner::Fingerprint& machine) {
+  const auto model = own_model(store, op, machine);
+  if (!model) return model.error();
+  const auto plan = if_kept(store.find_plan(store::PlanKey{op, store::digest(machine.canonical_text())}));
+  if (!plan) return plan.error();
+  if (!model.value() && !plan.value())
+    return Error{ErrorCode::NotFound, store.path().string(), "has neither model nor tuned plan for " + op.text() + " on this machine"};
+  Pushed pushed;
+  if (model.value())
+    if (auto sent = push_model(client, store, *model.value(), pushed); !sent) return sent.error();
+  if (plan.value()) {
+    const auto known = client.find_plan(plan.value()->digest);
+    if (!known && known.error().code != ErrorCode::NotFound) return known.error();
+    if (!known)
+      if (auto kept = client.put_plan(plan.value()->plan); !kept) return kept.error();
+    pushed.plan_digest = plan.value()->digest;
+  }
+  return pushed;
+}
+
+Command add_push(CLI::App& app, ServerOptions& server) {
+  auto command = std::make_shared<PushCommand>();
+  command->server = &server;
+  auto* sub = app.add_subcommand("push", "send what was measured and tuned here to a plan service");
+  command->op.add_to(*sub, true);
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  server.add_to(*sub);
+  sub->footer("Example:\n  mc2 push --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --server http://plans:8471");
+  return {sub, [command] { return command->run(); }, true};
+}
+
+} // namespace mc2::cli

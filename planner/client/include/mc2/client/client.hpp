@@ -1,0 +1,104 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/planner/profile.hpp"
+#include "mc2/store/answer.hpp"
+#include "mc2/store/store.hpp"
+
+namespace mc2::client {
+
+/// What an Error of a service that does not answer, or not with what was asked for, carries.
+inline constexpr planner::ErrorCode kUnavailable = planner::ErrorCode::Unsupported;
+
+/// Where a service is and how it is spoken to.
+struct Options {
+  std::string url;                             ///< "http://host:port" or "https://..."; a path before /v1 is kept
+  std::string token;                           ///< bearer token; empty: none is sent
+  std::filesystem::path ca_file;               ///< trusted certificates (PEM) for https; empty: those of the system
+  std::chrono::milliseconds deadline{10'000};  ///< for a whole call, from resolving the name to the last byte
+  std::size_t max_answer_bytes = 64ULL << 20U; ///< a longer answer is refused while it arrives
+
+  /// Errors: InvalidSpec naming the option.
+  [[nodiscard]] planner::Result<void> validate() const;
+};
+
+/// What a plan is asked for.
+struct PlanQuestion {
+  planner::OpSpec op;
+  planner::Fingerprint machine;
+  /// Unset: the tuned plan, or one by the defaults of the machine.
+  std::optional<planner::PlanOptions> options = std::nullopt;
+};
+
+/// How one question is asked.
+struct AskOptions {
+  std::optional<std::int64_t> epoch = std::nullopt;                 ///< of an answer that another rank has got
+  std::optional<std::chrono::milliseconds> deadline = std::nullopt; ///< instead of Options::deadline
+  std::stop_token stop = {};                                        ///< gives the call up
+};
+
+/// One plan service (`mc2 serve`), asked through cpprestsdk's http_client. Documents are read by the store's codec and
+/// their digests are verified.
+/// Errors of every call, all naming the URL and what to do: kUnavailable (refused, late, cut short, too large, 5xx, not
+/// this service); InvalidSpec (the service does not take the token); Malformed, NewerVersion and Mismatch for what cannot be
+/// read; otherwise the code that the service's problem document names.
+/// Memory: a body takes at most Options::max_answer_bytes; cpprestsdk holds headers, and each chunk of a body, whole before it
+/// hands them on, so those are bounded by what arrives within the deadline only.
+/// Threads: safe to share. cpprestsdk runs its I/O on a pool that the process has once; it gets 2 threads here unless the
+/// program has sized it before.
+class Client {
+ public:
+  /// Connects to nothing yet. Errors: as Options::validate.
+  [[nodiscard]] static planner::Result<Client> open(const Options& options);
+
+  [[nodiscard]] const std::string& url() const noexcept;
+
+  /// The service's plan for a question. With an epoch: the answer of that epoch, or Stale when it is no longer known.
+  /// Errors beside those above: Mismatch for a plan of another operator or machine.
+  [[nodiscard]] planner::Result<store::PlanAnswer> find_plan(const PlanQuestion& question, const AskOptions& ask = {}) const;
+  /// A kept plan by its digest, or a unique prefix of at least 6 digits. Errors: NotFound; InvalidSpec for what is no digest.
+  [[nodiscard]] planner::Result<store::StoredPlan> find_plan(const std::string& digest_prefix) const;
+  /// A kept model by its digest, or a unique prefix of at least 6 digits. Errors: as above.
+  [[nodiscard]] planner::Result<planner::CostModel> find_model(const std::string& digest_prefix) const;
+  /// The kept model of exactly this operator on this machine, or else of the length of its cut axis that Store::find_model
+  /// would choose. Errors: NotFound.
+  [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
+                                                               const planner::Fingerprint& machine) const;
+
+  /// Each keeps a document at the service in place of an earlier one; returns its digest.
+  [[nodiscard]] planner::Result<std::string> put_plan(const planner::Plan& plan) const;
+  [[nodiscard]] planner::Result<std::string> put_model(const planner::CostModel& model) const;
+  /// Adds samples to those that the service keeps; returns how many.
+  [[nodiscard]] planner::Result<std::int64_t> add_samples(const planner::Profile& profile) const;
+
+ private:
+  struct Impl;
+  explicit Client(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_; ///< shared by copies of a client
+};
+
+/// Gives every rank the text that rank 0 gives, e.g. around MPI_Bcast. Collective.
+using Broadcast = std::function<std::string(const std::string& text_of_rank_0)>;
+
+/// One plan for all ranks of a job, whatever is replaced at the service meanwhile: rank 0 asks, the others ask for its epoch, and
+/// a rank that gets another plan, or none, fails. Collective: every rank calls with the same question.
+/// Errors: as Client::find_plan; on the other ranks also what rank 0 failed with, and Mismatch.
+[[nodiscard]] planner::Result<store::PlanAnswer> find_plan_as_world(const Client& client, const PlanQuestion& question, int rank,
+                                                                    const Broadcast& broadcast);
+
+} // namespace mc2::client

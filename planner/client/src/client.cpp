@@ -1,0 +1,238 @@
+#include "mc2/client/client.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "mc2/store/codec.hpp"
+#include "transport.hpp"
+
+namespace mc2::client {
+namespace {
+
+using nlohmann::json;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::size_t kMaxDetailBytes = 400;
+constexpr int kListedModelCount = 1000;
+
+/// What a service says, fit for one line of a message.
+std::string one_line(std::string text) {
+  if (text.size() > kMaxDetailBytes) text = text.substr(0, kMaxDetailBytes) + "...";
+  std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20U || c == 0x7F; }, ' ');
+  return text;
+}
+
+std::optional<ErrorCode> code_named(const std::string& name) {
+  for (int value = 1; value <= static_cast<int>(ErrorCode::Unreadable); ++value)
+    if (to_string(static_cast<ErrorCode>(value)) == name) return static_cast<ErrorCode>(value);
+  return std::nullopt;
+}
+
+std::string text_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? one_line(found->get<std::string>()) : std::string();
+}
+
+/// A digest or its first digits, at least 6.
+bool is_digest_prefix(const std::string& text) {
+  return text.size() >= 6 && text.size() <= 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+bool may_stand_in_a_header(const std::string& token) {
+  return std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7F; });
+}
+
+} // namespace
+
+Result<void> Options::validate() const {
+  if (const std::string fault = url_fault(url); !fault.empty())
+    return Error{ErrorCode::InvalidSpec, "server", "'" + one_line(url) + "' " + fault + "; give e.g. http://127.0.0.1:8471"};
+  if (!may_stand_in_a_header(token))
+    return Error{ErrorCode::InvalidSpec, "token", "has blanks or letters that no token has; copy it as mc2 token printed it"};
+  if (std::error_code none; !ca_file.empty() && !std::filesystem::is_regular_file(ca_file, none))
+    return Error{ErrorCode::InvalidSpec, ca_file.string(), "is no file of trusted certificates (PEM)"};
+  if (deadline.count() < 1) return Error{ErrorCode::InvalidSpec, "deadline", "must be at least 1 ms"};
+  if (max_answer_bytes < 1) return Error{ErrorCode::InvalidSpec, "max_answer_bytes", "must be at least 1"};
+  return {};
+}
+
+struct Client::Impl {
+  Options options;
+  Transport transport;
+
+  explicit Impl(const Options& given) : options(given), transport(given) {}
+
+  [[nodiscard]] Error error(ErrorCode code, const std::string& message) const { return {code, options.url, message}; }
+
+  /// The body of an answer of success.
+  [[nodiscard]] Result<std::string> ask(const HttpRequest& request, const AskOptions& how = {}) const {
+    auto answer = transport.call(request, how.deadline.value_or(options.deadline), how.stop);
+    if (!answer)
+      return error(kUnavailable,
+                   one_line(answer.error().message) + "; check that mc2 serve runs there" +
+                       (options.url.starts_with("https") ? " and that its certificate is trusted (--server-ca)" : "") +
+                       ", or leave out the server");
+    if (answer.value().status >= 200 && answer.value().status < 300) return std::move(answer).value().body;
+    return refusal(answer.value());
+  }
+
+  [[nodiscard]] Error refusal(const HttpAnswer& answer) const {
+    const std::string status = std::to_string(answer.status);
+    const json problem = json::parse(answer.body, nullptr, false);
+    const bool is_problem = answer.content_type.starts_with("application/problem+json") && problem.is_object();
+    const std::string detail = is_problem ? text_in(problem, "detail") : "";
+    const std::string said = status + (detail.empty() ? "" : ", " + detail);
+    if (answer.status == 401 || answer.status == 403)
+      return error(ErrorCode::InvalidSpec, "does not take the token (" + said + "); set MC2_SERVER_TOKEN or --token-file");
+    if (answer.status == 429 || answer.status == 503) return error(kUnavailable, "is busy (" + said + "); ask again later");
+    if (answer.status >= 500) return error(kUnavailable, "failed (" + said + "); its log says why");
+    if (!is_problem)
+      return error(kUnavailable, "answers " + status + " and is no mc2 serve; check the address");
+    const std::string field = text_in(problem, "field");
+    return error(code_named(text_in(problem, "code")).value_or(ErrorCode::InvalidSpec),
+                 (field.empty() ? "" : field + ": ") + (detail.empty() ? "refuses with " + status : detail));
+  }
+
+  /// What a service said that should have been a document.
+  [[nodiscard]] Error unreadable(const Error& fault) const {
+    return error(fault.code, "its answer cannot be used (" + one_line(fault.text()) + "); check its address and version");
+  }
+
+  template <typename T>
+  [[nodiscard]] Result<T> decoded(Result<T> document) const {
+    if (!document) return unreadable(document.error());
+    return document;
+  }
+
+  /// A member of a small answer.
+  template <typename T>
+  [[nodiscard]] Result<T> member(const std::string& body, const char* key, bool (json::*is_right)() const noexcept) const {
+    const json answer = json::parse(body, nullptr, false);
+    if (!answer.is_object() || !answer.contains(key) || !(answer[key].*is_right)())
+      return unreadable({ErrorCode::Malformed, key, "is missing"});
+    return answer[key].get<T>();
+  }
+
+  /// A document by its digest or a prefix.
+  [[nodiscard]] Result<std::string> document(const std::string& folder, const std::string& digest_prefix) const {
+    if (!is_digest_prefix(digest_prefix))
+      return Error{ErrorCode::InvalidSpec, "digest", "'" + one_line(digest_prefix) + "' is none; give 6 to 64 of its digits 0-9 and a-f"};
+    auto body = ask({.target = folder + digest_prefix, .body = {}});
+    if (!body) return body;
+    if (store::digest(body.value()).starts_with(digest_prefix)) return body;
+    return unreadable({ErrorCode::Mismatch, "digest", "the document is not " + one_line(digest_prefix)});
+  }
+
+  [[nodiscard]] Result<std::string> put(const std::string& target, const std::string& document) const {
+    const auto body = ask({.method = "POST", .target = target, .body = document});
+    if (!body) return body.error();
+    return member<std::string>(body.value(), "digest", &json::is_string);
+  }
+};
+
+Result<Client> Client::open(const Options& options) {
+  if (auto valid = options.validate(); !valid) return valid.error();
+  return Client(std::make_shared<const Impl>(options));
+}
+
+const std::string& Client::url() const noexcept { return impl_->options.url; }
+
+Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const AskOptions& ask) const {
+  const std::string machine = store::digest(question.machine.canonical_text());
+  const std::string target = "/v1/plan?machine=" + machine + (ask.epoch ? "&epoch=" + std::to_string(*ask.epoch) : "");
+  const store::PlanRequest request{question.op, question.options.value_or(planner::PlanOptions{})};
+  const auto body = impl_->ask({.method = "POST", .target = target, .body = store::encode(request)}, ask);
+  if (!body) return body.error();
+  auto answer = impl_->decoded(store::decode_answer(body.value()));
+  if (!answer) return answer;
+  const planner::Plan& plan = answer.value().plan;
+  if (plan.op != question.op || plan.fingerprint != question.machine || (ask.epoch && answer.value().epoch != *ask.epoch))
+    return impl_->unreadable({ErrorCode::Mismatch, "plan", "is for another operator, machine or epoch than was asked"});
+  return answer;
+}
+
+Result<store::StoredPlan> Client::find_plan(const std::string& digest_prefix) const {
+  auto document = impl_->document("/v1/plans/", digest_prefix);
+  if (!document) return document.error();
+  auto plan = impl_->decoded(store::decode_plan(document.value()));
+  if (!plan) return plan.error();
+  store::StoredPlan stored{.key = {plan.value().op, store::digest(plan.value().fingerprint.canonical_text())},
+                           .plan = std::move(plan).value(),
+                           .document = {},
+                           .digest = store::digest(document.value()),
+                           .created_at = {}};
+  stored.document = std::move(document).value();
+  return stored;
+}
+
+Result<planner::CostModel> Client::find_model(const std::string& digest_prefix) const {
+  const auto document = impl_->document("/v1/models/", digest_prefix);
+  if (!document) return document.error();
+  return impl_->decoded(store::decode_model(document.value()));
+}
+
+namespace {
+
+/// How well a model of one length of the cut axis answers for another: less is better; nothing where it does not.
+/// The next larger one, whose blocks were measured up to this size, before the largest.
+std::optional<std::int64_t> distance(const json& item, const planner::OpSpec& op) {
+  const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
+  planner::OpSpec listed = op;
+  const auto size = [&](const char* key) { return item.is_object() && item.contains("op") && item["op"].is_object() &&
+                                                      item["op"].contains(key) && item["op"][key].is_number_integer()
+                                                  ? item["op"][key].get<std::int64_t>()
+                                                  : 0; };
+  listed.m = size("m");
+  listed.n = size("n");
+  if (!listed.validate() || !planner::has_same_block_costs(listed, op)) return std::nullopt;
+  const std::int64_t over = cuts_rows ? listed.m - op.m : listed.n - op.n;
+  return over >= 0 ? over : planner::kMaxSize - over;
+}
+
+} // namespace
+
+Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const planner::Fingerprint& machine) const {
+  const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
+  const std::string fixed_axis = cuts_rows ? "&n=" + std::to_string(op.n) : "&m=" + std::to_string(op.m);
+  const auto body = impl_->ask(
+      {.target = "/v1/models?op=" + std::string(planner::traits_of(op.kind).name) + fixed_axis + "&k=" + std::to_string(op.k) +
+                 "&dtype=" + std::string(to_string(op.dtype)) + "&ranks=" + std::to_string(op.world_size) +
+                 "&machine=" + store::digest(machine.canonical_text()) + "&limit=" + std::to_string(kListedModelCount),
+       .body = {}});
+  if (!body) return body.error();
+  const json list = json::parse(body.value(), nullptr, false);
+  if (!list.is_object() || !list.contains("items") || !list["items"].is_array())
+    return impl_->unreadable({ErrorCode::Malformed, "items", "is missing"});
+  std::optional<std::int64_t> least;
+  std::string digest;
+  for (const json& item : list["items"]) {
+    const auto one = distance(item, op);
+    if (!one || (least && *least <= *one)) continue;
+    least = one;
+    digest = text_in(item, "digest");
+  }
+  if (!least) return impl_->error(ErrorCode::NotFound, "has no cost model for " + op.text() + " on this machine");
+  auto model = find_model(digest);
+  if (model && (!planner::has_same_block_costs(model.value().op, op) || model.value().fingerprint != machine))
+    return impl_->unreadable({ErrorCode::Mismatch, "model", "is for another operator or machine than its list says"});
+  return model;
+}
+
+Result<std::string> Client::put_plan(const planner::Plan& plan) const { return impl_->put("/v1/plans", store::encode(plan)); }
+
+Result<std::string> Client::put_model(const planner::CostModel& model) const {
+  return impl_->put("/v1/models", store::encode(model));
+}
+
+Result<std::int64_t> Client::add_samples(const planner::Profile& profile) const {
+  const auto body = impl_->ask({.method = "POST", .target = "/v1/samples", .body = store::encode(profile)});
+  if (!body) return body.error();
+  return impl_->member<std::int64_t>(body.value(), "sample_count", &json::is_number_integer);
+}
+
+} // namespace mc2::client

@@ -1,0 +1,281 @@
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "mc2/client/plan_source.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::client {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+using Clock = std::chrono::steady_clock;
+
+/// Whether a service that is well has said no: that is its answer, and the next source's turn.
+bool is_refusal(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::NotFound:
+    case ErrorCode::Stale:
+    case ErrorCode::Infeasible:
+    case ErrorCode::OutOfRange:
+    case ErrorCode::CannotFit: return true;
+    default: return false;
+  }
+}
+
+std::string age_text(Clock::duration age) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(age).count();
+  return ms < 1000 ? std::to_string(ms) + " ms" : std::to_string(ms / 1000) + " s";
+}
+
+class ServiceSource {
+ public:
+  ServiceSource(Client client, const ServiceOptions& options, SharedLayers* keeper, std::function<std::string()> utc_now)
+      : client_(std::move(client)),
+        options_(options),
+        keeper_(keeper),
+        utc_now_(std::move(utc_now)),
+        background_([this](const std::stop_token& stop) { work(stop); }) {}
+  ~ServiceSource() {
+    background_.request_stop();
+    changed_.notify_all();
+  }
+  ServiceSource(const ServiceSource&) = delete;
+  ServiceSource& operator=(const ServiceSource&) = delete;
+
+  /// Errors: kUnavailable, or what the service refuses with.
+  [[nodiscard]] Result<FoundPlan> find(const PlanQuestion& question);
+
+ private:
+  struct Entry {
+    PlanQuestion question;
+    std::optional<Result<store::PlanAnswer>> answer; ///< an answer, or a refusal
+    Clock::time_point answered_at;
+    Clock::time_point used_at;
+    bool is_queued = false; ///< for the background
+  };
+  struct Failure {
+    Error error;
+    Clock::time_point at;
+  };
+
+  // The mutex is held for those below.
+  [[nodiscard]] Entry& touch(const std::string& key, const PlanQuestion& question);
+  void queue(const std::string& key, Entry& entry);
+  [[nodiscard]] bool may_ask() const { return !failure_ || Clock::now() - failure_->at >= options_.retry; }
+  /// What the cache says: an answer, and why it is none of now; or the service's refusal.
+  [[nodiscard]] Result<FoundPlan> cached(const Entry& entry) const;
+
+  [[nodiscard]] Result<FoundPlan> take(const std::string& key, const PlanQuestion& question, const Result<store::PlanAnswer>& answer);
+  void learn(const std::string& key, const PlanQuestion& question, const Result<store::PlanAnswer>& answer);
+  [[nodiscard]] Result<FoundPlan> recall(const PlanQuestion& question, const Error& why);
+  void keep(const PlanQuestion& question, const store::PlanAnswer& answer);
+  [[nodiscard]] std::string purpose(const PlanQuestion& question) const;
+
+  void work(const std::stop_token& stop);
+  /// Of the background: the question to ask next, once the service may be asked again.
+  [[nodiscard]] std::optional<std::string> next_question(const std::stop_token& stop);
+  void keep_all();
+
+  const Client client_;
+  const ServiceOptions options_;
+  SharedLayers* const keeper_;
+  const std::function<std::string()> utc_now_;
+
+  std::mutex mutex_; ///< of everything below
+  std::condition_variable_any changed_;
+  std::map<std::string, Entry> entries_;
+  std::deque<std::string> queue_;                                       ///< keys
+  std::deque<std::pair<PlanQuestion, store::PlanAnswer>> to_be_kept_;
+  std::optional<Failure> failure_; ///< the last, unless the service has answered since
+
+  std::jthread background_; ///< last: it works with what stands above
+};
+
+std::string key_of(const PlanQuestion& question) {
+  const std::string request = store::encode(store::PlanRequest{question.op, question.options.value_or(planner::PlanOptions{})});
+  return (question.options ? "options " : "") + question.machine.canonical_text() + "\n" + request;
+}
+
+FoundPlan to_found(const store::PlanAnswer& answer, const PlanQuestion& question, std::string source) {
+  return {.stored = {.key = {question.op, store::digest(question.machine.canonical_text())},
+                     .plan = answer.plan,
+                     .document = answer.document,
+                     .digest = answer.digest,
+                     .created_at = answer.created_at},
+          .source = std::move(source),
+          .misses = {}};
+}
+
+std::string what_of(const store::PlanAnswer& answer) {
+  return (answer.source == "stored" ? "tuned plan of epoch " : "plan from its model of epoch ") + std::to_string(answer.epoch);
+}
+
+ServiceSource::Entry& ServiceSource::touch(const std::string& key, const PlanQuestion& question) {
+  if (!entries_.contains(key) && entries_.size() >= options_.cached_answer_count)
+    entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& each) { return each.second.used_at; }));
+  Entry& entry = entries_[key];
+  entry.question = question;
+  entry.used_at = Clock::now();
+  return entry;
+}
+
+void ServiceSource::queue(const std::string& key, Entry& entry) {
+  if (std::exchange(entry.is_queued, true)) return;
+  queue_.push_back(key);
+  changed_.notify_all();
+}
+
+Result<FoundPlan> ServiceSource::cached(const Entry& entry) const {
+  if (!*entry.answer) return entry.answer->error();
+  const store::PlanAnswer& answer = entry.answer->value();
+  FoundPlan found = to_found(answer, entry.question,
+                             "service " + client_.url() + ", " + what_of(answer) + ", asked " +
+                                 age_text(Clock::now() - entry.answered_at) + " ago");
+  if (failure_) found.misses.push_back("service: " + failure_->error.text());
+  return found;
+}
+
+Result<FoundPlan> ServiceSource::find(const PlanQuestion& question) {
+  const std::string key = key_of(question);
+  std::optional<Error> refused; // to ask, for now
+  {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = touch(key, question);
+    if (entry.answer) {
+      if (Clock::now() - entry.answered_at >= options_.refresh) queue(key, entry);
+      return cached(entry);
+    }
+    if (!may_ask()) {
+      queue(key, entry);
+      refused = failure_->error;
+      refused->message += " (" + age_text(Clock::now() - failure_->at) + " ago; not waited for again within " +
+                          age_text(options_.retry) + ")";
+    }
+  }
+  if (refused) return recall(question, *refused);
+  return take(key, question, client_.find_plan(question, {.deadline = options_.patience}));
+}
+
+Result<FoundPlan> ServiceSource::take(const std::string& key, const PlanQuestion& question,
+                                      const Result<store::PlanAnswer>& answer) {
+  learn(key, question, answer);
+  if (answer)
+    return to_found(answer.value(), question, "service " + client_.url() + ", " + what_of(answer.value()));
+  if (is_refusal(answer.error().code)) return answer.error();
+  {
+    const std::lock_guard lock(mutex_);
+    queue(key, touch(key, question));
+  }
+  return recall(question, answer.error());
+}
+
+void ServiceSource::learn(const std::string& key, const PlanQuestion& question, const Result<store::PlanAnswer>& answer) {
+  const std::lock_guard lock(mutex_);
+  if (!answer && !is_refusal(answer.error().code)) {
+    failure_ = Failure{{kUnavailable, answer.error().field, answer.error().message}, Clock::now()};
+    return;
+  }
+  failure_.reset();
+  Entry& entry = touch(key, question);
+  entry.answer = answer;
+  entry.answered_at = Clock::now();
+  if (answer && keeper_ != nullptr) to_be_kept_.emplace_back(question, answer.value());
+  changed_.notify_all();
+}
+
+std::string ServiceSource::purpose(const PlanQuestion& question) const {
+  const std::string served = "served by " + client_.url();
+  return question.options ? served + " for " + store::digest(store::encode(store::PlanRequest{question.op, *question.options}))
+                          : served;
+}
+
+Result<FoundPlan> ServiceSource::recall(const PlanQuestion& question, const Error& why) {
+  const Error failed{kUnavailable, why.field, why.message};
+  if (keeper_ == nullptr) return failed;
+  auto kept = keeper_->use([&](store::Layers& layers) {
+    return layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
+  });
+  if (!kept) return failed;
+  FoundPlan found{std::move(kept).value(), {}, {"service: " + failed.text()}};
+  found.source = "what service " + client_.url() + " answered at " + found.stored.created_at;
+  return found;
+}
+
+void ServiceSource::keep(const PlanQuestion& question, const store::PlanAnswer& answer) {
+  keeper_->use([&](store::Layers& layers) {
+    try {
+      const auto known = layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
+      if (known && known.value().digest == answer.digest) return;
+      // A store that cannot be written costs the memory of an answer, not the answer.
+      static_cast<void>(layers.writable().put_plan(answer.plan, purpose(question), utc_now_()));
+    } catch (const planner::SystemError&) {
+      // Likewise.
+    }
+  });
+}
+
+void ServiceSource::keep_all() {
+  for (;;) {
+    std::optional<std::pair<PlanQuestion, store::PlanAnswer>> next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (to_be_kept_.empty()) return;
+      next = std::move(to_be_kept_.front());
+      to_be_kept_.pop_front();
+    }
+    keep(next->first, next->second);
+  }
+}
+
+std::optional<std::string> ServiceSource::next_question(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, stop, [this] { return !queue_.empty() || !to_be_kept_.empty(); });
+  if (!to_be_kept_.empty()) return std::nullopt;
+  while (!stop.stop_requested() && failure_ && !may_ask())
+    changed_.wait_until(lock, stop, failure_->at + options_.retry, [this] { return !failure_; });
+  if (stop.stop_requested() || queue_.empty()) return std::nullopt;
+  std::string key = std::move(queue_.front());
+  queue_.pop_front();
+  return key;
+}
+
+void ServiceSource::work(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const auto key = next_question(stop);
+    keep_all();
+    if (!key) continue;
+    std::optional<PlanQuestion> question;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto entry = entries_.find(*key);
+      if (entry == entries_.end()) continue; // forgotten meanwhile
+      entry->second.is_queued = false;
+      question = entry->second.question;
+    }
+    const auto answer = client_.find_plan(*question, {.stop = stop});
+    if (stop.stop_requested()) break;
+    learn(*key, *question, answer);
+    if (answer || is_refusal(answer.error().code)) continue;
+    const std::lock_guard lock(mutex_);
+    queue(*key, touch(*key, *question));
+  }
+  keep_all();
+}
+
+} // namespace
+
+PlanSource plan_service(const Client& client, const ServiceOptions& options, SharedLayers* keeper,
+                        std::function<std::string()> utc_now) {
+  // Shared by the copies of the source.
+  auto source = std::make_shared<ServiceSource>(client, options, keeper, std::move(utc_now));
+  return {"service", [source](const PlanQuestion& question) { return source->find(question); }};
+}
+
+} // namespace mc2::client

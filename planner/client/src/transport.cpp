@@ -1,0 +1,148 @@
+#include "transport.hpp"
+
+#include <cpprest/containerstream.h>
+#include <cpprest/http_client.h>
+#include <pplx/threadpool.h>
+
+#include <boost/asio/ssl/context.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <future>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace mc2::client {
+namespace {
+
+namespace http = web::http;
+using Bytes = std::vector<std::uint8_t>;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::chrono::milliseconds kStopCheck{20};
+
+/// The pool would have 40 threads; a few calls at a time need two.
+void size_pool_once() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    try {
+      crossplat::threadpool::initialize_with_threads(2);
+    } catch (const std::exception&) {
+      // The program has sized it already.
+    }
+  });
+}
+
+http::client::http_client_config config_of(const Options& options) {
+  http::client::http_client_config config;
+  config.set_timeout(options.deadline); // of silence; call() bounds the whole
+  config.set_max_redirects(0);          // a token must not follow one
+  const std::string ca_file = options.ca_file.string();
+  config.set_ssl_context_callback([ca_file](boost::asio::ssl::context& context) {
+    using Context = boost::asio::ssl::context;
+    context.set_options(Context::default_workarounds | Context::no_sslv2 | Context::no_sslv3 | Context::no_tlsv1 |
+                        Context::no_tlsv1_1);
+    if (!ca_file.empty()) context.load_verify_file(ca_file);
+  });
+  return config;
+}
+
+/// Stops an answer that grows too large, and one whose chunk has a negative size: that counts backwards.
+class BodyGuard {
+ public:
+  explicit BodyGuard(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  void operator()(http::message_direction::direction direction, utility::size64_t byte_count) {
+    if (direction != http::message_direction::download) return;
+    if (byte_count > max_bytes_ || byte_count < last_)
+      throw std::length_error("answers with more than " + std::to_string(max_bytes_) + " bytes");
+    last_ = byte_count;
+  }
+
+ private:
+  utility::size64_t max_bytes_, last_ = 0;
+};
+
+std::string reason_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an unknown failure";
+  }
+}
+
+} // namespace
+
+struct Transport::Impl {
+  http::client::http_client client;
+  std::string token;
+  std::size_t max_answer_bytes;
+
+  explicit Impl(const Options& options)
+      : client(options.url, config_of(options)), token(options.token), max_answer_bytes(options.max_answer_bytes) {}
+
+  [[nodiscard]] http::http_request to_request(const HttpRequest& request) const {
+    http::http_request message(request.method);
+    message.set_request_uri(request.target);
+    if (!token.empty()) message.headers().add(http::header_names::authorization, "Bearer " + token);
+    if (!request.body.empty()) message.set_body(request.body, "application/json");
+    message.set_progress_handler(BodyGuard(max_answer_bytes));
+    return message;
+  }
+};
+
+Transport::Transport(const Options& options) {
+  size_pool_once();
+  impl_ = std::make_shared<Impl>(options);
+}
+
+Result<HttpAnswer> Transport::call(const HttpRequest& request, std::chrono::milliseconds deadline,
+                                   const std::stop_token& stop) const {
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  using Outcome = Result<HttpAnswer>;
+  const auto promise = std::make_shared<std::promise<Outcome>>();
+  auto outcome = promise->get_future();
+  const concurrency::streams::container_buffer<Bytes> body;
+  pplx::cancellation_token_source cancel;
+  try {
+    http::http_request message = impl_->to_request(request);
+    message.set_response_stream(body.create_ostream());
+    // The continuation owns all that it touches: it may run after this call has given up.
+    impl_->client.request(message, cancel.get_token())
+        .then([](const http::http_response& response) { return response.content_ready(); })
+        .then([promise, body, keep = impl_](const pplx::task<http::http_response>& task) mutable {
+          try {
+            const http::http_response response = task.get();
+            const Bytes& bytes = body.collection();
+            promise->set_value(HttpAnswer{response.status_code(), response.headers().content_type(), {bytes.begin(), bytes.end()}});
+          } catch (...) {
+            promise->set_value(Error{kUnavailable, "", reason_of(std::current_exception())});
+          }
+        });
+  } catch (...) {
+    return Error{kUnavailable, "", reason_of(std::current_exception())};
+  }
+  while (!stop.stop_requested() && std::chrono::steady_clock::now() < end)
+    if (outcome.wait_until(std::min(end, std::chrono::steady_clock::now() + kStopCheck)) == std::future_status::ready)
+      return outcome.get();
+  cancel.cancel();
+  return Error{kUnavailable, "", "has not answered within " + std::to_string(deadline.count()) + " ms"};
+}
+
+std::string url_fault(const std::string& url) {
+  if (!web::uri::validate(url)) return "is no URL";
+  const web::uri uri(url);
+  if (uri.scheme() != "http" && uri.scheme() != "https") return "is neither http nor https";
+  if (uri.host().empty()) return "names no host";
+  if (uri.port() > 65535) return "names a port above 65535";
+  if (!uri.user_info().empty()) return "holds a user name, which would be seen; use a token";
+  if (!uri.query().empty() || !uri.fragment().empty()) return "has more than host, port and path";
+  return {};
+}
+
+} // namespace mc2::client

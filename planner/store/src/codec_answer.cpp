@@ -1,0 +1,43 @@
+#include "mc2/store/answer.hpp"
+
+#include "codec_parts.hpp"
+
+namespace mc2::store {
+namespace {
+
+/// A required value of an object whose other keys are no concern.
+Node required(const Node& object, std::string_view key) {
+  static const Json kNull;
+  const auto found = object.json().find(key);
+  if (found != object.json().end()) return object.member(key, *found);
+  object.fail(planner::ErrorCode::Malformed, "key '" + std::string(key) + "' is missing");
+  return object.member(key, kNull);
+}
+
+} // namespace
+
+planner::Result<PlanAnswer> decode_answer(std::string_view json) {
+  const auto parsed = parse_json(json);
+  if (!parsed) return parsed.error();
+  ReadStatus status;
+  const Node node(parsed.value(), status);
+  check_schema(node, "answer");
+  if (status.error) return *status.error;
+  PlanAnswer answer{.plan = read_document<planner::Plan>(required(node, "plan")),
+                    .document = {},
+                    .digest = required(node, "digest").text(),
+                    .epoch = required(node, "epoch").integer(0),
+                    .source = required(node, "source").text(),
+                    .provenance = required(node, "provenance").text(),
+                    .created_at = {}};
+  if (const auto created = node.json().find("created_at"); created != node.json().end() && !created->is_null())
+    answer.created_at = node.member("created_at", *created).text();
+  if (status.error) return *status.error;
+  answer.document = dump(node.json().at("plan"));
+  if (const std::string found = digest(answer.document); found != answer.digest)
+    return planner::Error{planner::ErrorCode::Mismatch, "digest",
+                          "the answer names plan " + answer.digest.substr(0, 64) + " and holds plan " + found};
+  return answer;
+}
+
+} // namespace mc2::store

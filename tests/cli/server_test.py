@@ -1,0 +1,171 @@
+"""`mc2 --server`: plans come from a service, what is tuned goes to it, and a service that is away costs nothing but a note."""
+
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server"))
+import program  # noqa: E402
+from program import MACHINE, NO_ANSWER, QUICK, SHAPE, UNSUPPORTED, USAGE  # noqa: E402
+from serving import Service  # noqa: E402  (tests/server is no package)
+
+QUESTION = [*SHAPE, *MACHINE]
+PATIENT = ["--server-wait", "30"]  # a busy host must not turn an answer into a fallback
+
+
+class ServerTest(program.ProgramTest):
+    """One store that a service serves, and another one of the user's own."""
+
+    def setUp(self):
+        super().setUp()
+        self.own = self.directory / "own.db"
+
+    def serve(self, *options):
+        service = Service(self.store, self.directory, *options)
+        self.addCleanup(service.stop)
+        return service, f"http://127.0.0.1:{service.port}"
+
+    def tune(self, store, *options):
+        return self.complete("tune", *QUESTION, *QUICK, "--align", 16, "--store", store, *options)
+
+    def test_what_is_tuned_goes_to_the_service_and_comes_from_it(self):
+        service, url = self.serve()
+        tuned = self.tune(self.own, "--server", url)
+        self.assertIn(f"to {url}", tuned.stderr)
+        listed = service.json("GET", "/v1/plans")["items"]
+        self.assertEqual(len(listed), 1)
+        self.assertEqual(len(service.json("GET", "/v1/models")["items"]), 1)
+        samples = self.sample_count_of(self.store)
+        self.assertEqual(samples, self.sample_count_of(self.own))
+
+        # A second time nothing is measured, and nothing is kept twice.
+        again = self.complete("push", *QUESTION, "--store", self.own, "--server", url)
+        self.assertIn("pushed 0 samples, model ", again.stdout)
+        self.assertEqual(self.sample_count_of(self.store), samples)
+
+        # A third store on the same machine has nothing to measure any more.
+        taken = self.complete("tune", *QUESTION, *QUICK, "--store", self.directory / "second.db", "--server", url)
+        self.assertIn(f"says {url}; --fresh measures here", taken.stderr)
+        self.assertEqual(self.sample_count_of(self.directory / "second.db"), 0)
+
+        # Another machine of the fleet: same fingerprint, empty store.
+        third = self.directory / "third.db"
+        for arguments in (["plan", *QUESTION, "--json"], ["run", *QUESTION, "--pairs", "3", "--json"], ["explain", *QUESTION, "--json"]):
+            with self.subTest(arguments[0]):
+                done = self.complete(*arguments, "--store", third, "--server", url, *PATIENT)
+                self.assertIn(f"plan from service {url}, tuned plan of epoch ", done.stderr)
+        plan = json.loads(self.succeed("plan", *QUESTION, "--json", "--store", third, "--server", url, *PATIENT))
+        self.assertEqual(plan, service.json("GET", f"/v1/plans/{listed[0]['digest']}"))
+        # The option may stand before the command, and in the environment.
+        before = self.complete("--server", url, *PATIENT, "plan", *QUESTION, "--store", third)
+        self.assertIn("plan from service", before.stderr)
+        variables = {**program.environment(self.directory), "MC2_SERVER": url}
+        self.assertIn("plan from service", self.complete("plan", *QUESTION, *PATIENT, "--store", third, env=variables).stderr)
+        # By digest, and blocks predicted by the service's model.
+        self.succeed("explain", listed[0]["digest"][:8], "--store", third, "--server", url)
+        self.succeed("run", *QUESTION, "--blocks", "32,64", "--pairs", "3", "--store", third, "--server", url)
+
+        # The service is gone: what it answered last is known still.
+        self.assertEqual(service.stop(), 0)
+        later = self.complete("run", *QUESTION, "--pairs", "3", "--store", third, "--server", url)
+        self.assertIn(f"plan from what service {url} answered at ", later.stderr)
+
+    def sample_count_of(self, store):
+        exported = json.loads(self.succeed("db", "export", "--store", store))
+        return sum(len(batch["document"]["samples"]) for batch in exported["samples"])
+
+    def test_a_service_that_is_away_leaves_the_answer_to_what_is_kept_here(self):
+        self.tune(self.own)
+        with socket.socket() as dead, socket.socket() as black_hole:
+            dead.bind(("127.0.0.1", 0))
+            black_hole.bind(("127.0.0.1", 0))
+            black_hole.listen()  # connects, and never answers
+            for socket_, why in ((dead, "Failed to connect"), (black_hole, "within 30 ms")):
+                url = f"http://127.0.0.1:{socket_.getsockname()[1]}"
+                for command in ("plan", "explain", "run"):
+                    with self.subTest(command, why=why):
+                        extra = ["--pairs", "3"] if command == "run" else []
+                        done = self.complete(command, *QUESTION, *extra, "--store", self.own, "--server", url)
+                        source = "own planner" if command == "plan" else "kept plans"
+                        self.assertIn(f"plan from {source}; service: {url}: ", done.stderr)
+                        self.assertIn(why, done.stderr)
+                self.refuse(NO_ANSWER, ["run", *QUESTION, "--store", self.directory / "empty.db", "--server", url],
+                            f"service: {url}: ", "own planner: ", "mc2 tune")
+
+    def token_file(self, role):
+        path = self.directory / f"{role}.token"
+        path.write_text(self.succeed("token", "create", "--role", role, "--store", self.store))
+        return path
+
+    def test_tokens_let_in_and_are_never_shown(self):
+        self.tune(self.own)
+        reader, writer = self.token_file("read"), self.token_file("write")
+        _, url = self.serve()
+        push = ["push", *QUESTION, "--store", self.own, "--server", url]
+        for refused, status in ((push, "401"), ([*push, "--token-file", reader], "403")):
+            done = self.refuse(USAGE, refused, url, f"does not take the token ({status}", "MC2_SERVER_TOKEN")
+            self.assertNotIn(reader.read_text().strip(), done.stderr)
+        self.succeed(*push, "--token-file", writer)
+        variables = {**program.environment(self.directory), "MC2_SERVER_TOKEN": reader.read_text().strip()}
+        done = self.complete("plan", *QUESTION, "--store", self.own, "--server", url, *PATIENT, env=variables)
+        self.assertIn("plan from service", done.stderr)
+        variables["MC2_SERVER_TOKEN"] = "mc2_wrong"
+        done = self.complete("run", *QUESTION, "--pairs", "3", "--store", self.own, "--server", url, *PATIENT, env=variables)
+        self.assertIn(f"plan from what service {url} answered at ", done.stderr)
+        self.assertIn("does not take the token", done.stderr)
+
+    def test_https_is_believed_with_a_trusted_certificate_only(self):
+        self.tune(self.own)
+        certificate, key = self.directory / "own.pem", self.directory / "own.key"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                        str(key), "-out", str(certificate), "-days", "2", "-subj", "/CN=own", "-addext",
+                        "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        service, _ = self.serve("--tls-certificate", certificate, "--tls-key", key)
+        url = f"https://127.0.0.1:{service.port}"
+        push = ["push", *QUESTION, "--store", self.own, "--server"]
+        self.refuse(UNSUPPORTED, [*push, url], url, "--server-ca")
+        self.succeed(*push, url, "--server-ca", certificate)
+        named = f"https://localhost:{service.port}"  # of which the certificate does not speak
+        self.refuse(UNSUPPORTED, [*push, named, "--server-ca", certificate], named, "--server-ca")
+        self.refuse(UNSUPPORTED, [*push, f"http://127.0.0.1:{service.port}"], "http://127.0.0.1")
+
+    def test_tuning_is_kept_here_when_the_service_does_not_take_it(self):
+        with socket.socket() as dead:
+            dead.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{dead.getsockname()[1]}"
+            done = self.mc2("tune", *QUESTION, *QUICK, "--align", 16, "--store", self.own, "--server", url)
+            self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
+            self.assertIn("mc2 push sends it later", done.stderr)
+        service, url = self.serve()
+        self.assertIn("plan ", self.succeed("push", *QUESTION, "--store", self.own, "--server", url))
+        self.assertEqual(len(service.json("GET", "/v1/plans")["items"]), 1)
+
+    def test_where_a_server_makes_no_sense_it_is_refused_with_the_reason(self):
+        url = "http://127.0.0.1:9"
+        for command, reason in ((["db", "check"], "works on the file of a store"), (["serve"], "is the service itself"),
+                                (["fit", *QUESTION], "mc2 push"), (["doctor"], "asks no service")):
+            with self.subTest(command[0]):
+                self.refuse(USAGE, [*command, "--server", url], "--server: ", reason)
+                self.refuse(USAGE, ["--server", url, *command], "--server: ", reason)
+        model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        example = ["plan", "--model", model, "--m", "4096", "--n", "8192", "--k", "3072", "--dtype", "f16", "--ranks", "8"]
+        self.refuse(USAGE, [*example, "--server", url], "--server: ", "--model")
+        self.succeed(*example, env={**program.environment(self.directory), "MC2_SERVER": url})
+        self.refuse(USAGE, ["plan", *QUESTION, "--variant", "direct", "--server", url], "--variant")
+
+    def test_addresses_and_tokens_that_are_none(self):
+        empty = self.directory / "empty"
+        empty.write_text("\n")
+        for options, *parts in ((["--server", "plans"], "http://127.0.0.1:8471"),
+                                (["--server", "http://x", "--token-file", empty], "no token in its first line"),
+                                (["--server", "http://x", "--token-file", self.directory / "none"], "no such file"),
+                                (["--server", "https://x", "--server-ca", empty.parent], "trusted certificates"),
+                                (["--server", "http://x", "--server-wait", "0"], "--server-wait")):
+            self.refuse(USAGE, ["plan", *QUESTION, *options], *parts)
+        self.refuse(USAGE, ["push", *QUESTION], "MC2_SERVER")
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,272 @@
+#include "mc2/client/client.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "client/examples.hpp"
+#include "mc2/server/listener.hpp"
+#include "mc2/server/service.hpp"
+#include "support/models.hpp"
+
+namespace mc2::client {
+namespace {
+
+using examples::answer_document;
+using examples::client_of;
+using planner::ErrorCode;
+using support::DeadPort;
+using support::FakeService;
+using support::http_answer;
+using ::testing::HasSubstr;
+
+TEST(Client, ReadsAPlanAndSendsTheToken) {
+  std::string seen;
+  FakeService service([&](const std::string& request) {
+    seen = request;
+    return examples::good_answer(7);
+  });
+  Options options{.url = service.url(), .token = "s3cret", .ca_file = {}};
+  const auto answer = Client::open(options).value().find_plan(examples::question());
+  ASSERT_TRUE(answer.ok()) << answer.error().text();
+  EXPECT_EQ(answer.value().plan, examples::plan(examples::question()));
+  EXPECT_EQ(answer.value().epoch, 7);
+  EXPECT_EQ(answer.value().source, "stored");
+  EXPECT_THAT(seen, HasSubstr("POST /v1/plan?machine=" + store::digest(examples::question().machine.canonical_text())));
+  EXPECT_THAT(seen, HasSubstr("Authorization:Bearer s3cret\r\n"));
+}
+
+struct Bad {
+  std::string name, bytes;
+  ErrorCode code;
+  std::string text;
+};
+
+std::string chunked(const std::string& chunks) {
+  return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks;
+}
+
+/// Each must end in an error of one line, and none in a signal.
+std::vector<Bad> bad_answers() {
+  const auto asked = examples::question();
+  const std::string whole = examples::good_answer();
+  const std::string problem = R"({"code":"not_found","detail":"no such\nplan","field":"machine","status":404,"title":"x","type":"about:blank"})";
+  const auto refused = [&](const std::string& status) { return http_answer(problem, status, "application/problem+json"); };
+  std::vector<Bad> all{
+      {"no HTTP", "hello world\r\n\r\n", kUnavailable, "status line"},
+      {"binary", std::string(100'000, '\xff') + "\r\n\r\n", kUnavailable, ""},
+      {"closes in the headers", whole.substr(0, 20), kUnavailable, ""},
+      {"closes in the body", whole.substr(0, whole.size() - 10), kUnavailable, ""},
+      {"no JSON", http_answer("{]"), ErrorCode::Malformed, "cannot be used"},
+      {"empty", http_answer(""), ErrorCode::Malformed, "cannot be used"},
+      {"deep JSON", http_answer(std::string(100'000, '[')), ErrorCode::Malformed, "cannot be used"},
+      {"another document", http_answer(R"({"schema":"mc2.plan/1"})"), ErrorCode::Malformed, "mc2.answer/1"},
+      {"newer", http_answer(R"({"schema":"mc2.answer/2"})"), ErrorCode::NewerVersion, "newer mc2"},
+      {"no number for the epoch", http_answer(R"({"schema":"mc2.answer/1","epoch":"x"})"), ErrorCode::Malformed, "plan"},
+      {"wrong digest", http_answer(answer_document(examples::plan(asked), 7, std::string(64, 'a'))), ErrorCode::Mismatch, "digest"},
+      {"another operator", http_answer(answer_document(examples::plan(examples::question(2048)), 7)), ErrorCode::Mismatch, "another operator"},
+      {"too large", http_answer(std::string(1'500'000, ' ')), kUnavailable, "more than 1048576 bytes"},
+      {"says that it is huge", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + std::string(1'500'000, ' '), kUnavailable, "more than 1048576 bytes"},
+      {"too large in chunks", chunked("100000\r\n" + std::string(0x100000, ' ') + "\r\n1\r\nx\r\n0\r\n\r\n"), kUnavailable, "more than 1048576 bytes"},
+      {"no such status", "HTTP/1.1 99999999999 \r\n\r\n", kUnavailable, ""},
+      {"redirects", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", kUnavailable, "is no mc2 serve"},
+      {"404 of something else", http_answer("<html>", "404 Not Found", "text/html"), kUnavailable, "is no mc2 serve"},
+      {"404 of ours", refused("404 Not Found"), ErrorCode::NotFound, "machine: no such plan"},
+      {"500", refused("500 Internal Server Error"), kUnavailable, "its log says why"},
+      {"503", refused("503 Service Unavailable"), kUnavailable, "again later"},
+      {"401", refused("401 Unauthorized"), ErrorCode::InvalidSpec, "MC2_SERVER_TOKEN"},
+      {"403", http_answer("", "403 Forbidden"), ErrorCode::InvalidSpec, "MC2_SERVER_TOKEN"}};
+  // A chunk size that is none, or negative: what ends a process that listens with cpprestsdk.
+  for (const char* size : {"-1", "-2", "-3", "-80000000", "ffffffff", "zz", "", "7fffffff"})
+    for (const char* before : {"", "5\r\nabcde\r\n"})
+      all.push_back({"chunk size " + std::string(before).substr(0, 1) + "/" + size, chunked(std::string(before) + size + "\r\nabcdefgh\r\n0\r\n\r\n"), kUnavailable, ""});
+  return all;
+}
+
+TEST(Client, WhatAServiceMaySendEndsInOneLineThatNamesIt) {
+  for (const Bad& bad : bad_answers()) {
+    SCOPED_TRACE(bad.name);
+    FakeService service([&](const std::string&) { return bad.bytes; });
+    const auto answer = client_of(service.url()).find_plan(examples::question());
+    ASSERT_FALSE(answer.ok());
+    EXPECT_EQ(answer.error().code, bad.code) << answer.error().text();
+    EXPECT_EQ(answer.error().field, service.url());
+    EXPECT_THAT(answer.error().message, HasSubstr(bad.text));
+    EXPECT_EQ(answer.error().text().find('\n'), std::string::npos);
+  }
+}
+
+TEST(Client, ADeadPortIsRefusedAndABlackHoleEndsAtTheDeadline) {
+  const DeadPort dead;
+  const auto refused = client_of(dead.url()).find_plan(examples::question());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, kUnavailable);
+  EXPECT_THAT(refused.error().text(), HasSubstr("mc2 serve runs there"));
+
+  FakeService black_hole([](const std::string&) { return std::string(); });
+  const auto late = client_of(black_hole.url()).find_plan(examples::question(), {.deadline = std::chrono::milliseconds(30)});
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().code, kUnavailable);
+  EXPECT_THAT(late.error().message, HasSubstr("within 30 ms"));
+}
+
+TEST(Client, AnAnswerThatTricklesEndsAtTheDeadlineToo) {
+  // Each byte restarts cpprestsdk's own timeout; the deadline is of the whole.
+  FakeService service([](const std::string&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return examples::good_answer();
+  });
+  const auto late = client_of(service.url()).find_plan(examples::question(), {.deadline = std::chrono::milliseconds(50)});
+  ASSERT_FALSE(late.ok());
+  EXPECT_THAT(late.error().message, HasSubstr("within 50 ms"));
+}
+
+TEST(Client, OptionsThatNameNoServiceAreRefused) {
+  for (const char* url : {"", "plans:8471", "ftp://plans", "http://", "http://u:p@plans", "http://plans/?x=1", "http://a b", "http://plans:99999999"}) {
+    SCOPED_TRACE(url);
+    const auto refused = Client::open({.url = url, .token = {}, .ca_file = {}});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
+    EXPECT_EQ(refused.error().field, "server");
+  }
+  EXPECT_EQ(Client::open({.url = "http://x", .token = "a\r\nb", .ca_file = {}}).error().field, "token");
+  EXPECT_EQ(Client::open({.url = "https://x", .token = {}, .ca_file = "/nowhere.pem"}).error().field, "/nowhere.pem");
+}
+
+/// mc2's own service on a store of its own.
+class RunningService {
+ public:
+  RunningService() : directory_(std::filesystem::temp_directory_path() / ("mc2-client-" + std::to_string(::getpid()))) {
+    config_.store = directory_ / "store.db";
+    config_.port = 0;
+    service_ = server::Service::open(config_, [] { return std::string("2025-01-02T03:04:05Z"); }).value();
+    listener_ = server::Listener::open(*service_, config_, {}).value();
+    thread_ = std::jthread([this] { listener_->run(); });
+  }
+  ~RunningService() {
+    listener_->stop();
+    thread_.join();
+    std::filesystem::remove_all(directory_);
+  }
+  RunningService(const RunningService&) = delete;
+  RunningService& operator=(const RunningService&) = delete;
+
+  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(listener_->port()); }
+
+ private:
+  std::filesystem::path directory_;
+  server::Config config_;
+  std::unique_ptr<server::Service> service_;
+  std::unique_ptr<server::Listener> listener_;
+  std::jthread thread_;
+};
+
+TEST(Client, KeepsPlansModelsAndSamplesAtTheService) {
+  const RunningService service;
+  const Client client = client_of(service.url());
+  const auto asked = examples::question();
+  const auto plan = examples::plan(asked);
+  const auto digest = client.put_plan(plan);
+  ASSERT_TRUE(digest.ok()) << digest.error().text();
+  EXPECT_EQ(client.find_plan(digest.value().substr(0, 8)).value().plan, plan);
+  EXPECT_EQ(client.find_plan(asked).value().plan, plan);
+  EXPECT_EQ(client.find_plan("ffffff").error().code, ErrorCode::NotFound);
+  EXPECT_EQ(client.find_plan("../x").error().code, ErrorCode::InvalidSpec);
+  const planner::Sample sample{.variant = "direct", .block_rows = 128, .time = std::chrono::microseconds(5)};
+  EXPECT_EQ(client.add_samples({asked.op, asked.machine, {sample, sample}}).value(), 2);
+
+  EXPECT_EQ(client.find_model(asked.op, asked.machine).error().code, ErrorCode::NotFound);
+  planner::CostModel model = testing::model_of(asked.op, testing::affine(planner::CurveAxis::Rows, 10, 0.5, 4096),
+                                               testing::affine(planner::CurveAxis::Bytes, 10, 0.001, 1e7));
+  model.fingerprint = asked.machine;
+  for (const std::int64_t m : {2048, 512, 4096}) {
+    model.op.m = m;
+    ASSERT_TRUE(client.put_model(model).ok()) << client.put_model(model).error().text();
+  }
+  EXPECT_EQ(client.find_model(asked.op, asked.machine).value().op.m, 2048) << "the next larger one";
+  EXPECT_EQ(client.find_model(examples::question(9999).op, asked.machine).value().op.m, 4096) << "the largest";
+}
+
+/// What MPI_Bcast does among threads.
+class World {
+ public:
+  explicit World(int size) : barrier_(size) {}
+  std::string broadcast(int rank, const std::string& text) {
+    if (rank == 0) text_ = text;
+    barrier_.arrive_and_wait();
+    std::string told = text_;
+    barrier_.arrive_and_wait();
+    return told;
+  }
+
+ private:
+  std::barrier<> barrier_;
+  std::string text_;
+};
+
+TEST(FindPlanAsWorld, EightRanksGetOneAndTheSamePlanWhilePlansAreReplaced) {
+  constexpr int kRanks = 8, kRounds = 40;
+  const RunningService service;
+  const Client client = client_of(service.url());
+  const auto asked = examples::question();
+  ASSERT_TRUE(client.put_plan(examples::plan(asked, 1)).ok());
+  const std::jthread replacer([&](const std::stop_token& stop) {
+    for (std::int64_t i = 2; !stop.stop_requested(); i = i % 1000 + 1)
+      EXPECT_TRUE(client.put_plan(examples::plan(asked, i)).ok());
+  });
+
+  World world(kRanks);
+  std::vector<std::vector<planner::Result<store::PlanAnswer>>> answers(kRanks);
+  {
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < kRanks; ++rank)
+      ranks.emplace_back([&, rank] {
+        const Client own = client_of(service.url());
+        for (int round = 0; round < kRounds; ++round)
+          answers[static_cast<std::size_t>(rank)].push_back(find_plan_as_world(
+              own, asked, rank, [&](const std::string& text) { return world.broadcast(rank, text); }));
+      });
+  }
+  std::set<std::int64_t> epochs;
+  int agreed = 0;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    const auto& first = answers[0][round];
+    for (const auto& of_rank : answers) {
+      const auto& answer = of_rank[round];
+      if (!answer) { // loudly: the epoch is no longer known, and rank 0 told or was told so
+        EXPECT_THAT(answer.error().code, ::testing::AnyOf(ErrorCode::Stale, kUnavailable)) << answer.error().text();
+        continue;
+      }
+      ASSERT_TRUE(first.ok());
+      EXPECT_EQ(answer.value().epoch, first.value().epoch);
+      EXPECT_EQ(answer.value().document, first.value().document);
+      epochs.insert(answer.value().epoch);
+      ++agreed;
+    }
+  }
+  EXPECT_GT(epochs.size(), 1U) << "plans were replaced meanwhile";
+  EXPECT_GT(agreed, kRanks);
+}
+
+TEST(FindPlanAsWorld, AnEpochThatIsUnknownAndARankThatFailsAreTold) {
+  const RunningService service;
+  const Client client = client_of(service.url());
+  const auto asked = examples::question();
+  const auto none = find_plan_as_world(client, asked, 1, [](const std::string&) { return "failed no plan"; });
+  EXPECT_EQ(none.error().field, "rank 0");
+  EXPECT_THAT(none.error().message, HasSubstr("no plan"));
+  ASSERT_TRUE(client.put_plan(examples::plan(asked)).ok());
+  const auto old = find_plan_as_world(client, asked, 1, [](const std::string&) { return "123456 abc"; });
+  EXPECT_EQ(old.error().code, ErrorCode::Stale);
+  const auto epoch = std::to_string(client.find_plan(asked).value().epoch);
+  const auto other = find_plan_as_world(client, asked, 1, [&](const std::string&) { return epoch + " abc"; });
+  EXPECT_EQ(other.error().code, ErrorCode::Mismatch);
+  EXPECT_EQ(find_plan_as_world(client, asked, 1, [](const std::string&) { return "x"; }).error().code, ErrorCode::Mismatch);
+}
+
+} // namespace
+} // namespace mc2::client
