@@ -1,4 +1,4 @@
-// What `mc2 serve` would be with cpprestsdk's own listener; built for listener_test.py only.
+// What `mc2 serve` would be with cpprestsdk's own listener; built for cpprest_listener_test.py only.
 //   server_cpprest_listener PORT    answers every request on loopback until its standard input ends
 
 #include <cpprest/http_listener.h>

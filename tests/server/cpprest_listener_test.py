@@ -1,6 +1,6 @@
 """Why cpprestsdk does not listen here (docs/adr/0008-beast-on-the-wire.md): a chunk size of -1 ends its process.
 
-Run as: python3 listener_test.py PATH_OF_MC2 PATH_OF_THE_LISTENER
+Run as: python3 cpprest_listener_test.py PATH_OF_MC2 PATH_OF_THE_LISTENER
 """
 
 import socket
