@@ -1,8 +1,6 @@
 #include "mc2/client/client.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
