@@ -97,17 +97,17 @@ class HcclTestLog {
   void take(std::int64_t line, std::int64_t size, std::chrono::nanoseconds time, bool is_unchecked) {
     const auto collective = launch_.collective ? launch_.collective : answers_.collective;
     const int world_size = launch_.world_size.value_or(answers_.world_size.value_or(0));
-    auto element_bytes = launch_.element_type ? find_element_bytes(*launch_.element_type) : std::nullopt;
-    if (!element_bytes && answers_.dtype) element_bytes = planner::size_bytes(*answers_.dtype);
+    std::int64_t element_bytes = launch_.element_type ? find_element_bytes(*launch_.element_type).value_or(0) : 0;
+    if (element_bytes == 0 && answers_.dtype) element_bytes = planner::size_bytes(*answers_.dtype);
     if (!collective) sink_.ask("which collective was timed (--collective)");
     if (world_size == 0) sink_.ask("how many ranks took part (--ranks)");
-    if (!element_bytes) sink_.ask("which element type was sent (--dtype)");
-    if (!collective || world_size == 0 || !element_bytes)
+    if (element_bytes == 0) sink_.ask("which element type was sent (--dtype)");
+    if (!collective || world_size == 0 || element_bytes == 0)
       return sink_.skip(line, "the log does not say what was timed");
     const std::int64_t parts = *collective == Collective::AllReduce ? 1 : world_size;
     sink_.take(line,
                {.collective = *collective,
-                .message_bytes = executed_bytes(size, *element_bytes, parts),
+                .message_bytes = executed_bytes(size, element_bytes, parts),
                 .world_size = launch_.world_size.value_or(0),
                 .time = time},
                std::string(planner::to_string(*collective)) +
