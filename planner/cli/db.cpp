@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "mc2/store/backup.hpp"
 #include "mc2/store/store.hpp"
 #include "render.hpp"
 
@@ -22,6 +23,7 @@ struct DbCommand {
   [[nodiscard]] Result<ExitCode> export_to() const;
   [[nodiscard]] Result<ExitCode> import_from() const;
   [[nodiscard]] Result<ExitCode> merge_from() const;
+  [[nodiscard]] Result<ExitCode> back_up_to() const;
 };
 
 Result<store::Store> DbCommand::open(store::OpenMode mode) const {
@@ -119,6 +121,18 @@ Result<ExitCode> DbCommand::merge_from() const {
   return report_merge(opened.value().merge(other.value()));
 }
 
+Result<ExitCode> DbCommand::back_up_to() const {
+  const auto path = store.writable_path();
+  if (!path) return path.error();
+  if (auto copied = store::back_up(path.value(), file); !copied) return copied.error();
+  const auto copy = store::Store::open(file, store::OpenMode::ReadOnly);
+  if (!copy) return copy.error();
+  const auto report = copy.value().check();
+  std::cout << file << ": a copy of " << path.value().string() << ", "
+            << (report.is_healthy ? "healthy" : "DAMAGED as that is") << ", " << report.row_count << " rows\n";
+  return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
+}
+
 using Member = Result<ExitCode> (DbCommand::*)() const;
 
 CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const char* name, const char* help,
@@ -145,6 +159,8 @@ Command add_db(CLI::App& app) {
       ->add_option("file", command->file, "the exported file")->required();
   add(*db, command, "merge", "add the content of another store", "merge colleague.db", &DbCommand::merge_from)
       ->add_option("file", command->file, "the other store")->required();
+  add(*db, command, "backup", "copy the store while others use it", "backup plans-monday.db", &DbCommand::back_up_to)
+      ->add_option("file", command->file, "the copy, which must not exist yet")->required();
   db->footer("Examples:\n  mc2 db check\n  mc2 db export plans.json\n  mc2 db merge colleague.db");
   return {db, [command] { return command->action(); }};
 }

@@ -56,6 +56,24 @@ class BadStoreTest(ProgramTest):
                 self.refuse(code, command, "store.db: ", *texts)
         self.assertEqual(before, self.store.read_bytes())
 
+    def test_a_backup_is_a_store_and_takes_nobodys_place(self):
+        copy = self.directory / "copy.db"
+        self.assertIn("healthy", self.succeed("db", "backup", copy, "--store", self.store))
+        self.assertEqual(self.succeed("db", "export", "--store", copy), self.succeed("db", "export", "--store", self.store))
+        before = copy.read_bytes()
+        self.refuse(USAGE, ["db", "backup", copy, "--store", self.store], "copy.db", "is there already")
+        self.assertEqual(copy.read_bytes(), before)
+        self.refuse(NO_ANSWER, ["db", "backup", self.directory / "other.db", "--store", self.directory / "no.db"], "no.db")
+        self.assertFalse((self.directory / "other.db").exists())
+
+    def test_a_backup_of_a_damaged_store_says_so(self):
+        with sqlite3.connect(self.store) as database:
+            database.execute("UPDATE plan SET document = replace(document, 'm', 'w')")
+        database.close()
+        done = self.mc2("db", "backup", self.directory / "copy.db", "--store", self.store)
+        self.assertEqual(done.returncode, NEGATIVE)
+        self.assertIn("DAMAGED", done.stdout)
+
     def test_truncated(self):
         content = self.store.read_bytes()
         for byte_count in (1, 100, 4096, len(content) // 2, len(content) - 1):

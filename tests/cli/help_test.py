@@ -5,7 +5,7 @@ from program import ProgramTest
 
 COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["sweep"], ["bench"], ["doctor"], ["topology"],
             ["db"], ["db", "check"],
-            ["db", "stats"], ["db", "list"], ["db", "export"], ["db", "import"], ["db", "merge"],
+            ["db", "stats"], ["db", "list"], ["db", "export"], ["db", "import"], ["db", "merge"], ["db", "backup"],
             ["token"], ["token", "create"], ["token", "list"], ["token", "revoke"])
 
 

@@ -1,0 +1,102 @@
+#include "mc2/store/backup.hpp"
+
+#include <SQLiteCpp/Backup.h>
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Exception.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "file_place.hpp"
+#include "mc2/store/store.hpp"
+#include "sqlite_errors.hpp"
+
+/// A copy of a store that is in use.
+namespace mc2::store {
+namespace {
+
+namespace fs = std::filesystem;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr int kBusyTimeoutMs = 10'000;
+
+/// A copy under way, beside its name; gone unless it is finished.
+class Draft {
+ public:
+  explicit Draft(const fs::path& target) : target_(target), path_(target.string() + ".part") {}
+  ~Draft() {
+    std::error_code ignored;
+    if (!is_finished_) fs::remove(path_, ignored);
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  [[nodiscard]] const fs::path& path() const noexcept { return path_; }
+
+  /// Gives it its name, unless somebody else has taken that meanwhile. Throws SystemError.
+  [[nodiscard]] Result<void> finish() {
+    flush(path_, O_RDONLY);
+    if (::link(path_.c_str(), target_.c_str()) != 0) {
+      if (errno == EEXIST) return taken(target_);
+      fail("link");
+    }
+    ::unlink(path_.c_str());
+    is_finished_ = true;
+    flush(target_.parent_path(), O_RDONLY | O_DIRECTORY);
+    return {};
+  }
+
+  [[nodiscard]] static Error taken(const fs::path& target) {
+    return {ErrorCode::InvalidSpec, target.string(), "is there already; name a file that does not exist yet"};
+  }
+
+ private:
+  [[noreturn]] void fail(const char* call) const {
+    throw planner::SystemError(std::string(call) + " " + target_.string(), errno, std::strerror(errno));
+  }
+  void flush(const fs::path& place, int flags) const {
+    const int file = ::open(place.c_str(), flags | O_CLOEXEC);
+    if (file < 0) fail("open");
+    const int result = ::fsync(file);
+    ::close(file);
+    if (result != 0) fail("fsync");
+  }
+
+  fs::path target_, path_;
+  bool is_finished_ = false;
+};
+
+void copy_database(const fs::path& from, const fs::path& to) {
+  SQLite::Database source(from.string(), SQLite::OPEN_READONLY, kBusyTimeoutMs);
+  SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE);
+  SQLite::Backup backup(copy, source);
+  // In one step: a writer that comes between two would make it start all over again.
+  if (const int code = backup.executeStep(-1); code != SQLITE_DONE)
+    throw SQLite::Exception("the store is locked", code);
+}
+
+} // namespace
+
+Result<void> back_up(const fs::path& from, const fs::path& to) {
+  if (to.empty()) return Error{ErrorCode::InvalidSpec, "FILE", "the path is empty; name a file, e.g. backup.db"};
+  // Rolls back what a killed writer has left, and refuses what is no store.
+  if (auto readable = Store::open(from, OpenMode::ReadOnly); !readable) return readable.error();
+  const fs::path target = fs::absolute(to);
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(target, ignored))) return Draft::taken(to);
+  Draft draft(target);
+  fs::remove(draft.path(), ignored); // left by one that was killed
+  if (auto place = prepare_writable(draft.path()); !place) return place.error();
+  return guarded(to, "back_up", [&]() -> Result<void> {
+    copy_database(fs::absolute(from), draft.path());
+    return draft.finish();
+  });
+}
+
+} // namespace mc2::store
