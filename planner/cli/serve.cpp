@@ -258,11 +258,11 @@ Result<ExitCode> ServeCommand::run() {
   in_force = texts_of(*options);
   raise_descriptor_limit(config.value().limits.connection_count);
   const BlockedSignals signals; // before any thread starts
-  auto service = server::Service::open(config.value(), &utc_now);
+  const auto tell = [](const std::string& event) { std::cerr << "mc2: " + event + "\n"; };
+  auto service = server::Service::open(config.value(), {&utc_now, tell});
   if (!service) return service.error();
   auto opened = server::Listener::open(*service.value(), config.value(),
-                                       {config.value().has_access_log ? make_access_log() : server::AccessLog(),
-                                        [](const std::string& event) { std::cerr << "mc2: " + event + "\n"; }});
+                                       {config.value().has_access_log ? make_access_log() : server::AccessLog(), tell});
   if (!opened) return opened.error();
   server::Listener& listener = *opened.value();
   {

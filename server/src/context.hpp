@@ -6,10 +6,13 @@
 #include <vector>
 
 #include "answer_cache.hpp"
+#include "drift_watch.hpp"
 #include "mc2/server/config.hpp"
 #include "mc2/server/message.hpp"
+#include "mc2/server/service.hpp"
 #include "metrics.hpp"
 #include "question_cache.hpp"
+#include "regret_gauges.hpp"
 #include "store_gate.hpp"
 #include "target.hpp"
 
@@ -23,7 +26,9 @@ struct Context {
   QuestionCache& questions;
   Metrics& metrics;
   const std::atomic<bool>& is_draining;
-  std::function<std::string()> utc_now; ///< ISO 8601
+  DriftWatch& drift;
+  RegretGauges& regret;
+  Surroundings surroundings;
 };
 
 /// One request on its way through a route.

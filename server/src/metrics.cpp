@@ -27,6 +27,10 @@ Family<Counter>& counters(prometheus::Registry& registry, const char* name, cons
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
 }
 
+Family<Gauge>& gauges(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+
 /// What is counted apart, of a request.
 struct RequestLabels {
   std::string_view method, route; ///< of texts that stay
@@ -67,6 +71,14 @@ struct Metrics::Impl {
   Family<Counter>& cache = counters(registry, "mc2_plan_cache_total", "Lookups in the cache of answers.");
   Counter& cache_hits = cache.Add({{"result", "hit"}});
   Counter& cache_misses = cache.Add({{"result", "miss"}});
+  Family<Counter>& drifts = counters(registry, "mc2_model_drift_alarms_total",
+                                     "Arrivals of samples that disagree with the kept model, by component.");
+  Gauge& drifted_models =
+      gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
+  Gauge& raced_plans =
+      gauges(registry, "mc2_plans_raced", "Kept plans with a measured makespan, of the newest 500.").Add({});
+  Family<Gauge>& regrets = gauges(registry, "mc2_plan_regret_ratio",
+                                  "Measured / predicted makespan - 1 of those plans, by quantile.");
   Gauge& connections = prometheus::BuildGauge()
                            .Name("mc2_connections")
                            .Help("Connections that are open.")
@@ -109,6 +121,14 @@ void Metrics::count_answer(std::string_view source, std::string_view provenance)
 }
 
 void Metrics::count_cache(bool is_hit) { (is_hit ? impl_->cache_hits : impl_->cache_misses).Increment(); }
+void Metrics::count_drift(std::string_view component) {
+  impl_->drifts.Add({{"component", std::string(component)}}).Increment();
+}
+void Metrics::set_drifted_models(std::size_t count) { impl_->drifted_models.Set(static_cast<double>(count)); }
+void Metrics::set_raced_plans(std::size_t count) { impl_->raced_plans.Set(static_cast<double>(count)); }
+void Metrics::set_regret(std::string_view quantile, double ratio) {
+  impl_->regrets.Add({{"quantile", std::string(quantile)}}).Set(ratio);
+}
 void Metrics::connection_opened() { impl_->connections.Increment(); }
 void Metrics::connection_closed() { impl_->connections.Decrement(); }
 void Metrics::connection_refused(std::string_view reason) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,12 @@ class Metrics {
   /// @param source  "stored", "model", "what_if"; @param provenance  of the makespan
   void count_answer(std::string_view source, std::string_view provenance);
   void count_cache(bool is_hit);
+  /// A lane of new samples that disagree with the kept model. @param component  "matmul" or "collective"
+  void count_drift(std::string_view component);
+  void set_drifted_models(std::size_t count);
+  void set_raced_plans(std::size_t count);
+  /// @param quantile  "0.5": the median of measured / predicted makespan - 1 of the kept plans that were raced
+  void set_regret(std::string_view quantile, double ratio);
   void connection_opened();
   void connection_closed();
   /// Closed without an answer, or with 408 or 503. @param reason  "limit", "timeout", "tls"

@@ -33,6 +33,7 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/models/{id}", &answer_model, Access::Read},
     Route{"GET", "/v1/models/{id}/curves", &answer_curves, Access::Read},
     Route{"GET", "/v1/models/{id}/exploration", &explore_model, Access::Read},
+    Route{"GET", "/v1/models/{id}/drift", &answer_model_drift, Access::Read},
     Route{"GET", "/v1/samples", &list_samples, Access::Read},
     Route{"POST", "/v1/samples", &add_samples, Access::Write, true},
     Route{"GET", "/v1/samples/{id}", &answer_samples, Access::Read},

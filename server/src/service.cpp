@@ -29,18 +29,20 @@ struct Service::Impl {
   QuestionCache questions;
   Compressor compressor;
   Metrics metrics;
+  DriftWatch drift;
+  RegretGauges regret;
   std::atomic<bool> is_draining{false};
   Context context;
 
   Impl(const Config& given, std::unique_ptr<Gatekeeper> gatekeeper, std::unique_ptr<StoreGate> gate,
-       std::function<std::string()> utc_now)
+       Surroundings surroundings)
       : config(given),
         keeper(std::move(gatekeeper)),
         store(std::move(gate)),
         answers(config.cached_answer_count),
         questions(config.cached_answer_count),
         compressor(config.cached_answer_count),
-        context{config, *store, answers, questions, metrics, is_draining, std::move(utc_now)} {}
+        context{config, *store, answers, questions, metrics, is_draining, drift, regret, std::move(surroundings)} {}
 
   [[nodiscard]] Admission admit(const RequestHead& head, std::string_view& route_pattern);
   /// Throws what the store throws.
@@ -60,7 +62,7 @@ Response kept_response(const std::string& folder, const std::string& digest) {
 Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Service::~Service() = default;
 
-Result<std::unique_ptr<Service>> Service::open(const Config& config, std::function<std::string()> utc_now) {
+Result<std::unique_ptr<Service>> Service::open(const Config& config, Surroundings surroundings) {
   if (auto legal = config.validate(); !legal) return legal.error();
   auto keeper = std::make_unique<Gatekeeper>(config);
   auto gate = StoreGate::open(config.store, [raw = keeper.get()](const store::Store& store) -> Result<void> {
@@ -71,7 +73,7 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, std::functi
   });
   if (!gate) return gate.error();
   return std::unique_ptr<Service>(new Service(
-      std::make_unique<Impl>(config, std::move(keeper), std::move(gate).value(), std::move(utc_now))));
+      std::make_unique<Impl>(config, std::move(keeper), std::move(gate).value(), std::move(surroundings))));
 }
 
 bool Service::has_tokens() const noexcept { return impl_->keeper->has_tokens(); }
@@ -119,7 +121,7 @@ Admission Service::Impl::admit(const RequestHead& head, std::string_view& route_
   if (match.route != nullptr) route_pattern = match.route->pattern;
   // What is not there is not told to everybody either.
   const Access needed = match.route != nullptr ? match.route->access : Access::Read;
-  const Bearer bearer = keeper->identify(head.authorization, context.utc_now);
+  const Bearer bearer = keeper->identify(head.authorization, context.surroundings.utc_now);
   Admission admission{.granted = bearer.granted, .token_id = bearer.token_id};
   if (bearer.granted < needed)
     admission.refusal =

@@ -82,7 +82,7 @@ struct RunningService {
     config.thread_count = 2;
     config.store = directory / "mc2.db";
     config.limits.refused_tokens_per_s = 0;
-    service = Service::open(config, [] { return std::string("2026-01-01T00:00:00Z"); }).value();
+    service = Service::open(config, {[] { return std::string("2026-01-01T00:00:00Z"); }}).value();
     listener = Listener::open(*service, config, {[this](const AccessRecord&) { ++logged_count; }, {}}).value();
     runner = std::jthread([this] { listener->run(); });
   }

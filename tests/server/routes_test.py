@@ -182,6 +182,9 @@ class RoutesTest(ServiceTest):
         self.ask("GET", f"/v1/plans/{kept}", 304, headers={"If-None-Match": f'"{kept}"'})
         model = self.service.json("GET", "/v1/models")["items"][0]["digest"]
         self.ask("GET", f"/v1/models/{model}", 200)
+        self.ask("GET", f"/v1/models/{model}/drift", 200)
+        self.ask("GET", "/v1/models/xyz/drift", 400)
+        self.ask("GET", "/v1/models/ffffffff/drift", 404)
         self.ask("GET", f"/v1/models/{model}", 304, headers={"If-None-Match": "*"})
         tag = self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")[1]["ETag"]
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}", 304, headers={"If-None-Match": f'"x", W/{tag}'})

@@ -7,6 +7,7 @@
 #include "mc2/server/service.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/imported.hpp"
+#include "model_check.hpp"
 #include "parameters.hpp"
 #include "routes/routes.hpp"
 
@@ -87,6 +88,7 @@ json report_of(const profiler::LogSummary& summary, const profiler::ImportReport
           {"lines", groups_of(report)},
           {"questions", std::move(questions)},
           {"notes", json::array()},
+          {"drift", nullptr},
           {"samples", nullptr}};
 }
 
@@ -103,7 +105,7 @@ Result<std::vector<std::string>> keep(Context& context, const planner::Profile& 
     if (!profiles) return profiles.error();
     const auto machine = store::join_imported(device, std::move(profiles).value());
     if (!machine) return machine.error();
-    return store::keep_imported(store, machine.value(), profile, context.utc_now());
+    return store::keep_imported(store, machine.value(), profile, context.surroundings.utc_now());
   });
 }
 
@@ -130,7 +132,10 @@ Result<int> finish(Context& context, const ImportRequest& request, const profile
   const auto kept = keep(context, profile);
   if (!kept) return kept.error();
   report["samples"] = kept_of(profile, kept.value());
-  if (!kept.value().empty()) return 201;
+  if (!kept.value().empty()) {
+    report["drift"] = check_against_model(context, profile);
+    return 201;
+  }
   report["notes"].push_back("every one of these samples is kept already; nothing was added");
   return 200;
 }

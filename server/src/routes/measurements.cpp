@@ -17,7 +17,7 @@ Result<Response> add_measurement(Context& context, const Call& call) {
                                  std::pair{"predicted_us", measured.predicted_us}})
     if (!(us > 0)) return Error{ErrorCode::InvalidSpec, name, "must be above 0"};
   const auto kept = context.store.write([&](store::Store& store) {
-    return store.add_measurement(record.value().fingerprint, measured, context.utc_now());
+    return store.add_measurement(record.value().fingerprint, measured, context.surroundings.utc_now());
   });
   if (!kept) return kept.error();
   return kept_response("/v1/measurements/", kept.value());

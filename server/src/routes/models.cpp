@@ -15,8 +15,9 @@ Result<Response> add_model(Context& context, const Call& call) {
   const auto model = store::decode_model(call.request.body);
   if (!model) return model.error();
   const auto kept =
-      context.store.write([&](store::Store& store) { return store.put_model(model.value(), context.utc_now()); });
+      context.store.write([&](store::Store& store) { return store.put_model(model.value(), context.surroundings.utc_now()); });
   if (!kept) return kept.error();
+  context.drift.forget(model.value());
   return kept_response("/v1/models/", kept.value());
 }
 

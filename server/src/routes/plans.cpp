@@ -46,7 +46,7 @@ Result<Response> add_plan(Context& context, const Call& call) {
   const auto plan = store::decode_plan(call.request.body);
   if (!plan) return plan.error();
   const auto kept = context.store.write(
-      [&](store::Store& store) { return store.put_plan(plan.value(), purpose.value(), context.utc_now()); });
+      [&](store::Store& store) { return store.put_plan(plan.value(), purpose.value(), context.surroundings.utc_now()); });
   if (!kept) return kept.error();
   return kept_response("/v1/plans/", kept.value());
 }

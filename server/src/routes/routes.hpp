@@ -46,6 +46,9 @@ namespace mc2::server {
 [[nodiscard]] Result<Response> answer_dashboard(Context& context, const Call& call);
 [[nodiscard]] Result<Response> answer_dashboard_asset(Context& context, const Call& call);
 
+// drift.cpp
+[[nodiscard]] Result<Response> answer_model_drift(Context& context, const Call& call);
+
 // samples.cpp
 [[nodiscard]] Result<Response> list_samples(Context& context, const Call& call);
 [[nodiscard]] Result<Response> add_samples(Context& context, const Call& call);

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "mc2/store/codec.hpp"
+#include "model_check.hpp"
 #include "routes/listing.hpp"
 #include "routes/routes.hpp"
 
@@ -16,11 +17,13 @@ Result<Response> add_samples(Context& context, const Call& call) {
   if (!decoded) return decoded.error();
   const planner::Profile& profile = decoded.value();
   const auto kept = context.store.write([&](store::Store& store) {
-    return store.append_samples(profile.op, profile.fingerprint, profile.samples, context.utc_now());
+    return store.append_samples(profile.op, profile.fingerprint, profile.samples, context.surroundings.utc_now());
   });
   if (!kept) return kept.error();
-  return json_response(
-      nlohmann::json{{"digests", kept.value()}, {"sample_count", profile.samples.size()}}.dump(), 201);
+  const nlohmann::json answer{{"digests", kept.value()},
+                              {"sample_count", profile.samples.size()},
+                              {"drift", check_against_model(context, profile)}};
+  return json_response(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 201);
 }
 
 Result<Response> answer_samples(Context& context, const Call& call) {

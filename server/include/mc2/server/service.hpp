@@ -27,14 +27,19 @@ struct Admission {
   std::string token_id = {}; ///< of the token that was shown; empty: none that counts
 };
 
+/// What a service needs of the world.
+struct Surroundings {
+  std::function<std::string()> utc_now;              ///< the time as ISO 8601, for what is kept
+  std::function<void(const std::string&)> event = {}; ///< told a line for whoever looks after the service; may be empty
+};
+
 /// Answers requests from a store; knows nothing of sockets. schemas/openapi.yaml describes every answer.
 class Service {
  public:
   /// Opens or creates the store.
-  /// @param utc_now  the time as ISO 8601, for what is kept
   /// Errors: as store::Store::open, Config::validate. Throws SystemError.
   [[nodiscard]] static planner::Result<std::unique_ptr<Service>> open(const Config& config,
-                                                                       std::function<std::string()> utc_now);
+                                                                       Surroundings surroundings);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;

@@ -1,0 +1,39 @@
+#include "regret_gauges.hpp"
+
+#include <vector>
+
+#include "mc2/profiler/statistics.hpp"
+
+namespace mc2::server {
+namespace {
+
+constexpr int kMaxPlans = 500; ///< the newest: a scrape after a change reads them all
+
+/// Measured / predicted makespan - 1 of the newest plans that were raced.
+planner::Result<std::vector<double>> regrets_in(const store::Store& store) {
+  const auto listed = store.list_plans({.limit = kMaxPlans});
+  if (!listed) return listed.error();
+  std::vector<double> regrets;
+  for (const store::Listed& item : listed.value()) {
+    const auto found = store.find_plan(item.key);
+    if (!found || !found.value().plan.validation) continue; // damaged or removed meanwhile; or never raced
+    const double predicted_us = found.value().plan.makespan.us, measured_us = found.value().plan.validation->fused_us;
+    if (predicted_us > 0 && measured_us > 0) regrets.push_back(measured_us / predicted_us - 1);
+  }
+  return regrets;
+}
+
+} // namespace
+
+void RegretGauges::refresh(StoreGate& store, Metrics& metrics) {
+  const std::int64_t revision = store.revision();
+  if (revision == revision_) return;
+  const auto regrets = store.read(&regrets_in);
+  if (!regrets) return;
+  revision_ = revision;
+  metrics.set_raced_plans(regrets.value().size());
+  for (const auto& [name, q] : {std::pair{"0.5", 0.5}, std::pair{"0.9", 0.9}, std::pair{"1", 1.0}})
+    metrics.set_regret(name, regrets.value().empty() ? 0 : profiler::quantile(regrets.value(), q));
+}
+
+} // namespace mc2::server

@@ -1,0 +1,111 @@
+"""Results that others measured: pushed to a service, served by it, and held against what was predicted."""
+
+import copy
+import json
+import time
+
+from serving import SHAPE_QUERY, Service, ServiceTest, program
+
+
+class ResultsTest(ServiceTest):
+    def setUp(self):
+        super().setUp()
+        self.service = self.start()
+
+    def exported(self, store=None):
+        return json.loads(self.succeed("db", "export", "--store", store or self.store))
+
+    def gauge(self, name):
+        text = self.service.request("GET", "/metrics")[2].decode()
+        line, = [line for line in text.splitlines() if line.startswith(name + " ")]
+        return float(line.split()[-1])
+
+    def samples(self, factor):
+        """Twenty of a matmul, as the model has them but for the factor."""
+        profile = copy.deepcopy(self.exported()["samples"][0]["document"])
+        models = [entry["document"] for entry in self.exported()["models"]]
+        alone = [s for s in profile["samples"] if s["component"] == "matmul" and s["context"] == "alone"]
+        self.assertTrue(models and alone)
+        sample = alone[0]
+        profile["samples"] = [{**sample, "is_outlier": False, "time_ns": round(sample["time_ns"] * factor) + i} for i in range(20)]
+        return profile
+
+    def test_what_a_worker_tuned_is_served_by_another_service(self):
+        """Samples, model, races and plan, each as the worker's store has it."""
+        other = Service(self.directory / "other.db", self.directory)
+        self.addCleanup(other.stop)
+        worker = self.exported()
+        for path, name in (("/v1/samples", "samples"), ("/v1/models", "models"), ("/v1/measurements", "measurements"), ("/v1/plans", "plans")):
+            for entry in worker[name]:
+                other.json("POST", path, entry["document"], status=201)
+        answer = other.json("GET", f"/v1/plan?{SHAPE_QUERY}")
+        self.assertEqual(answer["source"], "stored")
+        self.assertEqual(answer["plan"], worker["plans"][0]["document"])
+        self.assertEqual(answer["plan"]["validation"], worker["plans"][0]["document"]["validation"])
+        self.assertEqual(answer["digest"], self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["digest"])
+        pushed = self.exported(self.directory / "other.db")
+        for name in ("samples", "models", "measurements", "plans"):
+            self.assertEqual([entry["document"] for entry in pushed[name]], [entry["document"] for entry in worker[name]], name)
+            listed = other.json("GET", f"/v1/{name}?m=96&dtype=f32")["items"]
+            self.assertEqual(len(listed), len(worker[name]), name)
+
+    def test_a_plan_of_one_variant_does_not_take_the_tuned_ones_place(self):
+        plan = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]
+        plan["reason"] = "alone"
+        self.service.json("POST", "/v1/plans?purpose=tuned%20direct", plan, status=201)
+        self.assertNotEqual(self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]["reason"], "alone")
+        self.assertEqual({item["purpose"] for item in self.service.json("GET", "/v1/plans")["items"]}, {"tuned", "tuned direct"})
+        for purpose in ("", "other", "tuned%20", "tuned%20%0a", "tuned%20" + "x" * 300):
+            self.service.json("POST", f"/v1/plans?purpose={purpose}", plan, status=400)
+
+    def test_measurements_without_a_time_are_refused(self):
+        race = self.exported()["measurements"][0]["document"]
+        for key in ("fused_us", "serial_us", "predicted_us"):
+            problem = self.service.json("POST", "/v1/measurements", {**race, key: 0}, status=400)
+            self.assertEqual(problem["field"], key)
+
+    def test_regret_is_measured_against_predicted(self):
+        plan = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]
+        plan["makespan"]["us"] = 100.0
+        plan["validation"] = {"benefit": 0.1, "benefit_high": 0.2, "benefit_low": 0.05, "fused_us": 125.0, "pair_count": 9, "serial_us": 150.0}
+        self.service.json("POST", "/v1/plans", plan, status=201)  # takes the place of the only one
+        self.assertEqual(self.gauge("mc2_plans_raced"), 1)
+        for quantile in ("0.5", "0.9", "1"):  # 125 / 100 - 1
+            self.assertAlmostEqual(self.gauge(f'mc2_plan_regret_ratio{{quantile="{quantile}"}}'), 0.25)
+        plan["op"]["m"] = 96  # a second one, predicted exactly: the median lies half way
+        plan["validation"]["fused_us"] = 100.0
+        self.service.json("POST", "/v1/plans?purpose=tuned%20direct", plan, status=201)
+        self.assertEqual(self.gauge("mc2_plans_raced"), 2)
+        self.assertAlmostEqual(self.gauge('mc2_plan_regret_ratio{quantile="0.5"}'), 0.125)
+
+    def test_samples_that_agree_raise_no_alarm(self):
+        drift = self.service.json("POST", "/v1/samples", self.samples(1.0), status=201)["drift"]
+        self.assertFalse(drift["has_drifted"], drift)
+        self.assertEqual(drift["lanes"][0]["sample_count"], 20)
+        self.assertEqual(self.gauge("mc2_models_drifted"), 0)
+
+    def test_samples_that_drifted_raise_an_alarm_until_a_new_model_comes(self):
+        kept = self.service.json("GET", "/v1/models")["items"][0]["digest"]
+        time.sleep(1.1)  # times in the store are whole seconds: these samples come after the model
+        drift = self.service.json("POST", "/v1/samples", self.samples(3.0), status=201)["drift"]
+        self.assertTrue(drift["has_drifted"], drift)
+        lane, = [lane for lane in drift["lanes"] if lane["has_drifted"]]
+        self.assertEqual(lane["component"], "matmul")
+        self.assertGreater(lane["median_residual"], 1)
+        self.assertEqual(self.gauge("mc2_models_drifted"), 1)
+        self.assertEqual(self.gauge('mc2_model_drift_alarms_total{component="matmul"}'), 1)
+        self.assertIn("disagree with the kept model: matmul of ", self.service.log.read_text())
+        since = self.service.json("GET", f"/v1/models/{kept}/drift")
+        self.assertTrue(since["has_drifted"])
+        self.assertEqual(since["sample_count"], 20)
+        self.service.json("POST", "/v1/models", self.service.json("GET", f"/v1/models/{kept}"), status=201)
+        self.assertEqual(self.gauge("mc2_models_drifted"), 0)
+
+    def test_samples_without_a_model_have_nothing_to_disagree_with(self):
+        profile = self.samples(3.0)
+        profile["op"]["n"] = 128
+        self.assertIsNone(self.service.json("POST", "/v1/samples", profile, status=201)["drift"])
+
+
+if __name__ == "__main__":
+    program.main()
