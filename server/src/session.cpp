@@ -241,9 +241,11 @@ class Connection {
     const bool is_small = parser.content_length() && *parser.content_length() <= limits_->body_bytes;
     const bool is_large_upload = is_upload && !is_small;
     std::optional<UploadFile> file = is_large_upload ? try_enter(context_.uploads) : std::nullopt;
-    if (is_large_upload && !file)
-      co_return co_await turn_away(
-          parser, request, {.refusal = busy("too many large bodies at a time; send it again in a second", request.id)});
+    if (is_large_upload && !file) {
+      // Named: GCC 12 destroys such a temporary while the coroutine that it was handed to still runs.
+      const Admission full{.refusal = busy("too many large bodies at a time; send it again in a second", request.id)};
+      co_return co_await turn_away(parser, request, full);
+    }
     lowest_.expires_after(limits_->body_timeout);
     if (view(header[http::field::expect]) == "100-continue" && !parser.is_done()) {
       http::response<http::empty_body> go_on{http::status::continue_, header.version()};
@@ -268,11 +270,15 @@ class Connection {
       target = {.data = piece.data(), .size = piece.size(), .more = true};
       co_await http::async_read(stream_, buffer_, parser, into(error));
       if (error && error != http::error::need_buffer) co_return co_await refuse(error);
-      if (!try_append(file, {piece.data(), piece.size() - target.size}))
-        co_return co_await refuse(busy("no room to keep the body while it comes", request.id));
+      if (try_append(file, {piece.data(), piece.size() - target.size})) continue;
+      const Response full = busy("no room to keep the body while it comes", request.id);
+      co_return co_await refuse(full);
     }
     auto body = try_finish(file);
-    if (!body) co_return co_await refuse(busy("the body cannot be read again", request.id));
+    if (!body) {
+      const Response unreadable = busy("the body cannot be read again", request.id);
+      co_return co_await refuse(unreadable);
+    }
     request.body = std::move(*body);
     co_return co_await answer(parser, std::move(request), token_id, true);
   }

@@ -143,7 +143,7 @@ class RunningService {
   RunningService() : directory_(std::filesystem::temp_directory_path() / ("mc2-client-" + std::to_string(::getpid()))) {
     config_.store = directory_ / "store.db";
     config_.port = 0;
-    service_ = server::Service::open(config_, [] { return std::string("2025-01-02T03:04:05Z"); }).value();
+    service_ = server::Service::open(config_, {.utc_now = [] { return std::string("2025-01-02T03:04:05Z"); }, .event = {}}).value();
     listener_ = server::Listener::open(*service_, config_, {}).value();
     thread_ = std::jthread([this] { listener_->run(); });
   }

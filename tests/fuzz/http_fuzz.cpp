@@ -1,10 +1,13 @@
 #include <stdlib.h>
 
+#include <utility> // Asio 1.74 forgets it
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/connect_pair.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -41,7 +44,7 @@ class Served {
       (void)store.put_plan(store::examples::plan(), "tuned", store::examples::kNow).value();
       (void)store.put_model(store::examples::model(), store::examples::kNow).value();
     }
-    service_ = Service::open(config, [] { return std::string(store::examples::kNow); }).value();
+    service_ = Service::open(config, {.utc_now = [] { return std::string(store::examples::kNow); }, .event = {}}).value();
   }
   ~Served() {
     service_.reset();
@@ -51,14 +54,18 @@ class Served {
   Served& operator=(const Served&) = delete;
 
   [[nodiscard]] Service& service() { return *service_; }
+  [[nodiscard]] UploadRoom& uploads() { return uploads_; }
 
  private:
   fs::path folder_;
+  UploadRoom uploads_{"/dev/shm", 1};
   std::unique_ptr<Service> service_;
 };
 
+using LocalSocket = net::local::stream_protocol::socket::rebind_executor<net::any_io_executor>::other;
+
 /// Sends the bytes, says that no more will come, and reads what is answered to its end.
-net::awaitable<void> talk(UnixStream::socket_type socket, std::string_view bytes, std::string& answer) {
+net::awaitable<void> talk(LocalSocket socket, std::string_view bytes, std::string& answer) {
   boost::system::error_code error;
   co_await net::async_write(socket, net::buffer(bytes.data(), bytes.size()), net::redirect_error(net::use_awaitable, error));
   socket.shutdown(net::socket_base::shutdown_send, error);
@@ -80,14 +87,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const LiveLimits limits{Limits{}};
   static const AccessLog log;
   static RateLimiter rates(0);
-  static net::thread_pool uploads{1};
+  static net::thread_pool upload_pool{1};
   SessionList sessions;
   net::io_context io;
   const net::any_io_executor executor = io.get_executor();
-  UnixStream::socket_type here(executor), there(executor);
+  LocalSocket here(executor), there(executor);
   net::local::connect_pair(here, there);
   std::string answer;
-  net::co_spawn(executor, serve_connection(UnixStream(std::move(here)), "unix", SessionContext{served->service(), limits, log, sessions, rates, uploads}),
+  net::co_spawn(executor, serve_connection(PlainStream(PlainStream::socket_type(std::move(here))), "unix", SessionContext{served->service(), limits, log, sessions, rates, served->uploads(), upload_pool}),
                 net::detached);
   net::co_spawn(executor, talk(std::move(there), {reinterpret_cast<const char*>(data), size}, answer), net::detached);
   io.run();

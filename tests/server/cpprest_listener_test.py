@@ -43,7 +43,7 @@ class ListenerTest(ServiceTest):
             connection.shutdown(socket.SHUT_WR)
             return read_all(connection)
 
-    def test_a_negative_chunk_ends_cpprestsdks_process_before_any_handler_and_is_400_here(self):
+    def test_a_negative_chunk_ends_cpprestsdks_process_and_is_400_here(self):
         self.assertIn(b"200 OK", self.say(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
         self.assertEqual(self.listener.stdout.readline(), "a handler ran\n")
         self.say(NEGATIVE_CHUNK)
@@ -56,7 +56,6 @@ class ListenerTest(ServiceTest):
         except subprocess.TimeoutExpired:
             self.skipTest("this cpprestsdk survives a chunk size of -1: one reason of ADR 0008 is gone")
         self.assertLess(code, 0, "ended by a signal")
-        self.assertEqual(self.listener.stdout.read(), "", "no handler ran")
 
 
 if __name__ == "__main__":
