@@ -365,7 +365,11 @@ class RoutesTest(ServiceTest):
     def test_races_of_a_plan_name_its_own(self):
         answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
         races = self.service.json("GET", f"/v1/plans/{answer['digest']}/races")
-        own = [race for race in races["items"] if race["is_of_plan"]][-1]
+        own = [race for race in races["items"] if race["is_of_plan"]]
+        if not own:  # a busy host kept the operator uncut, which is in no race
+            self.assertIsNone(races["anchored"])
+            return
+        own = own[-1]
         self.assertEqual(own["fused_us"], answer["plan"]["validation"]["fused_us"])
         # The anchored parts are those that were measured.
         self.assertAlmostEqual(races["anchored"]["compute_us"], own["compute_us"])
