@@ -129,13 +129,20 @@ Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers,
                                        profiler::ImportedLogs& imported) const {
   std::ofstream every_line;
   if (!report_file.empty()) every_line.open(report_file, std::ios::trunc);
+  std::string database, table;
   for (const std::string& file : files) {
     const auto summary = read_file(file, answers, imported.timings, report_file.empty() ? nullptr : &every_line);
     if (!summary) return summary.error();
+    const bool is_database = summary.value().format == "msprof_db";
+    if (is_database || summary.value().format.starts_with("msprof")) (is_database ? database : table) = file;
     if (auto added = imported.add(file, summary.value(), terms.device); !added) return added.error();
   }
   if (!report_file.empty() && !every_line.flush())
     throw planner::SystemError("write " + report_file, errno, "the report is not complete");
+  if (!terms.bytes.empty() && !database.empty() && !table.empty())
+    return Error{ErrorCode::InvalidSpec, "--bytes",
+                 "would count the collectives of " + table + " beside those of " + database +
+                     ", which has their sizes; leave it out, or import runs that are not the same one apart"};
   if (imported.first_bad.empty() || keeps_good) return {};
   return Error{ErrorCode::Malformed, "", imported.first_bad + "; --keep-good takes the good lines"};
 }

@@ -1,7 +1,9 @@
 """mc2 import: logs become a profile that fits and plans, bad lines are named, and what a log cannot know is asked for."""
 
+import contextlib
 import gzip
 import json
+import sqlite3
 
 import program
 from program import NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest
@@ -71,6 +73,18 @@ class ImportTest(ProgramTest):
         other.write_text(nccl_log([3 << 20]).replace("2.17.8", "2.18.0"))
         self.refuse(USAGE, ["import", self.nccl, other, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu"],
                     "files: the logs disagree in nccl_tests: '2.17.8' and '2.18.0'")
+
+    def test_a_run_whose_database_is_there_is_not_told_sizes_as_well(self):
+        database = self.directory / "msprof.db"
+        with contextlib.closing(sqlite3.connect(database)) as run:
+            run.executescript("CREATE TABLE STRING_IDS (id INTEGER, value TEXT);"
+                              "INSERT INTO STRING_IDS VALUES (1, 'hcom_allReduce__001_0_1'), (9, 'hcom_allReduce_');"
+                              "CREATE TABLE ENUM_HCCL_DATA_TYPE (id INTEGER, name TEXT); INSERT INTO ENUM_HCCL_DATA_TYPE VALUES (3, 'FP16');"
+                              "CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER, dataType INTEGER, count INTEGER, opType INTEGER);"
+                              "INSERT INTO COMMUNICATION_OP VALUES (1, 1000, 171000, 3, 4194304, 9);")
+        command = ["import", self.kernels, database, "--op", "matmul_all_reduce", "--ranks", 4, "--device", "npu", "--store", self.store]
+        self.refuse(USAGE, [*command, "--bytes", 4096], "--bytes: would count the collectives of", str(self.kernels), str(database))
+        self.succeed(*command)
 
     def test_bad_lines_are_named_and_left_out_only_when_told_to(self):
         with self.kernels.open("a") as file:
