@@ -48,6 +48,23 @@ Result<void> push_model(const client::Client& client, const store::Store& store,
   return {};
 }
 
+/// The races before the plan that won one of them.
+Result<void> push_plan(const client::Client& client, const store::Store& store, const store::StoredPlan& plan, Pushed& pushed) {
+  pushed.plan_digest = plan.digest;
+  const auto known = client.find_plan(plan.digest);
+  if (known) return {};
+  if (known.error().code != ErrorCode::NotFound) return known.error();
+  const auto races = store.list_measurements(plan.plan.op, plan.plan.fingerprint);
+  if (!races) return races.error();
+  for (const store::Measurement& race : races.value()) {
+    const auto added = client.add_measurement({plan.plan.fingerprint, race});
+    if (!added) return added.error();
+    pushed.race_count += added.value() ? 1 : 0;
+  }
+  if (auto kept = client.put_plan(plan.plan); !kept) return kept.error();
+  return {};
+}
+
 struct PushCommand {
   OpOptions op;
   MachineOptions machine;
@@ -75,7 +92,7 @@ struct PushCommand {
 } // namespace
 
 std::string Pushed::text(const std::string& url) const {
-  std::string what = std::to_string(sample_count) + " samples";
+  std::string what = std::to_string(sample_count) + " samples, " + std::to_string(race_count) + " races";
   if (!model_digest.empty()) what += ", model " + model_digest.substr(0, kNamedDigits);
   if (!plan_digest.empty()) what += ", plan " + plan_digest.substr(0, kNamedDigits);
   return "pushed " + what + " to " + url;
@@ -92,13 +109,8 @@ Result<Pushed> push(const client::Client& client, const store::Store& store, con
   Pushed pushed;
   if (model.value())
     if (auto sent = push_model(client, store, *model.value(), pushed); !sent) return sent.error();
-  if (plan.value()) {
-    const auto known = client.find_plan(plan.value()->digest);
-    if (!known && known.error().code != ErrorCode::NotFound) return known.error();
-    if (!known)
-      if (auto kept = client.put_plan(plan.value()->plan); !kept) return kept.error();
-    pushed.plan_digest = plan.value()->digest;
-  }
+  if (plan.value())
+    if (auto sent = push_plan(client, store, *plan.value(), pushed); !sent) return sent.error();
   return pushed;
 }
 

@@ -9,14 +9,14 @@ namespace mc2::cli {
 
 /// What a service was sent.
 struct Pushed {
-  std::int64_t sample_count = 0;
+  std::int64_t sample_count = 0, race_count = 0;
   std::string model_digest, plan_digest; ///< empty: there is none here
-  /// e.g. "pushed 40 samples, model 0123456789ab and plan 0123456789ab to http://plans:8471".
+  /// e.g. "pushed 40 samples, 4 races, model 0123456789ab, plan 0123456789ab to http://plans:8471".
   [[nodiscard]] std::string text(const std::string& url) const;
 };
 
-/// Sends a service the samples, the model and the tuned plan that a store keeps of this very operator and machine. Nothing is
-/// sent twice: a model that the service has already brought its samples with it.
+/// Sends a service the samples, the model, the races and the tuned plan that a store keeps of this very operator and machine.
+/// Nothing is sent twice: a model that the service has already brought its samples with it, and a plan its races.
 /// Errors: NotFound when the store has none of them; as client::Client.
 [[nodiscard]] Result<Pushed> push(const client::Client& client, const store::Store& store, const planner::OpSpec& op,
                                   const planner::Fingerprint& machine);

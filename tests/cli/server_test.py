@@ -37,12 +37,14 @@ class ServerTest(program.ProgramTest):
         listed = service.json("GET", "/v1/plans")["items"]
         self.assertEqual(len(listed), 1)
         self.assertEqual(len(service.json("GET", "/v1/models")["items"]), 1)
+        races = len(json.loads(self.succeed("db", "export", "--store", self.own))["measurements"])
+        self.assertEqual(len(service.json("GET", "/v1/measurements")["items"]), races)
         samples = self.sample_count_of(self.store)
         self.assertEqual(samples, self.sample_count_of(self.own))
 
         # A second time nothing is measured, and nothing is kept twice.
         again = self.complete("push", *QUESTION, "--store", self.own, "--server", url)
-        self.assertIn("pushed 0 samples, model ", again.stdout)
+        self.assertIn("pushed 0 samples, 0 races, model ", again.stdout)
         self.assertEqual(self.sample_count_of(self.store), samples)
 
         # A third store on the same machine has nothing to measure any more.

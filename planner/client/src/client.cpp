@@ -227,6 +227,15 @@ Result<std::string> Client::put_model(const planner::CostModel& model) const {
   return impl_->put("/v1/models", store::encode(model));
 }
 
+Result<bool> Client::add_measurement(const store::MeasurementRecord& record) const {
+  const std::string document = store::encode(record);
+  const auto known = impl_->document("/v1/measurements/", store::digest(document));
+  if (known) return false;
+  if (known.error().code != ErrorCode::NotFound) return known.error();
+  if (auto kept = impl_->put("/v1/measurements", document); !kept) return kept.error();
+  return true;
+}
+
 Result<std::int64_t> Client::add_samples(const planner::Profile& profile) const {
   const auto body = impl_->ask({.method = "POST", .target = "/v1/samples", .body = store::encode(profile)});
   if (!body) return body.error();

@@ -84,6 +84,8 @@ class Client {
   /// Each keeps a document at the service in place of an earlier one; returns its digest.
   [[nodiscard]] planner::Result<std::string> put_plan(const planner::Plan& plan) const;
   [[nodiscard]] planner::Result<std::string> put_model(const planner::CostModel& model) const;
+  /// Adds the result of a race, unless the service has it. Returns whether it was new.
+  [[nodiscard]] planner::Result<bool> add_measurement(const store::MeasurementRecord& record) const;
   /// Adds samples to those that the service keeps; returns how many.
   [[nodiscard]] planner::Result<std::int64_t> add_samples(const planner::Profile& profile) const;
 
