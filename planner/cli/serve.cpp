@@ -87,6 +87,7 @@ void ServeCommand::add_to(CLI::App& app) {
   add(app, "store", settings.store.path, "the store to serve");
   add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores");
   add(app, "cached-answers", config.cached_answer_count, "answers kept in memory");
+  add(app, "cached-answer-bytes", config.cached_answer_bytes, "most bytes of answers kept in memory");
   add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
   add_access_to(app);
   add_limits_to(app);
@@ -153,7 +154,7 @@ Result<server::Config> ServeCommand::complete() {
   server::Config result = settings.config;
   const auto path = settings.store.writable_path();
   if (!path) return path.error();
-  result.store = path.value();
+  result.store = std::filesystem::absolute(path.value());
   result.limits.header_timeout = to_ms(settings.header_timeout_s);
   result.limits.body_timeout = to_ms(settings.body_timeout_s);
   result.limits.idle_timeout = to_ms(settings.idle_timeout_s);
@@ -177,7 +178,7 @@ void ServeCommand::reload(server::Listener& listener) {
     return;
   }
   static const std::set<std::string> kFixed{"--address", "--port",          "--unix-socket", "--store",
-                                            "--threads", "--cached-answers", "--access-log"};
+                                            "--threads", "--cached-answers", "--cached-answer-bytes", "--access-log"};
   std::string changes, later;
   const auto before = std::exchange(in_force, texts_of(*options));
   for (const auto& [name, text] : in_force) {

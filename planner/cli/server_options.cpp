@@ -1,5 +1,8 @@
 #include "server_options.hpp"
 
+#include <arpa/inet.h>
+#include <strings.h>
+
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cmath>
@@ -33,9 +36,14 @@ std::string reason_against(const std::string& command) {
 
 /// A loopback address or name: what is sent there stays on this machine.
 bool is_local(const std::string& url) {
-  for (const char* prefix : {"http://127.", "http://localhost", "http://[::1]"})
-    if (url.starts_with(prefix)) return true;
-  return false;
+  const std::size_t begin = url.find("://");
+  if (begin == std::string::npos) return false;
+  const std::string authority = url.substr(begin + 3, url.find('/', begin + 3) - begin - 3);
+  const bool has_brackets = authority.starts_with('[');
+  const std::string host = authority.substr(0, has_brackets ? authority.find(']') + 1 : authority.find(':'));
+  in_addr address{};
+  const bool is_ipv4_loopback = inet_pton(AF_INET, host.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24U) == 127;
+  return is_ipv4_loopback || strcasecmp(host.c_str(), "localhost") == 0 || host == "[::1]";
 }
 
 } // namespace
@@ -82,7 +90,7 @@ Result<client::Client> ServerOptions::open() const {
   options.token = secret.value();
   options.ca_file = ca_file;
   auto opened = client::Client::open(options);
-  if (opened && !options.token.empty() && url.starts_with("http:") && !is_local(url))
+  if (opened && !options.token.empty() && strncasecmp(url.c_str(), "http:", 5) == 0 && !is_local(url))
     std::cerr << "mc2: note: the token goes to " + url + " unencrypted; use https\n";
   return opened;
 }

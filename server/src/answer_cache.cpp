@@ -27,20 +27,30 @@ Answer AnswerCache::keep(const std::string& question, std::int64_t revision, Ans
     shard.entries.push_front({question, revision, {}});
     entry = &shard.entries.front();
     shard.by_question.emplace(entry->question, shard.entries.begin());
-    if (shard.entries.size() > shard_capacity_) {
-      shard.by_question.erase(shard.entries.back().question);
-      shard.entries.pop_back();
-    }
   }
   const bool is_late = revision < entry->revision; // somebody else has seen a newer state of the store
   if (is_late) return made;
   entry->revision = revision;
-  const bool is_same = !entry->answers.empty() && entry->answers.front().digest == made.digest;
+  const bool is_same = !entry->answers.empty() && entry->answers.front().identity == made.identity;
   if (!is_same) {
+    shard.body_bytes += made.body->size();
     entry->answers.insert(entry->answers.begin(), std::move(made));
-    if (entry->answers.size() > kHistoryLength) entry->answers.pop_back();
+    if (entry->answers.size() > kHistoryLength) {
+      shard.body_bytes -= entry->answers.back().body->size();
+      entry->answers.pop_back();
+    }
+    shrink(shard);
   }
   return entry->answers.front();
+}
+
+void AnswerCache::shrink(Shard& shard) const {
+  while (shard.entries.size() > 1 && (shard.entries.size() > shard_capacity_ || shard.body_bytes > shard_capacity_bytes_)) {
+    Entry& last = shard.entries.back();
+    for (const Answer& answer : last.answers) shard.body_bytes -= answer.body->size();
+    shard.by_question.erase(last.question);
+    shard.entries.pop_back();
+  }
 }
 
 std::optional<Answer> AnswerCache::find_epoch(const std::string& question, std::int64_t epoch) {

@@ -17,19 +17,22 @@ namespace mc2::server {
 
 /// What answers a question: the same bytes for everyone who asks in one epoch.
 struct Answer {
-  std::string digest;     ///< of what is answered with, e.g. a plan's document
+  std::string identity;   ///< of what the body says besides the epoch: equal ones are the same answer
   std::int64_t epoch = 0; ///< the store's revision from which on this is the answer
   std::shared_ptr<const std::string> body;
   std::string etag;
 };
 
 /// Answers by question, least recently asked ones forgotten first. An answer holds until the store's revision moves;
-/// then it is made anew, and keeps its epoch and its bytes when its digest is still the same. The last few answers to
+/// then it is made anew, and keeps its epoch and its bytes when it still says the same. The last few answers to
 /// a question are kept, so that ranks that ask for an epoch get that epoch's answer also when it was replaced meanwhile.
 /// Threads: safe to share; two that miss at once both make the answer, and the first one's is kept.
 class AnswerCache {
  public:
-  explicit AnswerCache(std::size_t capacity) : shard_capacity_(capacity / kShardCount + 1) {}
+  /// @param capacity       answers kept
+  /// @param capacity_bytes  of their bodies
+  AnswerCache(std::size_t capacity, std::size_t capacity_bytes)
+      : shard_capacity_(capacity / kShardCount + 1), shard_capacity_bytes_(capacity_bytes / kShardCount) {}
 
   /// The answer at this revision, if it is known.
   [[nodiscard]] std::optional<Answer> find(const std::string& question, std::int64_t revision);
@@ -53,6 +56,7 @@ class AnswerCache {
     std::mutex mutex;
     std::list<Entry> entries; ///< most recently asked first
     std::unordered_map<std::string_view, std::list<Entry>::iterator> by_question; ///< into the entries' texts
+    std::size_t body_bytes = 0; ///< of all entries
   };
 
   [[nodiscard]] Shard& shard_of(const std::string& question) {
@@ -61,7 +65,10 @@ class AnswerCache {
   /// Null when there is none; else it is the first now. The shard's mutex is held.
   [[nodiscard]] static Entry* touch(Shard& shard, const std::string& question);
 
-  std::size_t shard_capacity_;
+  /// Forgets the least recently asked, never the first. The shard's mutex is held.
+  void shrink(Shard& shard) const;
+
+  std::size_t shard_capacity_, shard_capacity_bytes_;
   std::array<Shard, kShardCount> shards_;
 };
 

@@ -1,6 +1,7 @@
 #include "gatekeeper.hpp"
 
 #include <algorithm>
+#include <boost/asio/ip/address.hpp>
 #include <cctype>
 
 #include "mc2/server/service.hpp"
@@ -81,6 +82,20 @@ Response Gatekeeper::refuse(const Bearer& bearer, Access needed, const std::stri
   response.headers.emplace_back("WWW-Authenticate", bearer.has_failed ? R"(Bearer realm="mc2", error="invalid_token")"
                                                                       : R"(Bearer realm="mc2")");
   return response;
+}
+
+bool may_be_asked_as(std::string_view host, std::string_view client, const std::string& address) {
+  boost::system::error_code error;
+  const auto listening = boost::asio::ip::make_address(address, error);
+  if (error || !listening.is_loopback() || client == "unix" || host.empty()) return true; // every browser names a host
+  std::string name(host);
+  const std::size_t colon = name.rfind(':');
+  if (colon != std::string::npos && name.find(']', colon) == std::string::npos) name.resize(colon);
+  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+  boost::asio::ip::make_address(name, error);
+  constexpr std::string_view kBelow = ".localhost";
+  const bool is_below = name.size() > kBelow.size() && equals_ignoring_case(std::string_view(name).substr(name.size() - kBelow.size()), kBelow);
+  return !error || name.find('.') == std::string::npos || is_below;
 }
 
 bool is_of_another_site(std::string_view origin, std::string_view host) noexcept {

@@ -61,7 +61,8 @@ struct Listener::Impl {
   SessionList sessions;
   RateLimiter rates;
   UploadRoom uploads;
-  net::thread_pool upload_pool{1};
+  net::thread_pool upload_pool{1}; // one at a time bounds the memory for what is read of them
+  net::thread_pool planning_pool{std::max(1U, std::thread::hardware_concurrency() / 2)};
   net::io_context io;
   Acceptor<net::ip::tcp> tcp{io};
   Acceptor<net::local::stream_protocol> local{io};
@@ -73,7 +74,7 @@ struct Listener::Impl {
         uploads(given.store.parent_path(), given.limits.upload_count) {}
 
   [[nodiscard]] SessionContext session_context() {
-    return {service, limits, logs.access, sessions, rates, uploads, upload_pool};
+    return {service, limits, logs.access, sessions, rates, uploads, upload_pool, planning_pool};
   }
   [[nodiscard]] Result<void> require_guarded(const Config& wanted) const;
   [[nodiscard]] Result<void> open_tcp();
@@ -250,6 +251,7 @@ void Listener::run() {
   impl.io.run();
   threads.clear();
   impl.upload_pool.join();
+  impl.planning_pool.join();
 }
 
 void Listener::stop() noexcept {

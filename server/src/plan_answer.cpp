@@ -95,7 +95,7 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
                      R"(,"digest":")" + digest + R"(","epoch":)" + std::to_string(epoch) + R"(,"plan":)" +
                      plan.document + R"(,"provenance":")" + plan.provenance + R"(","schema":"mc2.answer/1","source":")" +
                      std::string(plan.source) + "\"}";
-  return {digest, epoch, std::make_shared<const std::string>(std::move(body)),
+  return {digest + ' ' + std::string(plan.source) + ' ' + plan.created_at, epoch, std::make_shared<const std::string>(std::move(body)),
           "\"" + digest + "-" + std::to_string(epoch) + "\""};
 }
 

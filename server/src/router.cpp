@@ -20,8 +20,8 @@ constexpr std::array kRoutes{
     Route{"GET", "/openapi.yaml", &answer_openapi, Access::Read},
     Route{"GET", "/v1/plan", &answer_plan_get, Access::Read},
     Route{"POST", "/v1/plan", &answer_plan_post, Access::Read},
-    Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read},
-    Route{"POST", "/v1/what-if", &answer_what_if, Access::Read},
+    Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read, false, true},
+    Route{"POST", "/v1/what-if", &answer_what_if, Access::Read, false, true},
     Route{"GET", "/v1/plans", &list_plans, Access::Read},
     Route{"POST", "/v1/plans", &add_plan, Access::Write},
     Route{"GET", "/v1/plans/{id}", &answer_plan, Access::Read},
@@ -65,7 +65,7 @@ Match find_route(std::string_view method, std::string_view path) {
     const auto id = match(route.pattern, path);
     if (!id) continue;
     if (route.method == method || (method == "HEAD" && route.method == "GET")) return {&route, *id, {}};
-    found.allowed += (found.allowed.empty() ? "" : ", ") + std::string(route.method);
+    found.allowed += (found.allowed.empty() ? "" : ", ") + std::string(route.method) + (route.method == "GET" ? ", HEAD" : "");
   }
   return found;
 }

@@ -15,6 +15,7 @@ namespace mc2::server {
 namespace {
 
 /// What is asked most: a target of it that was read before is not read again.
+constexpr std::size_t kShownHost = 64; ///< characters, in messages
 constexpr std::string_view kPlanPattern = "/v1/plan";
 
 bool is_reading(std::string_view method) { return method == "GET" || method == "HEAD"; }
@@ -39,7 +40,7 @@ struct Service::Impl {
       : config(given),
         keeper(std::move(gatekeeper)),
         store(std::move(gate)),
-        answers(config.cached_answer_count),
+        answers(config.cached_answer_count, config.cached_answer_bytes),
         questions(config.cached_answer_count),
         compressor(config.cached_answer_count),
         context{config, *store, answers, questions, metrics, is_draining, drift, regret, std::move(surroundings)} {}
@@ -93,6 +94,11 @@ bool Service::takes_upload(std::string_view method, std::string_view target) noe
   return match.route != nullptr && match.route->takes_upload;
 }
 
+bool Service::takes_long(std::string_view method, std::string_view target) noexcept {
+  const Match match = find_route(method, target.substr(0, target.find('?')));
+  return match.route != nullptr && match.route->takes_long;
+}
+
 Response Service::Impl::answer(const Request& request, std::string_view& route_pattern) {
   if (const auto known = is_reading(request.method) ? questions.find(request.target) : nullptr; known && request.granted >= Access::Read) {
     route_pattern = kPlanPattern;
@@ -126,6 +132,9 @@ Admission Service::Impl::admit(const RequestHead& head, std::string_view& route_
   if (bearer.granted < needed)
     admission.refusal =
         keeper->refuse(bearer, needed, std::string(head.client), std::chrono::steady_clock::now(), head.id);
+  else if (needed != Access::Open && bearer.token_id.empty() && !may_be_asked_as(head.host, head.client, config.address))
+    admission.refusal = problem(403, "without a token this is asked as localhost or by its IP address, not as " +
+                                         std::string(head.host.substr(0, kShownHost)), head.id);
   else if (!is_reading(head.method) && is_of_another_site(head.origin, head.host))
     admission.refusal = problem(403, "pages of other sites may not send this; ask from a program, or from this service's own page", head.id);
   else if (!head.content_encoding.empty() && head.content_encoding != "identity") {

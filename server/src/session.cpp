@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -110,7 +111,7 @@ Message to_message(const Response& response, const Request& request, unsigned ve
   message.set("X-Request-Id", request.id);
   if (!response.content_type.empty()) message.set(http::field::content_type, response.content_type);
   if (!response.etag.empty()) message.set(http::field::etag, response.etag);
-  for (const auto& [name, value] : response.headers) message.set(name, value);
+  for (const auto& [name, value] : response.headers) message.insert(name, value); // Vary may come twice
   message.keep_alive(keeps_alive);
   const bool has_no_body = response.status == 204 || response.status == 304;
   if (response.body && request.method != "HEAD") message.body() = {response.body->data(), response.body->size()};
@@ -311,15 +312,16 @@ class Connection {
   template <typename AnyParser>
   net::awaitable<bool> answer(const AnyParser& parser, Request request, const std::string& token_id, bool is_upload) {
     const auto start = Clock::now();
+    const auto work = [&]() -> net::awaitable<Response> { co_return context_.service.answer(request); };
+    net::thread_pool* const pool = is_upload                                                  ? &context_.upload_pool
+                                   : request.method == "POST" && Service::takes_long(request.method, request.target) ? &context_.planning_pool
+                                                                                              : nullptr;
+    // Named: GCC 12 destroys temporaries of such expressions too early.
     Response response;
-    if (is_upload) {
-      const auto here = stream_.get_executor();
-      co_await net::post(context_.upload_pool, net::use_awaitable);
+    if (pool != nullptr)
+      response = co_await net::co_spawn(*pool, work, net::use_awaitable); // and goes on here
+    else
       response = context_.service.answer(request);
-      co_await net::post(here, net::use_awaitable);
-    } else {
-      response = context_.service.answer(request);
-    }
     log(request, response, token_id, Clock::now() - start);
     request.body = {}; // its place is free before the answer has gone
     const bool goes_on = keeps_alive(parser);

@@ -70,6 +70,7 @@ struct SessionContext {
   RateLimiter& rates;
   UploadRoom& uploads;
   net::thread_pool& upload_pool; ///< reads large documents, so that small answers need not wait for them
+  net::thread_pool& planning_pool; ///< makes many plans, or one of a model that came along, likewise
 };
 
 /// TCP or Unix: one type, because what serves it takes long to compile.

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import pathlib
+import threading
 
 from serving import ServiceTest, program
 
@@ -147,6 +148,23 @@ class LargeBodiesTest(ServiceTest):
             status, _, answer = self.service.request("POST", "/v1/imports?dry_run=true", body)
             self.assertEqual(status, 200, answer[:300])
             self.assertEqual(json.loads(answer)["took_count"], 20_000)
+
+    def test_long_uploads_hold_nobody_up(self):
+        self.service = self.start("--threads", 1)
+        rows = (KERNELS + "".join(ROW.format(us=100 + i % 7, m=512) for i in range(400_000))).encode()
+        answers = []
+        uploads = [threading.Thread(target=lambda: answers.append(self.service.request("POST", "/v1/imports?dry_run=true", rows)[0]))
+                   for _ in range(2)]
+        for upload in uploads:
+            upload.start()
+        asked = 0
+        while len(answers) == 0:
+            self.assertEqual(self.service.request("GET", "/livez")[0], 200)
+            asked += 1
+        for upload in uploads:
+            upload.join()
+        self.assertEqual(answers, [200, 200])
+        self.assertGreater(asked, 20)  # each waited for the uploads, only two or three could have been asked
 
     def test_bodies_that_break_off_leave_their_place(self):
         self.service = self.start("--uploads", 1)

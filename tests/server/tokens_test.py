@@ -182,6 +182,15 @@ class TokensTest(ServiceTest):
             self.assertEqual(self.status(service, "POST", "/v1/plans", body="{", Origin=origin), status, origin)
         self.assertEqual(self.status(service, "GET", PLAN, Origin="http://evil.example"), 200)
 
+    def test_a_name_that_was_made_to_point_here_is_not_answered_without_a_token(self):
+        service = self.start()
+        for host, status in (("evil.example:8471", 403), ("127.0.0.1.evil.example", 403), ("localhost:1", 200), ("127.0.0.1", 200),
+                             ("[::1]:8471", 200), ("mc2.localhost", 200), ("plans", 200)):
+            self.assertEqual(self.status(service, "GET", PLAN, Host=host), status, host)
+        self.assertEqual(self.status(service, "GET", "/livez", Host="evil.example"), 200)
+        read = self.token("read")
+        self.assertEqual(self.status(self.start(), "GET", PLAN, read, Host="plans.example"), 200)
+
     def test_the_log_names_the_token_and_never_shows_it(self):
         read = self.token("read")
         service = self.start()

@@ -59,6 +59,12 @@ Result<void> Options::validate() const {
   return {};
 }
 
+/// Lists and problems are small. Parsed, a document takes up to 80 times its bytes, so a larger one is taken for none.
+json parse_small(const std::string& body) {
+  constexpr std::size_t kMostBytes = 256 << 10;
+  return body.size() <= kMostBytes ? json::parse(body, nullptr, false) : json();
+}
+
 struct Client::Impl {
   Options options;
   Transport transport;
@@ -81,8 +87,9 @@ struct Client::Impl {
 
   [[nodiscard]] Error refusal(const HttpAnswer& answer) const {
     const std::string status = std::to_string(answer.status);
-    const json problem = json::parse(answer.body, nullptr, false);
-    const bool is_problem = answer.content_type.starts_with("application/problem+json") && problem.is_object();
+    const bool is_said_to_be = answer.content_type.starts_with("application/problem+json");
+    const json problem = is_said_to_be ? parse_small(answer.body) : json();
+    const bool is_problem = problem.is_object();
     const std::string detail = is_problem ? text_in(problem, "detail") : "";
     const std::string said = status + (detail.empty() ? "" : ", " + detail);
     if (answer.status == 401 || answer.status == 403)
@@ -110,7 +117,7 @@ struct Client::Impl {
   /// A member of a small answer.
   template <typename T>
   [[nodiscard]] Result<T> member(const std::string& body, const char* key, bool (json::*is_right)() const noexcept) const {
-    const json answer = json::parse(body, nullptr, false);
+    const json answer = parse_small(body);
     if (!answer.is_object() || !answer.contains(key) || !(answer[key].*is_right)())
       return unreadable({ErrorCode::Malformed, key, "is missing"});
     return answer[key].get<T>();
@@ -203,7 +210,7 @@ Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const p
                  "&machine=" + store::digest(machine.canonical_text()) + "&limit=" + std::to_string(kListedModelCount),
        .body = {}});
   if (!body) return body.error();
-  const json list = json::parse(body.value(), nullptr, false);
+  const json list = parse_small(body.value());
   if (!list.is_object() || !list.contains("items") || !list["items"].is_array())
     return impl_->unreadable({ErrorCode::Malformed, "items", "is missing"});
   std::optional<std::int64_t> least;

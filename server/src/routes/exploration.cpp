@@ -45,6 +45,8 @@ Result<Change> read_change(const Query& query, const planner::OpSpec& op) {
   change.compute_speed = compute.value();
   change.link_speed = link.value();
   if (auto legal = change.op.validate(); !legal) return legal.error();
+  if (change.block_length && (*change.block_length < 1 || *change.block_length > planner::kMaxSize))
+    return Error{ErrorCode::InvalidSpec, "block_length", "must be from 1 to " + std::to_string(planner::kMaxSize)};
   return change;
 }
 

@@ -59,6 +59,9 @@ class Service {
   /// Whether a body of this target may have Limits::upload_bytes.
   [[nodiscard]] static bool takes_upload(std::string_view method, std::string_view target) noexcept;
 
+  /// Whether answering may take much longer than reading the store does.
+  [[nodiscard]] static bool takes_long(std::string_view method, std::string_view target) noexcept;
+
   /// What /metrics says of connections. Threads: safe to share.
   void count_connection(bool is_opened) noexcept;
   /// @param reason  "limit", "timeout", "tls": text that stays
