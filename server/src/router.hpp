@@ -25,7 +25,7 @@ struct Route {
 struct Match {
   const Route* route = nullptr;
   std::string id;
-  std::string allowed; ///< "GET, POST"; empty: no such path
+  std::string allowed; ///< "GET, HEAD, POST"; empty: no such path
 };
 
 [[nodiscard]] Match find_route(std::string_view method, std::string_view path);

@@ -24,8 +24,8 @@ TEST(Router, CapturesWholeSegmentsOnly) {
 }
 
 TEST(Router, NamesTheMethodsThatAPathHas) {
-  EXPECT_EQ(find_route("PUT", "/v1/plan").allowed, "GET, POST");
-  EXPECT_EQ(find_route("POST", "/v1/plans/abc123").allowed, "GET, DELETE");
+  EXPECT_EQ(find_route("PUT", "/v1/plan").allowed, "GET, HEAD, POST");
+  EXPECT_EQ(find_route("POST", "/v1/plans/abc123").allowed, "GET, HEAD, DELETE");
   EXPECT_EQ(find_route("GET", "/nothing").allowed, "");
   EXPECT_EQ(find_route("get", "/livez").route, nullptr) << "methods are case-sensitive";
 }
