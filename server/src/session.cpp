@@ -56,9 +56,19 @@ std::string joined(const Parser::value_type& message, http::field name) {
 }
 
 /// All but the body.
+/// The path and query of a target; proxies write it with the scheme and host (RFC 9112 §3.2.2).
+std::string_view origin_form(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!target.starts_with(scheme)) continue;
+    const std::size_t path = target.find('/', scheme.size());
+    return path == std::string_view::npos ? "/" : target.substr(path);
+  }
+  return target;
+}
+
 Request to_request(const Parser::value_type& message) {
   return {.method = std::string(view(message.method_string())),
-          .target = std::string(view(message.target())),
+          .target = std::string(origin_form(view(message.target()))),
           .body = {},
           .content_type = std::string(view(message[http::field::content_type])),
           .accept = joined(message, http::field::accept),

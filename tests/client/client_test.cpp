@@ -214,9 +214,13 @@ TEST(FindPlanAsWorld, EightRanksGetOneAndTheSamePlanWhilePlansAreReplaced) {
   const Client client = client_of(service.url());
   const auto asked = examples::question();
   ASSERT_TRUE(client.put_plan(examples::plan(asked, 1)).ok());
+  std::atomic<int> replaced_count{0};
   const std::jthread replacer([&](const std::stop_token& stop) {
-    for (std::int64_t i = 2; !stop.stop_requested(); i = i % 1000 + 1)
+    for (std::int64_t i = 2; !stop.stop_requested(); i = i % 1000 + 1) {
       EXPECT_TRUE(client.put_plan(examples::plan(asked, i)).ok());
+      ++replaced_count;
+      replaced_count.notify_all();
+    }
   });
 
   World world(kRanks);
@@ -226,9 +230,11 @@ TEST(FindPlanAsWorld, EightRanksGetOneAndTheSamePlanWhilePlansAreReplaced) {
     for (int rank = 0; rank < kRanks; ++rank)
       ranks.emplace_back([&, rank] {
         const Client own = client_of(service.url());
-        for (int round = 0; round < kRounds; ++round)
+        for (int round = 0; round < kRounds; ++round) {
+          if (rank == 0 && round % 10 == 5) replaced_count.wait(replaced_count); // however fast the rounds are
           answers[static_cast<std::size_t>(rank)].push_back(find_plan_as_world(
               own, asked, rank, [&](const std::string& text) { return world.broadcast(rank, text); }));
+        }
       });
   }
   std::set<std::int64_t> epochs;

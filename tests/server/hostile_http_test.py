@@ -69,6 +69,12 @@ class HostileHttpTest(ServiceTest):
         answers = service.raw((GET + b"\r\n") * 500 + GET + b"Connection: close\r\n\r\n")
         self.assertEqual(answers.count(b"HTTP/1.1 200 OK"), 501)
 
+    def test_targets_with_a_host_are_those_without(self):
+        service = self.start()
+        for target, status in (("http://x/livez", 200), ("HTTP://x/livez", 404), ("http://x", (200, 404)), ("https://x/v1/plans/../livez", 404)):
+            answer = service.raw(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            self.assertIn(status_of(answer), status if isinstance(status, tuple) else (status,), target)
+
     def test_head_has_the_length_and_no_body(self):
         service = self.start()
         answer = service.raw(b"HEAD /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
