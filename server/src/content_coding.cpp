@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 
+#include "header_list.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::server {
@@ -14,20 +15,6 @@ namespace {
 
 constexpr std::size_t kLeastBytes = 1024; ///< below, one packet carries it either way
 constexpr int kLevelOnce = 1, kLevelKept = 6;
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-/// The part before the separator, which is taken off `text` along with it.
-std::string_view take_until(std::string_view& text, char separator) {
-  const std::size_t end = std::min(text.find(separator), text.size());
-  const std::string_view part = trimmed(text.substr(0, end));
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return part;
-}
 
 bool is_word(std::string_view text, std::string_view lower_case) {
   return std::ranges::equal(text, lower_case,
@@ -37,8 +24,8 @@ bool is_word(std::string_view text, std::string_view lower_case) {
 /// The weight among the parameters after a coding: 1 where none is given, 0 where it cannot be read.
 double weight(std::string_view parameters) {
   while (!parameters.empty()) {
-    std::string_view value = take_until(parameters, ';');
-    if (!is_word(take_until(value, '='), "q")) continue;
+    std::string_view value = take_part(parameters, ';');
+    if (!is_word(take_part(value, '='), "q")) continue;
     double q = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), q, std::chars_format::fixed);
     return error == std::errc() && end == value.data() + value.size() && q >= 0 && q <= 1 ? q : 0;
@@ -59,8 +46,8 @@ bool is_worth_it(const Response& response) {
 bool prefers_gzip(std::string_view accept_encoding) noexcept {
   std::optional<double> gzip, identity, others;
   while (!accept_encoding.empty()) {
-    std::string_view parameters = take_until(accept_encoding, ',');
-    const std::string_view coding = take_until(parameters, ';');
+    std::string_view parameters = take_part(accept_encoding, ',');
+    const std::string_view coding = take_part(parameters, ';');
     auto& found = is_word(coding, "gzip") || is_word(coding, "x-gzip") ? gzip : identity;
     if (is_word(coding, "*"))
       others = weight(parameters);

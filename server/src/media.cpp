@@ -1,29 +1,16 @@
 #include "media.hpp"
 
-#include <algorithm>
 #include <charconv>
+
+#include "header_list.hpp"
 
 namespace mc2::server {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-/// Up to the separator; `rest` begins behind it.
-std::string_view next_part(std::string_view& rest, char separator) {
-  const std::size_t end = std::min(rest.find(separator), rest.size());
-  const std::string_view part = trimmed(rest.substr(0, end));
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return part;
-}
-
 /// The weight among a range's parameters; 1 where there is none, 0 where it is no number.
 double weight_of(std::string_view parameters) {
   while (!parameters.empty()) {
-    const std::string_view one = next_part(parameters, ';');
+    const std::string_view one = take_part(parameters, ';');
     if (!one.starts_with("q=") && !one.starts_with("Q=")) continue;
     double weight = 0;
     const auto [end, error] = std::from_chars(one.data() + 2, one.data() + one.size(), weight);
@@ -45,8 +32,8 @@ double wanted(std::string_view accept, std::string_view type) {
   int closest = 0;
   double weight = 0;
   while (!accept.empty()) {
-    std::string_view range = next_part(accept, ',');
-    const std::string_view name = next_part(range, ';');
+    std::string_view range = take_part(accept, ',');
+    const std::string_view name = take_part(range, ';');
     const int close = closeness(name, type);
     if (close <= closest) continue;
     closest = close;
@@ -58,7 +45,7 @@ double wanted(std::string_view accept, std::string_view type) {
 } // namespace
 
 const Form* choose_form(std::string_view accept, std::span<const Form> forms) noexcept {
-  if (trimmed(accept).empty()) return &forms.front();
+  if (accept.find_first_not_of(" \t") == std::string_view::npos) return &forms.front();
   const Form* best = nullptr;
   double best_weight = 0;
   for (const Form& form : forms) {

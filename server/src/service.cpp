@@ -7,6 +7,7 @@
 #include "context.hpp"
 #include "error_map.hpp"
 #include "gatekeeper.hpp"
+#include "header_list.hpp"
 #include "router.hpp"
 #include "routes/routes.hpp"
 
@@ -163,11 +164,7 @@ namespace {
 bool names_tag(std::string_view if_none_match, std::string_view tag) {
   if (if_none_match == "*") return true;
   while (!if_none_match.empty()) {
-    const std::size_t end = std::min(if_none_match.find(','), if_none_match.size());
-    std::string_view one = if_none_match.substr(0, end);
-    if_none_match.remove_prefix(std::min(end + 1, if_none_match.size()));
-    while (!one.empty() && (one.front() == ' ' || one.front() == '\t')) one.remove_prefix(1);
-    while (!one.empty() && (one.back() == ' ' || one.back() == '\t')) one.remove_suffix(1);
+    std::string_view one = take_part(if_none_match, ',');
     if (one.starts_with("W/")) one.remove_prefix(2);
     if (one == tag) return true;
   }
