@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::string_view kCapture = "{id}";
 
+constexpr Needs kUpload{.upload = true};
+constexpr Needs kTime{.time = true}; // plans more than once, or from a model that the request brings
+
 constexpr std::array kRoutes{
     Route{"GET", "/", &answer_dashboard, Access::Open},
     Route{"GET", "/assets/{id}", &answer_dashboard_asset, Access::Open},
@@ -20,8 +23,8 @@ constexpr std::array kRoutes{
     Route{"GET", "/openapi.yaml", &answer_openapi, Access::Read},
     Route{"GET", "/v1/plan", &answer_plan_get, Access::Read},
     Route{"POST", "/v1/plan", &answer_plan_post, Access::Read},
-    Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read, false, true},
-    Route{"POST", "/v1/what-if", &answer_what_if, Access::Read, false, true},
+    Route{"POST", "/v1/plan/batch", &answer_plan_batch, Access::Read, kTime},
+    Route{"POST", "/v1/what-if", &answer_what_if, Access::Read, kTime},
     Route{"GET", "/v1/plans", &list_plans, Access::Read},
     Route{"POST", "/v1/plans", &add_plan, Access::Write},
     Route{"GET", "/v1/plans/{id}", &answer_plan, Access::Read},
@@ -29,15 +32,15 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/plans/{id}/explanation", &answer_explanation, Access::Read},
     Route{"GET", "/v1/plans/{id}/races", &list_races, Access::Read},
     Route{"GET", "/v1/models", &list_models, Access::Read},
-    Route{"POST", "/v1/models", &add_model, Access::Write, true},
+    Route{"POST", "/v1/models", &add_model, Access::Write, kUpload},
     Route{"GET", "/v1/models/{id}", &answer_model, Access::Read},
     Route{"GET", "/v1/models/{id}/curves", &answer_curves, Access::Read},
     Route{"GET", "/v1/models/{id}/exploration", &explore_model, Access::Read},
     Route{"GET", "/v1/models/{id}/drift", &answer_model_drift, Access::Read},
     Route{"GET", "/v1/samples", &list_samples, Access::Read},
-    Route{"POST", "/v1/samples", &add_samples, Access::Write, true},
+    Route{"POST", "/v1/samples", &add_samples, Access::Write, kUpload},
     Route{"GET", "/v1/samples/{id}", &answer_samples, Access::Read},
-    Route{"POST", "/v1/imports", &import_log, Access::Write, true},
+    Route{"POST", "/v1/imports", &import_log, Access::Write, kUpload},
     Route{"GET", "/v1/measurements", &list_measurements, Access::Read},
     Route{"POST", "/v1/measurements", &add_measurement, Access::Write},
     Route{"GET", "/v1/measurements/{id}", &answer_measurement, Access::Read},

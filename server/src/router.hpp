@@ -14,8 +14,7 @@ struct Route {
   std::string_view pattern; ///< at most one "{id}", a whole segment
   Result<Response> (*answer)(Context& context, const Call& call);
   Access access = Access::Admin; ///< what it takes; Open: nothing of the store is answered
-  bool takes_upload = false; ///< Limits::upload_bytes hold
-  bool takes_long = false;   ///< plans more than once, or from a model that the request brings
+  Needs needs = {}; ///< of POST only
 };
 
 /// Every route, in the order of schemas/openapi.yaml.

@@ -90,14 +90,10 @@ void Service::count_refused_connection(std::string_view reason) noexcept { impl_
 
 void Service::start_draining() noexcept { impl_->is_draining = true; }
 
-bool Service::takes_upload(std::string_view method, std::string_view target) noexcept {
+Needs Service::needs(std::string_view method, std::string_view target) noexcept {
+  if (method != "POST") return {}; // no other route has any
   const Match match = find_route(method, target.substr(0, target.find('?')));
-  return match.route != nullptr && match.route->takes_upload;
-}
-
-bool Service::takes_long(std::string_view method, std::string_view target) noexcept {
-  const Match match = find_route(method, target.substr(0, target.find('?')));
-  return match.route != nullptr && match.route->takes_long;
+  return match.route != nullptr ? match.route->needs : Needs{};
 }
 
 Response Service::Impl::answer(const Request& request, std::string_view& route_pattern) {

@@ -245,7 +245,8 @@ class Connection {
     const Admission admission = admit(header, request);
     if (admission.refusal) co_return co_await turn_away(parser, request, admission);
     request.granted = admission.granted;
-    const bool is_upload = !parser.is_done() && Service::takes_upload(request.method, request.target);
+    const Needs needs = Service::needs(request.method, request.target);
+    const bool is_upload = !parser.is_done() && needs.upload;
     const std::size_t limit = is_upload ? limits_->upload_bytes : limits_->body_bytes;
     if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit);
     parser.body_limit(limit);
@@ -267,7 +268,8 @@ class Connection {
     if (!parser.is_done()) co_await http::async_read(stream_, buffer_, parser, into(error));
     if (error) co_return co_await refuse(error);
     request.body = std::move(parser.get().body());
-    co_return co_await answer(parser, std::move(request), admission.token_id, is_upload);
+    net::thread_pool* const pool = is_upload ? &context_.upload_pool : needs.time ? &context_.planning_pool : nullptr;
+    co_return co_await answer(parser, std::move(request), admission.token_id, pool);
   }
 
   /// Passes a large body on to a file as it comes.
@@ -291,7 +293,7 @@ class Connection {
       co_return co_await refuse(unreadable);
     }
     request.body = std::move(*body);
-    co_return co_await answer(parser, std::move(request), token_id, true);
+    co_return co_await answer(parser, std::move(request), token_id, &context_.upload_pool);
   }
 
   /// Before the body is read: one that may not ask costs no more than its headers.
@@ -319,13 +321,11 @@ class Connection {
     co_return is_written && goes_on;
   }
 
+  /// @param pool  where the answer is made; null: here
   template <typename AnyParser>
-  net::awaitable<bool> answer(const AnyParser& parser, Request request, const std::string& token_id, bool is_upload) {
+  net::awaitable<bool> answer(const AnyParser& parser, Request request, const std::string& token_id, net::thread_pool* pool) {
     const auto start = Clock::now();
     const auto work = [&]() -> net::awaitable<Response> { co_return context_.service.answer(request); };
-    net::thread_pool* const pool = is_upload                                                  ? &context_.upload_pool
-                                   : request.method == "POST" && Service::takes_long(request.method, request.target) ? &context_.planning_pool
-                                                                                              : nullptr;
     // Named: GCC 12 destroys temporaries of such expressions too early.
     Response response;
     if (pool != nullptr)

@@ -36,7 +36,8 @@ TEST(Router, OnlyWhatTellsNothingOfTheStoreIsOpen) {
                                route.pattern == "/assets/{id}"; // the same files for everybody
     EXPECT_EQ(route.access == Access::Open, tells_nothing) << route.pattern;
     EXPECT_TRUE(route.method != "DELETE" || route.access == Access::Admin) << route.pattern;
-    EXPECT_TRUE(!route.takes_upload || route.access >= Access::Write) << route.pattern;
+    EXPECT_TRUE(!route.needs.upload || route.access >= Access::Write) << route.pattern;
+    EXPECT_TRUE(route.method == "POST" || !(route.needs.upload || route.needs.time)) << route.pattern;
   }
 }
 

@@ -27,6 +27,12 @@ struct Admission {
   std::string token_id = {}; ///< of the token that was shown; empty: none that counts
 };
 
+/// What a request takes beyond what most do.
+struct Needs {
+  bool upload = false; ///< its body may have Limits::upload_bytes
+  bool time = false;   ///< answering may take much longer than reading the store does
+};
+
 /// What a service needs of the world.
 struct Surroundings {
   std::function<std::string()> utc_now;              ///< the time as ISO 8601, for what is kept
@@ -56,11 +62,8 @@ class Service {
   /// Threads: safe to share. Every failure becomes a problem document (RFC 9457).
   [[nodiscard]] Response answer(const Request& request) noexcept;
 
-  /// Whether a body of this target may have Limits::upload_bytes.
-  [[nodiscard]] static bool takes_upload(std::string_view method, std::string_view target) noexcept;
-
-  /// Whether answering may take much longer than reading the store does.
-  [[nodiscard]] static bool takes_long(std::string_view method, std::string_view target) noexcept;
+  /// What a request of this target needs.
+  [[nodiscard]] static Needs needs(std::string_view method, std::string_view target) noexcept;
 
   /// What /metrics says of connections. Threads: safe to share.
   void count_connection(bool is_opened) noexcept;
