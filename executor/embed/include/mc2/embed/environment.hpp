@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::embed {
+
+/// How much is told, least first.
+enum class LogLevel : std::uint8_t { Off = 0, Error = 1, Warning = 2, Info = 3, Debug = 4 };
+
+/// "off", "error", "warning", "info" or "debug".
+[[nodiscard]] std::string_view to_string(LogLevel level) noexcept;
+/// Errors: UnknownName, listing the legal names.
+[[nodiscard]] planner::Result<LogLevel> parse_log_level(std::string_view text);
+
+/// Takes one line of key=value pairs, without its end. Threads: may be called by several at once.
+using LogSink = std::function<void(LogLevel level, const std::string& line)>;
+
+/// Lines up to a level on standard error, each as "mc2: LEVEL: LINE" in one write.
+[[nodiscard]] LogSink stderr_log(LogLevel level);
+
+/// What the variables MC2_* say to a program that mc2 works in. A value: whoever reads the environment hands it on.
+struct Environment {
+  std::filesystem::path store;         ///< MC2_STORE, else the user's ($XDG_DATA_HOME/mc2/store.db); empty: there is none
+  std::string server_url;              ///< MC2_SERVER; empty: none
+  std::string server_token;            ///< MC2_SERVER_TOKEN
+  std::filesystem::path server_ca;     ///< MC2_SERVER_CA
+  LogLevel log = LogLevel::Warning;    ///< MC2_LOG
+  bool is_disabled = false;            ///< MC2_DISABLE=1: everything runs uncut and unfused
+};
+
+/// The value of a variable, or nothing where it is unset. An empty value counts as unset.
+using Variables = std::function<std::optional<std::string>(const char* name)>;
+
+/// Errors: UnknownName for MC2_LOG; InvalidSpec for an MC2_DISABLE that is neither 0 nor 1.
+[[nodiscard]] planner::Result<Environment> read_environment(const Variables& variables);
+
+/// As above, from this process's environment. Threads: not while another one changes the environment.
+[[nodiscard]] planner::Result<Environment> read_environment();
+
+} // namespace mc2::embed
