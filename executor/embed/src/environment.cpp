@@ -1,0 +1,86 @@
+#include "mc2/embed/environment.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace mc2::embed {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+constexpr std::array kLevels{std::pair{LogLevel::Off, std::string_view("off")}, std::pair{LogLevel::Error, std::string_view("error")},
+                             std::pair{LogLevel::Warning, std::string_view("warning")},
+                             std::pair{LogLevel::Info, std::string_view("info")},
+                             std::pair{LogLevel::Debug, std::string_view("debug")}};
+
+std::string value_of(const Variables& variables, const char* name) { return variables(name).value_or(std::string()); }
+
+/// Empty where no home is known: then there is no store.
+std::filesystem::path user_store(const Variables& variables) {
+  // A relative XDG_DATA_HOME counts as unset (XDG Base Directory Specification).
+  if (const std::string data_home = value_of(variables, "XDG_DATA_HOME"); data_home.starts_with('/'))
+    return std::filesystem::path(data_home) / "mc2" / "store.db";
+  if (const std::string home = value_of(variables, "HOME"); !home.empty())
+    return std::filesystem::path(home) / ".local" / "share" / "mc2" / "store.db";
+  return {};
+}
+
+Result<bool> read_switch(const Variables& variables, const char* name) {
+  const std::string value = value_of(variables, name);
+  if (value.empty() || value == "0") return false;
+  if (value == "1") return true;
+  return Error{ErrorCode::InvalidSpec, name, "is '" + value + "'; legal: 1 (everything runs unfused) and 0"};
+}
+
+} // namespace
+
+std::string_view to_string(LogLevel level) noexcept {
+  for (const auto& [known, name] : kLevels)
+    if (known == level) return name;
+  return "unknown";
+}
+
+Result<LogLevel> parse_log_level(std::string_view text) {
+  for (const auto& [level, name] : kLevels)
+    if (name == text) return level;
+  return Error{ErrorCode::UnknownName, "log level", "'" + std::string(text) + "' is none; legal: off, error, warning, info, debug"};
+}
+
+LogSink stderr_log(LogLevel level) {
+  return [level](LogLevel of_line, const std::string& line) {
+    if (of_line > level || of_line == LogLevel::Off) return;
+    const std::string whole = "mc2: " + std::string(to_string(of_line)) + ": " + line + "\n";
+    std::fwrite(whole.data(), 1, whole.size(), stderr);
+  };
+}
+
+Result<Environment> read_environment(const Variables& variables) {
+  Environment environment;
+  environment.store = value_of(variables, "MC2_STORE");
+  if (environment.store.empty()) environment.store = user_store(variables);
+  environment.server_url = value_of(variables, "MC2_SERVER");
+  environment.server_token = value_of(variables, "MC2_SERVER_TOKEN");
+  environment.server_ca = value_of(variables, "MC2_SERVER_CA");
+  if (const std::string level = value_of(variables, "MC2_LOG"); !level.empty()) {
+    const auto parsed = parse_log_level(level);
+    if (!parsed) return Error{parsed.error().code, "MC2_LOG", parsed.error().message};
+    environment.log = parsed.value();
+  }
+  const auto disabled = read_switch(variables, "MC2_DISABLE");
+  if (!disabled) return disabled.error();
+  environment.is_disabled = disabled.value();
+  return environment;
+}
+
+Result<Environment> read_environment() {
+  return read_environment([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
+}
+
+} // namespace mc2::embed

@@ -1,0 +1,186 @@
+#include "mc2/embed/plan_finder.hpp"
+
+#include <ctime>
+#include <utility>
+
+#include "mc2/executor/process_mark.hpp"
+#include "own_plans.hpp"
+#include "plan_cache.hpp"
+
+namespace mc2::embed {
+namespace {
+
+using client::FoundPlan;
+using client::PlanQuestion;
+using client::PlanSource;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+/// As a value of a key=value line.
+std::string in_quotes(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c == '\n' ? ' ' : c;
+  }
+  return result + "\"";
+}
+
+std::string describe(const FoundPlan& found) {
+  const planner::Plan& plan = found.stored.plan;
+  std::string line = "event=plan op=" + in_quotes(plan.op.text()) + " cut=" + in_quotes(plan.cut.text()) +
+                     " variant=" + in_quotes(plan.variant.text()) + " predicted_us=" + std::to_string(plan.makespan.us) +
+                     " machine=" + in_quotes(plan.fingerprint.label()) + " source=" + in_quotes(found.source) +
+                     " digest=" + found.stored.digest;
+  for (const auto& miss : found.misses) line += " miss=" + in_quotes(miss);
+  return line;
+}
+
+PlanSource uncut_source() {
+  return {"MC2_DISABLE", [](const PlanQuestion& question) -> Result<FoundPlan> {
+            auto plan = uncut_plan(question.op, question.machine);
+            if (!plan) return plan.error();
+            return as_found(std::move(plan).value(), "uncut, mc2 is disabled");
+          }};
+}
+
+Result<void> validate(const FinderOptions& options) {
+  if (options.cached_plan_count < 1) return Error{ErrorCode::InvalidSpec, "cached_plan_count", "is 0; at least 1 plan is remembered"};
+  if (options.refresh.count() < 0) return Error{ErrorCode::InvalidSpec, "refresh", "is negative"};
+  for (const auto& model : options.models)
+    if (auto legal = model.validate(); !legal) return Error{legal.error().code, "models", legal.error().text()};
+  return {};
+}
+
+} // namespace
+
+FinderOptions finder_options(const Environment& environment) {
+  FinderOptions options;
+  if (!environment.server_url.empty()) {
+    client::Options service;
+    service.url = environment.server_url;
+    service.token = environment.server_token;
+    service.ca_file = environment.server_ca;
+    options.service = service;
+  }
+  options.store = environment.store;
+  options.read_only_stores = {"/usr/share/mc2/store.db", "/etc/mc2/store.db"};
+  options.is_disabled = environment.is_disabled;
+  options.log = stderr_log(environment.log);
+  return options;
+}
+
+struct PlanFinder::Impl {
+  explicit Impl(FinderOptions given) : options(std::move(given)), cache(options.cached_plan_count) {}
+
+  [[nodiscard]] Result<void> open_places();
+  [[nodiscard]] Result<void> open_store();
+  [[nodiscard]] Result<FoundPlanPtr> look_up(const PlanQuestion& question);
+  [[nodiscard]] Result<FoundPlanPtr> renew(const PlanQuestion& question, const FoundPlanPtr& old);
+  void tell(LogLevel level, const std::string& line) const {
+    if (options.log) options.log(level, line);
+  }
+
+  const FinderOptions options;
+  const executor::ProcessMark process;
+  std::optional<store::Layers> layers;
+  std::optional<client::SharedLayers> shared_layers;
+  PlanCache cache;
+  std::vector<PlanSource> sources; ///< last: the service's thread uses the store
+};
+
+Result<void> PlanFinder::Impl::open_store() {
+  if (options.store.empty()) return {};
+  auto opened = store::Layers::open({options.read_only_stores, options.store});
+  if (!opened) return opened.error();
+  layers.emplace(std::move(opened).value());
+  shared_layers.emplace(*layers);
+  for (const auto& note : layers->notes()) tell(LogLevel::Warning, "event=store_skipped reason=" + in_quotes(note));
+  return {};
+}
+
+Result<void> PlanFinder::Impl::open_places() {
+  if (options.is_disabled) {
+    sources.push_back(uncut_source());
+    return {};
+  }
+  if (auto opened = open_store(); !opened) return opened;
+  client::SharedLayers* const kept = shared_layers ? &*shared_layers : nullptr;
+  for (const auto& path : options.plan_files) {
+    auto file = client::plan_file(path);
+    if (!file) return file.error();
+    sources.push_back(std::move(file).value());
+  }
+  if (options.service) {
+    const auto service = client::Client::open(*options.service);
+    if (!service) return service.error();
+    sources.push_back(client::plan_service(service.value(), options.waiting, kept, &utc_now));
+  }
+  if (kept != nullptr) sources.push_back(client::kept_plans(*kept));
+  sources.push_back(own_plans({options.models, kept, options.may_transfer}));
+  return {};
+}
+
+Result<FoundPlanPtr> PlanFinder::Impl::look_up(const PlanQuestion& question) {
+  if (auto legal = question.op.validate(); !legal) return legal.error();
+  if (question.options)
+    if (auto legal = question.options->validate(); !legal) return legal.error();
+  auto found = client::find_plan(sources, question);
+  if (!found) return found.error();
+  auto plan = std::make_shared<const FoundPlan>(std::move(found).value());
+  tell(LogLevel::Debug, describe(*plan));
+  cache.put(question, plan, PlanCache::Clock::now());
+  return plan;
+}
+
+/// What is known stays where nothing newer can be had: a program must not lose its plan because a disk has failed.
+Result<FoundPlanPtr> PlanFinder::Impl::renew(const PlanQuestion& question, const FoundPlanPtr& old) {
+  std::string reason;
+  try {
+    auto found = look_up(question);
+    if (found) return found;
+    reason = found.error().text();
+  } catch (const planner::SystemError& error) {
+    reason = error.what();
+  }
+  tell(LogLevel::Warning, "event=plan_kept op=" + in_quotes(question.op.text()) + " reason=" + in_quotes(reason));
+  cache.put(question, old, PlanCache::Clock::now());
+  return old;
+}
+
+PlanFinder::PlanFinder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PlanFinder::PlanFinder(PlanFinder&&) noexcept = default;
+PlanFinder& PlanFinder::operator=(PlanFinder&&) noexcept = default;
+
+PlanFinder::~PlanFinder() {
+  // A child has neither the thread that would be joined nor the right to close the parent's connection.
+  if (impl_ && impl_->process.is_inherited()) static_cast<void>(impl_.release());
+}
+
+Result<PlanFinder> PlanFinder::open(FinderOptions options) {
+  if (auto legal = validate(options); !legal) return legal.error();
+  auto impl = std::make_unique<Impl>(std::move(options));
+  if (auto opened = impl->open_places(); !opened) return opened.error();
+  return PlanFinder(std::move(impl));
+}
+
+Result<FoundPlanPtr> PlanFinder::find(const PlanQuestion& question) const {
+  if (impl_->process.is_inherited())
+    return Error{ErrorCode::Unsupported, "plan finder", "was opened before fork(); open another one in the child"};
+  const PlanCache::Entry known = impl_->cache.find(question);
+  if (!known.plan) return impl_->look_up(question);
+  if (PlanCache::Clock::now() - known.found_at < impl_->options.refresh) return known.plan;
+  return impl_->renew(question, known.plan);
+}
+
+} // namespace mc2::embed

@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include "mc2/embed/plan_finder.hpp"
+#include "mc2/executor/backend.hpp"
+
+namespace mc2::embed {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+Result<const executor::Backend*> backend_of(const planner::Fingerprint& machine) {
+  const auto name = machine.fields.find("backend");
+  if (name == machine.fields.end())
+    return Error{ErrorCode::UnknownName, "fingerprint", "names no backend; take that of a communicator"};
+  return executor::find_backend(name->second);
+}
+
+/// As far as they decide which variants there are.
+executor::CommunicatorOptions options_of(const planner::OpSpec& op, const planner::Fingerprint& machine) {
+  executor::CommunicatorOptions options;
+  options.world_size = op.world_size;
+  const auto link = machine.fields.find("link");
+  if (link == machine.fields.end()) return options;
+  if (const auto parsed = executor::parse_link(link->second)) options.link = parsed.value();
+  return options;
+}
+
+} // namespace
+
+Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine) {
+  if (auto legal = op.validate(); !legal) return legal.error();
+  const auto backend = backend_of(machine);
+  if (!backend) return backend.error();
+  if (auto can = backend.value()->supports(op); !can) return can.error();
+  const auto variants = backend.value()->variants(op, options_of(op, machine));
+  // Slices overlap the lanes even of an uncut plan.
+  const auto whole = std::ranges::find_if(variants, [](const auto& variant) { return planner::slice_count(variant) == 1; });
+  if (whole == variants.end()) {
+    return Error{ErrorCode::Unsupported, "op", "the " + std::string(backend.value()->name()) + " backend has no variant for " + op.text()};
+  }
+  planner::Plan plan;
+  plan.op = op;
+  plan.fingerprint = machine;
+  plan.strategy = "given";
+  plan.variant = *whole;
+  plan.cut = {{planner::traits_of(op.kind).cut_axis_length(op)}};
+  plan.reason = "uncut: matmul and collective one after the other";
+  return plan;
+}
+
+} // namespace mc2::embed

@@ -1,0 +1,249 @@
+#include "mc2/embed/plan_finder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "client/examples.hpp"
+#include "mc2/executor/backend.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/layers.hpp"
+#include "support/models.hpp"
+
+namespace mc2::embed {
+namespace {
+
+using client::PlanQuestion;
+using planner::ErrorCode;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+constexpr const char* kDate = "2025-01-02T03:04:05Z";
+
+class PlanFinders : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(directory_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  [[nodiscard]] FinderOptions with_store() {
+    FinderOptions options;
+    options.store = directory_ / "store.db";
+    options.log = [this](LogLevel level, const std::string& line) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(level, line);
+    };
+    return options;
+  }
+  void keep(const planner::Plan& plan) {
+    auto layers = store::Layers::open({{}, directory_ / "store.db"}).value();
+    ASSERT_TRUE(layers.writable().put_plan(plan, "tuned", kDate).ok());
+  }
+  /// Matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB.
+  [[nodiscard]] static planner::CostModel model(const PlanQuestion& question) {
+    auto made = mc2::testing::model_of(question.op, mc2::testing::affine(planner::CurveAxis::Rows, 20, 0.5),
+                                       mc2::testing::affine(planner::CurveAxis::Bytes, 20, 0.5 / 1024));
+    made.fingerprint = question.machine;
+    return made;
+  }
+
+  const std::filesystem::path directory_ = std::filesystem::temp_directory_path() / ("mc2-finder-" + std::to_string(::getpid()));
+  std::mutex mutex_;
+  std::vector<std::pair<LogLevel, std::string>> lines_;
+};
+
+TEST_F(PlanFinders, TakesTheFirstPlaceAndSaysWhyOthersHadNone) {
+  const auto question = client::examples::question();
+  keep(client::examples::plan(question));
+  std::ofstream(directory_ / "other.json") << store::encode(client::examples::plan(client::examples::question(2048)));
+  auto options = with_store();
+  options.plan_files = {directory_ / "other.json"};
+  const auto finder = PlanFinder::open(options);
+  ASSERT_TRUE(finder.ok());
+  const auto found = finder.value().find(question);
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  EXPECT_EQ(found.value()->source, "kept plans");
+  EXPECT_EQ(found.value()->stored.plan, client::examples::plan(question));
+  EXPECT_THAT(found.value()->misses, ElementsAre(AllOf(HasSubstr("other.json"), HasSubstr("m=2048"))));
+  EXPECT_THAT(lines_, Contains(Pair(LogLevel::Debug, AllOf(HasSubstr("event=plan "), HasSubstr("cut=\"128 + 896\""),
+                                                           HasSubstr("source=\"kept plans\""), HasSubstr("miss=")))));
+}
+
+TEST_F(PlanFinders, RemembersAPlanWithoutAskingAgain) {
+  const auto question = client::examples::question();
+  keep(client::examples::plan(question, 128));
+  const auto finder = PlanFinder::open(with_store());
+  const auto first = finder.value().find(question).value();
+  keep(client::examples::plan(question, 256));
+  EXPECT_EQ(finder.value().find(question).value(), first); // the same object
+}
+
+TEST_F(PlanFinders, TakesANewerPlanOnceTheOldOneIsOfAge) {
+  const auto question = client::examples::question();
+  keep(client::examples::plan(question, 128));
+  auto options = with_store();
+  options.refresh = std::chrono::milliseconds(0);
+  const auto finder = PlanFinder::open(options);
+  EXPECT_EQ(finder.value().find(question).value()->stored.plan.cut.block_rows.front(), 128);
+  keep(client::examples::plan(question, 256));
+  EXPECT_EQ(finder.value().find(question).value()->stored.plan.cut.block_rows.front(), 256);
+}
+
+TEST_F(PlanFinders, KeepsAnOldPlanWhereNothingNewerCanBeHad) {
+  const auto question = client::examples::question();
+  keep(client::examples::plan(question, 128));
+  auto options = with_store();
+  options.refresh = std::chrono::milliseconds(0);
+  const auto finder = PlanFinder::open(options);
+  const auto old = finder.value().find(question).value();
+  auto layers = store::Layers::open({{}, directory_ / "store.db"}).value();
+  ASSERT_TRUE(layers.writable().remove_plan(old->stored.digest).ok());
+  EXPECT_EQ(finder.value().find(question).value(), old);
+  EXPECT_THAT(lines_, Contains(Pair(LogLevel::Warning, HasSubstr("event=plan_kept"))));
+}
+
+TEST_F(PlanFinders, PlansFromAGivenModel) {
+  const auto question = client::examples::question();
+  FinderOptions options;
+  options.models = {model(question)};
+  const auto found = PlanFinder::open(options).value().find(question);
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  EXPECT_EQ(found.value()->stored.plan.strategy, "search");
+  EXPECT_THAT(found.value()->source, HasSubstr("own planner"));
+  EXPECT_EQ(found.value()->stored.digest, store::digest(store::encode(found.value()->stored.plan)));
+}
+
+TEST_F(PlanFinders, PlansFromTheModelOfAnotherShapeAndMarksIt) {
+  auto question = client::examples::question();
+  auto options = with_store();
+  {
+    auto layers = store::Layers::open({{}, options.store}).value();
+    ASSERT_TRUE(layers.writable().put_model(model(question), kDate).ok());
+  }
+  question.op.k *= 2;
+  const auto found = PlanFinder::open(options).value().find(question);
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  EXPECT_EQ(found.value()->stored.plan.makespan.provenance, planner::Provenance::Extrapolated);
+  EXPECT_THAT(found.value()->source, HasSubstr("transferred from n=512 k=256"));
+  options.may_transfer = false;
+  EXPECT_EQ(PlanFinder::open(options).value().find(question).error().code, ErrorCode::NotFound);
+}
+
+TEST_F(PlanFinders, ADeadServiceIsAMissThatNamesIt) {
+  const client::PlanQuestion question = client::examples::question();
+  const support::DeadPort port;
+  FinderOptions options;
+  options.service.emplace().url = port.url();
+  options.models = {model(question)};
+  const auto found = PlanFinder::open(options).value().find(question);
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  EXPECT_THAT(found.value()->misses, ElementsAre(AllOf(HasSubstr("service"), HasSubstr(port.url()))));
+}
+
+TEST_F(PlanFinders, WithoutAnyPlaceTheErrorHasEveryReason) {
+  const auto missing = PlanFinder::open(with_store()).value().find(client::examples::question());
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code, ErrorCode::NotFound);
+  EXPECT_THAT(missing.error().message, AllOf(HasSubstr("kept plans"), HasSubstr("own planner")));
+}
+
+TEST_F(PlanFinders, RefusesIllegalQuestionsAndOptions) {
+  const auto finder = PlanFinder::open({});
+  ASSERT_TRUE(finder.ok());
+  EXPECT_EQ(finder.value().find({}).error().code, ErrorCode::InvalidSpec);
+  auto question = client::examples::question();
+  question.options.emplace().alignment = 0;
+  EXPECT_EQ(finder.value().find(question).error().field, "alignment");
+  FinderOptions none;
+  none.cached_plan_count = 0;
+  EXPECT_EQ(PlanFinder::open(none).error().field, "cached_plan_count");
+  FinderOptions file;
+  file.plan_files = {directory_ / "none.json"};
+  EXPECT_EQ(PlanFinder::open(file).error().code, ErrorCode::NotFound);
+}
+
+TEST_F(PlanFinders, ForgetsPlansRatherThanGrow) {
+  const auto question = client::examples::question();
+  FinderOptions options;
+  options.models = {model(question)};
+  options.cached_plan_count = 1;
+  const auto finder = PlanFinder::open(options);
+  const auto first = finder.value().find(question).value();
+  ASSERT_TRUE(finder.value().find(client::examples::question(2048)).ok());
+  EXPECT_NE(finder.value().find(question).value(), first);
+}
+
+TEST_F(PlanFinders, DisabledEveryAnswerIsUncut) {
+  const PlanQuestion question{.op = client::examples::question().op,
+                              .machine = executor::find_backend("host").value()->fingerprint({})};
+  auto options = with_store();
+  keep(client::examples::plan(question));
+  options.is_disabled = true;
+  const auto found = PlanFinder::open(options).value().find(question);
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  EXPECT_EQ(found.value()->stored.plan.cut.block_rows, std::vector<std::int64_t>{1024});
+  EXPECT_EQ(found.value()->source, "uncut, mc2 is disabled");
+}
+
+TEST_F(PlanFinders, AreRefusedInAChildProcess) {
+  const auto finder = PlanFinder::open(with_store());
+  ASSERT_TRUE(finder.ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto refused = finder.value().find(client::examples::question());
+    ::_exit(!refused && refused.error().code == ErrorCode::Unsupported ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(PlanFinders, AreSharedByThreads) {
+  const auto question = client::examples::question();
+  auto options = with_store();
+  options.models = {model(question)};
+  options.refresh = std::chrono::milliseconds(0); // every call goes to the places
+  const auto finder = PlanFinder::open(options);
+  std::vector<std::jthread> threads;
+  std::atomic<int> found_count = 0;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < 20; ++i)
+        if (finder.value().find(client::examples::question(1024 + 128 * ((thread + i) % 3)))) ++found_count;
+    });
+  threads.clear();
+  EXPECT_EQ(found_count, 80);
+}
+
+TEST(UncutPlan, IsWhatTheBackendRunsUnfusedAndReadsBack) {
+  const auto machine = executor::find_backend("host").value()->fingerprint({});
+  for (const auto& traits : planner::op_registry()) {
+    planner::OpSpec op{traits.kind, 256, 64, 64, planner::DType::F32, 2};
+    if (traits.kind == planner::OpKind::EmbeddingAllToAll) op.tables = {2, 100, planner::Pooling::Sum};
+    const auto plan = uncut_plan(op, machine);
+    ASSERT_TRUE(plan.ok()) << plan.error().text();
+    EXPECT_EQ(planner::slice_count(plan.value().variant), 1);
+    EXPECT_FALSE(plan.value().is_local_first);
+    EXPECT_EQ(plan.value().cut.block_rows.size(), 1U);
+    EXPECT_EQ(store::decode_plan(store::encode(plan.value())).value(), plan.value());
+  }
+}
+
+TEST(UncutPlan, RefusesMachinesThatThisBuildDoesNotKnow) {
+  const auto op = client::examples::question().op;
+  EXPECT_EQ(uncut_plan(op, {}).error().code, ErrorCode::UnknownName);
+  EXPECT_EQ(uncut_plan(op, {{{"backend", "torch/gloo"}}}).error().code, ErrorCode::UnknownName);
+  EXPECT_EQ(uncut_plan({}, {{{"backend", "host"}}}).error().code, ErrorCode::InvalidSpec);
+}
+
+} // namespace
+} // namespace mc2::embed
