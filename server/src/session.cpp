@@ -55,7 +55,6 @@ std::string joined(const Parser::value_type& message, http::field name) {
   return list;
 }
 
-/// All but the body.
 /// The path and query of a target; proxies write it with the scheme and host (RFC 9112 §3.2.2).
 std::string_view origin_form(std::string_view target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
@@ -66,6 +65,7 @@ std::string_view origin_form(std::string_view target) {
   return target;
 }
 
+/// All but the body.
 Request to_request(const Parser::value_type& message) {
   return {.method = std::string(view(message.method_string())),
           .target = std::string(origin_form(view(message.target()))),
@@ -82,28 +82,20 @@ std::string_view only_one(const Parser::value_type& message, http::field name) {
   return message.count(name) == 1 ? view(message[name]) : std::string_view();
 }
 
-/// False when the disk is full or fails.
-bool try_append(UploadFile& file, std::string_view bytes) {
+constexpr std::string_view kTooManyUploads = "too many large bodies at a time; send it again in a second";
+
+/// Why there is no room for the bytes; empty when there is.
+std::string_view try_append(Upload& upload, std::string_view bytes) {
   try {
-    file.append(bytes);
-    return true;
-  } catch (const planner::SystemError&) {
-    return false;
+    return upload.append(bytes) ? std::string_view() : kTooManyUploads;
+  } catch (const planner::SystemError&) { // the disk is full or fails
+    return "no room to keep the body while it comes";
   }
 }
 
-std::optional<Body> try_finish(UploadFile& file) {
+std::optional<Body> try_finish(Upload& upload) {
   try {
-    return file.finish();
-  } catch (const planner::SystemError&) {
-    return std::nullopt;
-  }
-}
-
-/// Nothing when there are too many already, or no file can be made.
-std::optional<UploadFile> try_enter(UploadRoom& room) {
-  try {
-    return room.enter();
+    return upload.finish();
   } catch (const planner::SystemError&) {
     return std::nullopt;
   }
@@ -251,11 +243,10 @@ class Connection {
     if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit);
     parser.body_limit(limit);
     const bool is_small = parser.content_length() && *parser.content_length() <= limits_->body_bytes;
-    const bool is_large_upload = is_upload && !is_small;
-    std::optional<UploadFile> file = is_large_upload ? try_enter(context_.uploads) : std::nullopt;
-    if (is_large_upload && !file) {
+    const bool may_be_large = is_upload && !is_small;
+    if (may_be_large && parser.content_length() && context_.uploads.is_full()) {
       // Named: GCC 12 destroys such a temporary while the coroutine that it was handed to still runs.
-      const Admission full{.refusal = busy("too many large bodies at a time; send it again in a second", request.id)};
+      const Admission full{.refusal = busy(kTooManyUploads, request.id)};
       co_return co_await turn_away(parser, request, full);
     }
     lowest_.expires_after(limits_->body_timeout);
@@ -264,7 +255,7 @@ class Connection {
       co_await http::async_write(stream_, go_on, into(error));
       if (error) co_return false;
     }
-    if (file) co_return co_await read_upload(std::move(parser), std::move(*file), std::move(request), admission.token_id);
+    if (may_be_large) co_return co_await read_upload(std::move(parser), std::move(request), admission.token_id);
     if (!parser.is_done()) co_await http::async_read(stream_, buffer_, parser, into(error));
     if (error) co_return co_await refuse(error);
     request.body = std::move(parser.get().body());
@@ -272,9 +263,9 @@ class Connection {
     co_return co_await answer(parser, std::move(request), admission.token_id, pool);
   }
 
-  /// Passes a large body on to a file as it comes.
-  net::awaitable<bool> read_upload(Parser&& header, UploadFile file, Request request, const std::string& token_id) {
+  net::awaitable<bool> read_upload(Parser&& header, Request request, const std::string& token_id) {
     constexpr std::size_t kPieceBytes = 64 << 10;
+    Upload upload(context_.uploads, limits_->body_bytes);
     http::request_parser<http::buffer_body> parser(std::move(header));
     std::vector<char> piece(kPieceBytes);
     auto& target = parser.get().body();
@@ -283,11 +274,12 @@ class Connection {
       target = {.data = piece.data(), .size = piece.size(), .more = true};
       co_await http::async_read(stream_, buffer_, parser, into(error));
       if (error && error != http::error::need_buffer) co_return co_await refuse(error);
-      if (try_append(file, {piece.data(), piece.size() - target.size})) continue;
-      const Response full = busy("no room to keep the body while it comes", request.id);
+      const std::string_view fault = try_append(upload, {piece.data(), piece.size() - target.size});
+      if (fault.empty()) continue;
+      const Response full = busy(fault, request.id);
       co_return co_await refuse(full);
     }
-    auto body = try_finish(file);
+    auto body = try_finish(upload);
     if (!body) {
       const Response unreadable = busy("the body cannot be read again", request.id);
       co_return co_await refuse(unreadable);

@@ -73,4 +73,21 @@ std::optional<UploadFile> UploadRoom::enter() {
   return UploadFile(file, std::move(place));
 }
 
+bool Upload::append(std::string_view bytes) {
+  if (!file_ && small_.size() + bytes.size() <= small_bytes_) {
+    small_.append(bytes);
+    return true;
+  }
+  if (!file_) {
+    auto file = room_.enter();
+    if (!file) return false;
+    file_.emplace(std::move(*file));
+    file_->append(std::exchange(small_, {}));
+  }
+  file_->append(bytes);
+  return true;
+}
+
+Body Upload::finish() { return file_ ? file_->finish() : Body(std::move(small_)); }
+
 } // namespace mc2::server

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "mc2/planner/error.hpp"
@@ -42,11 +44,30 @@ class UploadRoom {
   /// Nothing when the room is full. A place is taken until the file and the body that comes of it are gone; the room
   /// must outlive both. Throws SystemError.
   [[nodiscard]] std::optional<UploadFile> enter();
+  [[nodiscard]] bool is_full() const noexcept { return count_ >= most_; }
 
  private:
   std::filesystem::path directory_;
   int most_;
   std::atomic<int> count_{0};
+};
+
+/// A body that may become large: in memory up to `small_bytes`, then in a file of the room. A client that announces much and
+/// sends little takes nobody's place.
+class Upload {
+ public:
+  Upload(UploadRoom& room, std::size_t small_bytes) : room_(room), small_bytes_(small_bytes) {}
+
+  /// False when it is not small any more and the room is full. Throws SystemError.
+  [[nodiscard]] bool append(std::string_view bytes);
+  /// What was appended; once. Throws SystemError.
+  [[nodiscard]] Body finish();
+
+ private:
+  UploadRoom& room_;
+  std::size_t small_bytes_;
+  std::string small_;
+  std::optional<UploadFile> file_;
 };
 
 } // namespace mc2::server

@@ -136,6 +136,18 @@ class LargeBodiesTest(ServiceTest):
         self.assertEqual(again.getresponse().status, 400, "the places are free again")
         self.assertEqual(list(pathlib.Path(self.store).parent.glob(".mc2-upload*")), [])
 
+    def test_bodies_that_do_not_come_take_no_place(self):
+        self.service = self.start("--uploads", 1)
+        for _ in range(4):
+            self.begin(41 * MIB)
+            stalled = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=30)
+            self.addCleanup(stalled.close)
+            stalled.putrequest("POST", "/v1/imports?dry_run=true")
+            stalled.putheader("Transfer-Encoding", "chunked")
+            stalled.endheaders()
+            stalled.send(b"5\r\nhello\r\n")
+        self.assertEqual(self.service.request("POST", "/v1/imports?dry_run=true", b" " * (2 * MIB))[0], 400)  # blanks are no log
+
     def test_a_large_log_is_taken_whole_also_in_chunks(self):
         self.service = self.start("--body-bytes", 1024)
         rows = KERNELS + "".join(ROW.format(us=100 + i % 7, m=512) for i in range(20_000))

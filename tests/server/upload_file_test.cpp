@@ -48,6 +48,22 @@ TEST(UploadFile, PlaceIsTakenUntilFileAndBodyAreGone) {
   EXPECT_TRUE(room.enter().has_value());
 }
 
+TEST(Upload, TakesAPlaceOnceItIsNotSmallAnyMore) {
+  const Place place;
+  UploadRoom room(place.path, 1);
+  Upload upload(room, 4), other(room, 4);
+  EXPECT_TRUE(upload.append("1234"));
+  EXPECT_TRUE(other.append("abc"));
+  EXPECT_FALSE(room.is_full());
+  EXPECT_TRUE(upload.append("5"));
+  EXPECT_TRUE(room.is_full());
+  EXPECT_TRUE(upload.append("6"));
+  EXPECT_TRUE(other.append("d")) << "still small";
+  EXPECT_FALSE(other.append("e"));
+  EXPECT_EQ(std::string_view(upload.finish()), "123456");
+  EXPECT_EQ(std::string_view(other.finish()), "abcd");
+}
+
 TEST(UploadFile, EmptyBodyNeedsNoMapping) {
   const Place place;
   UploadRoom room(place.path, 1);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "mc2/store/codec.hpp"
+#include "mc2/store/text.hpp"
 #include "transport.hpp"
 
 namespace mc2::client {
@@ -19,11 +21,7 @@ constexpr std::size_t kMaxDetailBytes = 400;
 constexpr int kListedModelCount = 1000;
 
 /// What a service says, fit for one line of a message.
-std::string one_line(std::string text) {
-  if (text.size() > kMaxDetailBytes) text = text.substr(0, kMaxDetailBytes) + "...";
-  std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) < 0x20U || c == 0x7F; }, ' ');
-  return text;
-}
+std::string said(std::string_view text) { return store::one_line(text, kMaxDetailBytes); }
 
 std::optional<ErrorCode> code_named(const std::string& name) {
   for (int value = 1; value <= static_cast<int>(ErrorCode::Unreadable); ++value)
@@ -33,7 +31,7 @@ std::optional<ErrorCode> code_named(const std::string& name) {
 
 std::string text_in(const json& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? one_line(found->get<std::string>()) : std::string();
+  return found != object.end() && found->is_string() ? said(found->get<std::string>()) : std::string();
 }
 
 /// A digest or its first digits, at least 6.
@@ -49,7 +47,7 @@ bool may_stand_in_a_header(const std::string& token) {
 
 Result<void> Options::validate() const {
   if (const std::string fault = url_fault(url); !fault.empty())
-    return Error{ErrorCode::InvalidSpec, "server", "'" + one_line(url) + "' " + fault + "; give e.g. http://127.0.0.1:8471"};
+    return Error{ErrorCode::InvalidSpec, "server", "'" + said(url) + "' " + fault + "; give e.g. http://127.0.0.1:8471"};
   if (!may_stand_in_a_header(token))
     return Error{ErrorCode::InvalidSpec, "token", "has blanks or letters that no token has; copy it as mc2 token printed it"};
   if (std::error_code none; !ca_file.empty() && !std::filesystem::is_regular_file(ca_file, none))
@@ -78,7 +76,7 @@ struct Client::Impl {
     auto answer = transport.call(request, how.deadline.value_or(options.deadline), how.stop);
     if (!answer)
       return error(kUnavailable,
-                   one_line(answer.error().message) + "; check that mc2 serve runs there" +
+                   said(answer.error().message) + "; check that mc2 serve runs there" +
                        (options.url.starts_with("https") ? " and that its certificate is trusted (--server-ca)" : "") +
                        ", or leave out the server");
     if (answer.value().status >= 200 && answer.value().status < 300) return std::move(answer).value().body;
@@ -105,7 +103,7 @@ struct Client::Impl {
 
   /// What a service said that should have been a document.
   [[nodiscard]] Error unreadable(const Error& fault) const {
-    return error(fault.code, "its answer cannot be used (" + one_line(fault.text()) + "); check its address and version");
+    return error(fault.code, "its answer cannot be used (" + said(fault.text()) + "); check its address and version");
   }
 
   template <typename T>
@@ -126,11 +124,11 @@ struct Client::Impl {
   /// A document by its digest or a prefix.
   [[nodiscard]] Result<std::string> document(const std::string& folder, const std::string& digest_prefix) const {
     if (!is_digest_prefix(digest_prefix))
-      return Error{ErrorCode::InvalidSpec, "digest", "'" + one_line(digest_prefix) + "' is none; give 6 to 64 of its digits 0-9 and a-f"};
+      return Error{ErrorCode::InvalidSpec, "digest", "'" + said(digest_prefix) + "' is none; give 6 to 64 of its digits 0-9 and a-f"};
     auto body = ask({.target = folder + digest_prefix, .body = {}});
     if (!body) return body;
     if (store::digest(body.value()).starts_with(digest_prefix)) return body;
-    return unreadable({ErrorCode::Mismatch, "digest", "the document is not " + one_line(digest_prefix)});
+    return unreadable({ErrorCode::Mismatch, "digest", "the document is not " + said(digest_prefix)});
   }
 
   [[nodiscard]] Result<std::string> put(const std::string& target, const std::string& document) const {

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "text.hpp"
+#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "text.hpp"
+#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {

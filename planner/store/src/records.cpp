@@ -9,8 +9,8 @@
 
 #include "codec_parts.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/text.hpp"
 #include "sqlite_errors.hpp"
-#include "text.hpp"
 
 namespace mc2::store {
 namespace {

@@ -10,8 +10,8 @@
 #include "digest_lookup.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
+#include "mc2/store/text.hpp"
 #include "store_impl.hpp"
-#include "text.hpp"
 
 namespace mc2::store {
 namespace {

@@ -1,4 +1,6 @@
-#include "text.hpp"
+#include "mc2/store/text.hpp"
+
+#include <utility>
 
 namespace mc2::store {
 namespace {
@@ -6,6 +8,18 @@ namespace {
 bool is_utf8_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20U || c == 0x7F; }
+
+/// Whether a C1 control character (U+0080 to U+009F) begins here: terminals obey some of them as they obey ESC.
+bool is_c1(const std::string& text, std::size_t at) {
+  return text[at] == '\xC2' && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0U;
+}
+
+/// Each becomes one space.
+std::string without_c1(std::string text) {
+  for (std::size_t at = text.find('\xC2'); at != std::string::npos; at = text.find('\xC2', at + 1))
+    if (is_c1(text, at)) text.replace(at, 2, " ");
+  return text;
+}
 
 } // namespace
 
@@ -18,6 +32,7 @@ std::string one_line(std::string_view text, std::size_t max_bytes) {
   std::string result(text.substr(0, length));
   for (char& c : result)
     if (is_control(c)) c = ' ';
+  result = without_c1(std::move(result));
   return length < text.size() ? result + "..." : result;
 }
 

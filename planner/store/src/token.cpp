@@ -9,9 +9,9 @@
 
 #include "mc2/planner/error.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/text.hpp"
 #include "records.hpp"
 #include "store_impl.hpp"
-#include "text.hpp"
 
 namespace mc2::store {
 namespace {

@@ -10,9 +10,9 @@
 #include "codec_parts.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
+#include "mc2/store/text.hpp"
 #include "migrations.hpp"
 #include "store_impl.hpp"
-#include "text.hpp"
 
 /// Whole stores: checked, counted, exported, imported and merged.
 namespace mc2::store {

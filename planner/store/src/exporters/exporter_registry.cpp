@@ -2,7 +2,7 @@
 #include <array>
 
 #include "exporters/parts.hpp"
-#include "text.hpp"
+#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "mc2/store/codec.hpp"
-#include "text.hpp"
+#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {
