@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <charconv>
 #include <new>
 #include <optional>
 
@@ -15,23 +14,6 @@ namespace {
 
 constexpr std::size_t kLeastBytes = 1024; ///< below, one packet carries it either way
 constexpr int kLevelOnce = 1, kLevelKept = 6;
-
-bool is_word(std::string_view text, std::string_view lower_case) {
-  return std::ranges::equal(text, lower_case,
-                            [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b; });
-}
-
-/// The weight among the parameters after a coding: 1 where none is given, 0 where it cannot be read.
-double weight(std::string_view parameters) {
-  while (!parameters.empty()) {
-    std::string_view value = take_part(parameters, ';');
-    if (!is_word(take_part(value, '='), "q")) continue;
-    double q = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), q, std::chars_format::fixed);
-    return error == std::errc() && end == value.data() + value.size() && q >= 0 && q <= 1 ? q : 0;
-  }
-  return 1;
-}
 
 bool is_worth_it(const Response& response) {
   const std::string_view type = response.content_type;
@@ -50,9 +32,9 @@ bool prefers_gzip(std::string_view accept_encoding) noexcept {
     const std::string_view coding = take_part(parameters, ';');
     auto& found = is_word(coding, "gzip") || is_word(coding, "x-gzip") ? gzip : identity;
     if (is_word(coding, "*"))
-      others = weight(parameters);
+      others = weight_of(parameters);
     else if (&found == &gzip || is_word(coding, "identity"))
-      found = weight(parameters);
+      found = weight_of(parameters);
   }
   const double of_gzip = gzip.value_or(others.value_or(0));
   // Plain bytes, unless they are weighed, are what is taken where nothing else is.

@@ -1,6 +1,7 @@
 #include "header_list.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace mc2::server {
 
@@ -11,6 +12,22 @@ std::string_view take_part(std::string_view& rest, char separator) noexcept {
   while (!part.empty() && (part.front() == ' ' || part.front() == '\t')) part.remove_prefix(1);
   while (!part.empty() && (part.back() == ' ' || part.back() == '\t')) part.remove_suffix(1);
   return part;
+}
+
+bool is_word(std::string_view text, std::string_view lower_case) noexcept {
+  return std::ranges::equal(text, lower_case,
+                            [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b; });
+}
+
+double weight_of(std::string_view parameters) noexcept {
+  while (!parameters.empty()) {
+    std::string_view value = take_part(parameters, ';');
+    if (!is_word(take_part(value, '='), "q")) continue;
+    double weight = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), weight, std::chars_format::fixed);
+    return error == std::errc() && end == value.data() + value.size() && weight >= 0 && weight <= 1 ? weight : 0;
+  }
+  return 1;
 }
 
 } // namespace mc2::server

@@ -1,30 +1,16 @@
 #include "media.hpp"
 
-#include <charconv>
-
 #include "header_list.hpp"
 
 namespace mc2::server {
 namespace {
 
-/// The weight among a range's parameters; 1 where there is none, 0 where it is no number.
-double weight_of(std::string_view parameters) {
-  while (!parameters.empty()) {
-    const std::string_view one = take_part(parameters, ';');
-    if (!one.starts_with("q=") && !one.starts_with("Q=")) continue;
-    double weight = 0;
-    const auto [end, error] = std::from_chars(one.data() + 2, one.data() + one.size(), weight);
-    return error == std::errc() && end == one.data() + one.size() && weight >= 0 ? weight : 0;
-  }
-  return 1;
-}
-
 /// 0: does not match; the closer a range names the type, the more it counts.
 int closeness(std::string_view range, std::string_view type) {
-  if (range == type) return 3;
+  if (is_word(range, type)) return 3;
   if (range == "*/*") return 1;
   const bool is_group = range.size() > 2 && range.ends_with("/*");
-  return is_group && type.starts_with(range.substr(0, range.size() - 1)) ? 2 : 0;
+  return is_group && is_word(range.substr(0, range.size() - 1), type.substr(0, range.size() - 1)) ? 2 : 0;
 }
 
 /// How much a client wants a type: the weight of the range that names it most closely.

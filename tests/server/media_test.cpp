@@ -23,6 +23,8 @@ TEST(Media, FirstFormIsForThoseWhoDoNotChoose) {
 TEST(Media, HighestWeightIsChosen) {
   EXPECT_EQ(chosen("image/svg+xml"), "svg");
   EXPECT_EQ(chosen("text/*"), "text");
+  EXPECT_EQ(chosen("Image/SVG+XML, application/JSON; Q=0.5"), "svg") << "letters of either case";
+  EXPECT_EQ(chosen("IMAGE/*"), "svg");
   EXPECT_EQ(chosen("application/json;q=0.5, image/svg+xml;q=0.9"), "svg");
   EXPECT_EQ(chosen(" text/plain ; q=0.9 ,image/svg+xml;level=1;q=0.1"), "text");
 }
@@ -34,7 +36,7 @@ TEST(Media, ClosestRangeCounts) {
 }
 
 TEST(Media, NothingIsChosenWhereNothingIsWanted) {
-  for (const char* accept : {"text/html", "application/json;q=0", "application/json;q=x", "/", ",,;", "image/svg+xml;q=-1"})
+  for (const char* accept : {"text/html", "application/json;q=0", "application/json;q=x", "application/json;q=2", "/", ",,;", "image/svg+xml;q=-1"})
     EXPECT_EQ(chosen(accept), "none") << accept;
 }
 
