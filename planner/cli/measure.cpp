@@ -5,6 +5,7 @@
 #include <set>
 
 #include "active_profile.hpp"
+#include "mc2/executor/block_times.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "screening.hpp"
 #include "terminal.hpp"
@@ -12,82 +13,11 @@
 namespace mc2::cli {
 namespace {
 
+using executor::BlockTime;
 using executor::RunMode;
 using planner::Component;
 using planner::Context;
 using planner::Sample;
-
-/// A lane's mean time per full block on the slowest rank.
-struct LaneTime {
-  double block_us = 0;
-  int rank = 0;
-  int block_count = 0;
-  double local_us = 0; ///< of the matmul lane: the slowest rank's own shard, before its blocks
-};
-
-const std::vector<executor::StageTime>& lane_of(const executor::RankTimes& times, Component component) {
-  return component == Component::Matmul ? times.compute : times.communication;
-}
-
-/// Mean over the first `full_count` blocks, what lies between them included, on the slowest rank.
-LaneTime mean_block(const executor::RunRecord& record, Component component, std::size_t full_count) {
-  LaneTime slowest;
-  for (const auto& rank : record.ranks) {
-    const auto& lane = lane_of(rank, component);
-    const double block_us =
-        to_us(lane[full_count - 1].end - lane.front().start) / static_cast<double>(full_count);
-    if (block_us > slowest.block_us)
-      slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us};
-    slowest.local_us = std::max(slowest.local_us, to_us(rank.local.end - rank.local.start));
-  }
-  return slowest;
-}
-
-/// A lane's blocks that were touched by the other lane's work.
-struct Overlap {
-  double alone_us = 0;   ///< what they would take alone
-  double total_us = 0;   ///< their durations
-  double overlap_us = 0; ///< of that, while the other lane was working
-  int count = 0;
-};
-
-/// @param alone  the lane's times without the other; the rank's own shard counts as a block of the matmul lane
-Overlap overlap_of(const executor::RankTimes& rank, Component component, std::size_t full_count,
-                   const LaneTime& alone) {
-  const auto& lane = lane_of(rank, component);
-  const auto& other = lane_of(rank, component == Component::Matmul ? Component::Collective : Component::Matmul);
-  Overlap result;
-  std::chrono::nanoseconds start{0}; // both lanes have work from the run's start on, even while they wait for a core
-  const auto add = [&](std::chrono::nanoseconds end, double alone_us) {
-    result.alone_us += alone_us;
-    result.total_us += to_us(end - start);
-    result.overlap_us += to_us(std::min(end, other.back().end) - start);
-    start = end;
-  };
-  if (component == Component::Matmul && alone.local_us > 0) add(rank.local.end, alone.local_us);
-  for (std::size_t i = 0; i < full_count && start < other.back().end; ++i) {
-    add(lane[i].end, alone.block_us);
-    ++result.count;
-  }
-  return result;
-}
-
-/// Time of a block that is under contention from start to end. With the lane s times slower while the other works,
-/// blocks of `alone_us` together take total = alone_us + overlap (1 - 1/s), which gives s; a lane that the other
-/// leaves early is thus judged by the part that it shared.
-LaneTime contended_block(const executor::RunRecord& record, Component component, std::size_t full_count,
-                         const LaneTime& alone) {
-  constexpr double kMaxSlowdown = 20;
-  LaneTime slowest;
-  for (const auto& rank : record.ranks) {
-    const Overlap seen = overlap_of(rank, component, full_count, alone);
-    const double shared_work_us = seen.alone_us - (seen.total_us - seen.overlap_us);
-    const double slowdown = std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown);
-    if (slowdown * alone.block_us > slowest.block_us)
-      slowest = {slowdown * alone.block_us, rank.rank, std::max(seen.count, 1)};
-  }
-  return slowest;
-}
 
 planner::Cut equal_blocks(std::int64_t rows, std::int64_t length) {
   planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(rows / length), length)};
@@ -107,7 +37,7 @@ struct SizeCase {
 
   [[nodiscard]] std::string text() const { return std::to_string(block_rows) + " " + std::string(unit); }
 
-  [[nodiscard]] Sample sample(Component component, Context context, const LaneTime& time) const {
+  [[nodiscard]] Sample sample(Component component, Context context, const BlockTime& time) const {
     Sample sample;
     sample.component = component;
     sample.context = context;
@@ -120,9 +50,9 @@ struct SizeCase {
     return sample;
   }
 
-  [[nodiscard]] LaneTime time_alone(Component component) const {
+  [[nodiscard]] BlockTime time_alone(Component component) const {
     const auto mode = component == Component::Matmul ? RunMode::ComputeOnly : RunMode::CommunicationOnly;
-    return mean_block(prepared->run(mode), component, full_count);
+    return executor::mean_block(prepared->run(mode), component, full_count);
   }
 
   [[nodiscard]] std::vector<Sample> measure_alone(Component component) const {
@@ -131,12 +61,12 @@ struct SizeCase {
 
   /// Each lane alone just before, then both together.
   [[nodiscard]] std::vector<Sample> measure_together() const {
-    const LaneTime matmul = time_alone(Component::Matmul);
-    const LaneTime collective = time_alone(Component::Collective);
+    const BlockTime matmul = time_alone(Component::Matmul);
+    const BlockTime collective = time_alone(Component::Collective);
     const executor::RunRecord& record = prepared->run(RunMode::Independent);
-    return {sample(Component::Matmul, Context::CoRun, contended_block(record, Component::Matmul, full_count, matmul)),
+    return {sample(Component::Matmul, Context::CoRun, executor::contended_block(record, Component::Matmul, full_count, matmul)),
             sample(Component::Collective, Context::CoRun,
-                   contended_block(record, Component::Collective, full_count, collective))};
+                   executor::contended_block(record, Component::Collective, full_count, collective))};
   }
 };
 

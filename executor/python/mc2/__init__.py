@@ -1,0 +1,86 @@
+"""Plans, measures and runs fused matmul + collective operators.
+
+    model = mc2.CostModel.from_json(open("model.json").read())
+    plan = mc2.plan(mc2.OpSpec("matmul_all_reduce", m=4096, n=8192, k=3072, dtype="f16", ranks=8), model)
+
+docs/python.md tells the rest; mc2.torch is the part for PyTorch.
+"""
+
+from __future__ import annotations
+
+import typing
+
+from ._core import (
+    CostModel,
+    EmbeddingTables,
+    Estimate,
+    Fingerprint,
+    FitSummary,
+    LaneCost,
+    OpSpec,
+    Plan,
+    Profile,
+    RaceObservation,
+    Recalibration,
+    RunnerUp,
+    Sample,
+    Store,
+    StoredPlan,
+    Timeline,
+    Validation,
+    Variant,
+    VariantCost,
+    fit,
+    paired_ratio,
+    plan,
+    predict,
+    recalibrate,
+    sweep,
+    sweep_block_rows,
+    transfer,
+)
+from .errors import Error, NativeError
+
+if typing.TYPE_CHECKING:
+    from ._client import Client, PlanAnswer
+    from ._executor import Communicator, Prepared, Problem, RankTimes, RunRecord, backends
+    from .measuring import Tuned, profile, tune
+    from .running import run, timeline_of
+
+__version__ = "0.1.0"
+
+# Loaded when asked for: planning alone needs no oneDNN, MPI or HTTP library.
+_LATER = {
+    "Client": "_client",
+    "PlanAnswer": "_client",
+    "Communicator": "_executor",
+    "Prepared": "_executor",
+    "Problem": "_executor",
+    "RankTimes": "_executor",
+    "RunRecord": "_executor",
+    "backends": "_executor",
+    "Tuned": "measuring",
+    "profile": "measuring",
+    "tune": "measuring",
+    "run": "running",
+    "timeline_of": "running",
+}
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'mc2' has no attribute '{name}'")
+    import importlib
+
+    value = getattr(importlib.import_module("." + _LATER[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+__all__ = [
+    "Client", "Communicator", "CostModel", "EmbeddingTables", "Error", "Estimate", "Fingerprint", "FitSummary",
+    "LaneCost", "NativeError", "OpSpec", "Plan", "PlanAnswer", "Prepared", "Problem", "Profile", "RaceObservation",
+    "RankTimes", "Recalibration", "RunRecord", "RunnerUp", "Sample", "Store", "StoredPlan", "Timeline", "Tuned",
+    "Validation", "Variant", "VariantCost", "backends", "fit", "paired_ratio", "plan", "predict", "profile",
+    "recalibrate", "run", "sweep", "sweep_block_rows", "timeline_of", "transfer", "tune",
+]  # fmt: skip

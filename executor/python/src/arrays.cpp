@@ -1,0 +1,209 @@
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <span>
+#include <vector>
+
+#include "mc2/executor/buffer.hpp"
+#include "mc2/executor/executor.hpp"
+#include "mc2/executor/stage.hpp"
+#include "world.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using executor::MatrixShape;
+using executor::OperandShapes;
+using executor::RankBuffers;
+using planner::DType;
+
+[[noreturn]] void refuse(const std::string& field, const std::string& message) {
+  throw Failure({planner::ErrorCode::InvalidSpec, field, message});
+}
+
+/// numpy has no bfloat16: bit patterns in uint16, or what ml_dtypes registers under the name bfloat16.
+bool fits(const py::array& array, DType dtype) {
+  const std::string name = py::str(array.dtype().attr("name"));
+  switch (dtype) {
+    case DType::F32: return name == "float32";
+    case DType::F16: return name == "float16";
+    case DType::Bf16: return name == "bfloat16" || name == "uint16";
+    case DType::I8: return name == "int8";
+  }
+  return false;
+}
+
+const char* numpy_name(DType dtype) {
+  switch (dtype) {
+    case DType::F32: return "float32";
+    case DType::F16: return "float16";
+    case DType::Bf16: return "uint16";
+    case DType::I8: return "int8";
+  }
+  return "";
+}
+
+/// What an array must be.
+struct Wanted {
+  std::string field; ///< e.g. "a[1]"
+  MatrixShape shape;
+  DType dtype;
+};
+
+std::string shape_text(const py::array& array) { return py::str(array.attr("shape")).cast<std::string>(); }
+
+/// Row-major and dense, or refused: nothing is copied.
+const py::array& checked(const py::handle& given, const Wanted& wanted, py::array& array) {
+  if (!py::isinstance<py::array>(given))
+    refuse(wanted.field, "is " + py::repr(py::type::of(given)).cast<std::string>() + ", not a numpy array");
+  array = py::reinterpret_borrow<py::array>(given);
+  if (!fits(array, wanted.dtype))
+    refuse(wanted.field, "has elements of " + py::str(array.dtype()).cast<std::string>() + "; needs " +
+                             numpy_name(wanted.dtype) + (wanted.dtype == DType::Bf16 ? " (bits of bf16) or bfloat16" : ""));
+  const bool is_vector = wanted.shape.rows == 1 && array.ndim() == 1 && array.shape(0) == wanted.shape.columns;
+  const bool is_matrix = array.ndim() == 2 && array.shape(0) == wanted.shape.rows && array.shape(1) == wanted.shape.columns;
+  if (!is_vector && !is_matrix)
+    refuse(wanted.field, "has shape " + shape_text(array) + "; needs (" + std::to_string(wanted.shape.rows) + ", " +
+                             std::to_string(wanted.shape.columns) + ")");
+  if ((array.flags() & py::array::c_style) == 0) refuse(wanted.field, "is not contiguous; np.ascontiguousarray copies it");
+  return array;
+}
+
+std::span<const std::byte> to_read(const py::handle& given, const Wanted& wanted) {
+  py::array array;
+  checked(given, wanted, array);
+  return {static_cast<const std::byte*>(array.data()), static_cast<std::size_t>(array.nbytes())};
+}
+
+std::span<std::byte> to_write(const py::handle& given, const Wanted& wanted) {
+  py::array array;
+  checked(given, wanted, array);
+  if (!array.writeable()) refuse(wanted.field, "is read-only; every run writes it");
+  return {static_cast<std::byte*>(array.mutable_data()), static_cast<std::size_t>(array.nbytes())};
+}
+
+/// Offsets or indices of bags.
+std::span<const std::byte> to_numbers(const py::handle& given, const std::string& field, executor::IndexType& type) {
+  if (!py::isinstance<py::array>(given)) refuse(field, "is no numpy array");
+  const auto array = py::reinterpret_borrow<py::array>(given);
+  const std::string name = py::str(array.dtype().attr("name"));
+  if (name != "int32" && name != "int64") refuse(field, "has elements of " + name + "; needs int32 or int64");
+  if (array.ndim() != 1 || (array.flags() & py::array::c_style) == 0) refuse(field, "must be one contiguous row of numbers");
+  type = name == "int32" ? executor::IndexType::I32 : executor::IndexType::I64;
+  return {static_cast<const std::byte*>(array.data()), static_cast<std::size_t>(array.nbytes())};
+}
+
+executor::EmbeddingBags to_bags(const py::handle& pair, const std::string& field) {
+  const auto parts = py::cast<std::pair<py::object, py::object>>(pair);
+  executor::EmbeddingBags bags;
+  executor::IndexType offsets_type{};
+  bags.offsets = to_numbers(parts.first, field + ".offsets", offsets_type);
+  bags.indices = to_numbers(parts.second, field + ".indices", bags.type);
+  if (offsets_type != bags.type) refuse(field, "offsets and indices must be of one type");
+  return bags;
+}
+
+/// The caller's arrays, one list entry per rank; None where the operator has no such operand.
+struct Arrays {
+  py::object a, b, c, bias, residual, a_scales, b_scales, bags;
+};
+
+/// Entry `rank` of a list that has one entry per rank.
+py::object of_rank(const py::object& list, const std::string& name, std::size_t rank, std::size_t rank_count) {
+  if (list.is_none()) refuse(name, "is missing; needs one array per rank");
+  if (!py::isinstance<py::sequence>(list) || py::isinstance<py::array>(list)) refuse(name, "must be a list of one array per rank");
+  if (py::len(list) != rank_count)
+    refuse(name, "has " + std::to_string(py::len(list)) + " entries; needs one for each of " + std::to_string(rank_count) + " ranks");
+  return list[py::int_(rank)];
+}
+
+class Binder {
+ public:
+  Binder(const planner::OpSpec& op, const Arrays& arrays, std::size_t rank_count)
+      : op_(op), shapes_(executor::operand_shapes(op)), arrays_(arrays), rank_count_(rank_count) {}
+
+  [[nodiscard]] RankBuffers bind(std::size_t rank) const {
+    const DType product = planner::product_type(op_);
+    RankBuffers buffers;
+    const auto read = [&](const py::object& list, const char* name, const MatrixShape& shape, DType dtype) {
+      if (shape.element_count() == 0) return refuse_given(list, name), std::span<const std::byte>{};
+      return to_read(of_rank(list, name, rank, rank_count_), {field(name, rank), shape, dtype});
+    };
+    buffers.a = read(arrays_.a, "a", shapes_.a, op_.dtype);
+    buffers.b = read(arrays_.b, "b", shapes_.b, op_.dtype);
+    buffers.c = to_write(of_rank(arrays_.c, "c", rank, rank_count_), {field("c", rank), shapes_.c, product});
+    buffers.bias = read(arrays_.bias, "bias", shapes_.bias, product);
+    buffers.residual = read(arrays_.residual, "residual", shapes_.residual, product);
+    buffers.a_scales = read(arrays_.a_scales, "a_scales", shapes_.a_scales, DType::F32);
+    buffers.b_scales = read(arrays_.b_scales, "b_scales", shapes_.b_scales, DType::F32);
+    if (op_.tables) buffers.bags = to_bags(of_rank(arrays_.bags, "bags", rank, rank_count_), field("bags", rank));
+    else refuse_given(arrays_.bags, "bags");
+    return buffers;
+  }
+
+ private:
+  static std::string field(const char* name, std::size_t rank) { return std::string(name) + "[" + std::to_string(rank) + "]"; }
+  void refuse_given(const py::object& list, const char* name) const {
+    if (!list.is_none()) refuse(name, "is given, but " + op_.text() + " has none");
+  }
+
+  planner::OpSpec op_;
+  OperandShapes shapes_;
+  const Arrays& arrays_;
+  std::size_t rank_count_;
+};
+
+py::list new_results(const planner::OpSpec& op, std::size_t rank_count) {
+  const MatrixShape shape = executor::operand_shapes(op).c;
+  const auto numpy = py::module_::import("numpy");
+  py::list results;
+  for (std::size_t rank = 0; rank < rank_count; ++rank)
+    results.append(numpy.attr("empty")(py::make_tuple(shape.rows, shape.columns), numpy_name(planner::product_type(op))));
+  return results;
+}
+
+std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const planner::Plan& plan, Arrays arrays,
+                                 const executor::ExecuteOptions& options) {
+  executor::Communicator& communicator = world->communicator();
+  if (!communicator.uses_host_memory())
+    throw Failure({planner::ErrorCode::Unsupported, "communicator", "its ranks have memory of their own; numpy arrays need backend 'host'"});
+  unwrap(plan.op.validate());
+  const std::size_t rank_count = communicator.local_ranks().size();
+  if (arrays.c.is_none()) arrays.c = new_results(plan.op, rank_count);
+  const Binder binder(plan.op, arrays, rank_count);
+  std::vector<RankBuffers> buffers;
+  for (std::size_t rank = 0; rank < rank_count; ++rank) buffers.push_back(binder.bind(rank));
+  // Lists of the caller's may change; what they hold now is what is bound.
+  const auto kept = py::dict("c"_a = py::list(arrays.c));
+  const std::vector<std::pair<const char*, py::object>> others{
+      {"a", arrays.a}, {"b", arrays.b}, {"bias", arrays.bias}, {"residual", arrays.residual},
+      {"a_scales", arrays.a_scales}, {"b_scales", arrays.b_scales}, {"bags", arrays.bags}};
+  for (const auto& [name, list] : others)
+    if (!list.is_none()) kept[name] = py::tuple(list);
+  std::unique_ptr<executor::Prepared> prepared;
+  {
+    const py::gil_scoped_release released;
+    const World::Turn turn(*world);
+    prepared = unwrap(executor::prepare(plan, buffers, communicator, options));
+  }
+  return std::make_unique<Binding>(world, std::move(prepared), plan.op, kept, options.prepare.allow_independent);
+}
+
+} // namespace
+
+void bind_arrays(py::module_&, py::class_<World, std::shared_ptr<World>>& world) {
+  world.def("prepare",
+            [](const std::shared_ptr<World>& self, const planner::Plan& plan, py::object a, py::object b, py::object c,
+               py::object bias, py::object residual, py::object a_scales, py::object b_scales, py::object bags,
+               bool accept_other_fingerprint, bool allow_independent) {
+              return prepare(self, plan, {a, b, c, bias, residual, a_scales, b_scales, bags},
+                             {accept_other_fingerprint, {allow_independent}});
+            },
+            "plan"_a, "a"_a = py::none(), "b"_a = py::none(), "c"_a = py::none(), py::kw_only(), "bias"_a = py::none(),
+            "residual"_a = py::none(), "a_scales"_a = py::none(), "b_scales"_a = py::none(), "bags"_a = py::none(),
+            "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
+            "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run.");
+}
+
+} // namespace mc2::python

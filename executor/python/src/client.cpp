@@ -1,0 +1,71 @@
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <chrono>
+
+#include "convert.hpp"
+#include "mc2/client/client.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using client::Client;
+using planner::CostModel;
+using planner::Fingerprint;
+using planner::OpSpec;
+using store::PlanAnswer;
+
+Client open_client(std::string url, std::string token, const std::filesystem::path& ca_file, double deadline_s) {
+  constexpr double kMaxDeadlineS = 1e6;
+  if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
+    throw Failure({planner::ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
+  client::Options options;
+  options.url = std::move(url);
+  options.token = std::move(token);
+  options.ca_file = ca_file;
+  options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
+  return unwrap(Client::open(options));
+}
+
+PlanAnswer find_plan(const Client& self, const OpSpec& op, const Fingerprint& machine, std::optional<std::int64_t> epoch) {
+  return unwrap(self.find_plan({.op = op, .machine = machine}, {.epoch = epoch}));
+}
+
+void bind_answer(py::module_& module) {
+  py::class_<PlanAnswer>(module, "PlanAnswer", "A plan, and where the service got it from.")
+      .def_readonly("plan", &PlanAnswer::plan)
+      .def_readonly("document", &PlanAnswer::document)
+      .def_readonly("digest", &PlanAnswer::digest)
+      .def_readonly("epoch", &PlanAnswer::epoch)
+      .def_readonly("source", &PlanAnswer::source)
+      .def_readonly("provenance", &PlanAnswer::provenance)
+      .def_readonly("created_at", &PlanAnswer::created_at);
+}
+
+} // namespace
+} // namespace mc2::python
+
+PYBIND11_MODULE(_client, module) {
+  namespace py = pybind11;
+  using namespace mc2::python;
+  using namespace py::literals;
+  module.doc() = "Asking a plan service (mc2 serve).";
+  py::module_::import("mc2._core"); // its types stand in the signatures
+  translate_errors();
+  bind_answer(module);
+  py::class_<Client>(module, "Client", "One plan service. Safe to share between threads.")
+      .def(py::init(&open_client), "url"_a, py::kw_only(), "token"_a = "", "ca_file"_a = "", "deadline_s"_a = 10.0)
+      .def_property_readonly("url", &Client::url)
+      .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "epoch"_a = py::none(), NoGil())
+      .def("find_model", [](const Client& self, const OpSpec& op, const Fingerprint& machine) {
+        return unwrap(self.find_model(op, machine));
+      }, "op"_a, "fingerprint"_a, NoGil())
+      .def("put_plan", [](const Client& self, const mc2::planner::Plan& plan) { return unwrap(self.put_plan(plan)); },
+           "plan"_a, NoGil())
+      .def("put_model", [](const Client& self, const CostModel& model) { return unwrap(self.put_model(model)); }, "model"_a,
+           NoGil())
+      .def("add_samples", [](const Client& self, const mc2::planner::Profile& profile) {
+        return unwrap(self.add_samples(profile));
+      }, "profile"_a, NoGil());
+}

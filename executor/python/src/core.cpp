@@ -1,0 +1,133 @@
+#include "core.hpp"
+
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using planner::EmbeddingTables;
+using planner::Fingerprint;
+using planner::OpSpec;
+using planner::Variant;
+
+/// What the caller says of an operator, in Python's words.
+struct OpWords {
+  std::string kind;
+  std::int64_t m, n, k;
+  std::string dtype;
+  int ranks;
+  std::string epilogue;
+  std::optional<EmbeddingTables> tables;
+};
+
+OpSpec make_op(const OpWords& words) {
+  OpSpec op;
+  op.kind = unwrap(planner::parse_op_kind(words.kind));
+  op.m = words.m, op.n = words.n, op.k = words.k;
+  op.dtype = unwrap(planner::parse_dtype(words.dtype));
+  op.world_size = words.ranks;
+  op.tables = words.tables;
+  op.epilogue = unwrap(planner::parse_epilogue(words.epilogue));
+  unwrap(op.validate());
+  return op;
+}
+
+EmbeddingTables make_tables(std::int64_t table_count, std::int64_t row_count, const std::string& pooling) {
+  return {table_count, row_count, unwrap(planner::parse_pooling(pooling))};
+}
+
+OpSpec with_lengths(OpSpec op, std::optional<std::int64_t> m, std::optional<std::int64_t> n,
+                    std::optional<std::int64_t> k) {
+  op.m = m.value_or(op.m), op.n = n.value_or(op.n), op.k = k.value_or(op.k);
+  unwrap(op.validate());
+  return op;
+}
+
+void bind_op(py::module_& module) {
+  py::class_<EmbeddingTables>(module, "EmbeddingTables", "The tables that one rank of embedding_all_to_all holds.")
+      .def(py::init(&make_tables), "table_count"_a, "row_count"_a, "pooling"_a = "sum")
+      .def_readonly("table_count", &EmbeddingTables::table_count)
+      .def_readonly("row_count", &EmbeddingTables::row_count)
+      .def_property_readonly("pooling", [](const EmbeddingTables& t) { return to_string(t.pooling); });
+  py::class_<OpSpec>(module, "OpSpec", "One fused operator: A [m, k] x B [k, n] on every rank, and a collective.")
+      .def(py::init([](std::string kind, std::int64_t m, std::int64_t n, std::int64_t k, std::string dtype, int ranks,
+                       std::string epilogue, std::optional<EmbeddingTables> tables) {
+             return make_op({std::move(kind), m, n, k, std::move(dtype), ranks, std::move(epilogue), tables});
+           }),
+           "kind"_a, py::kw_only(), "m"_a, "n"_a, "k"_a, "dtype"_a = "f32", "ranks"_a = 2, "epilogue"_a = "none",
+           "tables"_a = py::none())
+      .def_property_readonly("kind", [](const OpSpec& op) { return to_string(op.kind); })
+      .def_readonly("m", &OpSpec::m)
+      .def_readonly("n", &OpSpec::n)
+      .def_readonly("k", &OpSpec::k)
+      .def_property_readonly("dtype", [](const OpSpec& op) { return to_string(op.dtype); })
+      .def_readonly("ranks", &OpSpec::world_size)
+      .def_property_readonly("epilogue", [](const OpSpec& op) { return to_string(op.epilogue); })
+      .def_readonly("tables", &OpSpec::tables)
+      .def_property_readonly("product_dtype", [](const OpSpec& op) { return to_string(planner::product_type(op)); })
+      .def_property_readonly("cut_axis", [](const OpSpec& op) { return to_string(planner::cut_axis(op)); })
+      .def_property_readonly("cut_axis_length",
+                             [](const OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); })
+      .def_property_readonly("first_lane", [](const OpSpec& op) { return to_string(planner::traits_of(op.kind).first_lane); },
+                             "The lane that a block passes first: compute or communication.")
+      .def_property_readonly("has_local_part", [](const OpSpec& op) { return planner::traits_of(op.kind).has_local_part; })
+      .def_property_readonly("bytes_per_unit",
+                             [](const OpSpec& op) { return planner::traits_of(op.kind).message_bytes_per_unit(op); },
+                             "Bytes of the collective's full array for one row or column of the cut axis.")
+      .def("replace", &with_lengths, py::kw_only(), "m"_a = py::none(), "n"_a = py::none(), "k"_a = py::none())
+      .def("__eq__", [](const OpSpec& a, const OpSpec& b) { return a == b; }, py::is_operator())
+      .def("__hash__", [](const OpSpec& op) { return std::hash<std::string>{}(op.text()); })
+      .def("__str__", &OpSpec::text)
+      .def("__repr__", [](const OpSpec& op) { return "<mc2.OpSpec " + op.text() + ">"; });
+}
+
+void bind_fingerprint(py::module_& module) {
+  py::class_<Fingerprint>(module, "Fingerprint", "What makes measurements comparable: device, link, versions.")
+      .def(py::init([](std::map<std::string, std::string> fields) { return Fingerprint{std::move(fields)}; }),
+           "fields"_a)
+      .def_readonly("fields", &Fingerprint::fields)
+      .def_property_readonly("digest", [](const Fingerprint& f) { return store::digest(f.canonical_text()); })
+      .def_property_readonly("is_emulated", &Fingerprint::is_emulated)
+      .def("differences", &Fingerprint::differences, "other"_a)
+      .def("to_json", [](const Fingerprint& f) { return store::encode(f); })
+      .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_fingerprint(json)); }, "json"_a)
+      .def("__eq__", [](const Fingerprint& a, const Fingerprint& b) { return a == b; }, py::is_operator())
+      .def("__hash__", [](const Fingerprint& f) { return std::hash<std::string>{}(f.canonical_text()); })
+      .def("__str__", &Fingerprint::label)
+      .def("__repr__", [](const Fingerprint& f) { return "<mc2.Fingerprint " + f.label() + ">"; });
+}
+
+void bind_variant(py::module_& module) {
+  py::class_<Variant>(module, "Variant", "How a block is executed, e.g. nccl(ctas=8,sm_count=116).")
+      .def(py::init([](const std::string& text) { return planner::parse_variant(text); }), "text"_a)
+      .def_readonly("name", &Variant::name)
+      .def_readonly("fields", &Variant::fields)
+      .def("__eq__", [](const Variant& a, const Variant& b) { return a == b; }, py::is_operator())
+      .def("__hash__", [](const Variant& v) { return std::hash<std::string>{}(v.text()); })
+      .def("__str__", &Variant::text)
+      .def("__repr__", [](const Variant& v) { return "<mc2.Variant " + v.text() + ">"; });
+}
+
+} // namespace
+
+void bind_values(py::module_& module) {
+  bind_op(module);
+  bind_fingerprint(module);
+  bind_variant(module);
+}
+
+} // namespace mc2::python
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "Values, planning, fitting and keeping of mc2.";
+  mc2::python::translate_errors();
+  mc2::python::bind_values(module);
+  mc2::python::bind_models(module);
+  mc2::python::bind_plans(module);
+  mc2::python::bind_measuring(module);
+  mc2::python::bind_store(module);
+}

@@ -1,0 +1,104 @@
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <chrono>
+
+#include "core.hpp"
+#include "mc2/profiler/fit.hpp"
+#include "mc2/profiler/recalibrate.hpp"
+#include "mc2/profiler/statistics.hpp"
+#include "mc2/profiler/sweep.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using planner::Sample;
+using Measure = std::function<std::vector<Sample>()>;
+
+/// A measurement in Python, between which Ctrl-C is heard.
+profiler::SweepCase to_case(const std::pair<std::string, Measure>& named) {
+  const auto& [name, measure] = named;
+  return {name,
+          [measure, name] {
+            if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+            auto samples = measure();
+            if (samples.empty())
+              throw Failure({planner::ErrorCode::InvalidSpec, "cases", "'" + name + "' returned no sample"});
+            return samples;
+          },
+          [](const Sample&) { return false; }};
+}
+
+std::vector<Sample> sweep(const std::vector<std::pair<std::string, Measure>>& cases, double budget_s, int max_count,
+                          std::uint64_t seed) {
+  constexpr double kMaxBudgetS = 1e6;
+  if (!(budget_s >= 0 && budget_s <= kMaxBudgetS))
+    throw Failure({planner::ErrorCode::InvalidSpec, "budget_s", "must be 0 to 1e6 s"});
+  profiler::SweepOptions options;
+  options.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1e3));
+  options.seed = seed;
+  options.stopping.max_count = max_count;
+  options.stopping.min_count = std::min(options.stopping.min_count, max_count);
+  profiler::SweepHooks hooks;
+  hooks.now = [] { return std::chrono::steady_clock::now(); };
+  std::vector<profiler::SweepCase> made;
+  for (const auto& named : cases) made.push_back(to_case(named));
+  return unwrap(profiler::run_sweep(made, options, hooks, {})).samples;
+}
+
+planner::Result<profiler::FitSummary> fit(const planner::Profile& profile, double quantile, double robust_scale) {
+  profiler::FitOptions options;
+  options.quantile = quantile;
+  options.robust_scale = robust_scale;
+  return profiler::fit_cost_model(profile, options);
+}
+
+void bind_fit(py::module_& module) {
+  py::class_<profiler::FitSummary>(module, "FitSummary")
+      .def_readonly("model", &profiler::FitSummary::model)
+      .def_readonly("notes", &profiler::FitSummary::notes);
+  module.def("fit", [](const planner::Profile& p, double quantile, double scale) { return unwrap(fit(p, quantile, scale)); },
+             "profile"_a, py::kw_only(), "quantile"_a = 0.25, "robust_scale"_a = 0.05, NoGil(),
+             "Both lanes' curves and slow-downs of every variant in the profile.");
+  using Observation = profiler::RaceObservation;
+  py::class_<Observation>(module, "RaceObservation", "One cut as it ran, beside the uncut parts at that moment.")
+      .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double compute_us,
+                       double communication_us) {
+             return Observation{std::move(variant), {std::move(blocks)}, fused_us, compute_us, communication_us};
+           }),
+           "variant"_a, "blocks"_a, "fused_us"_a, "compute_us"_a, "communication_us"_a);
+  py::class_<profiler::Recalibration>(module, "Recalibration")
+      .def_readonly("model", &profiler::Recalibration::model)
+      .def_readonly("error_before", &profiler::Recalibration::error_before)
+      .def_readonly("error_after", &profiler::Recalibration::error_after)
+      .def_readonly("text", &profiler::Recalibration::text);
+  module.def("recalibrate", [](const planner::CostModel& model, const std::vector<Observation>& observations) {
+    return unwrap(profiler::recalibrate(model, observations));
+  }, "model"_a, "observations"_a, NoGil(), "Learns slow-downs and the fixed cost of a block from raced cuts.");
+}
+
+std::tuple<double, double, double> paired_ratio(const std::vector<double>& numerators,
+                                                const std::vector<double>& denominators, double confidence) {
+  if (numerators.empty() || numerators.size() != denominators.size())
+    throw Failure({planner::ErrorCode::InvalidSpec, "denominators", "must be as many as numerators, at least one"});
+  if (!(confidence > 0 && confidence < 1))
+    throw Failure({planner::ErrorCode::InvalidSpec, "confidence", "must lie between 0 and 1"});
+  for (const double value : denominators)
+    if (!(value > 0)) throw Failure({planner::ErrorCode::InvalidSpec, "denominators", "must be positive"});
+  const auto interval = profiler::paired_ratio(numerators, denominators, confidence);
+  return {interval.value, interval.low, interval.high};
+}
+
+} // namespace
+
+void bind_measuring(py::module_& module) {
+  bind_fit(module);
+  module.def("sweep", &sweep, "cases"_a, py::kw_only(), "budget_s"_a = 120.0, "max_count"_a = 40, "seed"_a = 1,
+             "Times named callables in interleaved rounds until each has settled. Each returns its samples.");
+  module.def("sweep_block_rows", &profiler::sweep_block_rows, "rows"_a, "alignment"_a);
+  module.def("paired_ratio", &paired_ratio, "numerators"_a, "denominators"_a, "confidence"_a = 0.95,
+             "Median of numerator / denominator over pairs, and its interval: (value, low, high).");
+}
+
+} // namespace mc2::python

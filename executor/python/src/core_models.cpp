@@ -1,0 +1,126 @@
+#include <pybind11/stl.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "core.hpp"
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/profile.hpp"
+#include "mc2/planner/transfer.hpp"
+#include "mc2/render/plan_page.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using planner::CostModel;
+using planner::LaneCost;
+using planner::Profile;
+using planner::Sample;
+using planner::VariantCost;
+
+double time_us(const Sample& sample) { return static_cast<double>(sample.time.count()) / planner::kNsPerUs; }
+
+/// What Python says of a sample beside its component, size and time.
+struct SampleWords {
+  std::string component, context;
+  double time_us;
+};
+
+void set_words(Sample& sample, const SampleWords& words) {
+  constexpr double kMaxUs = 1e15; // 31 years; ns fit into 64 bits
+  if (!std::isfinite(words.time_us) || words.time_us <= 0 || words.time_us > kMaxUs)
+    throw Failure({planner::ErrorCode::InvalidSpec, "time_us", "must be finite, positive and at most 1e15 us"});
+  sample.component = unwrap(planner::parse_component(words.component));
+  sample.context = unwrap(planner::parse_context(words.context));
+  sample.time = std::chrono::nanoseconds(std::llround(words.time_us * planner::kNsPerUs));
+}
+
+void bind_samples(py::module_& module) {
+  py::class_<Sample>(module, "Sample", "One timed iteration of one lane; time_us is of ONE block, slowest rank.")
+      .def(py::init([](const std::string& component, std::int64_t block_rows, double us, const std::string& context,
+                       std::string variant, std::int64_t message_bytes, std::int64_t block_count, int round) {
+             Sample sample;
+             set_words(sample, {component, context, us});
+             sample.variant = std::move(variant);
+             sample.block_rows = block_rows, sample.block_count = block_count;
+             sample.message_bytes = message_bytes, sample.round = round;
+             return sample;
+           }),
+           "component"_a, "block_rows"_a, "time_us"_a, py::kw_only(), "context"_a = "alone", "variant"_a = "direct",
+           "message_bytes"_a = 0, "block_count"_a = 1, "round"_a = 0)
+      .def_property_readonly("component", [](const Sample& s) { return to_string(s.component); })
+      .def_property_readonly("context", [](const Sample& s) { return to_string(s.context); })
+      .def_readonly("variant", &Sample::variant)
+      .def_readonly("block_rows", &Sample::block_rows)
+      .def_readonly("block_count", &Sample::block_count)
+      .def_readonly("message_bytes", &Sample::message_bytes)
+      .def_property_readonly("time_us", &time_us)
+      .def_readonly("round", &Sample::round)
+      .def_readonly("is_outlier", &Sample::is_outlier)
+      .def("__eq__", [](const Sample& a, const Sample& b) { return a == b; }, py::is_operator());
+  py::class_<Profile>(module, "Profile", "Every sample of one operator on one machine.")
+      .def(py::init([](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<Sample> samples) {
+             return Profile{op, fingerprint, std::move(samples)};
+           }),
+           "op"_a, "fingerprint"_a, "samples"_a)
+      .def_readonly("op", &Profile::op)
+      .def_readonly("fingerprint", &Profile::fingerprint)
+      .def_readonly("samples", &Profile::samples)
+      .def("to_json", [](const Profile& p) { return store::encode(p); })
+      .def("to_dict", [](const Profile& p) { return to_dict(store::encode(p)); })
+      .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_profile(json)); }, "json"_a)
+      .def("__eq__", [](const Profile& a, const Profile& b) { return a == b; }, py::is_operator())
+      .def("__repr__", [](const Profile& p) {
+        return "<mc2.Profile " + p.op.text() + ", " + std::to_string(p.samples.size()) + " samples>";
+      });
+}
+
+void bind_costs(py::module_& module) {
+  py::class_<LaneCost>(module, "LaneCost", "One lane's cost of a block: curve + fixed_us, x slowdown under the other.")
+      .def("time_us", [](const LaneCost& cost, double x) { return cost.curve.time_us(x); }, "x"_a,
+           "Time of a block of x rows, columns or bytes, alone.")
+      .def_property_readonly("family", [](const LaneCost& cost) { return cost.curve.family(); })
+      .def_property_readonly("formula", [](const LaneCost& cost) { return cost.curve.formula_text(); })
+      .def_property_readonly("valid_range", [](const LaneCost& cost) {
+        return std::pair(cost.curve.valid_min_x, cost.curve.valid_max_x);
+      })
+      .def_property_readonly("relative_interval", [](const LaneCost& cost) { return cost.curve.relative_interval; })
+      .def_readonly("fixed_us", &LaneCost::fixed_us)
+      .def_readonly("slowdown", &LaneCost::slowdown);
+  py::class_<VariantCost>(module, "VariantCost")
+      .def_readonly("variant", &VariantCost::variant)
+      .def_readonly("compute", &VariantCost::compute)
+      .def_readonly("communication", &VariantCost::communication);
+}
+
+void bind_model(py::module_& module) {
+  py::class_<CostModel>(module, "CostModel", "What the planner knows of one operator on one machine.")
+      .def_readonly("op", &CostModel::op)
+      .def_readonly("fingerprint", &CostModel::fingerprint)
+      .def_readonly("variants", &CostModel::variants)
+      .def_readonly("source", &CostModel::source)
+      .def_property_readonly("digest", [](const CostModel& m) { return store::digest(store::encode(m)); })
+      .def("answers_for", [](const CostModel& m, const planner::OpSpec& op) { return planner::has_same_block_costs(m.op, op); },
+           "op"_a, "Whether the curves hold for this operator: all but the length of the cut axis is the same.")
+      .def("to_json", [](const CostModel& m) { return store::encode(m); })
+      .def("to_dict", [](const CostModel& m) { return to_dict(store::encode(m)); })
+      .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_model(json)); }, "json"_a)
+      .def("page", [](const CostModel& m) { return unwrap(m.validate()), render::model_page(m); })
+      .def("__eq__", [](const CostModel& a, const CostModel& b) { return a == b; }, py::is_operator())
+      .def("__repr__", [](const CostModel& m) { return "<mc2.CostModel " + m.op.text() + ", " + m.source + ">"; });
+  module.def("transfer", [](const CostModel& model, const planner::OpSpec& op) {
+    return unwrap(planner::transfer(model, op, model.fingerprint)).model;
+  }, "model"_a, "op"_a, NoGil(), "The model made to answer for another n and k, with wider intervals.");
+}
+
+} // namespace
+
+void bind_models(py::module_& module) {
+  bind_samples(module);
+  bind_costs(module);
+  bind_model(module);
+}
+
+} // namespace mc2::python

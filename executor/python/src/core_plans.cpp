@@ -1,0 +1,209 @@
+#include <pybind11/stl.h>
+
+#include "core.hpp"
+#include "mc2/planner/explanation.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/render/plan_page.hpp"
+#include "mc2/render/timeline_chart.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using planner::Plan;
+using planner::PlanOptions;
+using planner::Timeline;
+using Spans = std::vector<std::pair<double, double>>;
+
+Spans to_pairs(const std::vector<planner::Span>& spans) {
+  Spans result;
+  for (const auto& span : spans) result.emplace_back(span.start_us, span.end_us);
+  return result;
+}
+
+std::vector<planner::Span> to_spans(const Spans& pairs) {
+  std::vector<planner::Span> result;
+  for (const auto& [start_us, end_us] : pairs) result.push_back({start_us, end_us});
+  return result;
+}
+
+Timeline make_timeline(const Spans& first, const Spans& second) {
+  Timeline timeline{to_spans(first), to_spans(second), 0, 0};
+  for (const auto* lane : {&timeline.first, &timeline.second})
+    for (const auto& span : *lane) timeline.makespan_us = std::max(timeline.makespan_us, span.end_us);
+  unwrap(planner::validate_timeline(timeline, first.size()));
+  for (const auto& a : timeline.first)
+    for (const auto& b : timeline.second)
+      timeline.overlap_us += std::max(0.0, std::min(a.end_us, b.end_us) - std::max(a.start_us, b.start_us));
+  return timeline;
+}
+
+/// A whole SVG document, safe to stand in a page: everything in it is escaped.
+std::string svg_of(const Plan& plan, const Timeline* measured) {
+  auto explanation = unwrap(planner::explain(plan, nullptr, PlanOptions{}));
+  if (measured) {
+    const std::size_t block_count = plan.timeline.first.size();
+    if (measured->first.size() != block_count || measured->second.size() != plan.timeline.second.size())
+      throw Failure({planner::ErrorCode::InvalidSpec, "measured",
+                     "has " + std::to_string(measured->first.size()) + " and " + std::to_string(measured->second.size()) +
+                         " blocks; the plan has " + std::to_string(block_count) + " on each lane"});
+    explanation.measured = planner::MeasuredRun{*measured, planner::timeline_use(*measured)};
+  }
+  return render::plan_drawing(explanation, {});
+}
+
+std::string page_of(const Plan& plan, int width) {
+  unwrap(planner::explain(plan, nullptr, PlanOptions{})); // what contradicts itself cannot be drawn
+  if (width < 40 || width > 400)
+    throw Failure({planner::ErrorCode::InvalidSpec, "width", std::to_string(width) + " is not a width from 40 to 400"});
+  return render::plan_page(plan, width, false);
+}
+
+std::string html_of(const Plan& plan) {
+  const std::string svg = svg_of(plan, nullptr);
+  return svg.substr(svg.find("<svg"));
+}
+
+void bind_timeline(py::module_& module) {
+  py::class_<Timeline>(module, "Timeline", "When every block was on each lane: (start, end) in us.")
+      .def(py::init(&make_timeline), "first"_a, "second"_a)
+      .def_property_readonly("first", [](const Timeline& t) { return to_pairs(t.first); })
+      .def_property_readonly("second", [](const Timeline& t) { return to_pairs(t.second); })
+      .def_readonly("makespan_us", &Timeline::makespan_us)
+      .def_readonly("overlap_us", &Timeline::overlap_us)
+      .def("__eq__", [](const Timeline& a, const Timeline& b) { return a == b; }, py::is_operator());
+  py::class_<planner::Estimate>(module, "Estimate", "A time with its 90 % interval and where it came from.")
+      .def_readonly("us", &planner::Estimate::us)
+      .def_readonly("low_us", &planner::Estimate::low_us)
+      .def_readonly("high_us", &planner::Estimate::high_us)
+      .def_property_readonly("provenance", [](const planner::Estimate& e) { return to_string(e.provenance); })
+      .def_readonly("reason", &planner::Estimate::reason);
+}
+
+void bind_outcomes(py::module_& module) {
+  py::class_<planner::RunnerUp>(module, "RunnerUp", "A cut that was not chosen, and why.")
+      .def_property_readonly("blocks", [](const planner::RunnerUp& r) { return r.cut.block_rows; })
+      .def_readonly("variant", &planner::RunnerUp::variant)
+      .def_readonly("makespan_us", &planner::RunnerUp::makespan_us)
+      .def_readonly("reason", &planner::RunnerUp::reason);
+  py::class_<planner::Validation>(module, "Validation", "What a race on the machine measured; medians.")
+      .def(py::init([](double fused_us, double serial_us, std::tuple<double, double, double> benefit, int pair_count) {
+             const auto& [value, low, high] = benefit;
+             return planner::Validation{fused_us, serial_us, value, low, high, pair_count};
+           }),
+           "fused_us"_a, "serial_us"_a, "benefit"_a, "pair_count"_a)
+      .def_readonly("fused_us", &planner::Validation::fused_us)
+      .def_readonly("serial_us", &planner::Validation::serial_us)
+      .def_readonly("benefit", &planner::Validation::benefit)
+      .def_readonly("benefit_low", &planner::Validation::benefit_low)
+      .def_readonly("benefit_high", &planner::Validation::benefit_high)
+      .def_readonly("pair_count", &planner::Validation::pair_count);
+}
+
+Plan validated(Plan plan, const planner::Validation& validation, std::string reason, std::string strategy) {
+  PlanOptions options;
+  options.strategy = std::move(strategy);
+  unwrap(options.validate());
+  plan.strategy = options.strategy;
+  plan.validation = validation;
+  plan.makespan.provenance = planner::Provenance::Measured;
+  plan.makespan.reason = "this cut was raced against serial on this machine";
+  plan.reason = std::move(reason);
+  return plan;
+}
+
+void bind_plan(py::module_& module) {
+  py::class_<Plan>(module, "Plan", "The decision for one operator on one machine.")
+      .def_readonly("op", &Plan::op)
+      .def_readonly("fingerprint", &Plan::fingerprint)
+      .def_readonly("strategy", &Plan::strategy)
+      .def_readonly("variant", &Plan::variant)
+      .def_property_readonly("blocks", [](const Plan& p) { return p.cut.block_rows; })
+      .def_property_readonly("cut", [](const Plan& p) { return p.cut.text(); })
+      .def_property_readonly("is_cut", &Plan::is_cut)
+      .def_readonly("is_local_first", &Plan::is_local_first)
+      .def_readonly("makespan", &Plan::makespan)
+      .def_property_readonly("makespan_us", [](const Plan& p) { return p.makespan.us; })
+      .def_readonly("serial_us", &Plan::serial_us)
+      .def_readonly("compute_us", &Plan::compute_us)
+      .def_readonly("communication_us", &Plan::communication_us)
+      .def_readonly("ideal_us", &Plan::ideal_us)
+      .def_property_readonly("bound", [](const Plan& p) { return to_string(p.bound); })
+      .def_property_readonly("benefit", &Plan::benefit)
+      .def_property_readonly("overlap_efficiency", &Plan::overlap_efficiency)
+      .def_readonly("timeline", &Plan::timeline)
+      .def_readonly("runners_up", &Plan::runners_up)
+      .def_readonly("validation", &Plan::validation)
+      .def_readonly("reason", &Plan::reason)
+      .def_property_readonly("digest", [](const Plan& p) { return store::digest(store::encode(p)); })
+      .def("because", [](Plan p, std::string reason) { return p.reason = std::move(reason), p; }, "reason"_a)
+      .def("with_validation", &validated, "validation"_a, "reason"_a, "strategy"_a = "search",
+           "The plan as one that was raced, for a reason, among cuts of a strategy.")
+      .def("to_json", [](const Plan& p) { return store::encode(p); })
+      .def("to_dict", [](const Plan& p) { return to_dict(store::encode(p)); })
+      .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_plan(json)); }, "json"_a)
+      .def("page", &page_of, "width"_a = 100, "The readable page that `mc2 plan` prints.")
+      .def("svg", &svg_of, "measured"_a = py::none())
+      .def("_repr_html_", &html_of)
+      .def("__eq__", [](const Plan& a, const Plan& b) { return a == b; }, py::is_operator())
+      .def("__repr__", [](const Plan& p) { return "<mc2.Plan " + p.op.text() + ": " + p.cut.text() + ">"; });
+}
+
+/// The options that keywords name over `base`; others are refused with the names that there are.
+PlanOptions to_options(const py::kwargs& words, PlanOptions options = {}) {
+  const std::map<std::string, std::function<void(const py::handle&)>> setters{
+      {"strategy", [&](const py::handle& v) { options.strategy = v.cast<std::string>(); }},
+      {"alignment", [&](const py::handle& v) { options.alignment = v.cast<std::int64_t>(); }},
+      {"min_block_rows", [&](const py::handle& v) { options.min_block_rows = v.cast<std::int64_t>(); }},
+      {"max_block_count", [&](const py::handle& v) { options.max_block_count = v.cast<std::int64_t>(); }},
+      {"runner_up_count", [&](const py::handle& v) { options.runner_up_count = v.cast<int>(); }},
+      {"objective_quantile", [&](const py::handle& v) { options.objective_quantile = v.cast<double>(); }},
+      {"require_significant_gain", [&](const py::handle& v) { options.require_significant_gain = v.cast<bool>(); }},
+      {"formula_contention", [&](const py::handle& v) { options.formula_contention = v.cast<double>(); }},
+      {"formula_short_block", [&](const py::handle& v) {
+         options.formula_short_block = unwrap(planner::parse_short_block_rule(v.cast<std::string>()));
+       }}};
+  for (const auto& [key, value] : words) {
+    const auto name = key.cast<std::string>();
+    const auto found = setters.find(name);
+    if (found == setters.end()) {
+      std::string names;
+      for (const auto& setter : setters) names += (names.empty() ? "" : ", ") + setter.first;
+      throw Failure({planner::ErrorCode::UnknownName, name, "is no option; there are: " + names});
+    }
+    try {
+      found->second(value);
+    } catch (const py::cast_error&) {
+      throw Failure({planner::ErrorCode::InvalidSpec, name, py::repr(value).cast<std::string>() + " is of the wrong type"});
+    }
+  }
+  unwrap(options.validate());
+  return options;
+}
+
+Plan plan(const planner::OpSpec& op, const planner::CostModel& model, const py::kwargs& words) {
+  const PlanOptions options = to_options(words);
+  const py::gil_scoped_release released;
+  return unwrap(planner::make_plan(op, model, options));
+}
+
+Plan predict(const planner::OpSpec& op, const planner::CostModel& model, std::vector<std::int64_t> blocks,
+             std::optional<planner::Variant> variant) {
+  unwrap(model.validate());
+  return unwrap(planner::predict_cut(op, model, variant ? *variant : model.variants.front().variant, {std::move(blocks)}));
+}
+
+} // namespace
+
+void bind_plans(py::module_& module) {
+  bind_timeline(module);
+  bind_outcomes(module);
+  bind_plan(module);
+  module.def("plan", &plan, "op"_a, "model"_a,
+             "Decides how to cut `op` on the machine that `model` describes. Keywords: the options of the planner.");
+  module.def("predict", &predict, "op"_a, "model"_a, "blocks"_a, "variant"_a = py::none(), NoGil(),
+             "Predicts a cut that the caller chose.");
+}
+
+} // namespace mc2::python

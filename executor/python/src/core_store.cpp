@@ -1,0 +1,151 @@
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <chrono>
+#include <ctime>
+#include <mutex>
+
+#include "core.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/store.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using store::StoredPlan;
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm fields{};
+  gmtime_r(&now, &fields);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &fields)};
+}
+
+/// A store that threads may share: calls take turns, and none goes to a closed one.
+class OpenStore {
+ public:
+  OpenStore(const std::filesystem::path& path, bool read_only)
+      : store_(unwrap(store::Store::open(path, read_only ? store::OpenMode::ReadOnly : store::OpenMode::ReadWrite))),
+        path_(path) {}
+
+  template <typename Body>
+  auto use(const Body& body) {
+    const std::lock_guard lock(mutex_);
+    if (!store_)
+      throw Failure({planner::ErrorCode::InvalidSpec, "store", path_.string() + " is closed; open it anew"});
+    return unwrap(body(*store_));
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    store_.reset();
+  }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::mutex mutex_;
+  std::optional<store::Store> store_;
+  std::filesystem::path path_;
+};
+
+StoredPlan find_plan(OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine,
+                     const std::string& purpose) {
+  const store::PlanKey key{op, store::digest(machine.canonical_text()), purpose};
+  return self.use([&](store::Store& store) { return store.find_plan(key); });
+}
+
+std::vector<std::string> append_samples(OpenStore& self, const planner::Profile& p) {
+  return self.use([&](store::Store& store) { return store.append_samples(p.op, p.fingerprint, p.samples, utc_now()); });
+}
+
+planner::Result<std::map<std::string, std::int64_t>> stats(const store::Store& store) {
+  const auto found = store.stats();
+  if (!found) return found.error();
+  const store::StoreStats& counts = found.value();
+  return std::map<std::string, std::int64_t>{{"schema_version", counts.schema_version}, {"file_bytes", counts.file_bytes},
+                                             {"fingerprints", counts.fingerprint_count}, {"samples", counts.sample_count},
+                                             {"models", counts.model_count},         {"plans", counts.plan_count},
+                                             {"measurements", counts.measurement_count}};
+}
+
+void bind_stored_plan(py::module_& module) {
+  py::class_<StoredPlan>(module, "StoredPlan", "A plan as it is kept.")
+      .def_readonly("plan", &StoredPlan::plan)
+      .def_readonly("document", &StoredPlan::document)
+      .def_readonly("digest", &StoredPlan::digest)
+      .def_readonly("created_at", &StoredPlan::created_at)
+      .def_property_readonly("purpose", [](const StoredPlan& stored) { return stored.key.purpose; });
+}
+
+/// A measurement of `plan`, whose validation a race has found.
+planner::Result<std::string> add_measurement(store::Store& store, const planner::Plan& plan, double compute_us,
+                                             double communication_us) {
+  if (!plan.validation) return planner::Error{planner::ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"};
+  const auto& v = *plan.validation;
+  return store.add_measurement(plan.fingerprint,
+                               {plan.op, plan.cut, plan.variant, v.fused_us, v.serial_us, compute_us, communication_us,
+                                v.benefit, v.benefit_low, v.benefit_high, plan.makespan.us, v.pair_count},
+                               utc_now());
+}
+
+void bind_plans_of(py::class_<OpenStore>& type) {
+  type.def("put_plan", [](OpenStore& self, const planner::Plan& plan, const std::string& purpose) {
+        return self.use([&](store::Store& store) { return store.put_plan(plan, purpose, utc_now()); });
+      }, "plan"_a, "purpose"_a = "tuned", NoGil(), "Keeps the plan in place of an earlier one; returns its digest.")
+      .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "purpose"_a = "tuned", NoGil())
+      .def("find_plan_by_digest", [](OpenStore& self, const std::string& prefix) {
+        return self.use([&](store::Store& store) { return store.find_plan(prefix); });
+      }, "prefix"_a, NoGil())
+      .def("list_plans", [](OpenStore& self) {
+        return self.use([](store::Store& store) { return store.list_plans(); });
+      }, NoGil())
+      .def("remove_plan", [](OpenStore& self, const std::string& digest) {
+        self.use([&](store::Store& store) { return store.remove_plan(digest); });
+      }, "digest"_a, NoGil())
+      .def("add_measurement", [](OpenStore& self, const planner::Plan& plan, double compute_us, double communication_us) {
+        return self.use([&](store::Store& store) { return add_measurement(store, plan, compute_us, communication_us); });
+      }, "plan"_a, "compute_us"_a, "communication_us"_a, NoGil());
+}
+
+void bind_models_of(py::class_<OpenStore>& type) {
+  type.def("put_model", [](OpenStore& self, const planner::CostModel& model) {
+        return self.use([&](store::Store& store) { return store.put_model(model, utc_now()); });
+      }, "model"_a, NoGil())
+      .def("find_model", [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
+        return self.use([&](store::Store& store) { return store.find_model(op, machine); });
+      }, "op"_a, "fingerprint"_a, NoGil())
+      .def("list_models", [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
+        return self.use([&](store::Store& store) { return store.list_models(op, machine); });
+      }, "op"_a, "fingerprint"_a, NoGil())
+      .def("append_samples", &append_samples, "profile"_a, NoGil())
+      .def("find_profile", [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
+        return self.use([&](store::Store& store) { return store.find_profile(op, machine); });
+      }, "op"_a, "fingerprint"_a, NoGil());
+}
+
+} // namespace
+
+void bind_store(py::module_& module) {
+  bind_stored_plan(module);
+  py::class_<OpenStore> type(module, "Store", "One SQLite file of samples, models, plans and measurements.");
+  type.def(py::init<const std::filesystem::path&, bool>(), "path"_a, "read_only"_a = false, NoGil())
+      .def_property_readonly("path", &OpenStore::path)
+      .def("revision", [](OpenStore& self) {
+        return self.use([](store::Store& store) { return store.revision(); });
+      }, NoGil())
+      .def("stats", [](OpenStore& self) { return self.use([](store::Store& store) { return stats(store); }); }, NoGil())
+      .def("export_json", [](OpenStore& self) {
+        return self.use([](store::Store& store) { return store.export_json(); });
+      }, NoGil())
+      .def("close", &OpenStore::close, NoGil())
+      .def("__enter__", [](OpenStore& self) -> OpenStore& { return self; }, py::return_value_policy::reference)
+      .def("__exit__", [](OpenStore& self, const py::args&) {
+        const py::gil_scoped_release released; // whoever has the store may want the interpreter
+        self.close();
+      });
+  bind_plans_of(type);
+  bind_models_of(type);
+}
+
+} // namespace mc2::python

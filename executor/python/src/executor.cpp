@@ -1,0 +1,191 @@
+#include <pybind11/stl.h>
+
+#include <chrono>
+
+#include "mc2/executor/block_times.hpp"
+#include "mc2/executor/cutting.hpp"
+#include "mc2/executor/resident_problem.hpp"
+#include "mc2/executor/stage.hpp"
+#include "mc2/executor/verify.hpp"
+#include "world.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using executor::RunRecord;
+using planner::OpSpec;
+using planner::Plan;
+using planner::Variant;
+using SpanUs = std::pair<double, double>;
+
+double to_us(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / planner::kNsPerUs; }
+
+std::vector<SpanUs> to_us(const std::vector<executor::StageTime>& stages) {
+  std::vector<SpanUs> result;
+  for (const auto& stage : stages) result.emplace_back(to_us(stage.start), to_us(stage.end));
+  return result;
+}
+
+/// Random matrices on a communicator, for profiles, races and checks of any backend.
+class Problem {
+ public:
+  Problem(std::shared_ptr<World> world, const OpSpec& op, std::uint64_t seed)
+      : world_(std::move(world)), op_(checked(op)), seed_(seed), matrices_(op_, seed, world_->communicator()) {}
+
+  [[nodiscard]] std::unique_ptr<Binding> prepare(const py::object& self, std::vector<std::int64_t> blocks,
+                                                 const std::optional<Variant>& variant) {
+    auto& communicator = world_->communicator();
+    const auto stages = unwrap(executor::lower(op_, {std::move(blocks)}));
+    const Variant chosen = variant ? *variant : world_->backend().variants(op_, world_->options()).front();
+    std::unique_ptr<executor::Prepared> prepared;
+    {
+      const py::gil_scoped_release released;
+      const World::Turn turn(*world_);
+      prepared = unwrap(communicator.prepare(stages, chosen, matrices_.buffers(), {.allow_independent = true}));
+    }
+    return std::make_unique<Binding>(world_, std::move(prepared), op_, self, true);
+  }
+
+  /// Renews A, poisons C, runs and compares with an oracle in double precision.
+  std::string verify(Binding& binding, std::vector<std::int64_t> blocks) {
+    if (world_->options().virtual_compute)
+      throw Failure({planner::ErrorCode::Unsupported, "virtual_compute", "computes no product that could be checked"});
+    static_cast<void>(unwrap(executor::lower(op_, {blocks})));
+    matrices_.refill_a(++seed_);
+    matrices_.poison();
+    static_cast<void>(binding.run("fused", false));
+    matrices_.fetch_results();
+    return unwrap(executor::verify_result(op_, matrices_.host().buffers(), {std::move(blocks)}, seed_)).text;
+  }
+
+ private:
+  const OpSpec& checked(const OpSpec& op) const {
+    unwrap(op.validate());
+    unwrap(world_->backend().supports(op));
+    if (op.world_size != world_->communicator().world_size())
+      throw Failure({planner::ErrorCode::InvalidSpec, "ranks",
+                     std::to_string(op.world_size) + ", but the communicator has " +
+                         std::to_string(world_->communicator().world_size())});
+    return op;
+  }
+
+  std::shared_ptr<World> world_; ///< outlives the matrices; shared with every binding
+  OpSpec op_;
+  std::uint64_t seed_;
+  executor::ResidentProblem matrices_;
+};
+
+std::shared_ptr<World> open_world(int ranks, const std::string& backend, const std::string& link,
+                                  const std::optional<std::string>& virtual_compute, bool pin_threads, double deadline_s) {
+  constexpr double kMaxDeadlineS = 1e6;
+  if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
+    throw Failure({planner::ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
+  executor::CommunicatorOptions options;
+  options.world_size = ranks;
+  options.link = unwrap(executor::parse_link(link));
+  if (virtual_compute) options.virtual_compute = unwrap(executor::parse_virtual_compute(*virtual_compute));
+  options.pin_threads = pin_threads;
+  options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
+  return std::make_shared<World>(backend, options);
+}
+
+py::dict default_options(const World& world, const OpSpec& op) {
+  const auto options = executor::default_options_on(world.communicator().fingerprint(), op);
+  return py::dict("alignment"_a = options.alignment, "min_block_rows"_a = options.min_block_rows,
+                  "max_block_count"_a = options.max_block_count);
+}
+
+py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
+  py::class_<World, std::shared_ptr<World>> world(module, "Communicator", "The ranks of a job in this process.");
+  world.def(py::init(&open_world), "ranks"_a = 2, py::kw_only(), "backend"_a = "host", "link"_a = "shm",
+            "virtual_compute"_a = py::none(), "pin_threads"_a = true, "deadline_s"_a = 60.0)
+      .def_property_readonly("backend", [](const World& w) { return w.backend().name(); })
+      .def_property_readonly("ranks", [](const World& w) { return w.communicator().world_size(); })
+      .def_property_readonly("fingerprint", [](const World& w) { return w.communicator().fingerprint(); })
+      .def_property_readonly("is_virtual", [](const World& w) { return w.options().virtual_compute.has_value(); })
+      .def("variants", [](const World& w, const OpSpec& op) { return w.backend().variants(op, w.options()); }, "op"_a,
+           "Variants worth measuring, best known default first.")
+      .def("default_options", &default_options, "op"_a, "Planning options that fit this backend.")
+      .def("may_cut", [](const World& w, const OpSpec& op) { return w.backend().supports_cut(op).ok(); }, "op"_a)
+      .def("random_problem",
+           [](const std::shared_ptr<World>& w, const OpSpec& op, std::uint64_t seed) {
+             return std::make_unique<Problem>(w, op, seed);
+           },
+           "op"_a, "seed"_a = 1)
+      .def("close", &World::close)
+      .def("__enter__", [](const std::shared_ptr<World>& w) { return w; })
+      .def("__exit__", [](World& w, const py::args&) { w.close(); });
+  return world;
+}
+
+void bind_runs(py::module_& module) {
+  py::class_<executor::RankTimes>(module, "RankTimes", "When one rank's lanes worked: (start, end) in us per block.")
+      .def_readonly("rank", &executor::RankTimes::rank)
+      .def_property_readonly("compute", [](const executor::RankTimes& t) { return to_us(t.compute); })
+      .def_property_readonly("communication", [](const executor::RankTimes& t) { return to_us(t.communication); })
+      .def_property_readonly("local", [](const executor::RankTimes& t) {
+        return SpanUs(to_us(t.local.start), to_us(t.local.end));
+      });
+  py::class_<RunRecord>(module, "RunRecord", "One run; the slowest rank counts.")
+      .def_property_readonly("makespan_us", [](const RunRecord& r) { return to_us(r.makespan); })
+      .def_property_readonly("wall_us", [](const RunRecord& r) { return to_us(r.wall); })
+      .def_readonly("ranks", &RunRecord::ranks);
+  py::class_<Binding>(module, "Prepared", "A plan bound to memory, ready to run any number of times.")
+      .def("run", &Binding::run, "mode"_a = "fused", "with_stages"_a = true, NoGil())
+      .def_property_readonly("op", &Binding::op)
+      .def_property_readonly("c", [](const Binding& self) {
+        if (!py::isinstance<py::dict>(self.kept()))
+          throw Failure({planner::ErrorCode::Unsupported, "c", "the matrices of a random problem stay where they are"});
+        return self.kept()["c"].cast<py::object>();
+      }, "Every rank's result, as the last run left it.");
+  py::class_<Problem>(module, "Problem", "Random matrices where a communicator's ranks can work on them.")
+      .def("prepare", [](const py::object& self, std::vector<std::int64_t> blocks, const std::optional<Variant>& variant) {
+        return self.cast<Problem&>().prepare(self, std::move(blocks), variant);
+      }, "blocks"_a, "variant"_a = py::none())
+      .def("verify", &Problem::verify, "prepared"_a, "blocks"_a, NoGil(),
+           "Runs on fresh numbers and compares with an oracle; the finding in words, or mc2.Error with code mismatch.");
+}
+
+using Times = std::pair<double, int>; ///< us of one block, blocks
+
+Times block_time(const RunRecord& record, const std::string& component, std::size_t full_count) {
+  const auto parsed = unwrap(planner::parse_component(component));
+  if (record.ranks.empty() || full_count < 1 || full_count > record.ranks.front().compute.size())
+    throw Failure({planner::ErrorCode::InvalidSpec, "full_count", "must be 1 up to the number of blocks"});
+  const auto time = executor::mean_block(record, parsed, full_count);
+  return {time.block_us, time.block_count};
+}
+
+/// Time of a contended block, from a run of each lane alone and one of both.
+Times contended_time(const RunRecord& alone, const RunRecord& together, const std::string& component, std::size_t full_count) {
+  const auto parsed = unwrap(planner::parse_component(component));
+  static_cast<void>(block_time(together, component, full_count));
+  const auto time = executor::contended_block(together, parsed, full_count, executor::mean_block(alone, parsed, full_count));
+  return {time.block_us, time.block_count};
+}
+
+} // namespace
+} // namespace mc2::python
+
+PYBIND11_MODULE(_executor, module) {
+  namespace py = pybind11;
+  using namespace mc2;
+  using namespace py::literals;
+  module.doc() = "Running plans on this machine's backends.";
+  py::module_::import("mc2._core"); // its types stand in the signatures
+  python::translate_errors();
+  auto world = python::bind_world(module);
+  python::bind_runs(module);
+  python::bind_arrays(module, world);
+  module.def("block_time", &python::block_time, "record"_a, "component"_a, "full_count"_a);
+  module.def("contended_time", &python::contended_time, "alone"_a, "together"_a, "component"_a, "full_count"_a);
+  module.def("backends", [] {
+    std::vector<std::tuple<std::string, bool, std::string>> result;
+    for (const auto* backend : executor::backend_registry()) {
+      const auto found = backend->availability();
+      result.emplace_back(std::string(backend->name()), found.is_available, found.reason);
+    }
+    return result;
+  }, "Every backend of this build: (name, whether it can run here, why).");
+}

@@ -1,0 +1,62 @@
+#include "world.hpp"
+
+#include <array>
+#include <utility>
+
+namespace mc2::python {
+namespace {
+
+planner::Error not_usable(const char* message) { return {planner::ErrorCode::InvalidSpec, "communicator", message}; }
+
+executor::RunMode parse_mode(const std::string& name) {
+  using executor::RunMode;
+  constexpr std::array<std::pair<const char*, RunMode>, 5> kModes{{{"fused", RunMode::Fused},
+                                                                   {"serial", RunMode::Serial},
+                                                                   {"compute", RunMode::ComputeOnly},
+                                                                   {"communication", RunMode::CommunicationOnly},
+                                                                   {"independent", RunMode::Independent}}};
+  for (const auto& [text, mode] : kModes)
+    if (name == text) return mode;
+  throw Failure({planner::ErrorCode::UnknownName, "mode",
+                 "'" + name + "' is none; there are fused, serial, compute, communication, independent"});
+}
+
+} // namespace
+
+World::World(const std::string& backend, executor::CommunicatorOptions options)
+    : backend_(unwrap(executor::find_backend(backend))), options_(std::move(options)) {
+  unwrap(options_.validate());
+  communicator_ = unwrap(backend_->open(options_));
+}
+
+World::~World() {
+  if (is_of_other_process()) static_cast<void>(communicator_.release());
+}
+
+bool World::is_of_other_process() const noexcept { return getpid() != owner_; }
+
+executor::Communicator& World::communicator() const {
+  if (is_of_other_process()) throw Failure(not_usable("was opened before this process was forked; open one after the fork"));
+  if (is_closed_) throw Failure(not_usable("is closed; open another"));
+  return *communicator_;
+}
+
+World::Turn::Turn(World& world) : busy_(world.is_busy_) {
+  if (busy_.exchange(true, std::memory_order_acquire))
+    throw Failure(not_usable("is running in another thread; one run at a time, or a communicator for each thread"));
+}
+
+Binding::~Binding() {
+  if (world_->is_of_other_process()) static_cast<void>(prepared_.release()); // its lanes are the parent's
+}
+
+executor::RunRecord Binding::run(const std::string& mode, bool with_stages) {
+  static_cast<void>(world_->communicator()); // refuses a closed one and another process's
+  const executor::RunMode parsed = parse_mode(mode);
+  if (parsed == executor::RunMode::Independent && !has_independent_)
+    throw Failure({planner::ErrorCode::InvalidSpec, "mode", "independent needs prepare(..., allow_independent=True)"});
+  const World::Turn turn(*world_);
+  return prepared_->run(parsed, with_stages ? executor::RunDetail::Stages : executor::RunDetail::Makespan);
+}
+
+} // namespace mc2::python

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "convert.hpp"
+#include "mc2/executor/backend.hpp"
+#include "mc2/executor/communicator.hpp"
+
+namespace mc2::python {
+
+/// An open communicator, shared by the Python objects that run on it: it closes with the last of them.
+class World {
+ public:
+  World(const std::string& backend, executor::CommunicatorOptions options);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  /// In a forked child nothing is closed: the ranks' threads are the parent's.
+  ~World();
+
+  [[nodiscard]] const executor::Backend& backend() const noexcept { return *backend_; }
+  [[nodiscard]] const executor::CommunicatorOptions& options() const noexcept { return options_; }
+  /// Errors: InvalidSpec in a forked child, and after close().
+  [[nodiscard]] executor::Communicator& communicator() const;
+  [[nodiscard]] bool is_of_other_process() const noexcept;
+  void close() noexcept { is_closed_ = true; }
+
+  /// One thread at a time; the second is refused rather than kept waiting.
+  class Turn {
+   public:
+    explicit Turn(World& world);
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() { busy_.store(false, std::memory_order_release); }
+
+   private:
+    std::atomic<bool>& busy_;
+  };
+
+ private:
+  const executor::Backend* backend_;
+  executor::CommunicatorOptions options_;
+  std::unique_ptr<executor::Communicator> communicator_;
+  pid_t owner_ = getpid();
+  bool is_closed_ = false;
+  std::atomic<bool> is_busy_{false};
+};
+
+/// A plan bound to memory, and what keeps that memory alive.
+class Binding {
+ public:
+  /// @param world      shared with the communicator's other bindings: the last one closes it
+  /// @param keep_alive whatever owns the buffers
+  Binding(std::shared_ptr<World> world, std::unique_ptr<executor::Prepared> prepared, planner::OpSpec op, py::object keep_alive,
+          bool has_independent)
+      : world_(std::move(world)), prepared_(std::move(prepared)), op_(op), keep_alive_(std::move(keep_alive)),
+        has_independent_(has_independent) {}
+  Binding(const Binding&) = delete;
+  Binding& operator=(const Binding&) = delete;
+  ~Binding();
+
+  [[nodiscard]] executor::RunRecord run(const std::string& mode, bool with_stages);
+  [[nodiscard]] const planner::OpSpec& op() const noexcept { return op_; }
+  [[nodiscard]] const py::object& kept() const noexcept { return keep_alive_; }
+
+ private:
+  std::shared_ptr<World> world_; ///< outlives prepared_
+  std::unique_ptr<executor::Prepared> prepared_;
+  planner::OpSpec op_;
+  py::object keep_alive_;
+  bool has_independent_;
+};
+
+/// The C arrays of a call, and what to run.
+void bind_arrays(py::module_& module, py::class_<World, std::shared_ptr<World>>& world);
+
+} // namespace mc2::python

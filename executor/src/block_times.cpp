@@ -1,0 +1,78 @@
+#include "mc2/executor/block_times.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "mc2/planner/units.hpp"
+
+namespace mc2::executor {
+namespace {
+
+using planner::Component;
+
+constexpr double kMaxSlowdown = 20;
+
+double to_us(std::chrono::nanoseconds time) noexcept { return static_cast<double>(time.count()) / planner::kNsPerUs; }
+
+const std::vector<StageTime>& lane_of(const RankTimes& times, Component component) {
+  return component == Component::Matmul ? times.compute : times.communication;
+}
+
+/// A lane's blocks that were touched by the other lane's work.
+struct Overlap {
+  double alone_us = 0;   ///< what they would take alone
+  double total_us = 0;   ///< their durations
+  double overlap_us = 0; ///< of that, while the other lane was working
+  int count = 0;
+};
+
+/// @param alone  the lane's times without the other; the rank's own shard counts as a block of the matmul lane
+Overlap overlap_of(const RankTimes& rank, Component component, std::size_t full_count,
+                   const BlockTime& alone) {
+  const auto& lane = lane_of(rank, component);
+  const auto& other = lane_of(rank, component == Component::Matmul ? Component::Collective : Component::Matmul);
+  Overlap result;
+  std::chrono::nanoseconds start{0}; // both lanes have work from the run's start on, even while they wait for a core
+  const auto add = [&](std::chrono::nanoseconds end, double alone_us) {
+    result.alone_us += alone_us;
+    result.total_us += to_us(end - start);
+    result.overlap_us += to_us(std::min(end, other.back().end) - start);
+    start = end;
+  };
+  if (component == Component::Matmul && alone.local_us > 0) add(rank.local.end, alone.local_us);
+  for (std::size_t i = 0; i < full_count && start < other.back().end; ++i) {
+    add(lane[i].end, alone.block_us);
+    ++result.count;
+  }
+  return result;
+}
+
+} // namespace
+
+BlockTime mean_block(const RunRecord& record, Component component, std::size_t full_count) {
+  BlockTime slowest;
+  for (const auto& rank : record.ranks) {
+    const auto& lane = lane_of(rank, component);
+    const double block_us =
+        to_us(lane[full_count - 1].end - lane.front().start) / static_cast<double>(full_count);
+    if (block_us > slowest.block_us)
+      slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us};
+    slowest.local_us = std::max(slowest.local_us, to_us(rank.local.end - rank.local.start));
+  }
+  return slowest;
+}
+
+BlockTime contended_block(const RunRecord& record, Component component, std::size_t full_count,
+                         const BlockTime& alone) {
+  BlockTime slowest;
+  for (const auto& rank : record.ranks) {
+    const Overlap seen = overlap_of(rank, component, full_count, alone);
+    const double shared_work_us = seen.alone_us - (seen.total_us - seen.overlap_us);
+    const double slowdown = std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown);
+    if (slowdown * alone.block_us > slowest.block_us)
+      slowest = {slowdown * alone.block_us, rank.rank, std::max(seen.count, 1)};
+  }
+  return slowest;
+}
+
+} // namespace mc2::executor

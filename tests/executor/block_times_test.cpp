@@ -1,0 +1,54 @@
+#include "mc2/executor/block_times.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+namespace mc2::executor {
+namespace {
+
+using planner::Component;
+using std::chrono::microseconds;
+
+/// Blocks of `block_us` each, back to back.
+std::vector<StageTime> lane(int block_count, int block_us) {
+  std::vector<StageTime> stages;
+  for (int i = 0; i < block_count; ++i)
+    stages.push_back({microseconds(i * block_us), microseconds((i + 1) * block_us)});
+  return stages;
+}
+
+RunRecord record(int compute_us, int communication_us) {
+  RunRecord result;
+  for (int rank : {0, 1}) result.ranks.push_back({rank, lane(3, compute_us + rank), lane(3, communication_us), {}});
+  return result;
+}
+
+TEST(BlockTimes, MeanIsOfTheSlowestRank) {
+  const BlockTime time = mean_block(record(10, 4), Component::Matmul, 3);
+  EXPECT_DOUBLE_EQ(time.block_us, 11); // rank 1: 33 us / 3
+  EXPECT_EQ(time.rank, 1);
+  EXPECT_EQ(time.block_count, 3);
+  EXPECT_DOUBLE_EQ(mean_block(record(10, 4), Component::Collective, 3).block_us, 4);
+}
+
+TEST(BlockTimes, ABlockUnderContentionIsSlowerByTheSharedPart) {
+  // Alone 10 us; three blocks of 20 us, all while the other lane works: 60 us for 30 us of work, s = 2.
+  const BlockTime alone{10, 0, 3, 0};
+  RunRecord both;
+  both.ranks.push_back({0, lane(3, 20), lane(3, 30), {}});
+  EXPECT_DOUBLE_EQ(contended_block(both, Component::Matmul, 3, alone).block_us, 20);
+}
+
+TEST(BlockTimes, ALaneThatTheOtherLeavesEarlyIsJudgedByWhatItShared) {
+  // Other lane ends at 30 us. Blocks of 20, 20 us overlap it for 20 and 10; 20 us of work took 40, of which 10 were alone:
+  // 10 us of work in 30 shared us, s = 3.
+  const BlockTime alone{10, 0, 3, 0};
+  RunRecord both;
+  both.ranks.push_back({0, lane(3, 20), lane(3, 10), {}});
+  EXPECT_DOUBLE_EQ(contended_block(both, Component::Matmul, 3, alone).block_us, 30);
+}
+
+} // namespace
+} // namespace mc2::executor

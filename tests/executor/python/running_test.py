@@ -1,0 +1,260 @@
+"""Plans run on numpy arrays, without copies; profiles and races on the host backend."""
+
+import os
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+import mc2
+from values_test import Refusals
+
+KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
+RANKS = 2
+VIRTUAL = {"link": "1Gbit,20us", "virtual_compute": "1Gflops,5us"}  # lanes that sleep: the same on a busy host
+
+
+def given_plan(op, blocks, fingerprint=None):
+    """A cut of the caller's, predicted by two made-up lines."""
+    machine = fingerprint or mc2.Fingerprint({"backend": "none"})
+    unit, rows = op.bytes_per_unit, [x for x in (1, 2, 4, 8, 16, 32, 64, 128)]
+    samples = [mc2.Sample("matmul", x, 10.0 + x) for x in rows]
+    samples += [mc2.Sample("collective", x, 10.0 + x, message_bytes=x * unit) for x in rows]
+    return mc2.predict(op, mc2.fit(mc2.Profile(op, machine, samples)).model, blocks)
+
+
+def bits_of(values):
+    """bf16 by rounding to nearest even, as bit patterns."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def values_of(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def operands(op, seed=0):
+    """A and B of every rank, f32, as docs/operators.md shapes them."""
+    rng = np.random.default_rng(seed)
+    rows = op.m // op.ranks if op.kind == "all_gather_matmul" else op.m
+    a = [rng.uniform(-1, 1, (rows, op.k)).astype(np.float32) for _ in range(op.ranks)]
+    b = [rng.uniform(-1, 1, (op.k, op.n)).astype(np.float32) for _ in range(op.ranks)]
+    return a, b
+
+
+def oracle(op, a, b):
+    """Every rank's C in double precision."""
+    a, b = [x.astype(np.float64) for x in a], [x.astype(np.float64) for x in b]
+    shard = op.m // op.ranks
+    part = [slice(r * shard, (r + 1) * shard) for r in range(op.ranks)]
+    ranks = range(op.ranks)
+    if op.kind == "all_gather_matmul":
+        return [np.concatenate(a) @ b[r] for r in ranks]
+    if op.kind == "all_to_all_matmul":
+        return [np.concatenate([a[q][part[r]] for q in ranks]) @ b[r] for r in ranks]
+    products = [x @ y for x, y in zip(a, b)]
+    if op.kind == "matmul_all_to_all":
+        return [np.concatenate([products[q][part[r]] for q in ranks]) for r in ranks]
+    total = sum(products)
+    return [total[part[r]] if op.kind == "matmul_reduce_scatter" else total for r in ranks]
+
+
+class NumpyTest(Refusals):
+    @classmethod
+    def setUpClass(cls):
+        cls.world = mc2.Communicator(RANKS, pin_threads=False)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.world.close()
+
+    def prepare(self, op, blocks, a, b, **options):
+        return self.world.prepare(given_plan(op, blocks), a, b, accept_other_fingerprint=True, **options)
+
+    def test_every_kind_gives_the_oracles_result(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                op = mc2.OpSpec(kind, m=140, n=36, k=24, ranks=RANKS)
+                half = op.cut_axis_length // 2
+                a, b = operands(op)
+                prepared = self.prepare(op, [half, op.cut_axis_length - half], a, b)
+                for seed in (1, 2):  # A is read by every run
+                    for array, fresh in zip(a, operands(op, seed)[0]):
+                        array[:] = fresh
+                    prepared.run()
+                    for c, expected in zip(prepared.c, oracle(op, a, b)):
+                        np.testing.assert_allclose(c, expected, atol=1e-4)
+
+    def test_shorter_types_give_the_oracles_result(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, dtype="bf16", ranks=RANKS)
+        a, b = ([bits_of(x) for x in side] for side in operands(op))
+        prepared = self.prepare(op, [140], a, b)
+        prepared.run()
+        for c, expected in zip(prepared.c, oracle(op, [values_of(x) for x in a], [values_of(x) for x in b])):
+            # Two products and their sum, each rounded to 8 bits.
+            np.testing.assert_allclose(values_of(c), expected, atol=3 * 2.0**-8 * np.abs(expected).max())
+        halves = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, dtype="f16", ranks=RANKS)
+        a, b = ([x.astype(np.float16) for x in side] for side in operands(halves))
+        self.refused("unsupported", "dtype", self.prepare, halves, [140], a, b)  # no CPU multiplies it
+
+    def test_bytes_are_multiplied_with_their_scales(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, dtype="i8", ranks=RANKS)
+        rng = np.random.default_rng(3)
+        a, b = ([rng.integers(-9, 9, shape).astype(np.int8) for _ in range(RANKS)] for shape in ((140, 24), (24, 36)))
+        a_scales = [np.full((1, 1), 0.5, np.float32) for _ in range(RANKS)]
+        b_scales = [rng.uniform(0.5, 1, 36).astype(np.float32) for _ in range(RANKS)]
+        prepared = self.prepare(op, [140], a, b, a_scales=a_scales, b_scales=b_scales)
+        prepared.run()
+        expected = sum((x.astype(np.float64) @ y) * 0.5 * s for x, y, s in zip(a, b, b_scales))
+        # Each product and the sum are rounded to bf16's 8 bits.
+        np.testing.assert_allclose(values_of(prepared.c[0]), expected, atol=2.0**-7 * np.abs(expected).max())
+
+    def test_results_go_into_the_callers_arrays_and_nothing_is_copied(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS, epilogue="bias+residual")
+        a, b = operands(op)
+        c = [np.full((140, 36), np.nan, np.float32) for _ in range(RANKS)]
+        bias, residual = [np.ones(36, np.float32)] * RANKS, [np.full((140, 36), 2, np.float32)] * RANKS
+        addresses = [x.ctypes.data for x in c]
+        prepared = self.prepare(op, [140], a, b, c=c, bias=bias, residual=residual)
+        prepared.run()
+        self.assertEqual([x.ctypes.data for x in prepared.c], addresses)
+        np.testing.assert_allclose(c[1], oracle(op, a, b)[1] + 3, atol=1e-4)
+
+    def test_arrays_live_as_long_as_what_runs_on_them(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
+        prepared = self.prepare(op, [140], *operands(op))
+        expected = oracle(op, *operands(op))[0]  # the lists and arrays above are gone by now but for `prepared`
+        prepared.run()
+        np.testing.assert_allclose(prepared.c[0], expected, atol=1e-4)
+
+    def test_what_does_not_fit_is_refused_by_name(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
+        a, b = operands(op)
+        read_only = [np.zeros((140, 36), np.float32) for _ in a]
+        read_only[1].flags.writeable = False
+        strided = np.zeros((140, 48), np.float32)[:, ::2]
+        for field, change in [
+            ("a[1]", {"a": [a[0], a[1].astype(np.float64)]}),
+            ("a[0]", {"a": [a[0].T.copy(), a[1]]}),
+            ("a[0]", {"a": [strided, a[1]]}),
+            ("a[0]", {"a": [np.asfortranarray(a[0]), a[1]]}),
+            ("a[1]", {"a": [a[0], a[1].tolist()]}),
+            ("a", {"a": a[:1]}),
+            ("a", {"a": None}),
+            ("a", {"a": a[0]}),
+            ("b[0]", {"b": [b[0][:-1], b[1]]}),
+            ("c[1]", {"c": read_only}),
+            ("bias", {"bias": [np.ones(36, np.float32)] * 2}),
+            ("bags", {"bags": [None, None]}),
+        ]:
+            with self.subTest(change=list(change), field=field):
+                self.refused("invalid_spec", field, self.prepare, op, [140], **{"a": a, "b": b, **change})
+
+    def test_a_plan_for_another_machine_or_world_is_refused(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
+        with self.assertRaises(mc2.Error) as caught:
+            self.world.prepare(given_plan(op, [140]), *operands(op))
+        self.assertEqual(caught.exception.code, "stale")
+        three = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=3)
+        with self.assertRaises(mc2.Error) as caught:
+            self.prepare(three, [140], *operands(op))
+        self.assertEqual(caught.exception.code, "invalid_spec")
+
+    def test_a_closed_communicator_and_unknown_modes_are_refused(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
+        with mc2.Communicator(RANKS, pin_threads=False) as world:
+            prepared = world.prepare(given_plan(op, [140]), *operands(op), accept_other_fingerprint=True)
+            self.refused("unknown_name", "mode", prepared.run, "fast")
+            self.refused("invalid_spec", "mode", prepared.run, "independent")
+        self.refused("invalid_spec", "communicator", prepared.run)
+        self.refused("unknown_name", "backend", mc2.Communicator, backend="tpu")
+        self.refused("invalid_spec", "link", mc2.Communicator, link="fast")
+        self.refused("invalid_spec", "deadline_s", mc2.Communicator, deadline_s=float("nan"))
+
+    def test_a_second_thread_is_refused_while_one_runs(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=128, n=64, k=64, ranks=RANKS)
+        with mc2.Communicator(RANKS, pin_threads=False, link="1Mbit,200ms") as world:  # a run that takes half a second
+            prepared = world.random_problem(op).prepare([128])
+            start, outcomes = threading.Barrier(2), []
+
+            def run():
+                start.wait()
+                try:
+                    outcomes.append(prepared.run())
+                except mc2.Error as error:
+                    outcomes.append(error)
+
+            threads = [threading.Thread(target=run) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        refusals = [outcome for outcome in outcomes if isinstance(outcome, mc2.Error)]
+        self.assertEqual([error.field for error in refusals], ["communicator"])
+
+    def test_a_forked_child_is_refused_and_ends(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
+        prepared = self.prepare(op, [140], *operands(op))
+        child = os.fork()
+        if child == 0:
+            try:
+                prepared.run()
+            except mc2.Error as error:
+                os._exit(0 if "forked" in str(error) else 1)
+            os._exit(2)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        prepared.run()  # the parent's still runs
+
+    def test_a_record_draws_beside_its_plan(self):
+        for kind in KINDS:
+            op = mc2.OpSpec(kind, m=140, n=36, k=24, ranks=RANKS)
+            plan = given_plan(op, [op.cut_axis_length // 2, op.cut_axis_length - op.cut_axis_length // 2])
+            record = self.world.prepare(plan, *operands(op), accept_other_fingerprint=True).run()
+            self.assertGreater(record.wall_us, 0)
+            with self.subTest(kind):
+                self.assertIn("measured", plan.svg(measured=mc2.timeline_of(plan, record)))
+
+    def test_running_once_needs_no_communicator(self):
+        op = mc2.OpSpec("all_gather_matmul", m=140, n=36, k=24, ranks=RANKS)
+        a, b = operands(op)
+        c = mc2.run(given_plan(op, [30, 40]), a, b)
+        np.testing.assert_allclose(c[1], oracle(op, a, b)[1], atol=1e-4)
+
+    def test_the_host_backend_is_listed(self):
+        self.assertIn("host", [name for name, is_available, _ in mc2.backends() if is_available])
+
+
+class MeasuringTest(Refusals):
+    OP = mc2.OpSpec("matmul_all_reduce", m=96, n=64, k=64, ranks=RANKS)
+
+    def test_a_profile_of_modelled_lanes_fits_the_model(self):
+        with mc2.Communicator(RANKS, **VIRTUAL) as world:
+            measured = mc2.profile(self.OP, world, budget_s=2, max_count=5, alignment=16)
+        model = mc2.fit(measured).model
+        # A block of b rows: 2 b 64 64 flops at 1 Gflop/s, and 5 us.
+        self.assertAlmostEqual(model.variants[0].compute.time_us(48), 2 * 48 * 64 * 64 / 1e3 + 5, delta=20)
+
+    def test_tuning_keeps_the_winner(self):
+        with tempfile.TemporaryDirectory() as folder, mc2.Store(folder + "/store.db") as store:
+            with mc2.Communicator(RANKS, **VIRTUAL) as world:
+                tuned = mc2.tune(self.OP, world, store=store, budget_s=2, max_count=5, race_rounds=7, alignment=16, min_block_rows=16)
+                kept = store.find_plan(self.OP, world.fingerprint)
+            self.assertEqual(kept.plan, tuned.plan)
+            self.assertEqual(store.stats()["measurements"], len(tuned.contenders))
+            self.assertGreater(store.stats()["samples"], 0)
+        if tuned.plan.is_cut:  # on a machine that is busy enough nothing may win
+            self.assertGreater(tuned.plan.validation.benefit_low, 0)
+
+    def test_a_problem_is_checked_against_its_oracle(self):
+        with mc2.Communicator(RANKS, pin_threads=False) as world:
+            problem = world.random_problem(self.OP)
+            self.assertIn("96", problem.verify(problem.prepare([32, 64]), [32, 64]))
+            self.refused("invalid_spec", "ranks", world.random_problem, mc2.OpSpec("matmul_all_reduce", m=8, n=8, k=8, ranks=4))
+        with mc2.Communicator(RANKS, **VIRTUAL) as world:
+            problem = world.random_problem(self.OP)
+            self.refused("unsupported", "virtual_compute", problem.verify, problem.prepare([96]), [96])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,242 @@
+"""mc2's values in Python: operators, plans, models, samples, fits, the store and the service."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import mc2
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path += [str(ROOT / "tests" / "server"), str(ROOT / "tests" / "cli")]
+OP = mc2.OpSpec("matmul_all_reduce", m=4096, n=8192, k=3072, dtype="f16", ranks=8)
+EXAMPLE = (ROOT / "data" / "worked_example_model.json").read_text()
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, code, field, call, *arguments, **keywords):
+        with self.assertRaises(mc2.Error) as caught:
+            call(*arguments, **keywords)
+        self.assertEqual((caught.exception.code, caught.exception.field), (code, field), str(caught.exception))
+        return str(caught.exception)
+
+    def directory(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return pathlib.Path(folder.name)
+
+
+class ValuesTest(Refusals):
+    def test_an_operator_says_what_it_is(self):
+        self.assertEqual((OP.kind, OP.m, OP.n, OP.k, OP.dtype, OP.ranks), ("matmul_all_reduce", 4096, 8192, 3072, "f16", 8))
+        self.assertEqual((OP.cut_axis, OP.cut_axis_length, OP.first_lane), ("rows", 4096, "compute"))
+        self.assertEqual(OP.bytes_per_unit, 8192 * 2)  # a row of 8192 halves
+        self.assertEqual(OP.replace(m=128), mc2.OpSpec("matmul_all_reduce", m=128, n=8192, k=3072, dtype="f16", ranks=8))
+        self.assertEqual(len({OP, OP.replace(), OP.replace(m=1)}), 2)
+
+    def test_what_is_wrong_with_an_operator_is_named(self):
+        words = {"m": 64, "n": 64, "k": 64}
+        for code, field, change in [
+            ("unknown_name", "op", {"kind": "matmul"}),
+            ("invalid_spec", "m", {"m": 0}),
+            ("invalid_spec", "n", {"n": -1}),
+            ("invalid_spec", "k", {"k": 10**12}),
+            ("unknown_name", "dtype", {"dtype": "f8"}),
+            ("invalid_spec", "ranks", {"ranks": 1}),
+            ("unknown_name", "epilogue", {"epilogue": "relu"}),
+        ]:
+            with self.subTest(change):
+                self.refused(code, field, mc2.OpSpec, **{"kind": "matmul_all_reduce", **words, **change})
+        for change in ({"m": 64.0}, {"m": 2**70}, {"m": "64"}, {"m": None}):
+            with self.subTest(change), self.assertRaises(TypeError):
+                mc2.OpSpec("matmul_all_reduce", **{**words, **change})
+
+    def test_a_plan_carries_its_story(self):
+        plan = mc2.plan(OP, mc2.CostModel.from_json(EXAMPLE))
+        self.assertEqual(sum(plan.blocks), 4096)
+        self.assertAlmostEqual(plan.benefit, 1 - plan.makespan.us / plan.serial_us)
+        self.assertEqual(len(plan.timeline.first), len(plan.blocks))
+        self.assertEqual(plan.timeline.second[-1][1], plan.timeline.makespan_us)
+        self.assertEqual(mc2.Plan.from_json(plan.to_json()), plan)
+        self.assertEqual(plan.to_dict()["cut"]["block_rows"], plan.blocks)
+        self.assertIn(plan.cut, plan.page())
+        for svg in (plan._repr_html_(), plan.svg().partition("?>")[2], plan.svg(measured=plan.timeline).partition("?>")[2]):
+            self.assertTrue(xml.etree.ElementTree.fromstring(svg).tag.endswith("svg"))
+
+    def test_the_published_recipe_gives_the_published_blocks(self):
+        plan = mc2.plan(OP, mc2.CostModel.from_json(EXAMPLE), strategy="formula")
+        self.assertEqual(plan.blocks, [512, 896, 896, 896, 896])  # design.md §3
+
+    def test_planning_refuses_what_it_cannot_answer(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        self.assertIn("alignment", self.refused("unknown_name", "aligment", mc2.plan, OP, model, aligment=64))
+        self.refused("invalid_spec", "alignment", mc2.plan, OP, model, alignment=0)
+        self.refused("invalid_spec", "alignment", mc2.plan, OP, model, alignment="x")
+        self.refused("out_of_range", "model", mc2.plan, OP.replace(k=3073), model)
+        self.refused("invalid_spec", "blocks", mc2.predict, OP, model, [1, 2])
+        self.refused("malformed", "line 1, column 2", mc2.Plan.from_json, "{")
+
+    def test_what_is_drawn_in_a_notebook_is_escaped(self):
+        document = json.loads(EXAMPLE)
+        document["fingerprint"]["device"] = "<script>alert(1)</script>"
+        plan = mc2.plan(OP, mc2.CostModel.from_json(json.dumps(document)))
+        self.assertNotIn("<script>", plan._repr_html_())
+
+    def test_a_timeline_that_contradicts_itself_is_refused(self):
+        self.assertEqual(mc2.Timeline([(0, 2), (2, 4)], [(2, 3), (4, 5)]).overlap_us, 1.0)
+        with self.assertRaises(mc2.Error):
+            mc2.Timeline([(0, 2), (1, 4)], [(2, 3), (4, 5)])
+        plan = mc2.plan(OP, mc2.CostModel.from_json(EXAMPLE))
+        self.refused("invalid_spec", "measured", plan.svg, mc2.Timeline([(0, 1)], [(1, 2)]))
+        self.refused("invalid_spec", "width", plan.page, 10**6)
+
+    def test_threads_plan_side_by_side(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            plans = list(pool.map(lambda m: mc2.plan(OP.replace(m=4096), model), range(64)))
+        self.assertEqual(set(plan.digest for plan in plans), {plans[0].digest})
+
+    def test_importing_loads_neither_executor_nor_client(self):
+        code = "import mc2, sys; print(sorted(m for m in sys.modules if m.startswith('mc2.')))"
+        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+        self.assertEqual(loaded.strip(), "['mc2._core', 'mc2.errors']")
+        with self.assertRaises(AttributeError):
+            mc2.nothing
+
+
+def samples_of(op, lengths=(64, 128, 256, 512, 1024, 2048, 4096)):
+    """Matmul 10 + 0.2 x us, collective 5 + 0.1 x us, three rounds."""
+    return [
+        sample
+        for turn in range(3)
+        for x in lengths
+        for sample in (
+            mc2.Sample("matmul", x, 10 + 0.2 * x, round=turn),
+            mc2.Sample("collective", x, 5 + 0.1 * x, message_bytes=x * op.bytes_per_unit, round=turn),
+        )
+    ]
+
+
+class FitTest(Refusals):
+    def test_a_fit_finds_the_line_that_the_samples_lie_on(self):
+        machine = mc2.Fingerprint({"backend": "test", "device": "none"})
+        summary = mc2.fit(mc2.Profile(OP, machine, samples_of(OP)))
+        cost = summary.model.variants[0]
+        self.assertAlmostEqual(cost.compute.time_us(1000), 210, delta=0.5)
+        self.assertAlmostEqual(cost.communication.time_us(1000 * OP.bytes_per_unit), 105, delta=0.5)
+        self.assertTrue(summary.model.answers_for(OP.replace(m=77)))
+        self.assertFalse(summary.model.answers_for(OP.replace(n=77)))
+
+    def test_samples_that_cannot_be_fitted_are_refused(self):
+        machine = mc2.Fingerprint({"backend": "test"})
+        self.assertEqual(self.refused("cannot_fit", "samples", mc2.fit, mc2.Profile(OP, machine, []))[:7], "samples")
+        for us in (float("nan"), float("inf"), 0.0, -1.0, 1e300):
+            with self.subTest(us):
+                self.refused("invalid_spec", "time_us", mc2.Sample, "matmul", 1, us)
+        self.refused("unknown_name", "component", mc2.Sample, "gemm", 1, 1.0)
+
+    def test_a_sweep_interleaves_and_hears_what_a_case_raises(self):
+        order = []
+
+        def case(name):
+            return name, lambda: order.append(name) or [mc2.Sample("matmul", 1, 1.0)]
+
+        samples = mc2.sweep([case("x"), case("y")], budget_s=1, max_count=3)
+        self.assertEqual(len(samples), 6)
+        self.assertEqual(sorted(order[:2]), ["x", "y"])
+
+        def broken():
+            raise KeyError("mine")
+
+        with self.assertRaises(KeyError):
+            mc2.sweep([("z", broken)], budget_s=1)
+        self.refused("invalid_spec", "cases", mc2.sweep, [("empty", list)], budget_s=1)
+        self.refused("invalid_spec", "budget_s", mc2.sweep, [], budget_s=float("nan"))
+
+    def test_a_paired_ratio_is_a_median_of_ratios(self):
+        self.assertEqual(mc2.paired_ratio([1, 2, 3], [2, 2, 2])[0], 1.0)
+        self.refused("invalid_spec", "denominators", mc2.paired_ratio, [1], [])
+        self.refused("invalid_spec", "denominators", mc2.paired_ratio, [1], [0])
+
+
+class StoreTest(Refusals):
+    def test_what_is_kept_is_found(self):
+        path = self.directory() / "store.db"
+        model = mc2.CostModel.from_json(EXAMPLE)
+        plan = mc2.plan(OP, model)
+        with mc2.Store(path) as store:
+            before = store.revision()
+            digest = store.put_plan(plan)
+            store.put_model(model)
+            self.assertGreater(store.revision(), before)
+        with mc2.Store(str(path), read_only=True) as store:
+            found = store.find_plan(OP, model.fingerprint)
+            self.assertEqual((found.plan, found.digest, found.document), (plan, digest, plan.to_json()))
+            self.assertEqual(store.find_plan_by_digest(digest[:8]).plan, plan)
+            self.assertEqual(store.find_model(OP.replace(m=256), model.fingerprint), model)
+            self.assertEqual(store.stats()["plans"], 1)
+            self.refused("not_found", str(path), store.find_plan, OP.replace(m=1), model.fingerprint)
+            self.refused("read_only", str(path), store.put_plan, plan)
+        self.refused("invalid_spec", "store", store.stats)  # closed
+
+    def test_threads_share_a_store(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        with mc2.Store(self.directory() / "store.db") as store, concurrent.futures.ThreadPoolExecutor(4) as pool:
+            plans = list(pool.map(lambda m: store.put_plan(mc2.plan(OP.replace(m=m), model)), range(1024, 1032)))
+            self.assertEqual(store.stats()["plans"], len(set(plans)))
+
+    def test_what_is_no_store_is_refused(self):
+        folder = self.directory()
+        (folder / "text.db").write_text("no database at all, but longer than a header of SQLite is" * 10)
+        self.refused("corrupt", str(folder / "text.db"), mc2.Store, folder / "text.db")
+        with self.assertRaises(mc2.Error) as caught:
+            mc2.Store(folder / "missing.db", read_only=True)
+        self.assertEqual(caught.exception.code, "not_found")
+
+    def test_a_store_of_a_newer_version_is_named(self):
+        import sqlite3
+
+        path = self.directory() / "store.db"
+        mc2.Store(path).close()
+        with sqlite3.connect(path) as database:
+            database.execute("PRAGMA user_version = 999")
+        database.close()
+        with self.assertRaises(mc2.Error) as caught:
+            mc2.Store(path)
+        self.assertEqual(caught.exception.code, "newer_version")
+
+
+class ClientTest(Refusals):
+    def test_a_service_that_is_away_is_named(self):
+        client = mc2.Client("http://127.0.0.1:1", deadline_s=2)
+        with self.assertRaises(mc2.Error) as caught:
+            client.find_plan(OP, mc2.Fingerprint({"backend": "host"}))
+        self.assertEqual(caught.exception.code, "unsupported")
+        self.assertIn("127.0.0.1:1", str(caught.exception))
+        self.refused("invalid_spec", "server", mc2.Client, "ftp://x")
+        self.refused("invalid_spec", "deadline_s", mc2.Client, "http://x", deadline_s=0)
+
+    @unittest.skipUnless(os.environ.get("MC2_PROGRAM"), "no program mc2 in this build")
+    def test_a_service_gives_the_plan_of_the_model_that_it_was_given(self):
+        import program
+        import serving
+
+        program.MC2 = os.environ["MC2_PROGRAM"]
+        folder = self.directory()
+        service = serving.Service(folder / "store.db", folder)
+        self.addCleanup(service.stop)
+        client = mc2.Client(f"http://127.0.0.1:{service.port}", deadline_s=30)
+        model = mc2.CostModel.from_json(EXAMPLE)
+        self.assertEqual(client.put_model(model), model.digest)
+        answer = client.find_plan(OP, model.fingerprint)
+        self.assertEqual((answer.source, answer.plan.op, answer.plan.digest), ("model", OP, answer.digest))
+        self.assertEqual(client.find_model(OP, model.fingerprint), model)
+
+
+if __name__ == "__main__":
+    unittest.main()
