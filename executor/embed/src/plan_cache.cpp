@@ -12,20 +12,22 @@ constexpr std::uint64_t mixed(std::uint64_t seed, std::uint64_t value) noexcept 
 
 } // namespace
 
-std::size_t PlanCache::Hash::operator()(const client::PlanQuestion& question) const noexcept {
+std::size_t PlanCache::Hash::operator()(const QuestionView& question) const noexcept {
   const planner::OpSpec& op = question.op;
   std::uint64_t hash = static_cast<std::uint64_t>(op.kind);
   for (const std::int64_t value : {op.m, op.n, op.k, static_cast<std::int64_t>(op.dtype), std::int64_t{op.world_size},
-                                   question.options ? question.options->max_block_count : std::int64_t{0}})
+                                   question.options != nullptr ? question.options->max_block_count : std::int64_t{0}})
     hash = mixed(hash, static_cast<std::uint64_t>(value));
   return hash;
 }
 
-bool PlanCache::Equal::operator()(const client::PlanQuestion& left, const client::PlanQuestion& right) const noexcept {
-  return left.op == right.op && left.options == right.options && left.machine == right.machine;
+bool PlanCache::Equal::operator()(const QuestionView& left, const QuestionView& right) const noexcept {
+  if (left.op != right.op || (left.options == nullptr) != (right.options == nullptr)) return false;
+  if (left.options != nullptr && *left.options != *right.options) return false;
+  return left.machine == right.machine;
 }
 
-PlanCache::Entry PlanCache::find(const client::PlanQuestion& question) const {
+PlanCache::Entry PlanCache::find(const QuestionView& question) const {
   const std::shared_lock lock(mutex_);
   const auto known = entries_.find(question);
   return known == entries_.end() ? Entry{} : known->second;

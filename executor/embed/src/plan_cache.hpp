@@ -13,6 +13,17 @@ namespace mc2::embed {
 
 using FoundPlanPtr = std::shared_ptr<const client::FoundPlan>; ///< shared by the cache and whoever asked
 
+/// A question that need not be copied to be looked up.
+struct QuestionView {
+  const planner::OpSpec& op;
+  const planner::Fingerprint& machine;
+  const planner::PlanOptions* options = nullptr; ///< null: none
+
+  QuestionView(const planner::OpSpec& asked_op, const planner::Fingerprint& asked_machine) : op(asked_op), machine(asked_machine) {}
+  QuestionView(const client::PlanQuestion& question) // NOLINT: implicit by design
+      : op(question.op), machine(question.machine), options(question.options ? &*question.options : nullptr) {}
+};
+
 /// Plans that were found. Threads: safe to share.
 class PlanCache {
  public:
@@ -26,17 +37,19 @@ class PlanCache {
   explicit PlanCache(std::size_t capacity) : capacity_(capacity) {}
 
   /// Allocates nothing.
-  [[nodiscard]] Entry find(const client::PlanQuestion& question) const;
+  [[nodiscard]] Entry find(const QuestionView& question) const;
   /// Forgets all others when it is full.
   void put(const client::PlanQuestion& question, const FoundPlanPtr& plan, Clock::time_point now);
 
  private:
   /// Of the operator and the number of blocks allowed: a program asks on few machines, whose texts are long.
   struct Hash {
-    [[nodiscard]] std::size_t operator()(const client::PlanQuestion& question) const noexcept;
+    using is_transparent = void;
+    [[nodiscard]] std::size_t operator()(const QuestionView& question) const noexcept;
   };
   struct Equal {
-    [[nodiscard]] bool operator()(const client::PlanQuestion& left, const client::PlanQuestion& right) const noexcept;
+    using is_transparent = void;
+    [[nodiscard]] bool operator()(const QuestionView& left, const QuestionView& right) const noexcept;
   };
 
   const std::size_t capacity_;

@@ -1,11 +1,11 @@
 #include "mc2/embed/plan_finder.hpp"
 
-#include <ctime>
 #include <utility>
 
 #include "mc2/executor/process_mark.hpp"
 #include "own_plans.hpp"
 #include "plan_cache.hpp"
+#include "utc_now.hpp"
 
 namespace mc2::embed {
 namespace {
@@ -16,15 +16,6 @@ using client::PlanSource;
 using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
 
 /// As a value of a key=value line.
 std::string in_quotes(const std::string& text) {
@@ -85,6 +76,9 @@ struct PlanFinder::Impl {
 
   [[nodiscard]] Result<void> open_places();
   [[nodiscard]] Result<void> open_store();
+  /// @param question  gives the question that is seen
+  template <typename Ask>
+  [[nodiscard]] Result<FoundPlanPtr> find(const QuestionView& view, const Ask& question);
   [[nodiscard]] Result<FoundPlanPtr> look_up(const PlanQuestion& question);
   [[nodiscard]] Result<FoundPlanPtr> renew(const PlanQuestion& question, const FoundPlanPtr& old);
   void tell(LogLevel level, const std::string& line) const {
@@ -174,13 +168,22 @@ Result<PlanFinder> PlanFinder::open(FinderOptions options) {
   return PlanFinder(std::move(impl));
 }
 
-Result<FoundPlanPtr> PlanFinder::find(const PlanQuestion& question) const {
-  if (impl_->process.is_inherited())
+template <typename Ask>
+Result<FoundPlanPtr> PlanFinder::Impl::find(const QuestionView& view, const Ask& question) {
+  if (process.is_inherited())
     return Error{ErrorCode::Unsupported, "plan finder", "was opened before fork(); open another one in the child"};
-  const PlanCache::Entry known = impl_->cache.find(question);
-  if (!known.plan) return impl_->look_up(question);
-  if (PlanCache::Clock::now() - known.found_at < impl_->options.refresh) return known.plan;
-  return impl_->renew(question, known.plan);
+  const PlanCache::Entry known = cache.find(view);
+  if (!known.plan) return look_up(question());
+  if (PlanCache::Clock::now() - known.found_at < options.refresh) return known.plan;
+  return renew(question(), known.plan);
+}
+
+Result<FoundPlanPtr> PlanFinder::find(const PlanQuestion& question) const {
+  return impl_->find(question, [&]() -> const PlanQuestion& { return question; });
+}
+
+Result<FoundPlanPtr> PlanFinder::find(const planner::OpSpec& op, const planner::Fingerprint& machine) const {
+  return impl_->find({op, machine}, [&] { return PlanQuestion{op, machine}; });
 }
 
 } // namespace mc2::embed

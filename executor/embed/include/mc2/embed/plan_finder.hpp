@@ -63,6 +63,9 @@ class PlanFinder {
   /// Errors: InvalidSpec (question); as client::find_plan, with every place's reason in one line: a caller without a plan runs
   /// uncut_plan(). Unsupported in a child of the process that opened it.
   [[nodiscard]] planner::Result<std::shared_ptr<const client::FoundPlan>> find(const client::PlanQuestion& question) const;
+  /// As above, of a question without options, which is copied only where the plan is not remembered.
+  [[nodiscard]] planner::Result<std::shared_ptr<const client::FoundPlan>> find(const planner::OpSpec& op,
+                                                                               const planner::Fingerprint& machine) const;
 
  private:
   struct Impl;

@@ -1,0 +1,355 @@
+/* mc2's C interface: plans that cut fused matmul + collective operators into blocks, and runs of them.
+ *
+ * docs/embedding.md shows a whole program. The rules, which hold for every call unless it says otherwise:
+ *
+ * Errors    Every call returns an mc2_status: MC2_OK, or what kind of failure it was; mc2_last_error() then has the text. Outputs
+ *           are written on success only. No exception and no C++ type crosses this interface; nothing here aborts the process.
+ * Handles   A handle is a checked number, not an address: NULL, a freed handle, one of another kind or any other value is
+ *           MC2_ERROR_HANDLE. mc2_free_X(NULL) does nothing. What a call still uses in another thread is released when that call ends.
+ * Strings   UTF-8, ended by 0. Those that are handed out belong to the handle they came from and end with it.
+ * Structs   Begin with their size and version: declare them with MC2_INIT(type), which leaves every field 0, and 0 is every field's
+ *           default unless it says otherwise. A program compiled with an older header passes a smaller struct and gets
+ *           defaults for the rest. A larger one, of a newer header, is taken if all that this library does not know is 0.
+ * Threads   Calls may be made by any thread at once, on the same handle, too. Exceptions are named.
+ * fork()    A context, communicator, prepared run or store that was opened before it is refused in the child
+ *           (MC2_ERROR_FORK), which opens its own. Plans, models and machines stay usable.
+ */
+#ifndef MC2_H
+#define MC2_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define MC2_API __attribute__((visibility("default")))
+#else
+#define MC2_API
+#endif
+
+/* Rises when a struct's known fields change their meaning, which is a break: libmc2.so gets another number then, too. */
+#define MC2_STRUCT_VERSION 1
+
+#ifdef __cplusplus
+#define MC2_INIT(type) [] { type fresh{}; fresh.size = sizeof(type); fresh.version = MC2_STRUCT_VERSION; return fresh; }()
+extern "C" {
+#else
+#define MC2_INIT(type) {.size = sizeof(type), .version = MC2_STRUCT_VERSION}
+#endif
+
+/* ---- Errors ------------------------------------------------------------------------------------------------------------ */
+
+/* Values are never changed or reused. */
+typedef int32_t mc2_status;
+enum {
+  MC2_OK = 0,
+  MC2_ERROR_INVALID_SPEC = 1,   /* a size, type, option or argument outside its legal values */
+  MC2_ERROR_UNKNOWN_NAME = 2,   /* a kind, type, backend, strategy or variant that does not exist */
+  MC2_ERROR_INFEASIBLE = 3,     /* the request is legal but no plan satisfies it */
+  MC2_ERROR_OUT_OF_RANGE = 4,   /* a model was asked outside what it was fitted for */
+  MC2_ERROR_STALE = 5,          /* a plan or measurement of another machine, driver or library version */
+  MC2_ERROR_NOT_FOUND = 6,      /* nothing kept under that key */
+  MC2_ERROR_MALFORMED = 7,      /* a document that cannot be read or violates its schema */
+  MC2_ERROR_CANNOT_FIT = 8,     /* samples that no cost curve can be fitted to */
+  MC2_ERROR_UNSUPPORTED = 9,    /* this build or this machine cannot do it */
+  MC2_ERROR_CORRUPT = 10,       /* kept content that fails its checksum */
+  MC2_ERROR_NEWER_VERSION = 11, /* a document, store or struct of a newer mc2 */
+  MC2_ERROR_READ_ONLY = 12,     /* a write to something that is open read-only */
+  MC2_ERROR_CANCELLED = 13,
+  MC2_ERROR_MISMATCH = 14,      /* content that is not what its digest says */
+  MC2_ERROR_UNREADABLE = 15,    /* kept content that may not be read */
+  MC2_ERROR_SYSTEM = 100,       /* a library, device, file or deadline failed */
+  MC2_ERROR_HANDLE = 101,       /* a handle that is NULL, freed, of another kind or none at all */
+  MC2_ERROR_STRUCT = 102,       /* a struct whose size or version cannot be, or that asks for what this library does not know */
+  MC2_ERROR_MEMORY = 103,       /* not enough memory */
+  MC2_ERROR_BUSY = 104,         /* another thread runs on the same communicator */
+  MC2_ERROR_FORK = 105          /* the handle was opened before fork(), by the parent */
+};
+
+typedef struct mc2_error {
+  size_t size;
+  uint32_t version;
+  mc2_status code;
+  const char* name;    /* of the code, e.g. "invalid_spec" */
+  const char* field;   /* what was wrong, e.g. "op.m"; "" where nothing can be named */
+  const char* message; /* one line: what is wrong and what would be right */
+} mc2_error;
+
+/* The last failure of this thread's calls; MC2_OK and empty texts before any. Its strings end with the thread's next failing call. */
+MC2_API mc2_status mc2_last_error(mc2_error* error);
+
+/* Stable lower-case name, e.g. "invalid_spec"; "unknown" for any other value. Never NULL. */
+MC2_API const char* mc2_status_name(mc2_status status);
+
+/* "MAJOR.MINOR.PATCH" of this library. */
+MC2_API const char* mc2_version(void);
+
+/* ---- Operators --------------------------------------------------------------------------------------------------------- */
+
+/* Values of the enumerations below are never changed or reused. Semantics: docs/operators.md. */
+enum {
+  MC2_MATMUL_ALL_REDUCE = 1,
+  MC2_MATMUL_REDUCE_SCATTER = 2,
+  MC2_ALL_GATHER_MATMUL = 3,
+  MC2_MATMUL_ALL_TO_ALL = 4,
+  MC2_ALL_TO_ALL_MATMUL = 5,
+  MC2_EMBEDDING_ALL_TO_ALL = 6
+};
+
+enum { MC2_F32 = 1, MC2_F16 = 2, MC2_BF16 = 3, MC2_I8 = 4 };
+
+enum { MC2_POOLING_SUM = 1, MC2_POOLING_MEAN = 2 };
+
+/* One problem: A [m, k] x B [k, n] of one rank, row-major, and what the ranks then exchange. */
+typedef struct mc2_op_spec {
+  size_t size;
+  uint32_t version;
+  int32_t kind;       /* MC2_MATMUL_ALL_REDUCE, ...; must be given */
+  int64_t m, n, k;    /* must be given */
+  int32_t dtype;      /* of A and B: MC2_F32, ...; must be given */
+  int32_t world_size; /* must be given */
+  int32_t has_bias, has_residual;
+  int64_t table_count, table_rows; /* of MC2_EMBEDDING_ALL_TO_ALL, else 0 */
+  int32_t pooling;                 /* of MC2_EMBEDDING_ALL_TO_ALL: 0 is MC2_POOLING_SUM */
+  int32_t reserved;                /* 0 */
+} mc2_op_spec;
+
+/* Bytes of one rank's operands; 0 for those that the operator has not. Equal splits, where rows are split over the ranks. */
+typedef struct mc2_operand_sizes {
+  size_t size;
+  uint32_t version;
+  uint32_t reserved;
+  int64_t a_bytes, b_bytes, c_bytes, bias_bytes, residual_bytes, a_scales_bytes, b_scales_bytes;
+} mc2_operand_sizes;
+
+MC2_API mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes);
+
+/* ---- Machines ---------------------------------------------------------------------------------------------------------- */
+
+/* What makes a plan this machine's: devices, link, ranks, library versions. */
+typedef struct mc2_machine mc2_machine;
+
+/* What ranks run on. */
+typedef struct mc2_communicator_options {
+  size_t size;
+  uint32_t version;
+  int32_t world_size;          /* must be given */
+  const char* backend;         /* NULL: "host" */
+  const char* link;            /* NULL: "shm"; or an emulated one, "2.5Gbit,20us" or "tcp:2.5Gbit" */
+  const char* virtual_compute; /* NULL: the machine's own; or "90Gflops,10us" */
+  uint32_t deadline_ms;        /* of one run, which fails then; 0: 60000 */
+  int32_t no_pinning;          /* 1: lanes are not pinned to cores */
+  /* The caller's communicators of the collective library (ncclComm_t), by rank, which must outlive what is opened; or NULL, 0. */
+  void* const* native_communicators;
+  size_t native_communicator_count;
+} mc2_communicator_options;
+
+/* The machine that a communicator with these options would run on; opens none. */
+MC2_API mc2_status mc2_machine_of(const mc2_communicator_options* options, mc2_machine** machine);
+/* From a fingerprint document (schemas/fingerprint.schema.json). */
+MC2_API mc2_status mc2_machine_from_json(const char* json, size_t length, mc2_machine** machine);
+MC2_API mc2_status mc2_machine_to_json(const mc2_machine* machine, const char** json, size_t* length);
+MC2_API mc2_status mc2_free_machine(mc2_machine* machine);
+
+/* ---- Models and plans -------------------------------------------------------------------------------------------------- */
+
+/* What blocks cost on a machine (schemas/cost_model.schema.json). */
+typedef struct mc2_model mc2_model;
+
+MC2_API mc2_status mc2_model_from_json(const char* json, size_t length, mc2_model** model);
+MC2_API mc2_status mc2_model_to_json(const mc2_model* model, const char** json, size_t* length);
+MC2_API mc2_status mc2_free_model(mc2_model* model);
+
+/* A decision: how an operator is cut, and why (schemas/plan.schema.json). */
+typedef struct mc2_plan mc2_plan;
+
+typedef struct mc2_plan_options {
+  size_t size;
+  uint32_t version;
+  int32_t allow_small_gain; /* 1: cut even when the curves' intervals can explain the gain */
+  const char* strategy;     /* NULL: "search"; or "free", "formula", "wave_groups" */
+  int64_t alignment;        /* long blocks are multiples of it; 0: the backend's */
+  int64_t min_block_length; /* 0: the alignment */
+  int64_t max_block_count;  /* 0: 64, or 1 where the backend does not cut the operator */
+  double objective_quantile; /* 0: 0.5, the expected makespan */
+} mc2_plan_options;
+
+/* Plans from a model. @param options NULL: defaults */
+MC2_API mc2_status mc2_plan_from_model(const mc2_model* model, const mc2_op_spec* op, const mc2_plan_options* options,
+                                       mc2_plan** plan);
+/* One block, matmul and collective one after the other: correct everywhere, for a program without a plan. */
+MC2_API mc2_status mc2_plan_uncut(const mc2_op_spec* op, const mc2_machine* machine, mc2_plan** plan);
+MC2_API mc2_status mc2_plan_from_json(const char* json, size_t length, mc2_plan** plan);
+/* The canonical document; its SHA-256 is the plan's digest. */
+MC2_API mc2_status mc2_plan_to_json(const mc2_plan* plan, const char** json, size_t* length);
+MC2_API mc2_status mc2_free_plan(mc2_plan* plan);
+
+enum { MC2_CUT_ROWS = 1, MC2_CUT_COLUMNS = 2 };
+enum { MC2_BOUND_COMPUTE = 1, MC2_BOUND_COMMUNICATION = 2 };
+
+typedef struct mc2_plan_summary {
+  size_t size;
+  uint32_t version;
+  int32_t cut_axis;      /* what block lengths count: MC2_CUT_ROWS, of a rank's shard where ranks hold shards, or MC2_CUT_COLUMNS */
+  int64_t block_count;
+  int32_t is_local_first; /* a rank's own shard is multiplied while the others arrive */
+  int32_t bound;
+  double makespan_us, makespan_low_us, makespan_high_us; /* predicted, with its 90 % interval; 0 of an uncut plan made without a model */
+  double serial_us, compute_us, communication_us, ideal_us; /* predicted, uncut */
+  const char* variant;    /* e.g. "direct" or "nccl(ctas=8)" */
+  const char* strategy;
+  const char* provenance; /* of the predicted makespan: "measured", "interpolated", "extrapolated" or "analytic" */
+  const char* reason;     /* why this cut */
+  const char* source;     /* where mc2_find_plan() found it; "" of others */
+  const char* digest;     /* of its document */
+  size_t miss_count;      /* places asked before the one that had it */
+} mc2_plan_summary;
+
+MC2_API mc2_status mc2_plan_summarize(const mc2_plan* plan, mc2_plan_summary* summary);
+/* Block lengths in execution order, as many as fit. @param lengths NULL where capacity is 0 @param count of all blocks */
+MC2_API mc2_status mc2_plan_blocks(const mc2_plan* plan, int64_t* lengths, size_t capacity, size_t* count);
+MC2_API mc2_status mc2_plan_op(const mc2_plan* plan, mc2_op_spec* op);
+/* Why the index-th place that was asked had no plan. MC2_ERROR_OUT_OF_RANGE past the last. */
+MC2_API mc2_status mc2_plan_miss(const mc2_plan* plan, size_t index, const char** reason);
+
+/* ---- Finding plans ----------------------------------------------------------------------------------------------------- */
+
+/* Where plans are looked for, and those that were found. */
+typedef struct mc2_context mc2_context;
+
+/* level: 1 error, 2 warning, 3 info, 4 debug; `line` ends with the call. Called by any thread; must not throw or call mc2. */
+typedef void (*mc2_log_function)(void* user, int32_t level, const char* line);
+
+enum {
+  MC2_CONTEXT_NO_ENVIRONMENT = 1, /* MC2_STORE, MC2_SERVER, MC2_LOG, ... are not read */
+  MC2_CONTEXT_DISABLED = 2,       /* every plan is uncut, as with MC2_DISABLE=1 */
+  MC2_CONTEXT_NO_TRANSFER = 4     /* no plan from a model of another n and k */
+};
+
+/* Places are asked in the order files, service, store, models; the first that has a plan answers. What is given here comes
+ * before what the environment says. */
+typedef struct mc2_context_options {
+  size_t size;
+  uint32_t version;
+  uint32_t flags;
+  const char* store;        /* made when missing. NULL: the environment's; "": none */
+  const char* server_url;   /* NULL: the environment's; "": none */
+  const char* server_token; /* NULL: the environment's */
+  const char* server_ca;    /* PEM file; NULL: the environment's */
+  uint32_t server_wait_ms;  /* longest wait for the service in one call; 0: 30 */
+  uint32_t refresh_ms;      /* a plan that was found so long ago is looked up anew; 0: 30000 */
+  const char* const* plan_files;
+  size_t plan_file_count;
+  const mc2_model* const* models; /* asked before those in the store; may be freed after the call */
+  size_t model_count;
+  mc2_log_function log; /* NULL: standard error, as much as MC2_LOG says */
+  void* log_user;
+} mc2_context_options;
+
+/* Opens the store and reads the files. @param options NULL: all from the environment */
+MC2_API mc2_status mc2_context_create(const mc2_context_options* options, mc2_context** context);
+/* The plan for an operator on a machine. The first time a question is asked this may take the service's wait and a
+ * millisecond to plan; later times, 1 us. Never measures. MC2_ERROR_NOT_FOUND with every place's reason: run mc2_plan_uncut(). */
+MC2_API mc2_status mc2_find_plan(const mc2_context* context, const mc2_op_spec* op, const mc2_machine* machine, mc2_plan** plan);
+MC2_API mc2_status mc2_free_context(mc2_context* context);
+
+/* ---- Running ----------------------------------------------------------------------------------------------------------- */
+
+/* The ranks that this process holds, with their threads, memory and links. */
+typedef struct mc2_communicator mc2_communicator;
+/* A plan bound to buffers. */
+typedef struct mc2_prepared mc2_prepared;
+
+MC2_API mc2_status mc2_communicator_open(const mc2_communicator_options* options, mc2_communicator** communicator);
+MC2_API mc2_status mc2_communicator_machine(const mc2_communicator* communicator, mc2_machine** machine);
+/* Ranks of this process, in the order in which buffers and streams are passed. @param count of all of them */
+MC2_API mc2_status mc2_communicator_ranks(const mc2_communicator* communicator, int32_t* ranks, size_t capacity, size_t* count);
+/* What was prepared on it keeps it. */
+MC2_API mc2_status mc2_free_communicator(mc2_communicator* communicator);
+
+enum { MC2_INDEX_I32 = 1, MC2_INDEX_I64 = 2 };
+
+/* One rank's matrices in memory of its device, row-major and dense, as mc2_operands() says; absent ones NULL, 0. They must outlive
+ * the mc2_prepared. C must overlap nothing else. */
+typedef struct mc2_buffers {
+  size_t size;
+  uint32_t version;
+  int32_t bag_index_type; /* 0: MC2_INDEX_I64 */
+  const void* a;
+  size_t a_bytes;
+  const void* b; /* weights: read while preparing at the latest where a backend packs them */
+  size_t b_bytes;
+  void* c;
+  size_t c_bytes;
+  const void* bias;
+  size_t bias_bytes;
+  const void* residual;
+  size_t residual_bytes;
+  const void* a_scales;
+  size_t a_scales_bytes;
+  const void* b_scales;
+  size_t b_scales_bytes;
+  const void* bag_offsets; /* of MC2_EMBEDDING_ALL_TO_ALL */
+  size_t bag_offsets_bytes;
+  const void* bag_indices;
+  size_t bag_indices_bytes;
+  const int64_t* send_counts; /* unequal splits of the all-to-all kinds: rows for each rank; NULL: equal ones */
+  const int64_t* receive_counts;
+  size_t count_count; /* of each of the two: the world size, or 0 */
+} mc2_buffers;
+
+typedef struct mc2_prepare_options {
+  size_t size;
+  uint32_t version;
+  int32_t accept_other_machine; /* 1: run a plan that was made for another machine: correct, but perhaps slow */
+} mc2_prepare_options;
+
+/* Packs weights, builds kernels and allocates everything that a run needs.
+ * MC2_ERROR_STALE for a plan of another machine; MC2_ERROR_INVALID_SPEC for buffers that are not the plan's shapes.
+ * Collective over processes. @param buffers one per rank of this process, all of one size @param options NULL: defaults */
+MC2_API mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, const mc2_buffers* buffers, size_t count,
+                               const mc2_prepare_options* options, mc2_prepared** prepared);
+
+enum {
+  MC2_RUN_FUSED = 1, /* the plan: both lanes at once */
+  MC2_RUN_SERIAL = 2 /* one lane after the other, to compare with */
+};
+
+typedef struct mc2_run_times {
+  size_t size;
+  uint32_t version;
+  uint32_t reserved;
+  double makespan_us; /* first start to last end over this process's ranks */
+  double wall_us;     /* the caller's wait */
+} mc2_run_times;
+
+/* Runs once and returns when every rank of this process has finished. Allocates nothing and takes no lock of mc2's.
+ * Threads: one run at a time on a communicator; a second one gets MC2_ERROR_BUSY at once. Collective over processes.
+ * MC2_ERROR_SYSTEM when a rank fails or the deadline passes; the communicator runs nothing more then. @param times may be NULL */
+MC2_API mc2_status mc2_run(mc2_prepared* prepared, int32_t mode, mc2_run_times* times);
+
+/* Enqueues one fused run on the caller's streams (cudaStream_t), one per rank of this process, and returns without waiting.
+ * Threads and errors as mc2_run(); MC2_ERROR_UNSUPPORTED from a backend without streams. @param eager 1: kernel by kernel, not as a graph */
+MC2_API mc2_status mc2_enqueue(mc2_prepared* prepared, void* const* streams, size_t count, int32_t eager);
+MC2_API mc2_status mc2_free_prepared(mc2_prepared* prepared);
+
+/* ---- Stores ------------------------------------------------------------------------------------------------------------ */
+
+/* A file with samples, models and plans, as `mc2 tune` keeps them. */
+typedef struct mc2_store mc2_store;
+
+/* @param read_only 0: made when missing */
+MC2_API mc2_status mc2_store_open(const char* path, int32_t read_only, mc2_store** store);
+/* Keeps a plan in place of an earlier one of its operator, machine and purpose. @param purpose NULL: "tuned", which mc2_find_plan() finds */
+MC2_API mc2_status mc2_store_put_plan(mc2_store* store, const mc2_plan* plan, const char* purpose);
+MC2_API mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, const char* purpose,
+                                      mc2_plan** plan);
+MC2_API mc2_status mc2_store_put_model(mc2_store* store, const mc2_model* model);
+/* The model of the operator, or of another length of its cut axis. */
+MC2_API mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, mc2_model** model);
+MC2_API mc2_status mc2_free_store(mc2_store* store);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MC2_H */

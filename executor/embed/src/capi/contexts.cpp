@@ -1,0 +1,85 @@
+#include <chrono>
+
+#include "capi/objects.hpp"
+#include "capi/structs.hpp"
+#include "capi/values.hpp"
+
+namespace mc2::capi {
+namespace {
+
+constexpr std::uint32_t kKnownFlags = MC2_CONTEXT_NO_ENVIRONMENT | MC2_CONTEXT_DISABLED | MC2_CONTEXT_NO_TRANSFER;
+/// More files or models than this are a mistake in the caller's numbers.
+constexpr std::size_t kMaxListed = 65'536;
+
+void take_service(const mc2_context_options& from, embed::FinderOptions& options) {
+  if (from.server_url != nullptr) {
+    options.service.reset();
+    if (from.server_url[0] != '\0') options.service.emplace().url = from.server_url;
+  }
+  if (options.service && from.server_token != nullptr) options.service->token = from.server_token;
+  if (options.service && from.server_ca != nullptr) options.service->ca_file = from.server_ca;
+  if (from.server_wait_ms != 0) options.waiting.patience = std::chrono::milliseconds(from.server_wait_ms);
+}
+
+void check_count(std::size_t count, const char* name) {
+  if (count > kMaxListed) fail(MC2_ERROR_INVALID_SPEC, name, "is " + std::to_string(count) + "; at most " + std::to_string(kMaxListed));
+}
+
+void take_lists(const mc2_context_options& from, embed::FinderOptions& options) {
+  check_count(from.plan_file_count, "options.plan_file_count");
+  check_count(from.model_count, "options.model_count");
+  for (std::size_t i = 0; i < from.plan_file_count; ++i)
+    options.plan_files.emplace_back(&given((&given(from.plan_files, "options.plan_files"))[i], "options.plan_files"));
+  for (std::size_t i = 0; i < from.model_count; ++i)
+    options.models.push_back(Pinned<ModelObject>((&given(from.models, "options.models"))[i])->model);
+}
+
+embed::LogSink sink_of(mc2_log_function log, void* user) {
+  return [log, user](embed::LogLevel level, const std::string& line) { log(user, static_cast<std::int32_t>(level), line.c_str()); };
+}
+
+embed::FinderOptions read_context_options(const mc2_context_options* address) {
+  const auto from = read_optional_struct(address, "options");
+  if ((from.flags & ~kKnownFlags) != 0)
+    fail(MC2_ERROR_STRUCT, "options.flags", "has bits that this library, mc2 " + std::string(mc2_version()) + ", does not know");
+  embed::Environment environment;
+  if ((from.flags & MC2_CONTEXT_NO_ENVIRONMENT) == 0) environment = take(embed::read_environment());
+  auto options = embed::finder_options(environment);
+  if (from.store != nullptr) options.store = from.store;
+  take_service(from, options);
+  take_lists(from, options);
+  if (from.refresh_ms != 0) options.refresh = std::chrono::milliseconds(from.refresh_ms);
+  if ((from.flags & MC2_CONTEXT_DISABLED) != 0) options.is_disabled = true;
+  if ((from.flags & MC2_CONTEXT_NO_TRANSFER) != 0) options.may_transfer = false;
+  if (from.log != nullptr) options.log = sink_of(from.log, from.log_user);
+  return options;
+}
+
+} // namespace
+} // namespace mc2::capi
+
+using namespace mc2;
+using namespace mc2::capi;
+
+extern "C" {
+
+mc2_status mc2_context_create(const mc2_context_options* options, mc2_context** context) {
+  return call([&] {
+    given(context, "context");
+    hand_out(std::make_unique<ContextObject>(take(embed::PlanFinder::open(read_context_options(options)))), context);
+  });
+}
+
+mc2_status mc2_find_plan(const mc2_context* context, const mc2_op_spec* op, const mc2_machine* machine, mc2_plan** plan) {
+  return call([&] {
+    given(plan, "plan");
+    const Pinned<ContextObject> in(context);
+    check_process(in->process, "context");
+    const Pinned<MachineObject> on(machine);
+    hand_out(std::make_unique<PlanObject>(take(in->finder.find(read_op(op), on->fingerprint))), plan);
+  });
+}
+
+mc2_status mc2_free_context(mc2_context* context) { return free_handle<ContextObject>(context); }
+
+} // extern "C"

@@ -1,0 +1,44 @@
+#include "capi/objects.hpp"
+
+#include "mc2/store/codec.hpp"
+#include "own_plans.hpp"
+
+namespace mc2::capi {
+
+void check_process(const executor::ProcessMark& process, const char* what) {
+  if (process.is_inherited())
+    fail(MC2_ERROR_FORK, what, "was opened by the parent process, before fork(); open another one in this process");
+}
+
+MachineObject::MachineObject(planner::Fingerprint of) : fingerprint(std::move(of)), json(store::encode(fingerprint)) {}
+
+ModelObject::ModelObject(planner::CostModel of) : model(std::move(of)), json(store::encode(model)) {}
+
+PlanObject::PlanObject(std::shared_ptr<const client::FoundPlan> of)
+    : found(std::move(of)), variant(found->stored.plan.variant.text()) {}
+
+PlanObject::PlanObject(planner::Plan of)
+    : PlanObject(std::make_shared<const client::FoundPlan>(embed::as_found(std::move(of), {}))) {}
+
+// Threads, connections and devices stayed in the parent: a child that closed them would wait for ever, or close the parent's.
+
+SharedCommunicator::~SharedCommunicator() {
+  if (process_.is_inherited()) static_cast<void>(communicator_.release());
+}
+
+SharedCommunicator::Turn::Turn(SharedCommunicator& owner) : owner_(owner) {
+  check_process(owner.process_, "communicator");
+  if (owner.is_taken_.test_and_set(std::memory_order_acquire)) {
+    fail(MC2_ERROR_BUSY, "communicator", "another thread runs or prepares on it; one at a time, or open a communicator for each");
+  }
+}
+
+PreparedObject::~PreparedObject() {
+  if (communicator->process().is_inherited()) static_cast<void>(prepared.release());
+}
+
+StoreObject::~StoreObject() {
+  if (process.is_inherited()) static_cast<void>(store.release());
+}
+
+} // namespace mc2::capi

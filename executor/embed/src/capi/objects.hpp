@@ -1,0 +1,110 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "capi/handles.hpp"
+#include "mc2/client/plan_source.hpp"
+#include "mc2/embed/plan_finder.hpp"
+#include "mc2/executor/communicator.hpp"
+#include "mc2/executor/process_mark.hpp"
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/store/store.hpp"
+
+namespace mc2::capi {
+
+/// Leaves the call with MC2_ERROR_FORK in a child of the process that opened `what`.
+void check_process(const executor::ProcessMark& process, const char* what);
+
+struct MachineObject final : Object {
+  static constexpr Kind kKind = Kind::Machine;
+  explicit MachineObject(planner::Fingerprint fingerprint);
+  const planner::Fingerprint fingerprint;
+  const std::string json;
+};
+
+struct ModelObject final : Object {
+  static constexpr Kind kKind = Kind::Model;
+  explicit ModelObject(planner::CostModel model);
+  const planner::CostModel model;
+  const std::string json;
+};
+
+struct PlanObject final : Object {
+  static constexpr Kind kKind = Kind::Plan;
+  /// @param plan  shared with the finder that remembers it
+  explicit PlanObject(std::shared_ptr<const client::FoundPlan> plan);
+  /// Of a plan that is from no finder.
+  explicit PlanObject(planner::Plan plan);
+  [[nodiscard]] const planner::Plan& plan() const noexcept { return found->stored.plan; }
+  const std::shared_ptr<const client::FoundPlan> found;
+  const std::string variant;
+};
+
+struct ContextObject final : Object {
+  static constexpr Kind kKind = Kind::Context;
+  explicit ContextObject(embed::PlanFinder opened) : finder(std::move(opened)) {}
+  const embed::PlanFinder finder;
+  const executor::ProcessMark process;
+};
+
+/// Shared by a communicator's handle and what was prepared on it.
+class SharedCommunicator {
+ public:
+  explicit SharedCommunicator(std::unique_ptr<executor::Communicator> opened) : communicator_(std::move(opened)) {}
+  ~SharedCommunicator();
+  SharedCommunicator(const SharedCommunicator&) = delete;
+  SharedCommunicator& operator=(const SharedCommunicator&) = delete;
+
+  [[nodiscard]] executor::Communicator& get() const noexcept { return *communicator_; }
+  [[nodiscard]] const executor::ProcessMark& process() const noexcept { return process_; }
+
+  /// Keeps other threads from running on the communicator.
+  class Turn {
+   public:
+    /// Leaves the call with MC2_ERROR_BUSY while another thread has its turn, and with MC2_ERROR_FORK in a child.
+    explicit Turn(SharedCommunicator& owner);
+    ~Turn() { owner_.is_taken_.clear(std::memory_order_release); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    SharedCommunicator& owner_;
+  };
+
+ private:
+  std::unique_ptr<executor::Communicator> communicator_;
+  const executor::ProcessMark process_;
+  std::atomic_flag is_taken_;
+};
+
+struct CommunicatorObject final : Object {
+  static constexpr Kind kKind = Kind::Communicator;
+  explicit CommunicatorObject(std::unique_ptr<executor::Communicator> opened)
+      : shared(std::make_shared<SharedCommunicator>(std::move(opened))) {}
+  const std::shared_ptr<SharedCommunicator> shared;
+};
+
+struct PreparedObject final : Object {
+  static constexpr Kind kKind = Kind::Prepared;
+  PreparedObject(std::shared_ptr<SharedCommunicator> on, std::unique_ptr<executor::Prepared> made)
+      : communicator(std::move(on)), prepared(std::move(made)) {}
+  ~PreparedObject() override;
+  const std::shared_ptr<SharedCommunicator> communicator;
+  std::unique_ptr<executor::Prepared> prepared;
+};
+
+struct StoreObject final : Object {
+  static constexpr Kind kKind = Kind::Store;
+  explicit StoreObject(store::Store opened) : store(std::make_unique<store::Store>(std::move(opened))) {}
+  ~StoreObject() override;
+  std::mutex mutex; ///< of the store: one connection, one thread at a time
+  std::unique_ptr<store::Store> store;
+  const executor::ProcessMark process;
+};
+
+} // namespace mc2::capi

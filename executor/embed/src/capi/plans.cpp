@@ -1,0 +1,122 @@
+#include <algorithm>
+
+#include "capi/objects.hpp"
+#include "capi/structs.hpp"
+#include "capi/values.hpp"
+#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::capi {
+namespace {
+
+planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine,
+                                       const planner::OpSpec& op) {
+  const auto given_options = read_optional_struct(address, "options");
+  auto options = executor::default_options_on(machine, op);
+  if (given_options.strategy != nullptr) options.strategy = given_options.strategy;
+  if (given_options.alignment != 0) options.alignment = options.min_block_rows = given_options.alignment;
+  if (given_options.min_block_length != 0) options.min_block_rows = given_options.min_block_length;
+  if (given_options.max_block_count != 0) options.max_block_count = given_options.max_block_count;
+  if (given_options.objective_quantile != 0) options.objective_quantile = given_options.objective_quantile;
+  options.require_significant_gain = given_options.allow_small_gain == 0;
+  return executor::options_on(machine, op, options);
+}
+
+mc2_plan_summary summary_of(const PlanObject& object) {
+  const planner::Plan& plan = object.plan();
+  mc2_plan_summary summary{};
+  summary.cut_axis = static_cast<std::int32_t>(planner::cut_axis(plan.op)) ;
+  summary.block_count = std::ssize(plan.cut.block_rows);
+  summary.is_local_first = plan.is_local_first ? 1 : 0;
+  summary.bound = static_cast<std::int32_t>(plan.bound);
+  summary.makespan_us = plan.makespan.us;
+  summary.makespan_low_us = plan.makespan.low_us;
+  summary.makespan_high_us = plan.makespan.high_us;
+  summary.serial_us = plan.serial_us;
+  summary.compute_us = plan.compute_us;
+  summary.communication_us = plan.communication_us;
+  summary.ideal_us = plan.ideal_us;
+  summary.variant = object.variant.c_str();
+  summary.strategy = plan.strategy.c_str();
+  summary.provenance = planner::to_string(plan.makespan.provenance).data(); // of a literal
+  summary.reason = plan.reason.c_str();
+  summary.source = object.found->source.c_str();
+  summary.digest = object.found->stored.digest.c_str();
+  summary.miss_count = object.found->misses.size();
+  return summary;
+}
+
+} // namespace
+} // namespace mc2::capi
+
+using namespace mc2;
+using namespace mc2::capi;
+
+static_assert(MC2_CUT_ROWS == static_cast<int>(planner::CutAxis::Rows) && MC2_CUT_COLUMNS == static_cast<int>(planner::CutAxis::Columns));
+static_assert(MC2_BOUND_COMPUTE == static_cast<int>(planner::Bound::Compute) &&
+              MC2_BOUND_COMMUNICATION == static_cast<int>(planner::Bound::Communication));
+
+extern "C" {
+
+mc2_status mc2_plan_from_model(const mc2_model* model, const mc2_op_spec* op, const mc2_plan_options* options, mc2_plan** plan) {
+  return call([&] {
+    given(plan, "plan");
+    const Pinned<ModelObject> from(model);
+    const auto spec = read_op(op);
+    const auto chosen = read_plan_options(options, from->model.fingerprint, spec);
+    hand_out(std::make_unique<PlanObject>(take(planner::make_plan(spec, from->model, chosen))), plan);
+  });
+}
+
+mc2_status mc2_plan_uncut(const mc2_op_spec* op, const mc2_machine* machine, mc2_plan** plan) {
+  return call([&] {
+    given(plan, "plan");
+    const Pinned<MachineObject> on(machine);
+    hand_out(std::make_unique<PlanObject>(take(embed::uncut_plan(read_op(op), on->fingerprint))), plan);
+  });
+}
+
+mc2_status mc2_plan_from_json(const char* json, size_t length, mc2_plan** plan) {
+  return call([&] {
+    given(plan, "plan");
+    hand_out(std::make_unique<PlanObject>(take(store::decode_plan(read_document(json, length)))), plan);
+  });
+}
+
+mc2_status mc2_plan_to_json(const mc2_plan* plan, const char** json, size_t* length) {
+  return call([&] { hand_out_text(Pinned<PlanObject>(plan)->found->stored.document, json, length); });
+}
+
+mc2_status mc2_free_plan(mc2_plan* plan) { return free_handle<PlanObject>(plan); }
+
+mc2_status mc2_plan_summarize(const mc2_plan* plan, mc2_plan_summary* summary) {
+  return call([&] { write_struct(summary, summary_of(*Pinned<PlanObject>(plan)), "summary"); });
+}
+
+mc2_status mc2_plan_blocks(const mc2_plan* plan, int64_t* lengths, size_t capacity, size_t* count) {
+  return call([&] {
+    const Pinned<PlanObject> of(plan);
+    const auto& blocks = of->plan().cut.block_rows;
+    if (capacity > 0) std::copy_n(blocks.begin(), std::min(capacity, blocks.size()), &given(lengths, "lengths"));
+    given(count, "count") = blocks.size();
+  });
+}
+
+mc2_status mc2_plan_op(const mc2_plan* plan, mc2_op_spec* op) {
+  return call([&] { write_struct(op, write_op(Pinned<PlanObject>(plan)->plan().op), "op"); });
+}
+
+mc2_status mc2_plan_miss(const mc2_plan* plan, size_t index, const char** reason) {
+  return call([&] {
+    const Pinned<PlanObject> of(plan);
+    const auto& misses = of->found->misses;
+    if (index >= misses.size()) {
+      fail(MC2_ERROR_OUT_OF_RANGE, "index",
+           "is " + std::to_string(index) + "; " + std::to_string(misses.size()) + " places had no plan");
+    }
+    given(reason, "reason") = misses[index].c_str();
+  });
+}
+
+} // extern "C"

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <vector>
+
+#include "capi/objects.hpp"
+#include "capi/structs.hpp"
+#include "capi/values.hpp"
+#include "mc2/executor/executor.hpp"
+
+namespace mc2::capi {
+namespace {
+
+/// One of a rank's operands.
+template <typename Byte, typename Address>
+std::span<Byte> bytes_at(Address* address, std::size_t byte_count, const char* field) {
+  if (address == nullptr && byte_count > 0)
+    fail(MC2_ERROR_INVALID_SPEC, field, "is NULL, but said to have " + std::to_string(byte_count) + " bytes");
+  return {static_cast<Byte*>(address), byte_count};
+}
+
+std::span<const std::byte> input_at(const void* address, std::size_t byte_count, const char* field) {
+  return bytes_at<const std::byte>(address, byte_count, field);
+}
+
+std::span<const std::int64_t> counts_at(const std::int64_t* address, std::size_t count, const char* field) {
+  if (address == nullptr) return {};
+  if (count > static_cast<std::size_t>(planner::kMaxWorldSize)) fail(MC2_ERROR_INVALID_SPEC, field, "has more counts than any world has ranks");
+  return {address, count};
+}
+
+executor::IndexType read_index_type(std::int32_t type) {
+  if (type == MC2_INDEX_I32) return executor::IndexType::I32;
+  if (type == MC2_INDEX_I64 || type == 0) return executor::IndexType::I64;
+  fail(MC2_ERROR_UNKNOWN_NAME, "buffers.bag_index_type", "is " + std::to_string(type) + "; legal: MC2_INDEX_I32, MC2_INDEX_I64");
+}
+
+executor::RankBuffers rank_buffers(const mc2_buffers& from) {
+  executor::RankBuffers to;
+  to.a = input_at(from.a, from.a_bytes, "buffers.a");
+  to.b = input_at(from.b, from.b_bytes, "buffers.b");
+  to.c = bytes_at<std::byte>(from.c, from.c_bytes, "buffers.c");
+  to.bags = {input_at(from.bag_offsets, from.bag_offsets_bytes, "buffers.bag_offsets"),
+             input_at(from.bag_indices, from.bag_indices_bytes, "buffers.bag_indices"), read_index_type(from.bag_index_type)};
+  to.send_counts = counts_at(from.send_counts, from.count_count, "buffers.send_counts");
+  to.receive_counts = counts_at(from.receive_counts, from.count_count, "buffers.receive_counts");
+  to.bias = input_at(from.bias, from.bias_bytes, "buffers.bias");
+  to.residual = input_at(from.residual, from.residual_bytes, "buffers.residual");
+  to.a_scales = input_at(from.a_scales, from.a_scales_bytes, "buffers.a_scales");
+  to.b_scales = input_at(from.b_scales, from.b_scales_bytes, "buffers.b_scales");
+  return to;
+}
+
+/// The caller's array, whose elements have the size that its header had.
+std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::size_t count, std::size_t rank_count) {
+  if (count != rank_count) {
+    fail(MC2_ERROR_INVALID_SPEC, "count",
+         "is " + std::to_string(count) + "; the communicator has " + std::to_string(rank_count) + " ranks in this process");
+  }
+  const std::size_t stride = check_header(first, "buffers").size;
+  std::vector<executor::RankBuffers> buffers;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* each = reinterpret_cast<const mc2_buffers*>(reinterpret_cast<const std::byte*>(first) + i * stride);
+    if (check_header(each, "buffers").size != stride) fail(MC2_ERROR_STRUCT, "buffers.size", "differs between the ranks");
+    buffers.push_back(rank_buffers(read_struct(each, "buffers")));
+  }
+  return buffers;
+}
+
+executor::RunMode read_mode(std::int32_t mode) {
+  if (mode == MC2_RUN_FUSED) return executor::RunMode::Fused;
+  if (mode == MC2_RUN_SERIAL) return executor::RunMode::Serial;
+  fail(MC2_ERROR_UNKNOWN_NAME, "mode", "is " + std::to_string(mode) + "; legal: MC2_RUN_FUSED, MC2_RUN_SERIAL");
+}
+
+double to_us(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / planner::kNsPerUs; }
+
+} // namespace
+} // namespace mc2::capi
+
+using namespace mc2;
+using namespace mc2::capi;
+
+extern "C" {
+
+mc2_status mc2_communicator_open(const mc2_communicator_options* options, mc2_communicator** communicator) {
+  return call([&] {
+    given(communicator, "communicator");
+    const auto machinery = read_machinery(options);
+    hand_out(std::make_unique<CommunicatorObject>(take(machinery.backend.open(machinery.options))), communicator);
+  });
+}
+
+mc2_status mc2_communicator_machine(const mc2_communicator* communicator, mc2_machine** machine) {
+  return call([&] {
+    given(machine, "machine");
+    const Pinned<CommunicatorObject> of(communicator);
+    check_process(of->shared->process(), "communicator");
+    hand_out(std::make_unique<MachineObject>(of->shared->get().fingerprint()), machine);
+  });
+}
+
+mc2_status mc2_communicator_ranks(const mc2_communicator* communicator, int32_t* ranks, size_t capacity, size_t* count) {
+  return call([&] {
+    const Pinned<CommunicatorObject> of(communicator);
+    check_process(of->shared->process(), "communicator");
+    const auto local = of->shared->get().local_ranks();
+    if (capacity > 0) std::copy_n(local.begin(), std::min(capacity, local.size()), &given(ranks, "ranks"));
+    given(count, "count") = local.size();
+  });
+}
+
+mc2_status mc2_free_communicator(mc2_communicator* communicator) { return free_handle<CommunicatorObject>(communicator); }
+
+mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, const mc2_buffers* buffers, size_t count,
+                       const mc2_prepare_options* options, mc2_prepared** prepared) {
+  return call([&] {
+    given(prepared, "prepared");
+    const Pinned<CommunicatorObject> on(communicator);
+    const Pinned<PlanObject> by(plan);
+    const SharedCommunicator::Turn turn(*on->shared);
+    executor::Communicator& ranks = on->shared->get();
+    const auto views = read_buffers(buffers, count, ranks.local_ranks().size());
+    executor::ExecuteOptions execute;
+    execute.accept_other_fingerprint = read_optional_struct(options, "options").accept_other_machine != 0;
+    hand_out(std::make_unique<PreparedObject>(on->shared, take(executor::prepare(by->plan(), views, ranks, execute))), prepared);
+  });
+}
+
+mc2_status mc2_run(mc2_prepared* prepared, int32_t mode, mc2_run_times* times) {
+  return call([&] {
+    const Pinned<PreparedObject> of(prepared);
+    if (times != nullptr) static_cast<void>(check_header(times, "times"));
+    const SharedCommunicator::Turn turn(*of->communicator);
+    const auto& record = of->prepared->run(read_mode(mode), executor::RunDetail::Makespan);
+    if (times == nullptr) return;
+    mc2_run_times told{};
+    told.makespan_us = to_us(record.makespan);
+    told.wall_us = to_us(record.wall);
+    write_struct(times, told, "times");
+  });
+}
+
+mc2_status mc2_enqueue(mc2_prepared* prepared, void* const* streams, size_t count, int32_t eager) {
+  return call([&] {
+    const Pinned<PreparedObject> of(prepared);
+    if (count > static_cast<std::size_t>(planner::kMaxWorldSize)) fail(MC2_ERROR_INVALID_SPEC, "count", "is larger than any world");
+    if (count > 0) static_cast<void>(given(streams, "streams"));
+    const SharedCommunicator::Turn turn(*of->communicator);
+    take(of->prepared->enqueue({streams, count}, eager != 0 ? executor::Submission::Eager : executor::Submission::Graph));
+  });
+}
+
+mc2_status mc2_free_prepared(mc2_prepared* prepared) { return free_handle<PreparedObject>(prepared); }
+
+} // extern "C"

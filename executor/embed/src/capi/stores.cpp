@@ -1,0 +1,84 @@
+#include "capi/objects.hpp"
+#include "capi/values.hpp"
+#include "mc2/store/codec.hpp"
+#include "utc_now.hpp"
+
+namespace mc2::capi {
+namespace {
+
+/// A store while a call has it for itself.
+class OpenStore {
+ public:
+  explicit OpenStore(const mc2_store* handle) : object_(handle) {
+    check_process(object_->process, "store"); // first: the mutex may have been held in the parent
+    lock_ = std::unique_lock(object_->mutex);
+  }
+  [[nodiscard]] store::Store* operator->() const noexcept { return object_->store.get(); }
+
+ private:
+  Pinned<StoreObject> object_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+std::string purpose_of(const char* purpose) { return purpose == nullptr ? store::PlanKey{}.purpose : purpose; }
+
+client::FoundPlan kept_plan(store::StoredPlan stored) {
+  client::FoundPlan found;
+  found.stored = std::move(stored);
+  found.source = "store";
+  return found;
+}
+
+} // namespace
+} // namespace mc2::capi
+
+using namespace mc2;
+using namespace mc2::capi;
+
+extern "C" {
+
+mc2_status mc2_store_open(const char* path, int32_t read_only, mc2_store** store) {
+  return call([&] {
+    given(store, "store");
+    const auto mode = read_only != 0 ? store::OpenMode::ReadOnly : store::OpenMode::ReadWrite;
+    hand_out(std::make_unique<StoreObject>(take(store::Store::open(&given(path, "path"), mode))), store);
+  });
+}
+
+mc2_status mc2_store_put_plan(mc2_store* store, const mc2_plan* plan, const char* purpose) {
+  return call([&] {
+    const Pinned<PlanObject> kept(plan);
+    take(OpenStore(store)->put_plan(kept->plan(), purpose_of(purpose), embed::utc_now()));
+  });
+}
+
+mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, const char* purpose,
+                              mc2_plan** plan) {
+  return call([&] {
+    given(plan, "plan");
+    const Pinned<MachineObject> on(machine);
+    const store::PlanKey key{read_op(op), store::digest(on->fingerprint.canonical_text()), purpose_of(purpose)};
+    auto found = std::make_shared<const client::FoundPlan>(kept_plan(take(OpenStore(store)->find_plan(key))));
+    hand_out(std::make_unique<PlanObject>(std::move(found)), plan);
+  });
+}
+
+mc2_status mc2_store_put_model(mc2_store* store, const mc2_model* model) {
+  return call([&] {
+    const Pinned<ModelObject> kept(model);
+    take(OpenStore(store)->put_model(kept->model, embed::utc_now()));
+  });
+}
+
+mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, mc2_model** model) {
+  return call([&] {
+    given(model, "model");
+    const Pinned<MachineObject> on(machine);
+    const auto spec = read_op(op);
+    hand_out(std::make_unique<ModelObject>(take(OpenStore(store)->find_model(spec, on->fingerprint))), model);
+  });
+}
+
+mc2_status mc2_free_store(mc2_store* store) { return free_handle<StoreObject>(store); }
+
+} // extern "C"

@@ -1,0 +1,156 @@
+#include "capi/values.hpp"
+
+#include <span>
+
+#include "capi/objects.hpp"
+#include "capi/structs.hpp"
+#include "mc2/executor/buffer.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::capi {
+namespace {
+
+/// A number that names one of 1 to `last`.
+template <typename Enum>
+Enum read_enum(std::int32_t value, Enum last, const char* field) {
+  if (value < 1 || value > static_cast<std::int32_t>(last)) {
+    fail(MC2_ERROR_UNKNOWN_NAME, field,
+         "is " + std::to_string(value) + "; legal: 1 to " + std::to_string(static_cast<int>(last)) + " (mc2.h)");
+  }
+  return static_cast<Enum>(value);
+}
+
+std::optional<planner::EmbeddingTables> read_tables(const mc2_op_spec& op) {
+  if (op.table_count == 0 && op.table_rows == 0) return std::nullopt;
+  const auto pooling =
+      op.pooling == 0 ? planner::Pooling::Sum : read_enum(op.pooling, planner::Pooling::Mean, "op.pooling");
+  return planner::EmbeddingTables{op.table_count, op.table_rows, pooling};
+}
+
+} // namespace
+
+planner::OpSpec read_op(const mc2_op_spec* address) {
+  const auto op = read_struct(address, "op");
+  if (op.reserved != 0) fail(MC2_ERROR_STRUCT, "op.reserved", "is not 0; initialise the struct with MC2_INIT");
+  planner::OpSpec spec;
+  spec.kind = read_enum(op.kind, planner::OpKind::EmbeddingAllToAll, "op.kind");
+  spec.m = op.m;
+  spec.n = op.n;
+  spec.k = op.k;
+  spec.dtype = read_enum(op.dtype, planner::DType::I8, "op.dtype");
+  spec.world_size = op.world_size;
+  spec.tables = read_tables(op);
+  spec.epilogue = {op.has_bias != 0, op.has_residual != 0};
+  take(spec.validate());
+  return spec;
+}
+
+mc2_op_spec write_op(const planner::OpSpec& spec) {
+  mc2_op_spec op{};
+  op.kind = static_cast<std::int32_t>(spec.kind);
+  op.m = spec.m;
+  op.n = spec.n;
+  op.k = spec.k;
+  op.dtype = static_cast<std::int32_t>(spec.dtype);
+  op.world_size = spec.world_size;
+  op.has_bias = spec.epilogue.has_bias ? 1 : 0;
+  op.has_residual = spec.epilogue.has_residual ? 1 : 0;
+  if (spec.tables) {
+    op.table_count = spec.tables->table_count;
+    op.table_rows = spec.tables->row_count;
+    op.pooling = static_cast<std::int32_t>(spec.tables->pooling);
+  }
+  return op;
+}
+
+Machinery read_machinery(const mc2_communicator_options* address) {
+  const auto given_options = read_struct(address, "options");
+  const auto* backend = take(executor::find_backend(given_options.backend == nullptr ? "host" : given_options.backend));
+  const auto availability = backend->availability();
+  if (!availability.is_available)
+    fail(MC2_ERROR_UNSUPPORTED, "options.backend", std::string(backend->name()) + " is not available: " + availability.reason);
+  executor::CommunicatorOptions options;
+  options.world_size = given_options.world_size;
+  if (given_options.link != nullptr) options.link = take(executor::parse_link(given_options.link));
+  if (given_options.virtual_compute != nullptr)
+    options.virtual_compute = take(executor::parse_virtual_compute(given_options.virtual_compute));
+  if (given_options.deadline_ms != 0) options.deadline = std::chrono::milliseconds(given_options.deadline_ms);
+  options.pin_threads = given_options.no_pinning == 0;
+  if (given_options.native_communicator_count > 0) {
+    if (given_options.native_communicator_count > static_cast<std::size_t>(planner::kMaxWorldSize))
+      fail(MC2_ERROR_INVALID_SPEC, "options.native_communicator_count", "is larger than any world");
+    const auto* first = &given(given_options.native_communicators, "options.native_communicators");
+    options.native_communicators.assign(first, first + given_options.native_communicator_count);
+  }
+  take(options.validate());
+  return {*backend, std::move(options)};
+}
+
+std::string_view read_document(const char* json, std::size_t length) { return {&given(json, "json"), length}; }
+
+void hand_out_text(std::string_view text, const char** to, std::size_t* length) {
+  given(to, "json") = text.data();
+  if (length != nullptr) *length = text.size();
+}
+
+} // namespace mc2::capi
+
+using namespace mc2;
+using namespace mc2::capi;
+
+extern "C" {
+
+mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes) {
+  return call([&] {
+    const auto spec = read_op(op);
+    const auto shapes = executor::operand_shapes(spec);
+    const auto bytes = [](const executor::MatrixShape& shape, std::int64_t element) { return shape.element_count() * element; };
+    const std::int64_t operand = planner::size_bytes(spec.dtype), product = planner::size_bytes(planner::product_type(spec));
+    const std::int64_t scale = planner::size_bytes(planner::DType::F32);
+    mc2_operand_sizes told{};
+    told.a_bytes = bytes(shapes.a, operand);
+    told.b_bytes = bytes(shapes.b, operand);
+    told.c_bytes = bytes(shapes.c, product);
+    told.bias_bytes = bytes(shapes.bias, product);
+    told.residual_bytes = bytes(shapes.residual, product);
+    told.a_scales_bytes = bytes(shapes.a_scales, scale);
+    told.b_scales_bytes = bytes(shapes.b_scales, scale);
+    write_struct(sizes, told, "sizes");
+  });
+}
+
+mc2_status mc2_machine_of(const mc2_communicator_options* options, mc2_machine** machine) {
+  return call([&] {
+    given(machine, "machine");
+    const auto machinery = read_machinery(options);
+    hand_out(std::make_unique<MachineObject>(machinery.backend.fingerprint(machinery.options)), machine);
+  });
+}
+
+mc2_status mc2_machine_from_json(const char* json, size_t length, mc2_machine** machine) {
+  return call([&] {
+    given(machine, "machine");
+    hand_out(std::make_unique<MachineObject>(take(store::decode_fingerprint(read_document(json, length)))), machine);
+  });
+}
+
+mc2_status mc2_machine_to_json(const mc2_machine* machine, const char** json, size_t* length) {
+  return call([&] { hand_out_text(Pinned<MachineObject>(machine)->json, json, length); });
+}
+
+mc2_status mc2_free_machine(mc2_machine* machine) { return free_handle<MachineObject>(machine); }
+
+mc2_status mc2_model_from_json(const char* json, size_t length, mc2_model** model) {
+  return call([&] {
+    given(model, "model");
+    hand_out(std::make_unique<ModelObject>(take(store::decode_model(read_document(json, length)))), model);
+  });
+}
+
+mc2_status mc2_model_to_json(const mc2_model* model, const char** json, size_t* length) {
+  return call([&] { hand_out_text(Pinned<ModelObject>(model)->json, json, length); });
+}
+
+mc2_status mc2_free_model(mc2_model* model) { return free_handle<ModelObject>(model); }
+
+} // extern "C"

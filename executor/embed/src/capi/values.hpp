@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string_view>
+
+#include "capi/call.hpp"
+#include "mc2/executor/backend.hpp"
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::capi {
+
+/// Leaves the call for an operator that is not legal.
+[[nodiscard]] planner::OpSpec read_op(const mc2_op_spec* op);
+[[nodiscard]] mc2_op_spec write_op(const planner::OpSpec& op);
+
+/// A backend and how a communicator is opened on it.
+struct Machinery {
+  const executor::Backend& backend;
+  executor::CommunicatorOptions options;
+};
+
+/// Leaves the call for options that are not legal, and for a backend that is not available here.
+[[nodiscard]] Machinery read_machinery(const mc2_communicator_options* options);
+
+/// A document that the caller hands over.
+[[nodiscard]] std::string_view read_document(const char* json, std::size_t length);
+
+/// The text, for the caller.
+void hand_out_text(std::string_view text, const char** to, std::size_t* length);
+
+} // namespace mc2::capi
