@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <stdexcept>
@@ -171,6 +173,26 @@ TEST(HostCommunicator, HookSeesEveryStageOfEveryLane) {
   Rig rig(kWays[0], [&](int, Lane, std::size_t) { ++calls; });
   rig.prepared->run(RunMode::Fused);
   EXPECT_EQ(calls, 3 * 2 * 4);
+}
+
+/// Runs and takes down what the parent opened, as a child process; 0 if that was refused by name and ended.
+int try_as_child(Rig& rig) {
+  const bool is_refused = rig.run_failure().find("opened by the parent process") != std::string::npos;
+  rig.prepared.reset();
+  rig.communicator.reset();
+  return is_refused ? 0 : 1;
+}
+
+TEST(HostCommunicator, RefusesToRunInAChildProcessWhichMayEndAllTheSame) {
+  for (const Way& way : kWays) {
+    Rig rig(way, {});
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(try_as_child(rig));
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << way.link << " " << way.variant;
+    EXPECT_EQ(rig.run_failure(), "") << way.link << " " << way.variant; // the parent goes on
+  }
 }
 
 } // namespace

@@ -26,7 +26,7 @@ planner::PlanOptions read_plan_options(const mc2_plan_options* address, const pl
 mc2_plan_summary summary_of(const PlanObject& object) {
   const planner::Plan& plan = object.plan();
   mc2_plan_summary summary{};
-  summary.cut_axis = static_cast<std::int32_t>(planner::cut_axis(plan.op)) ;
+  summary.cut_axis = static_cast<std::int32_t>(planner::cut_axis(plan.op));
   summary.block_count = std::ssize(plan.cut.block_rows);
   summary.is_local_first = plan.is_local_first ? 1 : 0;
   summary.bound = static_cast<std::int32_t>(plan.bound);

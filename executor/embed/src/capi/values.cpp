@@ -10,6 +10,20 @@
 namespace mc2::capi {
 namespace {
 
+// mc2.h gives the planner's values other names.
+static_assert(MC2_MATMUL_ALL_REDUCE == static_cast<int>(planner::OpKind::MatmulAllReduce) &&
+              MC2_MATMUL_REDUCE_SCATTER == static_cast<int>(planner::OpKind::MatmulReduceScatter) &&
+              MC2_ALL_GATHER_MATMUL == static_cast<int>(planner::OpKind::AllGatherMatmul) &&
+              MC2_MATMUL_ALL_TO_ALL == static_cast<int>(planner::OpKind::MatmulAllToAll) &&
+              MC2_ALL_TO_ALL_MATMUL == static_cast<int>(planner::OpKind::AllToAllMatmul) &&
+              MC2_EMBEDDING_ALL_TO_ALL == static_cast<int>(planner::OpKind::EmbeddingAllToAll));
+static_assert(MC2_F32 == static_cast<int>(planner::DType::F32) && MC2_F16 == static_cast<int>(planner::DType::F16) &&
+              MC2_BF16 == static_cast<int>(planner::DType::Bf16) && MC2_I8 == static_cast<int>(planner::DType::I8));
+static_assert(MC2_POOLING_SUM == static_cast<int>(planner::Pooling::Sum) && MC2_POOLING_MEAN == static_cast<int>(planner::Pooling::Mean));
+static_assert(MC2_ERROR_INVALID_SPEC == static_cast<int>(planner::ErrorCode::InvalidSpec) &&
+              MC2_ERROR_NEWER_VERSION == static_cast<int>(planner::ErrorCode::NewerVersion) &&
+              MC2_ERROR_UNREADABLE == static_cast<int>(planner::ErrorCode::Unreadable));
+
 /// A number that names one of 1 to `last`.
 template <typename Enum>
 Enum read_enum(std::int32_t value, Enum last, const char* field) {

@@ -159,6 +159,9 @@ void HostCommunicator::fail(const planner::SystemError& failure) noexcept {
 }
 
 void HostCommunicator::throw_if_failed() const {
+  if (process_.is_inherited()) {
+    throw planner::SystemError("fork", ECHILD, "the communicator was opened by the parent process; open another one in the child");
+  }
   if (!control_.has_failed()) return;
   throw planner::SystemError("communicator", ECANCELED,
                              std::string("aborted by an earlier failure: ") + control_.failure().what());

@@ -11,6 +11,7 @@
 #include "backends/host/run_control.hpp"
 #include "backends/host/transport.hpp"
 #include "mc2/executor/backend.hpp"
+#include "mc2/executor/process_mark.hpp"
 
 namespace mc2::executor::host {
 
@@ -51,11 +52,13 @@ class HostCommunicator final : public Communicator {
  private:
   void set_up_lanes(const CoreLayout& layout);
   void post_to(LaneTask& task, planner::Lane lane) noexcept;
+  /// Also in a child process, which has none of the lanes.
   void throw_if_failed() const;
 
   CommunicatorOptions options_;
   planner::Fingerprint fingerprint_;
   StageHook hook_;
+  ProcessMark process_;
   std::vector<int> ranks_;
   RunControl control_;
   std::unique_ptr<Transport> transport_;

@@ -55,7 +55,12 @@ LaneThread::LaneThread(int rank, planner::Lane lane, Completion& completion)
   pthread_setname_np(thread_.native_handle(), thread_name(rank, lane).c_str());
 }
 
-LaneThread::~LaneThread() { command_.poison(); }
+LaneThread::~LaneThread() {
+  if (process_.is_inherited())
+    thread_.detach(); // it stayed in the parent: joining would wait for ever
+  else
+    command_.poison();
+}
 
 void LaneThread::post(LaneTask& task) noexcept {
   task_ = &task;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "backends/host/signal.hpp"
+#include "mc2/executor/process_mark.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor::host {
@@ -32,7 +33,8 @@ class Completion {
   Signal finished_;
 };
 
-/// One lane of one rank: a thread that sleeps between tasks. The destructor joins it; no task may be running then.
+/// One lane of one rank: a thread that sleeps between tasks. The destructor joins it; no task may be running then. In a
+/// child process there is no thread to join.
 class LaneThread {
  public:
   LaneThread(int rank, planner::Lane lane, Completion& completion);
@@ -51,6 +53,7 @@ class LaneThread {
   Completion& completion_;
   LaneTask* task_ = nullptr; ///< handed over through command_
   Signal command_;
+  ProcessMark process_;
   std::jthread thread_; ///< last: starts when the members above exist
 };
 

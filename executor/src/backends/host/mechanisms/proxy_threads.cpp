@@ -24,6 +24,10 @@ ProxyThread::ProxyThread(std::uint32_t capacity) : queue_(capacity), thread_([th
 }
 
 ProxyThread::~ProxyThread() {
+  if (process_.is_inherited()) {
+    thread_.detach(); // it stayed in the parent: joining would wait for ever
+    return;
+  }
   wait_idle();
   is_stopping_.store(true, std::memory_order_relaxed);
   posted_.fetch_add(1, std::memory_order_release);

@@ -10,6 +10,7 @@
 #include "backends/host/block_layout.hpp"
 #include "backends/host/run_control.hpp"
 #include "backends/host/signal.hpp"
+#include "mc2/executor/process_mark.hpp"
 
 namespace mc2::executor::host {
 
@@ -53,6 +54,7 @@ class ProxyThread {
   alignas(64) std::atomic<std::uint32_t> posted_{0};
   alignas(64) std::atomic<std::uint32_t> taken_{0};
   std::atomic<bool> is_stopping_{false};
+  ProcessMark process_;
   std::jthread thread_; ///< last: starts when the members above exist
 };
 

@@ -1,0 +1,312 @@
+// Behaviour of the C interface: values in and out, plans, runs, stores. What it refuses: capi_refusals_test.cpp.
+
+#include <gmock/gmock.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "embed/capi.hpp"
+
+namespace mc2::capi_tests {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+TEST(CInterface, NamesItsVersionAndEveryStatus) {
+  EXPECT_STREQ(mc2_version(), MC2_EXPECTED_VERSION);
+  EXPECT_STREQ(mc2_status_name(MC2_OK), "ok");
+  EXPECT_STREQ(mc2_status_name(MC2_ERROR_STALE), "stale");
+  EXPECT_STREQ(mc2_status_name(MC2_ERROR_FORK), "fork");
+  for (const mc2_status none : {-1, 16, 99, 106}) EXPECT_STREQ(mc2_status_name(none), "unknown");
+  for (mc2_status known = MC2_OK; known <= MC2_ERROR_UNREADABLE; ++known) EXPECT_STRNE(mc2_status_name(known), "unknown");
+}
+
+TEST(CInterface, TellsOperandSizes) {
+  const auto spec = op();
+  mc2_operand_sizes sizes = MC2_INIT(mc2_operand_sizes);
+  MC2_ASSERT_OK(mc2_operands(&spec, &sizes));
+  EXPECT_EQ(sizes.a_bytes, 512 * 128 * 4);
+  EXPECT_EQ(sizes.b_bytes, 128 * 256 * 4);
+  EXPECT_EQ(sizes.c_bytes, 512 * 256 * 4);
+  EXPECT_EQ(sizes.bias_bytes, 0);
+  EXPECT_EQ(sizes.size, sizeof sizes);
+}
+
+TEST(CInterface, PlansFromAModelAndReadsTheDocumentBack) {
+  mc2_plan* const plan = plan_of(op());
+  mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
+  MC2_ASSERT_OK(mc2_plan_summarize(plan, &summary));
+  EXPECT_STREQ(summary.strategy, "search");
+  EXPECT_STREQ(summary.variant, "direct");
+  EXPECT_STREQ(summary.provenance, "analytic");
+  EXPECT_STREQ(summary.source, "");
+  EXPECT_EQ(summary.cut_axis, MC2_CUT_ROWS);
+  // Either lane takes 20 + 256 = 276 us uncut.
+  EXPECT_DOUBLE_EQ(summary.compute_us, 276);
+  EXPECT_DOUBLE_EQ(summary.serial_us, 552);
+
+  std::array<std::int64_t, 64> lengths{};
+  std::size_t count = 0;
+  MC2_ASSERT_OK(mc2_plan_blocks(plan, lengths.data(), lengths.size(), &count));
+  ASSERT_EQ(static_cast<std::int64_t>(count), summary.block_count);
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < count; ++i) rows += lengths[i];
+  EXPECT_EQ(rows, 512);
+
+  const char* json = nullptr;
+  std::size_t length = 0;
+  MC2_ASSERT_OK(mc2_plan_to_json(plan, &json, &length));
+  mc2_plan* again = nullptr;
+  MC2_ASSERT_OK(mc2_plan_from_json(json, length, &again));
+  mc2_plan_summary same = MC2_INIT(mc2_plan_summary);
+  MC2_ASSERT_OK(mc2_plan_summarize(again, &same));
+  EXPECT_STREQ(same.digest, summary.digest);
+  mc2_op_spec spec = MC2_INIT(mc2_op_spec);
+  MC2_ASSERT_OK(mc2_plan_op(again, &spec));
+  EXPECT_EQ(spec.m, 512);
+  EXPECT_EQ(spec.kind, MC2_MATMUL_ALL_REDUCE);
+  EXPECT_EQ(mc2_free_plan(again), MC2_OK);
+  EXPECT_EQ(mc2_free_plan(plan), MC2_OK);
+}
+
+TEST(CInterface, TakesPlanningOptions) {
+  mc2_model* const from = model();
+  const auto spec = op();
+  mc2_plan_options options = MC2_INIT(mc2_plan_options);
+  options.max_block_count = 1;
+  mc2_plan* plan = nullptr;
+  MC2_ASSERT_OK(mc2_plan_from_model(from, &spec, &options, &plan));
+  std::size_t count = 0;
+  MC2_ASSERT_OK(mc2_plan_blocks(plan, nullptr, 0, &count));
+  EXPECT_EQ(count, 1U);
+  mc2_free_plan(plan);
+  options = MC2_INIT(mc2_plan_options);
+  options.alignment = 128; // divisors: 4 x 128 takes 420 us, 2 x 256 444 us (tests/install_consumer)
+  options.allow_small_gain = 1;
+  MC2_ASSERT_OK(mc2_plan_from_model(from, &spec, &options, &plan));
+  std::array<std::int64_t, 8> lengths{};
+  MC2_ASSERT_OK(mc2_plan_blocks(plan, lengths.data(), lengths.size(), &count));
+  EXPECT_EQ(std::vector(lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(count)), std::vector<std::int64_t>(4, 128));
+  mc2_free_plan(plan);
+  mc2_free_model(from);
+}
+
+TEST(CInterface, RunsAPlanOnTheCallersMatrices) {
+  Running running;
+  mc2_run_times times = MC2_INIT(mc2_run_times);
+  for (const std::int32_t mode : {MC2_RUN_FUSED, MC2_RUN_SERIAL}) {
+    for (auto& c : running.matrices.c) c.assign(c.size(), -1);
+    MC2_ASSERT_OK(mc2_run(running.prepared, mode, &times));
+    EXPECT_GT(times.makespan_us, 0);
+    EXPECT_GE(times.wall_us, times.makespan_us);
+    for (std::size_t i = 0; i < 512 * 256; i += 977)
+      for (std::size_t rank = 0; rank < 2; ++rank)
+        ASSERT_EQ(running.matrices.c[rank][i], running.matrices.expected(running.spec, i / 256, i % 256)) << i;
+  }
+  MC2_ASSERT_OK(mc2_run(running.prepared, MC2_RUN_FUSED, nullptr));
+}
+
+TEST(CInterface, APreparedRunOutlivesTheHandlesThatItWasMadeFrom) {
+  Running running;
+  MC2_ASSERT_OK(mc2_free_plan(running.plan));
+  MC2_ASSERT_OK(mc2_free_communicator(running.ranks));
+  running.plan = nullptr;
+  running.ranks = nullptr;
+  MC2_ASSERT_OK(mc2_run(running.prepared, MC2_RUN_FUSED, nullptr));
+}
+
+TEST(CInterface, TellsTheRanksOfThisProcess) {
+  mc2_communicator* const ranks = communicator();
+  std::array<std::int32_t, 4> numbers{-1, -1, -1, -1};
+  std::size_t count = 0;
+  MC2_ASSERT_OK(mc2_communicator_ranks(ranks, numbers.data(), 1, &count));
+  EXPECT_EQ(count, 2U);
+  EXPECT_THAT(numbers, ::testing::ElementsAre(0, -1, -1, -1)); // as many as fit
+  mc2_free_communicator(ranks);
+}
+
+/// What a context tells its caller.
+struct Lines {
+  std::vector<std::string> all;
+  static void add(void* user, std::int32_t level, const char* line) {
+    static_cast<Lines*>(user)->all.push_back(std::to_string(level) + " " + line);
+  }
+};
+
+mc2_context_options offline(Lines& lines) {
+  mc2_context_options options = MC2_INIT(mc2_context_options);
+  options.flags = MC2_CONTEXT_NO_ENVIRONMENT;
+  options.log = &Lines::add;
+  options.log_user = &lines;
+  return options;
+}
+
+TEST(CContext, FindsAPlanFromAModelAndSaysWhereAndWhyNotElsewhere) {
+  Lines lines;
+  const Directory directory;
+  const std::string store = directory.file("store.db");
+  mc2_model* const from = model();
+  const mc2_model* models[] = {from};
+  auto options = offline(lines);
+  options.store = store.c_str();
+  options.models = models;
+  options.model_count = 1;
+  mc2_context* context = nullptr;
+  MC2_ASSERT_OK(mc2_context_create(&options, &context));
+  MC2_ASSERT_OK(mc2_free_model(from));
+
+  mc2_machine* machine = nullptr;
+  const std::string json = R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
+  MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
+  const auto spec = op();
+  for (int call = 0; call < 2; ++call) { // the second is remembered
+    mc2_plan* plan = nullptr;
+    MC2_ASSERT_OK(mc2_find_plan(context, &spec, machine, &plan));
+    mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
+    MC2_ASSERT_OK(mc2_plan_summarize(plan, &summary));
+    EXPECT_THAT(summary.source, HasSubstr("own planner"));
+    ASSERT_EQ(summary.miss_count, 1U);
+    const char* reason = nullptr;
+    MC2_ASSERT_OK(mc2_plan_miss(plan, 0, &reason));
+    EXPECT_THAT(reason, HasSubstr("kept plans"));
+    EXPECT_EQ(mc2_plan_miss(plan, 1, &reason), MC2_ERROR_OUT_OF_RANGE);
+    EXPECT_EQ(mc2_free_plan(plan), MC2_OK);
+  }
+  EXPECT_THAT(lines.all, Contains(AllOf(HasSubstr("4 event=plan "), HasSubstr("own planner"))).Times(1));
+  EXPECT_EQ(mc2_free_context(context), MC2_OK);
+  EXPECT_EQ(mc2_free_machine(machine), MC2_OK);
+}
+
+TEST(CContext, DisabledGivesTheUncutPlanWhichRunsRight) {
+  Lines lines;
+  auto options = offline(lines);
+  options.flags |= MC2_CONTEXT_DISABLED;
+  mc2_context* context = nullptr;
+  MC2_ASSERT_OK(mc2_context_create(&options, &context));
+  mc2_communicator* const ranks = communicator();
+  mc2_machine* machine = nullptr;
+  MC2_ASSERT_OK(mc2_communicator_machine(ranks, &machine));
+  const auto spec = op();
+  mc2_plan* plan = nullptr;
+  MC2_ASSERT_OK(mc2_find_plan(context, &spec, machine, &plan));
+  std::size_t count = 0;
+  MC2_ASSERT_OK(mc2_plan_blocks(plan, nullptr, 0, &count));
+  EXPECT_EQ(count, 1U);
+  Matrices matrices(spec);
+  const auto buffers = matrices.buffers();
+  mc2_prepared* prepared = nullptr;
+  MC2_ASSERT_OK(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), nullptr, &prepared));
+  MC2_ASSERT_OK(mc2_run(prepared, MC2_RUN_FUSED, nullptr));
+  EXPECT_EQ(matrices.c[1][12'345], matrices.expected(spec, 12'345 / 256, 12'345 % 256));
+  mc2_free_prepared(prepared);
+  mc2_free_plan(plan);
+  mc2_free_machine(machine);
+  mc2_free_communicator(ranks);
+  mc2_free_context(context);
+}
+
+TEST(CContext, TheEnvironmentDisablesToo) {
+  ASSERT_EQ(::setenv("MC2_DISABLE", "1", 1), 0);
+  Lines lines;
+  auto options = offline(lines);
+  options.flags = 0;
+  options.store = "";
+  options.server_url = "";
+  mc2_context* context = nullptr;
+  MC2_ASSERT_OK(mc2_context_create(&options, &context));
+  ASSERT_EQ(::setenv("MC2_DISABLE", "maybe", 1), 0);
+  mc2_context* none = nullptr;
+  EXPECT_EQ(mc2_context_create(&options, &none), MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "MC2_DISABLE");
+  EXPECT_EQ(none, nullptr);
+  ::unsetenv("MC2_DISABLE");
+  mc2_machine* const here = machine();
+  mc2_plan* plan = nullptr;
+  const auto spec = op();
+  MC2_ASSERT_OK(mc2_find_plan(context, &spec, here, &plan));
+  mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
+  MC2_ASSERT_OK(mc2_plan_summarize(plan, &summary));
+  EXPECT_THAT(summary.source, HasSubstr("disabled"));
+  mc2_free_plan(plan);
+  mc2_free_machine(here);
+  mc2_free_context(context);
+}
+
+TEST(CStore, KeepsPlansAndModels) {
+  const Directory directory;
+  mc2_store* store = nullptr;
+  MC2_ASSERT_OK(mc2_store_open(directory.file("store.db").c_str(), 0, &store));
+  mc2_plan* const plan = plan_of(op());
+  mc2_model* const from = model();
+  MC2_ASSERT_OK(mc2_store_put_plan(store, plan, nullptr));
+  MC2_ASSERT_OK(mc2_store_put_model(store, from));
+  mc2_machine* machine = nullptr;
+  const std::string json = R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
+  MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
+  const auto spec = op();
+  mc2_plan* kept = nullptr;
+  MC2_ASSERT_OK(mc2_store_get_plan(store, &spec, machine, nullptr, &kept));
+  mc2_plan_summary put = MC2_INIT(mc2_plan_summary), got = MC2_INIT(mc2_plan_summary);
+  MC2_ASSERT_OK(mc2_plan_summarize(plan, &put));
+  MC2_ASSERT_OK(mc2_plan_summarize(kept, &got));
+  EXPECT_STREQ(got.digest, put.digest);
+  const auto longer = op(256); // another length of the cut axis
+  mc2_model* kept_model = nullptr;
+  MC2_ASSERT_OK(mc2_store_get_model(store, &longer, machine, &kept_model));
+  mc2_free_model(kept_model);
+  EXPECT_EQ(mc2_store_get_plan(store, &longer, machine, nullptr, &kept), MC2_ERROR_NOT_FOUND);
+  mc2_free_plan(kept);
+  mc2_free_machine(machine);
+  mc2_free_model(from);
+  mc2_free_plan(plan);
+  EXPECT_EQ(mc2_free_store(store), MC2_OK);
+}
+
+// ---- Structs of other headers
+
+TEST(CStructs, OfAnOlderHeaderGetDefaultsForTheRest) {
+  auto spec = op();
+  spec.size = offsetof(mc2_op_spec, has_bias);
+  spec.has_bias = 1; // behind the end that the caller knows
+  mc2_operand_sizes sizes = MC2_INIT(mc2_operand_sizes);
+  MC2_ASSERT_OK(mc2_operands(&spec, &sizes));
+  EXPECT_EQ(sizes.bias_bytes, 0);
+}
+
+TEST(CStructs, OfAnOlderHeaderAreNotWrittenBehindTheirEnd) {
+  const auto spec = op();
+  mc2_operand_sizes sizes = MC2_INIT(mc2_operand_sizes);
+  sizes.size = offsetof(mc2_operand_sizes, b_bytes);
+  sizes.b_bytes = -7;
+  MC2_ASSERT_OK(mc2_operands(&spec, &sizes));
+  EXPECT_EQ(sizes.a_bytes, 512 * 128 * 4);
+  EXPECT_EQ(sizes.b_bytes, -7);
+}
+
+template <typename T>
+struct Newer {
+  T known = MC2_INIT(T);
+  std::array<std::int64_t, 2> added{};
+  Newer() { known.size = sizeof(Newer); }
+};
+
+TEST(CStructs, OfANewerHeaderAreTakenWhileTheyAskForNothingNew) {
+  Newer<mc2_op_spec> spec;
+  spec.known = op();
+  spec.known.size = sizeof spec;
+  Newer<mc2_operand_sizes> sizes;
+  sizes.added = {5, 5};
+  MC2_ASSERT_OK(mc2_operands(&spec.known, &sizes.known));
+  EXPECT_EQ(sizes.known.c_bytes, 512 * 256 * 4);
+  EXPECT_THAT(sizes.added, Each(0)); // what this library does not know
+  EXPECT_EQ(sizes.known.size, sizeof sizes);
+  spec.added[1] = 1;
+  EXPECT_EQ(mc2_operands(&spec.known, &sizes.known), MC2_ERROR_STRUCT);
+  EXPECT_THAT(last_error().message, HasSubstr("newer"));
+}
+
+} // namespace
+} // namespace mc2::capi_tests
