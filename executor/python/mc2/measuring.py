@@ -49,16 +49,16 @@ class Tuned:
 
 
 def choose_contenders(op: OpSpec, model: CostModel, options: dict[str, typing.Any], count: int = 4) -> list[Plan]:
-    """The best cut, and the best ones of other numbers of blocks that are not far behind; none that is uncut."""
+    """The best cut, and the best ones of other numbers of blocks that are not far behind. Uncut where a local part overlaps."""
     best = _core.plan(op, model, **{**options, "runner_up_count": _SEARCH_DEPTH})
-    contenders, block_counts = [best], {1, len(best.blocks)}
+    contenders, block_counts = [best], {len(best.blocks)} if op.has_local_part else {1, len(best.blocks)}
     for other in best.runners_up:
         if len(contenders) == count or other.makespan_us > _CONTENDER_MARGIN * best.makespan_us:
             break
         if len(other.blocks) not in block_counts:
             block_counts.add(len(other.blocks))
             contenders.append(_core.predict(op, model, other.blocks, other.variant))
-    return [plan for plan in contenders if plan.is_cut]
+    return [plan for plan in contenders if plan.is_cut or op.has_local_part]
 
 
 def judge(op: OpSpec, model: CostModel, contenders: list[Contender], strategy: str) -> Plan:
@@ -206,7 +206,7 @@ def tune(
         model = learned.model
         notes.append("recalibrated: " + learned.text)
         best = _core.plan(op, model, **planning)
-        if not best.is_cut or any(best.blocks == p.blocks and best.variant == p.variant for p in plans):
+        if not (best.is_cut or op.has_local_part) or any(best.blocks == p.blocks and best.variant == p.variant for p in plans):
             break
         if turn < _MAX_RACE_COUNT - 1:
             plans.append(best)

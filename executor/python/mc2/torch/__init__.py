@@ -1,0 +1,28 @@
+"""mc2 for PyTorch: matmul and collective in one call, on the caller's stream and process group (docs/python.md).
+
+Without a plan, and where mc2 cannot help, the operators are the unfused calls of torch.
+"""
+
+from ._groups import forget as _forget_groups
+from ._plans import forget as _forget_plans
+from .functional import (
+    all_gather_matmul,
+    all_to_all_matmul,
+    matmul_all_reduce,
+    matmul_all_to_all,
+    matmul_reduce_scatter,
+    replicated_matmul,
+)
+from .layers import ColumnParallelLinear, RowParallelLinear
+from .tuning import Tuned, tune
+
+__all__ = [
+    "ColumnParallelLinear", "RowParallelLinear", "Tuned", "all_gather_matmul", "all_to_all_matmul", "forget",
+    "matmul_all_reduce", "matmul_all_to_all", "matmul_reduce_scatter", "replicated_matmul", "tune",
+]  # fmt: skip
+
+
+def forget() -> None:
+    """Forgets process groups and what was tuned in this process: after torch.distributed.destroy_process_group()."""
+    _forget_groups()
+    _forget_plans()

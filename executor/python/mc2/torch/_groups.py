@@ -1,0 +1,104 @@
+"""Process groups by name, what they can do, and the fingerprint of the machine that they run on."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import typing
+
+import torch
+import torch.distributed as dist
+
+from .._core import Fingerprint
+from ..errors import Error
+
+
+class Group(typing.NamedTuple):
+    """A process group as the operators use it."""
+
+    name: str  # what registered operators carry
+    handle: typing.Any  # torch.distributed.ProcessGroup
+    rank: int
+    size: int
+    backend: str  # "gloo", "nccl", ...
+
+
+_by_name: dict[str, Group] = {}
+_by_handle: dict[typing.Any, Group] = {}
+
+
+def resolve(group: typing.Any) -> Group:
+    """The group of a handle, a name or None (the default group).
+
+    Raises Error (invalid_spec, field "group") where torch.distributed is not initialised or this rank is no member.
+    """
+    if isinstance(group, str):
+        return by_name(group)
+    if not (dist.is_available() and dist.is_initialized()):
+        raise Error("invalid_spec", "group", "torch.distributed is not initialised; call init_process_group first")
+    handle = dist.group.WORLD if group is None else group
+    found = _by_handle.get(handle)
+    return found if found is not None else _add(handle)
+
+
+def by_name(name: str) -> Group:
+    found = _by_name.get(name)
+    if found is not None:
+        return found
+    resolver = getattr(dist.distributed_c10d, "_resolve_process_group", None)
+    if resolver is None:
+        raise Error("invalid_spec", "group", f"there is no process group named '{name}'")
+    try:
+        return _add(resolver(name))
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise Error("invalid_spec", "group", f"there is no process group named '{name}': {error}") from error
+
+
+def _add(handle: typing.Any) -> Group:
+    try:
+        rank, size = dist.get_rank(handle), dist.get_world_size(handle)
+        backend = str(dist.get_backend(handle))
+    except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+        raise Error("invalid_spec", "group", f"{handle!r} is no process group of this rank: {error}") from error
+    if rank < 0:
+        raise Error("invalid_spec", "group", "this rank is no member of it")
+    name = getattr(handle, "group_name", None) or f"mc2-{len(_by_name)}"
+    group = Group(str(name), handle, rank, size, backend)
+    _by_name[group.name] = _by_handle[handle] = group
+    return group
+
+
+def forget() -> None:
+    """After destroy_process_group: names may come again."""
+    _by_name.clear()
+    _by_handle.clear()
+
+
+@functools.lru_cache(maxsize=None)
+def _cpu_model() -> str:
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "unknown"
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+@functools.lru_cache(maxsize=None)
+def fingerprint(group: Group, device: torch.device) -> Fingerprint:
+    """What makes times on this group and device comparable with others."""
+    fields = {
+        "backend": f"torch/{group.backend}",
+        "link": "process group",
+        "ranks": str(group.size),
+        "ranks_per_host": os.environ.get("LOCAL_WORLD_SIZE", "unknown"),
+        "torch": torch.__version__,
+    }
+    if device.type == "cuda":
+        fields["gpu_model"] = torch.cuda.get_device_name(device)
+        fields["cuda"] = str(torch.version.cuda)
+        fields["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    else:
+        fields["cpu_model"] = _cpu_model()
+        fields["threads"] = str(torch.get_num_threads())
+    return Fingerprint(fields)

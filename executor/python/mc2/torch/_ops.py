@@ -1,0 +1,171 @@
+"""The operators as PyTorch knows them: registered with fake implementations and gradients, so that torch.compile traces them."""
+
+from __future__ import annotations
+
+import contextlib
+import typing
+
+import torch
+
+from . import _groups, _passes, _plans
+from ._groups import Group
+
+_library = torch.library.Library("mc2", "DEF")
+_Gradients = tuple[typing.Optional[torch.Tensor], ...]
+
+
+def _rows(kind: str, group: Group, m: int) -> int:
+    """Rows of the product that x with m rows leads to."""
+    return m * group.size if kind == "all_gather_matmul" else m
+
+
+def _result_rows(kind: str, group: Group, m: int) -> int:
+    return m // group.size if kind == "matmul_reduce_scatter" else _rows(kind, group, m)
+
+
+def _real(kind: str) -> typing.Callable[..., torch.Tensor]:
+    def run(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> torch.Tensor:
+        group = _groups.by_name(group_name)
+        y = _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]))
+        return y if bias is None else y.add_(bias)
+
+    return run
+
+
+def _fake(kind: str) -> typing.Callable[..., torch.Tensor]:
+    def shape(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> torch.Tensor:
+        return x.new_empty((_result_rows(kind, _groups.by_name(group_name), x.shape[0]), w.shape[1]))
+
+    return shape
+
+
+def _matmul(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> torch.Tensor:
+    return torch.mm(x, w) if bias is None else torch.addmm(bias, x, w)
+
+
+def _fake_matmul(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> torch.Tensor:
+    return x.new_empty((x.shape[0], w.shape[1]))
+
+
+# The collectives alone, for gradients.
+def _alone(run: typing.Callable[[Group, torch.Tensor], torch.Tensor]) -> typing.Callable[[torch.Tensor, str], torch.Tensor]:
+    return lambda x, group_name: run(_groups.by_name(group_name), x)
+
+
+def _gathered(x: torch.Tensor, group_name: str) -> torch.Tensor:
+    return x.new_empty((x.shape[0] * _groups.by_name(group_name).size, *x.shape[1:]))
+
+
+def _same(x: torch.Tensor, group_name: str) -> torch.Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+# Gradients of y = collective(x @ w) and y = collective(x) @ w by those of y, as far as they are needed. The gradient of an
+# all-reduced result is taken as the same on all ranks, as in Megatron-LM's pair g: identity backwards.
+_Needs = typing.Sequence[bool]
+
+
+def _of_all_reduce(x: torch.Tensor, w: torch.Tensor, grad: torch.Tensor, name: str, needs: _Needs) -> _Gradients:
+    return grad @ w.t() if needs[0] else None, x.t() @ grad if needs[1] else None
+
+
+def _of_reduce_scatter(x: torch.Tensor, w: torch.Tensor, grad: torch.Tensor, name: str, needs: _Needs) -> _Gradients:
+    return _of_all_reduce(x, w, torch.ops.mc2.all_gather(grad, name), name, needs)
+
+
+def _of_all_gather(x: torch.Tensor, w: torch.Tensor, grad: torch.Tensor, name: str, needs: _Needs) -> _Gradients:
+    grad_x = torch.ops.mc2.matmul_reduce_scatter(grad, w.t(), None, name) if needs[0] else None
+    return grad_x, torch.ops.mc2.all_gather(x, name).t() @ grad if needs[1] else None
+
+
+def _of_matmul_all_to_all(x: torch.Tensor, w: torch.Tensor, grad: torch.Tensor, name: str, needs: _Needs) -> _Gradients:
+    return _of_all_reduce(x, w, torch.ops.mc2.all_to_all(grad, name), name, needs)
+
+
+def _of_all_to_all_matmul(x: torch.Tensor, w: torch.Tensor, grad: torch.Tensor, name: str, needs: _Needs) -> _Gradients:
+    grad_x = torch.ops.mc2.matmul_all_to_all(grad, w.t(), None, name) if needs[0] else None
+    return grad_x, torch.ops.mc2.all_to_all(x, name).t() @ grad if needs[1] else None
+
+
+def _of_replicated(x: torch.Tensor, w: torch.Tensor, grad: torch.Tensor, name: str, needs: _Needs) -> _Gradients:
+    """x is the same on all ranks (Megatron-LM's f): its gradient is the sum of theirs."""
+    grad_x = torch.ops.mc2.matmul_all_reduce(grad, w.t(), None, name) if needs[0] else None
+    return grad_x, x.t() @ grad if needs[1] else None
+
+
+def _of_bias(op: str, grad: torch.Tensor, name: str) -> torch.Tensor:
+    """A reduce-scatter's ranks have the same bias, each on rows of its own."""
+    own = grad.sum(0)
+    return torch.ops.mc2.all_reduce(own, name) if op == "matmul_reduce_scatter" else own
+
+
+def _register_gradient(op: str, gradient: typing.Callable[..., _Gradients]) -> None:
+    def set_up(ctx: typing.Any, inputs: tuple[typing.Any, ...], output: torch.Tensor) -> None:
+        x, w, _, ctx.group_name = inputs
+        ctx.save_for_backward(x, w)
+
+    def backward(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
+        x, w = ctx.saved_tensors
+        grad = grad.contiguous()
+        needs = ctx.needs_input_grad
+        grad_x, grad_w = gradient(x, w, grad, ctx.group_name, needs)
+        return grad_x, grad_w, _of_bias(op, grad, ctx.group_name) if needs[2] else None, None
+
+    if hasattr(torch.library, "register_autograd"):
+        torch.library.register_autograd(f"mc2::{op}", backward, setup_context=set_up, lib=_library)
+        return
+    _register_gradient_before_2_4(op, set_up, backward)
+
+
+@contextlib.contextmanager
+def _below_autograd() -> typing.Iterator[None]:
+    guard: typing.Any = torch._C._AutoDispatchBelowAutograd()
+    if hasattr(guard, "__enter__"):
+        with guard:
+            yield
+        return
+    try:  # PyTorch 1.13: for as long as the object lives
+        yield
+    finally:
+        del guard
+
+
+def _register_gradient_before_2_4(op: str, set_up: typing.Any, backward: typing.Any) -> None:
+    def forward(ctx: typing.Any, *inputs: typing.Any) -> torch.Tensor:
+        with _below_autograd():
+            output: torch.Tensor = getattr(torch.ops.mc2, op)(*inputs)
+        set_up(ctx, inputs, output)
+        return output
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    function: typing.Any = type(op, (torch.autograd.Function,), methods)
+    _library.impl(op, function.apply, "Autograd")
+
+
+def _register(name: str, signature: str, real: typing.Any, fake: typing.Any) -> None:
+    _library.define(f"{name}({signature}) -> Tensor")
+    for key in ("CPU", "CUDA"):
+        _library.impl(name, real, key)
+    _library.impl(name, fake, "Meta")
+
+
+def _register_all() -> None:
+    signature = "Tensor x, Tensor w, Tensor? bias, str group_name"
+    gradients = {
+        "matmul_all_reduce": _of_all_reduce,
+        "matmul_reduce_scatter": _of_reduce_scatter,
+        "all_gather_matmul": _of_all_gather,
+        "matmul_all_to_all": _of_matmul_all_to_all,
+        "all_to_all_matmul": _of_all_to_all_matmul,
+    }
+    for kind, gradient in gradients.items():
+        _register(kind, signature, _real(kind), _fake(kind))
+        _register_gradient(kind, gradient)
+    _register("replicated_matmul", signature, _matmul, _fake_matmul)
+    _register_gradient("replicated_matmul", _of_replicated)
+    _register("all_gather", "Tensor x, str group_name", _alone(_passes.all_gather), _gathered)
+    _register("all_reduce", "Tensor x, str group_name", _alone(_passes.all_reduce), _same)
+    _register("all_to_all", "Tensor x, str group_name", _alone(_passes.all_to_all), _same)
+
+
+_register_all()

@@ -1,0 +1,266 @@
+"""How the blocks of each kind pass the two lanes: matmuls on the caller's stream, collectives on the process group's."""
+
+from __future__ import annotations
+
+import typing
+
+import torch
+import torch.distributed as dist
+
+from ..errors import Error
+from ._groups import Group
+
+
+def _is_native(group: Group, tensor: torch.Tensor) -> bool:
+    """Whether the backend has the collectives on whole tensors (NCCL); gloo has them on lists only, or not at all."""
+    return tensor.is_cuda and group.backend != "gloo"
+
+
+def _all_reduce(group: Group, tensor: torch.Tensor) -> typing.Any:
+    return dist.all_reduce(tensor, group=group.handle, async_op=True)
+
+
+def _all_to_all(group: Group, out: torch.Tensor, given: torch.Tensor) -> typing.Any:
+    return dist.all_to_all_single(out, given, group=group.handle, async_op=True)
+
+
+def _all_gather(group: Group, out: torch.Tensor, given: torch.Tensor) -> typing.Any:
+    """out [ranks, ...] of given [...]."""
+    if _is_native(group, given):
+        return dist.all_gather_into_tensor(out, given, group=group.handle, async_op=True)
+    return dist.all_gather(list(out.unbind(0)), given, group=group.handle, async_op=True)
+
+
+class _SummedExchange:
+    """Reduce-scatter for backends without one (gloo): an exchange of the same bytes, then sums in rank order."""
+
+    def __init__(self, group: Group, out: torch.Tensor, given: torch.Tensor) -> None:
+        self._out, self._received, self._given = out, torch.empty_like(given), given
+        self._work = _all_to_all(group, self._received, given)
+
+    def wait(self) -> None:
+        self._work.wait()
+        torch.sum(self._received, 0, out=self._out)
+
+
+def _reduce_scatter(group: Group, out: torch.Tensor, given: torch.Tensor) -> typing.Any:
+    """out [...] of given [ranks, ...]."""
+    if _is_native(group, given):
+        return dist.reduce_scatter_tensor(out, given, group=group.handle, async_op=True)
+    return _SummedExchange(group, out, given)
+
+
+def _multiply_shards(shards: torch.Tensor, w: torch.Tensor, out: torch.Tensor, is_batched: bool) -> None:
+    """out[q] = shards[q] @ w for each rank's rows [ranks, b, k]."""
+    if is_batched and shards.shape[0] > 1:
+        torch.bmm(shards, w.expand(shards.shape[0], *w.shape), out=out)
+        return
+    for part, product in zip(shards, out):
+        torch.mm(part, w, out=product)
+
+
+class Pass:
+    """One run of a kind: x [m, k] (all_gather_matmul: a rank's shard) and w [k, n] in blocks of the cut axis.
+
+    compute(i) and communicate(i) may be called in any order that the kind allows; the pass keeps what they need alive.
+    """
+
+    is_compute_first: typing.ClassVar[bool]
+    local: typing.Callable[[], None] | None = None
+    y: torch.Tensor
+
+    def __init__(self, group: Group, x: torch.Tensor, w: torch.Tensor, blocks: list[int], is_batched: bool) -> None:
+        self.group, self.x, self.w, self.is_batched = group, x, w, is_batched
+        self.shape(blocks)
+
+    def shape(self, blocks: list[int]) -> None:
+        raise NotImplementedError
+
+    def compute(self, i: int) -> None:
+        raise NotImplementedError
+
+    def communicate(self, i: int) -> typing.Any:
+        raise NotImplementedError
+
+    def finish(self, i: int) -> None:
+        """What is left to do once communicate(i) has ended."""
+
+    def new(self, *shape: int) -> torch.Tensor:
+        return torch.empty(shape, dtype=self.x.dtype, device=self.x.device)
+
+    def shards(self, matrix: torch.Tensor, blocks: list[int]) -> typing.Sequence[torch.Tensor]:
+        """Blocks of every rank's rows: [ranks, b, columns] each, views."""
+        return matrix.view(self.group.size, -1, matrix.shape[1]).split(blocks, 1)
+
+    def run(self) -> torch.Tensor:
+        count, works = self.block_count, []
+        if self.is_compute_first:
+            for i in range(count):
+                self.compute(i)
+                works.append(self.communicate(i))
+            for i in range(count):
+                works[i].wait()
+                self.finish(i)
+            return self.y
+        for i in range(count):
+            works.append(self.communicate(i))
+        if self.local is not None:
+            self.local()
+        for i in range(count):
+            works[i].wait()
+            self.compute(i)
+        return self.y
+
+    block_count: int = 0
+
+
+class MatmulAllReduce(Pass):
+    is_compute_first = True
+
+    def shape(self, blocks: list[int]) -> None:
+        self.block_count = len(blocks)
+        self.y = self.new(self.x.shape[0], self.w.shape[1])
+        self._a, self._c = self.x.split(blocks), self.y.split(blocks)
+
+    def compute(self, i: int) -> None:
+        torch.mm(self._a[i], self.w, out=self._c[i])
+
+    def communicate(self, i: int) -> typing.Any:
+        return _all_reduce(self.group, self._c[i])
+
+
+class MatmulReduceScatter(Pass):
+    is_compute_first = True
+
+    def shape(self, blocks: list[int]) -> None:
+        self.block_count = len(blocks)
+        columns = self.w.shape[1]
+        self.y = self.new(self.x.shape[0] // self.group.size, columns)
+        self._a, self._c = self.shards(self.x, blocks), self.y.split(blocks)
+        self._products = [self.new(self.group.size, b, columns) for b in blocks]
+
+    def compute(self, i: int) -> None:
+        _multiply_shards(self._a[i], self.w, self._products[i], self.is_batched)
+
+    def communicate(self, i: int) -> typing.Any:
+        return _reduce_scatter(self.group, self._c[i], self._products[i])
+
+
+class MatmulAllToAll(Pass):
+    is_compute_first = True
+
+    def shape(self, blocks: list[int]) -> None:
+        self.block_count = len(blocks)
+        columns = self.w.shape[1]
+        self.y = self.new(self.x.shape[0], columns)
+        self._a, self._c = self.shards(self.x, blocks), self.shards(self.y, blocks)
+        self._products = [self.new(self.group.size, b, columns) for b in blocks]
+        self._received = [torch.empty_like(product) for product in self._products]
+
+    def compute(self, i: int) -> None:
+        _multiply_shards(self._a[i], self.w, self._products[i], self.is_batched)
+
+    def communicate(self, i: int) -> typing.Any:
+        return _all_to_all(self.group, self._received[i], self._products[i])
+
+    def finish(self, i: int) -> None:
+        self._c[i].copy_(self._received[i])
+
+
+class _Arriving(Pass):
+    """Kinds that communicate first: a rank's own rows are multiplied while the others' arrive."""
+
+    is_compute_first = False
+    _own: torch.Tensor
+
+    def own_product(self) -> None:
+        shard = self.y.shape[0] // self.group.size
+        torch.mm(self._own, self.w, out=self.y[self.group.rank * shard : (self.group.rank + 1) * shard])
+
+    def compute(self, i: int) -> None:
+        rank, rows, c = self.group.rank, self._arrived[i], self._c[i]
+        if rank > 0:
+            _multiply_shards(rows[:rank], self.w, c[:rank], self.is_batched)
+        if rank + 1 < self.group.size:
+            _multiply_shards(rows[rank + 1 :], self.w, c[rank + 1 :], self.is_batched)
+
+    _arrived: list[torch.Tensor]
+    _c: typing.Sequence[torch.Tensor]
+
+
+class AllGatherMatmul(_Arriving):
+    def shape(self, blocks: list[int]) -> None:
+        self.block_count = len(blocks)
+        self.y = self.new(self.x.shape[0] * self.group.size, self.w.shape[1])
+        self._own, self._sent, self._c = self.x, self.x.split(blocks), self.shards(self.y, blocks)
+        self._arrived = [self.new(self.group.size, b, self.x.shape[1]) for b in blocks]
+        self.local = self.own_product
+
+    def communicate(self, i: int) -> typing.Any:
+        return _all_gather(self.group, self._arrived[i], self._sent[i])
+
+
+class AllToAllMatmul(_Arriving):
+    def shape(self, blocks: list[int]) -> None:
+        self.block_count = len(blocks)
+        self.y = self.new(self.x.shape[0], self.w.shape[1])
+        shard = self.x.shape[0] // self.group.size
+        self._own = self.x[self.group.rank * shard : (self.group.rank + 1) * shard]
+        self._sent, self._c = self.shards(self.x, blocks), self.shards(self.y, blocks)
+        self._arrived = [self.new(self.group.size, b, self.x.shape[1]) for b in blocks]
+        self.local = self.own_product
+
+    def communicate(self, i: int) -> typing.Any:
+        return _all_to_all(self.group, self._arrived[i], self._sent[i].contiguous())
+
+
+PASSES: dict[str, type[Pass]] = {
+    "matmul_all_reduce": MatmulAllReduce,
+    "matmul_reduce_scatter": MatmulReduceScatter,
+    "all_gather_matmul": AllGatherMatmul,
+    "matmul_all_to_all": MatmulAllToAll,
+    "all_to_all_matmul": AllToAllMatmul,
+}
+
+
+def all_reduce(group: Group, x: torch.Tensor) -> torch.Tensor:
+    y = x.clone(memory_format=torch.contiguous_format)
+    _all_reduce(group, y).wait()
+    return y
+
+
+def all_gather(group: Group, x: torch.Tensor) -> torch.Tensor:
+    """Every rank's rows, one below the other."""
+    y = x.new_empty((group.size, *x.shape))
+    _all_gather(group, y, x.contiguous()).wait()
+    return y.view(-1, *x.shape[1:])
+
+
+def reduce_scatter(group: Group, x: torch.Tensor) -> torch.Tensor:
+    parts = x.contiguous().view(group.size, -1, *x.shape[1:])
+    y = torch.empty_like(parts[0])
+    _reduce_scatter(group, y, parts).wait()
+    return y
+
+
+def all_to_all(group: Group, x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    _all_to_all(group, y, x.contiguous()).wait()
+    return y
+
+
+def unfused(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """What a program without mc2 does."""
+    if kind == "matmul_all_reduce":
+        y = torch.mm(x, w)
+        _all_reduce(group, y).wait()
+        return y
+    if kind == "matmul_reduce_scatter":
+        return reduce_scatter(group, torch.mm(x, w))
+    if kind == "matmul_all_to_all":
+        return all_to_all(group, torch.mm(x, w))
+    if kind == "all_gather_matmul":
+        return torch.mm(all_gather(group, x), w)
+    if kind == "all_to_all_matmul":
+        return torch.mm(all_to_all(group, x), w)
+    raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")

@@ -1,0 +1,378 @@
+"""mc2.torch on gloo: the same tests run in every rank of jobs of 2 and 3 processes."""
+
+import datetime
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError:  # python3-torch
+    torch = None
+
+import mc2
+from values_test import Refusals
+
+RANK, RANKS = int(os.environ.get("MC2_TEST_RANK", -1)), int(os.environ.get("MC2_TEST_RANKS", 0))
+KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
+M, N, K = 12 * 2 * 12, 40, 24  # the rows divide among 2 and 3 ranks; enough of them to be cut by rows
+
+if RANK >= 0:
+    import mc2.torch
+    from mc2.torch import _groups, _passes, _plans, functional, tuning
+
+
+def matrices(kind, dtype=None, m=M, seed=0):
+    """This rank's x and w."""
+    generator = torch.Generator().manual_seed(seed * 100 + RANK)
+    rows = m // RANKS if kind == "all_gather_matmul" else m
+    x, w = (torch.empty(shape).uniform_(-1, 1, generator=generator) for shape in ((rows, K), (K, N)))
+    return x.to(dtype or torch.float32), w.to(dtype or torch.float32)
+
+
+def everyones(tensor):
+    gathered = [torch.empty_like(tensor) for _ in range(RANKS)]
+    dist.all_gather(gathered, tensor.contiguous())
+    return gathered
+
+
+def oracle(kind, x, w):
+    """In double precision, from all ranks' operands."""
+    xs, ws = everyones(x.double()), everyones(w.double())
+    if kind == "all_gather_matmul":
+        return torch.cat(xs) @ ws[RANK]
+    part = slice(RANK * (len(x) // RANKS), (RANK + 1) * (len(x) // RANKS))
+    if kind == "all_to_all_matmul":
+        return torch.cat([other[part] for other in xs]) @ ws[RANK]
+    products = [a @ b for a, b in zip(xs, ws)]
+    if kind == "matmul_all_to_all":
+        return torch.cat([product[part] for product in products])
+    return sum(products)[part] if kind == "matmul_reduce_scatter" else sum(products)
+
+
+def cut_axis(kind, m=M):
+    return m if kind == "matmul_all_reduce" else m // RANKS
+
+
+def fuse(kind, blocks, m=M, n=N, k=K, dtype=None):
+    """From now on the shape runs with these blocks, as if they had won a race."""
+    group = _groups.resolve(None)
+    problem = _plans.Problem(kind, group, torch.device("cpu"), dtype or torch.float32, m, n, k)
+    op = problem.op()
+    lengths = (1, 2, 4, 8, 16, 32)
+    samples = [mc2.Sample("matmul", x, 10.0 + x) for x in lengths]
+    samples += [mc2.Sample("collective", x, 10.0 + x, message_bytes=x * op.bytes_per_unit) for x in lengths]
+    model = mc2.fit(mc2.Profile(op, _groups.fingerprint(group, problem.device), samples)).model
+    plan = mc2.predict(op, model, blocks).with_validation(mc2.Validation(1, 2, (0.5, 0.4, 0.6), 3), "test")
+    _plans.keep(problem, plan, model)
+
+
+def chosen():
+    return [schedule.blocks for schedule in _plans._schedules.values() if schedule]
+
+
+@unittest.skipIf(RANK < 0, "runs in the ranks of a job")
+class RanksTest(Refusals):
+    def setUp(self):
+        mc2.torch.forget()
+        _plans.settings.store, _plans.settings.is_disabled = "", False
+        warnings.simplefilter("ignore")
+
+    def assert_near(self, found, expected, dtype=torch.float32):
+        error = (found.double() - expected).abs().max() / expected.abs().max()
+        self.assertLess(float(error), 16 * torch.finfo(dtype).eps)
+
+    def test_fused_results_are_the_oracles(self):
+        for kind in KINDS:
+            rows = cut_axis(kind)
+            for blocks in ([rows], [rows // 2, rows - rows // 2], [1, rows - 4, 3]):
+                with self.subTest(kind, blocks=blocks):
+                    fuse(kind, blocks)
+                    x, w = matrices(kind)
+                    self.assert_near(getattr(mc2.torch, kind)(x, w), oracle(kind, x, w))
+                    self.assertEqual(chosen(), [] if kind == "matmul_all_reduce" and len(blocks) == 1
+                                     or kind in ("matmul_reduce_scatter", "matmul_all_to_all") and len(blocks) == 1
+                                     else [blocks])  # fmt: skip
+
+    def test_unfused_and_fused_results_agree_in_every_type(self):
+        for kind in KINDS:
+            for dtype in (torch.float32, torch.bfloat16):
+                if dtype == torch.bfloat16 and torch.__version__ < "2":
+                    continue  # gloo of PyTorch 1.13 does not sum bf16
+                rows = cut_axis(kind)
+                fuse(kind, [rows // 3, rows - rows // 3], dtype=dtype)
+                x, w = matrices(kind, dtype)
+                fused = getattr(mc2.torch, kind)(x, w)
+                _plans.settings.is_disabled = True
+                _plans.forget()
+                self.assert_near(fused, getattr(mc2.torch, kind)(x, w).double(), dtype)
+                _plans.settings.is_disabled = False
+
+    def test_leading_dimensions_and_bias(self):
+        for kind in KINDS:
+            x, w = matrices(kind)
+            bias = torch.arange(N, dtype=torch.float32)
+            expected = oracle(kind, x, w) + bias
+            found = getattr(mc2.torch, kind)(x.view(-1, 2, K), w, bias=bias)
+            with self.subTest(kind):
+                self.assertEqual(found.shape[1:], (2, N))
+                self.assert_near(found.reshape(-1, N), expected)
+
+    def test_strided_operands_are_taken(self):
+        for kind in KINDS:
+            x, w = matrices(kind)
+            fuse(kind, [cut_axis(kind) - 5, 5])
+            with self.subTest(kind):
+                strided, transposed = x.repeat(1, 2)[:, :K], w.t().contiguous().t()
+                self.assert_near(getattr(mc2.torch, kind)(strided, transposed), oracle(kind, x, w))
+
+    def test_gradients_are_those_of_the_whole_problem(self):
+        """Each rank's loss is the sum of its y * c; what all ranks together lose is differentiated in double precision."""
+        for kind in KINDS:
+            fuse(kind, [cut_axis(kind) - 7, 7])
+            x, w = (t.requires_grad_() for t in matrices(kind))
+            y = getattr(mc2.torch, kind)(x, w)
+            shared = kind == "matmul_all_reduce"  # the same y and the same loss on every rank
+            c = torch.empty_like(y).uniform_(-1, 1, generator=torch.Generator().manual_seed(7 if shared else 7 + RANK))
+            (y * c).sum().backward()
+            xs = [t.requires_grad_() for t in everyones(x.detach().double())]
+            ws = [t.requires_grad_() for t in everyones(w.detach().double())]
+            cs = everyones(c.double())
+            part = [slice(r * (len(x) // RANKS), (r + 1) * (len(x) // RANKS)) for r in range(RANKS)]
+            products = [a @ b for a, b in zip(xs, ws)]
+            ys = {
+                "matmul_all_reduce": lambda: [sum(products)],
+                "matmul_reduce_scatter": lambda: [sum(products)[p] for p in part],
+                "all_gather_matmul": lambda: [torch.cat(xs) @ b for b in ws],
+                "matmul_all_to_all": lambda: [torch.cat([p[part[r]] for p in products]) for r in range(RANKS)],
+                "all_to_all_matmul": lambda: [torch.cat([a[part[r]] for a in xs]) @ ws[r] for r in range(RANKS)],
+            }[kind]()
+            sum((a * b).sum() for a, b in zip(ys, cs)).backward()
+            with self.subTest(kind):
+                self.assert_near(x.grad, xs[RANK].grad)
+                self.assert_near(w.grad, ws[RANK].grad)
+
+    def test_only_what_needs_a_gradient_gets_one(self):
+        x, w = matrices("all_gather_matmul")
+        w.requires_grad_()
+        mc2.torch.all_gather_matmul(x, w).sum().backward()
+        self.assertIsNone(x.grad)
+        self.assertEqual(w.grad.shape, w.shape)
+
+    def mlp(self, is_sequence_parallel):
+        """The same two layers whole and in parts, and the input of each form."""
+        torch.manual_seed(5)
+        whole = torch.nn.Sequential(torch.nn.Linear(K, 36), torch.nn.GELU(), torch.nn.Linear(36, N))
+        parts = torch.nn.Sequential(
+            mc2.torch.ColumnParallelLinear.from_linear(whole[0], is_sequence_parallel=is_sequence_parallel),
+            torch.nn.GELU(),
+            mc2.torch.RowParallelLinear.from_linear(whole[2], is_sequence_parallel=is_sequence_parallel),
+        )
+        x, target = torch.rand(M, K), torch.rand(M, N)
+        return whole, parts, x, target
+
+    def test_an_mlp_trains_as_its_whole_does(self):
+        for is_sequence_parallel in (False, True):
+            whole, parts, x, target = self.mlp(is_sequence_parallel)
+            mine = slice(RANK * (M // RANKS), (RANK + 1) * (M // RANKS)) if is_sequence_parallel else slice(None)
+            fuse("matmul_all_reduce", [M - 100, 100], k=36 // RANKS)
+            fuse("all_gather_matmul", [cut_axis("all_gather_matmul") - 10, 10], n=36 // RANKS)
+            optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in (whole, parts)]
+            for _ in range(4):
+                losses = []
+                for model, rows, optimizer in ((whole, slice(None), optimizers[0]), (parts, mine, optimizers[1])):
+                    optimizer.zero_grad()
+                    # A rank's share of the squared error of all rows.
+                    loss = ((model(x[rows]) - target[rows]) ** 2).sum() / M
+                    loss.backward()
+                    optimizer.step()
+                    losses.append(loss.detach())
+                if is_sequence_parallel:
+                    dist.all_reduce(losses[1])
+                with self.subTest(is_sequence_parallel=is_sequence_parallel):
+                    torch.testing.assert_close(losses[1], losses[0], rtol=1e-4, atol=1e-5)
+
+    def test_what_is_wrong_is_named(self):
+        x, w = matrices("matmul_all_reduce")
+        call = mc2.torch.matmul_all_reduce
+        self.refused("invalid_spec", "w", call, x, w.double())
+        self.refused("invalid_spec", "w", call, x, w[:-1])
+        self.refused("invalid_spec", "x", call, x.long(), w.long())
+        self.refused("invalid_spec", "x", call, x[0], w)
+        self.refused("invalid_spec", "x", call, x[:0], w)
+        self.refused("invalid_spec", "w", call, x, [1])
+        self.refused("invalid_spec", "w", call, x, w.to("meta"))
+        self.refused("invalid_spec", "bias", call, x, w, bias=torch.ones(N + 1))
+        self.refused("invalid_spec", "group", call, x, w, "no such group")
+        self.refused("invalid_spec", "group", call, x, w, 17)
+        self.refused("invalid_spec", "x", mc2.torch.matmul_reduce_scatter, x[: M - 1], w)
+        self.refused("unsupported", "w", call, x, w.to_sparse())
+        self.refused("invalid_spec", "in_features", mc2.torch.RowParallelLinear, 7 * RANKS + 1, 4)
+        self.refused("unknown_name", "kind", mc2.torch.tune, "matmul", m=M, n=N, k=K)
+        self.refused("unsupported", "kind", mc2.torch.tune, "matmul_all_reduce", m=M, n=N, k=K, dtype=torch.float64)
+        self.refused("unsupported", "kind", mc2.torch.tune, "matmul_all_reduce", m=1, n=N, k=K, dtype=torch.float32)
+
+    def test_ranks_that_call_with_other_shapes_are_told_of_it(self):
+        x, w = matrices("matmul_all_reduce")
+        self.refused("mismatch", "x", mc2.torch.matmul_all_reduce, x[: M - 3 * RANK], w)
+
+    def test_uneven_shares_of_k_run_by_rank_0s_plan(self):
+        if RANK == 0:
+            fuse("matmul_all_reduce", [100, M - 100])
+        x, w = matrices("matmul_all_reduce")
+        mine = K - 4 * (RANK != 0)
+        found = mc2.torch.matmul_all_reduce(x[:, :mine], w[:mine])
+        self.assertEqual(chosen(), [[100, M - 100]])
+        total = (x[:, :mine] @ w[:mine]).double()
+        dist.all_reduce(total)
+        self.assert_near(found, total)
+
+    def test_without_a_plan_there_is_one_warning_and_the_unfused_result(self):
+        x, w = matrices("matmul_all_reduce")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for m in (M, M, M - 1):
+                self.assert_near(mc2.torch.matmul_all_reduce(x[:m], w), oracle("matmul_all_reduce", x[:m], w))
+        # Rank 0 knows why; it is the one that looks for plans.
+        self.assertEqual([str(w.message)[:10] for w in caught if "mc2" in str(w.message)], ["mc2.torch:"] * (RANK == 0))
+        self.assertTrue(RANK != 0 or "tune" in str(caught[0].message))
+
+    def test_few_rows_are_not_cut_and_nobody_is_warned(self):
+        x, w = matrices("matmul_all_reduce")
+        mc2.torch.matmul_all_reduce(x[:3], w)
+        self.assertEqual(chosen(), [])
+
+    def test_tuning_keeps_the_faster_one_for_all_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/store.db"
+            for kind in ("matmul_all_reduce", "all_gather_matmul"):
+                tuned = mc2.torch.tune(kind, m=512 * RANKS, n=64, k=64, dtype=torch.float32, rounds=3, race_rounds=5,
+                                       store=path if RANK == 0 else "")  # fmt: skip
+                digests = everyones(torch.frombuffer(bytearray(bytes.fromhex(tuned.plan.digest)), dtype=torch.uint8))
+                self.assertTrue(all(torch.equal(digest, digests[0]) for digest in digests))
+                self.assertEqual(tuned.is_fused, tuned.plan.validation is not None)
+                if RANK == 0:
+                    with mc2.Store(path) as store:
+                        self.assertEqual(store.find_plan(tuned.plan.op, tuned.plan.fingerprint).plan, tuned.plan)
+                        self.assertGreater(store.stats()["samples"], 0)
+
+    def test_a_kept_plan_and_a_kept_model_are_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fuse("matmul_all_reduce", [200, M - 200])
+            if RANK == 0:
+                with mc2.Store(folder + "/store.db") as store:
+                    for plan in _plans._plans.values():
+                        store.put_plan(plan)
+                    for model in _plans._models.values():
+                        store.put_model(model)
+            mc2.torch.forget()
+            _plans.settings.store = folder + "/store.db"
+            x, w = matrices("matmul_all_reduce")
+            self.assert_near(mc2.torch.matmul_all_reduce(x, w), oracle("matmul_all_reduce", x, w))
+            self.assertEqual(chosen(), [[200, M - 200]])
+            # Another m: planned from the model, and equal on all ranks.
+            x, w = matrices("matmul_all_reduce", m=8 * M)
+            self.assert_near(mc2.torch.matmul_all_reduce(x, w), oracle("matmul_all_reduce", x, w))
+            counts = everyones(torch.tensor([sum(len(blocks) for blocks in chosen())]))
+            self.assertEqual(len({int(count) for count in counts}), 1)
+
+    def test_a_store_that_cannot_be_read_and_a_dead_service_leave_the_unfused_calls(self):
+        with tempfile.NamedTemporaryFile() as broken:
+            broken.write(b"no database at all" * 100)
+            broken.flush()
+            for store, server, word in ((broken.name, "", "database"), ("", "http://127.0.0.1:1", "127.0.0.1")):
+                mc2.torch.forget()
+                _plans.settings.store, _plans.settings.server = store, server
+                x, w = matrices("matmul_all_reduce")
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    self.assert_near(mc2.torch.matmul_all_reduce(x, w), oracle("matmul_all_reduce", x, w))
+                self.assertTrue(RANK != 0 or word in str(caught[0].message), [str(w.message) for w in caught])
+        _plans.settings.server = ""
+
+    def test_disabled_everything_is_unfused(self):
+        fuse("matmul_all_reduce", [200, M - 200])
+        _plans.settings.is_disabled = True
+        x, w = matrices("matmul_all_reduce")
+        self.assert_near(mc2.torch.matmul_all_reduce(x, w), oracle("matmul_all_reduce", x, w))
+        self.assertEqual(chosen(), [])
+
+    def test_fake_tensors_have_the_real_ones_shapes(self):
+        for kind in KINDS:
+            x, w = matrices(kind)
+            name = _groups.resolve(None).name
+            fake = getattr(torch.ops.mc2, kind)(x.to("meta"), w.to("meta"), None, name)
+            with self.subTest(kind):
+                self.assertEqual(fake.shape, getattr(mc2.torch, kind)(x, w).shape)
+
+    def test_compiled_functions_give_the_eager_ones_results(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("PyTorch 1.13 has no torch.compile")
+        fuse("matmul_all_reduce", [200, M - 200])
+        x, w = (t.requires_grad_() for t in matrices("matmul_all_reduce"))
+        function = torch.compile(lambda a, b: torch.relu(mc2.torch.matmul_all_reduce(a, b)), fullgraph=True, backend="aot_eager")
+        function(x, w).sum().backward()
+        compiled = x.grad.clone(), w.grad.clone()
+        x.grad = w.grad = None
+        torch.relu(mc2.torch.matmul_all_reduce(x, w)).sum().backward()
+        torch.testing.assert_close(compiled, (x.grad, w.grad))
+
+    def test_subgroups_have_plans_of_their_own(self):
+        pair = dist.new_group([0, 1])
+        x, w = matrices("matmul_all_reduce")
+        if RANK < 2:
+            total = (x @ w).double()
+            dist.all_reduce(total, group=pair)
+            self.assert_near(mc2.torch.matmul_all_reduce(x, w, pair), total)
+        else:
+            self.refused("invalid_spec", "group", mc2.torch.matmul_all_reduce, x, w, pair)
+        alone = [dist.new_group([rank]) for rank in range(RANKS)][RANK]
+        self.assert_near(mc2.torch.matmul_all_reduce(x, w, alone), (x @ w).double())
+
+
+@unittest.skipUnless(torch is not None and RANK < 0 and dist.is_available(), "python3-torch is not installed, or this is a rank")
+class JobsTest(unittest.TestCase):
+    def run_job(self, ranks, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "MC2_TEST_RANKS": str(ranks), "MC2_TEST_MEETING": folder + "/meeting",
+                           "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}  # fmt: skip
+            processes = [
+                subprocess.Popen([sys.executable, __file__, *arguments], env={**environment, "MC2_TEST_RANK": str(rank)},
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+                for rank in range(ranks)
+            ]
+            outputs = [process.communicate(timeout=100)[0] for process in processes]
+        for rank, (process, output) in enumerate(zip(processes, outputs)):
+            self.assertEqual(process.returncode, 0, f"rank {rank} of {ranks}:\n{output}")
+            self.assertRegex(output, r"Ran \d\d tests")
+
+    def test_two_ranks(self):
+        self.run_job(2)
+
+    def test_three_ranks(self):
+        self.run_job(3)
+
+    def test_without_a_job_the_group_is_named(self):
+        import mc2.torch
+
+        with self.assertRaises(mc2.Error) as caught:
+            mc2.torch.matmul_all_reduce(torch.ones(2, 2), torch.ones(2, 2))
+        self.assertEqual((caught.exception.code, caught.exception.field), ("invalid_spec", "group"))
+
+    def test_variables_that_say_nothing_are_refused(self):
+        for name, value in (("MC2_DISABLE", "yes"), ("MC2_LOG", "loud")):
+            done = subprocess.run([sys.executable, "-c", "import mc2.torch"], env={**os.environ, name: value},
+                                  capture_output=True, text=True, timeout=60)  # fmt: skip
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"{name}: is '{value}'", done.stderr)
+
+
+if __name__ == "__main__":
+    if RANK >= 0:
+        dist.init_process_group("gloo", init_method="file://" + os.environ["MC2_TEST_MEETING"], rank=RANK, world_size=RANKS,
+                                timeout=datetime.timedelta(seconds=60))  # fmt: skip
+    unittest.main()
