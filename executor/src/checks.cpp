@@ -103,6 +103,19 @@ Result<void> check_world(const StageList& list, int world_size) {
                    std::to_string(world_size)};
 }
 
+Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend) {
+  if (!options.process) return {};
+  return Error{ErrorCode::Unsupported, "process", "the " + std::string(backend) + " backend takes no place among processes; leave it out"};
+}
+
+std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options) {
+  std::string text = list.op.text() + " in blocks of";
+  for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);
+  if (!list.is_local_first) text += ", own shard later";
+  text += " " + std::string(to_string(planner::cut_axis(list.op))) + " with " + variant.text();
+  return text + (options.allow_independent ? ", lanes also independent" : "");
+}
+
 Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend) {
   const std::string prefix = "the " + std::string(backend) + " backend ";
   if (op.dtype == planner::DType::I8)

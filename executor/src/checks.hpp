@@ -1,8 +1,10 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "mc2/executor/backend.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/stage.hpp"
 #include "mc2/planner/error.hpp"
@@ -14,6 +16,12 @@ namespace mc2::executor {
 
 /// Errors: InvalidSpec when the operator's ranks are not the communicator's.
 [[nodiscard]] planner::Result<void> check_world(const StageList& list, int world_size);
+
+/// For backends that do not spread a world over processes of a launcher. Errors: Unsupported.
+[[nodiscard]] planner::Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend);
+
+/// What a rank prepares, as every rank must: for processes to compare and to show.
+[[nodiscard]] std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options);
 
 /// For backends that know neither. Errors: Unsupported for an epilogue or i8.
 [[nodiscard]] planner::Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend);

@@ -202,6 +202,13 @@ Result<void> CommunicatorOptions::validate() const {
     return Error{ErrorCode::InvalidSpec, "deadline",
                  std::to_string(deadline.count()) + " ms; legal are 1 ms to 7 days"};
   }
+  if (process && (process->rank < 0 || process->rank >= world_size)) {
+    return Error{ErrorCode::InvalidSpec, "process",
+                 "rank " + std::to_string(process->rank) + " of " + std::to_string(world_size) + "; legal are 0.." +
+                     std::to_string(world_size - 1)};
+  }
+  if (process && process->key.empty())
+    return Error{ErrorCode::InvalidSpec, "process", "has no key; give one that all processes of this world share and no others"};
   return {};
 }
 

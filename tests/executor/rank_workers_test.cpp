@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
@@ -13,7 +14,7 @@ namespace {
 
 TEST(RankWorkers, EveryRankWorksOnAThreadOfItsOwnThatStaysTheSame) {
   for (int round = 0; round < 50; ++round) { // starting is where threads could meet half-built workers
-    RankWorkers workers(4);
+    RankWorkers workers(std::array{0, 1, 2, 3});
     std::vector<std::thread::id> first(4), second(4);
     workers.run([&](int rank) { first[static_cast<std::size_t>(rank)] = std::this_thread::get_id(); });
     workers.run([&](int rank) { second[static_cast<std::size_t>(rank)] = std::this_thread::get_id(); });
@@ -25,7 +26,7 @@ TEST(RankWorkers, EveryRankWorksOnAThreadOfItsOwnThatStaysTheSame) {
 }
 
 TEST(RankWorkers, ThrowsWhatTheRankThatFailedFirstThrewAndWakesTheOthersAtOnce) {
-  RankWorkers workers(3);
+  RankWorkers workers(std::array{0, 1, 2});
   std::atomic<bool> is_woken = false;
   const auto work = [&](int rank) {
     if (rank == 2) throw std::runtime_error("rank 2 fell over");

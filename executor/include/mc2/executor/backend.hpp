@@ -55,15 +55,24 @@ struct VirtualCompute {
 /// Reads "RATE[,FIXED]"; RATE is a number with Gflops or Tflops, FIXED with ns, us or ms. Errors: InvalidSpec.
 [[nodiscard]] planner::Result<VirtualCompute> parse_virtual_compute(std::string_view text);
 
+/// Which rank a process holds, where every rank of a world is held by a process of its own (launched_process()).
+struct ProcessPlace {
+  int rank = 0;
+  std::string key; ///< the same in all processes of the world, and in those of no other world of this user that opens meanwhile
+  bool operator==(const ProcessPlace&) const = default;
+};
+
 struct CommunicatorOptions {
   int world_size = 2;
   LinkSpec link;
   std::optional<VirtualCompute> virtual_compute;
   bool pin_threads = true;
   std::chrono::milliseconds deadline{60'000}; ///< one run that takes longer is aborted with an error naming the rank
-  /// The caller's communicators of the collective library (ncclComm_t), by rank, for variants that leave its settings alone;
+  /// The caller's communicators of the collective library (ncclComm_t), by local rank, for variants that leave its settings alone;
   /// empty: the backend opens its own. They must outlive what is opened, and stay the caller's: never aborted or destroyed.
   std::vector<void*> native_communicators{};
+  /// Unset: this process holds all ranks. Backend cuda only: rank r then works on device r of this machine, in every process.
+  std::optional<ProcessPlace> process{};
 
   /// Errors: InvalidSpec naming the option.
   [[nodiscard]] planner::Result<void> validate() const;
@@ -101,7 +110,7 @@ class Backend {
   [[nodiscard]] virtual planner::Result<void> supports_cut(const planner::OpSpec& op) const = 0;
   /// What makes measurements on this backend comparable; queries the machine. `options` are valid.
   [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
-  /// Starts the ranks. Errors: InvalidSpec (options), Unsupported. Throws SystemError.
+  /// Starts the ranks. Order: *collective* where processes hold them. Errors: InvalidSpec (options), Unsupported. Throws SystemError.
   [[nodiscard]] virtual planner::Result<std::unique_ptr<Communicator>> open(
       const CommunicatorOptions& options) const = 0;
 };

@@ -1,6 +1,9 @@
 #include "backends/cuda/cuda_backend.hpp"
 
+#include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "backends/cuda/check.hpp"
 #include "backends/cuda/cuda_checks.hpp"
@@ -8,6 +11,7 @@
 #include "backends/cuda/machine.hpp"
 #include "backends/cuda/variants.hpp"
 #include "checks.hpp"
+#include "process_group.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -25,7 +29,19 @@ Result<void> check_options(const CommunicatorOptions& options) {
     return Error{ErrorCode::Unsupported, "virtual_compute", "the cuda backend has no virtual compute"};
   }
   if (auto legal = check_devices(options.world_size); !legal) return legal;
-  return check_native_communicators(options.native_communicators, options.world_size);
+  std::vector<int> ranks(static_cast<std::size_t>(options.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (options.process) ranks = {options.process->rank};
+  return check_native_communicators(options.native_communicators, ranks, options.world_size);
+}
+
+/// Every process holds one rank: what one of them is refused, all are.
+Result<std::unique_ptr<Communicator>> open_between_processes(const CommunicatorOptions& options) {
+  auto group = std::make_unique<ProcessGroup>(*options.process, options.world_size, options.deadline);
+  if (auto all = group->share_error(check_options(options)); !all) return all.error();
+  auto fingerprint = cuda_fingerprint(options);
+  if (auto same = group->agree("open on " + fingerprint.canonical_text()); !same) return same.error();
+  return std::unique_ptr<Communicator>(std::make_unique<CudaCommunicator>(options, std::move(fingerprint), std::move(group)));
 }
 
 class CudaBackend final : public Backend {
@@ -42,14 +58,17 @@ class CudaBackend final : public Backend {
   }
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
-                                                       const CommunicatorOptions& /*options*/) const override {
-    return cuda_variants(op, sm_count());
+                                                       const CommunicatorOptions& options) const override {
+    auto variants = cuda_variants(op, sm_count());
+    std::erase_if(variants, [&](const planner::Variant& variant) { return !check_variant(op, options, variant).ok(); });
+    return variants;
   }
 
-  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& /*options*/,
+  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& options,
                                            const planner::Variant& variant) const override {
-    if (const auto read = read_variant(op, variant, sm_count()); !read) return read.error();
-    return {};
+    const auto read = read_variant(op, variant, sm_count());
+    if (!read) return read.error();
+    return options.process ? check_crosses_processes(read.value()) : Result<void>{};
   }
 
   // One tile of the matmul library: a shorter block leaves part of every tile empty.
@@ -73,8 +92,10 @@ class CudaBackend final : public Backend {
   }
 
   [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
+    if (auto legal = options.validate(); !legal) return legal.error();
+    if (options.process) return open_between_processes(options);
     if (auto legal = check_options(options); !legal) return legal.error();
-    return std::unique_ptr<Communicator>(std::make_unique<CudaCommunicator>(options, cuda_fingerprint(options)));
+    return std::unique_ptr<Communicator>(std::make_unique<CudaCommunicator>(options, cuda_fingerprint(options), nullptr));
   }
 };
 

@@ -11,7 +11,9 @@
 
 #include "backends/cuda/check.hpp"
 #include "backends/cuda/direct.hpp"
+#include "backends/cuda/driver.hpp"
 #include "backends/cuda/machine.hpp"
+#include "backends/cuda/peer_memory.hpp"
 #include "checks.hpp"
 #include "row_splits.hpp"
 
@@ -29,10 +31,10 @@ std::string gib_text(std::int64_t bytes) {
 }
 
 /// Errors: InvalidSpec when the bytes are not in memory of the rank's device.
-Result<void> check_place(std::size_t rank, const char* matrix, std::span<const std::byte> bytes) {
+Result<void> check_place(int rank, const char* matrix, std::span<const std::byte> bytes) {
   cudaPointerAttributes found{};
   MC2_CUDA(cudaPointerGetAttributes(&found, bytes.data()));
-  if (found.type == cudaMemoryTypeDevice && found.device == static_cast<int>(rank)) return {};
+  if (found.type == cudaMemoryTypeDevice && found.device == rank) return {};
   const std::string name = "rank " + std::to_string(rank) + " " + matrix;
   const std::string place = found.type == cudaMemoryTypeDevice ? "device " + std::to_string(found.device)
                             : found.type == cudaMemoryTypeManaged ? "managed memory" : "host memory";
@@ -42,15 +44,10 @@ Result<void> check_place(std::size_t rank, const char* matrix, std::span<const s
 
 /// Of memory that cudaMalloc made the driver has no allocation handle to give.
 bool has_allocation_handle(const std::byte* address) {
-  const auto entry_point = [](const char* name) {
-    void* function = nullptr;
-    MC2_CUDA(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, nullptr));
-    return function;
-  };
   using Retain = CUresult (*)(CUmemGenericAllocationHandle*, void*);
   using Release = CUresult (*)(CUmemGenericAllocationHandle);
-  static const auto kRetain = reinterpret_cast<Retain>(entry_point("cuMemRetainAllocationHandle"));
-  static const auto kRelease = reinterpret_cast<Release>(entry_point("cuMemRelease"));
+  static const auto kRetain = reinterpret_cast<Retain>(driver_function("cuMemRetainAllocationHandle"));
+  static const auto kRelease = reinterpret_cast<Release>(driver_function("cuMemRelease"));
   CUmemGenericAllocationHandle handle{};
   if (kRetain(&handle, const_cast<std::byte*>(address)) != CUDA_SUCCESS) return false;
   return kRelease(handle) == CUDA_SUCCESS;
@@ -103,13 +100,14 @@ Result<void> check_devices(int world_size) {
   return {};
 }
 
-Result<void> check_native_communicators(std::span<void* const> communicators, int world_size) {
+Result<void> check_native_communicators(std::span<void* const> communicators, std::span<const int> ranks, int world_size) {
   if (communicators.empty()) return {};
   const auto refuse = [](const std::string& text) { return Error{ErrorCode::InvalidSpec, "native_communicators", text}; };
-  if (communicators.size() != static_cast<std::size_t>(world_size))
-    return refuse(std::to_string(communicators.size()) + " communicators for " + std::to_string(world_size) + " ranks");
-  for (int rank = 0; rank < world_size; ++rank) {
-    auto* communicator = static_cast<ncclComm_t>(communicators[static_cast<std::size_t>(rank)]);
+  if (communicators.size() != ranks.size())
+    return refuse(std::to_string(communicators.size()) + " communicators for " + std::to_string(ranks.size()) + " ranks");
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const int rank = ranks[i];
+    auto* communicator = static_cast<ncclComm_t>(communicators[i]);
     const std::string name = "the communicator of rank " + std::to_string(rank);
     if (communicator == nullptr) return refuse(name + " is null");
     int rank_count = 0;
@@ -157,18 +155,19 @@ Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle
                    " of device memory and its device has " + gib_text(available) + " available"};
 }
 
-Result<void> check_streams(std::span<void* const> streams, std::size_t rank_count) {
-  if (streams.size() != rank_count) {
+Result<void> check_streams(std::span<void* const> streams, std::span<const int> ranks) {
+  if (streams.size() != ranks.size()) {
     return Error{ErrorCode::InvalidSpec, "streams",
-                 std::to_string(streams.size()) + " streams for " + std::to_string(rank_count) + " ranks"};
+                 std::to_string(streams.size()) + " streams for " + std::to_string(ranks.size()) + " ranks"};
   }
-  for (std::size_t rank = 0; rank < rank_count; ++rank) {
-    const auto stream = static_cast<cudaStream_t>(streams[rank]);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const int rank = ranks[i];
+    const auto stream = static_cast<cudaStream_t>(streams[i]);
     // The default streams are those of whatever device is current.
     if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) continue;
     int device = 0;
     MC2_CUDA(cudaStreamGetDevice(stream, &device));
-    if (device == static_cast<int>(rank)) continue;
+    if (device == rank) continue;
     return Error{ErrorCode::InvalidSpec, "streams",
                  "the stream of rank " + std::to_string(rank) + " is of device " + std::to_string(device) +
                      "; it must be of device " + std::to_string(rank)};
@@ -191,17 +190,33 @@ Result<void> check_window_memory(const planner::OpSpec& op, std::span<const Rank
   return {};
 }
 
-Result<void> check_request(const StageList& stages, int world_size, std::span<const RankBuffers> buffers) {
+Result<void> check_crosses_processes(const CudaVariant& variant) {
+  if (!variant.has_windows) return {};
+  return Error{ErrorCode::Unsupported, "variant", "NCCL's windows are for worlds in one process; choose another variant"};
+}
+
+Result<void> check_between_processes(const planner::OpSpec& op, int rank, const RankBuffers& buffers, const CudaVariant& variant) {
+  if (auto legal = check_crosses_processes(variant); !legal) return legal;
+  if (variant.transport == CudaVariant::Transport::Nccl) return {};
+  const bool is_sent = planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
+  if (is_shareable(is_sent ? buffers.a.data() : buffers.c.data())) return {};
+  return Error{ErrorCode::Unsupported, "buffers",
+               "rank " + std::to_string(rank) + " " + (is_sent ? "A" : "C") +
+                   " is memory that other processes cannot map; it must come from cudaMalloc (PyTorch: without expandable segments)"};
+}
+
+Result<void> check_request(const StageList& stages, int world_size, std::span<const int> ranks,
+                           std::span<const RankBuffers> buffers) {
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, world_size); !legal) return legal.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
   if (auto legal = in_rows(stages, "cuda"); !legal) return legal.error();
   if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
-  if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
-  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    if (auto legal = check_place(rank, "A", buffers[rank].a); !legal) return legal.error();
-    if (auto legal = check_place(rank, "B", buffers[rank].b); !legal) return legal.error();
-    if (auto legal = check_place(rank, "C", buffers[rank].c); !legal) return legal.error();
+  if (auto legal = check_buffers(stages.op, ranks, buffers); !legal) return legal.error();
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (auto legal = check_place(ranks[i], "A", buffers[i].a); !legal) return legal.error();
+    if (auto legal = check_place(ranks[i], "B", buffers[i].b); !legal) return legal.error();
+    if (auto legal = check_place(ranks[i], "C", buffers[i].c); !legal) return legal.error();
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "backends/cuda/variants.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/stage.hpp"
 #include "mc2/planner/error.hpp"
@@ -16,9 +17,10 @@ namespace mc2::executor::cuda {
 /// Errors: Unsupported naming what was found and what is needed.
 [[nodiscard]] planner::Result<void> check_devices(int world_size);
 
-/// Whether a caller's NCCL communicators, if there are any, are one per rank, of that rank and on its device.
+/// Whether a caller's NCCL communicators, if there are any, are one per local rank, of that rank and on its device.
 /// Errors: InvalidSpec naming what was found.
-[[nodiscard]] planner::Result<void> check_native_communicators(std::span<void* const> communicators, int world_size);
+[[nodiscard]] planner::Result<void> check_native_communicators(std::span<void* const> communicators, std::span<const int> ranks,
+                                                               int world_size);
 
 /// Bytes of one rank's exchange memory: the partial product [m, n] of kinds that multiply first, else the gathered A.
 [[nodiscard]] std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept;
@@ -35,18 +37,26 @@ namespace mc2::executor::cuda {
 /// Errors: Unsupported when the device has less memory to give.
 [[nodiscard]] planner::Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes);
 
-/// Whether there is one stream (cudaStream_t) per rank, of the rank's device. Leaves the current device as it is.
+/// Whether there is one stream (cudaStream_t) per local rank, of the rank's device. Leaves the current device as it is.
 /// Errors: InvalidSpec naming what was found.
-[[nodiscard]] planner::Result<void> check_streams(std::span<void* const> streams, std::size_t rank_count);
+[[nodiscard]] planner::Result<void> check_streams(std::span<void* const> streams, std::span<const int> ranks);
 
 /// Whether the caller's matrices that are exchanged may become NCCL's symmetric windows: aligned to 4096 bytes, in memory
 /// of the driver's virtual memory management (Communicator::allocate, ncclMemAlloc). Errors: Unsupported.
 [[nodiscard]] planner::Result<void> check_window_memory(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
-/// Everything about a stage list and its buffers but the variant: operator, world size, stages, sizes, overlaps, and
-/// that each rank's buffers lie in memory of its device.
+/// For worlds of one process per rank. Errors: Unsupported naming the variant.
+[[nodiscard]] planner::Result<void> check_crosses_processes(const CudaVariant& variant);
+
+/// What a rank in a process of its own may run: other processes must be able to map its matrices that are exchanged, where the
+/// variant reaches for them. Errors: Unsupported naming the variant, or rank and matrix.
+[[nodiscard]] planner::Result<void> check_between_processes(const planner::OpSpec& op, int rank, const RankBuffers& buffers,
+                                                            const CudaVariant& variant);
+
+/// Everything about a stage list and its buffers, one set per local rank, but the variant: operator, world size, stages, sizes,
+/// overlaps, and that each rank's buffers lie in memory of its device.
 /// Errors: InvalidSpec naming rank and matrix, Unsupported.
-[[nodiscard]] planner::Result<void> check_request(const StageList& stages, int world_size,
+[[nodiscard]] planner::Result<void> check_request(const StageList& stages, int world_size, std::span<const int> ranks,
                                                   std::span<const RankBuffers> buffers);
 
 } // namespace mc2::executor::cuda

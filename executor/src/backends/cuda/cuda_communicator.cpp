@@ -1,7 +1,9 @@
 #include "backends/cuda/cuda_communicator.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -24,25 +26,58 @@ ncclUniqueId new_nccl_id() {
   return id;
 }
 
+std::vector<int> ranks_held(const CommunicatorOptions& options) {
+  if (options.process) return {options.process->rank};
+  std::vector<int> ranks(static_cast<std::size_t>(options.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 } // namespace
 
-CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint)
+template <typename Work>
+auto CudaCommunicator::together(const Work& work) {
+  if (failure_) throw SystemError("communicator", ECANCELED, "aborted by an earlier failure: " + *failure_);
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    if (group_) group_->fail(*failure_);
+    throw;
+  }
+}
+
+CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint,
+                                   std::unique_ptr<ProcessGroup> group)
     : options_(options),
       fingerprint_(std::move(fingerprint)),
-      ranks_(static_cast<std::size_t>(options.world_size)),
-      workers_(options.world_size),
-      devices_(ranks_.size()),
-      signals_(ranks_.size()) {
-  std::iota(ranks_.begin(), ranks_.end(), 0);
-  workers_.run([this](int rank) { open_device(rank); });
-  for (const int rank : ranks_) {
-    SignalMemory& own = signals_[static_cast<std::size_t>(rank)];
-    own.abort = abort_word_.device();
-    own.rank = rank;
-    own.world_size = options_.world_size;
-    for (std::size_t peer = 0; peer < devices_.size(); ++peer) {
-      own.words[peer] = reinterpret_cast<std::uint32_t*>(devices_[peer].signals->bytes().data());
-      own.mail[peer] = reinterpret_cast<uint4*>(devices_[peer].mail->bytes().data());
+      group_(std::move(group)),
+      ranks_(ranks_held(options)),
+      workers_(ranks_),
+      devices_(static_cast<std::size_t>(options.world_size)),
+      signals_(devices_.size()) {
+  // Page-locked memory belongs to the current device: another process's would be opened for it.
+  if (group_) check(cudaSetDevice(group_->rank()), "cudaSetDevice", group_->rank());
+  run([this](int rank) { open_device(rank); });
+  if (group_)
+    abort_word_.emplace(group_->abort_word(), ProcessGroup::kAbortPageBytes);
+  else
+    abort_word_.emplace();
+  share_signals();
+}
+
+void CudaCommunicator::share_signals() {
+  std::vector<std::vector<std::byte*>> own;
+  for (const int rank : ranks_) own.push_back({device(rank).signals->bytes().data(), device(rank).mail->bytes().data()});
+  signal_addresses_ = share(own);
+  for (std::size_t rank = 0; rank < signals_.size(); ++rank) {
+    SignalMemory& signals = signals_[rank];
+    signals.abort = abort_word_->device();
+    signals.rank = static_cast<int>(rank);
+    signals.world_size = options_.world_size;
+    for (std::size_t peer = 0; peer < signals_.size(); ++peer) {
+      signals.words[peer] = reinterpret_cast<std::uint32_t*>(signal_addresses_.of_rank[peer][0]);
+      signals.mail[peer] = reinterpret_cast<uint4*>(signal_addresses_.of_rank[peer][1]);
     }
   }
 }
@@ -65,7 +100,7 @@ CudaCommunicator::~CudaCommunicator() {
 
 void CudaCommunicator::open_device(int rank) {
   check(cudaSetDevice(rank), "cudaSetDevice", rank);
-  for (const int peer : ranks_) {
+  for (const int peer : ranks_) { // that are this process's own; others' memory is mapped when it is shared
     if (peer == rank) continue;
     const cudaError_t code = cudaDeviceEnablePeerAccess(peer, 0);
     if (code == cudaErrorPeerAccessAlreadyEnabled) {
@@ -75,7 +110,7 @@ void CudaCommunicator::open_device(int rank) {
     check(code, "cudaDeviceEnablePeerAccess", rank);
   }
   RankDevice& device = devices_[static_cast<std::size_t>(rank)];
-  device.pool = std::make_unique<DevicePool>(rank);
+  device.pool = std::make_unique<DevicePool>(rank, group_ ? DevicePool::Source::Cuda : DevicePool::Source::Nccl);
   device.compute = make_stream(false);
   device.second_compute = make_stream(false);
   device.communication = make_stream(true);
@@ -120,38 +155,86 @@ NcclCommunicator CudaCommunicator::open_nccl(const ncclUniqueId& id, int rank, i
   return NcclCommunicator(communicator);
 }
 
+ncclUniqueId CudaCommunicator::agree_on_nccl_id() {
+  if (!group_) return new_nccl_id();
+  return together([&] {
+    ncclUniqueId id{};
+    if (group_->rank() == 0) id = new_nccl_id();
+    const std::string chosen = group_->all_gather({reinterpret_cast<const char*>(&id), sizeof id}).front();
+    std::memcpy(&id, chosen.data(), sizeof id);
+    return id;
+  });
+}
+
 std::vector<ncclComm_t> CudaCommunicator::nccl(const CudaVariant& variant) {
   const NcclSettings settings{variant.cta_count, variant.takes_no_sm};
-  std::vector<ncclComm_t> handles;
-  if (settings == NcclSettings{}) {
-    for (void* native : options_.native_communicators) handles.push_back(static_cast<ncclComm_t>(native));
-    if (!handles.empty()) return handles;
+  std::vector<ncclComm_t> handles(devices_.size());
+  if (settings == NcclSettings{} && !options_.native_communicators.empty()) {
+    for (const int rank : ranks_)
+      handles[static_cast<std::size_t>(rank)] = static_cast<ncclComm_t>(options_.native_communicators[local_index(rank)]);
+    return handles;
   }
   auto [found, is_new] = nccl_.try_emplace(settings);
   if (is_new) {
-    found->second.resize(ranks_.size());
-    const ncclUniqueId id = new_nccl_id();
+    found->second.resize(devices_.size());
+    const ncclUniqueId id = agree_on_nccl_id();
     run([&](int rank) {
       found->second[static_cast<std::size_t>(rank)] = open_nccl(id, rank, options_.world_size, settings);
     });
   }
-  for (const NcclCommunicator& communicator : found->second) handles.push_back(communicator.get());
+  std::ranges::transform(found->second, handles.begin(), &NcclCommunicator::get);
   return handles;
+}
+
+planner::Result<void> CudaCommunicator::share_error(const planner::Result<void>& own) {
+  return group_ ? together([&] { return group_->share_error(own); }) : own;
+}
+
+std::int64_t CudaCommunicator::maximum(std::int64_t own) {
+  return group_ ? together([&] { return group_->maximum(own); }) : own;
+}
+
+SharedAddresses CudaCommunicator::share(const std::vector<std::vector<std::byte*>>& own) {
+  if (!group_) return {own, {}};
+  return together([&] {
+    check(cudaSetDevice(group_->rank()), "cudaSetDevice", group_->rank());
+    std::string offers;
+    const std::string nothing(kOfferBytes, '\0');
+    for (const std::byte* address : own.front()) offers += address == nullptr ? nothing : offer_of(address);
+    const auto all = group_->all_gather(offers);
+    SharedAddresses shared{.of_rank = std::vector<std::vector<std::byte*>>(all.size()), .mappings = {}};
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      auto& addresses = shared.of_rank[rank];
+      if (static_cast<int>(rank) == group_->rank()) addresses = own.front();
+      for (std::size_t at = 0; at < all[rank].size() && addresses.size() < own.front().size(); at += kOfferBytes) {
+        const std::string_view offer = std::string_view(all[rank]).substr(at, kOfferBytes);
+        if (offer != nothing) shared.mappings.push_back(peer_memory_.open(offer));
+        addresses.push_back(offer == nothing ? nullptr : shared.mappings.back().get());
+      }
+    }
+    return shared;
+  });
 }
 
 planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const StageList& stages,
                                                                      const planner::Variant& variant,
                                                                      std::span<const RankBuffers> buffers,
                                                                      const PrepareOptions& options) {
-  if (auto legal = check_request(stages, options_.world_size, buffers); !legal) return legal.error();
   const auto read = read_variant(stages.op, variant, sm_count());
-  if (!read) return read.error();
-  if (read.value().has_windows) {
-    if (auto legal = check_window_memory(stages.op, buffers); !legal) return legal.error();
+  const auto own = [&]() -> planner::Result<void> {
+    if (auto legal = check_request(stages, options_.world_size, ranks_, buffers); !legal) return legal.error();
+    if (!read) return read.error();
+    if (group_) return check_between_processes(stages.op, group_->rank(), buffers.front(), read.value());
+    return read.value().has_windows ? check_window_memory(stages.op, buffers) : planner::Result<void>{};
+  };
+  if (auto all = share_error(own()); !all) return all.error();
+  if (group_) {
+    const auto same = together([&] { return group_->agree("prepare " + call_text(stages, variant, options)); });
+    if (!same) return same.error();
   }
   auto transport = make_transport(stages.op, read.value());
   const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent);
-  if (auto legal = check_free_memory(needed_bytes); !legal) return legal.error();
+  if (auto all = share_error(check_free_memory(needed_bytes)); !all) return all.error();
   const StageList rows = in_rows(stages, "cuda").value();
   return std::unique_ptr<Prepared>(
       std::make_unique<CudaPrepared>(*this, rows, read.value(), std::move(transport), buffers, options));
@@ -166,17 +249,11 @@ planner::Result<void> CudaCommunicator::check_free_memory(std::int64_t bytes_per
 }
 
 void CudaCommunicator::run(const std::function<void(int)>& work) {
-  if (failure_) throw SystemError("communicator", ECANCELED, "aborted by an earlier failure: " + *failure_);
-  try {
-    workers_.run(work, [this] { abort(); });
-  } catch (const std::exception& error) {
-    failure_ = error.what();
-    throw;
-  }
+  together([&] { workers_.run(work, [this] { abort(); }); });
 }
 
 void CudaCommunicator::abort() noexcept {
-  abort_word_.set(1);
+  if (abort_word_) abort_word_->set(1);
   for (auto& [settings, communicators] : nccl_) {
     for (NcclCommunicator& communicator : communicators) communicator = NcclCommunicator();
   }
@@ -187,6 +264,8 @@ void CudaCommunicator::wait(int rank, cudaStream_t stream) const {
   const auto start = Clock::now();
   const auto deadline = start + options_.deadline;
   constexpr std::chrono::milliseconds kSpin{5}; // most runs end sooner, and a sleep would cost more than it saves
+  constexpr std::chrono::milliseconds kBetweenLooks{20}; // at the other processes
+  auto next_look = start + kBetweenLooks;
   for (;;) {
     const cudaError_t code = cudaStreamQuery(stream);
     if (code == cudaSuccess) return;
@@ -196,6 +275,10 @@ void CudaCommunicator::wait(int rank, cudaStream_t stream) const {
       throw SystemError("run", ETIMEDOUT,
                         "rank " + std::to_string(rank) + " did not finish within " +
                             std::to_string(options_.deadline.count()) + " ms");
+    }
+    if (group_ && now > next_look) {
+      if (const auto failure = group_->failure()) throw SystemError("run", ECANCELED, *failure);
+      next_look = now + kBetweenLooks;
     }
     if (now - start > kSpin) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }

@@ -10,9 +10,11 @@
 #include "backends/cuda/device_pool.hpp"
 #include "backends/cuda/gemm.hpp"
 #include "backends/cuda/handles.hpp"
+#include "backends/cuda/peer_memory.hpp"
 #include "backends/cuda/rank_workers.hpp"
 #include "backends/cuda/transport.hpp"
 #include "mc2/executor/backend.hpp"
+#include "process_group.hpp"
 
 namespace mc2::executor::cuda {
 
@@ -29,11 +31,18 @@ struct RankDevice {
   std::unique_ptr<DeviceMemory> mail;
 };
 
-/// All ranks of a world in this process, one thread and one GPU each.
+/// Addresses of every rank, by rank and in the order in which each named its own, as this process reaches them.
+struct SharedAddresses {
+  std::vector<std::vector<std::byte*>> of_rank;
+  std::vector<std::shared_ptr<std::byte>> mappings; ///< shared with all that use the same allocations: what keeps them mapped
+};
+
+/// The ranks of a world, one GPU each: all of them in this process, each with a thread of its own, or one.
 class CudaCommunicator final : public Communicator {
  public:
   /// Options are valid and the devices are there. Throws SystemError.
-  CudaCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint);
+  /// @param group of the processes, where each holds one rank; null where this one holds all
+  CudaCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint, std::unique_ptr<ProcessGroup> group);
   ~CudaCommunicator() override;
 
   [[nodiscard]] int world_size() const noexcept override { return options_.world_size; }
@@ -41,11 +50,14 @@ class CudaCommunicator final : public Communicator {
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
   [[nodiscard]] bool uses_host_memory() const noexcept override { return false; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
+  [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own) override;
   [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
                                                                    const planner::Variant& variant,
                                                                    std::span<const RankBuffers> buffers,
                                                                    const PrepareOptions& options) override;
 
+  /// Where a local rank stands among them.
+  [[nodiscard]] std::size_t local_index(int rank) const noexcept { return static_cast<std::size_t>(rank - ranks_.front()); }
   [[nodiscard]] RankDevice& device(int rank) noexcept { return devices_[static_cast<std::size_t>(rank)]; }
   /// Called on the rank's own thread.
   [[nodiscard]] GemmContext& second_gemm(int rank);
@@ -55,12 +67,21 @@ class CudaCommunicator final : public Communicator {
   /// Runs `work(rank)` on every rank's thread. The first failure stops every waiting kernel, and every later call
   /// throws. Throws SystemError.
   void run(const std::function<void(int)>& work);
+  /// Every rank's addresses, of shareable memory of its device; null ones stay null.
+  /// Order: *collective*. Throws SystemError. @param own by local rank, as many from each
+  [[nodiscard]] SharedAddresses share(const std::vector<std::vector<std::byte*>>& own);
+  /// The largest of all processes' numbers. Order: *collective*. Throws SystemError.
+  [[nodiscard]] std::int64_t maximum(std::int64_t own);
   /// Waits until `rank`'s `stream` is idle. Throws SystemError naming the rank after the deadline.
   void wait(int rank, cudaStream_t stream) const;
 
  private:
   void open_device(int rank);
+  void share_signals();
   void abort() noexcept;
+  /// What all local ranks do together; a failure is every process's, and lasts. Throws what `work` throws.
+  template <typename Work>
+  auto together(const Work& work);
   /// What an NCCL communicator is opened with.
   struct NcclSettings {
     int cta_count = 0; ///< 0: NCCL's choice
@@ -68,7 +89,8 @@ class CudaCommunicator final : public Communicator {
     auto operator<=>(const NcclSettings&) const = default;
   };
 
-  /// By rank: the caller's where it need not be opened specially, else our own, opened when first needed.
+  [[nodiscard]] ncclUniqueId agree_on_nccl_id();
+  /// By rank, null for those of other processes: the caller's where it need not be opened specially, else our own, opened when first needed.
   [[nodiscard]] std::vector<ncclComm_t> nccl(const CudaVariant& variant);
   [[nodiscard]] static NcclCommunicator open_nccl(const ncclUniqueId& id, int rank, int world_size,
                                                   const NcclSettings& settings);
@@ -77,10 +99,13 @@ class CudaCommunicator final : public Communicator {
 
   CommunicatorOptions options_;
   planner::Fingerprint fingerprint_;
-  std::vector<int> ranks_;
+  std::unique_ptr<ProcessGroup> group_; ///< null where this process holds all ranks
+  std::vector<int> ranks_;              ///< that it holds
   RankWorkers workers_;
-  MappedWord abort_word_;
-  std::vector<RankDevice> devices_;                   ///< by rank
+  std::optional<MappedWord> abort_word_;
+  PeerMemory peer_memory_;
+  SharedAddresses signal_addresses_;
+  std::vector<RankDevice> devices_;                   ///< by rank; closed for those of other processes
   std::vector<SignalMemory> signals_;                 ///< by rank
   std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank
   std::optional<std::string> failure_;

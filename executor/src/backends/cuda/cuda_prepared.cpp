@@ -42,16 +42,16 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
       gathers_first_(stages.first_lane == Lane::Communication),
       ranks_(buffers.size()) {
   const auto byte_count = static_cast<std::size_t>(exchange_bytes(list_.op));
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    record_.ranks.push_back({.rank = static_cast<int>(rank),
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    record_.ranks.push_back({.rank = communicator.local_ranks()[i],
                              .compute = std::vector<StageTime>(list_.stages.size()),
                              .communication = std::vector<StageTime>(list_.stages.size()),
                              .local = {}});
-    ranks_[rank].buffers = buffers[rank];
+    ranks_[i].buffers = buffers[i];
   }
   // Every rank's exchange memory exists before any rank captures a pointer to it.
   communicator_.run([&](int rank) {
-    RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    RankState& state = state_of(rank);
     state.exchange = make_exchange(rank, byte_count);
     if (options.allow_independent) state.spare = make_exchange(rank, byte_count);
     if (transport_->stages_pieces())
@@ -59,6 +59,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
     build(rank);
     if (transport_->has_windows()) register_windows(rank);
   });
+  share_places();
   span_length_ = transport_->span_length(exchanges(list_.stages.size(), RunMode::Fused));
   communicator_.run([this](int rank) {
     if (transport_->takes_no_sm()) check_takes_no_sm(rank);
@@ -67,9 +68,9 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
 }
 
 CudaPrepared::~CudaPrepared() {
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    log_failure(cudaSetDevice(static_cast<int>(rank)), "cudaSetDevice");
-    ranks_[rank].graphs = {}; // before the memory that they use
+  for (const int rank : communicator_.local_ranks()) {
+    log_failure(cudaSetDevice(rank), "cudaSetDevice");
+    state_of(rank).graphs = {}; // before the memory that they use
   }
   if (!transport_->has_windows()) return;
   try {
@@ -86,8 +87,24 @@ std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t 
   return memory;
 }
 
+void CudaPrepared::share_places() {
+  const auto address = [](const std::unique_ptr<DeviceMemory>& memory) { return memory ? memory->bytes().data() : nullptr; };
+  const bool is_shared = transport_->reaches_peers();
+  std::vector<std::vector<std::byte*>> own;
+  for (const RankState& state : ranks_) {
+    auto* const a = const_cast<std::byte*>(state.buffers.a.data()); // collectives only read it
+    own.push_back({gathers_first_ ? a : nullptr, gathers_first_ ? nullptr : state.buffers.c.data(), address(state.exchange),
+                   address(state.spare), address(state.staging)});
+  }
+  const std::vector<std::vector<std::byte*>> nothing(own.size(), std::vector<std::byte*>(own.front().size()));
+  SharedAddresses all = communicator_.share(is_shared ? own : nothing);
+  for (const int rank : communicator_.local_ranks()) all.of_rank[static_cast<std::size_t>(rank)] = own[communicator_.local_index(rank)];
+  for (const auto& found : all.of_rank) places_.push_back({found[0], found[1], found[2], found[3], found[4]});
+  mappings_ = std::move(all.mappings);
+}
+
 void CudaPrepared::build(int rank) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  RankState& state = state_of(rank);
   build_gemms(rank);
   state.begin = make_event(true);
   state.compute_end = make_event(true);
@@ -108,7 +125,7 @@ void CudaPrepared::build(int rank) {
 /// A matmul of rows of A or the exchange memory into rows of the exchange memory or C, whichever the kind has.
 Gemm CudaPrepared::make_gemm(int rank, GemmContext& context, GemmShape shape, std::int64_t from_row,
                              std::int64_t to_row) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  RankState& state = state_of(rank);
   const planner::OpSpec& op = list_.op;
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
   shape.dtype = op.dtype;
@@ -172,7 +189,7 @@ std::vector<Gemm> CudaPrepared::make_slice_gemms(int rank, std::size_t stage, in
 }
 
 void CudaPrepared::build_gemms(int rank) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  RankState& state = state_of(rank);
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     if (gathers_first_) {
       GemmContext& context = *communicator_.device(rank).gemm;
@@ -185,7 +202,7 @@ void CudaPrepared::build_gemms(int rank) {
 }
 
 void CudaPrepared::build_local_gemm(int rank) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  RankState& state = state_of(rank);
   const planner::OpSpec& op = list_.op;
   const std::int64_t shard_rows = op.m / op.world_size;
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
@@ -214,12 +231,13 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   if (shards > 1 && !gathers_first_) exchange.send_stride = exchange.element_count;
   if (gathers_first_) exchange.receive_stride = exchange.element_count;
   if (op.kind == OpKind::MatmulAllToAll) exchange.receive_stride = shard_elements;
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    const RankState& state = ranks_[rank];
-    std::byte* shared = (mode == RunMode::Independent ? state.spare : state.exchange)->bytes().data() + shards * piece_offset;
-    exchange.send[rank] = gathers_first_ ? state.buffers.a.data() + piece_offset : shared;
-    exchange.receive[rank] = gathers_first_ ? shared : state.buffers.c.data() + piece_offset;
-    if (state.staging) exchange.staging[rank] = state.staging->bytes().data() + (shards - 1) * piece_offset;
+  for (std::size_t rank = 0; rank < places_.size(); ++rank) {
+    const Places& places = places_[rank];
+    if (places.exchange == nullptr) continue; // of another process, and not reached for
+    std::byte* shared = (mode == RunMode::Independent ? places.spare : places.exchange) + shards * piece_offset;
+    exchange.send[rank] = gathers_first_ ? places.a + piece_offset : shared;
+    exchange.receive[rank] = gathers_first_ ? shared : places.c + piece_offset;
+    if (places.staging != nullptr) exchange.staging[rank] = places.staging + (shards - 1) * piece_offset;
   }
   return exchange;
 }
@@ -232,7 +250,7 @@ std::vector<BlockExchange> CudaPrepared::exchanges(std::size_t count, RunMode mo
 
 /// What the collectives read and write, in the same order on every rank.
 void CudaPrepared::register_windows(int rank) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  RankState& state = state_of(rank);
   transport_->register_memory(rank, state.exchange->bytes());
   if (state.spare) transport_->register_memory(rank, state.spare->bytes());
   const std::span<const std::byte> a = state.buffers.a;

@@ -59,6 +59,11 @@ class CudaPrepared final : public Prepared {
     std::chrono::nanoseconds elapsed{0};
   };
 
+  /// Of one rank, as this process reaches it; of a rank of another process null where the transport does not reach for it.
+  struct Places {
+    std::byte *a, *c, *exchange, *spare, *staging;
+  };
+
   /// What is being enqueued, and for which rank.
   struct Job {
     int rank;
@@ -67,6 +72,9 @@ class CudaPrepared final : public Prepared {
   };
 
   [[nodiscard]] std::unique_ptr<DeviceMemory> make_exchange(int rank, std::size_t byte_count);
+  [[nodiscard]] RankState& state_of(int rank) noexcept { return ranks_[communicator_.local_index(rank)]; }
+  [[nodiscard]] const RankState& state_of(int rank) const noexcept { return ranks_[communicator_.local_index(rank)]; }
+  void share_places();
   void build(int rank);
   void build_gemms(int rank);
   [[nodiscard]] Gemm make_gemm(int rank, GemmContext& context, GemmShape shape, std::int64_t from_row,
@@ -105,7 +113,9 @@ class CudaPrepared final : public Prepared {
   std::unique_ptr<Transport> transport_;
   bool gathers_first_;
   std::size_t span_length_ = 0; ///< blocks, from the first on, that one kernel carries in runs that are not timed by stage
-  std::vector<RankState> ranks_;
+  std::vector<RankState> ranks_;                       ///< the local ones, in their order
+  std::vector<Places> places_;                         ///< by rank, of the whole world
+  std::vector<std::shared_ptr<std::byte>> mappings_;   ///< shared with all that use the same allocations: other processes' places
   RunRecord record_;
 };
 

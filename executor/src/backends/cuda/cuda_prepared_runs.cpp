@@ -27,7 +27,7 @@ void take_time(const Event& event, cudaStream_t stream) {
 } // namespace
 
 void CudaPrepared::capture(int rank, RunMode mode) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  RankState& state = state_of(rank);
   const cudaStream_t stream = communicator_.device(rank).compute.get();
   // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
   MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
@@ -43,7 +43,7 @@ void CudaPrepared::capture(int rank, RunMode mode) {
 }
 
 void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  RankState& state = state_of(rank);
   const RankDevice& device = communicator_.device(rank);
   const cudaStream_t compute = device.compute.get();
   const cudaStream_t communication = device.communication.get();
@@ -78,14 +78,14 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
 void CudaPrepared::enqueue_span(const Job& job) {
   const std::size_t count = spanned(job.mode, job.detail);
   if (count == 0 || !runs_lane(job.mode, Lane::Communication)) return;
-  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  RankState& state = state_of(job.rank);
   const cudaStream_t stream = communicator_.device(job.rank).communication.get();
   transport_->enqueue_span(job.rank, exchanges(count, job.mode), job.mode == RunMode::Fused, stream);
   if (is_stamped(Lane::Communication, job.mode, count - 1)) take_time(state.communication[count - 1].end, stream);
 }
 
 void CudaPrepared::enqueue_serial(const Job& job) {
-  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  RankState& state = state_of(job.rank);
   const RankDevice& device = communicator_.device(job.rank);
   const cudaStream_t compute = device.compute.get();
   const auto communicate = [&] {
@@ -113,7 +113,7 @@ void CudaPrepared::enqueue_serial(const Job& job) {
 }
 
 void CudaPrepared::enqueue_local(const Job& job) {
-  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  RankState& state = state_of(job.rank);
   if (!state.local_gemm || !runs_lane(job.mode, Lane::Compute)) return;
   const cudaStream_t stream = communicator_.device(job.rank).compute.get();
   const bool is_timed = job.detail == RunDetail::Stages;
@@ -126,7 +126,7 @@ void CudaPrepared::enqueue_local(const Job& job) {
 
 void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice) {
   if (!runs_lane(job.mode, Lane::Compute)) return;
-  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  RankState& state = state_of(job.rank);
   const RankDevice& device = communicator_.device(job.rank);
   const cudaStream_t stream = (is_on_second_stream(stage, slice) ? device.second_compute : device.compute).get();
   const auto index = static_cast<std::size_t>(slice);
@@ -148,7 +148,7 @@ void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice)
 
 void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int slice) {
   if (!runs_lane(job.mode, Lane::Communication) || stage < spanned(job.mode, job.detail)) return;
-  RankState& state = ranks_[static_cast<std::size_t>(job.rank)];
+  RankState& state = state_of(job.rank);
   const cudaStream_t stream = communicator_.device(job.rank).communication.get();
   const auto index = static_cast<std::size_t>(slice);
   const bool is_timed = job.detail == RunDetail::Stages;
@@ -171,7 +171,7 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);
   if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
   communicator_.run([&](int rank) {
-    const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    const RankState& state = state_of(rank);
     const cudaStream_t stream = communicator_.device(rank).compute.get();
     if (launches_stages) {
       enqueue(rank, mode, detail);
@@ -186,15 +186,15 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
 }
 
 planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission submission) {
-  if (auto legal = check_streams(streams, ranks_.size()); !legal) return legal.error();
+  if (auto legal = check_streams(streams, communicator_.local_ranks()); !legal) return legal.error();
   communicator_.run([&](int rank) {
-    enqueue_behind(rank, static_cast<cudaStream_t>(streams[static_cast<std::size_t>(rank)]), submission);
+    enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);
   });
   return {};
 }
 
 void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission submission) {
-  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const RankState& state = state_of(rank);
   if (submission == Submission::Graph)
     return check(cudaGraphLaunch(state.graphs[index_of(RunMode::Fused)].get(), stream), "cudaGraphLaunch", rank);
   const cudaStream_t compute = communicator_.device(rank).compute.get();

@@ -26,8 +26,8 @@ bool CudaPrepared::stamps_lengths(RunMode mode) noexcept {
 }
 
 void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
-  RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
+  RankState& state = state_of(rank);
+  RankTimes& times = record_.ranks[communicator_.local_index(rank)];
   const auto read = [&](const StageEvents& events, bool is_timed) {
     if (!is_timed) return StageTime{};
     return StageTime{between(state.begin, events.start), between(state.begin, events.end)};
@@ -50,7 +50,7 @@ void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
 
 /// When the own shard's matmul ended: it is one shard, the stages are the world_size - 1 others.
 std::chrono::nanoseconds CudaPrepared::local_end(int rank, RunMode mode) const {
-  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const RankState& state = state_of(rank);
   if (stamps_lengths(mode)) return between(state.begin, state.local.end);
   return between(state.begin, state.compute_end) / list_.op.world_size;
 }
@@ -91,24 +91,23 @@ void CudaPrepared::share_lane_time(Lane lane, RunMode mode, std::chrono::nanosec
 
 /// Ranks begin together and the slowest counts. All on the devices' clocks: launching and waking are the host's.
 void CudaPrepared::finish_record(bool has_stages) {
-  auto first = std::chrono::nanoseconds{0};
   auto last = std::ranges::max_element(ranks_, {}, &RankState::elapsed)->elapsed;
-  record_.wall = last;
-  if (has_stages) {
-    first = std::chrono::nanoseconds::max();
-    last = std::chrono::nanoseconds{0};
-    const auto count = [&](const StageTime& time) {
-      if (time == StageTime{}) return; // a lane that did not run
-      first = std::min(first, time.start);
-      last = std::max(last, time.end);
-    };
-    for (const RankTimes& rank : record_.ranks) {
-      std::ranges::for_each(rank.compute, count);
-      std::ranges::for_each(rank.communication, count);
-      count(rank.local);
-    }
+  record_.wall = std::chrono::nanoseconds(communicator_.maximum(last.count()));
+  record_.makespan = record_.wall;
+  if (!has_stages) return;
+  auto first = std::chrono::nanoseconds::max();
+  last = std::chrono::nanoseconds{0};
+  const auto count = [&](const StageTime& time) {
+    if (time == StageTime{}) return; // a lane that did not run
+    first = std::min(first, time.start);
+    last = std::max(last, time.end);
+  };
+  for (const RankTimes& rank : record_.ranks) {
+    std::ranges::for_each(rank.compute, count);
+    std::ranges::for_each(rank.communication, count);
+    count(rank.local);
   }
-  record_.makespan = last - first;
+  record_.makespan = std::chrono::nanoseconds(communicator_.maximum((last - first).count()));
 }
 
 } // namespace mc2::executor::cuda

@@ -16,7 +16,12 @@ constexpr std::size_t kMostWaste = 2;
 
 DevicePool::~DevicePool() {
   log_failure(cudaSetDevice(device_), "cudaSetDevice");
-  for (const auto& [base, size] : sizes_) (void)ncclMemFree(base);
+  for (const auto& [base, size] : sizes_) {
+    if (source_ == Source::Nccl)
+      (void)ncclMemFree(base);
+    else
+      log_failure(cudaFree(base), "cudaFree");
+  }
 }
 
 std::byte* DevicePool::take(std::size_t byte_count) {
@@ -29,8 +34,10 @@ std::byte* DevicePool::take(std::size_t byte_count) {
   }
   MC2_CUDA(cudaSetDevice(device_));
   void* base = nullptr;
-  // NCCL's own allocator: its symmetric kernels take no other memory, and peers map it alike.
-  check(ncclMemAlloc(&base, size), "ncclMemAlloc", device_);
+  if (source_ == Source::Nccl)
+    check(ncclMemAlloc(&base, size), "ncclMemAlloc", device_);
+  else
+    check(cudaMalloc(&base, size), "cudaMalloc", device_);
   sizes_.emplace(static_cast<std::byte*>(base), size);
   return static_cast<std::byte*>(base);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,7 +15,12 @@ namespace mc2::executor::cuda {
 /// some time after graph and buffer are gone, so an address must go on meaning the same memory.
 class DevicePool {
  public:
-  explicit DevicePool(int device) : device_(device) {}
+  enum class Source : std::uint8_t {
+    Nccl, ///< ncclMemAlloc: NCCL's symmetric kernels take no other memory, and threads' devices map it alike
+    Cuda, ///< cudaMalloc: what other processes can map (cudaIpcGetMemHandle takes no other memory)
+  };
+
+  DevicePool(int device, Source source) : device_(device), source_(source) {}
   ~DevicePool();
   DevicePool(const DevicePool&) = delete;
   DevicePool& operator=(const DevicePool&) = delete;
@@ -28,6 +34,7 @@ class DevicePool {
 
  private:
   int device_;
+  Source source_;
   mutable std::mutex mutex_;
   std::map<std::byte*, std::size_t> sizes_;        ///< of all blocks
   std::multimap<std::size_t, std::byte*> idle_;    ///< by size

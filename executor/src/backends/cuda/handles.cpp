@@ -35,7 +35,17 @@ MappedWord::MappedWord() {
   set(0);
 }
 
-MappedWord::~MappedWord() { log_failure(cudaFreeHost(host_), "cudaFreeHost"); }
+MappedWord::MappedWord(std::uint32_t* word, std::size_t page_bytes) : host_(word), is_own_(false) {
+  MC2_CUDA(cudaHostRegister(host_, page_bytes, cudaHostRegisterMapped | cudaHostRegisterPortable));
+  MC2_CUDA(cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_), host_, 0));
+}
+
+MappedWord::~MappedWord() {
+  if (is_own_)
+    log_failure(cudaFreeHost(host_), "cudaFreeHost");
+  else
+    log_failure(cudaHostUnregister(host_), "cudaHostUnregister");
+}
 
 void MappedWord::set(std::uint32_t value) noexcept {
   std::atomic_ref<std::uint32_t>(*host_).store(value, std::memory_order_release);

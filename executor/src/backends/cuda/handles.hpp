@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -59,6 +60,8 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
 class MappedWord {
  public:
   MappedWord();
+  /// One that is there already, at the start of a page; it outlives *this.
+  explicit MappedWord(std::uint32_t* word, std::size_t page_bytes);
   ~MappedWord();
   MappedWord(const MappedWord&) = delete;
   MappedWord& operator=(const MappedWord&) = delete;
@@ -69,6 +72,7 @@ class MappedWord {
  private:
   std::uint32_t* host_ = nullptr;
   std::uint32_t* device_ = nullptr;
+  bool is_own_ = true;
 };
 
 } // namespace mc2::executor::cuda

@@ -4,11 +4,10 @@
 
 namespace mc2::executor::cuda {
 
-RankWorkers::RankWorkers(int rank_count) {
-  for (int rank = 0; rank < rank_count; ++rank) workers_.push_back(std::make_unique<Worker>());
-  for (int rank = 0; rank < rank_count; ++rank) { // all workers exist before any thread looks for its own
-    workers_[static_cast<std::size_t>(rank)]->thread =
-        std::jthread([this, rank](const std::stop_token& stop) { serve(rank, stop); });
+RankWorkers::RankWorkers(std::span<const int> ranks) {
+  for (const int rank : ranks) {
+    Worker& worker = *workers_.emplace_back(std::make_unique<Worker>(rank));
+    worker.thread = std::jthread([this, &worker](const std::stop_token& stop) { serve(worker, stop); });
   }
 }
 
@@ -29,13 +28,12 @@ void RankWorkers::run(const std::function<void(int)>& work, const std::function<
   if (has_failed_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void RankWorkers::serve(int rank, const std::stop_token& stop) {
-  Worker& self = *workers_[static_cast<std::size_t>(rank)];
+void RankWorkers::serve(Worker& self, const std::stop_token& stop) {
   for (;;) {
     self.start.acquire();
     if (stop.stop_requested()) return;
     try {
-      (*work_)(rank);
+      (*work_)(self.rank);
     } catch (...) {
       if (!has_failed_.exchange(true)) {
         failure_ = std::current_exception();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <semaphore>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace mc2::executor::cuda {
 /// its own graphs.
 class RankWorkers {
  public:
-  explicit RankWorkers(int rank_count);
+  explicit RankWorkers(std::span<const int> ranks);
   ~RankWorkers();
   RankWorkers(const RankWorkers&) = delete;
   RankWorkers& operator=(const RankWorkers&) = delete;
@@ -26,13 +27,14 @@ class RankWorkers {
 
  private:
   struct Worker {
+    int rank;
     std::binary_semaphore start{0};
     std::jthread thread;
   };
 
-  void serve(int rank, const std::stop_token& stop);
+  void serve(Worker& self, const std::stop_token& stop);
 
-  std::vector<std::unique_ptr<Worker>> workers_; ///< by rank
+  std::vector<std::unique_ptr<Worker>> workers_;
   const std::function<void(int)>* work_ = nullptr;
   const std::function<void()>* on_failure_ = nullptr;
   std::counting_semaphore<> finished_{0};

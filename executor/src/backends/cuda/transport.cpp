@@ -188,6 +188,7 @@ class NcclTransport final : public Transport {
         communicators_(std::move(communicators)),
         windows_(communicators_.size()) {}
 
+  [[nodiscard]] bool reaches_peers() const noexcept override { return false; }
   [[nodiscard]] bool has_windows() const override { return has_windows_; }
   [[nodiscard]] bool takes_no_sm() const override { return takes_no_sm_; }
 

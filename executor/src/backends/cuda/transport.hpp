@@ -21,6 +21,8 @@ class Transport {
   [[nodiscard]] virtual int slice_count() const noexcept { return 1; }
   /// Whether BlockExchange::staging is used.
   [[nodiscard]] virtual bool stages_pieces() const noexcept { return false; }
+  /// Whether peers' memory is reached by its address. Else BlockExchange needs the rank's own only.
+  [[nodiscard]] virtual bool reaches_peers() const noexcept { return true; }
   /// Enqueues `rank`'s part of a slice of a block's collective on its communication stream and returns; can be captured.
   /// Called on the rank's own thread; all ranks enqueue the same slices in the same order. Throws SystemError.
   virtual void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const = 0;
@@ -52,7 +54,7 @@ class Transport {
                                                                    const CudaVariant& variant,
                                                                    std::vector<SignalMemory> signals);
 
-/// @param communicators by rank, as the variant asks; outlive the transport
+/// @param communicators by rank, null for those of other processes, as the variant asks; outlive the transport
 [[nodiscard]] std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                              std::vector<ncclComm_t> communicators);
 

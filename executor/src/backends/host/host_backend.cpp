@@ -9,6 +9,7 @@
 #include "backends/host/host_communicator.hpp"
 #include "backends/host/machine.hpp"
 #include "backends/host/variants.hpp"
+#include "checks.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -103,6 +104,7 @@ const Backend& host_backend() noexcept {
 
 Result<std::unique_ptr<Communicator>> open_host(const CommunicatorOptions& options, StageHook hook) {
   if (auto legal = options.validate(); !legal) return legal.error();
+  if (auto legal = check_holds_all_ranks(options, "host"); !legal) return legal.error();
   if (auto legal = HostBackend::check_rank_count(options.world_size); !legal) return legal.error();
   return std::unique_ptr<Communicator>(
       std::make_unique<HostCommunicator>(options, host_backend().fingerprint(options), std::move(hook)));

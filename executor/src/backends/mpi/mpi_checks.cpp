@@ -6,6 +6,7 @@
 #include "backends/host/host_checks.hpp"
 #include "backends/mpi/block_layout.hpp"
 #include "backends/mpi/world.hpp"
+#include "checks.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -27,6 +28,7 @@ Result<void> check_world_size(int world_size) {
 
 Result<void> check_options(const CommunicatorOptions& options) {
   if (auto legal = options.validate(); !legal) return legal.error();
+  if (auto legal = check_holds_all_ranks(options, "mpi"); !legal) return legal.error();
   if (options.link != LinkSpec{}) {
     return Error{ErrorCode::Unsupported, "link",
                  "the mpi backend runs on MPI's own transports and emulates none; leave --link out"};

@@ -41,15 +41,6 @@ class CallTask final : public host::LaneTask {
   std::exception_ptr error_;
 };
 
-/// What a rank does, as every rank must: to compare and to show.
-std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options) {
-  std::string text = list.op.text() + " in blocks of";
-  for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);
-  if (!list.is_local_first) text += ", own shard later";
-  text += " " + std::string(to_string(planner::cut_axis(list.op))) + " with " + variant.text();
-  return text + (options.allow_independent ? ", lanes also independent" : "");
-}
-
 /// How many rows every rank has for each other, once all ranks know what all say.
 /// Order: collective. Errors: as check_splits_agree, the same on every rank. Throws SystemError.
 Result<RowSplits> agree_on_splits(Agreement& agreement, const planner::OpSpec& op, const RankBuffers& own) {

@@ -1,0 +1,79 @@
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+#include "mc2/executor/processes.hpp"
+
+namespace mc2::executor {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+using Variables = std::function<const char*(const char* name)>;
+
+/// How a launcher spells what it says.
+struct Launcher {
+  const char* rank;
+  const char* world_size;
+  const char* local_rank;
+  const char* local_size;
+  std::array<const char*, 4> job; ///< what tells one job from another, as far as it is set
+};
+
+constexpr std::array kLaunchers{
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+             {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+             {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri", nullptr}},
+};
+
+Result<int> number(const Variables& variable, const char* name, int least, int most) {
+  const char* const text = variable(name);
+  if (text == nullptr) return Error{ErrorCode::InvalidSpec, name, "is not set, though the launcher's other variables are"};
+  int value = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  if (error == std::errc() && stop == end && value >= least && value <= most) return value;
+  return Error{ErrorCode::InvalidSpec, name,
+               "is '" + std::string(text).substr(0, 32) + "'; legal: " + std::to_string(least) + " to " + std::to_string(most)};
+}
+
+std::string job_key(const Launcher& launcher, const Variables& variable) {
+  std::string key = launcher.rank;
+  for (const char* const name : launcher.job) {
+    const char* const value = name == nullptr ? nullptr : variable(name);
+    if (value != nullptr) key.append(" ").append(name).append("=").append(value);
+  }
+  return key;
+}
+
+Result<std::optional<LaunchedProcess>> read(const Launcher& launcher, const Variables& variable) {
+  constexpr int kMostRanks = 1 << 20;
+  const auto size = number(variable, launcher.world_size, 1, kMostRanks);
+  if (!size) return size.error();
+  const auto rank = number(variable, launcher.rank, 0, size.value() - 1);
+  if (!rank) return rank.error();
+  const auto local_rank = number(variable, launcher.local_rank, 0, size.value() - 1);
+  if (!local_rank) return local_rank.error();
+  const auto local_size = number(variable, launcher.local_size, 1, size.value());
+  if (!local_size) return local_size.error();
+  if (local_size.value() != size.value() || local_rank.value() != rank.value()) {
+    return Error{ErrorCode::Unsupported, launcher.local_size,
+                 std::to_string(local_size.value()) + " of " + std::to_string(size.value()) +
+                     " ranks are on this machine; all must be, in the launcher's order"};
+  }
+  return std::optional<LaunchedProcess>{{.world_size = size.value(), .place = {.rank = rank.value(), .key = job_key(launcher, variable)}}};
+}
+
+} // namespace
+
+Result<std::optional<LaunchedProcess>> launched_process(const Variables& variable) {
+  // Either alone may be set by hand for something else: the pair means a launcher.
+  for (const Launcher& launcher : kLaunchers)
+    if (variable(launcher.rank) != nullptr && variable(launcher.world_size) != nullptr) return read(launcher, variable);
+  return std::optional<LaunchedProcess>{};
+}
+
+} // namespace mc2::executor

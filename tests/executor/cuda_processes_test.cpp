@@ -1,0 +1,230 @@
+// One process per GPU: the same plans as with one thread per GPU. The process that runs the tests never opens a device, so that it
+// can fork those that do.
+
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstring>
+
+#include "backends/cuda/cuda_backend.hpp"
+#include "mc2/executor/executor.hpp"
+#include "mc2/executor/verify.hpp"
+#include "process_group.hpp"
+#include "support/forked.hpp"
+
+namespace mc2::testing {
+namespace {
+
+using executor::Communicator;
+using executor::Prepared;
+using executor::ProcessGroup;
+using executor::RankBuffers;
+using executor::RunMode;
+using executor::Submission;
+using executor::cuda::cuda_backend;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using planner::Cut;
+using planner::DType;
+using planner::OpKind;
+using planner::OpSpec;
+
+constexpr int kRanks = 2;
+
+std::string key(const char* name) { return std::string(name) + " " + std::to_string(getppid()); }
+
+executor::CommunicatorOptions options(int rank, const char* name) {
+  executor::CommunicatorOptions chosen;
+  chosen.world_size = kRanks;
+  chosen.deadline = std::chrono::seconds{30};
+  chosen.process = executor::ProcessPlace{rank, key(name)};
+  return chosen;
+}
+
+planner::Plan plan(const OpSpec& op, const Cut& cut, const planner::Variant& variant) {
+  planner::Plan made;
+  made.op = op;
+  made.cut = cut;
+  made.variant = variant;
+  made.is_local_first = planner::traits_of(op.kind).has_local_part;
+  made.fingerprint = cuda_backend().fingerprint({});
+  return made;
+}
+
+OpSpec op_of(OpKind kind, std::int64_t m = 1024) {
+  return {.kind = kind, .m = m, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = kRanks};
+}
+
+/// One rank's part of a problem, in memory of its device that this program allocated.
+class RankProblem {
+ public:
+  RankProblem(const OpSpec& op, int rank) : host_(op, 7), rank_(static_cast<std::size_t>(rank)) {
+    const RankBuffers& own = host_.buffers()[rank_];
+    for (const std::size_t size : {own.a.size(), own.b.size(), own.c.size()}) {
+      void* memory = nullptr;
+      if (cudaMalloc(&memory, size + kOffset) != cudaSuccess) std::abort();
+      memory_.push_back(memory);
+      places_.push_back(static_cast<std::byte*>(memory) + kOffset);
+    }
+    upload(0, own.a);
+    upload(1, own.b);
+    upload(2, own.c); // poison
+  }
+  ~RankProblem() {
+    for (void* memory : memory_) (void)cudaFree(memory);
+  }
+  RankProblem(const RankProblem&) = delete;
+  RankProblem& operator=(const RankProblem&) = delete;
+
+  [[nodiscard]] RankBuffers buffers() const {
+    const RankBuffers& own = host_.buffers()[rank_];
+    return {.a = {places_[0], own.a.size()}, .b = {places_[1], own.b.size()}, .c = {places_[2], own.c.size()}};
+  }
+  void poison() { upload(2, host_.buffers()[rank_].c); }
+
+  /// Every rank's C is compared with the oracle by rank 0. Order: collective. Empty when it is right.
+  [[nodiscard]] std::string fault(ProcessGroup& group, const OpSpec& op, const Cut& cut) const {
+    std::string own(host_.buffers()[rank_].c.size(), '\0');
+    if (cudaMemcpy(own.data(), places_[2], own.size(), cudaMemcpyDeviceToHost) != cudaSuccess) return "cannot be copied";
+    const auto all = group.all_gather(own);
+    if (rank_ != 0) return "";
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const auto& c = host_.buffers()[rank].c;
+      std::memcpy(c.data(), all[rank].data(), c.size());
+    }
+    const auto right = executor::verify_result(op, host_.buffers(), cut, 1);
+    for (const RankBuffers& rank : host_.buffers()) std::memset(rank.c.data(), 0xFF, rank.c.size()); // the poison of the next run
+    return right ? "" : right.error().text();
+  }
+
+ private:
+  static constexpr std::size_t kOffset = 4096; ///< as in a caller's arena: not where its memory starts
+
+  void upload(std::size_t place, std::span<const std::byte> from) {
+    if (cudaMemcpy(places_[place], from.data(), from.size(), cudaMemcpyHostToDevice) != cudaSuccess) std::abort();
+  }
+
+  executor::RandomProblem host_;
+  std::size_t rank_;
+  std::vector<void*> memory_;
+  std::vector<std::byte*> places_;
+};
+
+/// Runs on the caller's stream, both ways, and by run().
+std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op, const Cut& cut) {
+  (void)prepared.run(RunMode::Fused);
+  if (auto fault = problem.fault(group, op, cut); !fault.empty()) return "run: " + fault;
+  if (prepared.run(RunMode::Serial).makespan.count() <= 0) return "no time was taken";
+  cudaStream_t stream = nullptr;
+  if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return "no stream";
+  void* const streams[] = {stream};
+  for (const Submission submission : {Submission::Graph, Submission::Eager}) {
+    problem.poison();
+    if (auto enqueued = prepared.enqueue(streams, submission); !enqueued) return enqueued.error().text();
+    if (cudaStreamSynchronize(stream) != cudaSuccess) return "the stream failed";
+    if (auto fault = problem.fault(group, op, cut); !fault.empty()) return "enqueue: " + fault;
+  }
+  return cudaStreamDestroy(stream) == cudaSuccess ? "" : "the stream stays";
+}
+
+class CudaProcesses : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto codes = run_processes(1, [](int) { return cuda_backend().availability().is_available ? 0 : 1; });
+    if (codes.front() != 0) GTEST_SKIP() << "this machine has no two CUDA devices";
+  }
+};
+
+int say(int rank, const std::string& text) {
+  std::fprintf(stderr, "rank %d: %s\n", rank, text.c_str());
+  return 1;
+}
+
+TEST_F(CudaProcesses, EveryVariantIsRight) {
+  EXPECT_THAT(run_processes(kRanks, [](int rank) {
+                ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
+                auto communicator = cuda_backend().open(options(rank, "variants")).value();
+                for (const auto& traits : planner::op_registry()) {
+                  if (traits.kind == OpKind::EmbeddingAllToAll) continue; // refused
+                  const OpSpec op = op_of(traits.kind);
+                  const std::int64_t rows = traits.cut_axis_length(op);
+                  RankProblem problem(op, rank);
+                  const RankBuffers buffers[] = {problem.buffers()};
+                  for (const planner::Variant& variant : cuda_backend().variants(op, options(rank, ""))) {
+                    for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
+                      problem.poison();
+                      auto prepared = executor::prepare(plan(op, cut, variant), buffers, *communicator);
+                      if (!prepared) return say(rank, variant.text() + ": " + prepared.error().text());
+                      const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
+                      // All stop at the same place.
+                      if (auto all = group.share_error(fault.empty() ? planner::Result<void>{} : planner::Error{planner::ErrorCode::Mismatch, "", fault}); !all)
+                        return say(rank, op.text() + ", " + variant.text() + ": " + all.error().text());
+                    }
+                  }
+                }
+                return 0;
+              }),
+              Each(0));
+}
+
+TEST_F(CudaProcesses, WhatOneRankIsRefusedAllAre) {
+  EXPECT_THAT(run_processes(kRanks, [](int rank) {
+                auto communicator = cuda_backend().open(options(rank, "refusals")).value();
+                const OpSpec op = op_of(OpKind::MatmulReduceScatter);
+                RankProblem problem(op, rank);
+                RankBuffers buffers[] = {problem.buffers()};
+                const auto refusal = [&](const planner::Variant& variant, const Cut& cut) {
+                  const auto prepared = executor::prepare(plan(op, cut, variant), buffers, *communicator);
+                  return prepared ? std::string("nothing was refused") : prepared.error().text();
+                };
+                const planner::Variant direct{"direct", {{"ctas", "8"}}};
+                const auto named = [&](const std::string& text, const char* words) {
+                  return text.find(words) != std::string::npos ? 0 : say(rank, text);
+                };
+                std::vector<std::byte> host(buffers[0].b.size());
+                const auto b = buffers[0].b;
+                if (rank == 1) buffers[0].b = host;
+                if (named(refusal(direct, {{512}}), "rank 1") != 0) return 2;
+                buffers[0].b = b;
+                if (named(refusal(direct, rank == 0 ? Cut{{512}} : Cut{{256, 256}}), "every rank must call the same") != 0) return 3;
+                if (named(refusal({"nccl_window", {{"ctas", "8"}}}, {{512}}), "windows") != 0) return 4;
+                return refusal(direct, {{512}}) == "nothing was refused" ? 0 : 5;
+              }),
+              Each(0));
+}
+
+TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
+  EXPECT_THAT(run_processes(kRanks, [](int rank) {
+                auto communicator = cuda_backend().open(options(rank, "killed")).value();
+                const OpSpec op = op_of(OpKind::MatmulAllReduce);
+                RankProblem problem(op, rank);
+                const RankBuffers buffers[] = {problem.buffers()};
+                auto prepared = executor::prepare(plan(op, {{512, 512}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
+                (void)prepared->run(RunMode::Fused);
+                if (rank == 1) kill(getpid(), SIGKILL);
+                for (int again = 0; again < 2; ++again) {
+                  try {
+                    for (;;) (void)prepared->run(RunMode::Fused);
+                  } catch (const planner::SystemError& error) {
+                    if (std::string(error.what()).find("rank 1 has ended") == std::string::npos) return say(rank, error.what());
+                  }
+                }
+                return 0;
+              }),
+              ElementsAre(0, 128 + SIGKILL));
+}
+
+TEST_F(CudaProcesses, AnEmulatedLinkIsRefusedOnAllRanks) {
+  EXPECT_THAT(run_processes(2, [](int rank) {
+                auto chosen = options(rank, "many");
+                chosen.link = executor::parse_link("1Gbit").value();
+                const auto opened = cuda_backend().open(chosen);
+                return opened ? 1 : opened.error().text().find("emulates none") != std::string::npos ? 0 : say(rank, opened.error().text());
+              }),
+              Each(0));
+}
+
+} // namespace
+} // namespace mc2::testing
