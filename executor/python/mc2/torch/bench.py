@@ -1,0 +1,163 @@
+"""Times the linear layers of Llama 3 in tensor-parallel form: mc2.torch, the unfused calls and PyTorch's own fused operators.
+
+    torchrun --nproc-per-node 4 -m mc2.torch.bench --rows 1024,4096,8192
+
+NCCL and bf16 where there is a GPU for every rank, else gloo and f32 on the CPU. Each shape is tuned first, which is not timed. The
+competitors run in turn, in alternating order; a time is the slowest rank's, and a cell the median of the rounds.
+"""
+
+import argparse
+import importlib
+import os
+import statistics
+import sys
+import time
+import warnings
+
+import torch
+import torch.distributed as dist
+
+from .. import _core
+from . import _groups, _passes, functional
+from .tuning import tune
+
+MODELS = {"llama-3-8b": (4096, 14336, 6144), "llama-3-70b": (8192, 28672, 10240)}  # hidden, mlp, q + k + v
+
+
+def layers(model, ranks):
+    """(name, kind, n, k) of a rank's share of each linear layer, with and without sequence parallelism."""
+    hidden, mlp, qkv = MODELS[model]
+    for name, n, k in (("attention out", hidden, hidden // ranks), ("mlp down", hidden, mlp // ranks)):
+        yield name, "matmul_all_reduce", n, k
+        yield name, "matmul_reduce_scatter", n, k
+    yield "attention in", "all_gather_matmul", qkv // ranks, hidden
+    yield "mlp up", "all_gather_matmul", 2 * mlp // ranks, hidden
+
+
+def torch_fused(kind, group):
+    """PyTorch's own fused operator on symmetric memory, or None where it has none."""
+    if not torch.cuda.is_available() or dist.get_backend() == "gloo":
+        return None
+    try:
+        symmetric = importlib.import_module("torch.distributed._symmetric_memory")  # not before PyTorch 2.5
+        symmetric.enable_symm_mem_for_group(group.name)
+        if kind == "all_gather_matmul":
+            return lambda x, w: torch.ops.symm_mem.fused_all_gather_matmul(x, [w], 0, group.name)[1][0]
+        if kind == "matmul_reduce_scatter":
+            return lambda x, w: torch.ops.symm_mem.fused_matmul_reduce_scatter(x, w, "sum", 0, group.name)
+    except (ImportError, AttributeError, RuntimeError) as error:
+        warnings.warn(f"PyTorch's fused operators: {error}", stacklevel=1)
+    return None
+
+
+def captured(call):
+    """The call as a CUDA graph."""
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
+
+
+class Timer:
+    def __init__(self, device):
+        self.device, self.flag = device, torch.zeros(1, device=device)
+
+    def __call__(self, call):
+        dist.all_reduce(self.flag)  # ranks start together
+        if self.device.type == "cpu":
+            start = time.perf_counter()
+            call()
+            return (time.perf_counter() - start) * 1e6
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e3
+
+
+def check_equal(results, dtype):
+    """Each competitor's result against the unfused one's, in its dtype's rounding of sums in another order."""
+    expected = results["unfused"].double()
+    for name, result in results.items():
+        error = float((result.double() - expected).abs().max() / expected.abs().max())
+        if not error <= 16 * torch.finfo(dtype).eps * dist.get_world_size():
+            raise SystemExit(f"{name} differs from unfused by {error:.1e} of its largest element")
+
+
+def measure(kind, m, n, k, device, dtype, arguments):
+    group = _groups.resolve(None)
+    tuned = tune(kind, m=m, n=n, k=k, dtype=dtype, device=device, race_rounds=arguments.rounds)
+    rows = m // group.size if kind == "all_gather_matmul" else m
+    generator = torch.Generator(device=device).manual_seed(group.rank)
+    x, w = (torch.empty(shape, device=device).uniform_(-1, 1, generator=generator).to(dtype) for shape in ((rows, k), (k, n)))
+    operator, fused = getattr(functional, kind), torch_fused(kind, group)
+    calls = {"mc2": lambda: operator(x, w), "unfused": lambda: _passes.unfused(kind, group, x, w)}
+    if fused:
+        calls["torch fused"] = lambda: fused(x, w)
+    with torch.no_grad():
+        check_equal({name: call() for name, call in calls.items()}, dtype)
+        runs = {name: captured(call) for name, call in calls.items()} if arguments.graph else calls
+        timer, times = Timer(device), {name: [] for name in runs}
+        for turn in range(-3, arguments.rounds):
+            for name in list(runs)[:: 1 if turn % 2 else -1]:
+                us = timer(runs[name])
+                if turn >= 0:
+                    times[name].append(us)
+    slowest = torch.tensor(list(times.values()), dtype=torch.float64, device=device)
+    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+    return tuned, dict(zip(times, slowest.tolist()))
+
+
+def cell(times, name):
+    return f"{statistics.median(times[name]):10.0f}" if name in times else f"{'-':>10}"
+
+
+def line(m, n, k, tuned, times):
+    ratio, low, high = _core.paired_ratio(times["mc2"], times["unfused"])
+    cut = tuned.plan.cut + f" {tuned.plan.variant}" if tuned.is_fused else "unfused"
+    return (f"{m:6} {n:6} {k:6} {cell(times, 'mc2')} {cell(times, 'unfused')} {cell(times, 'torch fused')}  "
+            f"{ratio:5.3f} ({low:5.3f} to {high:5.3f})  {cut}")  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="llama-3-8b", help=", ".join(MODELS))
+    parser.add_argument("--rows", default="1024,4096,8192", help="tokens of a step")
+    parser.add_argument("--kinds", default="matmul_all_reduce,matmul_reduce_scatter,all_gather_matmul")
+    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--shrink", type=int, default=1, help="divides the widths of the layers, for slow machines")
+    parser.add_argument("--graph", action="store_true", help="replay CUDA graphs instead of calling")
+    arguments = parser.parse_args()
+    has_gpus = torch.cuda.is_available() and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if has_gpus else torch.device("cpu")
+    if has_gpus:
+        torch.cuda.set_device(device)
+    elif arguments.graph:
+        sys.exit("--graph needs a GPU for every rank")
+    dist.init_process_group("nccl" if has_gpus else "gloo")
+    dtype = torch.bfloat16 if has_gpus else torch.float32
+    group = _groups.resolve(None)
+    if group.rank == 0:
+        print(f"{group.size} ranks, {_groups.fingerprint(group, device)}, PyTorch {torch.__version__}, {dtype}; us, medians of "
+              f"{arguments.rounds}, slowest rank{', CUDA graphs' if arguments.graph else ''}")  # fmt: skip
+        print(f"{'m':>6} {'n':>6} {'k':>6} {'mc2':>10} {'unfused':>10} {'torch':>10}  mc2 / unfused (95 %)    plan", flush=True)
+    for model in arguments.models.split(","):
+        for name, kind, n, k in layers(model, group.size):
+            if kind not in arguments.kinds.split(","):
+                continue
+            if group.rank == 0:
+                print(f"{model} {name}, {kind}")
+            for m in map(int, arguments.rows.split(",")):
+                n_used, k_used = n // arguments.shrink, k // arguments.shrink
+                tuned, times = measure(kind, m, n_used, k_used, device, dtype, arguments)
+                if group.rank == 0:
+                    print(line(m, n_used, k_used, tuned, times), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
