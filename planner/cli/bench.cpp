@@ -306,6 +306,8 @@ Command add_bench(CLI::App& app) {
   all_reduce->callback([raw = command.get()] { raw->action = [raw] { return raw->all_reduce.run(); }; });
   bench->add_subcommand("messages", "message rate and latency: pull, push, and push by a proxy thread; some seconds")
       ->callback([raw = command.get()] { raw->action = [] { return bench_messages(); }; });
+  bench->add_subcommand("embedding", "what looking up a plan and running it costs a host program; some seconds")
+      ->callback([raw = command.get()] { raw->action = [] { return bench_embedding(); }; });
   bench->add_subcommand("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes")
       ->callback([raw = command.get()] { raw->action = [raw] { return bench_unseen(raw->race_budget_s); }; });
   auto* active = bench->add_subcommand("active", "plan quality against number of measurements, active and fixed grid");

@@ -62,4 +62,8 @@ struct CollectivesBench {
 /// against push, a proxy thread against the sender's own. Errors: Cancelled.
 [[nodiscard]] Result<ExitCode> bench_messages();
 
+/// `mc2 bench embedding`: time to find a plan that is remembered and one that is not, and what Prepared::run() of the host backend
+/// costs for each block beside the same calls written by hand. Errors: as Store::open; Cancelled.
+[[nodiscard]] Result<ExitCode> bench_embedding();
+
 } // namespace mc2::cli

@@ -192,16 +192,17 @@ Result<planner::PlanOptions> PlanningOptions::checked(std::int64_t default_align
 }
 
 void StoreOptions::add_to(CLI::App& app) {
-  app.add_option("--store", path, "store to read and write (default: $XDG_DATA_HOME/mc2/store.db)");
+  app.add_option("--store", path, "store to read and write (default: MC2_STORE, else $XDG_DATA_HOME/mc2/store.db)");
 }
 
 Result<std::filesystem::path> StoreOptions::user_path() {
+  if (const char* named = std::getenv("MC2_STORE"); named && named[0] != '\0') return std::filesystem::path(named);
   // An empty or relative XDG_DATA_HOME counts as unset (XDG Base Directory Specification).
   if (const char* data_home = std::getenv("XDG_DATA_HOME"); data_home && data_home[0] == '/')
     return std::filesystem::path(data_home) / "mc2" / "store.db";
   if (const char* home = std::getenv("HOME"); home && home[0] != '\0')
     return std::filesystem::path(home) / ".local" / "share" / "mc2" / "store.db";
-  return Error{ErrorCode::NotFound, "--store", "neither XDG_DATA_HOME nor HOME is set; name a store with --store PATH"};
+  return Error{ErrorCode::NotFound, "--store", "none of MC2_STORE, XDG_DATA_HOME and HOME is set; name a store with --store PATH"};
 }
 
 std::vector<std::filesystem::path> StoreOptions::system_paths() {

@@ -95,8 +95,8 @@ struct StoreOptions {
   std::string path;
 
   void add_to(CLI::App& app);
-  /// Where the user's own store lives: $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db.
-  /// Errors: NotFound when neither XDG_DATA_HOME nor HOME is set.
+  /// Where the user's own store lives: $MC2_STORE, else $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db.
+  /// Errors: NotFound when none of them is set.
   [[nodiscard]] static Result<std::filesystem::path> user_path();
   /// System stores that are read when present.
   [[nodiscard]] static std::vector<std::filesystem::path> system_paths();

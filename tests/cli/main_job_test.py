@@ -113,6 +113,12 @@ class MainJobTest(ProgramTest):
         for kind in ("all_gather_matmul", "matmul_all_to_all"):
             self.assertEqual(host["dtypes"][kind]["f32"], "yes")
 
+    def test_the_environment_names_the_store(self):
+        named = self.directory / "named.db"
+        seen = self.mc2("doctor", env={**program.environment(self.directory), "MC2_STORE": str(named)})
+        self.assertEqual(seen.returncode, program.SUCCESS, seen.stderr)
+        self.assertIn(str(named), seen.stdout)
+
     def test_tune_shows_every_step(self):
         page = self.at_store("tune", *QUICK, "--align", 16)
         for text in (EMULATED, "CostMM", "CostComm", "raced on this machine", "kept as plan"):

@@ -31,7 +31,7 @@ QUICK = ["--budget", "1", "--max-samples", "5"]
 
 def environment(directory):
     """No user's own store may be read or written."""
-    return {**os.environ, "XDG_DATA_HOME": str(directory), "HOME": str(directory)}
+    return {**os.environ, "XDG_DATA_HOME": str(directory), "HOME": str(directory), "MC2_STORE": ""}
 
 
 class ProgramTest(unittest.TestCase):

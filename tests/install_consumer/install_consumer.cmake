@@ -37,7 +37,7 @@ unset(ENV{DESTDIR})
 step("install" EXIT 0 COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/staged)
 set(prefix ${WORK_DIR}/prefix)
 file(RENAME ${WORK_DIR}/staged ${prefix})
-file(GLOB package_files ${prefix}/${LIB_DIR}/cmake/mc2/*.cmake)
+file(GLOB package_files ${prefix}/${LIB_DIR}/cmake/mc2/*.cmake ${prefix}/${LIB_DIR}/pkgconfig/*.pc)
 if(NOT package_files)
   message(FATAL_ERROR "no CMake package files were installed under ${prefix}/${LIB_DIR}/cmake/mc2")
 endif()
@@ -59,8 +59,10 @@ step("run it" EXIT 0 OUTPUT "oneDNN" COMMAND ${WORK_DIR}/every_target/every_targ
 
 configure("configure mc2 as a subdirectory" ${here}/every_target ${WORK_DIR}/subdirectory -DMC2_SOURCE_DIR=${SOURCE_DIR})
 
+# The shared libraries, found after the move through the program's run path and their own.
 set(program ${WORK_DIR}/host_program/host_program)
-configure("configure the example" ${SOURCE_DIR}/docs/examples/host_program ${WORK_DIR}/host_program ${installed})
+configure("configure the example with shared libraries" ${SOURCE_DIR}/docs/examples/host_program ${WORK_DIR}/host_program ${installed}
+  -DBUILD_SHARED_LIBS=ON)
 step("build the example" EXIT 0 COMMAND ${CMAKE_COMMAND} --build ${WORK_DIR}/host_program)
 step("run the example without a plan" EXIT 0 OUTPUT "running uncut.*x2: uncut.*step 2: [0-9]+ us, every sum is right"
   COMMAND ${program})
@@ -76,6 +78,32 @@ step("run the example with a plan for another machine" EXIT 2 OUTPUT "made for a
   COMMAND ${program} --plan ${plan})
 step("run the example with that plan all the same" EXIT 0 OUTPUT "x2: 4 x 128.*step 2: [0-9]+ us, every sum is right"
   COMMAND ${program} --plan ${plan} --accept-other-machine)
+
+step("the example runs with the installed shared libraries" EXIT 0 OUTPUT "libmc2_store.so.0.1 => ${prefix}/${LIB_DIR}/libmc2_store.so.0.1"
+  COMMAND ldd ${program})
+
+# What the libraries show: public headers' names, and mc2_* alone of the C interface.
+step("look at what the shared libraries show" EXIT 0 COMMAND /usr/bin/python3 ${SOURCE_DIR}/tests/install_consumer/symbols_test.py
+  ${prefix}/${LIB_DIR})
+
+set(c_example ${SOURCE_DIR}/docs/examples/c_program)
+step("configure the C example" EXIT 0 COMMAND ${CMAKE_COMMAND} -S ${c_example} -B ${WORK_DIR}/c_program -G ${GENERATOR}
+  -DCMAKE_C_COMPILER=${C_COMPILER} ${installed})
+step("build the C example" EXIT 0 COMMAND ${CMAKE_COMMAND} --build ${WORK_DIR}/c_program)
+file(MAKE_DIRECTORY ${WORK_DIR}/by_make)
+set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIB_DIR}/pkgconfig)
+find_program(make make REQUIRED)
+step("build the C example with pkg-config" EXIT 0 COMMAND ${make} -C ${c_example} BUILD_DIR=${WORK_DIR}/by_make CC=${C_COMPILER})
+step("pkg-config finds what a C++ library needs" EXIT 0 OUTPUT "-lmc2_embed.* -lmc2_client.* -lmc2_store.* -lmc2_planner"
+  COMMAND pkg-config --libs mc2-embed)
+step("run the C example without a plan" EXIT 0 OUTPUT "running uncut.*step 2: [0-9]+ us, every sum is right"
+  COMMAND ${CMAKE_COMMAND} -E env MC2_STORE=${WORK_DIR}/none/plans.db ${WORK_DIR}/c_program/c_program)
+
+set(ascend ${SOURCE_DIR}/docs/examples/ascend_tiling)
+step("build the Ascend tiling with the exported plan" EXIT 0
+  COMMAND ${make} -C ${ascend} BUILD_DIR=${WORK_DIR}/by_make PLAN=${plan} MC2=${mc2} CXX=${CXX_COMPILER})
+step("take its tiling from the plan" EXIT 0 OUTPUT "4 x 128 rows, then 0 x 0 rows, of 512" COMMAND ${WORK_DIR}/by_make/ascend_tiling 512 256 128 2)
+step("leave another shape whole" EXIT 0 OUTPUT "1 x 100 rows, then 0 x 0 rows, of 100" COMMAND ${WORK_DIR}/by_make/ascend_tiling 100 256 128 2)
 
 set(link --link 1Gbit,20us)
 set(store --store ${WORK_DIR}/plans.db)
@@ -95,6 +123,10 @@ if(NOT code EQUAL 0)
 endif()
 step("run the example with the plan kept by tune" EXIT 0 OUTPUT "^matmul_all_reduce.*step 2: [0-9]+ us, every sum is right"
   COMMAND ${program} ${store} ${link})
+step("run the C example with the plan kept by tune" EXIT 0 OUTPUT "from kept plans.*step 2: [0-9]+ us, every sum is right"
+  COMMAND ${CMAKE_COMMAND} -E env MC2_STORE=${WORK_DIR}/plans.db ${WORK_DIR}/by_make/c_program 1Gbit,20us)
+step("run it with everything disabled" EXIT 0 OUTPUT "1 blocks, .*mc2 is disabled.*every sum is right"
+  COMMAND ${CMAKE_COMMAND} -E env MC2_DISABLE=1 ${WORK_DIR}/by_make/c_program 1Gbit,20us)
 step("run the example on a link that was not tuned" EXIT 0 OUTPUT "no plan .*running uncut"
   COMMAND ${program} ${store} --link 3Gbit)
 

@@ -15,6 +15,8 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 /// What carries data between ranks.
@@ -122,3 +124,5 @@ class Backend {
 [[nodiscard]] planner::Result<const Backend*> find_backend(std::string_view name);
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/profile.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 /// A lane's mean time per full block on its slowest rank.
@@ -27,3 +29,5 @@ struct BlockTime {
                                         const BlockTime& alone);
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 
 #include "mc2/planner/op_spec.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 struct MatrixShape {
@@ -67,3 +69,5 @@ struct RankBuffers {
 };
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

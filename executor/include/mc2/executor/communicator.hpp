@@ -14,6 +14,8 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/plan.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 /// What a run executes. Lanes follow the kind's order: kinds that compute first exchange products, those that
@@ -152,3 +154,5 @@ class Communicator {
 };
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

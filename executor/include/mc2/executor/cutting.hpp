@@ -8,6 +8,8 @@
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/planner.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 /// The options for planning an operator on the machine of a fingerprint: a single block where its backend does not cut
@@ -27,3 +29,5 @@ struct CutLimits {
 [[nodiscard]] planner::PlanOptions likely_limits(const planner::Plan& plan, const CutLimits& said = {});
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

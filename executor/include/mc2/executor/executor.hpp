@@ -7,6 +7,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 struct ExecuteOptions {
@@ -24,3 +26,5 @@ struct ExecuteOptions {
                                                                  const ExecuteOptions& options = {});
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

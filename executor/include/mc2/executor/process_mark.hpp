@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 /// Tells an object in a child process, after fork(), that the threads, connections and devices it counts on stayed behind in
@@ -19,3 +21,5 @@ class ProcessMark {
 };
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "mc2/executor/backend.hpp"
 #include "mc2/planner/error.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 /// A process that a launcher started once per rank.
@@ -37,3 +39,5 @@ struct LaunchedProcess {
 [[nodiscard]] planner::Result<int> lead_processes(const std::string& request, const std::function<int()>& lead);
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/op_spec.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 /// A RandomProblem where a communicator's ranks can work on it: the host's matrices themselves where the communicator
@@ -46,3 +48,5 @@ class ResidentProblem {
 };
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/plan.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 /// One block of the cut axis: with row shards, these rows of every rank's shard; where planner::cut_axis() is
@@ -34,3 +36,5 @@ struct StageList {
 [[nodiscard]] planner::Result<StageList> lower(const planner::OpSpec& op, const planner::Cut& cut);
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

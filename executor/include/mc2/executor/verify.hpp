@@ -12,6 +12,8 @@
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/plan.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::executor {
 
 /// Matrices of every local rank, owned, filled with reproducible random numbers in [-1, 1) that the operator's type
@@ -97,3 +99,5 @@ struct Verification {
                                                             const planner::Cut& cut);
 
 } // namespace mc2::executor
+
+#pragma GCC visibility pop

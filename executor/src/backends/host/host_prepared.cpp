@@ -6,6 +6,7 @@
 
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "mc2/planner/collective.hpp"
+#include "named_range.hpp"
 #include "random_fill.hpp"
 
 namespace mc2::executor::host {
@@ -167,6 +168,7 @@ void HostPrepared::communicate(int rank) {
 template <typename RunPart>
 StageTime HostPrepared::run_stage(int rank, planner::Lane lane, std::size_t stage, const RunPart& run_part) {
   RunControl& control = communicator_.control();
+  const NamedRange range(block_range_name(lane), static_cast<std::int64_t>(stage));
   call_hook(rank, lane, stage);
   StageTime time;
   for (std::size_t slice = 0; slice < slice_count_; ++slice) {

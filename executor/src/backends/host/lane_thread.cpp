@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <string>
 
+#include "named_range.hpp"
+
 namespace mc2::executor::host {
 namespace {
 
@@ -68,11 +70,16 @@ void LaneThread::post(LaneTask& task) noexcept {
 }
 
 void LaneThread::loop() noexcept {
+  const char* const range_name = lane_ == planner::Lane::Compute ? "mc2 compute lane" : "mc2 communication lane";
+  NamedRange::set_up();
   prctl(PR_SET_TIMERSLACK, 1UL); // ns; the default rounds sleeps up by 50 us
   if (lane_ == planner::Lane::Communication) ask_for_short_slices();
   while (command_.wait_at_least(1, Clock::time_point::max()) == WaitResult::Reached) {
     command_.reset();
-    task_->run_lane(rank_, lane_);
+    {
+      const NamedRange range(range_name, rank_);
+      task_->run_lane(rank_, lane_);
+    }
     completion_.lane_finished();
   }
 }

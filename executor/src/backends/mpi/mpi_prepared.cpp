@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/mpi/check.hpp"
+#include "named_range.hpp"
 #include "random_fill.hpp"
 #include "run_mode.hpp"
 
@@ -127,6 +128,7 @@ void MpiPrepared::compute() {
     times.local = {when.start - start, when.end - start};
   }
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    const NamedRange range(block_range_name(planner::Lane::Compute), static_cast<std::int64_t>(i));
     await(planner::Lane::Compute, i);
     const auto when = device_->multiply(stage_work_[i], start, control);
     times.compute[i] = {when.start - start, when.end - start};
@@ -139,6 +141,7 @@ void MpiPrepared::communicate() {
   auto& times = record_.ranks.front().communication;
   const std::function<void()> waiter = [this] { keep_waiting(); };
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    const NamedRange range(block_range_name(planner::Lane::Communication), static_cast<std::int64_t>(i));
     await(planner::Lane::Communication, i);
     times[i].start = Clock::now() - control.start();
     collective_->exchange(exchange_of(i), waiter);

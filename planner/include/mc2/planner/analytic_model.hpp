@@ -6,6 +6,8 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/topology.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// A cost model of `op` on a cluster that nobody can measure: a variant for each algorithm of the topology that does
@@ -25,3 +27,5 @@ namespace mc2::planner {
                                                Algorithm algorithm);
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

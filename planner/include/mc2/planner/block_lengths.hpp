@@ -5,6 +5,8 @@
 
 #include "mc2/planner/planner.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// The best cut whose long blocks have one length.
@@ -27,3 +29,5 @@ inline constexpr std::int64_t kMaxLengthCount = 128;
                                                                 const PlanOptions& options);
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

@@ -9,6 +9,8 @@
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/topology.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// The collective of an operator kind.
@@ -49,3 +51,5 @@ struct CollectiveTime {
 [[nodiscard]] Result<CollectiveTime> best_collective_time(const Topology& topology, const CollectiveSpec& spec);
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

@@ -9,6 +9,8 @@
 
 #include "mc2/planner/error.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// What the argument x of a curve counts.
@@ -173,3 +175,5 @@ struct CostCurve {
 };
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

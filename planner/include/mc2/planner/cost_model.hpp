@@ -12,6 +12,8 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// How a block is executed. The host backend has one, "direct"; others differ in transport, SM share or algorithm.
@@ -88,3 +90,5 @@ struct CostModel {
 [[nodiscard]] CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us);
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// A device whose costs are published.
@@ -25,3 +27,5 @@ struct PublishedDevice {
 [[nodiscard]] Result<CostModel> device_model(std::string_view device, const OpSpec& op);
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 #include <utility>
 #include <variant>
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// What kind of expected failure occurred. Values are served and stored: never renumber or reuse one.
@@ -110,6 +112,8 @@ class SystemError : public std::runtime_error {
 };
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop
 
 /// Aborts, in release builds too, when an invariant of mc2 itself is broken. User input must never reach one.
 #define MC2_CHECK(condition, message) \

@@ -12,6 +12,8 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/sensitivity.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// How one lane spends a makespan: busy + before + between + after.
@@ -92,3 +94,5 @@ inline constexpr double kMaxExplainedUs = 1e15;
 [[nodiscard]] Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options);
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

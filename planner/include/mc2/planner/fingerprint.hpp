@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// What makes a measurement comparable with another: device, link, driver and library versions.
@@ -30,3 +32,5 @@ struct Fingerprint {
 };
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

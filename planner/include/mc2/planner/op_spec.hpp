@@ -10,6 +10,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/units.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// A fused matmul + collective operator. Values are stored and served: never renumber or reuse one.
@@ -153,3 +155,5 @@ struct OpTraits {
 [[nodiscard]] std::string_view to_string(Lane lane) noexcept;
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

@@ -3,6 +3,8 @@
 #include <span>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// Duration multipliers, each >= 1, that apply to a lane while the other lane is busy too.
@@ -79,3 +81,5 @@ struct PipelineState {
                                  const Slowdown& slowdown, int slice_count = 1) noexcept;
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

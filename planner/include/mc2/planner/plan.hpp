@@ -10,6 +10,8 @@
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/pipeline.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// Shape of a cut: which block is the odd one out, normally the short one. ShortFirst and ShortLast also name the rare
@@ -121,3 +123,5 @@ struct Plan {
 };
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

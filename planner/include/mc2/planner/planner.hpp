@@ -9,6 +9,8 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/plan.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// Which of the recipe's three lower limits sets the short block: its text says the smallest, its worked example
@@ -68,3 +70,5 @@ struct PlanOptions {
 [[nodiscard]] Result<std::vector<Cut>> enumerate_cuts(const OpSpec& op, const PlanOptions& options);
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// What a sample measured. Values are stored: never renumber.
@@ -49,3 +51,5 @@ struct Profile {
 };
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

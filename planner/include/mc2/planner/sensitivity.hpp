@@ -10,6 +10,8 @@
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/planner.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// What a "what if" changes. Values are served: never renumber.
@@ -101,3 +103,5 @@ inline constexpr double kMaxSensitivityFactor = 4;
                                                       const PlanOptions& options);
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

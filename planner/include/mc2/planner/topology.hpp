@@ -8,6 +8,8 @@
 
 #include "mc2/planner/error.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// Values are stored: never renumber.
@@ -114,3 +116,5 @@ struct Topology {
 };
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

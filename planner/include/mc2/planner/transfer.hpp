@@ -9,6 +9,8 @@
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/profile.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 /// n, k and n k of the target are each within 1/16 to 16 of the source's. Beyond, a row's FLOPs and bytes no longer
@@ -65,3 +67,5 @@ struct TransferError {
 [[nodiscard]] std::vector<TransferError> leave_one_shape_out(std::span<const CostModel> models);
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include "mc2/planner/error.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::planner {
 
 inline constexpr double kBytesPerMib = 1024.0 * 1024.0;
@@ -36,3 +38,5 @@ enum class DType : std::uint8_t { F32 = 1, F16 = 2, Bf16 = 3, I8 = 4 };
 }
 
 } // namespace mc2::planner
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/profile.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// What one measurement times: a lane alone, or both at once (which gives both slow-downs).
@@ -81,3 +83,5 @@ struct ActiveAdvice {
 [[nodiscard]] int measurement_count(std::span<const planner::Sample> samples, const std::string& variant);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/sweep.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 struct ActiveOptions {
@@ -81,3 +83,5 @@ struct ActiveSummary {
                                                               std::span<const planner::Sample> earlier);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/topology.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// How long a collective took, e.g. a line of an nccl-tests log.
@@ -59,3 +61,5 @@ struct TopologyCalibration {
                                                                    std::span<const CollectivePoint> points);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include "mc2/planner/profile.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// One timing that a curve was fitted to, or that was left out.
@@ -22,3 +24,5 @@ struct CurveSample {
                                                      const std::string& variant);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

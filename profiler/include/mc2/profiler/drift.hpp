@@ -3,6 +3,8 @@
 #include <map>
 #include <span>
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// One timing as a cell of a two-way table.
@@ -38,3 +40,5 @@ inline constexpr int kMinDriftRows = 4;
 [[nodiscard]] Drift estimate_drift(std::span<const DriftCell> cells);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

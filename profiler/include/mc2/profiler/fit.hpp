@@ -9,6 +9,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/profile.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// One size: the statistic of its samples that is fitted.
@@ -96,3 +98,5 @@ struct FitSummary {
                                                          const FitOptions& options = {});
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

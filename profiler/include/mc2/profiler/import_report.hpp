@@ -10,6 +10,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/profiler/importer.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 [[nodiscard]] std::string_view to_string(Verdict verdict) noexcept;
@@ -59,3 +61,5 @@ struct ImportedLogs {
 };
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/profiler/importer.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// What is said of a log in words, as options of a program or parameters of a request carry it. What is left empty is not said.
@@ -25,3 +27,5 @@ struct ImportTerms {
 };
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

@@ -18,6 +18,8 @@
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/profile.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// Where the bytes of a log come from.
@@ -180,3 +182,5 @@ inline constexpr std::string_view kImportedVariant = "imported";
                                                                 const ImportQuestion& question);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/profile.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// Fewer samples of a lane say nothing.
@@ -41,3 +43,5 @@ struct ModelDrift {
 [[nodiscard]] ModelDrift find_drift(const planner::CostModel& model, std::span<const planner::Sample> samples);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include "mc2/planner/profile.hpp"
 #include "mc2/profiler/fit.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// The model with every lane for which there are samples corrected by them, whatever variant they are of:
@@ -19,3 +21,5 @@ namespace mc2::profiler {
 [[nodiscard]] planner::Result<FitSummary> override_model(planner::CostModel model, const planner::Profile& profile);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

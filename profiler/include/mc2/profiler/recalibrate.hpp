@@ -7,6 +7,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// One cut as it ran, beside the uncut parts as they ran moments before and after.
@@ -50,3 +52,5 @@ struct Recalibration {
                                                          const RecalibrateOptions& options = {});
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

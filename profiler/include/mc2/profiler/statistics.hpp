@@ -3,6 +3,8 @@
 #include <span>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// A point value with an interval that covers it with the stated confidence.
@@ -39,3 +41,5 @@ struct Interval {
                                     double confidence);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

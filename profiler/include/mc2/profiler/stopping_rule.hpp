@@ -5,6 +5,8 @@
 
 #include "mc2/planner/error.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 struct StoppingOptions {
@@ -45,3 +47,5 @@ class StoppingRule {
 };
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

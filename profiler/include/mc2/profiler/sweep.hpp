@@ -11,6 +11,8 @@
 #include "mc2/planner/profile.hpp"
 #include "mc2/profiler/stopping_rule.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::profiler {
 
 /// One thing to time. `measure` runs it once and returns the samples of that iteration (a co-run gives one per lane),
@@ -94,3 +96,5 @@ struct SweepSummary {
 [[nodiscard]] std::vector<std::int64_t> sweep_block_rows(std::int64_t rows, std::int64_t alignment);
 
 } // namespace mc2::profiler
+
+#pragma GCC visibility pop

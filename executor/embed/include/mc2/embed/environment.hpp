@@ -9,6 +9,8 @@
 
 #include "mc2/planner/error.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::embed {
 
 /// How much is told, least first.
@@ -45,3 +47,5 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 [[nodiscard]] planner::Result<Environment> read_environment();
 
 } // namespace mc2::embed
+
+#pragma GCC visibility pop

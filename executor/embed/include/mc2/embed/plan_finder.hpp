@@ -17,6 +17,8 @@
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/plan.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::embed {
 
 /// One block, which the backend of the machine runs as matmul and collective one after the other: correct everywhere, and what
@@ -74,3 +76,5 @@ class PlanFinder {
 };
 
 } // namespace mc2::embed
+
+#pragma GCC visibility pop

@@ -21,6 +21,8 @@
 #include "mc2/store/answer.hpp"
 #include "mc2/store/store.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::client {
 
 /// What an Error of a service that does not answer, or not with what was asked for, carries.
@@ -105,3 +107,5 @@ using Broadcast = std::function<std::string(const std::string& text_of_rank_0)>;
                                                                     const Broadcast& broadcast);
 
 } // namespace mc2::client
+
+#pragma GCC visibility pop

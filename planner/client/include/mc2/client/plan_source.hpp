@@ -13,6 +13,8 @@
 #include "mc2/client/client.hpp"
 #include "mc2/store/layers.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::client {
 
 /// A plan, where it is from, and why the sources asked before had none.
@@ -86,3 +88,5 @@ struct ServiceOptions {
                                       std::function<std::string()> utc_now = {});
 
 } // namespace mc2::client
+
+#pragma GCC visibility pop

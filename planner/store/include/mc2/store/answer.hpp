@@ -7,6 +7,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::store {
 
 /// A plan, and where a service got it from (schemas/openapi.yaml, Answer).
@@ -25,3 +27,5 @@ struct PlanAnswer {
 [[nodiscard]] planner::Result<PlanAnswer> decode_answer(std::string_view json);
 
 } // namespace mc2::store
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 
 #include "mc2/planner/error.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::store {
 
 /// Copies a store as it is at one moment, what a reader sees then, to a file that does not exist yet (mode 0600); durable
@@ -13,3 +15,5 @@ namespace mc2::store {
 [[nodiscard]] planner::Result<void> back_up(const std::filesystem::path& from, const std::filesystem::path& to);
 
 } // namespace mc2::store
+
+#pragma GCC visibility pop

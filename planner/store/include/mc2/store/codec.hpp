@@ -13,6 +13,8 @@
 #include "mc2/planner/topology.hpp"
 #include "mc2/store/store.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::store {
 
 /// A question to the planner, as a file or request body carries it (schemas/request.schema.json).
@@ -67,3 +69,5 @@ struct WhatIf {
 [[nodiscard]] std::string digest(std::string_view bytes);
 
 } // namespace mc2::store
+
+#pragma GCC visibility pop

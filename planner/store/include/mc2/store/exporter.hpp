@@ -9,6 +9,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::store {
 
 /// A plan on its way out.
@@ -44,3 +46,5 @@ struct Exporter {
 [[nodiscard]] planner::Result<const Exporter*> find_exporter(std::string_view name);
 
 } // namespace mc2::store
+
+#pragma GCC visibility pop

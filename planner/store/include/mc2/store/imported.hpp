@@ -7,6 +7,8 @@
 #include "mc2/planner/profile.hpp"
 #include "mc2/store/store.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::store {
 
 /// What was imported of one machine, under the name that its user gave it.
@@ -37,3 +39,5 @@ struct ImportedMachine {
                                                                       const std::string& created_at);
 
 } // namespace mc2::store
+
+#pragma GCC visibility pop

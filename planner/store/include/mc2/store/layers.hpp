@@ -8,6 +8,8 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/store/store.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::store {
 
 /// Where stores are looked for, weakest first; a later layer overrides an earlier one.
@@ -47,3 +49,5 @@ class Layers {
 };
 
 } // namespace mc2::store
+
+#pragma GCC visibility pop

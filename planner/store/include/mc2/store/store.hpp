@@ -17,6 +17,8 @@
 #include "mc2/planner/profile.hpp"
 #include "mc2/store/token.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::store {
 
 enum class OpenMode : std::uint8_t { ReadOnly, ReadWrite }; ///< ReadWrite creates what is missing
@@ -264,3 +266,5 @@ class Store {
 };
 
 } // namespace mc2::store
+
+#pragma GCC visibility pop

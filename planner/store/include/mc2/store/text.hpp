@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace mc2::store {
 
 /// Foreign text made fit for a one-line message: control characters become spaces and everything past `max_bytes` is
@@ -14,3 +16,5 @@ namespace mc2::store {
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 } // namespace mc2::store
+
+#pragma GCC visibility pop

@@ -9,6 +9,8 @@
 
 #include "mc2/planner/error.hpp"
 
+#pragma GCC visibility push(default)
+
 namespace mc2::store {
 
 /// What a token lets its bearer do: each may do what those before it may.
@@ -62,3 +64,5 @@ using TokenRandomness = std::array<std::uint8_t, 36>;
 [[nodiscard]] bool is_valid_at(const Token& token, std::string_view now) noexcept;
 
 } // namespace mc2::store
+
+#pragma GCC visibility pop

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#pragma GCC visibility push(default)
+
+namespace mc2::executor {
+
+/// One run of each, in us, from the call to its return.
+struct RunPair {
+  double by_hand_us = 0;
+  double prepared_us = 0;
+};
+
+/// What Prepared::run() of the host backend costs beside the same calls written by hand: a matmul_all_reduce of two ranks on shared
+/// memory, whose blocks are so small that they weigh little. By hand, four threads on the same cores call the matmul library for
+/// each block, raise a signal, wait for it and sum, without times, deadlines, failures or modes. Both take turns on the same
+/// matrices; both results are compared first. Blocks until done.
+/// @param block_count, pair_count  at least 1
+/// Throws SystemError, also when the results differ.
+[[nodiscard]] std::vector<RunPair> time_run_overhead(int block_count, int pair_count);
+
+} // namespace mc2::executor
+
+#pragma GCC visibility pop

@@ -1,0 +1,22 @@
+#include <nvtx3/nvToolsExt.h>
+
+#include "named_range.hpp"
+
+namespace mc2::executor {
+
+NamedRange::NamedRange(const char* name, std::int64_t number) noexcept {
+  nvtxEventAttributes_t attributes{};
+  attributes.version = NVTX_VERSION;
+  attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  attributes.message.ascii = name;
+  attributes.payloadType = NVTX_PAYLOAD_TYPE_INT64;
+  attributes.payload.llValue = number;
+  nvtxRangePushEx(&attributes);
+}
+
+NamedRange::~NamedRange() { nvtxRangePop(); }
+
+void NamedRange::set_up() noexcept { nvtxInitialize(nullptr); }
+
+} // namespace mc2::executor
