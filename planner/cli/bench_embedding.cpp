@@ -125,7 +125,7 @@ Result<ExitCode> bench_embedding() {
   const auto overheads = overhead_rows();
   if (!overheads) return overheads.error();
   std::cout << "PlanFinder::find(), one thread\n" << table(lookups.value()) << "\n"
-            << "Prepared::run() of the host backend beside the same calls written by hand: 2 ranks, blocks of 4 rows, "
+            << "Prepared::run() of the host backend beside the same calls written by hand: 2 ranks, blocks of 128 x 16 x 16, "
             << kPairs << " pairs in turn\n"
             << table(overheads.value()) << "\n";
   return ExitCode::Success;

@@ -19,10 +19,10 @@ int ask(const char* function) {
 
 TEST(NamedRange, LanesShowTheirRunsAndBlocksToATool) {
   ASSERT_EQ(::setenv("NVTX_INJECTION64_PATH", MC2_RANGE_COUNTER, 1), 0); // before the first range of the process
-  const planner::OpSpec op{planner::OpKind::MatmulAllReduce, 64, 16, 16, planner::DType::F32, 2};
+  const planner::OpSpec op{planner::OpKind::MatmulAllReduce, 96, 16, 16, planner::DType::F32, 2};
   RandomProblem problem(op, 1);
   const auto communicator = find_backend("host").value()->open({}).value();
-  const auto stages = lower(op, {{16, 16, 32}}).value();
+  const auto stages = lower(op, {{16, 16, 64}}).value();
   const auto prepared = communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
   const int lanes_before = ask("mc2_lane_ranges"), blocks_before = ask("mc2_block_ranges");
   prepared->run(RunMode::Fused);

@@ -23,7 +23,7 @@ using host::Clock;
 using host::Signal;
 
 constexpr int kRanks = 2;
-constexpr std::int64_t kBlockRows = 4, kWidth = 16; // of a block: less work than the calls around it
+constexpr std::int64_t kBlockRows = 128, kWidth = 16; // more than 64 rows, which are cut along n
 
 planner::OpSpec small_op(int block_count) {
   return {.kind = planner::OpKind::MatmulAllReduce,
