@@ -11,7 +11,6 @@ import importlib
 import os
 import statistics
 import sys
-import time
 import warnings
 
 import torch
@@ -19,7 +18,7 @@ import torch.distributed as dist
 
 from .. import _core
 from . import _groups, _passes, functional
-from .tuning import tune
+from .tuning import Clock, tune
 
 MODELS = {"llama-3-8b": (4096, 14336, 6144), "llama-3-70b": (8192, 28672, 10240)}  # hidden, mlp, q + k + v
 
@@ -61,24 +60,6 @@ def captured(call):
     return graph.replay
 
 
-class Timer:
-    def __init__(self, device):
-        self.device, self.flag = device, torch.zeros(1, device=device)
-
-    def __call__(self, call):
-        dist.all_reduce(self.flag)  # ranks start together
-        if self.device.type == "cpu":
-            start = time.perf_counter()
-            call()
-            return (time.perf_counter() - start) * 1e6
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        call()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) * 1e3
-
-
 def check_equal(results, dtype):
     """Each competitor's result against the unfused one's, in its dtype's rounding of sums in another order."""
     expected = results["unfused"].double()
@@ -101,10 +82,10 @@ def measure(kind, m, n, k, device, dtype, arguments):
     with torch.no_grad():
         check_equal({name: call() for name, call in calls.items()}, dtype)
         runs = {name: captured(call) for name, call in calls.items()} if arguments.graph else calls
-        timer, times = Timer(device), {name: [] for name in runs}
+        clock, times = Clock(group, device), {name: [] for name in runs}
         for turn in range(-3, arguments.rounds):
             for name in list(runs)[:: 1 if turn % 2 else -1]:
-                us = timer(runs[name])
+                us = clock.time_us(runs[name])
                 if turn >= 0:
                     times[name].append(us)
     slowest = torch.tensor(list(times.values()), dtype=torch.float64, device=device)

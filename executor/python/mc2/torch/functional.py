@@ -8,7 +8,6 @@ import torch
 
 from ..errors import Error
 from . import _groups, _ops  # noqa: F401  (_ops registers the operators)
-from ._groups import Group
 
 _HAS_ROW_SHARDS = ("matmul_reduce_scatter", "matmul_all_to_all", "all_to_all_matmul")
 
@@ -43,8 +42,24 @@ def replicated_matmul(x: torch.Tensor, w: torch.Tensor, group: typing.Any = None
     return _call("replicated_matmul", x, w, group, bias)
 
 
-def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, bias: torch.Tensor | None) -> torch.Tensor:
+class _Facts(typing.NamedTuple):
+    name: str
+    size: int
+    backend: str
+
+
+def _facts(group: typing.Any) -> _Facts:
     found = _groups.resolve(group)
+    return _Facts(found.name, found.size, found.backend)
+
+
+# torch.compile takes a group as it is when the function is compiled, and need not look into it.
+if hasattr(getattr(torch, "compiler", None), "assume_constant_result"):
+    _facts = torch.compiler.assume_constant_result(_facts)
+
+
+def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, bias: torch.Tensor | None) -> torch.Tensor:
+    found = _facts(group)
     _check(op, x, w, bias, found)
     if found.size == 1:
         y = torch.matmul(x, w)
@@ -54,7 +69,7 @@ def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, bias: to
     return y if x.dim() == 2 else y.view(-1, *x.shape[1:-1], w.shape[1])
 
 
-def _check(op: str, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group: Group) -> None:
+def _check(op: str, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group: _Facts) -> None:
     """Raises Error naming the argument that is wrong."""
     for name, tensor in (("x", x), ("w", w), ("bias", bias)):
         if name == "bias" and tensor is None:

@@ -32,15 +32,21 @@ class Tuned:
     text: str  # one line for people
 
 
-class _Clock:
-    """Times a callable on this rank: events on the caller's stream of a GPU, else the wall clock. Ranks start together."""
+_SLEEP_CYCLES = 2_000_000  # about 1 ms, longer than launching a few dozen kernels takes
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem, self._is_cuda = problem, problem.device.type == "cuda"
-        self._flag = torch.zeros(1, device=problem.device)
+
+class Clock:
+    """Times a callable on this rank: the wall clock, or events on the caller's stream of a GPU, which is kept waiting until
+    everything is launched, as in a program that keeps its GPU busy. Ranks start together."""
+
+    def __init__(self, group: _groups.Group, device: torch.device) -> None:
+        self._group, self._is_cuda = group, device.type == "cuda"
+        self._flag = torch.zeros(1, device=device)
 
     def time_us(self, call: typing.Callable[[], typing.Any]) -> float:
-        dist.all_reduce(self._flag, group=self._problem.group.handle)
+        if self._is_cuda:
+            torch.cuda._sleep(_SLEEP_CYCLES)  # type: ignore[attr-defined]
+        dist.all_reduce(self._flag, group=self._group.handle)
         if not self._is_cuda:
             start = time.perf_counter()
             call()
@@ -79,7 +85,7 @@ class _Bench:
     """Random matrices of a problem and passes over them."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.op, self.clock = problem, problem.op(), _Clock(problem)
+        self.problem, self.op, self.clock = problem, problem.op(), Clock(problem.group, problem.device)
         generator = torch.Generator(device=problem.device).manual_seed(problem.group.rank)
         rows = problem.m // problem.group.size if problem.kind == "all_gather_matmul" else problem.m
 
