@@ -44,6 +44,7 @@ from .errors import Error, NativeError
 if typing.TYPE_CHECKING:
     from ._client import Client, PlanAnswer
     from ._executor import Communicator, Prepared, Problem, RankTimes, RunRecord, backends
+    from ._finder import FoundPlan, PlanFinder, uncut_plan
     from .measuring import Tuned, profile, tune
     from .running import run, timeline_of
 
@@ -59,6 +60,9 @@ _LATER = {
     "RankTimes": "_executor",
     "RunRecord": "_executor",
     "backends": "_executor",
+    "FoundPlan": "_finder",
+    "PlanFinder": "_finder",
+    "uncut_plan": "_finder",
     "Tuned": "measuring",
     "profile": "measuring",
     "tune": "measuring",
@@ -79,8 +83,9 @@ def __getattr__(name: str) -> typing.Any:
 
 __all__ = [
     "Client", "Communicator", "CostModel", "EmbeddingTables", "Error", "Estimate", "Fingerprint", "FitSummary",
-    "LaneCost", "NativeError", "OpSpec", "Plan", "PlanAnswer", "Prepared", "Problem", "Profile", "RaceObservation",
-    "RankTimes", "Recalibration", "RunRecord", "RunnerUp", "Sample", "Store", "StoredPlan", "Timeline", "Tuned",
-    "Validation", "Variant", "VariantCost", "backends", "fit", "paired_ratio", "plan", "predict", "profile",
-    "recalibrate", "run", "sweep", "sweep_block_rows", "timeline_of", "transfer", "tune",
+    "FoundPlan", "LaneCost", "NativeError", "OpSpec", "Plan", "PlanAnswer", "PlanFinder", "Prepared", "Problem",
+    "Profile", "RaceObservation", "RankTimes", "Recalibration", "RunRecord", "RunnerUp", "Sample", "Store",
+    "StoredPlan", "Timeline", "Tuned", "Validation", "Variant", "VariantCost", "backends", "fit", "paired_ratio",
+    "plan", "predict", "profile", "recalibrate", "run", "sweep", "sweep_block_rows", "timeline_of", "transfer",
+    "tune", "uncut_plan",
 ]  # fmt: skip

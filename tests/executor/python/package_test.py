@@ -58,7 +58,7 @@ class PackageTest(unittest.TestCase):
         names = zipfile.ZipFile(wheel).namelist()
         for name in ("mc2/__init__.py", "mc2/_core.pyi", "mc2/py.typed", "mc2/torch/layers.py"):
             self.assertIn(name, names)
-        self.assertEqual(sum(name.endswith(".so") for name in names), 3)
+        self.assertEqual(sum(name.endswith(".so") for name in names), 4)
         self.assertFalse([name for name in names if not name.startswith("mc2")])
         site = self.place / "site"
         self.run_in(self.place, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", site, wheel)

@@ -211,6 +211,33 @@ class StoreTest(Refusals):
         self.assertEqual(caught.exception.code, "newer_version")
 
 
+class FinderTest(Refusals):
+    def test_places_are_asked_in_order_and_misses_are_told(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        folder = self.directory()
+        plan = mc2.predict(OP, model, [2048, 2048])
+        (folder / "plan.json").write_text(plan.to_json())
+        finder = mc2.PlanFinder(plan_files=[folder / "plan.json"], store=folder / "store.db", models=[model])
+        found = finder.find(OP, model.fingerprint)
+        self.assertEqual((found.plan, found.digest, found.misses), (plan, plan.digest, []))
+        other = finder.find(OP.replace(m=2048), model.fingerprint)
+        self.assertEqual(other.plan.op.m, 2048)
+        self.assertEqual(len(other.misses), 2)  # the file and the store
+
+    def test_without_a_plan_every_place_says_why(self):
+        finder = mc2.PlanFinder(store=self.directory() / "store.db")
+        with self.assertRaises(mc2.Error) as caught:
+            finder.find(OP, mc2.Fingerprint({"backend": "host"}))
+        self.assertEqual(caught.exception.code, "not_found")
+        self.refused("not_found", "/nowhere/plan.json", mc2.PlanFinder, plan_files=["/nowhere/plan.json"])
+
+    def test_disabled_every_plan_is_uncut(self):
+        with mc2.Communicator(2, pin_threads=False) as world:
+            op = mc2.OpSpec("matmul_all_reduce", m=512, n=64, k=64, ranks=2)
+            self.assertEqual(mc2.PlanFinder(is_disabled=True).find(op, world.fingerprint).plan.blocks, [512])
+            self.assertEqual(mc2.uncut_plan(op, world.fingerprint).blocks, [512])
+
+
 class ClientTest(Refusals):
     def test_a_service_that_is_away_is_named(self):
         client = mc2.Client("http://127.0.0.1:1", deadline_s=2)

@@ -5,6 +5,7 @@ Without a plan, and where mc2 cannot help, the operators are the unfused calls o
 
 from ._groups import forget as _forget_groups
 from ._plans import forget as _forget_plans
+from .functional import forget as _forget_arguments
 from .functional import (
     all_gather_matmul,
     all_to_all_matmul,
@@ -24,5 +25,6 @@ __all__ = [
 
 def forget() -> None:
     """Forgets process groups and what was tuned in this process: after torch.distributed.destroy_process_group()."""
+    _forget_arguments()
     _forget_groups()
     _forget_plans()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import typing
 
 import torch
+import torch.distributed as dist
 
 from ..errors import Error
-from . import _groups, _ops  # noqa: F401  (_ops registers the operators)
+from . import _groups, _ops, _plans  # noqa: F401  (_ops registers the operators)
+from ._groups import Group
+from ._passes import PASSES
 
 _HAS_ROW_SHARDS = ("matmul_reduce_scatter", "matmul_all_to_all", "all_to_all_matmul")
 
@@ -58,15 +61,54 @@ if hasattr(getattr(torch, "compiler", None), "assume_constant_result"):
     _facts = torch.compiler.assume_constant_result(_facts)
 
 
+def _is_compiling() -> bool:
+    return False
+
+
+if hasattr(getattr(torch, "compiler", None), "is_compiling"):
+    _is_compiling = torch.compiler.is_compiling
+
+_checked: dict[typing.Any, Group] = {}  # arguments that were right once
+
+
 def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, bias: torch.Tensor | None) -> torch.Tensor:
-    found = _facts(group)
-    _check(op, x, w, bias, found)
-    if found.size == 1:
+    if _is_compiling():
+        facts = _facts(group)
+        _check(op, x, w, bias, facts)
+        return _dispatch(op, x, w, bias, facts)
+    try:
+        handle = dist.group.WORLD if group is None else group
+        key = (op, handle, x.shape, w.shape, x.dtype, w.dtype, x.device, w.device, x.layout, w.layout,
+               None if bias is None else (bias.shape, bias.dtype, bias.device))  # fmt: skip
+        found = _checked.get(key)
+    except (AttributeError, TypeError):  # what is no tensor or no group is named below
+        key, found = None, None
+    if found is None:
+        found = _groups.resolve(group)
+        _check(op, x, w, bias, _Facts(found.name, found.size, found.backend))
+        _checked[key] = found
+    if op in PASSES and found.size > 1 and x.dim() == 2 and bias is None and _is_plain(x) and _is_plain(w):
+        return _plans.execute(op, found, x, w, x.shape[0] * found.size if op == "all_gather_matmul" else x.shape[0])
+    return _dispatch(op, x, w, bias, _Facts(found.name, found.size, found.backend))
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Nobody is going to differentiate or trace what is done to it: PyTorch's dispatcher would only cost time."""
+    kind = type(tensor)
+    return (kind is torch.Tensor or kind is torch.nn.Parameter) and not (tensor.requires_grad and torch.is_grad_enabled())
+
+
+def _dispatch(op: str, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, facts: _Facts) -> torch.Tensor:
+    if facts.size == 1:
         y = torch.matmul(x, w)
         return y if bias is None else y + bias
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    y = getattr(torch.ops.mc2, op)(rows, w, bias, found.name)
+    y = getattr(torch.ops.mc2, op)(rows, w, bias, facts.name)
     return y if x.dim() == 2 else y.view(-1, *x.shape[1:-1], w.shape[1])
+
+
+def forget() -> None:
+    _checked.clear()
 
 
 def _check(op: str, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group: _Facts) -> None:

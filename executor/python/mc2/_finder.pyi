@@ -1,0 +1,26 @@
+"""Finding plans in files, a service, stores and models."""
+
+import os
+import typing
+
+from ._core import CostModel, Fingerprint, OpSpec, Plan
+
+_Path = str | os.PathLike[str]
+
+class FoundPlan:
+    @property
+    def digest(self) -> str: ...
+    @property
+    def misses(self) -> list[str]: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def source(self) -> str: ...
+
+class PlanFinder:
+    def __init__(self, *, plan_files: typing.Sequence[_Path] = ..., server: str | None = ..., token: str = ..., store: _Path | None = ..., read_only_stores: typing.Sequence[_Path] = ..., models: typing.Sequence[CostModel] = ..., may_transfer: bool = ..., is_disabled: bool = ...) -> None: ...
+    @staticmethod
+    def from_environment() -> PlanFinder: ...
+    def find(self, op: OpSpec, fingerprint: Fingerprint) -> FoundPlan: ...
+
+def uncut_plan(op: OpSpec, fingerprint: Fingerprint) -> Plan: ...

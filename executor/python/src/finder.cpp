@@ -1,0 +1,70 @@
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <memory>
+
+#include "convert.hpp"
+#include "mc2/embed/environment.hpp"
+#include "mc2/embed/plan_finder.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using client::FoundPlan;
+using embed::FinderOptions;
+using embed::PlanFinder;
+using Paths = std::vector<std::filesystem::path>;
+
+PlanFinder open_finder(Paths plan_files, const std::optional<std::string>& server, std::string token,
+                       std::optional<std::filesystem::path> store, Paths read_only_stores,
+                       std::vector<planner::CostModel> models, bool may_transfer, bool is_disabled) {
+  FinderOptions options;
+  options.plan_files = std::move(plan_files);
+  if (server) {
+    options.service = client::Options{};
+    options.service->url = *server;
+    options.service->token = std::move(token);
+  }
+  if (store) options.store = std::move(*store);
+  options.read_only_stores = std::move(read_only_stores);
+  options.models = std::move(models);
+  options.may_transfer = may_transfer;
+  options.is_disabled = is_disabled;
+  return unwrap(PlanFinder::open(std::move(options)));
+}
+
+/// What is found is shared with the finder's memory: it stays valid however long Python keeps it.
+std::shared_ptr<const FoundPlan> find(const PlanFinder& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
+  return unwrap(self.find({.op = op, .machine = machine}));
+}
+
+} // namespace
+} // namespace mc2::python
+
+PYBIND11_MODULE(_finder, module) {
+  namespace py = pybind11;
+  using namespace mc2::python;
+  using namespace py::literals;
+  module.doc() = "Finding plans in files, a service, stores and models.";
+  py::module_::import("mc2._core"); // its types stand in the signatures
+  translate_errors();
+  py::class_<FoundPlan, std::shared_ptr<FoundPlan>>(module, "FoundPlan", "A plan, where it is from, and why other places had none.")
+      .def_property_readonly("plan", [](const FoundPlan& found) { return found.stored.plan; })
+      .def_property_readonly("digest", [](const FoundPlan& found) { return found.stored.digest; })
+      .def_readonly("source", &FoundPlan::source)
+      .def_readonly("misses", &FoundPlan::misses);
+  py::class_<PlanFinder>(module, "PlanFinder", "Looks for plans in files, at a service, in stores and in models; remembers them.")
+      .def(py::init(&open_finder), py::kw_only(), "plan_files"_a = Paths{}, "server"_a = py::none(), "token"_a = "",
+           "store"_a = py::none(), "read_only_stores"_a = Paths{}, "models"_a = std::vector<mc2::planner::CostModel>{},
+           "may_transfer"_a = true, "is_disabled"_a = false)
+      .def_static("from_environment", [] {
+        return unwrap(PlanFinder::open(mc2::embed::finder_options(unwrap(mc2::embed::read_environment()))));
+      }, NoGil(), "Looks where MC2_STORE, MC2_SERVER and the system's stores say; MC2_DISABLE=1 finds uncut plans only.")
+      .def("find", [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {
+        return std::const_pointer_cast<FoundPlan>(find(self, op, machine));
+      }, "op"_a, "fingerprint"_a, NoGil());
+  module.def("uncut_plan", [](const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {
+    return unwrap(mc2::embed::uncut_plan(op, machine));
+  }, "op"_a, "fingerprint"_a, "One block: what a program without mc2 does, with the machine's backend.");
+}

@@ -1,0 +1,36 @@
+"""docs/examples/python, each run as its reader would."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "examples" / "python"
+
+BUSY_HOST = "measure again on a quieter machine"  # what fitting says of times that a busy host spoilt: no fault of ours
+
+
+class ExamplesTest(unittest.TestCase):
+    def run_example(self, name, *arguments):
+        done = subprocess.run([sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, timeout=100,
+                              env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})  # fmt: skip
+        if BUSY_HOST in done.stderr:
+            self.skipTest(BUSY_HOST)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_the_notebook_plans_runs_and_draws(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("predicted", self.run_example("notebook.py", folder))
+            self.assertIn("<svg", (pathlib.Path(folder) / "plan.html").read_text())
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
+    def test_the_mlp_has_equal_losses(self):
+        self.assertIn("losses are equal", self.run_example("mlp.py"))
+
+
+if __name__ == "__main__":
+    unittest.main()
