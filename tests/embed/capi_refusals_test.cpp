@@ -140,6 +140,16 @@ TEST(CRefusals, OfMachines) {
   options = two_ranks();
   options.native_communicator_count = 2;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.native_communicators", "NULL");
+  options = two_ranks();
+  options.process_rank = 1;
+  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.process_key", "NULL");
+  options.process_key = "job 7";
+  EXPECT_EQ(mc2_communicator_open(&options, &ranks), MC2_ERROR_UNSUPPORTED); // the host backend holds all ranks itself
+  options.process_rank = 2;
+  EXPECT_EQ(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC); // of 2 ranks
+  options = two_ranks();
+  options.reserved = 1;
+  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_STRUCT, "options.reserved", "MC2_INIT");
   EXPECT_EQ(ranks, nullptr);
 }
 

@@ -141,6 +141,11 @@ typedef struct mc2_communicator_options {
   /* The caller's communicators of the collective library (ncclComm_t), by rank, which must outlive what is opened; or NULL, 0. */
   void* const* native_communicators;
   size_t native_communicator_count;
+  /* One process per rank (backend cuda): the same text in every process of this world, and in those of no other; NULL: this process
+   * holds every rank. Opening, preparing and running are collective over the processes then. */
+  const char* process_key;
+  int32_t process_rank; /* of this process; with process_key */
+  int32_t reserved;     /* 0 */
 } mc2_communicator_options;
 
 /* The machine that a communicator with these options would run on; opens none. */

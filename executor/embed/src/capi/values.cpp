@@ -41,6 +41,14 @@ std::optional<planner::EmbeddingTables> read_tables(const mc2_op_spec& op) {
   return planner::EmbeddingTables{op.table_count, op.table_rows, pooling};
 }
 
+void read_process(const mc2_communicator_options& from, executor::CommunicatorOptions& to) {
+  if (from.reserved != 0) fail(MC2_ERROR_STRUCT, "options.reserved", "is not 0; initialise the struct with MC2_INIT");
+  if (from.process_key != nullptr)
+    to.process = executor::ProcessPlace{from.process_rank, from.process_key};
+  else if (from.process_rank != 0)
+    fail(MC2_ERROR_INVALID_SPEC, "options.process_key", "is NULL, but process_rank is " + std::to_string(from.process_rank));
+}
+
 } // namespace
 
 planner::OpSpec read_op(const mc2_op_spec* address) {
@@ -96,6 +104,7 @@ Machinery read_machinery(const mc2_communicator_options* address) {
     const auto* first = &given(given_options.native_communicators, "options.native_communicators");
     options.native_communicators.assign(first, first + given_options.native_communicator_count);
   }
+  read_process(given_options, options);
   take(options.validate());
   return {*backend, std::move(options)};
 }

@@ -100,6 +100,7 @@ class ByHand {
                      .product = reinterpret_cast<std::byte*>(own.partial.data() + block * kElements)},
                     shape);
       own.ready.add();
+      std::this_thread::yield(); // as HostPrepared::hand_over() does, and why
     }
   }
 
