@@ -70,7 +70,8 @@ def judge(op: OpSpec, model: CostModel, contenders: list[Contender], strategy: s
         found = "; ".join(f"{c.plan.cut}: benefit {v.benefit:.1%} ({v.benefit_low:.1%} to {v.benefit_high:.1%})" for v, c in raced)
         return uncut.because("no cut was faster than serial beyond noise" + (f": {found}" if found else ""))
     validation, winner = max(better, key=lambda entry: entry[0].benefit)
-    plan = _core.predict(op, model, winner.plan.blocks, winner.plan.variant)
+    is_modelled = any(winner.plan.variant == cost.variant for cost in model.variants)
+    plan = _core.predict(op, model, winner.plan.blocks, winner.plan.variant) if is_modelled else winner.plan
     return plan.with_validation(validation, f"fastest of {len(contenders)} cuts raced on this machine", strategy)
 
 

@@ -23,7 +23,7 @@ M, N, K = 12 * 2 * 12, 40, 24  # the rows divide among 2 and 3 ranks; enough of 
 
 if RANK >= 0:
     import mc2.torch
-    from mc2.torch import _groups, _passes, _plans, functional, tuning
+    from mc2.torch import _groups, _passes, _plans, _symmetric, tuning
 
 
 def matrices(kind, dtype=None, m=M, seed=0):
@@ -324,6 +324,35 @@ class RanksTest(Refusals):
         x.grad = w.grad = None
         torch.relu(mc2.torch.matmul_all_reduce(x, w)).sum().backward()
         torch.testing.assert_close(compiled, (x.grad, w.grad))
+
+    def test_another_implementation_that_won_its_race_is_run(self):
+        kind = "matmul_reduce_scatter"
+        fuse(kind, [cut_axis(kind)])
+        problem, plan = next(iter(_plans._plans.items()))
+        _plans.keep(problem, plan.with_variant(mc2.Variant(_symmetric.NAME)), _plans._models[_plans.model_key(problem)])
+        calls, original = [], _symmetric.operator
+        self.addCleanup(setattr, _symmetric, "operator", original)
+        _symmetric.operator = lambda kind, group: lambda x, w: calls.append(kind) or _passes.unfused(kind, group, x, w)
+        x, w = matrices(kind)
+        self.assert_near(mc2.torch.matmul_reduce_scatter(x, w), oracle(kind, x, w))
+        self.assertEqual(calls, [kind])
+        _symmetric.operator = lambda kind, group: None  # kept by a PyTorch that had it
+        self.assert_near(mc2.torch.matmul_reduce_scatter(x, w), oracle(kind, x, w))
+
+    def test_it_races_where_every_rank_has_it(self):
+        original = _symmetric.operator
+        self.addCleanup(setattr, _symmetric, "operator", original)
+        problem = _plans.Problem("all_gather_matmul", _groups.resolve(None), torch.device("cpu"), torch.float32, M, N, K)
+        fuse(problem.kind, [cut_axis(problem.kind)])
+        bench, model = tuning._Bench(problem), _plans._models[_plans.model_key(problem)]
+        works = lambda kind, group: lambda x, w: _passes.unfused(kind, group, x, w)  # noqa: E731
+        for operator, count in ((works, 1), (works if RANK else lambda *_: None, 0)):
+            _symmetric.operator = operator
+            plans = tuning._of_pytorch(bench, model)
+            self.assertEqual(len(plans), count)
+            for contender in tuning._race(bench, plans, 3):
+                self.assertEqual(len(contender.fused_us), 3)
+                self.assertEqual(len(set(float(us) for us in everyones(torch.tensor(contender.fused_us[0])))), 1)
 
     def test_subgroups_have_plans_of_their_own(self):
         pair = dist.new_group([0, 1])

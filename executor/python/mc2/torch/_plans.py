@@ -15,6 +15,7 @@ import torch.distributed as dist
 from .. import _core
 from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
+from . import _symmetric
 from ._groups import Group, fingerprint
 from ._passes import PASSES, Pass, unfused
 
@@ -22,6 +23,7 @@ log = logging.getLogger("mc2.torch")
 MAX_BLOCK_COUNT = 16
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 LOOPED, BATCHED = "looped", "batched"  # matmuls of a block of several ranks' rows: one each, or one batched
+VARIANTS = (LOOPED, BATCHED, _symmetric.NAME)  # in the order that ranks exchange them by
 
 
 @dataclasses.dataclass
@@ -62,7 +64,7 @@ class Schedule(typing.NamedTuple):
 
     pass_type: type[Pass]
     blocks: list[int]
-    is_batched: bool
+    variant: str
 
 
 class Problem(typing.NamedTuple):
@@ -128,8 +130,14 @@ def execute(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -
         schedule = _schedules[key] = _agree(problem, *_decide(problem))
     if schedule is None:
         return unfused(kind, group, x, w)
-    chosen = typing.cast(Schedule, schedule)
-    return chosen.pass_type(group, x.contiguous(), w, chosen.blocks, chosen.is_batched).run()
+    return run(kind, group, x.contiguous(), w, typing.cast(Schedule, schedule))
+
+
+def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, schedule: Schedule) -> torch.Tensor:
+    if schedule.variant == _symmetric.NAME:
+        operator = _symmetric.operator(kind, group)
+        return operator(x, w) if operator else unfused(kind, group, x, w)
+    return schedule.pass_type(group, x, w, schedule.blocks, schedule.variant == BATCHED).run()
 
 
 def _decide(problem: Problem) -> tuple[Plan | None, str]:
@@ -211,29 +219,30 @@ def _agree(problem: Problem, plan: Plan | None, reason: str) -> Schedule | None:
     if differing:
         raise Error("mismatch", "x", f"rank {differing[0]} calls with another shape, type or kind than rank 0; "
                     f"this rank has {problem.text()}")  # fmt: skip
-    is_batched, count = int(table[0][1]), int(table[0][2])
+    variant, count = int(table[0][1]), int(table[0][2])
     if count == 0:
         if reason:
             _warn("none", f"{problem.text()} runs unfused: {reason}")
         return None
-    return Schedule(PASSES[problem.kind], [int(b) for b in table[0][3 : 3 + count]], bool(is_batched))
+    return Schedule(PASSES[problem.kind], [int(b) for b in table[0][3 : 3 + count]], VARIANTS[variant])
 
 
 def _to_row(problem: Problem, plan: Plan | None) -> list[int]:
-    """Signature, batched or not, number of blocks, blocks; 0 blocks: unfused."""
+    """Signature, variant, number of blocks, blocks; 0 blocks: unfused."""
     blocks: list[int] = []
     if plan is not None and is_fused(problem, plan):
         blocks = plan.blocks
-    is_batched = plan is not None and plan.variant.name == BATCHED
+    variant = VARIANTS.index(plan.variant.name) if plan is not None and plan.variant.name in VARIANTS else 0
     padding = [0] * (MAX_BLOCK_COUNT - len(blocks))
-    return [problem.signature(), int(is_batched), len(blocks), *blocks, *padding]
+    return [problem.signature(), variant, len(blocks), *blocks, *padding]
 
 
 def is_fused(problem: Problem, plan: Plan) -> bool:
     """Whether a plan is run as one: uncut it gains only where a local part hides behind the collective, and only if raced."""
     if len(plan.blocks) > MAX_BLOCK_COUNT:
         return False
-    return plan.is_cut or (problem.op().has_local_part and plan.validation is not None)
+    overlaps_uncut = problem.op().has_local_part or plan.variant.name == _symmetric.NAME
+    return plan.is_cut or (overlaps_uncut and plan.validation is not None)
 
 
 def _exchange(problem: Problem, row: list[int]) -> list[list[int]]:

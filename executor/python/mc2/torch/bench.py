@@ -7,17 +7,15 @@ competitors run in turn, in alternating order; a time is the slowest rank's, and
 """
 
 import argparse
-import importlib
 import os
 import statistics
 import sys
-import warnings
 
 import torch
 import torch.distributed as dist
 
 from .. import _core
-from . import _groups, _passes, functional
+from . import _groups, _passes, _symmetric, functional
 from .tuning import Clock, tune
 
 MODELS = {"llama-3-8b": (4096, 14336, 6144), "llama-3-70b": (8192, 28672, 10240)}  # hidden, mlp, q + k + v
@@ -33,29 +31,18 @@ def layers(model, ranks):
     yield "mlp up", "all_gather_matmul", 2 * mlp // ranks, hidden
 
 
-def torch_fused(kind, group):
-    """PyTorch's own fused operator on symmetric memory, or None where it has none."""
-    if not torch.cuda.is_available() or dist.get_backend() == "gloo":
-        return None
-    try:
-        symmetric = importlib.import_module("torch.distributed._symmetric_memory")  # not before PyTorch 2.5
-        symmetric.enable_symm_mem_for_group(group.name)
-        if kind == "all_gather_matmul":
-            return lambda x, w: torch.ops.symm_mem.fused_all_gather_matmul(x, [w], 0, group.name)[1][0]
-        if kind == "matmul_reduce_scatter":
-            return lambda x, w: torch.ops.symm_mem.fused_matmul_reduce_scatter(x, w, "sum", 0, group.name)
-    except (ImportError, AttributeError, RuntimeError) as error:
-        warnings.warn(f"PyTorch's fused operators: {error}", stacklevel=1)
-    return None
-
-
 def captured(call):
     """The call as a CUDA graph."""
-    for _ in range(3):
-        call()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # workspaces and connections must exist before the capture
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # NCCL's watchdog thread queries events meanwhile, which the strictest mode refuses.
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         call()
     return graph.replay
 
@@ -75,7 +62,7 @@ def measure(kind, m, n, k, device, dtype, arguments):
     rows = m // group.size if kind == "all_gather_matmul" else m
     generator = torch.Generator(device=device).manual_seed(group.rank)
     x, w = (torch.empty(shape, device=device).uniform_(-1, 1, generator=generator).to(dtype) for shape in ((rows, k), (k, n)))
-    operator, fused = getattr(functional, kind), torch_fused(kind, group)
+    operator, fused = getattr(functional, kind), _symmetric.operator(kind, group)
     calls = {"mc2": lambda: operator(x, w), "unfused": lambda: _passes.unfused(kind, group, x, w)}
     if fused:
         calls["torch fused"] = lambda: fused(x, w)
@@ -99,7 +86,7 @@ def cell(times, name):
 
 def line(m, n, k, tuned, times):
     ratio, low, high = _core.paired_ratio(times["mc2"], times["unfused"])
-    cut = tuned.plan.cut + f" {tuned.plan.variant}" if tuned.is_fused else "unfused"
+    cut = f"{tuned.plan.cut}, {tuned.plan.variant}" if tuned.is_fused else "unfused"
     return (f"{m:6} {n:6} {k:6} {cell(times, 'mc2')} {cell(times, 'unfused')} {cell(times, 'torch fused')}  "
             f"{ratio:5.3f} ({low:5.3f} to {high:5.3f})  {cut}")  # fmt: skip
 

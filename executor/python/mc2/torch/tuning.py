@@ -14,7 +14,7 @@ from .. import _core
 from .._core import CostModel, Plan, Profile, Sample
 from ..errors import Error
 from ..measuring import Contender, choose_contenders, judge
-from . import _groups, _plans
+from . import _groups, _plans, _symmetric
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED, Problem
 
@@ -98,7 +98,9 @@ class _Bench:
         return PASSES[self.problem.kind](self.problem.group, self.x, self.w, blocks, variant == BATCHED)
 
     def fused(self, plan: Plan) -> typing.Callable[[], typing.Any]:
-        return lambda: self.new_pass(plan.blocks, plan.variant.name).run()
+        problem = self.problem
+        schedule = _plans.Schedule(PASSES[problem.kind], plan.blocks, plan.variant.name)
+        return lambda: _plans.run(problem.kind, problem.group, self.x, self.w, schedule)
 
     def unfused(self) -> typing.Callable[[], typing.Any]:
         return lambda: unfused(self.problem.kind, self.problem.group, self.x, self.w)
@@ -217,6 +219,21 @@ def _race(bench: _Bench, plans: list[Plan], rounds: int) -> list[Contender]:
     return contenders
 
 
+def _of_pytorch(bench: _Bench, model: CostModel) -> list[Plan]:
+    """PyTorch's own fused operator, where every rank has one that works here. Collective."""
+    problem, failures = bench.problem, 0.0
+    found = _symmetric.operator(problem.kind, problem.group)
+    if _slowest(problem, [float(found is None)])[0]:
+        return []
+    plan = _core.predict(bench.op, model, [bench.op.cut_axis_length]).with_variant(_core.Variant(_symmetric.NAME))
+    try:
+        bench.fused(plan)()
+    except RuntimeError as error:
+        _plans.log.info("%s: PyTorch's fused operator: %s", problem.text(), error)
+        failures = 1.0
+    return [] if _slowest(problem, [failures])[0] else [plan]
+
+
 def _check(bench: _Bench, plan: Plan) -> None:
     """Fused and unfused results agree, to the dtype's rounding of sums in another order. Raises Error (mismatch)."""
     fused, reference = bench.fused(plan)(), bench.unfused()()
@@ -272,12 +289,13 @@ def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
     # Every rank has the same samples, yet one rank's arithmetic decides.
     model = CostModel.from_json(_shared(problem, _core.fit(profile).model.to_json()))
     contenders: list[Contender] = []
-    plans = _contenders(bench, model)
+    plans = _contenders(bench, model) + _of_pytorch(bench, model)
     for plan in plans:
         _check(bench, plan)
     if plans:
         contenders = _race(bench, plans, race_rounds)
-        learned = _core.recalibrate(model, [contender.observation() for contender in contenders]).model
+        seen = [c.observation() for c in contenders if c.plan.variant.name != _symmetric.NAME]
+        learned = _core.recalibrate(model, seen).model if seen else model
         model = CostModel.from_json(_shared(problem, learned.to_json()))
     winner = Plan.from_json(_shared(problem, judge(bench.op, model, contenders, "search").to_json()))
     _plans.keep(problem, winner, model)
