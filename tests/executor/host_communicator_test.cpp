@@ -175,6 +175,20 @@ TEST(HostCommunicator, HookSeesEveryStageOfEveryLane) {
   EXPECT_EQ(calls, 3 * 2 * 4);
 }
 
+TEST(HostCommunicator, RefusesASecondThreadWhileARunIsUnderWay) {
+  std::string second;
+  Rig* seen = nullptr;
+  Rig rig({"shm"}, [&](int rank, Lane lane, std::size_t stage) {
+    if (seen != nullptr && rank == 0 && lane == Lane::Compute && stage == 1) second = seen->run_failure();
+  });
+  seen = &rig;
+  EXPECT_EQ(rig.run_failure(), "");
+  EXPECT_THAT(second, HasSubstr("another thread runs on this communicator"));
+  EXPECT_EQ(rig.last_code, EBUSY);
+  seen = nullptr;
+  EXPECT_EQ(rig.run_failure(), ""); // the first was not disturbed
+}
+
 /// Runs and takes down what the parent opened, as a child process; 0 if that was refused by name and ended.
 int try_as_child(Rig& rig) {
   const bool is_refused = rig.run_failure().find("opened by the parent process") != std::string::npos;

@@ -81,7 +81,7 @@ class Prepared {
   virtual ~Prepared() = default;
 
   /// Runs once and returns when every local rank has finished; the record stays valid until the next run.
-  /// Order: *collective* over processes. Threads: externally synchronised; one run at a time per Communicator.
+  /// Order: *collective* over processes. Threads: one run at a time per Communicator; a second thread gets SystemError.
   /// Throws: SystemError when a lane fails or the communicator's deadline passes; the communicator is then aborted
   /// and every later run throws too. Independent without PrepareOptions::allow_independent is a programming error.
   virtual const RunRecord& run(RunMode mode, RunDetail detail) = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,6 +59,8 @@ class CudaCommunicator final : public Communicator {
 
   /// Where a local rank stands among them.
   [[nodiscard]] std::size_t local_index(int rank) const noexcept { return static_cast<std::size_t>(rank - ranks_.front()); }
+  /// RunTurn's.
+  [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
   [[nodiscard]] RankDevice& device(int rank) noexcept { return devices_[static_cast<std::size_t>(rank)]; }
   /// Called on the rank's own thread.
   [[nodiscard]] GemmContext& second_gemm(int rank);
@@ -99,6 +102,7 @@ class CudaCommunicator final : public Communicator {
 
   CommunicatorOptions options_;
   planner::Fingerprint fingerprint_;
+  std::atomic_flag turn_;
   std::unique_ptr<ProcessGroup> group_; ///< null where this process holds all ranks
   std::vector<int> ranks_;              ///< that it holds
   RankWorkers workers_;

@@ -2,6 +2,7 @@
 #include "backends/cuda/cuda_prepared.hpp"
 #include "mc2/planner/error.hpp"
 #include "run_mode.hpp"
+#include "run_turn.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -166,6 +167,7 @@ void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int 
 const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   MC2_CHECK(mode != RunMode::Independent || ranks_.front().spare != nullptr,
             "RunMode::Independent needs PrepareOptions::allow_independent");
+  const RunTurn turn(communicator_.turn());
   const bool launches_stages =
       detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
   const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);

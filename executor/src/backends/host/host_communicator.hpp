@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -34,6 +35,8 @@ class HostCommunicator final : public Communicator {
 
   [[nodiscard]] const CommunicatorOptions& options() const noexcept { return options_; }
   [[nodiscard]] const StageHook& hook() const noexcept { return hook_; }
+  /// RunTurn's.
+  [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
   [[nodiscard]] RunControl& control() noexcept { return control_; }
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
   [[nodiscard]] ProxyThreads& proxies() noexcept { return proxies_; }
@@ -59,6 +62,7 @@ class HostCommunicator final : public Communicator {
   planner::Fingerprint fingerprint_;
   StageHook hook_;
   ProcessMark process_;
+  std::atomic_flag turn_;
   std::vector<int> ranks_;
   RunControl control_;
   std::unique_ptr<Transport> transport_;

@@ -8,6 +8,7 @@
 #include "mc2/planner/collective.hpp"
 #include "named_range.hpp"
 #include "random_fill.hpp"
+#include "run_turn.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -107,6 +108,7 @@ void HostPrepared::touch(const RankMatrices& own, int rank) const {
 const RunRecord& HostPrepared::run(RunMode mode, RunDetail /*detail*/) {
   MC2_CHECK(mode != RunMode::Independent || !matrices_.front().spare_intermediate.empty(),
             "RunMode::Independent needs PrepareOptions::allow_independent");
+  const RunTurn turn(communicator_.turn());
   for (RankTimes& rank : record_.ranks) {
     std::ranges::fill(rank.compute, StageTime{});
     std::ranges::fill(rank.communication, StageTime{});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,8 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] host::RunControl& control() noexcept { return control_; }
   [[nodiscard]] const Channel& channel() const noexcept { return channel_; }
   [[nodiscard]] Agreement& agreement() noexcept { return agreement_; }
+  /// RunTurn's.
+  [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
 
   /// Runs `task` on the lanes that `mode` uses, once every rank has come with the same `call`, and returns when both
   /// have finished. A lane that fails or outlasts the deadline ends the job, naming this rank and, by roll call, what
@@ -57,6 +60,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   CommunicatorOptions options_;
+  std::atomic_flag turn_;
   int rank_;
   planner::Fingerprint fingerprint_;
   Channel channel_; ///< the communication lane's

@@ -8,6 +8,7 @@
 #include "named_range.hpp"
 #include "random_fill.hpp"
 #include "run_mode.hpp"
+#include "run_turn.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -92,6 +93,7 @@ void MpiPrepared::build() {
 const RunRecord& MpiPrepared::run(RunMode mode, RunDetail /*detail*/) {
   MC2_CHECK(mode != RunMode::Independent || settings_.allow_independent,
             "RunMode::Independent needs PrepareOptions::allow_independent");
+  const RunTurn turn(communicator_.turn());
   RankTimes& times = record_.ranks.front();
   std::ranges::fill(times.compute, StageTime{});
   std::ranges::fill(times.communication, StageTime{});

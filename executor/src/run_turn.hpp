@@ -1,0 +1,26 @@
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::executor {
+
+/// A thread's turn to run on a communicator. A second one that came in between would disturb the first.
+class RunTurn {
+ public:
+  /// Throws SystemError while another thread has its turn.
+  explicit RunTurn(std::atomic_flag& is_taken) : is_taken_(is_taken) {
+    if (is_taken.test_and_set(std::memory_order_acquire))
+      throw planner::SystemError("run", EBUSY, "another thread runs on this communicator; one run at a time");
+  }
+  ~RunTurn() { is_taken_.clear(std::memory_order_release); }
+  RunTurn(const RunTurn&) = delete;
+  RunTurn& operator=(const RunTurn&) = delete;
+
+ private:
+  std::atomic_flag& is_taken_;
+};
+
+} // namespace mc2::executor
