@@ -8,6 +8,7 @@ from ._core import CostModel, Fingerprint, OpSpec, Plan
 _Path = str | os.PathLike[str]
 
 class FoundPlan:
+    def _repr_html_(self) -> str: ...
     @property
     def digest(self) -> str: ...
     @property

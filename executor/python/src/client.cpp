@@ -40,7 +40,8 @@ void bind_answer(py::module_& module) {
       .def_readonly("epoch", &PlanAnswer::epoch)
       .def_readonly("source", &PlanAnswer::source)
       .def_readonly("provenance", &PlanAnswer::provenance)
-      .def_readonly("created_at", &PlanAnswer::created_at);
+      .def_readonly("created_at", &PlanAnswer::created_at)
+      .def("_repr_html_", [](const PlanAnswer& answer) { return py::cast(answer.plan).attr("_repr_html_")(); });
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "convert.hpp"
 
+#include <cstdio>
+
 namespace mc2::python {
 namespace {
 
@@ -8,6 +10,17 @@ template <typename... Arguments>
 void set_error(const char* name, Arguments&&... arguments) {
   const py::object type = py::module_::import("mc2.errors").attr(name);
   PyErr_SetObject(type.ptr(), type(std::forward<Arguments>(arguments)...).ptr());
+}
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '<') result += "&lt;";
+    else if (c == '>') result += "&gt;";
+    else if (c == '&') result += "&amp;";
+    else result += c;
+  }
+  return result;
 }
 
 } // namespace
@@ -23,6 +36,22 @@ void translate_errors() {
       set_error("NativeError", error.call(), error.native_code(), std::string(error.what()));
     }
   });
+}
+
+std::string html_table(const std::vector<std::vector<std::string>>& rows) {
+  std::string html = "<table>";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string tag = i == 0 ? "th" : "td";
+    html += "<tr>";
+    for (const std::string& cell : rows[i]) html += "<" + tag + ">" + escaped(cell) + "</" + tag + ">";
+    html += "</tr>";
+  }
+  return html + "</table>";
+}
+
+std::string us_text(double us) {
+  char text[32];
+  return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.1f", us))};
 }
 
 py::object to_dict(const std::string& document) { return py::module_::import("json").attr("loads")(document); }

@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "mc2/planner/error.hpp"
 
@@ -41,6 +42,11 @@ void translate_errors();
 
 /// A canonical document as Python's dicts and lists.
 [[nodiscard]] py::object to_dict(const std::string& document);
+
+/// A table for notebooks, its first row the heading; every cell is escaped.
+[[nodiscard]] std::string html_table(const std::vector<std::vector<std::string>>& rows);
+/// A time with one decimal.
+[[nodiscard]] std::string us_text(double us);
 
 using NoGil = py::call_guard<py::gil_scoped_release>;
 

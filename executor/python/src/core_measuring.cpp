@@ -57,7 +57,8 @@ planner::Result<profiler::FitSummary> fit(const planner::Profile& profile, doubl
 void bind_fit(py::module_& module) {
   py::class_<profiler::FitSummary>(module, "FitSummary")
       .def_readonly("model", &profiler::FitSummary::model)
-      .def_readonly("notes", &profiler::FitSummary::notes);
+      .def_readonly("notes", &profiler::FitSummary::notes)
+      .def("_repr_html_", [](const profiler::FitSummary& fitted) { return py::cast(fitted.model).attr("_repr_html_")(); });
   module.def("fit", [](const planner::Profile& p, double quantile, double scale) { return unwrap(fit(p, quantile, scale)); },
              "profile"_a, py::kw_only(), "quantile"_a = 0.25, "robust_scale"_a = 0.05, NoGil(),
              "Both lanes' curves and slow-downs of every variant in the profile.");

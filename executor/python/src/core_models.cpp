@@ -2,11 +2,14 @@
 
 #include <chrono>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "core.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/profile.hpp"
 #include "mc2/planner/transfer.hpp"
+#include "mc2/render/markup.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -35,6 +38,22 @@ void set_words(Sample& sample, const SampleWords& words) {
   sample.component = unwrap(planner::parse_component(words.component));
   sample.context = unwrap(planner::parse_context(words.context));
   sample.time = std::chrono::nanoseconds(std::llround(words.time_us * planner::kNsPerUs));
+}
+
+/// Times of each lane, context, variant and size.
+std::string table_of(const Profile& profile) {
+  std::map<std::tuple<std::string, std::string, std::string, std::int64_t>, std::pair<int, double>> groups; // samples, fastest
+  for (const Sample& sample : profile.samples) {
+    auto& [count, fastest_us] = groups[{std::string(to_string(sample.component)), std::string(to_string(sample.context)),
+                                        sample.variant, sample.block_rows}];
+    fastest_us = count++ == 0 ? time_us(sample) : std::min(fastest_us, time_us(sample));
+  }
+  std::vector<std::vector<std::string>> rows{{"component", "context", "variant", "block", "samples", "fastest, us"}};
+  for (const auto& [key, value] : groups) {
+    const auto& [component, context, variant, length] = key;
+    rows.push_back({component, context, variant, std::to_string(length), std::to_string(value.first), us_text(value.second)});
+  }
+  return html_table(rows);
 }
 
 void bind_samples(py::module_& module) {
@@ -72,6 +91,7 @@ void bind_samples(py::module_& module) {
       .def("to_dict", [](const Profile& p) { return to_dict(store::encode(p)); })
       .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_profile(json)); }, "json"_a)
       .def("__eq__", [](const Profile& a, const Profile& b) { return a == b; }, py::is_operator())
+      .def("_repr_html_", &table_of)
       .def("__repr__", [](const Profile& p) {
         return "<mc2.Profile " + p.op.text() + ", " + std::to_string(p.samples.size()) + " samples>";
       });
@@ -109,6 +129,9 @@ void bind_model(py::module_& module) {
       .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_model(json)); }, "json"_a)
       .def("page", [](const CostModel& m) { return unwrap(m.validate()), render::model_page(m); })
       .def("__eq__", [](const CostModel& a, const CostModel& b) { return a == b; }, py::is_operator())
+      .def("_repr_html_", [](const CostModel& m) {
+        return unwrap(m.validate()), render::Markup().element("pre", {}, render::model_page(m)).str();
+      })
       .def("__repr__", [](const CostModel& m) { return "<mc2.CostModel " + m.op.text() + ", " + m.source + ">"; });
   module.def("transfer", [](const CostModel& model, const planner::OpSpec& op) {
     return unwrap(planner::transfer(model, op, model.fingerprint)).model;

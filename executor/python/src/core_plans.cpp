@@ -65,6 +65,14 @@ std::string html_of(const Plan& plan) {
   return svg.substr(svg.find("<svg"));
 }
 
+std::string table_of(const Timeline& timeline) {
+  std::vector<std::vector<std::string>> rows{{"block", "first lane, us", "second lane, us"}};
+  const auto text = [](const planner::Span& span) { return us_text(span.start_us) + " to " + us_text(span.end_us); };
+  for (std::size_t i = 0; i < timeline.first.size(); ++i)
+    rows.push_back({std::to_string(i), text(timeline.first[i]), text(timeline.second[i])});
+  return html_table(rows);
+}
+
 void bind_timeline(py::module_& module) {
   py::class_<Timeline>(module, "Timeline", "When every block was on each lane: (start, end) in us.")
       .def(py::init(&make_timeline), "first"_a, "second"_a)
@@ -72,6 +80,7 @@ void bind_timeline(py::module_& module) {
       .def_property_readonly("second", [](const Timeline& t) { return to_pairs(t.second); })
       .def_readonly("makespan_us", &Timeline::makespan_us)
       .def_readonly("overlap_us", &Timeline::overlap_us)
+      .def("_repr_html_", &table_of)
       .def("__eq__", [](const Timeline& a, const Timeline& b) { return a == b; }, py::is_operator());
   py::class_<planner::Estimate>(module, "Estimate", "A time with its 90 % interval and where it came from.")
       .def_readonly("us", &planner::Estimate::us)

@@ -75,6 +75,7 @@ void bind_stored_plan(py::module_& module) {
       .def_readonly("document", &StoredPlan::document)
       .def_readonly("digest", &StoredPlan::digest)
       .def_readonly("created_at", &StoredPlan::created_at)
+      .def("_repr_html_", [](const StoredPlan& stored) { return py::cast(stored.plan).attr("_repr_html_")(); })
       .def_property_readonly("purpose", [](const StoredPlan& stored) { return stored.key.purpose; });
 }
 
@@ -135,6 +136,12 @@ void bind_store(py::module_& module) {
         return self.use([](store::Store& store) { return store.revision(); });
       }, NoGil())
       .def("stats", [](OpenStore& self) { return self.use([](store::Store& store) { return stats(store); }); }, NoGil())
+      .def("_repr_html_", [](OpenStore& self) {
+        std::vector<std::vector<std::string>> rows{{self.path().string(), ""}};
+        for (const auto& [name, count] : self.use([](store::Store& store) { return stats(store); }))
+          rows.push_back({name, std::to_string(count)});
+        return html_table(rows);
+      }, NoGil())
       .def("export_json", [](OpenStore& self) {
         return self.use([](store::Store& store) { return store.export_json(); });
       }, NoGil())

@@ -119,6 +119,17 @@ py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
   return world;
 }
 
+std::string table_of(const RunRecord& record) {
+  std::vector<std::vector<std::string>> rows{{"rank", "lane", "blocks, us"}};
+  for (const auto& rank : record.ranks)
+    for (const auto& [name, lane] : {std::pair("compute", &rank.compute), std::pair("communication", &rank.communication)}) {
+      std::string blocks;
+      for (const auto& [start, end] : to_us(*lane)) blocks += (blocks.empty() ? "" : ", ") + us_text(start) + " to " + us_text(end);
+      rows.push_back({std::to_string(rank.rank), name, blocks});
+    }
+  return html_table(rows);
+}
+
 void bind_runs(py::module_& module) {
   py::class_<executor::RankTimes>(module, "RankTimes", "When one rank's lanes worked: (start, end) in us per block.")
       .def_readonly("rank", &executor::RankTimes::rank)
@@ -130,7 +141,8 @@ void bind_runs(py::module_& module) {
   py::class_<RunRecord>(module, "RunRecord", "One run; the slowest rank counts.")
       .def_property_readonly("makespan_us", [](const RunRecord& r) { return to_us(r.makespan); })
       .def_property_readonly("wall_us", [](const RunRecord& r) { return to_us(r.wall); })
-      .def_readonly("ranks", &RunRecord::ranks);
+      .def_readonly("ranks", &RunRecord::ranks)
+      .def("_repr_html_", &table_of);
   py::class_<Binding>(module, "Prepared", "A plan bound to memory, ready to run any number of times.")
       .def("run", &Binding::run, "mode"_a = "fused", "with_stages"_a = true, NoGil())
       .def_property_readonly("op", &Binding::op)

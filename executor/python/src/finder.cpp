@@ -53,7 +53,8 @@ PYBIND11_MODULE(_finder, module) {
       .def_property_readonly("plan", [](const FoundPlan& found) { return found.stored.plan; })
       .def_property_readonly("digest", [](const FoundPlan& found) { return found.stored.digest; })
       .def_readonly("source", &FoundPlan::source)
-      .def_readonly("misses", &FoundPlan::misses);
+      .def_readonly("misses", &FoundPlan::misses)
+      .def("_repr_html_", [](const FoundPlan& found) { return py::cast(found.stored.plan).attr("_repr_html_")(); });
   py::class_<PlanFinder>(module, "PlanFinder", "Looks for plans in files, at a service, in stores and in models; remembers them.")
       .def(py::init(&open_finder), py::kw_only(), "plan_files"_a = Paths{}, "server"_a = py::none(), "token"_a = "",
            "store"_a = py::none(), "read_only_stores"_a = Paths{}, "models"_a = std::vector<mc2::planner::CostModel>{},

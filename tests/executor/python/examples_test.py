@@ -22,6 +22,7 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "python3-numpy is not installed")
     def test_the_notebook_plans_runs_and_draws(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn("predicted", self.run_example("notebook.py", folder))

@@ -86,6 +86,14 @@ class ValuesTest(Refusals):
         document["fingerprint"]["device"] = "<script>alert(1)</script>"
         plan = mc2.plan(OP, mc2.CostModel.from_json(json.dumps(document)))
         self.assertNotIn("<script>", plan._repr_html_())
+        profile = mc2.Profile(OP, plan.fingerprint, [mc2.Sample("matmul", 1, 1.0, variant="<script>")])
+        model = mc2.CostModel.from_json(json.dumps({**document, "source": "<script>"}))
+        with mc2.Store(self.directory() / "<script>.db") as store:
+            store.put_plan(plan)
+            for value in (plan.timeline, profile, model, store, store.list_plans()[0]):
+                html = value._repr_html_()
+                self.assertNotIn("<script>", html)
+                xml.etree.ElementTree.fromstring(html)
 
     def test_a_timeline_that_contradicts_itself_is_refused(self):
         self.assertEqual(mc2.Timeline([(0, 2), (2, 4)], [(2, 3), (4, 5)]).overlap_us, 1.0)
