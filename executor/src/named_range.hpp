@@ -17,7 +17,7 @@ class NamedRange {
   NamedRange(const NamedRange&) = delete;
   NamedRange& operator=(const NamedRange&) = delete;
 
-  /// Looks for a tool, which the first range would do otherwise.
+  /// Looks for a tool. To be called by each thread before its first range; several may at once.
   static void set_up() noexcept;
 };
 
