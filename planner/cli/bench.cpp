@@ -26,6 +26,7 @@ using profiler::quantile;
 
 struct BenchCommand {
   double race_budget_s = 45;
+  int embedding_pairs = 401;
   std::string data_folder = "data";
   std::string cases_file = "data/ascend_910b_cases.csv";
   ActiveBench active;
@@ -306,8 +307,10 @@ Command add_bench(CLI::App& app) {
   all_reduce->callback([raw = command.get()] { raw->action = [raw] { return raw->all_reduce.run(); }; });
   bench->add_subcommand("messages", "message rate and latency: pull, push, and push by a proxy thread; some seconds")
       ->callback([raw = command.get()] { raw->action = [] { return bench_messages(); }; });
-  bench->add_subcommand("embedding", "what looking up a plan and running it costs a host program; some seconds")
-      ->callback([raw = command.get()] { raw->action = [] { return bench_embedding(); }; });
+  auto* embedding = bench->add_subcommand("embedding", "what looking up a plan and running it costs a host program; some seconds");
+  embedding->add_option("--pairs", command->embedding_pairs, "runs by hand and by mc2, in turn")->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
+  embedding->callback([raw = command.get()] { raw->action = [raw] { return bench_embedding(raw->embedding_pairs); }; });
   bench->add_subcommand("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes")
       ->callback([raw = command.get()] { raw->action = [raw] { return bench_unseen(raw->race_budget_s); }; });
   auto* active = bench->add_subcommand("active", "plan quality against number of measurements, active and fixed grid");

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kPairs = 401, kLookupSamples = 101, kLookupsPerSample = 1000, kMisses = 101;
+constexpr int kLookupSamples = 101, kLookupsPerSample = 1000, kMisses = 101;
 
 double us_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double, std::micro>(end - start).count();
@@ -39,12 +39,12 @@ std::vector<std::string> row(const std::string& what, const std::vector<double>&
 }
 
 /// Differences of runs that took turns, per block.
-Result<std::vector<std::vector<std::string>>> overhead_rows() {
+Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
   std::vector<std::vector<std::string>> rows{{"blocks", "by hand", "Prepared::run()", "more, per block", "5 %", "95 %"}};
   for (const int blocks : {1, 4, 16, 64}) {
     if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
     std::vector<double> by_hand, prepared, more;
-    for (const auto& pair : executor::time_run_overhead(blocks, kPairs)) {
+    for (const auto& pair : executor::time_run_overhead(blocks, pair_count)) {
       by_hand.push_back(pair.by_hand_us);
       prepared.push_back(pair.prepared_us);
       more.push_back((pair.prepared_us - pair.by_hand_us) / blocks);
@@ -119,14 +119,14 @@ Result<std::vector<std::vector<std::string>>> lookup_rows() {
 
 } // namespace
 
-Result<ExitCode> bench_embedding() {
+Result<ExitCode> bench_embedding(int pair_count) {
   const auto lookups = lookup_rows();
   if (!lookups) return lookups.error();
-  const auto overheads = overhead_rows();
+  const auto overheads = overhead_rows(pair_count);
   if (!overheads) return overheads.error();
   std::cout << "PlanFinder::find(), one thread\n" << table(lookups.value()) << "\n"
             << "Prepared::run() of the host backend beside the same calls written by hand: 2 ranks, blocks of 128 x 16 x 16, "
-            << kPairs << " pairs in turn\n"
+            << pair_count << " pairs in turn\n"
             << table(overheads.value()) << "\n";
   return ExitCode::Success;
 }

@@ -63,7 +63,7 @@ struct CollectivesBench {
 [[nodiscard]] Result<ExitCode> bench_messages();
 
 /// `mc2 bench embedding`: time to find a plan that is remembered and one that is not, and what Prepared::run() of the host backend
-/// costs for each block beside the same calls written by hand. Errors: as Store::open; Cancelled.
-[[nodiscard]] Result<ExitCode> bench_embedding();
+/// costs for each block beside the same calls written by hand, in so many pairs. Errors: as Store::open; Cancelled.
+[[nodiscard]] Result<ExitCode> bench_embedding(int pair_count);
 
 } // namespace mc2::cli

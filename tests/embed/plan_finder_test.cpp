@@ -138,6 +138,24 @@ TEST_F(PlanFinders, PlansFromTheModelOfAnotherShapeAndMarksIt) {
   EXPECT_EQ(PlanFinder::open(options).value().find(question).error().code, ErrorCode::NotFound);
 }
 
+TEST_F(PlanFinders, AServicesPlanComesBeforeAKeptOneAndIsAskedForOnce) {
+  const auto question = client::examples::question();
+  keep(client::examples::plan(question, 256));
+  const support::FakeService service([](const std::string&) { return client::examples::good_answer(7, 128); });
+  auto options = with_store();
+  options.service.emplace().url = service.url();
+  options.waiting.patience = std::chrono::seconds(20);
+  const auto finder = PlanFinder::open(options);
+  ASSERT_TRUE(finder.ok()) << finder.error().text();
+  for (int call = 0; call < 3; ++call) {
+    const auto found = finder.value().find(question);
+    ASSERT_TRUE(found.ok()) << found.error().text();
+    EXPECT_THAT(found.value()->source, HasSubstr("epoch 7"));
+    EXPECT_EQ(found.value()->stored.plan.cut.block_rows.front(), 128);
+  }
+  EXPECT_EQ(service.request_count(), 1);
+}
+
 TEST_F(PlanFinders, ADeadServiceIsAMissThatNamesIt) {
   const client::PlanQuestion question = client::examples::question();
   const support::DeadPort port;

@@ -88,12 +88,12 @@ step("look at what the shared libraries show" EXIT 0 COMMAND /usr/bin/python3 ${
 
 set(c_example ${SOURCE_DIR}/docs/examples/c_program)
 step("configure the C example" EXIT 0 COMMAND ${CMAKE_COMMAND} -S ${c_example} -B ${WORK_DIR}/c_program -G ${GENERATOR}
-  -DCMAKE_C_COMPILER=${C_COMPILER} ${installed})
+  -DCMAKE_C_COMPILER=${C_COMPILER} -DCMAKE_C_FLAGS=${CXX_FLAGS} ${installed})
 step("build the C example" EXIT 0 COMMAND ${CMAKE_COMMAND} --build ${WORK_DIR}/c_program)
 file(MAKE_DIRECTORY ${WORK_DIR}/by_make)
 set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIB_DIR}/pkgconfig)
 find_program(make make REQUIRED)
-step("build the C example with pkg-config" EXIT 0 COMMAND ${make} -C ${c_example} BUILD_DIR=${WORK_DIR}/by_make CC=${C_COMPILER})
+step("build the C example with pkg-config" EXIT 0 COMMAND ${make} -C ${c_example} BUILD_DIR=${WORK_DIR}/by_make CC=${C_COMPILER} CFLAGS=-O1\ ${CXX_FLAGS})
 step("pkg-config finds what a C++ library needs" EXIT 0 OUTPUT "-lmc2_embed.* -lmc2_client.* -lmc2_store.* -lmc2_planner"
   COMMAND pkg-config --libs mc2-embed)
 step("run the C example without a plan" EXIT 0 OUTPUT "running uncut.*step 2: [0-9]+ us, every sum is right"

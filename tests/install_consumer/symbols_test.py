@@ -11,7 +11,8 @@ PRIVATE = ("mc2::executor::host::", "mc2::executor::mpi::", "mc2::executor::cuda
 def shown_by(library: pathlib.Path) -> list[tuple[str, str]]:
     """(kind, name) of every symbol that others can bind to."""
     lines = subprocess.run(["nm", "-D", "--defined-only", "-C", library], check=True, capture_output=True, text=True).stdout.splitlines()
-    return [(line.split()[1], line.split(maxsplit=2)[2]) for line in lines]
+    symbols = [(line.split()[1], line.split(maxsplit=2)[2]) for line in lines]
+    return [symbol for symbol in symbols if not symbol[1].startswith("__odr_asan")]  # of the address sanitizer
 
 
 def wrong_in(room: str, symbols: list[tuple[str, str]]) -> list[str]:

@@ -1,0 +1,18 @@
+"""mc2 bench embedding prints its figures; what they are is no test's business."""
+
+import re
+
+import program
+from program import ProgramTest
+
+
+class BenchEmbeddingTest(ProgramTest):
+    def test_prints_lookups_and_the_cost_of_a_run(self):
+        page = self.succeed("bench", "embedding", "--pairs", 3)
+        for line in (r"remembered +\d+\.\d\d us", r"planned from the kept model +\d+\.\d\d us", r"\n +64 +\d+\.\d\d us +\d+\.\d\d us"):
+            self.assertTrue(re.search(line, page), f"{line} in\n{page}")
+        self.refuse(program.USAGE, ["bench", "embedding", "--pairs", 0], "--pairs")
+
+
+if __name__ == "__main__":
+    program.main()
