@@ -6,8 +6,8 @@
 
 namespace mc2::executor {
 
-/// Marks what the calling thread does, for tools that show ranges (NVTX). Costs nanoseconds while none is attached, and allocates nothing
-/// of its own.
+/// Marks what the calling thread does, for tools that show ranges (NVTX). Costs nanoseconds while none is attached,
+/// and allocates nothing of its own.
 class NamedRange {
  public:
   /// @param name    of static storage

@@ -40,7 +40,8 @@ std::vector<std::string> row(const std::string& what, const std::vector<double>&
 
 /// Differences of runs that took turns, per block.
 Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
-  std::vector<std::vector<std::string>> rows{{"blocks", "by hand", "Prepared::run()", "more, per block", "5 %", "95 %"}};
+  std::vector<std::vector<std::string>> rows{
+      {"blocks", "by hand", "Prepared::run()", "more, per block", "5 %", "95 %"}};
   for (const int blocks : {1, 4, 16, 64}) {
     if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
     std::vector<double> by_hand, prepared, more;
@@ -68,7 +69,8 @@ planner::CostModel model_of(const client::PlanQuestion& question) {
   model.op = question.op;
   model.fingerprint = question.machine;
   model.source = "invented, for mc2 bench embedding";
-  model.variants = {{{"direct", {}}, {curve(planner::CurveAxis::Rows, 0.5)}, {curve(planner::CurveAxis::Bytes, 0.5 / 1024)}}};
+  model.variants = {
+      {{"direct", {}}, {curve(planner::CurveAxis::Rows, 0.5)}, {curve(planner::CurveAxis::Bytes, 0.5 / 1024)}}};
   return model;
 }
 
@@ -124,8 +126,10 @@ Result<ExitCode> bench_embedding(int pair_count) {
   if (!lookups) return lookups.error();
   const auto overheads = overhead_rows(pair_count);
   if (!overheads) return overheads.error();
-  std::cout << "PlanFinder::find(), one thread\n" << table(lookups.value()) << "\n"
-            << "Prepared::run() of the host backend beside the same calls written by hand: 2 ranks, blocks of 128 x 16 x 16, "
+  std::cout << "PlanFinder::find(), one thread\n"
+            << table(lookups.value()) << "\n"
+            << "Prepared::run() of the host backend beside the same calls written by hand: 2 ranks, blocks of 128 x "
+               "16 x 16, "
             << pair_count << " pairs in turn\n"
             << table(overheads.value()) << "\n";
   return ExitCode::Success;

@@ -29,7 +29,9 @@ inline std::string read(const std::filesystem::path& path) {
 }
 
 /// Matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB, of op() on a machine that does not exist.
-inline std::string model_document() { return read(std::filesystem::path(MC2_SOURCE_DIR) / "tests/install_consumer/model.json"); }
+inline std::string model_document() {
+  return read(std::filesystem::path(MC2_SOURCE_DIR) / "tests/install_consumer/model.json");
+}
 
 inline mc2_op_spec op(std::int64_t m = 512) {
   mc2_op_spec spec = MC2_INIT(mc2_op_spec);
@@ -81,7 +83,8 @@ struct Matrices {
   std::array<std::vector<float>, 2> a, b, c;
 
   explicit Matrices(const mc2_op_spec& spec) {
-    const auto m = static_cast<std::size_t>(spec.m), n = static_cast<std::size_t>(spec.n), k = static_cast<std::size_t>(spec.k);
+    const auto m = static_cast<std::size_t>(spec.m), n = static_cast<std::size_t>(spec.n),
+               k = static_cast<std::size_t>(spec.k);
     for (std::size_t rank = 0; rank < 2; ++rank) {
       a[rank].resize(m * k);
       b[rank].resize(k * n);
@@ -126,7 +129,8 @@ struct Running {
     mc2_prepare_options accept = MC2_INIT(mc2_prepare_options);
     accept.accept_other_machine = 1;
     const auto buffers = matrices.buffers();
-    EXPECT_EQ(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), &accept, &prepared), MC2_OK) << last_error().message;
+    EXPECT_EQ(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), &accept, &prepared), MC2_OK)
+        << last_error().message;
   }
   ~Running() {
     mc2_free_prepared(prepared);

@@ -17,13 +17,13 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-#define EXPECT_REFUSED(expression, status, about, text)                        \
-  do {                                                                         \
-    EXPECT_EQ(expression, status) << last_error().message;                     \
-    EXPECT_EQ(last_error().code, status);                                      \
-    EXPECT_STREQ(last_error().name, mc2_status_name(status));                  \
-    EXPECT_STREQ(last_error().field, about);                                   \
-    EXPECT_THAT(last_error().message, HasSubstr(text));                        \
+#define EXPECT_REFUSED(expression, status, about, text)       \
+  do {                                                        \
+    EXPECT_EQ(expression, status) << last_error().message;    \
+    EXPECT_EQ(last_error().code, status);                     \
+    EXPECT_STREQ(last_error().name, mc2_status_name(status)); \
+    EXPECT_STREQ(last_error().field, about);                  \
+    EXPECT_THAT(last_error().message, HasSubstr(text));       \
   } while (false)
 
 mc2_status sizes_of(const mc2_op_spec& spec) {
@@ -139,12 +139,14 @@ TEST(CRefusals, OfMachines) {
   EXPECT_EQ(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC);
   options = two_ranks();
   options.native_communicator_count = 2;
-  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.native_communicators", "NULL");
+  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.native_communicators",
+                 "NULL");
   options = two_ranks();
   options.process_rank = 1;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.process_key", "NULL");
   options.process_key = "job 7";
-  EXPECT_EQ(mc2_communicator_open(&options, &ranks), MC2_ERROR_UNSUPPORTED); // the host backend holds all ranks itself
+  EXPECT_EQ(mc2_communicator_open(&options, &ranks),
+            MC2_ERROR_UNSUPPORTED); // the host backend holds all ranks itself
   options.process_rank = 2;
   EXPECT_EQ(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC); // of 2 ranks
   options = two_ranks();
@@ -196,7 +198,8 @@ TEST(CRefusals, OfPlansForAnotherMachineOrShape) {
   three.world_size = 3;
   mc2_communicator* const ranks = communicator(three);
   const std::array<mc2_buffers, 3> triple{buffers[0], buffers[1], buffers[1]};
-  EXPECT_REFUSED(mc2_prepare(ranks, running.plan, triple.data(), 3, &accept, &prepared), MC2_ERROR_INVALID_SPEC, "world_size", "2 ranks");
+  EXPECT_REFUSED(mc2_prepare(ranks, running.plan, triple.data(), 3, &accept, &prepared), MC2_ERROR_INVALID_SPEC,
+                 "world_size", "2 ranks");
   mc2_free_communicator(ranks);
   EXPECT_EQ(prepared, nullptr);
 }
@@ -229,8 +232,10 @@ TEST(CRefusals, OfASecondThreadOnOneRun) {
   const auto run_until_busy = [&] {
     while (busy_count == 0 && std::chrono::steady_clock::now() < until) {
       const mc2_status status = mc2_run(running.prepared, MC2_RUN_FUSED, nullptr);
-      if (status == MC2_ERROR_BUSY) ++busy_count;
-      else if (status != MC2_OK) ++wrong_count;
+      if (status == MC2_ERROR_BUSY)
+        ++busy_count;
+      else if (status != MC2_OK)
+        ++wrong_count;
     }
   };
   std::thread other(run_until_busy);
@@ -258,10 +263,12 @@ TEST(CHandles, AreRefusedOnceFreed) {
 TEST(CHandles, OfAnotherKindOrNoneAtAllAreRefused) {
   mc2_machine* const here = machine();
   mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
-  EXPECT_REFUSED(mc2_plan_summarize(reinterpret_cast<mc2_plan*>(here), &summary), MC2_ERROR_HANDLE, "plan", "machine");
+  EXPECT_REFUSED(mc2_plan_summarize(reinterpret_cast<mc2_plan*>(here), &summary), MC2_ERROR_HANDLE, "plan",
+                 "machine");
   EXPECT_REFUSED(mc2_plan_summarize(nullptr, &summary), MC2_ERROR_HANDLE, "plan", "NULL");
   int no_handle = 0;
-  EXPECT_REFUSED(mc2_plan_summarize(reinterpret_cast<mc2_plan*>(&no_handle), &summary), MC2_ERROR_HANDLE, "plan", "no handle");
+  EXPECT_REFUSED(mc2_plan_summarize(reinterpret_cast<mc2_plan*>(&no_handle), &summary), MC2_ERROR_HANDLE, "plan",
+                 "no handle");
   for (const std::uintptr_t value : {std::uintptr_t{1}, std::uintptr_t{0xFFFFFF}, UINTPTR_MAX, UINTPTR_MAX << 24U})
     EXPECT_EQ(mc2_plan_summarize(reinterpret_cast<mc2_plan*>(value), &summary), MC2_ERROR_HANDLE);
   EXPECT_EQ(mc2_free_plan(reinterpret_cast<mc2_plan*>(here)), MC2_ERROR_HANDLE);
@@ -289,8 +296,9 @@ TEST(CHandles, EveryCallRefusesAFreedOne) {
   Running running;
   mc2_machine* const here = machine();
   mc2_model* const from = model();
-  for (const mc2_status freed : {mc2_free_context(context), mc2_free_store(store), mc2_free_machine(here), mc2_free_model(from),
-                                 mc2_free_prepared(running.prepared), mc2_free_communicator(running.ranks)})
+  for (const mc2_status freed :
+       {mc2_free_context(context), mc2_free_store(store), mc2_free_machine(here), mc2_free_model(from),
+        mc2_free_prepared(running.prepared), mc2_free_communicator(running.ranks)})
     ASSERT_EQ(freed, MC2_OK);
 
   const auto spec = op();
@@ -358,13 +366,14 @@ TEST(CFork, WhatThreadsAndFilesBelongToIsRefusedInTheChildAndTheRestWorks) {
     mc2_plan* plan = nullptr;
     mc2_prepared* prepared = nullptr;
     mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
-    const bool is_right = mc2_run(running.prepared, MC2_RUN_FUSED, nullptr) == MC2_ERROR_FORK &&
-                          mc2_prepare(running.ranks, running.plan, buffers.data(), 2, nullptr, &prepared) == MC2_ERROR_FORK &&
-                          mc2_find_plan(context, &spec, here, &plan) == MC2_ERROR_FORK &&
-                          mc2_store_put_plan(store, running.plan, nullptr) == MC2_ERROR_FORK &&
-                          mc2_plan_summarize(running.plan, &summary) == MC2_OK &&
-                          mc2_free_prepared(running.prepared) == MC2_OK && mc2_free_communicator(running.ranks) == MC2_OK &&
-                          mc2_free_context(context) == MC2_OK && mc2_free_store(store) == MC2_OK;
+    const bool is_right =
+        mc2_run(running.prepared, MC2_RUN_FUSED, nullptr) == MC2_ERROR_FORK &&
+        mc2_prepare(running.ranks, running.plan, buffers.data(), 2, nullptr, &prepared) == MC2_ERROR_FORK &&
+        mc2_find_plan(context, &spec, here, &plan) == MC2_ERROR_FORK &&
+        mc2_store_put_plan(store, running.plan, nullptr) == MC2_ERROR_FORK &&
+        mc2_plan_summarize(running.plan, &summary) == MC2_OK && mc2_free_prepared(running.prepared) == MC2_OK &&
+        mc2_free_communicator(running.ranks) == MC2_OK && mc2_free_context(context) == MC2_OK &&
+        mc2_free_store(store) == MC2_OK;
     ::_exit(is_right ? 0 : 1);
   }
   int status = -1;
@@ -404,7 +413,8 @@ TEST(CStoreRefusals, OfStoresThatAreNewerMissingDamagedOrReadOnly) {
   execute_sql(path, "UPDATE plan SET document = replace(document, 'search', 'free')");
   MC2_ASSERT_OK(mc2_store_open(path.c_str(), 1, &store));
   mc2_machine* machine = nullptr;
-  const std::string json = R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
+  const std::string json =
+      R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
   MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
   const auto spec = op();
   mc2_plan* kept = nullptr;

@@ -21,7 +21,8 @@ TEST(CInterface, NamesItsVersionAndEveryStatus) {
   EXPECT_STREQ(mc2_status_name(MC2_ERROR_STALE), "stale");
   EXPECT_STREQ(mc2_status_name(MC2_ERROR_FORK), "fork");
   for (const mc2_status none : {-1, 16, 99, 106}) EXPECT_STREQ(mc2_status_name(none), "unknown");
-  for (mc2_status known = MC2_OK; known <= MC2_ERROR_UNREADABLE; ++known) EXPECT_STRNE(mc2_status_name(known), "unknown");
+  for (mc2_status known = MC2_OK; known <= MC2_ERROR_UNREADABLE; ++known)
+    EXPECT_STRNE(mc2_status_name(known), "unknown");
 }
 
 TEST(CInterface, TellsOperandSizes) {
@@ -89,7 +90,8 @@ TEST(CInterface, TakesPlanningOptions) {
   MC2_ASSERT_OK(mc2_plan_from_model(from, &spec, &options, &plan));
   std::array<std::int64_t, 8> lengths{};
   MC2_ASSERT_OK(mc2_plan_blocks(plan, lengths.data(), lengths.size(), &count));
-  EXPECT_EQ(std::vector(lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(count)), std::vector<std::int64_t>(4, 128));
+  EXPECT_EQ(std::vector(lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(count)),
+            std::vector<std::int64_t>(4, 128));
   mc2_free_plan(plan);
   mc2_free_model(from);
 }
@@ -159,7 +161,8 @@ TEST(CContext, FindsAPlanFromAModelAndSaysWhereAndWhyNotElsewhere) {
   MC2_ASSERT_OK(mc2_free_model(from));
 
   mc2_machine* machine = nullptr;
-  const std::string json = R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
+  const std::string json =
+      R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
   MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
   const auto spec = op();
   for (int call = 0; call < 2; ++call) { // the second is remembered
@@ -244,7 +247,8 @@ TEST(CStore, KeepsPlansAndModels) {
   MC2_ASSERT_OK(mc2_store_put_plan(store, plan, nullptr));
   MC2_ASSERT_OK(mc2_store_put_model(store, from));
   mc2_machine* machine = nullptr;
-  const std::string json = R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
+  const std::string json =
+      R"({"schema":"mc2.fingerprint/1","fields":{"backend":"host","cpu_model":"an invented machine"}})";
   MC2_ASSERT_OK(mc2_machine_from_json(json.data(), json.size(), &machine));
   const auto spec = op();
   mc2_plan* kept = nullptr;

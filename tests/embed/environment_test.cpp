@@ -28,8 +28,13 @@ TEST(Environment, WithoutVariablesNothingIsSetAndWarningsAreTold) {
 }
 
 TEST(Environment, ReadsEveryVariable) {
-  const auto environment = read({{"MC2_STORE", "/s/plans.db"}, {"MC2_SERVER", "http://plans:8471"}, {"MC2_SERVER_TOKEN", "secret"},
-                                 {"MC2_SERVER_CA", "/ca.pem"}, {"MC2_LOG", "debug"}, {"MC2_DISABLE", "1"}, {"HOME", "/home/u"}});
+  const auto environment = read({{"MC2_STORE", "/s/plans.db"},
+                                 {"MC2_SERVER", "http://plans:8471"},
+                                 {"MC2_SERVER_TOKEN", "secret"},
+                                 {"MC2_SERVER_CA", "/ca.pem"},
+                                 {"MC2_LOG", "debug"},
+                                 {"MC2_DISABLE", "1"},
+                                 {"HOME", "/home/u"}});
   ASSERT_TRUE(environment.ok());
   EXPECT_EQ(environment.value().store, "/s/plans.db");
   EXPECT_EQ(environment.value().server_url, "http://plans:8471");
@@ -49,7 +54,8 @@ TEST(Environment, AnEmptyVariableIsUnset) {
 TEST(Environment, TheUsersStoreIsWhereTheProgramKeepsIt) {
   EXPECT_EQ(read({{"HOME", "/home/u"}}).value().store, "/home/u/.local/share/mc2/store.db");
   EXPECT_EQ(read({{"HOME", "/home/u"}, {"XDG_DATA_HOME", "/data"}}).value().store, "/data/mc2/store.db");
-  EXPECT_EQ(read({{"HOME", "/home/u"}, {"XDG_DATA_HOME", "data"}}).value().store, "/home/u/.local/share/mc2/store.db");
+  EXPECT_EQ(read({{"HOME", "/home/u"}, {"XDG_DATA_HOME", "data"}}).value().store,
+            "/home/u/.local/share/mc2/store.db");
 }
 
 TEST(Environment, RefusesWhatItCannotReadAndNamesTheVariable) {

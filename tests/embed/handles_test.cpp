@@ -65,7 +65,8 @@ TEST(HandleTable, AnObjectThatIsFreedInUseGoesWithItsLastUse) {
   EXPECT_EQ(alive_count, 0);
 }
 
-// Threads make, use and free the same handles as fast as they can: exactly one of them frees each, and no use comes after the end.
+// Threads make, use and free the same handles as fast as they can: exactly one of them frees each, and no use comes
+// after the end.
 TEST(HandleTable, IsSharedByThreads) {
   constexpr int kThreads = 4, kRounds = 300, kShared = 8;
   std::array<std::atomic<std::uint64_t>, kShared> shared{};

@@ -56,7 +56,8 @@ class PlanFinders : public ::testing::Test {
     return made;
   }
 
-  const std::filesystem::path directory_ = std::filesystem::temp_directory_path() / ("mc2-finder-" + std::to_string(::getpid()));
+  const std::filesystem::path directory_ =
+      std::filesystem::temp_directory_path() / ("mc2-finder-" + std::to_string(::getpid()));
   std::mutex mutex_;
   std::vector<std::pair<LogLevel, std::string>> lines_;
 };

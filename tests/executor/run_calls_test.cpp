@@ -1,6 +1,6 @@
-// That Prepared::run() allocates nothing and takes no lock: malloc and its kind, and the locks of POSIX threads, are this program's
-// own, and count while it runs. Two things remain: oneDNN allocates the table of its arguments in every call that multiplies, and
-// ranks on an emulated link share its schedule under a mutex.
+// That Prepared::run() allocates nothing and takes no lock: malloc and its kind, and the locks of POSIX threads, are
+// this program's own, and count while it runs. Two things remain: oneDNN allocates the table of its arguments in
+// every call that multiplies, and ranks on an emulated link share its schedule under a mutex.
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -59,7 +59,8 @@ bool is_beneath_matmul_library() noexcept {
   bool is_beneath = false;
   for (int i = 0; i < depth && !is_beneath; ++i) {
     Dl_info info{};
-    is_beneath = dladdr(frames[static_cast<std::size_t>(i)], &info) != 0 && std::string_view(info.dli_fname).find("libdnnl") != std::string_view::npos;
+    is_beneath = dladdr(frames[static_cast<std::size_t>(i)], &info) != 0 &&
+                 std::string_view(info.dli_fname).find("libdnnl") != std::string_view::npos;
   }
   is_inside = false;
   return is_beneath;
@@ -75,10 +76,10 @@ constexpr bool kCanCount = true;
 #define MC2_VISIBLE __attribute__((visibility("default")))
 
 extern "C" {
-void* __libc_malloc(std::size_t);                    // NOLINT: glibc's
-void* __libc_calloc(std::size_t, std::size_t);       // NOLINT
-void* __libc_realloc(void*, std::size_t);            // NOLINT
-void* __libc_memalign(std::size_t, std::size_t);     // NOLINT
+void* __libc_malloc(std::size_t);                // NOLINT: glibc's
+void* __libc_calloc(std::size_t, std::size_t);   // NOLINT
+void* __libc_realloc(void*, std::size_t);        // NOLINT
+void* __libc_memalign(std::size_t, std::size_t); // NOLINT
 
 static void note(Calls& calls, void* from) {
   if (!is_counting.load(std::memory_order_relaxed)) return;
@@ -114,11 +115,11 @@ MC2_VISIBLE int posix_memalign(void** to, std::size_t alignment, std::size_t siz
   return *to == nullptr ? ENOMEM : 0;
 }
 
-#define MC2_COUNTED_LOCK(name, type)                                                             \
-  MC2_VISIBLE int name(type* lock) {                                                             \
-    static const auto real = reinterpret_cast<int (*)(type*)>(dlsym(RTLD_NEXT, #name));          \
-    note(locks, __builtin_return_address(0));                                                    \
-    return real(lock);                                                                           \
+#define MC2_COUNTED_LOCK(name, type)                                                    \
+  MC2_VISIBLE int name(type* lock) {                                                    \
+    static const auto real = reinterpret_cast<int (*)(type*)>(dlsym(RTLD_NEXT, #name)); \
+    note(locks, __builtin_return_address(0));                                           \
+    return real(lock);                                                                  \
   }
 MC2_COUNTED_LOCK(pthread_mutex_lock, pthread_mutex_t)
 MC2_COUNTED_LOCK(pthread_mutex_trylock, pthread_mutex_t)

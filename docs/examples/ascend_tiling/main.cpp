@@ -18,7 +18,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "ascend_tiling: sizes are 1 to 2^32 - 1\n");
     return 2;
   }
-  const std::uint64_t rows = std::uint64_t{tiling.tileM} * tiling.tileNum + std::uint64_t{tiling.tailM} * tiling.tailNum;
-  std::printf("%u x %u rows, then %u x %u rows, of %u\n", tiling.tileNum, tiling.tileM, tiling.tailNum, tiling.tailM, tiling.rankM);
+  const std::uint64_t rows =
+      std::uint64_t{tiling.tileM} * tiling.tileNum + std::uint64_t{tiling.tailM} * tiling.tailNum;
+  std::printf("%u x %u rows, then %u x %u rows, of %u\n", tiling.tileNum, tiling.tileM, tiling.tailNum, tiling.tailM,
+              tiling.rankM);
   return rows == tiling.rankM ? 0 : 1;
 }

@@ -1,18 +1,22 @@
-// Host side of an Ascend C operator matmul + collective: a sketch of what fills its tiling. The numbers are mc2's: of the shape that
-// was planned, from a header that `mc2 export PLAN --format ascendc --out tiling.h` wrote; of other shapes, the whole in one block.
+// Host side of an Ascend C operator matmul + collective: a sketch of what fills its tiling. The numbers are mc2's: of
+// the shape that was planned, from a header that `mc2 export PLAN --format ascendc --out tiling.h` wrote; of other
+// shapes, the whole in one block.
 //
 // With CANN it is called by the operator's tiling function, which hands the structure on to the kernel:
 //
 //   static ge::graphStatus TilingFunc(gert::TilingContext* context) {
-//     Mc2TilingData tiling;                                       // BEGIN_TILING_DATA_DEF(Mc2TilingData), fields as Mc2Tiling below
-//     const auto a = context->GetInputShape(0)->GetStorageShape(), b = context->GetInputShape(1)->GetStorageShape();
-//     if (!fill_tiling({a.GetDim(0), b.GetDim(1), a.GetDim(1), rank_dim}, tiling)) return ge::GRAPH_FAILED;
-//     ...                                                         // matmul_tiling::MultiCoreMatmulTiling for tileM and tailM rows
+//     Mc2TilingData tiling;  // by BEGIN_TILING_DATA_DEF, with the fields of Mc2Tiling below
+//     const auto a = context->GetInputShape(0)->GetStorageShape();
+//     const auto b = context->GetInputShape(1)->GetStorageShape();
+//     const Shape shape{a.GetDim(0), b.GetDim(1), a.GetDim(1), rank_dim};
+//     if (!fill_tiling(shape, tiling)) return ge::GRAPH_FAILED;
+//     ...  // matmul_tiling::MultiCoreMatmulTiling for blocks of tileM and of tailM rows
 //     return ge::GRAPH_SUCCESS;
 //   }
 //
-// The kernel then loops: for each of tileNum blocks of tileM rows, then of tailNum blocks of tailM rows, it multiplies the block and
-// starts its collective (Hccl::AllReduce and the like), so that a block is on its way while the next is multiplied.
+// The kernel then loops: for each of tileNum blocks of tileM rows, then of tailNum blocks of tailM rows, it
+// multiplies the block and starts its collective (Hccl::AllReduce and the like), so that a block is on its way while
+// the next is multiplied.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +37,8 @@ struct Shape {
 /// Whether the exported plan is for this shape. Another shape would be cut correctly, too, but for no reason.
 template <typename Tiling>
 bool is_planned_for(const Shape& shape, const Tiling& planned) {
-  return shape.m == planned.rankM && shape.n == planned.rankN && shape.k == planned.rankK && shape.rank_count == planned.rankDim;
+  return shape.m == planned.rankM && shape.n == planned.rankN && shape.k == planned.rankK &&
+         shape.rank_count == planned.rankDim;
 }
 
 /// False for a shape that is none, or larger than the tiling's 32 bits.

@@ -1,9 +1,11 @@
-/* A host program in C: it owns its matrices, and mc2 multiplies them and sums the products over the ranks, block by block as a
- * plan says.
+/* A host program in C: it owns its matrices, and mc2 multiplies them and sums the products over the ranks, block by
+ * block as a plan says.
  *
  *   c_program [LINK]        e.g. c_program 2.5Gbit,20us; without, the ranks share memory
  *
- * The plan is looked for where the environment says (MC2_STORE, MC2_SERVER); where there is none, it runs uncut. To make one:
+ * The plan is looked for where the environment says (MC2_STORE, MC2_SERVER); where there is none, it runs uncut.
+ * To make one:
+ *
  *   mc2 tune --m 512 --n 256 --k 128 --ranks 2 --link 2.5Gbit,20us
  *
  * Exit codes: 0 every sum is right, 1 a sum is wrong, 2 mc2 refused or failed.
@@ -23,7 +25,8 @@ static void check(mc2_status status, const char* call) {
   mc2_error error = MC2_INIT(mc2_error);
   if (status == MC2_OK) return;
   mc2_last_error(&error);
-  fprintf(stderr, "c_program: %s: %s%s%s (%s)\n", call, error.field, error.field[0] == '\0' ? "" : ": ", error.message, error.name);
+  fprintf(stderr, "c_program: %s: %s%s%s (%s)\n", call, error.field, error.field[0] == '\0' ? "" : ": ",
+          error.message, error.name);
   exit(2);
 }
 
@@ -110,7 +113,8 @@ int main(int argc, char** argv) {
     for (int rank = 0; rank < RANKS; ++rank) fill(a[rank], (size_t)M * K, 100 + 10 * step + (size_t)rank);
     check(mc2_run(prepared, MC2_RUN_FUSED, &times), "mc2_run");
     exit_code = is_every_sum_right() ? 0 : 1;
-    printf("step %zu: %.0f us, %s\n", step, times.makespan_us, exit_code == 0 ? "every sum is right" : "a sum is WRONG");
+    printf("step %zu: %.0f us, %s\n", step, times.makespan_us,
+           exit_code == 0 ? "every sum is right" : "a sum is WRONG");
   }
   mc2_free_prepared(prepared);
   mc2_free_plan(plan);

@@ -12,10 +12,10 @@ using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
 
-constexpr std::array kLevels{std::pair{LogLevel::Off, std::string_view("off")}, std::pair{LogLevel::Error, std::string_view("error")},
-                             std::pair{LogLevel::Warning, std::string_view("warning")},
-                             std::pair{LogLevel::Info, std::string_view("info")},
-                             std::pair{LogLevel::Debug, std::string_view("debug")}};
+constexpr std::array kLevels{
+    std::pair{LogLevel::Off, std::string_view("off")}, std::pair{LogLevel::Error, std::string_view("error")},
+    std::pair{LogLevel::Warning, std::string_view("warning")}, std::pair{LogLevel::Info, std::string_view("info")},
+    std::pair{LogLevel::Debug, std::string_view("debug")}};
 
 std::string value_of(const Variables& variables, const char* name) { return variables(name).value_or(std::string()); }
 
@@ -47,7 +47,8 @@ std::string_view to_string(LogLevel level) noexcept {
 Result<LogLevel> parse_log_level(std::string_view text) {
   for (const auto& [level, name] : kLevels)
     if (name == text) return level;
-  return Error{ErrorCode::UnknownName, "log level", "'" + std::string(text) + "' is none; legal: off, error, warning, info, debug"};
+  return Error{ErrorCode::UnknownName, "log level",
+               "'" + std::string(text) + "' is none; legal: off, error, warning, info, debug"};
 }
 
 LogSink stderr_log(LogLevel level) {

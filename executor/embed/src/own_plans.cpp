@@ -27,7 +27,8 @@ std::optional<CostModel> given_model(const OwnModels& models, const PlanQuestion
 Result<CostModel> find_model(const OwnModels& models, const PlanQuestion& question) {
   if (auto given = given_model(models, question)) return *std::move(given);
   if (models.kept == nullptr) return Error{ErrorCode::NotFound, "", "no model of " + question.op.text()};
-  return models.kept->use([&](const store::Layers& layers) { return layers.find_model(question.op, question.machine); });
+  return models.kept->use(
+      [&](const store::Layers& layers) { return layers.find_model(question.op, question.machine); });
 }
 
 Result<planner::Transfer> find_transfer(const OwnModels& models, const PlanQuestion& question) {
@@ -35,7 +36,8 @@ Result<planner::Transfer> find_transfer(const OwnModels& models, const PlanQuest
   for (const CostModel& model : models.given)
     if (model.fingerprint == question.machine) near.push_back(model);
   if (models.kept != nullptr) {
-    auto kept = models.kept->use([&](const store::Layers& layers) { return layers.list_models(question.op, question.machine); });
+    auto kept = models.kept->use(
+        [&](const store::Layers& layers) { return layers.list_models(question.op, question.machine); });
     near.insert(near.end(), std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
   }
   return planner::transfer_from_nearest(near, question.op, question.machine);
@@ -64,7 +66,8 @@ Result<FoundPlan> make_own_plan(const OwnModels& models, const PlanQuestion& que
   const auto transfer = find_transfer(models, question);
   if (transfer) return plan_from_transfer(question, transfer.value());
   if (transfer.error().code == ErrorCode::NotFound) return model.error();
-  return Error{model.error().code, model.error().field, model.error().message + "; no other answers for it: " + transfer.error().text()};
+  return Error{model.error().code, model.error().field,
+               model.error().message + "; no other answers for it: " + transfer.error().text()};
 }
 
 } // namespace
@@ -79,7 +82,8 @@ FoundPlan as_found(planner::Plan plan, std::string source) {
 }
 
 client::PlanSource own_plans(OwnModels models) {
-  return {"own planner", [models = std::move(models)](const PlanQuestion& question) { return make_own_plan(models, question); }};
+  return {"own planner",
+          [models = std::move(models)](const PlanQuestion& question) { return make_own_plan(models, question); }};
 }
 
 } // namespace mc2::embed

@@ -9,8 +9,8 @@ namespace mc2::embed {
 
 /// What plans are made from.
 struct OwnModels {
-  std::vector<planner::CostModel> given;     ///< asked first
-  client::SharedLayers* kept = nullptr;      ///< null, or outlives the source
+  std::vector<planner::CostModel> given; ///< asked first
+  client::SharedLayers* kept = nullptr;  ///< null, or outlives the source
   bool may_transfer = true;
 };
 

@@ -19,7 +19,8 @@ struct QuestionView {
   const planner::Fingerprint& machine;
   const planner::PlanOptions* options = nullptr; ///< null: none
 
-  QuestionView(const planner::OpSpec& asked_op, const planner::Fingerprint& asked_machine) : op(asked_op), machine(asked_machine) {}
+  QuestionView(const planner::OpSpec& asked_op, const planner::Fingerprint& asked_machine)
+      : op(asked_op), machine(asked_machine) {}
   QuestionView(const client::PlanQuestion& question) // NOLINT: implicit by design
       : op(question.op), machine(question.machine), options(question.options ? &*question.options : nullptr) {}
 };

@@ -30,7 +30,8 @@ std::string in_quotes(const std::string& text) {
 std::string describe(const FoundPlan& found) {
   const planner::Plan& plan = found.stored.plan;
   std::string line = "event=plan op=" + in_quotes(plan.op.text()) + " cut=" + in_quotes(plan.cut.text()) +
-                     " variant=" + in_quotes(plan.variant.text()) + " predicted_us=" + std::to_string(plan.makespan.us) +
+                     " variant=" + in_quotes(plan.variant.text()) +
+                     " predicted_us=" + std::to_string(plan.makespan.us) +
                      " machine=" + in_quotes(plan.fingerprint.label()) + " source=" + in_quotes(found.source) +
                      " digest=" + found.stored.digest;
   for (const auto& miss : found.misses) line += " miss=" + in_quotes(miss);
@@ -46,7 +47,8 @@ PlanSource uncut_source() {
 }
 
 Result<void> validate(const FinderOptions& options) {
-  if (options.cached_plan_count < 1) return Error{ErrorCode::InvalidSpec, "cached_plan_count", "is 0; at least 1 plan is remembered"};
+  if (options.cached_plan_count < 1)
+    return Error{ErrorCode::InvalidSpec, "cached_plan_count", "is 0; at least 1 plan is remembered"};
   if (options.refresh.count() < 0) return Error{ErrorCode::InvalidSpec, "refresh", "is negative"};
   for (const auto& model : options.models)
     if (auto legal = model.validate(); !legal) return Error{legal.error().code, "models", legal.error().text()};

@@ -22,7 +22,8 @@ void take_service(const mc2_context_options& from, embed::FinderOptions& options
 }
 
 void check_count(std::size_t count, const char* name) {
-  if (count > kMaxListed) fail(MC2_ERROR_INVALID_SPEC, name, "is " + std::to_string(count) + "; at most " + std::to_string(kMaxListed));
+  if (count > kMaxListed)
+    fail(MC2_ERROR_INVALID_SPEC, name, "is " + std::to_string(count) + "; at most " + std::to_string(kMaxListed));
 }
 
 void take_lists(const mc2_context_options& from, embed::FinderOptions& options) {
@@ -35,13 +36,16 @@ void take_lists(const mc2_context_options& from, embed::FinderOptions& options) 
 }
 
 embed::LogSink sink_of(mc2_log_function log, void* user) {
-  return [log, user](embed::LogLevel level, const std::string& line) { log(user, static_cast<std::int32_t>(level), line.c_str()); };
+  return [log, user](embed::LogLevel level, const std::string& line) {
+    log(user, static_cast<std::int32_t>(level), line.c_str());
+  };
 }
 
 embed::FinderOptions read_context_options(const mc2_context_options* address) {
   const auto from = read_optional_struct(address, "options");
   if ((from.flags & ~kKnownFlags) != 0)
-    fail(MC2_ERROR_STRUCT, "options.flags", "has bits that this library, mc2 " + std::string(mc2_version()) + ", does not know");
+    fail(MC2_ERROR_STRUCT, "options.flags",
+         "has bits that this library, mc2 " + std::string(mc2_version()) + ", does not know");
   embed::Environment environment;
   if ((from.flags & MC2_CONTEXT_NO_ENVIRONMENT) == 0) environment = take(embed::read_environment());
   auto options = embed::finder_options(environment);
@@ -70,7 +74,8 @@ mc2_status mc2_context_create(const mc2_context_options* options, mc2_context** 
   });
 }
 
-mc2_status mc2_find_plan(const mc2_context* context, const mc2_op_spec* op, const mc2_machine* machine, mc2_plan** plan) {
+mc2_status mc2_find_plan(const mc2_context* context, const mc2_op_spec* op, const mc2_machine* machine,
+                         mc2_plan** plan) {
   return call([&] {
     given(plan, "plan");
     const Pinned<ContextObject> in(context);

@@ -14,7 +14,9 @@ constexpr unsigned kIndexBits = 24;
 
 std::uint64_t generation_of_state(std::uint64_t state) noexcept { return state >> 32U; }
 std::uint64_t generation_of(std::uint64_t handle) noexcept { return handle >> kIndexBits; }
-std::uint32_t index_of(std::uint64_t handle) noexcept { return static_cast<std::uint32_t>(handle & ((1ULL << kIndexBits) - 1)); }
+std::uint32_t index_of(std::uint64_t handle) noexcept {
+  return static_cast<std::uint32_t>(handle & ((1ULL << kIndexBits) - 1));
+}
 
 const char* name_of(Kind kind) noexcept {
   switch (kind) {
@@ -84,8 +86,10 @@ HandleTable::Slot& HandleTable::acquire(std::uint64_t handle, Kind kind, std::ui
     if (generation_of(handle) == 0 || generation_of(handle) > now) refuse(kind, "is no handle of mc2");
     if (generation_of(handle) < now || (state & kIsValid) == 0) refuse(kind, "has been freed");
     const Kind found = slot->kind.load(std::memory_order_relaxed);
-    if (found != kind) fail(MC2_ERROR_HANDLE, name_of(kind), std::string("is a handle of another kind: ") + name_of(found));
-    if (slot->state.compare_exchange_weak(state, (state + 1) & ~clear, std::memory_order_acq_rel, std::memory_order_acquire))
+    if (found != kind)
+      fail(MC2_ERROR_HANDLE, name_of(kind), std::string("is a handle of another kind: ") + name_of(found));
+    if (slot->state.compare_exchange_weak(state, (state + 1) & ~clear, std::memory_order_acq_rel,
+                                          std::memory_order_acquire))
       return *slot;
   }
 }

@@ -19,8 +19,9 @@ class Object {
   virtual ~Object() = default;
 };
 
-/// Hands out handles: a slot's number and generation, so that a freed handle never names what came after it. Looking one up takes
-/// no lock and keeps the object until it is let go. Lives until the process ends, so that handles may be freed in any order.
+/// Hands out handles: a slot's number and generation, so that a freed handle never names what came after it. Looking
+/// one up takes no lock and keeps the object until it is let go. Lives until the process ends, so that handles may be
+/// freed in any order.
 class HandleTable {
  public:
   static HandleTable& get();
@@ -28,7 +29,8 @@ class HandleTable {
   /// The handle of a new object. Throws std::bad_alloc.
   [[nodiscard]] std::uint64_t add(Kind kind, std::unique_ptr<Object> object);
 
-  /// Leaves the call with MC2_ERROR_HANDLE, saying what the value is instead. Otherwise the object stays until unpin().
+  /// Leaves the call with MC2_ERROR_HANDLE, saying what the value is instead. Otherwise the object stays until
+  /// unpin().
   [[nodiscard]] Object& pin(std::uint64_t handle, Kind kind);
   void unpin(std::uint64_t handle) noexcept;
 
@@ -64,7 +66,8 @@ class Pinned {
  public:
   template <typename Handle>
   explicit Pinned(const Handle* handle)
-      : handle_(reinterpret_cast<std::uint64_t>(handle)), object_(static_cast<T&>(HandleTable::get().pin(handle_, T::kKind))) {}
+      : handle_(reinterpret_cast<std::uint64_t>(handle)),
+        object_(static_cast<T&>(HandleTable::get().pin(handle_, T::kKind))) {}
   ~Pinned() { HandleTable::get().unpin(handle_); }
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;

@@ -10,7 +10,8 @@ void check_process(const executor::ProcessMark& process, const char* what) {
     fail(MC2_ERROR_FORK, what, "was opened by the parent process, before fork(); open another one in this process");
 }
 
-MachineObject::MachineObject(planner::Fingerprint of) : fingerprint(std::move(of)), json(store::encode(fingerprint)) {}
+MachineObject::MachineObject(planner::Fingerprint of)
+    : fingerprint(std::move(of)), json(store::encode(fingerprint)) {}
 
 ModelObject::ModelObject(planner::CostModel of) : model(std::move(of)), json(store::encode(model)) {}
 
@@ -20,7 +21,8 @@ PlanObject::PlanObject(std::shared_ptr<const client::FoundPlan> of)
 PlanObject::PlanObject(planner::Plan of)
     : PlanObject(std::make_shared<const client::FoundPlan>(embed::as_found(std::move(of), {}))) {}
 
-// Threads, connections and devices stayed in the parent: a child that closed them would wait for ever, or close the parent's.
+// Threads, connections and devices stayed in the parent: a child that closed them would wait for ever, or close the
+// parent's.
 
 SharedCommunicator::~SharedCommunicator() {
   if (process_.is_inherited()) static_cast<void>(communicator_.release());
@@ -29,7 +31,8 @@ SharedCommunicator::~SharedCommunicator() {
 SharedCommunicator::Turn::Turn(SharedCommunicator& owner) : owner_(owner) {
   check_process(owner.process_, "communicator");
   if (owner.is_taken_.test_and_set(std::memory_order_acquire)) {
-    fail(MC2_ERROR_BUSY, "communicator", "another thread runs or prepares on it; one at a time, or open a communicator for each");
+    fail(MC2_ERROR_BUSY, "communicator",
+         "another thread runs or prepares on it; one at a time, or open a communicator for each");
   }
 }
 

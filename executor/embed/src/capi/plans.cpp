@@ -53,13 +53,15 @@ mc2_plan_summary summary_of(const PlanObject& object) {
 using namespace mc2;
 using namespace mc2::capi;
 
-static_assert(MC2_CUT_ROWS == static_cast<int>(planner::CutAxis::Rows) && MC2_CUT_COLUMNS == static_cast<int>(planner::CutAxis::Columns));
+static_assert(MC2_CUT_ROWS == static_cast<int>(planner::CutAxis::Rows) &&
+              MC2_CUT_COLUMNS == static_cast<int>(planner::CutAxis::Columns));
 static_assert(MC2_BOUND_COMPUTE == static_cast<int>(planner::Bound::Compute) &&
               MC2_BOUND_COMMUNICATION == static_cast<int>(planner::Bound::Communication));
 
 extern "C" {
 
-mc2_status mc2_plan_from_model(const mc2_model* model, const mc2_op_spec* op, const mc2_plan_options* options, mc2_plan** plan) {
+mc2_status mc2_plan_from_model(const mc2_model* model, const mc2_op_spec* op, const mc2_plan_options* options,
+                               mc2_plan** plan) {
   return call([&] {
     given(plan, "plan");
     const Pinned<ModelObject> from(model);

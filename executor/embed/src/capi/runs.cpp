@@ -23,14 +23,16 @@ std::span<const std::byte> input_at(const void* address, std::size_t byte_count,
 
 std::span<const std::int64_t> counts_at(const std::int64_t* address, std::size_t count, const char* field) {
   if (address == nullptr) return {};
-  if (count > static_cast<std::size_t>(planner::kMaxWorldSize)) fail(MC2_ERROR_INVALID_SPEC, field, "has more counts than any world has ranks");
+  if (count > static_cast<std::size_t>(planner::kMaxWorldSize))
+    fail(MC2_ERROR_INVALID_SPEC, field, "has more counts than any world has ranks");
   return {address, count};
 }
 
 executor::IndexType read_index_type(std::int32_t type) {
   if (type == MC2_INDEX_I32) return executor::IndexType::I32;
   if (type == MC2_INDEX_I64 || type == 0) return executor::IndexType::I64;
-  fail(MC2_ERROR_UNKNOWN_NAME, "buffers.bag_index_type", "is " + std::to_string(type) + "; legal: MC2_INDEX_I32, MC2_INDEX_I64");
+  fail(MC2_ERROR_UNKNOWN_NAME, "buffers.bag_index_type",
+       "is " + std::to_string(type) + "; legal: MC2_INDEX_I32, MC2_INDEX_I64");
 }
 
 executor::RankBuffers rank_buffers(const mc2_buffers& from) {
@@ -39,7 +41,8 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
   to.b = input_at(from.b, from.b_bytes, "buffers.b");
   to.c = bytes_at<std::byte>(from.c, from.c_bytes, "buffers.c");
   to.bags = {input_at(from.bag_offsets, from.bag_offsets_bytes, "buffers.bag_offsets"),
-             input_at(from.bag_indices, from.bag_indices_bytes, "buffers.bag_indices"), read_index_type(from.bag_index_type)};
+             input_at(from.bag_indices, from.bag_indices_bytes, "buffers.bag_indices"),
+             read_index_type(from.bag_index_type)};
   to.send_counts = counts_at(from.send_counts, from.count_count, "buffers.send_counts");
   to.receive_counts = counts_at(from.receive_counts, from.count_count, "buffers.receive_counts");
   to.bias = input_at(from.bias, from.bias_bytes, "buffers.bias");
@@ -53,13 +56,15 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
 std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::size_t count, std::size_t rank_count) {
   if (count != rank_count) {
     fail(MC2_ERROR_INVALID_SPEC, "count",
-         "is " + std::to_string(count) + "; the communicator has " + std::to_string(rank_count) + " ranks in this process");
+         "is " + std::to_string(count) + "; the communicator has " + std::to_string(rank_count) +
+             " ranks in this process");
   }
   const std::size_t stride = check_header(first, "buffers").size;
   std::vector<executor::RankBuffers> buffers;
   for (std::size_t i = 0; i < count; ++i) {
     const auto* each = reinterpret_cast<const mc2_buffers*>(reinterpret_cast<const std::byte*>(first) + i * stride);
-    if (check_header(each, "buffers").size != stride) fail(MC2_ERROR_STRUCT, "buffers.size", "differs between the ranks");
+    if (check_header(each, "buffers").size != stride)
+      fail(MC2_ERROR_STRUCT, "buffers.size", "differs between the ranks");
     buffers.push_back(rank_buffers(read_struct(each, "buffers")));
   }
   return buffers;
@@ -98,7 +103,8 @@ mc2_status mc2_communicator_machine(const mc2_communicator* communicator, mc2_ma
   });
 }
 
-mc2_status mc2_communicator_ranks(const mc2_communicator* communicator, int32_t* ranks, size_t capacity, size_t* count) {
+mc2_status mc2_communicator_ranks(const mc2_communicator* communicator, int32_t* ranks, size_t capacity,
+                                  size_t* count) {
   return call([&] {
     const Pinned<CommunicatorObject> of(communicator);
     check_process(of->shared->process(), "communicator");
@@ -108,7 +114,9 @@ mc2_status mc2_communicator_ranks(const mc2_communicator* communicator, int32_t*
   });
 }
 
-mc2_status mc2_free_communicator(mc2_communicator* communicator) { return free_handle<CommunicatorObject>(communicator); }
+mc2_status mc2_free_communicator(mc2_communicator* communicator) {
+  return free_handle<CommunicatorObject>(communicator);
+}
 
 mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, const mc2_buffers* buffers, size_t count,
                        const mc2_prepare_options* options, mc2_prepared** prepared) {
@@ -121,7 +129,8 @@ mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, con
     const auto views = read_buffers(buffers, count, ranks.local_ranks().size());
     executor::ExecuteOptions execute;
     execute.accept_other_fingerprint = read_optional_struct(options, "options").accept_other_machine != 0;
-    hand_out(std::make_unique<PreparedObject>(on->shared, take(executor::prepare(by->plan(), views, ranks, execute))), prepared);
+    hand_out(std::make_unique<PreparedObject>(on->shared, take(executor::prepare(by->plan(), views, ranks, execute))),
+             prepared);
   });
 }
 
@@ -142,10 +151,12 @@ mc2_status mc2_run(mc2_prepared* prepared, int32_t mode, mc2_run_times* times) {
 mc2_status mc2_enqueue(mc2_prepared* prepared, void* const* streams, size_t count, int32_t eager) {
   return call([&] {
     const Pinned<PreparedObject> of(prepared);
-    if (count > static_cast<std::size_t>(planner::kMaxWorldSize)) fail(MC2_ERROR_INVALID_SPEC, "count", "is larger than any world");
+    if (count > static_cast<std::size_t>(planner::kMaxWorldSize))
+      fail(MC2_ERROR_INVALID_SPEC, "count", "is larger than any world");
     if (count > 0) static_cast<void>(given(streams, "streams"));
     const SharedCommunicator::Turn turn(*of->communicator);
-    take(of->prepared->enqueue({streams, count}, eager != 0 ? executor::Submission::Eager : executor::Submission::Graph));
+    take(of->prepared->enqueue({streams, count},
+                               eager != 0 ? executor::Submission::Eager : executor::Submission::Graph));
   });
 }
 

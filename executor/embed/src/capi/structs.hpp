@@ -18,14 +18,15 @@ struct StructHeader {
 /// No version of a struct is larger: what says so has not been initialised.
 inline constexpr std::size_t kMaxStructBytes = 1024;
 
-/// The header of a caller's struct. Leaves the call with MC2_ERROR_STRUCT for one that cannot be, MC2_ERROR_NEWER_VERSION for a
-/// newer version.
+/// The header of a caller's struct. Leaves the call with MC2_ERROR_STRUCT for one that cannot be,
+/// MC2_ERROR_NEWER_VERSION for a newer version.
 StructHeader check_header(const void* address, const char* name);
 
 /// Leaves the call with MC2_ERROR_STRUCT unless the bytes from `known` to `size` are 0.
 void check_tail(const void* address, std::size_t known, std::size_t size, const char* name);
 
-/// The caller's struct as this library knows it: fields that the caller's header did not have yet are 0, their default.
+/// The caller's struct as this library knows it: fields that the caller's header did not have yet are 0, their
+/// default.
 template <typename T>
 T read_struct(const T* address, const char* name) {
   const StructHeader header = check_header(address, name);
@@ -41,7 +42,8 @@ T read_optional_struct(const T* address, const char* name) {
   return address == nullptr ? T{} : read_struct(address, name);
 }
 
-/// Fills the caller's struct as far as it goes; its size and version stay, and what this library does not know becomes 0.
+/// Fills the caller's struct as far as it goes; its size and version stay, and what this library does not know
+/// becomes 0.
 template <typename T>
 void write_struct(T* address, const T& value, const char* name) {
   const StructHeader header = check_header(address, name);

@@ -19,7 +19,8 @@ static_assert(MC2_MATMUL_ALL_REDUCE == static_cast<int>(planner::OpKind::MatmulA
               MC2_EMBEDDING_ALL_TO_ALL == static_cast<int>(planner::OpKind::EmbeddingAllToAll));
 static_assert(MC2_F32 == static_cast<int>(planner::DType::F32) && MC2_F16 == static_cast<int>(planner::DType::F16) &&
               MC2_BF16 == static_cast<int>(planner::DType::Bf16) && MC2_I8 == static_cast<int>(planner::DType::I8));
-static_assert(MC2_POOLING_SUM == static_cast<int>(planner::Pooling::Sum) && MC2_POOLING_MEAN == static_cast<int>(planner::Pooling::Mean));
+static_assert(MC2_POOLING_SUM == static_cast<int>(planner::Pooling::Sum) &&
+              MC2_POOLING_MEAN == static_cast<int>(planner::Pooling::Mean));
 static_assert(MC2_ERROR_INVALID_SPEC == static_cast<int>(planner::ErrorCode::InvalidSpec) &&
               MC2_ERROR_NEWER_VERSION == static_cast<int>(planner::ErrorCode::NewerVersion) &&
               MC2_ERROR_UNREADABLE == static_cast<int>(planner::ErrorCode::Unreadable));
@@ -46,7 +47,8 @@ void read_process(const mc2_communicator_options& from, executor::CommunicatorOp
   if (from.process_key != nullptr)
     to.process = executor::ProcessPlace{from.process_rank, from.process_key};
   else if (from.process_rank != 0)
-    fail(MC2_ERROR_INVALID_SPEC, "options.process_key", "is NULL, but process_rank is " + std::to_string(from.process_rank));
+    fail(MC2_ERROR_INVALID_SPEC, "options.process_key",
+         "is NULL, but process_rank is " + std::to_string(from.process_rank));
 }
 
 } // namespace
@@ -87,10 +89,12 @@ mc2_op_spec write_op(const planner::OpSpec& spec) {
 
 Machinery read_machinery(const mc2_communicator_options* address) {
   const auto given_options = read_struct(address, "options");
-  const auto* backend = take(executor::find_backend(given_options.backend == nullptr ? "host" : given_options.backend));
+  const auto* backend =
+      take(executor::find_backend(given_options.backend == nullptr ? "host" : given_options.backend));
   const auto availability = backend->availability();
   if (!availability.is_available)
-    fail(MC2_ERROR_UNSUPPORTED, "options.backend", std::string(backend->name()) + " is not available: " + availability.reason);
+    fail(MC2_ERROR_UNSUPPORTED, "options.backend",
+         std::string(backend->name()) + " is not available: " + availability.reason);
   executor::CommunicatorOptions options;
   options.world_size = given_options.world_size;
   if (given_options.link != nullptr) options.link = take(executor::parse_link(given_options.link));
@@ -127,8 +131,11 @@ mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes) {
   return call([&] {
     const auto spec = read_op(op);
     const auto shapes = executor::operand_shapes(spec);
-    const auto bytes = [](const executor::MatrixShape& shape, std::int64_t element) { return shape.element_count() * element; };
-    const std::int64_t operand = planner::size_bytes(spec.dtype), product = planner::size_bytes(planner::product_type(spec));
+    const auto bytes = [](const executor::MatrixShape& shape, std::int64_t element) {
+      return shape.element_count() * element;
+    };
+    const std::int64_t operand = planner::size_bytes(spec.dtype),
+                       product = planner::size_bytes(planner::product_type(spec));
     const std::int64_t scale = planner::size_bytes(planner::DType::F32);
     mc2_operand_sizes told{};
     told.a_bytes = bytes(shapes.a, operand);

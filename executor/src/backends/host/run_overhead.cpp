@@ -81,7 +81,8 @@ class ByHand {
     const host::GemmShape shape{kBlockRows, 0, kWidth};
     Rank& own = ranks_[static_cast<std::size_t>(rank)];
     std::unique_ptr<host::Gemm> gemm;
-    if (computes) gemm = std::make_unique<host::Gemm>(op_, rank, host::GemmWeights{own.buffers.b}, std::span(&shape, 1));
+    if (computes)
+      gemm = std::make_unique<host::Gemm>(op_, rank, host::GemmWeights{own.buffers.b}, std::span(&shape, 1));
     for (std::uint32_t run = 0;; ++run) {
       (void)go_.wait_at_least(run + 1, Clock::time_point::max());
       if (stop.stop_requested()) return;
@@ -154,7 +155,8 @@ std::vector<RunPair> time_run_overhead(int block_count, int pair_count) {
   CommunicatorOptions options;
   options.world_size = kRanks;
   const auto communicator = expect(host::open_host(options, {}));
-  const auto stages = expect(lower(op, {std::vector<std::int64_t>(static_cast<std::size_t>(block_count), kBlockRows)}));
+  const auto stages =
+      expect(lower(op, {std::vector<std::int64_t>(static_cast<std::size_t>(block_count), kBlockRows)}));
   const auto prepared = expect(communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}));
   ByHand by_hand(block_count, problem.buffers());
   prepared->run(RunMode::Fused);

@@ -29,12 +29,12 @@ using LogSink = std::function<void(LogLevel level, const std::string& line)>;
 
 /// What the variables MC2_* say to a program that mc2 works in. A value: whoever reads the environment hands it on.
 struct Environment {
-  std::filesystem::path store;         ///< MC2_STORE, else the user's ($XDG_DATA_HOME/mc2/store.db); empty: there is none
-  std::string server_url;              ///< MC2_SERVER; empty: none
-  std::string server_token;            ///< MC2_SERVER_TOKEN
-  std::filesystem::path server_ca;     ///< MC2_SERVER_CA
-  LogLevel log = LogLevel::Warning;    ///< MC2_LOG
-  bool is_disabled = false;            ///< MC2_DISABLE=1: everything runs uncut and unfused
+  std::filesystem::path store;     ///< MC2_STORE, else the user's ($XDG_DATA_HOME/mc2/store.db); empty: there is none
+  std::string server_url;          ///< MC2_SERVER; empty: none
+  std::string server_token;        ///< MC2_SERVER_TOKEN
+  std::filesystem::path server_ca; ///< MC2_SERVER_CA
+  LogLevel log = LogLevel::Warning; ///< MC2_LOG
+  bool is_disabled = false;         ///< MC2_DISABLE=1: everything runs uncut and unfused
 };
 
 /// The value of a variable, or nothing where it is unset. An empty value counts as unset.

@@ -21,10 +21,11 @@
 
 namespace mc2::embed {
 
-/// One block, which the backend of the machine runs as matmul and collective one after the other: correct everywhere, and what
-/// a program without mc2 does. Its times are 0, because nothing predicts them; its strategy is "given".
+/// One block, which the backend of the machine runs as matmul and collective one after the other: correct everywhere,
+/// and what a program without mc2 does. Its times are 0, because nothing predicts them; its strategy is "given".
 /// Errors: InvalidSpec (op); UnknownName for a fingerprint without a backend of this build; Unsupported.
-[[nodiscard]] planner::Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine);
+[[nodiscard]] planner::Result<planner::Plan> uncut_plan(const planner::OpSpec& op,
+                                                        const planner::Fingerprint& machine);
 
 /// Where a PlanFinder looks, in this order: files, service, kept plans, own planner.
 struct FinderOptions {
@@ -33,7 +34,7 @@ struct FinderOptions {
   client::ServiceOptions waiting = {};
   std::filesystem::path store = {};                         ///< read and written, made when missing; empty: none
   std::vector<std::filesystem::path> read_only_stores = {}; ///< weakest first; used beside `store` only
-  std::vector<planner::CostModel> models = {};              ///< that the own planner takes before those kept in the store
+  std::vector<planner::CostModel> models = {}; ///< that the own planner takes before those kept in the store
   /// Whether a kept model of another n and k may answer (planner/transfer.hpp), which marks the plan as extrapolated.
   bool may_transfer = true;
   bool is_disabled = false; ///< every answer is the uncut plan
@@ -46,14 +47,15 @@ struct FinderOptions {
 /// The options that the environment names, with the system's stores.
 [[nodiscard]] FinderOptions finder_options(const Environment& environment);
 
-/// Finds plans in several places and remembers them. A plan that is remembered costs one look under a shared lock that is held for
-/// no other work (mc2 bench embedding); one that is not costs what the places take: at most the service's patience, a look
-/// into the store and one planning, about 1 ms. Nothing is measured here.
+/// Finds plans in several places and remembers them. A plan that is remembered costs one look under a shared lock
+/// that is held for no other work (mc2 bench embedding); one that is not costs what the places take: at most the
+/// service's patience, a look into the store and one planning, about 1 ms. Nothing is measured here.
 /// Threads: safe to share. After fork() the child's calls are refused.
 class PlanFinder {
  public:
   /// Opens the store and reads the files; asks nobody.
-  /// Errors: InvalidSpec (options, client::Client::open); as client::plan_file; as store::Layers::open, NewerVersion among them.
+  /// Errors: InvalidSpec (options, client::Client::open); as client::plan_file; as store::Layers::open, NewerVersion
+  /// among them.
   /// Throws SystemError as store::Store::open.
   [[nodiscard]] static planner::Result<PlanFinder> open(FinderOptions options);
 
@@ -62,12 +64,13 @@ class PlanFinder {
   ~PlanFinder();
 
   /// The first plan found, never null. The same question gives the same plan until `refresh` has passed.
-  /// Errors: InvalidSpec (question); as client::find_plan, with every place's reason in one line: a caller without a plan runs
-  /// uncut_plan(). Unsupported in a child of the process that opened it.
-  [[nodiscard]] planner::Result<std::shared_ptr<const client::FoundPlan>> find(const client::PlanQuestion& question) const;
+  /// Errors: InvalidSpec (question); as client::find_plan, with every place's reason in one line: a caller without a
+  /// plan runs uncut_plan(). Unsupported in a child of the process that opened it.
+  [[nodiscard]] planner::Result<std::shared_ptr<const client::FoundPlan>> find(
+      const client::PlanQuestion& question) const;
   /// As above, of a question without options, which is copied only where the plan is not remembered.
-  [[nodiscard]] planner::Result<std::shared_ptr<const client::FoundPlan>> find(const planner::OpSpec& op,
-                                                                               const planner::Fingerprint& machine) const;
+  [[nodiscard]] planner::Result<std::shared_ptr<const client::FoundPlan>> find(
+      const planner::OpSpec& op, const planner::Fingerprint& machine) const;
 
  private:
   struct Impl;
