@@ -72,6 +72,21 @@ class RankProblem {
     upload(1, own.b);
     upload(2, own.c); // poison
   }
+  /// Every matrix that peers do not reach, somewhere else and with what it held.
+  void move(const executor::PeerReach& reach) {
+    const RankBuffers& own = host_.buffers()[rank_];
+    const std::size_t sizes[] = {own.a.size(), own.b.size(), own.c.size()};
+    const bool stays[] = {reach.a, false, reach.c};
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (stays[i]) continue;
+      void* memory = nullptr;
+      if (cudaMalloc(&memory, sizes[i]) != cudaSuccess) std::abort();
+      if (cudaMemcpy(memory, places_[i], sizes[i], cudaMemcpyDeviceToDevice) != cudaSuccess) std::abort();
+      if (cudaMemset(places_[i], 0xFF, sizes[i]) != cudaSuccess) std::abort(); // who still reads or writes here is found
+      memory_.push_back(memory);
+      places_[i] = static_cast<std::byte*>(memory);
+    }
+  }
   ~RankProblem() {
     for (void* memory : memory_) (void)cudaFree(memory);
   }
@@ -84,22 +99,29 @@ class RankProblem {
   }
   void poison() { upload(2, host_.buffers()[rank_].c); }
 
-  /// Every rank's C is compared with the oracle by rank 0. Order: collective. Empty when it is right.
+  /// Every rank's C is compared with the oracle by rank 0. Order: collective. The same on all ranks; empty when it is right.
   [[nodiscard]] std::string fault(ProcessGroup& group, const OpSpec& op, const Cut& cut) const {
     std::string own(host_.buffers()[rank_].c.size(), '\0');
-    if (cudaMemcpy(own.data(), places_[2], own.size(), cudaMemcpyDeviceToHost) != cudaSuccess) return "cannot be copied";
+    const cudaError_t copied = cudaMemcpy(own.data(), places_[2], own.size(), cudaMemcpyDeviceToHost);
     const auto all = group.all_gather(own);
-    if (rank_ != 0) return "";
+    planner::Result<void> right;
+    if (copied != cudaSuccess) right = planner::Error{planner::ErrorCode::Mismatch, "cudaMemcpy", cudaGetErrorString(copied)};
+    if (right && rank_ == 0) right = verified(all, op, cut);
+    const auto shared = group.share_error(right);
+    return shared ? "" : shared.error().text();
+  }
+
+ private:
+  [[nodiscard]] planner::Result<void> verified(const std::vector<std::string>& all, const OpSpec& op, const Cut& cut) const {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const auto& c = host_.buffers()[rank].c;
       std::memcpy(c.data(), all[rank].data(), c.size());
     }
     const auto right = executor::verify_result(op, host_.buffers(), cut, 1);
     for (const RankBuffers& rank : host_.buffers()) std::memset(rank.c.data(), 0xFF, rank.c.size()); // the poison of the next run
-    return right ? "" : right.error().text();
+    return right ? planner::Result<void>{} : right.error();
   }
 
- private:
   static constexpr std::size_t kOffset = 4096; ///< as in a caller's arena: not where its memory starts
 
   void upload(std::size_t place, std::span<const std::byte> from) {
@@ -116,6 +138,18 @@ class RankProblem {
 std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op, const Cut& cut) {
   (void)prepared.run(RunMode::Fused);
   if (auto fault = problem.fault(group, op, cut); !fault.empty()) return "run: " + fault;
+  problem.move(prepared.peer_reach());
+  const RankBuffers moved[] = {problem.buffers()};
+  if (auto bound = prepared.rebind(moved); !bound) return bound.error().text();
+  for (const Submission submission : {Submission::Graph, Submission::Eager}) {
+    problem.poison();
+    void* const streams[] = {nullptr}; // the default stream, which the fault() below waits for
+    if (auto enqueued = prepared.enqueue(streams, submission); !enqueued) return enqueued.error().text();
+    if (auto fault = problem.fault(group, op, cut); !fault.empty()) return "enqueue after rebind: " + fault;
+  }
+  problem.poison();
+  (void)prepared.run(RunMode::Fused);
+  if (auto fault = problem.fault(group, op, cut); !fault.empty()) return "run after rebind: " + fault;
   if (prepared.run(RunMode::Serial).makespan.count() <= 0) return "no time was taken";
   cudaStream_t stream = nullptr;
   if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return "no stream";
@@ -151,16 +185,14 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
                   const OpSpec op = op_of(traits.kind);
                   const std::int64_t rows = traits.cut_axis_length(op);
                   RankProblem problem(op, rank);
-                  const RankBuffers buffers[] = {problem.buffers()};
                   for (const planner::Variant& variant : cuda_backend().variants(op, options(rank, ""))) {
                     for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
                       problem.poison();
+                      const RankBuffers buffers[] = {problem.buffers()};
                       auto prepared = executor::prepare(plan(op, cut, variant), buffers, *communicator);
                       if (!prepared) return say(rank, variant.text() + ": " + prepared.error().text());
                       const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
-                      // All stop at the same place.
-                      if (auto all = group.share_error(fault.empty() ? planner::Result<void>{} : planner::Error{planner::ErrorCode::Mismatch, "", fault}); !all)
-                        return say(rank, op.text() + ", " + variant.text() + ": " + all.error().text());
+                      if (!fault.empty()) return say(rank, op.text() + ", " + variant.text() + ": " + fault);
                     }
                   }
                 }
@@ -191,6 +223,34 @@ TEST_F(CudaProcesses, WhatOneRankIsRefusedAllAre) {
                 if (named(refusal(direct, rank == 0 ? Cut{{512}} : Cut{{256, 256}}), "every rank must call the same") != 0) return 3;
                 if (named(refusal({"nccl_window", {{"ctas", "8"}}}, {{512}}), "windows") != 0) return 4;
                 return refusal(direct, {{512}}) == "nothing was refused" ? 0 : 5;
+              }),
+              Each(0));
+}
+
+TEST_F(CudaProcesses, MatricesThatPeersReachOrThatAreAlignedWorseAreNotTakenInstead) {
+  EXPECT_THAT(run_processes(kRanks, [](int rank) {
+                auto communicator = cuda_backend().open(options(rank, "rebind")).value();
+                const OpSpec op = op_of(OpKind::MatmulAllReduce);
+                RankProblem problem(op, rank), other(op, rank);
+                RankBuffers buffers[] = {problem.buffers()};
+                auto prepared = executor::prepare(plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
+                const auto refusal = [&] {
+                  const auto bound = prepared->rebind(buffers);
+                  return bound ? std::string("nothing was refused") : bound.error().text();
+                };
+                buffers[0].c = other.buffers().c;
+                if (refusal().find("C is reached by its peers") == std::string::npos) return say(rank, refusal());
+                buffers[0] = problem.buffers();
+                buffers[0].b = other.buffers().b.subspan(0, 16);
+                if (refusal().find("B") == std::string::npos) return say(rank, refusal());
+                void* memory = nullptr;
+                const std::size_t size = problem.buffers().a.size();
+                if (cudaMalloc(&memory, size + 64) != cudaSuccess) return 2;
+                buffers[0] = problem.buffers();
+                buffers[0].a = {static_cast<std::byte*>(memory) + 2, size};
+                if (refusal().find("A is aligned to 2 bytes; the plan was prepared for 256") == std::string::npos) return say(rank, refusal());
+                buffers[0].a = {static_cast<std::byte*>(memory), size};
+                return refusal() == "nothing was refused" ? 0 : say(rank, refusal());
               }),
               Each(0));
 }

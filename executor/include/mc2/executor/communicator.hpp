@@ -71,8 +71,14 @@ struct PrepareOptions {
 
 /// How a fused run is handed to devices with streams.
 enum class Submission : std::uint8_t {
-  Graph, ///< the whole pipeline at once, as it was captured
+  Graph, ///< the whole pipeline at once, as it was captured; after rebind() as Eager, until run() has captured it anew
   Eager, ///< kernel by kernel
+};
+
+/// Which of a rank's matrices other ranks reach while a plan runs, by the addresses that it was prepared with.
+struct PeerReach {
+  bool a = true;
+  bool c = true;
 };
 
 /// A plan bound to buffers, ready to run any number of times.
@@ -96,6 +102,18 @@ class Prepared {
   /// device). Throws SystemError. No deadline: a rank whose stream never comes to its part holds up the others.
   [[nodiscard]] virtual planner::Result<void> enqueue(std::span<void* const> /*streams*/, Submission /*submission*/) {
     return planner::Error{planner::ErrorCode::Unsupported, "streams", "this backend has no streams; run() runs the plan"};
+  }
+
+  /// What rebind() must leave where it is.
+  [[nodiscard]] virtual PeerReach peer_reach() const noexcept { return {}; }
+  /// Lets the runs that follow work on other matrices of the same sizes, aligned as well as those before. Runs that are enqueued
+  /// already keep theirs. Host programs whose operands move from step to step need no other plan for that.
+  /// @param buffers one per local rank, as prepare() takes them
+  /// Errors: Unsupported (a backend or variant that packs or registers what it works on), InvalidSpec naming rank and matrix, also
+  /// for one that peers reach and that is not where it was. Threads: externally synchronised with run() and enqueue().
+  [[nodiscard]] virtual planner::Result<void> rebind(std::span<const RankBuffers> /*buffers*/) {
+    return planner::Error{planner::ErrorCode::Unsupported, "buffers",
+                          "this backend works on the buffers that the plan was prepared with; prepare it for others"};
   }
 
   /// What passes between the lanes, of each local rank in the order of local_ranks(), as the last run left it:

@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <tuple>
 
 #include "backends/cuda/check.hpp"
 #include "backends/cuda/direct.hpp"
 #include "backends/cuda/driver.hpp"
+#include "backends/cuda/gemm.hpp"
 #include "backends/cuda/machine.hpp"
 #include "backends/cuda/peer_memory.hpp"
 #include "checks.hpp"
@@ -195,14 +197,39 @@ Result<void> check_crosses_processes(const CudaVariant& variant) {
   return Error{ErrorCode::Unsupported, "variant", "NCCL's windows are for worlds in one process; choose another variant"};
 }
 
-Result<void> check_between_processes(const planner::OpSpec& op, int rank, const RankBuffers& buffers, const CudaVariant& variant) {
-  if (auto legal = check_crosses_processes(variant); !legal) return legal;
-  if (variant.transport == CudaVariant::Transport::Nccl) return {};
-  const bool is_sent = planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
-  if (is_shareable(is_sent ? buffers.a.data() : buffers.c.data())) return {};
+Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach) {
+  const bool is_a_shared = !reach.a || is_shareable(buffers.a.data());
+  if (is_a_shared && (!reach.c || is_shareable(buffers.c.data()))) return {};
   return Error{ErrorCode::Unsupported, "buffers",
-               "rank " + std::to_string(rank) + " " + (is_sent ? "A" : "C") +
+               "rank " + std::to_string(rank) + " " + (is_a_shared ? "C" : "A") +
                    " is memory that other processes cannot map; it must come from cudaMalloc (PyTorch: without expandable segments)"};
+}
+
+Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (auto legal = check_place(ranks[i], "A", buffers[i].a); !legal) return legal.error();
+    if (auto legal = check_place(ranks[i], "B", buffers[i].b); !legal) return legal.error();
+    if (auto legal = check_place(ranks[i], "C", buffers[i].c); !legal) return legal.error();
+  }
+  return {};
+}
+
+Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffers& next, const PeerReach& reach) {
+  const auto refuse = [&](const char* matrix, const std::string& why) {
+    return Error{ErrorCode::InvalidSpec, "buffers", "rank " + std::to_string(rank) + " " + matrix + " " + why};
+  };
+  const char* const must_stay = "is reached by its peers and must stay where the plan was prepared with it";
+  if (reach.a && now.a.data() != next.a.data()) return refuse("A", must_stay);
+  if (reach.c && now.c.data() != next.c.data()) return refuse("C", must_stay);
+  const auto is_worse = [](const void* before, const void* after) { return alignment_of(after) < alignment_of(before); };
+  for (const auto& [name, before, after] : {std::tuple<const char*, const void*, const void*>{"A", now.a.data(), next.a.data()},
+                                            {"B", now.b.data(), next.b.data()},
+                                            {"C", now.c.data(), next.c.data()}}) {
+    if (!is_worse(before, after)) continue;
+    return refuse(name, "is aligned to " + std::to_string(alignment_of(after)) + " bytes; the plan was prepared for " +
+                            std::to_string(alignment_of(before)));
+  }
+  return {};
 }
 
 Result<void> check_request(const StageList& stages, int world_size, std::span<const int> ranks,
@@ -213,12 +240,7 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
   if (auto legal = in_rows(stages, "cuda"); !legal) return legal.error();
   if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, ranks, buffers); !legal) return legal.error();
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (auto legal = check_place(ranks[i], "A", buffers[i].a); !legal) return legal.error();
-    if (auto legal = check_place(ranks[i], "B", buffers[i].b); !legal) return legal.error();
-    if (auto legal = check_place(ranks[i], "C", buffers[i].c); !legal) return legal.error();
-  }
-  return {};
+  return check_places(ranks, buffers);
 }
 
 } // namespace mc2::executor::cuda

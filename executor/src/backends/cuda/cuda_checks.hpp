@@ -5,6 +5,7 @@
 
 #include "backends/cuda/variants.hpp"
 #include "mc2/executor/buffer.hpp"
+#include "mc2/executor/communicator.hpp"
 #include "mc2/executor/stage.hpp"
 #include "mc2/planner/error.hpp"
 
@@ -48,10 +49,15 @@ namespace mc2::executor::cuda {
 /// For worlds of one process per rank. Errors: Unsupported naming the variant.
 [[nodiscard]] planner::Result<void> check_crosses_processes(const CudaVariant& variant);
 
-/// What a rank in a process of its own may run: other processes must be able to map its matrices that are exchanged, where the
-/// variant reaches for them. Errors: Unsupported naming the variant, or rank and matrix.
-[[nodiscard]] planner::Result<void> check_between_processes(const planner::OpSpec& op, int rank, const RankBuffers& buffers,
-                                                            const CudaVariant& variant);
+/// Whether other processes can map those of a rank's matrices that they reach. Errors: Unsupported naming rank and matrix.
+[[nodiscard]] planner::Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach);
+
+/// Whether local rank's matrices lie in memory of their devices. Errors: InvalidSpec naming rank and matrix.
+[[nodiscard]] planner::Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers);
+
+/// Whether matrices may take the place of others: those that peers reach stay, and none is aligned worse.
+/// Errors: InvalidSpec naming rank and matrix.
+[[nodiscard]] planner::Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffers& next, const PeerReach& reach);
 
 /// Everything about a stage list and its buffers, one set per local rank, but the variant: operator, world size, stages, sizes,
 /// overlaps, and that each rank's buffers lie in memory of its device.

@@ -224,7 +224,7 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   const auto own = [&]() -> planner::Result<void> {
     if (auto legal = check_request(stages, options_.world_size, ranks_, buffers); !legal) return legal.error();
     if (!read) return read.error();
-    if (group_) return check_between_processes(stages.op, group_->rank(), buffers.front(), read.value());
+    if (group_) return check_crosses_processes(read.value());
     return read.value().has_windows ? check_window_memory(stages.op, buffers) : planner::Result<void>{};
   };
   if (auto all = share_error(own()); !all) return all.error();
@@ -234,7 +234,11 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   }
   auto transport = make_transport(stages.op, read.value());
   const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent);
-  if (auto all = share_error(check_free_memory(needed_bytes)); !all) return all.error();
+  const auto has_room = [&]() -> planner::Result<void> {
+    if (auto legal = check_free_memory(needed_bytes); !legal || !group_) return legal;
+    return check_shareable(group_->rank(), buffers.front(), reach_of(*transport, stages.first_lane));
+  };
+  if (auto all = share_error(has_room()); !all) return all.error();
   const StageList rows = in_rows(stages, "cuda").value();
   return std::unique_ptr<Prepared>(
       std::make_unique<CudaPrepared>(*this, rows, read.value(), std::move(transport), buffers, options));

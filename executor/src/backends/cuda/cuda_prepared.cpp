@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cuda/cuda_checks.hpp"
+#include "checks.hpp"
 #include "mc2/planner/error.hpp"
 #include "run_mode.hpp"
 
@@ -90,17 +91,63 @@ std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t 
 void CudaPrepared::share_places() {
   const auto address = [](const std::unique_ptr<DeviceMemory>& memory) { return memory ? memory->bytes().data() : nullptr; };
   const bool is_shared = transport_->reaches_peers();
+  const PeerReach reach = peer_reach();
   std::vector<std::vector<std::byte*>> own;
   for (const RankState& state : ranks_) {
     auto* const a = const_cast<std::byte*>(state.buffers.a.data()); // collectives only read it
-    own.push_back({gathers_first_ ? a : nullptr, gathers_first_ ? nullptr : state.buffers.c.data(), address(state.exchange),
-                   address(state.spare), address(state.staging)});
+    own.push_back({a, state.buffers.c.data(), address(state.exchange), address(state.spare), address(state.staging)});
   }
-  const std::vector<std::vector<std::byte*>> nothing(own.size(), std::vector<std::byte*>(own.front().size()));
-  SharedAddresses all = communicator_.share(is_shared ? own : nothing);
+  auto offered = own;
+  for (auto& addresses : offered) {
+    if (!reach.a) addresses[0] = nullptr;
+    if (!reach.c) addresses[1] = nullptr;
+    if (!is_shared) addresses.assign(addresses.size(), nullptr);
+  }
+  SharedAddresses all = communicator_.share(offered);
   for (const int rank : communicator_.local_ranks()) all.of_rank[static_cast<std::size_t>(rank)] = own[communicator_.local_index(rank)];
   for (const auto& found : all.of_rank) places_.push_back({found[0], found[1], found[2], found[3], found[4]});
   mappings_ = std::move(all.mappings);
+}
+
+planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
+  using planner::Error;
+  using planner::ErrorCode;
+  if (transport_->has_windows())
+    return Error{ErrorCode::Unsupported, "variant", "NCCL's windows are registered for the matrices that they were prepared with"};
+  const auto ranks = communicator_.local_ranks();
+  if (auto legal = check_buffers(list_.op, ranks, buffers); !legal) return legal.error();
+  if (auto legal = check_places(ranks, buffers); !legal) return legal.error();
+  for (const int rank : ranks) {
+    const RankBuffers& next = buffers[communicator_.local_index(rank)];
+    if (auto legal = check_replacement(rank, state_of(rank).buffers, next, peer_reach()); !legal) return legal.error();
+  }
+  for (const int rank : ranks) replace(rank, buffers[communicator_.local_index(rank)]);
+  return {};
+}
+
+void CudaPrepared::replace(int rank, const RankBuffers& next) {
+  RankState& state = state_of(rank);
+  const RankBuffers now = std::exchange(state.buffers, next);
+  if (now.a.data() == next.a.data() && now.b.data() == next.b.data() && now.c.data() == next.c.data()) return;
+  has_stale_graphs_ = true;
+  Places& places = places_[static_cast<std::size_t>(rank)];
+  places.a = const_cast<std::byte*>(next.a.data()); // collectives only read it
+  places.c = next.c.data();
+  // Operands lie in the caller's matrices or in the exchange memory, which stays.
+  const auto moved = [](const std::byte* address, std::span<const std::byte> from, std::span<const std::byte> to) {
+    const bool is_inside = address >= from.data() && address < from.data() + from.size();
+    return is_inside ? to.data() + (address - from.data()) : address;
+  };
+  const auto move = [&](Gemm& gemm) {
+    const GemmOperands& old = gemm.operands();
+    gemm.set_operands({.a = moved(old.a, now.a, next.a),
+                       .b = moved(old.b, now.b, next.b),
+                       .c = const_cast<std::byte*>(moved(old.c, now.c, next.c))});
+  };
+  for (auto& stage : state.gemms)
+    for (auto& slice : stage) std::ranges::for_each(slice, move);
+  std::ranges::for_each(state.serial_gemms, move);
+  if (state.local_gemm) move(*state.local_gemm);
 }
 
 void CudaPrepared::build(int rank) {

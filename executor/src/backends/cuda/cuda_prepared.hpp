@@ -35,6 +35,8 @@ class CudaPrepared final : public Prepared {
   using Prepared::run;
   const RunRecord& run(RunMode mode, RunDetail detail) override;
   [[nodiscard]] planner::Result<void> enqueue(std::span<void* const> streams, Submission submission) override;
+  [[nodiscard]] PeerReach peer_reach() const noexcept override { return reach_of(*transport_, list_.first_lane); }
+  [[nodiscard]] planner::Result<void> rebind(std::span<const RankBuffers> buffers) override;
 
  private:
   struct StageEvents {
@@ -75,6 +77,7 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] RankState& state_of(int rank) noexcept { return ranks_[communicator_.local_index(rank)]; }
   [[nodiscard]] const RankState& state_of(int rank) const noexcept { return ranks_[communicator_.local_index(rank)]; }
   void share_places();
+  void replace(int rank, const RankBuffers& next);
   void build(int rank);
   void build_gemms(int rank);
   [[nodiscard]] Gemm make_gemm(int rank, GemmContext& context, GemmShape shape, std::int64_t from_row,
@@ -93,6 +96,7 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] static bool stamps_lengths(RunMode mode) noexcept;
   [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
   void capture(int rank, RunMode mode);
+  void forget_graphs();
   void register_windows(int rank);
   void check_takes_no_sm(int rank);
   void enqueue(int rank, RunMode mode, RunDetail detail);
@@ -112,6 +116,7 @@ class CudaPrepared final : public Prepared {
   CudaVariant variant_;
   std::unique_ptr<Transport> transport_;
   bool gathers_first_;
+  bool has_stale_graphs_ = false; ///< captured with matrices that have been replaced since
   std::size_t span_length_ = 0; ///< blocks, from the first on, that one kernel carries in runs that are not timed by stage
   std::vector<RankState> ranks_;                       ///< the local ones, in their order
   std::vector<Places> places_;                         ///< by rank, of the whole world

@@ -164,12 +164,22 @@ void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int 
   if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
 }
 
+/// What is under way on the callers' streams still uses them.
+void CudaPrepared::forget_graphs() {
+  communicator_.run([&](int rank) {
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize", rank);
+    state_of(rank).graphs = {};
+  });
+  has_stale_graphs_ = false;
+}
+
 const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   MC2_CHECK(mode != RunMode::Independent || ranks_.front().spare != nullptr,
             "RunMode::Independent needs PrepareOptions::allow_independent");
   const RunTurn turn(communicator_.turn());
   const bool launches_stages =
       detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
+  if (has_stale_graphs_) forget_graphs();
   const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);
   if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
   communicator_.run([&](int rank) {
@@ -197,8 +207,9 @@ planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Subm
 
 void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission submission) {
   const RankState& state = state_of(rank);
-  if (submission == Submission::Graph)
-    return check(cudaGraphLaunch(state.graphs[index_of(RunMode::Fused)].get(), stream), "cudaGraphLaunch", rank);
+  const cudaGraphExec_t graph = state.graphs[index_of(RunMode::Fused)].get();
+  if (submission == Submission::Graph && graph != nullptr && !has_stale_graphs_)
+    return check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", rank);
   const cudaStream_t compute = communicator_.device(rank).compute.get();
   order(stream, compute, state.entry);
   enqueue(rank, RunMode::Fused, RunDetail::Makespan);

@@ -57,13 +57,6 @@ MatrixLayout layout_of(planner::DType dtype, std::int64_t rows, std::int64_t col
   return owned;
 }
 
-/// The largest power of two that divides the address, at most 256.
-std::uint32_t alignment_of(const void* address) {
-  constexpr int kMostBits = 8;
-  const auto value = reinterpret_cast<std::uintptr_t>(address);
-  return 1U << static_cast<unsigned>(value == 0 ? kMostBits : std::min(kMostBits, std::countr_zero(value)));
-}
-
 class Preference {
  public:
   Preference() { MC2_CUDA(cublasLtMatmulPreferenceCreate(&handle_)); }
@@ -77,6 +70,12 @@ class Preference {
 };
 
 } // namespace
+
+std::uint32_t alignment_of(const void* address) noexcept {
+  constexpr int kMostBits = 8;
+  const auto value = reinterpret_cast<std::uintptr_t>(address);
+  return 1U << static_cast<unsigned>(value == 0 ? kMostBits : std::min(kMostBits, std::countr_zero(value)));
+}
 
 GemmContext::GemmContext(DevicePool& pool, int device)
     : library(open_library(device)), scratch(pool, device, kScratchBytes) {}

@@ -27,6 +27,9 @@ struct GemmOperands {
   std::byte* c = nullptr;
 };
 
+/// The largest power of two that divides the address, at most 256: what an algorithm was chosen for.
+[[nodiscard]] std::uint32_t alignment_of(const void* address) noexcept;
+
 /// What the matmuls of one rank share. One stream at a time uses the scratch memory.
 struct GemmContext {
   BlasLibrary library;
@@ -42,6 +45,9 @@ class Gemm {
   /// outlive *this. Throws SystemError, also when the library has no algorithm.
   Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands);
 
+  /// Replaces the operands by others that are aligned as well.
+  void set_operands(const GemmOperands& operands) noexcept { operands_ = operands; }
+  [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
   /// Enqueues on `stream` and returns; can be captured.
   void enqueue(cudaStream_t stream) const;
 

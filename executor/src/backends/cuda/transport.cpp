@@ -58,6 +58,8 @@ class DirectTransport final : public Transport {
   DirectTransport(const DirectSettings& settings, bool mails_small_pieces, std::vector<SignalMemory> signals)
       : settings_(settings), mails_small_pieces_(mails_small_pieces), signals_(std::move(signals)) {}
 
+  [[nodiscard]] bool writes_to_peers() const noexcept override { return settings_.collective == DirectCollective::AllReduce; }
+
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     Pieces(block, settings_.dtype).copy_own(rank, stream);
     DirectSettings settings = settings_;
@@ -76,6 +78,8 @@ class PersistentTransport final : public Transport {
  public:
   PersistentTransport(const DirectSettings& settings, std::vector<SignalMemory> signals)
       : settings_(settings), signals_(std::move(signals)) {}
+
+  [[nodiscard]] bool writes_to_peers() const noexcept override { return settings_.collective == DirectCollective::AllReduce; }
 
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     DirectSettings settings = settings_;
@@ -137,6 +141,7 @@ class PushTransport final : public Transport {
 
   [[nodiscard]] int slice_count() const noexcept override { return signals_.front().world_size; }
   [[nodiscard]] bool stages_pieces() const noexcept override { return sums_; }
+  [[nodiscard]] bool writes_to_peers() const noexcept override { return !sums_; }
 
   void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const override {
     const SignalMemory& signals = signals_[static_cast<std::size_t>(rank)];
@@ -263,6 +268,11 @@ void Transport::enqueue_span(int /*rank*/, const std::vector<BlockExchange>& /*b
 
 void Transport::announce(int /*rank*/, cudaStream_t /*stream*/) const {
   MC2_CHECK(false, "this transport carries no spans");
+}
+
+PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcept {
+  const bool sends_a = first_lane == planner::Lane::Communication;
+  return {.a = sends_a && transport.reaches_peers(), .c = !sends_a && transport.writes_to_peers()};
 }
 
 std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,

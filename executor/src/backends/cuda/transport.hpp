@@ -7,6 +7,7 @@
 #include "backends/cuda/direct.hpp"
 #include "backends/cuda/handles.hpp"
 #include "backends/cuda/variants.hpp"
+#include "mc2/executor/communicator.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor::cuda {
@@ -23,6 +24,8 @@ class Transport {
   [[nodiscard]] virtual bool stages_pieces() const noexcept { return false; }
   /// Whether peers' memory is reached by its address. Else BlockExchange needs the rank's own only.
   [[nodiscard]] virtual bool reaches_peers() const noexcept { return true; }
+  /// Whether peers write to a rank's receive memory, rather than the rank itself.
+  [[nodiscard]] virtual bool writes_to_peers() const noexcept { return false; }
   /// Enqueues `rank`'s part of a slice of a block's collective on its communication stream and returns; can be captured.
   /// Called on the rank's own thread; all ranks enqueue the same slices in the same order. Throws SystemError.
   virtual void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const = 0;
@@ -44,6 +47,9 @@ class Transport {
   /// Enqueues the word that `rank`'s next block of the span is ready.
   virtual void announce(int rank, cudaStream_t stream) const;
 };
+
+/// Which of the caller's matrices peers reach; A is what kinds that communicate first send, C what the others receive.
+[[nodiscard]] PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcept;
 
 [[nodiscard]] std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                                std::vector<SignalMemory> signals);
