@@ -77,7 +77,8 @@ class Problem {
 };
 
 std::shared_ptr<World> open_world(int ranks, const std::string& backend, const std::string& link,
-                                  const std::optional<std::string>& virtual_compute, bool pin_threads, double deadline_s) {
+                                  const std::optional<std::string>& virtual_compute, bool pin_threads, double deadline_s,
+                                  const std::optional<std::pair<int, std::string>>& process) {
   constexpr double kMaxDeadlineS = 1e6;
   if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
     throw Failure({planner::ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
@@ -87,6 +88,8 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
   if (virtual_compute) options.virtual_compute = unwrap(executor::parse_virtual_compute(*virtual_compute));
   options.pin_threads = pin_threads;
   options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3));
+  if (process) options.process = executor::ProcessPlace{process->first, process->second};
+  const py::gil_scoped_release released; // other ranks may be awaited
   return std::make_shared<World>(backend, options);
 }
 
@@ -99,7 +102,7 @@ py::dict default_options(const World& world, const OpSpec& op) {
 py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
   py::class_<World, std::shared_ptr<World>> world(module, "Communicator", "The ranks of a job in this process.");
   world.def(py::init(&open_world), "ranks"_a = 2, py::kw_only(), "backend"_a = "host", "link"_a = "shm",
-            "virtual_compute"_a = py::none(), "pin_threads"_a = true, "deadline_s"_a = 60.0)
+            "virtual_compute"_a = py::none(), "pin_threads"_a = true, "deadline_s"_a = 60.0, "process"_a = py::none())
       .def_property_readonly("backend", [](const World& w) { return w.backend().name(); })
       .def_property_readonly("ranks", [](const World& w) { return w.communicator().world_size(); })
       .def_property_readonly("fingerprint", [](const World& w) { return w.communicator().fingerprint(); })
@@ -130,7 +133,7 @@ std::string table_of(const RunRecord& record) {
   return html_table(rows);
 }
 
-void bind_runs(py::module_& module) {
+py::class_<Binding> bind_runs(py::module_& module) {
   py::class_<executor::RankTimes>(module, "RankTimes", "When one rank's lanes worked: (start, end) in us per block.")
       .def_readonly("rank", &executor::RankTimes::rank)
       .def_property_readonly("compute", [](const executor::RankTimes& t) { return to_us(t.compute); })
@@ -143,8 +146,8 @@ void bind_runs(py::module_& module) {
       .def_property_readonly("wall_us", [](const RunRecord& r) { return to_us(r.wall); })
       .def_readonly("ranks", &RunRecord::ranks)
       .def("_repr_html_", &table_of);
-  py::class_<Binding>(module, "Prepared", "A plan bound to memory, ready to run any number of times.")
-      .def("run", &Binding::run, "mode"_a = "fused", "with_stages"_a = true, NoGil())
+  py::class_<Binding> prepared(module, "Prepared", "A plan bound to memory, ready to run any number of times.");
+  prepared.def("run", &Binding::run, "mode"_a = "fused", "with_stages"_a = true, NoGil())
       .def_property_readonly("op", &Binding::op)
       .def_property_readonly("c", [](const Binding& self) {
         if (!py::isinstance<py::dict>(self.kept()))
@@ -157,6 +160,7 @@ void bind_runs(py::module_& module) {
       }, "blocks"_a, "variant"_a = py::none())
       .def("verify", &Problem::verify, "prepared"_a, "blocks"_a, NoGil(),
            "Runs on fresh numbers and compares with an oracle; the finding in words, or mc2.Error with code mismatch.");
+  return prepared;
 }
 
 using Times = std::pair<double, int>; ///< us of one block, blocks
@@ -188,10 +192,17 @@ PYBIND11_MODULE(_executor, module) {
   py::module_::import("mc2._core"); // its types stand in the signatures
   python::translate_errors();
   auto world = python::bind_world(module);
-  python::bind_runs(module);
+  auto prepared = python::bind_runs(module);
+  python::bind_addresses(world, prepared);
   python::bind_arrays(module, world);
   module.def("block_time", &python::block_time, "record"_a, "component"_a, "full_count"_a);
   module.def("contended_time", &python::contended_time, "alone"_a, "together"_a, "component"_a, "full_count"_a);
+  module.def("fingerprint", [](const std::string& backend, int ranks) {
+    executor::CommunicatorOptions options;
+    options.world_size = ranks;
+    python::unwrap(options.validate());
+    return python::unwrap(executor::find_backend(backend))->fingerprint(options);
+  }, "backend"_a, "ranks"_a, "What a communicator of this backend and size would have.");
   module.def("backends", [] {
     std::vector<std::tuple<std::string, bool, std::string>> result;
     for (const auto* backend : executor::backend_registry()) {

@@ -59,4 +59,19 @@ executor::RunRecord Binding::run(const std::string& mode, bool with_stages) {
   return prepared_->run(parsed, with_stages ? executor::RunDetail::Stages : executor::RunDetail::Makespan);
 }
 
+void Binding::rebind(const Addresses& addresses, py::object keep_alive) {
+  static_cast<void>(world_->communicator());
+  const World::Turn turn(*world_);
+  const executor::RankBuffers buffers[] = {buffers_at(op_, addresses)};
+  unwrap(prepared_->rebind(buffers));
+  keep_alive_ = std::move(keep_alive);
+}
+
+void Binding::enqueue(std::uintptr_t stream, bool as_graph) {
+  static_cast<void>(world_->communicator());
+  const World::Turn turn(*world_);
+  void* const streams[] = {reinterpret_cast<void*>(stream)}; // NOLINT: how Python names handles
+  unwrap(prepared_->enqueue(streams, as_graph ? executor::Submission::Graph : executor::Submission::Eager));
+}
+
 } // namespace mc2::python

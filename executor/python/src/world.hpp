@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -49,6 +51,12 @@ class World {
   std::atomic<bool> is_busy_{false};
 };
 
+/// Of A, B and C of one rank, in memory of its device.
+using Addresses = std::array<std::uintptr_t, 3>;
+
+/// A rank's matrices at these addresses, of the sizes that the operator has.
+[[nodiscard]] executor::RankBuffers buffers_at(const planner::OpSpec& op, const Addresses& addresses);
+
 /// A plan bound to memory, and what keeps that memory alive.
 class Binding {
  public:
@@ -63,6 +71,10 @@ class Binding {
   ~Binding();
 
   [[nodiscard]] executor::RunRecord run(const std::string& mode, bool with_stages);
+  /// As executor::Prepared. The addresses are of the rank's A, B and C; `keep_alive` owns them from now on.
+  void rebind(const Addresses& addresses, py::object keep_alive);
+  void enqueue(std::uintptr_t stream, bool as_graph);
+  [[nodiscard]] executor::PeerReach peer_reach() const noexcept { return prepared_->peer_reach(); }
   [[nodiscard]] const planner::OpSpec& op() const noexcept { return op_; }
   [[nodiscard]] const py::object& kept() const noexcept { return keep_alive_; }
 
@@ -73,6 +85,9 @@ class Binding {
   py::object keep_alive_;
   bool has_independent_;
 };
+
+/// Plans on addresses, where processes hold one rank each.
+void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared);
 
 /// The C arrays of a call, and what to run.
 void bind_arrays(py::module_& module, py::class_<World, std::shared_ptr<World>>& world);

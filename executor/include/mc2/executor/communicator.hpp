@@ -46,7 +46,7 @@ struct StageTime {
   bool operator==(const StageTime&) const = default;
 };
 
-/// When every local rank's lanes worked. A stage of a variant with slices lasts from its first slice's start to its
+/// When a rank's lanes worked. A stage of a variant with slices lasts from its first slice's start to its
 /// last slice's end, so it starts on the second lane before it has ended on the first.
 struct RankTimes {
   int rank = 0;
@@ -62,7 +62,7 @@ struct RunRecord {
   /// The caller's wait by the machine's clock: the makespan and every wake-up of a lane. Emulated links and virtual
   /// compute record stages on the modelled device's schedule; this shows how well the machine kept to it.
   std::chrono::nanoseconds wall{0};
-  std::vector<RankTimes> ranks;
+  std::vector<RankTimes> ranks; ///< the local ones; backend cuda: all of them, also where other processes hold them
 };
 
 struct PrepareOptions {

@@ -75,6 +75,9 @@ class CudaCommunicator final : public Communicator {
   [[nodiscard]] SharedAddresses share(const std::vector<std::vector<std::byte*>>& own);
   /// The largest of all processes' numbers. Order: *collective*. Throws SystemError.
   [[nodiscard]] std::int64_t maximum(std::int64_t own);
+  /// Makes the times of every rank those that its own process has taken. Order: *collective*. Throws SystemError.
+  /// @param ranks by rank, with as many stages each
+  void gather_times(std::vector<RankTimes>& ranks);
   /// Waits until `rank`'s `stream` is idle. Throws SystemError naming the rank after the deadline.
   void wait(int rank, cudaStream_t stream) const;
 

@@ -43,13 +43,13 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
       gathers_first_(stages.first_lane == Lane::Communication),
       ranks_(buffers.size()) {
   const auto byte_count = static_cast<std::size_t>(exchange_bytes(list_.op));
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    record_.ranks.push_back({.rank = communicator.local_ranks()[i],
+  for (int rank = 0; rank < communicator.world_size(); ++rank) {
+    record_.ranks.push_back({.rank = rank,
                              .compute = std::vector<StageTime>(list_.stages.size()),
                              .communication = std::vector<StageTime>(list_.stages.size()),
                              .local = {}});
-    ranks_[i].buffers = buffers[i];
   }
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].buffers = buffers[i];
   // Every rank's exchange memory exists before any rank captures a pointer to it.
   communicator_.run([&](int rank) {
     RankState& state = state_of(rank);

@@ -108,7 +108,7 @@ class CudaPrepared final : public Prepared {
   void enqueue_communication(const Job& job, std::size_t stage, int slice);
   void read_times(int rank, RunMode mode, bool has_stages);
   [[nodiscard]] std::chrono::nanoseconds local_end(int rank, RunMode mode) const;
-  void share_lane_time(planner::Lane lane, RunMode mode, std::chrono::nanoseconds start, RankState& state);
+  void share_lane_time(planner::Lane lane, RunMode mode, std::chrono::nanoseconds start, int rank);
   void finish_record(bool has_stages);
 
   CudaCommunicator& communicator_;

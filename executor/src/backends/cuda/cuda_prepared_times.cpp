@@ -27,7 +27,7 @@ bool CudaPrepared::stamps_lengths(RunMode mode) noexcept {
 
 void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
   RankState& state = state_of(rank);
-  RankTimes& times = record_.ranks[communicator_.local_index(rank)];
+  RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
   const auto read = [&](const StageEvents& events, bool is_timed) {
     if (!is_timed) return StageTime{};
     return StageTime{between(state.begin, events.start), between(state.begin, events.end)};
@@ -41,10 +41,10 @@ void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
   if (has_stages || mode == RunMode::Fused || mode == RunMode::Serial) return;
   if (runs_lane(mode, Lane::Compute)) {
     if (state.local_gemm) times.local.end = local_end(rank, mode);
-    share_lane_time(Lane::Compute, mode, times.local.end, state);
+    share_lane_time(Lane::Compute, mode, times.local.end, rank);
   }
   if (runs_lane(mode, Lane::Communication)) {
-    share_lane_time(Lane::Communication, mode, {}, state);
+    share_lane_time(Lane::Communication, mode, {}, rank);
   }
 }
 
@@ -65,10 +65,11 @@ bool CudaPrepared::is_stamped(Lane lane, RunMode mode, std::size_t stage) const 
 }
 
 /// Gives every stage of a lane that never waited its part of the lane's time, by rows, between the times that were taken.
-void CudaPrepared::share_lane_time(Lane lane, RunMode mode, std::chrono::nanoseconds start, RankState& state) {
+void CudaPrepared::share_lane_time(Lane lane, RunMode mode, std::chrono::nanoseconds start, int rank) {
+  const RankState& state = state_of(rank);
   const bool is_compute = lane == Lane::Compute;
   const auto& events = is_compute ? state.compute : state.communication;
-  RankTimes& shared = record_.ranks[static_cast<std::size_t>(&state - ranks_.data())];
+  RankTimes& shared = record_.ranks[static_cast<std::size_t>(rank)];
   std::vector<StageTime>& times = is_compute ? shared.compute : shared.communication;
   const auto end = between(state.begin, is_compute ? state.compute_end : state.communication_end);
   std::size_t first = 0;
@@ -94,6 +95,7 @@ void CudaPrepared::finish_record(bool has_stages) {
   auto last = std::ranges::max_element(ranks_, {}, &RankState::elapsed)->elapsed;
   record_.wall = std::chrono::nanoseconds(communicator_.maximum(last.count()));
   record_.makespan = record_.wall;
+  communicator_.gather_times(record_.ranks);
   if (!has_stages) return;
   auto first = std::chrono::nanoseconds::max();
   last = std::chrono::nanoseconds{0};
@@ -107,7 +109,7 @@ void CudaPrepared::finish_record(bool has_stages) {
     std::ranges::for_each(rank.communication, count);
     count(rank.local);
   }
-  record_.makespan = std::chrono::nanoseconds(communicator_.maximum((last - first).count()));
+  record_.makespan = last - first;
 }
 
 } // namespace mc2::executor::cuda

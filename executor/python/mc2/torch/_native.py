@@ -1,0 +1,220 @@
+"""mc2's own GPU backend under PyTorch: one process per GPU, its kernels and copies on the caller's stream."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import typing
+import uuid
+
+import torch
+import torch.distributed as dist
+
+from .. import measuring
+from .._core import CostModel, OpSpec, Plan, Store, Variant
+from ..errors import Error, NativeError
+from ._groups import Group
+
+if typing.TYPE_CHECKING:
+    from .._executor import Communicator, Prepared
+    from ._plans import Problem
+
+_ALIGNMENT_BYTES = 256  # PyTorch's allocator gives this; views into a tensor may not
+_TUNING_SAMPLE_COUNT = 9
+_NO_BUDGET_S = 1e9  # a clock could tell ranks to stop at different times
+
+_worlds: dict[str, Communicator] = {}
+
+
+def forget() -> None:
+    for world in _worlds.values():
+        world.close()
+    _worlds.clear()
+
+
+@functools.lru_cache(maxsize=None)
+def _machine() -> str:
+    return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@functools.lru_cache(maxsize=None)
+def _backend_fault() -> str:
+    """Why this process cannot open the backend; empty where it can."""
+    try:
+        from .. import _executor
+    except ImportError as error:
+        return f"mc2's executor cannot be loaded: {error}"
+    found = {name: (can_run, reason) for name, can_run, reason in _executor.backends()}
+    can_run, reason = found.get("cuda", (False, "this build has no backend cuda"))
+    return "" if can_run else reason
+
+
+def _fault(problem: Problem) -> str:
+    group, device = problem.group, problem.device
+    if device.index != group.rank:
+        return f"rank {group.rank} is on {device}; the backend wants rank r on device r"
+    return _backend_fault()
+
+
+def may_run(problem: Problem) -> bool:
+    """Whether it is worth asking the other ranks: the same on all of them."""
+    return problem.device.type == "cuda" and problem.group.backend == "nccl"
+
+
+def _gathered(group: Group, value: typing.Any) -> list[typing.Any]:
+    """Every rank's value. Collective."""
+    values = [None] * group.size
+    dist.all_gather_object(values, value, group=group.handle)
+    return values
+
+
+def _everyones_fault(problem: Problem, own: str) -> str:
+    """The first rank's reason not to, the same on all ranks. Collective."""
+    rows = _gathered(problem.group, (own or _fault(problem), _machine()))
+    if any(machine != rows[0][1] for _, machine in rows):
+        return "the ranks are on several machines"
+    return next((fault for fault, _ in rows if fault), "")
+
+
+def _world(group: Group) -> Communicator:
+    """Opened when first needed. Collective."""
+    from .._executor import Communicator
+
+    if group.name not in _worlds:
+        key = _gathered(group, uuid.uuid4().hex)[0]
+        _worlds[group.name] = Communicator(group.size, backend="cuda", process=(group.rank, key))
+    return _worlds[group.name]
+
+
+def fingerprint(group: Group) -> typing.Any:
+    from .. import _executor
+
+    return _executor.fingerprint("cuda", group.size)
+
+
+def _aligned(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT_BYTES == 0:
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def _shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Of a rank's x and y."""
+    share = problem.m // problem.group.size
+    x_rows = share if problem.kind == "all_gather_matmul" else problem.m
+    y_rows = share if problem.kind == "matmul_reduce_scatter" else problem.m
+    return (x_rows, problem.k), (y_rows, problem.n)
+
+
+class Native:
+    """A plan of one shape. x, w and y are the caller's wherever they lie, but for what other ranks reach at a fixed address: that
+    is copied to or from memory of its own."""
+
+    def __init__(self, problem: Problem, plan: Plan, w: torch.Tensor) -> None:
+        """Collective."""
+        self.problem, self.plan = problem, plan
+        x_shape, self._y_shape = _shapes(problem)
+        self._x, self._y = w.new_empty(x_shape), w.new_empty(self._y_shape)
+        self._bound = (self._x.data_ptr(), _aligned(w).data_ptr(), self._y.data_ptr())
+        kept = (self._x, w, self._y)
+        self._prepared: Prepared = _world(problem.group).prepare_at(problem.op(), plan.blocks, plan.variant, self._bound, kept)
+        self._reaches_x, self._reaches_y = self._prepared.peer_reach
+
+    def __call__(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        x, w = _aligned(x), _aligned(w)
+        if self._reaches_x:
+            x = self._x.copy_(x)
+        y = self._y if self._reaches_y else x.new_empty(self._y_shape)
+        addresses = (x.data_ptr(), w.data_ptr(), y.data_ptr())
+        if addresses != self._bound:
+            self._prepared.rebind(addresses, (self._x, self._y))
+            self._bound = addresses
+        # What the caller frees afterwards is used again in the order of this stream, so after the run.
+        stream = torch.cuda.current_stream(x.device).cuda_stream
+        self._prepared.enqueue(stream, not torch.cuda.is_current_stream_capturing())
+        return y.clone() if self._reaches_y else y
+
+
+def find(problem: Problem, w: torch.Tensor, store: str) -> tuple[Native | None, str]:
+    """The plan that a store has for the backend on these GPUs, ready to run, or why there is none. Collective; once per shape."""
+    document = _gathered(problem.group, _document_in(store, problem) if problem.group.rank == 0 else "")[0]
+    if not document:
+        return None, ""
+    fault = _everyones_fault(problem, "" if w.is_contiguous() else "w is not contiguous")
+    if fault:
+        return None, fault
+    try:
+        return Native(problem, Plan.from_json(document), w), ""
+    except (Error, NativeError) as error:
+        return None, str(error)  # what one rank is refused, all are
+
+
+def _document_in(path: str, problem: Problem) -> str:
+    if not path or _backend_fault():
+        return ""
+    try:
+        with Store(path, read_only=True) as store:
+            return str(store.find_plan(problem.op(), fingerprint(problem.group)).plan.to_json())
+    except (Error, NativeError):
+        return ""
+
+
+class _RankProblem:
+    """This rank's matrices, as mc2.measuring uses a communicator's problem. Every rank does the same in the same order; times are the
+    slowest rank's on all of them."""
+
+    def __init__(self, world: Communicator, bench: typing.Any) -> None:
+        self._world, self._bench, self._op = world, bench, bench.op
+        self._y = bench.x.new_empty(_shapes(bench.problem)[1])
+        self._kept = (bench.x, bench.w, self._y)
+
+    def prepare(self, blocks: list[int], variant: Variant) -> Prepared:
+        addresses = (self._bench.x.data_ptr(), self._bench.w.data_ptr(), self._y.data_ptr())
+        return self._world.prepare_at(self._op, blocks, variant, addresses, self._kept, True)
+
+    def verify(self, prepared: Prepared, blocks: list[int]) -> None:
+        """Compares with the unfused calls' result. Raises Error (mismatch), on all ranks."""
+        torch.cuda.synchronize()
+        self._y.fill_(float("nan"))
+        torch.cuda.synchronize()
+        prepared.run("fused", False)
+        self._bench.check(f"blocks {blocks}", self._y)
+
+
+class _SpmdCommunicator:
+    """As mc2.measuring uses a communicator."""
+
+    is_virtual = False
+
+    def __init__(self, world: Communicator, bench: typing.Any) -> None:
+        self._world, self._bench = world, bench
+        self.fingerprint = world.fingerprint
+
+    def random_problem(self, op: OpSpec) -> _RankProblem:
+        return _RankProblem(self._world, self._bench)
+
+    def variants(self, op: OpSpec) -> list[Variant]:
+        return self._world.variants(op)
+
+    def default_options(self, op: OpSpec) -> dict[str, int]:
+        return self._world.default_options(op)
+
+    def may_cut(self, op: OpSpec) -> bool:
+        return self._world.may_cut(op)
+
+
+def tune(bench: typing.Any, race_rounds: int) -> measuring.Tuned | None:
+    """Profiles, plans and races on the backend; None where it cannot run. Collective."""
+    problem: Problem = bench.problem
+    if not may_run(problem) or _everyones_fault(problem, ""):
+        return None
+    world: typing.Any = _SpmdCommunicator(_world(problem.group), bench)
+    return measuring.tune(bench.op, world, budget_s=_NO_BUDGET_S, max_count=_TUNING_SAMPLE_COUNT, race_rounds=race_rounds)
+
+
+def keep(path: str, tuned: measuring.Tuned) -> None:
+    with Store(path) as store:
+        measuring.keep(store, tuned.plan, tuned.model, tuned.contenders)
+
+
+__all__ = ["CostModel", "Native", "find", "forget", "keep", "may_run", "tune"]
