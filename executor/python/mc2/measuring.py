@@ -213,11 +213,12 @@ def tune(
             plans.append(best)
     winner = judge(op, model, contenders, planning.get("strategy", "search"))
     if store:
-        _keep(store, winner, model, contenders)
+        keep(store, winner, model, contenders)
     return Tuned(winner, model, contenders, notes)
 
 
-def _keep(store: Store, winner: Plan, model: CostModel, contenders: list[Contender]) -> None:
+def keep(store: Store, winner: Plan, model: CostModel, contenders: list[Contender]) -> None:
+    """In one store: the model, every race and the winner."""
     store.put_model(model)
     for contender in contenders:
         raced = contender.plan.with_validation(contender.validation(), "raced")

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from .. import _core
 from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
-from . import _symmetric
+from . import _native, _symmetric
 from ._groups import Group, fingerprint
 from ._passes import PASSES, Pass, unfused
 
@@ -90,9 +90,10 @@ class Problem(typing.NamedTuple):
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
-_schedules: dict[tuple[typing.Any, ...], Schedule | None] = {}
+_schedules: dict[tuple[typing.Any, ...], Schedule | _native.Native | None] = {}
 _models: dict[tuple[typing.Any, ...], CostModel] = {}
 _plans: dict[Problem, Plan] = {}
+_natives: dict[Problem, _native.Native | None] = {}
 _warned: set[str] = set()
 _MISSING = object()
 
@@ -102,6 +103,8 @@ def forget() -> None:
     _schedules.clear()
     _models.clear()
     _plans.clear()
+    _natives.clear()
+    _native.forget()
     _warned.clear()
 
 
@@ -127,7 +130,9 @@ def execute(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -
             _warn("capture", f"{kind} m={m} is captured into a graph before its first call, so it runs unfused: call it once before")
             return unfused(kind, group, x, w)
         problem = Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0])
-        schedule = _schedules[key] = _agree(problem, *_decide(problem))
+        schedule = _schedules[key] = _native_for(problem, w) or _agree(problem, *_decide(problem))
+    if schedule.__class__ is _native.Native:
+        return typing.cast(_native.Native, schedule)(x, w)
     if schedule is None:
         return unfused(kind, group, x, w)
     return run(kind, group, x.contiguous(), w, typing.cast(Schedule, schedule))
@@ -138,6 +143,22 @@ def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, schedule: Sch
         operator = _symmetric.operator(kind, group)
         return operator(x, w) if operator else unfused(kind, group, x, w)
     return schedule.pass_type(group, x, w, schedule.blocks, schedule.variant == BATCHED).run()
+
+
+def _native_for(problem: Problem, w: torch.Tensor) -> _native.Native | None:
+    """A plan on mc2's own backend: tuned here, else kept by this program or by mc2 tune --backend cuda. Collective."""
+    if problem in _natives or not _native.may_run(problem) or unsupported(problem):
+        return _natives.get(problem)
+    native, reason = _native.find(problem, w, settings.store)
+    if reason:
+        log.info("%s: not on mc2's own backend: %s", problem.text(), reason)
+    return native
+
+
+def keep_native(problem: Problem, native: _native.Native | None) -> None:
+    """From now on the shape runs on mc2's own backend, or does not."""
+    _natives[problem] = native
+    _schedules.clear()
 
 
 def _decide(problem: Problem) -> tuple[Plan | None, str]:

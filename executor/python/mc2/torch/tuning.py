@@ -10,11 +10,11 @@ import typing
 import torch
 import torch.distributed as dist
 
-from .. import _core
+from .. import _core, measuring
 from .._core import CostModel, Plan, Profile, Sample
 from ..errors import Error
 from ..measuring import Contender, choose_contenders, judge
-from . import _groups, _plans, _symmetric
+from . import _groups, _native, _plans, _symmetric
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED, Problem
 
@@ -104,6 +104,17 @@ class _Bench:
 
     def unfused(self) -> typing.Callable[[], typing.Any]:
         return lambda: unfused(self.problem.kind, self.problem.group, self.x, self.w)
+
+    def check(self, what: str, result: torch.Tensor) -> None:
+        """A result agrees with the unfused one's, to the dtype's rounding of sums in another order. Raises Error (mismatch), on all
+        ranks. Collective."""
+        reference = self.unfused()()
+        scale = float(reference.abs().max())
+        worst = float((result.double() - reference.double()).abs().max()) / max(scale, 1e-30)
+        allowed = 8 * torch.finfo(self.problem.dtype).eps * self.problem.group.size
+        worst = _slowest(self.problem, [worst if worst == worst else float("inf")])[0]
+        if not worst <= allowed:
+            raise Error("mismatch", "plan", f"{what}: differs from the unfused result by {worst:.1e} of its largest element")
 
     def communicate(self, one: Pass) -> typing.Callable[[], None]:
         def call() -> None:
@@ -234,16 +245,6 @@ def _of_pytorch(bench: _Bench, model: CostModel) -> list[Plan]:
     return [] if _slowest(problem, [failures])[0] else [plan]
 
 
-def _check(bench: _Bench, plan: Plan) -> None:
-    """Fused and unfused results agree, to the dtype's rounding of sums in another order. Raises Error (mismatch)."""
-    fused, reference = bench.fused(plan)(), bench.unfused()()
-    scale = float(reference.abs().max())
-    worst = float((fused.double() - reference.double()).abs().max()) / max(scale, 1e-30)
-    allowed = 8 * torch.finfo(bench.problem.dtype).eps * bench.problem.group.size
-    if not _slowest(bench.problem, [worst if worst == worst else float("inf")])[0] <= allowed:
-        raise Error("mismatch", "plan", f"{plan.cut}: differs from the unfused result by {worst:.1e} of its largest element")
-
-
 def _contenders(bench: _Bench, model: CostModel) -> list[Plan]:
     """Of every variant, so that the race chooses among them."""
     documents = "\n".join(p.to_json() for p in choose_contenders(bench.op, model, _plans.options(bench.problem)))
@@ -283,6 +284,27 @@ def tune(
         return _tune(problem, rounds, race_rounds, _plans.settings.store if store is None else store)
 
 
+def _of_native(bench: _Bench, winner: Plan, race_rounds: int) -> tuple[_native.Native | None, measuring.Tuned | None, str]:
+    """The best plan on mc2's own backend, if it beats what was the fastest so far beyond noise; both as this program calls them."""
+    tuned = _native.tune(bench, race_rounds)
+    if tuned is None:
+        return None, None, ""
+    native = _native.Native(bench.problem, tuned.plan, bench.w)
+    bench.check(f"{tuned.plan.cut} on mc2's own backend", native(bench.x, bench.w))
+    best = bench.fused(winner) if _plans.is_fused(bench.problem, winner) else bench.unfused()
+    calls: list[typing.Callable[[], typing.Any]] = [lambda: native(bench.x, bench.w), best]
+    times: list[list[float]] = [[], []]
+    for turn in range(-_WARMUP_ROUNDS, race_rounds):
+        for which in (0, 1) if turn % 2 else (1, 0):
+            us = bench.clock.time_us(calls[which])
+            if turn >= 0:
+                times[which].append(us)
+    flat = _slowest(bench.problem, times[0] + times[1])
+    ratio, low, high = _core.paired_ratio(flat[:race_rounds], flat[race_rounds:])
+    text = f"{tuned.plan.cut} {tuned.plan.variant} on mc2's own backend: {ratio:.3f} ({low:.3f} to {high:.3f}) of the time of the best other"
+    return (native if high < 1 else None), tuned, text
+
+
 def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
     bench = _Bench(problem)
     profile = _profile(bench, rounds)
@@ -291,7 +313,7 @@ def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
     contenders: list[Contender] = []
     plans = _contenders(bench, model) + _of_pytorch(bench, model)
     for plan in plans:
-        _check(bench, plan)
+        bench.check(plan.cut, bench.fused(plan)())
     if plans:
         contenders = _race(bench, plans, race_rounds)
         seen = [c.observation() for c in contenders if c.plan.variant.name != _symmetric.NAME]
@@ -301,8 +323,16 @@ def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
     _plans.keep(problem, winner, model)
     if store and problem.group.rank == 0:
         _keep(store, profile, model, winner, contenders)
+    native, of_native, finding = _of_native(bench, winner, race_rounds)
+    _plans.keep_native(problem, native)
+    if native is not None and of_native is not None:
+        if store and problem.group.rank == 0:
+            _native.keep(store, of_native)
+        _plans.log.info("%s: %s", problem.text(), finding)
+        return Tuned(of_native.plan, of_native.model, True, f"{problem.text()}: {finding}")
     is_fused = _plans.is_fused(problem, winner)
     text = f"{problem.text()}: {winner.cut if is_fused else 'unfused'}: {winner.reason}"
+    text += f"; {finding}" if finding else ""
     _plans.log.info("%s", text)
     return Tuned(winner, model, is_fused, text)
 
