@@ -134,6 +134,26 @@ class RankProblem {
   std::vector<std::byte*> places_;
 };
 
+/// What the caller captures is a run whenever the caller's graph is launched.
+std::string fault_in_a_graph(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op, const Cut& cut,
+                             cudaStream_t stream) {
+  void* const streams[] = {stream};
+  if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) return "no capture";
+  if (auto enqueued = prepared.enqueue(streams, Submission::Graph); !enqueued) return enqueued.error().text();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  if (cudaStreamEndCapture(stream, &graph) != cudaSuccess) return "the capture failed";
+  if (cudaGraphInstantiate(&executable, graph, 0) != cudaSuccess) return "no graph";
+  for (int turn = 0; turn < 2; ++turn) {
+    problem.poison();
+    if (cudaGraphLaunch(executable, stream) != cudaSuccess) return "no launch";
+    if (cudaStreamSynchronize(stream) != cudaSuccess) return "the stream failed";
+    if (auto fault = problem.fault(group, op, cut); !fault.empty()) return fault;
+  }
+  (void)cudaGraphExecDestroy(executable);
+  return cudaGraphDestroy(graph) == cudaSuccess ? "" : "the graph stays";
+}
+
 /// Runs on the caller's stream, both ways, and by run().
 std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op, const Cut& cut) {
   (void)prepared.run(RunMode::Fused);
@@ -160,6 +180,7 @@ std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, Process
     if (cudaStreamSynchronize(stream) != cudaSuccess) return "the stream failed";
     if (auto fault = problem.fault(group, op, cut); !fault.empty()) return "enqueue: " + fault;
   }
+  if (auto fault = fault_in_a_graph(prepared, problem, group, op, cut, stream); !fault.empty()) return "in the caller's graph: " + fault;
   return cudaStreamDestroy(stream) == cudaSuccess ? "" : "the stream stays";
 }
 

@@ -71,7 +71,8 @@ struct PrepareOptions {
 
 /// How a fused run is handed to devices with streams.
 enum class Submission : std::uint8_t {
-  Graph, ///< the whole pipeline at once, as it was captured; after rebind() as Eager, until run() has captured it anew
+  Graph, ///< the whole pipeline at once, as it was captured. As Eager after rebind(), until run() has captured it anew, and on a stream
+         ///< that is being captured: the caller's graph then holds the pipeline
   Eager, ///< kernel by kernel
 };
 

@@ -19,10 +19,7 @@ void order(cudaStream_t from, cudaStream_t to, const Event& event) {
 
 /// In a graph that is being captured: a node that takes the time, rather than an edge.
 void take_time(const Event& event, cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  MC2_CUDA(cudaStreamIsCapturing(stream, &status));
-  const bool is_captured = status == cudaStreamCaptureStatusActive;
-  MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, is_captured ? cudaEventRecordExternal : cudaEventRecordDefault));
+  MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, is_capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault));
 }
 
 } // namespace
@@ -208,7 +205,7 @@ planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Subm
 void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission submission) {
   const RankState& state = state_of(rank);
   const cudaGraphExec_t graph = state.graphs[index_of(RunMode::Fused)].get();
-  if (submission == Submission::Graph && graph != nullptr && !has_stale_graphs_)
+  if (submission == Submission::Graph && graph != nullptr && !has_stale_graphs_ && !is_capturing(stream))
     return check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", rank);
   const cudaStream_t compute = communicator_.device(rank).compute.get();
   order(stream, compute, state.entry);

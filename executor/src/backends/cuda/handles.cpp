@@ -29,6 +29,12 @@ Event make_event(bool has_timing) {
   return Event(event);
 }
 
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  MC2_CUDA(cudaStreamIsCapturing(stream, &status));
+  return status == cudaStreamCaptureStatusActive;
+}
+
 MappedWord::MappedWord() {
   MC2_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&host_), sizeof *host_, cudaHostAllocMapped | cudaHostAllocPortable));
   MC2_CUDA(cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_), host_, 0));

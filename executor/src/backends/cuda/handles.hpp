@@ -55,6 +55,8 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
 [[nodiscard]] Stream make_stream(bool is_urgent);
 /// Throws SystemError, as all of these.
 [[nodiscard]] Event make_event(bool has_timing);
+/// Whether what a stream is given becomes part of a graph.
+[[nodiscard]] bool is_capturing(cudaStream_t stream);
 
 /// Page-locked host memory that the devices read and write through `device()`.
 class MappedWord {
