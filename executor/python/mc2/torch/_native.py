@@ -68,6 +68,11 @@ def _gathered(group: Group, value: typing.Any) -> list[typing.Any]:
     return values
 
 
+def everyone(group: Group, holds: bool) -> bool:
+    """Whether it holds on all ranks. Collective."""
+    return all(_gathered(group, holds))
+
+
 def _everyones_fault(problem: Problem, own: str) -> str:
     """The first rank's reason not to, the same on all ranks. Collective."""
     rows = _gathered(problem.group, (own or _fault(problem), _machine()))

@@ -121,7 +121,7 @@ def keep(problem: Problem, plan: Plan, model: CostModel) -> None:
 
 def execute(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -> torch.Tensor:
     """The kind on matrices x and w; m counts rows of the product."""
-    key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0])
+    key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous())
     schedule = _schedules.get(key, _MISSING)
     if schedule is _MISSING:
         if settings.is_disabled:
@@ -147,8 +147,11 @@ def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, schedule: Sch
 
 def _native_for(problem: Problem, w: torch.Tensor) -> _native.Native | None:
     """A plan on mc2's own backend: tuned here, else kept by this program or by mc2 tune --backend cuda. Collective."""
-    if problem in _natives or not _native.may_run(problem) or unsupported(problem):
-        return _natives.get(problem)
+    if not _native.may_run(problem) or unsupported(problem):
+        return None
+    if problem in _natives:
+        tuned = _natives[problem]
+        return tuned if tuned is not None and _native.everyone(problem.group, w.is_contiguous()) else None
     native, reason = _native.find(problem, w, settings.store)
     if reason:
         log.info("%s: not on mc2's own backend: %s", problem.text(), reason)
