@@ -108,6 +108,15 @@ Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::stri
   return Error{ErrorCode::Unsupported, "process", "the " + std::string(backend) + " backend takes no place among processes; leave it out"};
 }
 
+Result<void> check_b_is_plain(std::span<const int> ranks, std::span<const RankBuffers> buffers, std::string_view backend) {
+  for (std::size_t i = 0; i < std::min(ranks.size(), buffers.size()); ++i) {
+    if (!buffers[i].b_is_transposed) continue;
+    return Error{ErrorCode::Unsupported, "buffers",
+                 "rank " + std::to_string(ranks[i]) + " B is [n, k]; the " + std::string(backend) + " backend takes [k, n] only"};
+  }
+  return {};
+}
+
 std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options) {
   std::string text = list.op.text() + " in blocks of";
   for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);

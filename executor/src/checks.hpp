@@ -20,6 +20,10 @@ namespace mc2::executor {
 /// For backends that do not spread a world over processes of a launcher. Errors: Unsupported.
 [[nodiscard]] planner::Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend);
 
+/// For backends that take B as [k, n] only. Errors: Unsupported naming the rank.
+[[nodiscard]] planner::Result<void> check_b_is_plain(std::span<const int> ranks, std::span<const RankBuffers> buffers,
+                                                     std::string_view backend);
+
 /// What a rank prepares, as every rank must: for processes to compare and to show.
 [[nodiscard]] std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options);
 

@@ -60,7 +60,8 @@ OpSpec op_of(OpKind kind, std::int64_t m = 1024) {
 /// One rank's part of a problem, in memory of its device that this program allocated.
 class RankProblem {
  public:
-  RankProblem(const OpSpec& op, int rank) : host_(op, 7), rank_(static_cast<std::size_t>(rank)) {
+  RankProblem(const OpSpec& op, int rank, bool is_b_transposed = false)
+      : host_(op, 7), rank_(static_cast<std::size_t>(rank)), is_b_transposed_(is_b_transposed) {
     const RankBuffers& own = host_.buffers()[rank_];
     for (const std::size_t size : {own.a.size(), own.b.size(), own.c.size()}) {
       void* memory = nullptr;
@@ -69,7 +70,7 @@ class RankProblem {
       places_.push_back(static_cast<std::byte*>(memory) + kOffset);
     }
     upload(0, own.a);
-    upload(1, own.b);
+    upload(1, is_b_transposed ? transposed(own.b, op.k, op.n) : std::vector<std::byte>(own.b.begin(), own.b.end()));
     upload(2, own.c); // poison
   }
   /// Every matrix that peers do not reach, somewhere else and with what it held.
@@ -95,7 +96,10 @@ class RankProblem {
 
   [[nodiscard]] RankBuffers buffers() const {
     const RankBuffers& own = host_.buffers()[rank_];
-    return {.a = {places_[0], own.a.size()}, .b = {places_[1], own.b.size()}, .c = {places_[2], own.c.size()}};
+    return {.a = {places_[0], own.a.size()},
+            .b = {places_[1], own.b.size()},
+            .c = {places_[2], own.c.size()},
+            .b_is_transposed = is_b_transposed_};
   }
   void poison() { upload(2, host_.buffers()[rank_].c); }
 
@@ -128,8 +132,17 @@ class RankProblem {
     if (cudaMemcpy(places_[place], from.data(), from.size(), cudaMemcpyHostToDevice) != cudaSuccess) std::abort();
   }
 
+  /// Of elements of two bytes.
+  static std::vector<std::byte> transposed(std::span<const std::byte> matrix, std::int64_t rows, std::int64_t columns) {
+    std::vector<std::byte> result(matrix.size());
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) std::memcpy(&result[static_cast<std::size_t>(2 * (j * rows + i))], &matrix[static_cast<std::size_t>(2 * (i * columns + j))], 2);
+    return result;
+  }
+
   executor::RandomProblem host_;
   std::size_t rank_;
+  bool is_b_transposed_;
   std::vector<void*> memory_;
   std::vector<std::byte*> places_;
 };
@@ -216,6 +229,26 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
                       if (!fault.empty()) return say(rank, op.text() + ", " + variant.text() + ": " + fault);
                     }
                   }
+                }
+                return 0;
+              }),
+              Each(0));
+}
+
+TEST_F(CudaProcesses, WeightsMayBeStoredTransposed) {
+  EXPECT_THAT(run_processes(kRanks, [](int rank) {
+                ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
+                auto communicator = cuda_backend().open(options(rank, "transposed")).value();
+                for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
+                  const OpSpec op = op_of(kind);
+                  const std::int64_t rows = planner::traits_of(kind).cut_axis_length(op);
+                  const Cut cut{{128, rows - 128}};
+                  RankProblem problem(op, rank, true);
+                  const RankBuffers buffers[] = {problem.buffers()};
+                  auto prepared = executor::prepare(plan(op, cut, {"direct", {{"ctas", "8"}}}), buffers, *communicator);
+                  if (!prepared) return say(rank, prepared.error().text());
+                  const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
+                  if (!fault.empty()) return say(rank, op.text() + ": " + fault);
                 }
                 return 0;
               }),

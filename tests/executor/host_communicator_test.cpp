@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "backends/host/host_backend.hpp"
 #include "mc2/executor/executor.hpp"
@@ -160,6 +161,21 @@ TEST(HostCommunicator, SlowPacedSocketsEndAtTheDeadline) {
   const auto stages = lower(op, {{1024}}).value();
   auto prepared = communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
   EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), planner::SystemError);
+}
+
+TEST(HostCommunicator, RefusesTransposedWeightsAndAPlaceAmongProcesses) {
+  Rig rig({"shm"}, {});
+  std::vector<RankBuffers> buffers(rig.problem.buffers().begin(), rig.problem.buffers().end());
+  buffers[1].b_is_transposed = true;
+  const auto stages = lower(small_op(), {{96}}).value();
+  EXPECT_THAT(rig.communicator->prepare(stages, rig.variant, buffers, {}).error().text(), HasSubstr("rank 1 B is [n, k]"));
+  CommunicatorOptions options;
+  options.process = ProcessPlace{0, "key"};
+  EXPECT_THAT(open_host(options, {}).error().text(), HasSubstr("takes no place among processes"));
+  options.process = ProcessPlace{2, "key"};
+  EXPECT_THAT(options.validate().error().text(), HasSubstr("rank 2 of 2; legal are 0..1"));
+  options.process = ProcessPlace{0, ""};
+  EXPECT_THAT(options.validate().error().text(), HasSubstr("has no key"));
 }
 
 TEST(HostCommunicator, OpensAndClosesWithoutARun) {

@@ -15,37 +15,38 @@ std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(addr
 
 std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const OpSpec& op, std::vector<std::int64_t> blocks,
                                     const std::optional<Variant>& variant, const Addresses& addresses, py::object keep_alive,
-                                    bool allow_independent) {
+                                    bool allow_independent, bool b_is_transposed) {
   auto& communicator = world->communicator();
   if (communicator.local_ranks().size() != 1)
     throw Failure({planner::ErrorCode::InvalidSpec, "communicator", "holds several ranks; open it with process=(rank, key)"});
   unwrap(op.validate());
   const auto stages = unwrap(executor::lower(op, {std::move(blocks)}));
   const Variant chosen = variant ? *variant : world->backend().variants(op, world->options()).front();
-  const executor::RankBuffers buffers[] = {buffers_at(op, addresses)};
+  const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed)};
   std::unique_ptr<executor::Prepared> prepared;
   {
     const py::gil_scoped_release released;
     const World::Turn turn(*world);
     prepared = unwrap(communicator.prepare(stages, chosen, buffers, {.allow_independent = allow_independent}));
   }
-  return std::make_unique<Binding>(world, std::move(prepared), op, std::move(keep_alive), allow_independent);
+  return std::make_unique<Binding>(world, std::move(prepared), op, std::move(keep_alive), allow_independent, b_is_transposed);
 }
 
 } // namespace
 
-executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses) {
+executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, bool b_is_transposed) {
   const auto shapes = executor::operand_shapes(op);
   const auto bytes = [&](const executor::MatrixShape& shape, planner::DType dtype) {
     return static_cast<std::size_t>(shape.element_count() * planner::size_bytes(dtype));
   };
   return {.a = {at(addresses[0]), bytes(shapes.a, op.dtype)},
           .b = {at(addresses[1]), bytes(shapes.b, op.dtype)},
-          .c = {at(addresses[2]), bytes(shapes.c, planner::product_type(op))}};
+          .c = {at(addresses[2]), bytes(shapes.c, planner::product_type(op))},
+          .b_is_transposed = b_is_transposed};
 }
 
 void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared) {
-  world.def("prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a, "allow_independent"_a = false,
+  world.def("prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a, "allow_independent"_a = false, "b_is_transposed"_a = false,
             "This rank's part of a plan on its A, B and C by address: device memory that keep_alive owns. Collective.");
   prepared.def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,
                "Other matrices for the calls that follow; what peers reach must stay.")

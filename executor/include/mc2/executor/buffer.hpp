@@ -66,6 +66,8 @@ struct RankBuffers {
   std::span<const std::byte> residual = {}; ///< empty without
   std::span<const std::byte> a_scales = {}; ///< i8: an element of A is its integer times this; empty otherwise
   std::span<const std::byte> b_scales = {}; ///< i8: of each column of B; empty otherwise
+  /// B is stored as its transpose [n, k], as torch.nn.Linear lays out its weight. Backend cuda only; the same on all ranks.
+  bool b_is_transposed = false;
 };
 
 } // namespace mc2::executor

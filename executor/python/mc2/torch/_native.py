@@ -68,6 +68,11 @@ def _gathered(group: Group, value: typing.Any) -> list[typing.Any]:
     return values
 
 
+def is_dense(w: torch.Tensor) -> bool:
+    """As it is or transposed, as torch.nn.Linear's weight is."""
+    return w.is_contiguous() or w.t().is_contiguous()
+
+
 def everyone(group: Group, holds: bool) -> bool:
     """Whether it holds on all ranks. Collective."""
     return all(_gathered(group, holds))
@@ -120,13 +125,15 @@ class Native:
         self.problem, self.plan = problem, plan
         x_shape, self._y_shape = _shapes(problem)
         self._x, self._y = w.new_empty(x_shape), w.new_empty(self._y_shape)
-        self._bound = (self._x.data_ptr(), _aligned(w).data_ptr(), self._y.data_ptr())
-        kept = (self._x, w, self._y)
-        self._prepared: Prepared = _world(problem.group).prepare_at(problem.op(), plan.blocks, plan.variant, self._bound, kept)
+        self._is_transposed = not w.is_contiguous()
+        stored = _aligned(w.t() if self._is_transposed else w)
+        self._bound = (self._x.data_ptr(), stored.data_ptr(), self._y.data_ptr())
+        self._prepared: Prepared = _world(problem.group).prepare_at(
+            problem.op(), plan.blocks, plan.variant, self._bound, (self._x, stored, self._y), False, self._is_transposed)  # fmt: skip
         self._reaches_x, self._reaches_y = self._prepared.peer_reach
 
     def __call__(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        x, w = _aligned(x), _aligned(w)
+        x, w = _aligned(x), _aligned(w.t() if self._is_transposed else w)
         if self._reaches_x:
             x = self._x.copy_(x)
         y = self._y if self._reaches_y else x.new_empty(self._y_shape)
@@ -145,11 +152,16 @@ def find(problem: Problem, w: torch.Tensor, store: str) -> tuple[Native | None, 
     document = _gathered(problem.group, _document_in(store, problem) if problem.group.rank == 0 else "")[0]
     if not document:
         return None, ""
-    fault = _everyones_fault(problem, "" if w.is_contiguous() else "w is not contiguous")
+    fault = _everyones_fault(problem, "" if is_dense(w) else "w is neither contiguous nor the transpose of what is")
     if fault:
         return None, fault
+    return bind(problem, Plan.from_json(document), w)
+
+
+def bind(problem: Problem, plan: Plan, w: torch.Tensor) -> tuple[Native | None, str]:
+    """The plan, ready to run with weights that lie as w does, or why not. Collective."""
     try:
-        return Native(problem, Plan.from_json(document), w), ""
+        return Native(problem, plan, w), ""
     except (Error, NativeError) as error:
         return None, str(error)  # what one rank is refused, all are
 

@@ -151,8 +151,12 @@ def _native_for(problem: Problem, w: torch.Tensor) -> _native.Native | None:
         return None
     if problem in _natives:
         tuned = _natives[problem]
-        return tuned if tuned is not None and _native.everyone(problem.group, w.is_contiguous()) else None
-    native, reason = _native.find(problem, w, settings.store)
+        if tuned is None or not _native.everyone(problem.group, _native.is_dense(w)):
+            return None
+        is_plain = _native.everyone(problem.group, w.is_contiguous())
+        native, reason = (tuned, "") if is_plain else _native.bind(problem, tuned.plan, w)
+    else:
+        native, reason = _native.find(problem, w, settings.store)
     if reason:
         log.info("%s: not on mc2's own backend: %s", problem.text(), reason)
     return native

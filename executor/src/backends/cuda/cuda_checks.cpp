@@ -223,6 +223,7 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
   const char* const must_stay = "is reached by its peers and must stay where the plan was prepared with it";
   if (reach.a && now.a.data() != next.a.data()) return refuse("A", must_stay);
   if (reach.c && now.c.data() != next.c.data()) return refuse("C", must_stay);
+  if (now.b_is_transposed != next.b_is_transposed) return refuse("B", "is stored the other way round than the plan was prepared for");
   const auto is_worse = [](const void* before, const void* after) { return alignment_of(after) < alignment_of(before); };
   for (const auto& [name, before, after] : {std::tuple<const char*, const void*, const void*>{"A", now.a.data(), next.a.data()},
                                             {"B", now.b.data(), next.b.data()},

@@ -178,6 +178,7 @@ Gemm CudaPrepared::make_gemm(int rank, GemmContext& context, GemmShape shape, st
   shape.dtype = op.dtype;
   shape.n = op.n;
   shape.k = op.k;
+  shape.b_is_transposed = state.buffers.b_is_transposed;
   shape.sm_count = variant_.gemm_sm_count;
   const std::byte* from = gathers_first_ ? state.exchange->bytes().data() : state.buffers.a.data();
   std::byte* to = gathers_first_ ? state.buffers.c.data() : state.exchange->bytes().data();
@@ -253,7 +254,12 @@ void CudaPrepared::build_local_gemm(int rank) {
   const planner::OpSpec& op = list_.op;
   const std::int64_t shard_rows = op.m / op.world_size;
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
-  const GemmShape shape{.dtype = op.dtype, .rows = shard_rows, .n = op.n, .k = op.k, .sm_count = variant_.gemm_sm_count};
+  const GemmShape shape{.dtype = op.dtype,
+                        .rows = shard_rows,
+                        .n = op.n,
+                        .k = op.k,
+                        .b_is_transposed = state.buffers.b_is_transposed,
+                        .sm_count = variant_.gemm_sm_count};
   const bool holds_all_rows = op.kind == planner::OpKind::AllToAllMatmul; // of A; else the rank's own only
   const std::byte* own_a = state.buffers.a.data() + (holds_all_rows ? rank * shard_rows * op.k * element_bytes : 0);
   std::byte* own_c = state.buffers.c.data() + rank * shard_rows * op.n * element_bytes;

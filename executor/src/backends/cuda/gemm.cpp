@@ -84,11 +84,14 @@ Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& ope
     : context_(&context),
       operands_(operands),
       a_(layout_of(shape.dtype, shape.rows, shape.k, shape.batch_count, shape.a_stride)),
-      b_(layout_of(shape.dtype, shape.k, shape.n, shape.batch_count, 0)),
+      b_(shape.b_is_transposed ? layout_of(shape.dtype, shape.n, shape.k, shape.batch_count, 0)
+                               : layout_of(shape.dtype, shape.k, shape.n, shape.batch_count, 0)),
       c_(layout_of(shape.dtype, shape.rows, shape.n, shape.batch_count, shape.c_stride)) {
   cublasLtMatmulDesc_t descriptor = nullptr;
   MC2_CUDA(cublasLtMatmulDescCreate(&descriptor, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   descriptor_ = MatmulDescriptor(descriptor);
+  // Row-major A B is column-major B' A': the library's A is our B.
+  if (shape.b_is_transposed) set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   set(descriptor_, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(shape.sm_count));
   choose_algorithm();
 }
@@ -96,7 +99,6 @@ Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& ope
 void Gemm::choose_algorithm() {
   const Preference preference;
   set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kScratchBytes));
-  // Row-major A B is column-major B' A': the library's A is our B.
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(operands_.b));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(operands_.a));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(operands_.c));

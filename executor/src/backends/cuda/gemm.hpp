@@ -9,7 +9,8 @@
 
 namespace mc2::executor::cuda {
 
-/// C_i = A_i B for i < batch_count, row-major; A_i is [rows, k] and follows A_(i-1) by a_stride elements, C_i likewise.
+/// C_i = A_i B for i < batch_count, row-major; A_i is [rows, k] and follows A_(i-1) by a_stride elements, C_i likewise. B is [k, n],
+/// or [n, k] where it is stored transposed.
 struct GemmShape {
   planner::DType dtype = planner::DType::Bf16;
   std::int64_t rows = 0;
@@ -18,6 +19,7 @@ struct GemmShape {
   int batch_count = 1;
   std::int64_t a_stride = 0;
   std::int64_t c_stride = 0;
+  bool b_is_transposed = false;
   int sm_count = 0; ///< SMs that the matmul may count on; 0 for all
 };
 

@@ -114,6 +114,7 @@ planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const Stage
     return planner::Error{planner::ErrorCode::Unsupported, "variant",
                           "\"" + variant.name + "\" exchanges equal splits only; \"direct\" takes counts"};
   }
+  if (auto legal = check_b_is_plain(ranks_, buffers, "host"); !legal) return legal.error();
   if (auto legal = check_bags(stages.op, ranks_, buffers); !legal) return legal.error();
   if (auto legal = check_memory(prepared_bytes(stages, read.value(), options, *transport_)); !legal) return legal.error();
   throw_if_failed();

@@ -113,6 +113,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
     if (auto legal = check_stages(stages); !legal) return legal.error();
     if (auto legal = check_message_sizes(stages); !legal) return legal.error();
     if (auto legal = check_buffers(stages.op, local_ranks(), buffers); !legal) return legal.error();
+    if (auto legal = check_b_is_plain(local_ranks(), buffers, "mpi"); !legal) return legal.error();
     return check_bags(stages.op, local_ranks(), buffers);
   };
   if (auto legal = agreement_.share_errors(own()); !legal) return legal.error();
