@@ -1,6 +1,7 @@
 #include "backends/cuda/cuda_backend.hpp"
 
 #include "conformance/backend_conformance.hpp"
+#include "executor/cuda_plan.hpp"
 
 namespace mc2::testing {
 namespace {
@@ -23,15 +24,6 @@ class CudaBackend : public ::testing::Test {
     return {.kind = kind, .m = m, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 2};
   }
 
-  static planner::Plan plan(const OpSpec& spec, const Cut& cut, const planner::Variant& variant) {
-    planner::Plan made;
-    made.op = spec;
-    made.cut = cut;
-    made.variant = variant;
-    made.is_local_first = planner::traits_of(spec.kind).has_local_part;
-    made.fingerprint = cuda_backend().fingerprint({});
-    return made;
-  }
 };
 
 TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
@@ -55,7 +47,7 @@ TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
       SCOPED_TRACE(variant.text() + ", " + spec.text());
       for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
         ResidentProblem problem(spec, 5, *communicator);
-        auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator);
+        auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), *communicator);
         ASSERT_TRUE(prepared.ok()) << prepared.error().text();
         for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
           for (const auto detail : {executor::RunDetail::Makespan, executor::RunDetail::Stages}) {
@@ -88,7 +80,7 @@ TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
       for (const Cut& cut : {Cut{std::vector<std::int64_t>(72, rows / 72)}, ragged}) {
         for (const char* ctas : {"3", "4", "12"}) {
           SCOPED_TRACE(spec.text() + ", ctas " + ctas);
-          planner::Plan made = plan(spec, cut, {"persistent", {{"ctas", ctas}}});
+          planner::Plan made = cuda_plan(spec, cut, {"persistent", {{"ctas", ctas}}});
           made.fingerprint = cuda_backend().fingerprint(options);
           auto prepared = executor::prepare(made, problem.buffers(), *opened.value());
           ASSERT_TRUE(prepared.ok()) << prepared.error().text();
@@ -114,7 +106,7 @@ TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
     const std::int64_t rows = planner::traits_of(kind).cut_axis_length(spec);
     const Cut cut{{rows / 2, rows / 4, rows / 4}};
     ResidentProblem problem(spec, 5, *communicator);
-    auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator);
+    auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), *communicator);
     ASSERT_TRUE(prepared.ok()) << prepared.error().text();
     for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
       problem.poison();
@@ -133,7 +125,7 @@ TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
   std::vector<RankBuffers> shifted(problem.buffers().begin(), problem.buffers().end());
   auto larger = communicator->allocate(1, shifted[1].c.size() + 256);
   shifted[1].c = larger->bytes().subspan(256);
-  const auto refused = executor::prepare(plan(spec, {{256}}, {"nccl_window", {{"ctas", "4"}}}), shifted, *communicator);
+  const auto refused = executor::prepare(cuda_plan(spec, {{256}}, {"nccl_window", {{"ctas", "4"}}}), shifted, *communicator);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1 C is not aligned to 4096 bytes"));
 }
@@ -146,7 +138,7 @@ TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
     ResidentProblem problem(spec, static_cast<std::uint64_t>(round), *communicator);
     const Cut cut{{spec.m / 2}};
     auto prepared =
-        executor::prepare(plan(spec, cut, {"nccl", {}}), problem.buffers(), *communicator).value();
+        executor::prepare(cuda_plan(spec, cut, {"nccl", {}}), problem.buffers(), *communicator).value();
     prepared->run(RunMode::Fused, executor::RunDetail::Makespan);
     problem.fetch_results();
     const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
@@ -169,7 +161,7 @@ TEST_F(CudaBackend, ARunThatOutlastsItsDeadlineNamesTheRankAndEndsTheCommunicato
     const auto last = memory.end();
     buffers.push_back({(*(last - 3))->bytes(), (*(last - 2))->bytes(), (*(last - 1))->bytes()});
   }
-  planner::Plan made = plan(spec, {{8192}}, {"direct", {{"ctas", "8"}}});
+  planner::Plan made = cuda_plan(spec, {{8192}}, {"direct", {{"ctas", "8"}}});
   auto prepared = executor::prepare(made, buffers, *communicator).value();
   const auto message_of = [&] {
     try {
@@ -203,7 +195,7 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   const OpSpec spec = op(OpKind::MatmulAllReduce, 256);
   const RandomProblem on_host(spec, 1);
   const auto in_host_memory =
-      executor::prepare(plan(spec, {{256}}, {"direct", {{"ctas", "8"}}}), on_host.buffers(), *communicator);
+      executor::prepare(cuda_plan(spec, {{256}}, {"direct", {{"ctas", "8"}}}), on_host.buffers(), *communicator);
   ASSERT_FALSE(in_host_memory.ok());
   EXPECT_THAT(in_host_memory.error().text(), ::testing::HasSubstr("rank 0 A is in host memory"));
 
@@ -211,15 +203,15 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   std::vector<RankBuffers> swapped(problem.buffers().begin(), problem.buffers().end());
   std::swap(swapped[0], swapped[1]);
   const planner::Variant direct{"direct", {{"ctas", "8"}}};
-  EXPECT_THAT(executor::prepare(plan(spec, {{256}}, direct), swapped, *communicator).error().text(),
+  EXPECT_THAT(executor::prepare(cuda_plan(spec, {{256}}, direct), swapped, *communicator).error().text(),
               ::testing::HasSubstr("rank 0 A is in device 1"));
   const auto larger = communicator->allocate(0, problem.buffers()[0].c.size() + 1);
   std::vector<RankBuffers> odd(problem.buffers().begin(), problem.buffers().end());
   odd[0].c = larger->bytes().subspan(1);
-  EXPECT_THAT(executor::prepare(plan(spec, {{256}}, direct), odd, *communicator).error().text(),
+  EXPECT_THAT(executor::prepare(cuda_plan(spec, {{256}}, direct), odd, *communicator).error().text(),
               ::testing::HasSubstr("not aligned to its 2-byte elements"));
   const auto refuse = [&](const planner::Variant& variant, const std::string& text) {
-    const auto refused = executor::prepare(plan(spec, {{256}}, variant), problem.buffers(), *communicator);
+    const auto refused = executor::prepare(cuda_plan(spec, {{256}}, variant), problem.buffers(), *communicator);
     ASSERT_FALSE(refused.ok()) << variant.text();
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
   };
@@ -236,7 +228,7 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   const OpSpec scattered = op(OpKind::MatmulReduceScatter, 256);
   const ResidentProblem shards(scattered, 1, *communicator);
   for (const char* slices : {"1", "3", "two"}) {
-    const auto refused = executor::prepare(plan(scattered, {{128}}, {"copy_engine", {{"slices", slices}}}), shards.buffers(),
+    const auto refused = executor::prepare(cuda_plan(scattered, {{128}}, {"copy_engine", {{"slices", slices}}}), shards.buffers(),
                                            *communicator);
     ASSERT_FALSE(refused.ok()) << slices;
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("slices=2"));

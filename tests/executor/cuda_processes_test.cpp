@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "backends/cuda/cuda_backend.hpp"
+#include "executor/cuda_plan.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
 #include "process_group.hpp"
@@ -41,16 +42,6 @@ executor::CommunicatorOptions options(int rank, const char* name) {
   chosen.deadline = std::chrono::seconds{30};
   chosen.process = executor::ProcessPlace{rank, key(name)};
   return chosen;
-}
-
-planner::Plan plan(const OpSpec& op, const Cut& cut, const planner::Variant& variant) {
-  planner::Plan made;
-  made.op = op;
-  made.cut = cut;
-  made.variant = variant;
-  made.is_local_first = planner::traits_of(op.kind).has_local_part;
-  made.fingerprint = cuda_backend().fingerprint({});
-  return made;
 }
 
 OpSpec op_of(OpKind kind, std::int64_t m = 1024) {
@@ -223,7 +214,7 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
                     for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
                       problem.poison();
                       const RankBuffers buffers[] = {problem.buffers()};
-                      auto prepared = executor::prepare(plan(op, cut, variant), buffers, *communicator);
+                      auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, *communicator);
                       if (!prepared) return say(rank, variant.text() + ": " + prepared.error().text());
                       const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
                       if (!fault.empty()) return say(rank, op.text() + ", " + variant.text() + ": " + fault);
@@ -245,7 +236,7 @@ TEST_F(CudaProcesses, WeightsMayBeStoredTransposed) {
                   const Cut cut{{128, rows - 128}};
                   RankProblem problem(op, rank, true);
                   const RankBuffers buffers[] = {problem.buffers()};
-                  auto prepared = executor::prepare(plan(op, cut, {"direct", {{"ctas", "8"}}}), buffers, *communicator);
+                  auto prepared = executor::prepare(cuda_plan(op, cut, {"direct", {{"ctas", "8"}}}), buffers, *communicator);
                   if (!prepared) return say(rank, prepared.error().text());
                   const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
                   if (!fault.empty()) return say(rank, op.text() + ": " + fault);
@@ -262,7 +253,7 @@ TEST_F(CudaProcesses, WhatOneRankIsRefusedAllAre) {
                 RankProblem problem(op, rank);
                 RankBuffers buffers[] = {problem.buffers()};
                 const auto refusal = [&](const planner::Variant& variant, const Cut& cut) {
-                  const auto prepared = executor::prepare(plan(op, cut, variant), buffers, *communicator);
+                  const auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, *communicator);
                   return prepared ? std::string("nothing was refused") : prepared.error().text();
                 };
                 const planner::Variant direct{"direct", {{"ctas", "8"}}};
@@ -287,7 +278,7 @@ TEST_F(CudaProcesses, MatricesThatPeersReachOrThatAreAlignedWorseAreNotTakenInst
                 const OpSpec op = op_of(OpKind::MatmulAllReduce);
                 RankProblem problem(op, rank), other(op, rank);
                 RankBuffers buffers[] = {problem.buffers()};
-                auto prepared = executor::prepare(plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
+                auto prepared = executor::prepare(cuda_plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
                 const auto refusal = [&] {
                   const auto bound = prepared->rebind(buffers);
                   return bound ? std::string("nothing was refused") : bound.error().text();
@@ -315,7 +306,7 @@ TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
                 const OpSpec op = op_of(OpKind::MatmulAllReduce);
                 RankProblem problem(op, rank);
                 const RankBuffers buffers[] = {problem.buffers()};
-                auto prepared = executor::prepare(plan(op, {{512, 512}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
+                auto prepared = executor::prepare(cuda_plan(op, {{512, 512}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
                 (void)prepared->run(RunMode::Fused);
                 if (rank == 1) kill(getpid(), SIGKILL);
                 for (int again = 0; again < 2; ++again) {

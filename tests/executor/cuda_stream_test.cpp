@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backends/cuda/cuda_backend.hpp"
+#include "executor/cuda_plan.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/executor/verify.hpp"
@@ -25,16 +26,6 @@ using planner::OpKind;
 using planner::OpSpec;
 
 constexpr int kRanks = 2;
-
-planner::Plan plan(const OpSpec& op, const Cut& cut, const planner::Variant& variant) {
-  planner::Plan made;
-  made.op = op;
-  made.cut = cut;
-  made.variant = variant;
-  made.is_local_first = planner::traits_of(op.kind).has_local_part;
-  made.fingerprint = cuda_backend().fingerprint({});
-  return made;
-}
 
 /// A stream of the caller's on each device.
 class Streams {
@@ -73,7 +64,7 @@ class CudaStream : public ::testing::Test {
     SCOPED_TRACE(op.text() + ", " + variant.text() + (submission == Submission::Graph ? ", graph" : ", eager"));
     ResidentProblem resident(op, 1, *communicator_);
     resident.poison();
-    auto prepared = executor::prepare(plan(op, cut, variant), resident.buffers(), *communicator_).value();
+    auto prepared = executor::prepare(cuda_plan(op, cut, variant), resident.buffers(), *communicator_).value();
     executor::RandomProblem problems[] = {{op, 1}, {op, 1}};
     problems[1].refill_a(77);
     const Streams streams;
@@ -123,7 +114,7 @@ TEST_F(CudaStream, OfAnotherDeviceOrOfTooFewRanksIsRefused) {
   const OpSpec op{
       .kind = OpKind::MatmulAllReduce, .m = 256, .n = 256, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
   ResidentProblem resident(op, 1, *communicator_);
-  auto prepared = executor::prepare(plan(op, {{256}}, {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_).value();
+  auto prepared = executor::prepare(cuda_plan(op, {{256}}, {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_).value();
   const Streams streams;
   void* const swapped[] = {streams.of(1), streams.of(0)};
   EXPECT_THAT(prepared->enqueue(swapped, Submission::Graph).error().text(),
