@@ -165,7 +165,8 @@ std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, Process
   problem.move(prepared.peer_reach());
   const RankBuffers moved[] = {problem.buffers()};
   if (auto bound = prepared.rebind(moved); !bound) return bound.error().text();
-  for (const Submission submission : {Submission::Graph, Submission::Eager}) {
+  // Launched one by one twice, captured the third time.
+  for (const Submission submission : {Submission::Graph, Submission::Eager, Submission::Graph, Submission::Graph, Submission::Graph}) {
     problem.poison();
     void* const streams[] = {nullptr}; // the default stream, which the fault() below waits for
     if (auto enqueued = prepared.enqueue(streams, submission); !enqueued) return enqueued.error().text();

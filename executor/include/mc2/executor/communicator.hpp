@@ -71,8 +71,8 @@ struct PrepareOptions {
 
 /// How a fused run is handed to devices with streams.
 enum class Submission : std::uint8_t {
-  Graph, ///< the whole pipeline at once, as it was captured. As Eager after rebind(), until run() has captured it anew, and on a stream
-         ///< that is being captured: the caller's graph then holds the pipeline
+  Graph, ///< the whole pipeline at once, as it was captured. As Eager the first times that rebind() has given it certain matrices, and on a
+         ///< stream that is being captured: the caller's graph then holds the pipeline
   Eager, ///< kernel by kernel
 };
 
@@ -95,7 +95,8 @@ class Prepared {
   const RunRecord& run(RunMode mode) { return run(mode, RunDetail::Stages); }
 
   /// Enqueues one Fused run of every local rank and returns without waiting for it. It starts when what the rank's
-  /// stream holds now has ended, and what the stream is given later starts when the rank's part has ended. Allocates nothing.
+  /// stream holds now has ended, and what the stream is given later starts when the rank's part has ended. Allocates
+  /// nothing, but for the third time that rebind() has given it the same matrices: it captures them then.
   /// @param streams  native handles (cudaStream_t), one per local rank, in the order of local_ranks()
   /// Order: *collective* over processes; streams that differ between two runs of a communicator are ordered by the
   /// caller, so that the runs do not overlap. Threads: externally synchronised with run().

@@ -72,6 +72,7 @@ CudaPrepared::~CudaPrepared() {
   for (const int rank : communicator_.local_ranks()) {
     log_failure(cudaSetDevice(rank), "cudaSetDevice");
     state_of(rank).graphs = {}; // before the memory that they use
+    state_of(rank).moved_graphs.clear();
   }
   if (!transport_->has_windows()) return;
   try {

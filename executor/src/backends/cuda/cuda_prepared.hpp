@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -39,6 +40,15 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] planner::Result<void> rebind(std::span<const RankBuffers> buffers) override;
 
  private:
+  /// A, B and C of one rank, by address.
+  using MatrixAddresses = std::array<const void*, 3>;
+
+  /// Fused runs on matrices that were bound later: captured when they come again, because most programs go round the same memory.
+  struct MovedGraph {
+    int use_count = 0;
+    GraphExec graph;
+  };
+
   struct StageEvents {
     Event start, end;
   };
@@ -53,6 +63,7 @@ class CudaPrepared final : public Prepared {
     std::vector<std::vector<std::vector<Gemm>>> gemms; ///< by stage and slice
     std::vector<Gemm> serial_gemms;       ///< by stage, of kinds that gather first: all shards, the rank's own included
     std::array<GraphExec, 5> graphs;      ///< by RunMode
+    std::map<MatrixAddresses, MovedGraph> moved_graphs;
     Event begin, compute_end, communication_end, finish, fork;
     Event entry; ///< between the caller's stream and ours
     std::vector<std::vector<Event>> ready; ///< by stage and slice: the first lane is done with it
@@ -96,6 +107,8 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] static bool stamps_lengths(RunMode mode) noexcept;
   [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
   void capture(int rank, RunMode mode);
+  [[nodiscard]] GraphExec captured(int rank, RunMode mode);
+  [[nodiscard]] cudaGraphExec_t graph_for_bound_matrices(int rank);
   void forget_graphs();
   void register_windows(int rank);
   void check_takes_no_sm(int rank);

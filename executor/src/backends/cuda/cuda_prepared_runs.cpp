@@ -24,8 +24,9 @@ void take_time(const Event& event, cudaStream_t stream) {
 
 } // namespace
 
-void CudaPrepared::capture(int rank, RunMode mode) {
-  RankState& state = state_of(rank);
+void CudaPrepared::capture(int rank, RunMode mode) { state_of(rank).graphs[index_of(mode)] = captured(rank, mode); }
+
+GraphExec CudaPrepared::captured(int rank, RunMode mode) {
   const cudaStream_t stream = communicator_.device(rank).compute.get();
   // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
   MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
@@ -36,8 +37,23 @@ void CudaPrepared::capture(int rank, RunMode mode) {
   const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
   log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
   check(code, "cudaGraphInstantiate", rank);
-  state.graphs[index_of(mode)] = GraphExec(executable);
+  GraphExec owned(executable);
   MC2_CUDA(cudaGraphUpload(executable, stream));
+  return owned;
+}
+
+/// Null for matrices that have not come often enough to be worth a capture.
+cudaGraphExec_t CudaPrepared::graph_for_bound_matrices(int rank) {
+  constexpr int kUsesBeforeCapture = 2;
+  constexpr std::size_t kMostMatrices = 256; // of a program that never comes round: it stays without graphs
+  RankState& state = state_of(rank);
+  if (!has_stale_graphs_) return state.graphs[index_of(RunMode::Fused)].get();
+  const RankBuffers& bound = state.buffers;
+  const MatrixAddresses addresses{bound.a.data(), bound.b.data(), bound.c.data()};
+  if (state.moved_graphs.size() >= kMostMatrices && !state.moved_graphs.contains(addresses)) return nullptr;
+  MovedGraph& moved = state.moved_graphs[addresses];
+  if (!moved.graph && ++moved.use_count > kUsesBeforeCapture) moved.graph = captured(rank, RunMode::Fused);
+  return moved.graph.get();
 }
 
 void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
@@ -204,8 +220,8 @@ planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Subm
 
 void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission submission) {
   const RankState& state = state_of(rank);
-  const cudaGraphExec_t graph = state.graphs[index_of(RunMode::Fused)].get();
-  if (submission == Submission::Graph && graph != nullptr && !has_stale_graphs_ && !is_capturing(stream))
+  const bool may_launch = submission == Submission::Graph && !is_capturing(stream);
+  if (const cudaGraphExec_t graph = may_launch ? graph_for_bound_matrices(rank) : nullptr; graph != nullptr)
     return check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", rank);
   const cudaStream_t compute = communicator_.device(rank).compute.get();
   order(stream, compute, state.entry);
