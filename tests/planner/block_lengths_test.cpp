@@ -61,6 +61,15 @@ TEST(CompareLengths, LeavesOutLengthsThatNeedTooManyBlocks) {
             (std::vector<std::int64_t>{400, 500, 600, 700, 800, 900, 1000}));
 }
 
+TEST(CompareLengths, TakesLengthsOfTheSearchWhereThatTakesCoarserSteps) {
+  // 5975 rows are searched in 1024 steps at most, of 6 rows each; at most 128 lengths are compared, in steps of 48.
+  CostModel model = testing::worked_example_model();
+  OpSpec op = model.op;
+  op.m = 5975;
+  const auto lengths = lengths_of(compare_lengths(op, model, steps_of(1)).value());
+  for (std::size_t i = 0; i + 1 < lengths.size(); ++i) EXPECT_EQ(lengths[i] % 48, 0) << lengths[i];
+}
+
 TEST(CompareLengths, RefusesWhatMakePlanRefuses) {
   const CostModel model = thousand_rows();
   OpSpec other = model.op;

@@ -47,7 +47,8 @@ Plan predict_choice(const Problem& problem, std::int64_t long_rows, const Candid
 
 std::vector<LengthChoice> sweep_lengths(const Problem& problem) {
   PlanOptions options = problem.options;
-  options.alignment = coarsened_step(problem.rows, options.alignment, kMaxLengthCount);
+  // Of the lengths that the search tries, so that none of these beats it.
+  options.alignment = coarsened_step(problem.rows, family_step(problem.rows, options), kMaxLengthCount);
   Fastest fastest(problem);
   for (const VariantCost& cost : problem.model.variants) {
     fastest.offer(problem.rows, cost, Cut{{problem.rows}});
