@@ -84,6 +84,10 @@ class Problem(typing.NamedTuple):
     def text(self) -> str:
         return f"{self.kind} m={self.m} n={self.n} k={self.k} {self.dtype} x{self.group.size}"
 
+    def exchange_device(self) -> torch.device:
+        """Where tensors lie that ranks exchange: gloo takes those of the CPU only."""
+        return self.device if self.group.backend != "gloo" else torch.device("cpu")
+
     def signature(self) -> int:
         """Equal on ranks that make the same call; k may differ where its shards do."""
         text = repr((self.kind, self.dtype, self.m, self.n))
@@ -274,7 +278,7 @@ def is_fused(problem: Problem, plan: Plan) -> bool:
 
 
 def _exchange(problem: Problem, row: list[int]) -> list[list[int]]:
-    device = problem.device if problem.group.backend != "gloo" else torch.device("cpu")
+    device = problem.exchange_device()
     mine = torch.tensor(row, dtype=torch.int64, device=device)
     rows = [torch.empty_like(mine) for _ in range(problem.group.size)]
     dist.all_gather(rows, mine, group=problem.group.handle)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
 import time
 import typing
 
@@ -61,7 +60,7 @@ class Clock:
 
 def _slowest(problem: Problem, times: list[float]) -> list[float]:
     """Each entry's maximum over the ranks. Collective."""
-    device = problem.device if problem.group.backend != "gloo" else torch.device("cpu")
+    device = problem.exchange_device()
     tensor = torch.tensor(times, dtype=torch.float64, device=device)
     dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=problem.group.handle)
     return typing.cast("list[float]", tensor.tolist())
@@ -69,7 +68,7 @@ def _slowest(problem: Problem, times: list[float]) -> list[float]:
 
 def _shared(problem: Problem, text: str) -> str:
     """Rank 0's text, on every rank. Collective."""
-    device = problem.device if problem.group.backend != "gloo" else torch.device("cpu")
+    device = problem.exchange_device()
     mine = torch.frombuffer(bytearray(text.encode() + b"\n"), dtype=torch.uint8).to(device)  # no tensor may be empty
     lengths = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(problem.group.size)]
     dist.all_gather(lengths, torch.tensor([mine.numel()], dtype=torch.int64, device=device), group=problem.group.handle)
@@ -340,8 +339,4 @@ def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
 def _keep(path: str, profile: Profile, model: CostModel, winner: Plan, contenders: list[Contender]) -> None:
     with _core.Store(path) as store:
         store.append_samples(profile)
-        store.put_model(model)
-        for contender in contenders:
-            medians = statistics.median(contender.compute_us), statistics.median(contender.communication_us)
-            store.add_measurement(contender.plan.with_validation(contender.validation(), "raced"), *medians)
-        store.put_plan(winner)
+        measuring.keep(store, winner, model, contenders)

@@ -1,6 +1,5 @@
 #include "backends/cuda/cuda_backend.hpp"
 
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,10 +28,7 @@ Result<void> check_options(const CommunicatorOptions& options) {
     return Error{ErrorCode::Unsupported, "virtual_compute", "the cuda backend has no virtual compute"};
   }
   if (auto legal = check_devices(options.world_size); !legal) return legal;
-  std::vector<int> ranks(static_cast<std::size_t>(options.world_size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  if (options.process) ranks = {options.process->rank};
-  return check_native_communicators(options.native_communicators, ranks, options.world_size);
+  return check_native_communicators(options.native_communicators, ranks_held(options), options.world_size);
 }
 
 /// Every process holds one rank: what one of them is refused, all are.

@@ -27,14 +27,14 @@ ncclUniqueId new_nccl_id() {
   return id;
 }
 
+} // namespace
+
 std::vector<int> ranks_held(const CommunicatorOptions& options) {
   if (options.process) return {options.process->rank};
   std::vector<int> ranks(static_cast<std::size_t>(options.world_size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
-
-} // namespace
 
 template <typename Work>
 auto CudaCommunicator::together(const Work& work) {

@@ -32,6 +32,9 @@ struct RankDevice {
   std::unique_ptr<DeviceMemory> mail;
 };
 
+/// The ranks that this process holds by these options.
+[[nodiscard]] std::vector<int> ranks_held(const CommunicatorOptions& options);
+
 /// Addresses of every rank, by rank and in the order in which each named its own, as this process reaches them.
 struct SharedAddresses {
   std::vector<std::vector<std::byte*>> of_rank;
