@@ -18,6 +18,7 @@
 #include <cstring>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "session.hpp"
@@ -33,6 +34,7 @@ using planner::Result;
 
 template <typename Protocol>
 using Acceptor = net::basic_socket_acceptor<Protocol, net::any_io_executor>;
+using GenericSocket = PlainStream::socket_type;
 
 /// Opens, binds and listens. Errors: Unsupported.
 template <typename Protocol>
@@ -46,9 +48,8 @@ Result<void> listen_on(Acceptor<Protocol>& acceptor, const typename Protocol::en
   return Error{ErrorCode::Unsupported, "", "cannot listen on " + name + ": " + error.message()};
 }
 
-/// What a connection above the limit is told; it is closed whether it hears it or not.
-constexpr std::string_view kOverloaded =
-    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+/// Connections above the limit that are told so at a time; more are closed unheard, as each costs a socket and a handshake.
+constexpr int kMostTurnedAway = 64;
 
 } // namespace
 
@@ -59,6 +60,7 @@ struct Listener::Impl {
   Logs logs;
   std::unique_ptr<Tls> tls; ///< null: plain HTTP
   SessionList sessions;
+  std::atomic<int> turned_away_count{0}; ///< above the limit of connections, and told so just now
   RateLimiter rates;
   UploadRoom uploads;
   net::thread_pool upload_pool{1}; // one at a time bounds the memory for what is read of them
@@ -82,6 +84,7 @@ struct Listener::Impl {
   template <typename Protocol, typename Name>
   [[nodiscard]] net::awaitable<void> accept(Acceptor<Protocol>& acceptor, Name name_of);
   void begin_session(const net::any_io_executor& strand, PlainStream stream, std::string client, bool has_tls);
+  void begin_refusal(const net::any_io_executor& strand, PlainStream stream, bool has_tls);
   [[nodiscard]] net::awaitable<void> follow_certificate();
   [[nodiscard]] net::awaitable<void> wait_for_sessions();
   void begin_stop();
@@ -149,13 +152,12 @@ net::awaitable<void> Listener::Impl::accept(Acceptor<Protocol>& acceptor, Name n
     }
     if (std::cmp_greater_equal(sessions.size(), limits.get()->connection_count)) {
       service.count_refused_connection("limit");
-      socket.non_blocking(true, error);
-      if (!tls || !kIsTcp) net::write(socket, net::buffer(kOverloaded), error); // nobody reads that where TLS is spoken
+      if (turned_away_count < kMostTurnedAway) begin_refusal(strand, PlainStream(GenericSocket(std::move(socket))), kIsTcp && tls != nullptr);
       continue;
     }
     if constexpr (kIsTcp) socket.set_option(net::ip::tcp::no_delay(true), error); // answers are written at once
     std::string client = name_of(socket);
-    PlainStream stream(net::basic_stream_socket<net::generic::stream_protocol, net::any_io_executor>(std::move(socket)));
+    PlainStream stream(GenericSocket(std::move(socket)));
     begin_session(strand, std::move(stream), std::move(client), kIsTcp && tls != nullptr);
   }
 }
@@ -166,6 +168,16 @@ void Listener::Impl::begin_session(const net::any_io_executor& strand, PlainStre
     net::co_spawn(strand, serve_connection(TlsStream(std::move(stream), *certificate), std::move(client), session_context()), net::detached);
   } else {
     net::co_spawn(strand, serve_connection(std::move(stream), std::move(client), session_context()), net::detached);
+  }
+}
+
+void Listener::Impl::begin_refusal(const net::any_io_executor& strand, PlainStream stream, bool has_tls) {
+  PlaceTaken place(turned_away_count);
+  if (has_tls) {
+    const auto certificate = tls->context();
+    net::co_spawn(strand, turn_away(TlsStream(std::move(stream), *certificate), std::move(place)), net::detached);
+  } else {
+    net::co_spawn(strand, turn_away(std::move(stream), std::move(place)), net::detached);
   }
 }
 

@@ -138,6 +138,10 @@ constexpr std::string_view kTlsOnly =
     "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 36\r\nConnection: close\r\n\r\n"
     "this port speaks TLS: ask https://\r\n";
 
+/// What a connection above the limit is told.
+constexpr std::string_view kOverloaded =
+    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
 /// What stopping may touch of a connection, on its own executor only.
 template <typename Socket>
 struct Idle {
@@ -426,6 +430,28 @@ net::awaitable<void> serve_connection(Stream stream, std::string client, Session
   co_await connection.serve();
 }
 
+template <typename Stream>
+net::awaitable<void> turn_away(Stream stream, [[maybe_unused]] PlaceTaken place) {
+  constexpr std::chrono::seconds kMostTime{1};
+  constexpr std::size_t kMostBytes = 64 << 10;
+  error_code error;
+  auto& lowest = beast::get_lowest_layer(stream);
+  lowest.expires_after(kMostTime); // all that follows
+  if constexpr (std::is_same_v<Stream, TlsStream>) co_await stream.async_handshake(net::ssl::stream_base::server, into(error));
+  if (!error) co_await net::async_write(stream, net::buffer(kOverloaded), into(error));
+  error_code ignored;
+  if constexpr (std::is_same_v<Stream, TlsStream>) {
+    if (!error) co_await stream.async_shutdown(into(ignored)); // fails where a request came before it
+  }
+  lowest.socket().shutdown(net::socket_base::shutdown_send, ignored);
+  // Closing with its request unread would take the answer from the client.
+  std::vector<char> piece(4096);
+  for (std::size_t count = 0; !error && count < kMostBytes;)
+    count += co_await lowest.async_read_some(net::buffer(piece), into(error));
+}
+
+template net::awaitable<void> turn_away(PlainStream, PlaceTaken);
+template net::awaitable<void> turn_away(TlsStream, PlaceTaken);
 template net::awaitable<void> serve_connection(PlainStream, std::string, SessionContext);
 template net::awaitable<void> serve_connection(TlsStream, std::string, SessionContext);
 

@@ -15,6 +15,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace mc2::server {
 
@@ -80,5 +81,23 @@ using TlsStream = beast::ssl_stream<PlainStream>;
 /// Serves one connection to its end, on the stream's executor, which runs one handler at a time.
 template <typename Stream>
 [[nodiscard]] net::awaitable<void> serve_connection(Stream stream, std::string client, SessionContext context);
+
+/// One of a bounded number of places, as long as it lives.
+class PlaceTaken {
+ public:
+  explicit PlaceTaken(std::atomic<int>& count) : count_(&count) { ++count; }
+  ~PlaceTaken() {
+    if (count_ != nullptr) --*count_;
+  }
+  PlaceTaken(PlaceTaken&& from) noexcept : count_(std::exchange(from.count_, nullptr)) {}
+  PlaceTaken& operator=(PlaceTaken&&) = delete;
+
+ private:
+  std::atomic<int>* count_;
+};
+
+/// Tells one connection that there is no room for it (503, Retry-After), and lets the client hear it; a second at most.
+template <typename Stream>
+[[nodiscard]] net::awaitable<void> turn_away(Stream stream, PlaceTaken place);
 
 } // namespace mc2::server

@@ -77,6 +77,15 @@ class TlsTest(RunningTest):
         service = self.start(*self.options(self.make_certificate("one")))
         self.assertIn(b"https://", service.raw(GET))
 
+    def test_connections_above_the_limit_are_told_so_over_tls(self):
+        files = self.make_certificate("one")
+        service = self.start(*self.options(files), "--connections", 1)
+        with self.connect(service, files[0]) as held:
+            held.sendall(GET.replace(b"Connection: close\r\n", b""))
+            self.assertIn(b"200 OK", held.recv(65536))
+            answer = self.ask(service, files[0])
+        self.assertTrue(answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1"), answer[:200])
+
     def test_clients_that_never_shake_hands_are_closed(self):
         files = self.make_certificate("one")
         service = self.start(*self.options(files), "--header-timeout", "0.3")
