@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mc2/planner/cost_curve.hpp"
+#include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::planner {
@@ -27,8 +28,7 @@ CostCurve any_affine() { return curve_of(AffineCurve{any_int(0, 100) / 7.0, any_
 
 CostCurve any_piecewise() {
   // Rising by the choice of its slopes s0 at 0 and s1 at the knot; up to 20 us above or 5 % below it beyond.
-  // A slope of exactly 0 at an end would be a fall by rounding.
-  const double knot = any_int(10, 1000), s0 = any_int(1, 50) / 10.0, s1 = any_int(1, 50) / 10.0;
+  const double knot = any_int(10, 1000), s0 = any_int(0, 50) / 10.0, s1 = any_int(0, 50) / 10.0;
   PiecewiseCurve curve{knot, 1, (s1 - s0) / (2 * knot), s0, 1.0 * any_int(1, 50), any_int(0, 50) / 10.0, 0};
   const double end_us = (s0 + s1) / 2 * knot + curve.q0;
   curve.l0 = end_us * 0.95 + any_int(0, 20) - curve.l1 * knot;
@@ -40,7 +40,7 @@ CostCurve any_segments() {
   double begin_x = 0, end_us = any_int(0, 50);
   for (int left = any_int(0, 5); left >= 0; --left) {
     const double begin_u = begin_x / curve.scale_x, end_u = begin_u + any_int(1, 300) / curve.scale_x;
-    const double s0 = any_int(1, 50) / 10.0, s1 = left == 0 ? s0 + any_int(0, 9) : any_int(1, 50) / 10.0;
+    const double s0 = any_int(0, 50) / 10.0, s1 = left == 0 ? s0 + any_int(0, 9) : any_int(0, 50) / 10.0;
     CurvePiece piece{(s1 - s0) / (2 * (end_u - begin_u)), 0, 0};
     piece.q1 = s0 - 2 * piece.q2 * begin_u;
     const double begin_us = end_us * any_int(93, 120) / 100.0;
@@ -119,6 +119,16 @@ TEST(EveryFamily, HasANameAndAFormula) {
 TEST(EveryFamily, RefusesTimesBeyondTheRangeOfADouble) {
   EXPECT_EQ(curve_of(AffineCurve{0, 1e306}, 1e4).validate().error().field, "shape"); // 1e310
   EXPECT_TRUE(curve_of(AffineCurve{0, 1e306}, 10).validate().ok());
+}
+
+TEST(EveryFamily, StaysLegalWhenItIsScaled) {
+  for (const Generator generate : kGenerators) {
+    EXPECT_TRUE(rc::check([generate] {
+      const CostCurve curve = generate();
+      RC_ASSERT(curve.validate().ok());
+      RC_ASSERT(scaled(curve, any_int(1, 1'000'000) / 7919.0).validate().ok());
+    }));
+  }
 }
 
 TEST(Piecewise, RefusesADropAtItsKnot) {

@@ -213,14 +213,15 @@ def tune(
             plans.append(best)
     winner = judge(op, model, contenders, planning.get("strategy", "search"))
     if store:
-        keep(store, winner, model, contenders)
+        keep(store, [winner], model, contenders)
     return Tuned(winner, model, contenders, notes)
 
 
-def keep(store: Store, winner: Plan, model: CostModel, contenders: list[Contender]) -> None:
-    """In one store: the model, every race and the winner."""
+def keep(store: Store, winners: list[Plan], model: CostModel, contenders: list[Contender]) -> None:
+    """In one store: the model, every race and the winners."""
     store.put_model(model)
     for contender in contenders:
         raced = contender.plan.with_validation(contender.validation(), "raced")
         store.add_measurement(raced, statistics.median(contender.compute_us), statistics.median(contender.communication_us))
-    store.put_plan(winner)
+    for winner in winners:
+        store.put_plan(winner)

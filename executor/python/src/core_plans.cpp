@@ -147,6 +147,7 @@ void bind_plan(py::module_& module) {
       .def_readonly("reason", &Plan::reason)
       .def_property_readonly("digest", [](const Plan& p) { return store::digest(store::encode(p)); })
       .def("with_variant", [](Plan p, planner::Variant variant) { return p.variant = std::move(variant), p; }, "variant"_a)
+      .def("with_fingerprint", [](Plan p, planner::Fingerprint machine) { return p.fingerprint = std::move(machine), p; }, "fingerprint"_a)
       .def("because", [](Plan p, std::string reason) { return p.reason = std::move(reason), p; }, "reason"_a)
       .def("with_validation", &validated, "validation"_a, "reason"_a, "strategy"_a = "search",
            "The plan as one that was raced, for a reason, among cuts of a strategy.")

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "curves/slope.hpp"
 #include "curves/x_text.hpp"
 #include "text.hpp"
 
@@ -16,10 +17,7 @@ double quadratic_us(const PiecewiseCurve& curve, double x) noexcept {
   return (curve.q2 * u + curve.q1) * u + curve.q0;
 }
 
-/// Slope of the quadratic at x, per unit of x / scale.
-double quadratic_slope(const PiecewiseCurve& curve, double x) noexcept {
-  return 2 * curve.q2 * x / curve.scale_x + curve.q1;
-}
+bool falls_at(const PiecewiseCurve& curve, double x) noexcept { return falls(curve.q2, curve.q1, x / curve.scale_x); }
 
 Error shape_error(const char* field, const std::string& message) { return {ErrorCode::InvalidSpec, field, message}; }
 
@@ -52,7 +50,7 @@ Result<void> validate(const PiecewiseCurve& curve, double min_x, double max_x) {
   if (auto numbers = validate_numbers(curve); !numbers) return numbers;
   const double quadratic_end_x = std::min(curve.knot_x, max_x);
   // A quadratic is monotone on a range when its slope has one sign at both ends.
-  if (min_x < quadratic_end_x && (quadratic_slope(curve, min_x) < 0 || quadratic_slope(curve, quadratic_end_x) < 0))
+  if (min_x < quadratic_end_x && (falls_at(curve, min_x) || falls_at(curve, quadratic_end_x)))
     return shape_error("q2", "makes the curve fall inside its valid range; cost must not fall with size");
   if (curve.l1 < 0) return shape_error("l1", "is negative; cost must not fall with size");
   if (min_x <= curve.knot_x && quadratic_us(curve, min_x) < 0)

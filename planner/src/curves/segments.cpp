@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "curves/slope.hpp"
 #include "curves/x_text.hpp"
 #include "text.hpp"
 
@@ -13,8 +14,6 @@ namespace mc2::planner::curves {
 namespace {
 
 double piece_us(const CurvePiece& piece, double u) noexcept { return (piece.q2 * u + piece.q1) * u + piece.q0; }
-
-double piece_slope(const CurvePiece& piece, double u) noexcept { return 2 * piece.q2 * u + piece.q1; }
 
 std::string piece_field(std::size_t index, const char* field) {
   return "pieces[" + std::to_string(index) + "]." + field;
@@ -59,9 +58,9 @@ Result<void> validate_piece(const CurvePiece& piece, std::size_t index, const Ra
   if (range.is_last && piece.q2 < 0)
     return field_error(piece_field(index, "q2"), "is negative; the last piece has no end, so its cost would fall");
   // A quadratic is monotone on a range when its slope has one sign at both ends.
-  if (!(piece_slope(piece, range.begin_u) >= 0))
+  if (falls(piece.q2, piece.q1, range.begin_u))
     return field_error(piece_field(index, "q1"), "makes the piece fall at its start; cost must not fall with size");
-  if (!range.is_last && !(piece_slope(piece, range.end_u) >= 0))
+  if (!range.is_last && falls(piece.q2, piece.q1, range.end_u))
     return field_error(piece_field(index, "q2"), "makes the piece fall before its end; cost must not fall with size");
   const double begin_us = piece_us(piece, range.begin_u);
   if (!(begin_us >= 0)) return field_error(piece_field(index, "q0"), "makes the cost negative");

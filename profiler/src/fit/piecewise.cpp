@@ -187,12 +187,6 @@ std::vector<Candidate> starts(const ScaledPoints& scaled, std::size_t first, std
   return candidates;
 }
 
-/// Rounding may turn an end slope of 0 into a falling one; a curvature a hair smaller keeps the curve monotone.
-void keep_monotone(PiecewiseCurve& curve) {
-  const double knot = curve.knot_x / curve.scale_x;
-  for (double shrink = 1e-15; 2 * curve.q2 * knot + curve.q1 < 0 && shrink < 1; shrink *= 10) curve.q2 *= 1 - shrink;
-}
-
 PiecewiseCurve to_curve(const Parameters& p, const ScaledPoints& scaled, planner::CurveAxis axis) {
   PiecewiseCurve curve;
   curve.scale_x = axis == planner::CurveAxis::Bytes ? planner::kBytesPerMib : 1.0;
@@ -203,7 +197,6 @@ PiecewiseCurve to_curve(const Parameters& p, const ScaledPoints& scaled, planner
   curve.q2 = (p[kS1] - p[kS0]) / (2 * p[kKnot]) * scaled.time_scale * units * units;
   curve.l1 = p[kL1] * scaled.time_scale * units;
   curve.l0 = right_time(p.data(), 0.0) * scaled.time_scale;
-  keep_monotone(curve);
   return curve;
 }
 

@@ -15,11 +15,11 @@ from .functional import (
     replicated_matmul,
 )
 from .layers import ColumnParallelLinear, RowParallelLinear
-from .tuning import Tuned, tune
+from .tuning import Tuned, tune, tune_seen
 
 __all__ = [
     "ColumnParallelLinear", "RowParallelLinear", "Tuned", "all_gather_matmul", "all_to_all_matmul", "forget",
-    "matmul_all_reduce", "matmul_all_to_all", "matmul_reduce_scatter", "replicated_matmul", "tune",
+    "matmul_all_reduce", "matmul_all_to_all", "matmul_reduce_scatter", "replicated_matmul", "tune", "tune_seen",
 ]  # fmt: skip
 
 

@@ -14,6 +14,11 @@ from .._core import Fingerprint
 from ..errors import Error
 
 
+Calls = str
+EAGER: Calls = "eager"  # kernel by kernel
+CAPTURED: Calls = "captured"  # in a CUDA graph that is replayed
+
+
 class Group(typing.NamedTuple):
     """A process group as the operators use it."""
 
@@ -85,8 +90,8 @@ def _cpu_model() -> str:
 
 
 @functools.lru_cache(maxsize=None)
-def fingerprint(group: Group, device: torch.device) -> Fingerprint:
-    """What makes times on this group and device comparable with others."""
+def fingerprint(group: Group, device: torch.device, calls: Calls = EAGER) -> Fingerprint:
+    """What makes times on this group and device comparable with others. Eager calls are not named."""
     fields = {
         "backend": f"torch/{group.backend}",
         "link": "process group",
@@ -94,6 +99,8 @@ def fingerprint(group: Group, device: torch.device) -> Fingerprint:
         "ranks_per_host": os.environ.get("LOCAL_WORLD_SIZE", "unknown"),
         "torch": torch.__version__,
     }
+    if calls != EAGER:
+        fields["calls"] = calls
     if device.type == "cuda":
         fields["gpu_model"] = torch.cuda.get_device_name(device)
         fields["cuda"] = str(torch.version.cuda)

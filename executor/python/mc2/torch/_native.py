@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from .. import measuring
 from .._core import OpSpec, Plan, Store, Variant
-from ..errors import Error, NativeError
+from . import _settings
 from ._groups import Group
 
 if typing.TYPE_CHECKING:
@@ -24,16 +24,18 @@ _TUNING_SAMPLE_COUNT = 9
 _NO_BUDGET_S = 1e6  # a clock could tell ranks to stop at different times
 
 _worlds: dict[str, Communicator] = {}
+_tuned: dict[tuple[Problem, tuple[int, ...], str], Native] = {}  # with plain weights
 
 
 def forget() -> None:
+    _tuned.clear()
     for world in _worlds.values():
         world.close()
     _worlds.clear()
 
 
 @functools.lru_cache(maxsize=None)
-def _machine() -> str:
+def machine() -> str:
     return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -49,16 +51,32 @@ def _backend_fault() -> str:
     return "" if can_run else reason
 
 
-def _fault(problem: Problem) -> str:
+def fault(problem: Problem) -> str:
+    """Why this rank cannot run the backend; empty where it can."""
     group, device = problem.group, problem.device
+    if device.type != "cuda" or group.backend != "nccl":
+        return f"{device} and {group.backend} are not a GPU and nccl"
     if device.index != group.rank:
         return f"rank {group.rank} is on {device}; the backend wants rank r on device r"
     return _backend_fault()
 
 
-def may_run(problem: Problem) -> bool:
-    """Whether it is worth asking the other ranks: the same on all of them."""
-    return problem.device.type == "cuda" and problem.group.backend == "nccl"
+PLAIN, TRANSPOSED, STRIDED = "plain", "transposed", "strided"
+
+
+def layout(w: torch.Tensor) -> str:
+    """How w lies: as it is, as torch.nn.Linear's weight (the transpose of what is contiguous), or neither."""
+    return PLAIN if w.is_contiguous() else TRANSPOSED if w.t().is_contiguous() else STRIDED
+
+
+def common_fault(ranks: list[tuple[str, str, str]]) -> str:
+    """The first reason why these ranks cannot run the backend together, of each one's machine, fault and layout of w; "" if none."""
+    if any(entry[0] != ranks[0][0] for entry in ranks):
+        return "the ranks are on several machines"
+    for rank, (_, own, w_layout) in enumerate(ranks):
+        if own or w_layout == STRIDED:
+            return f"rank {rank}: {own or 'w is neither contiguous nor the transpose of what is'}"
+    return ""
 
 
 def _gathered(group: Group, value: typing.Any) -> list[typing.Any]:
@@ -66,24 +84,6 @@ def _gathered(group: Group, value: typing.Any) -> list[typing.Any]:
     values = [None] * group.size
     dist.all_gather_object(values, value, group=group.handle)
     return values
-
-
-def is_dense(w: torch.Tensor) -> bool:
-    """As it is or transposed, as torch.nn.Linear's weight is."""
-    return w.is_contiguous() or w.t().is_contiguous()
-
-
-def everyone(group: Group, holds: bool) -> bool:
-    """Whether it holds on all ranks. Collective."""
-    return all(_gathered(group, holds))
-
-
-def _everyones_fault(problem: Problem, own: str) -> str:
-    """The first rank's reason not to, the same on all ranks. Collective."""
-    rows = _gathered(problem.group, (own or _fault(problem), _machine()))
-    if any(machine != rows[0][1] for _, machine in rows):
-        return "the ranks are on several machines"
-    return next((fault for fault, _ in rows if fault), "")
 
 
 def _world(group: Group) -> Communicator:
@@ -96,6 +96,7 @@ def _world(group: Group) -> Communicator:
     return _worlds[group.name]
 
 
+@functools.lru_cache(maxsize=None)
 def fingerprint(group: Group) -> typing.Any:
     from .. import _executor
 
@@ -120,16 +121,15 @@ class Native:
     """A plan of one shape. x, w and y are the caller's wherever they lie, but for what other ranks reach at a fixed address: that
     is copied to or from memory of its own."""
 
-    def __init__(self, problem: Problem, plan: Plan, w: torch.Tensor) -> None:
+    def __init__(self, problem: Problem, blocks: list[int], variant: Variant, w: torch.Tensor) -> None:
         """Collective."""
-        self.problem, self.plan = problem, plan
         x_shape, self._y_shape = _shapes(problem)
         self._x, self._y = w.new_empty(x_shape), w.new_empty(self._y_shape)
         self._is_transposed = not w.is_contiguous()
         stored = _aligned(w.t() if self._is_transposed else w)
         self._bound = (self._x.data_ptr(), stored.data_ptr(), self._y.data_ptr())
         self._prepared: Prepared = _world(problem.group).prepare_at(
-            problem.op(), plan.blocks, plan.variant, self._bound, (self._x, stored, self._y), False, self._is_transposed)  # fmt: skip
+            problem.op(), blocks, variant, self._bound, (self._x, stored, self._y), False, self._is_transposed)  # fmt: skip
         self._reaches_x, self._reaches_y = self._prepared.peer_reach
 
     def __call__(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -147,33 +147,10 @@ class Native:
         return y.clone() if self._reaches_y else y
 
 
-def find(problem: Problem, w: torch.Tensor, store: str) -> tuple[Native | None, str]:
-    """The plan that a store has for the backend on these GPUs, ready to run, or why there is none. Collective; once per shape."""
-    document = _gathered(problem.group, _document_in(store, problem) if problem.group.rank == 0 else "")[0]
-    if not document:
-        return None, ""
-    fault = _everyones_fault(problem, "" if is_dense(w) else "w is neither contiguous nor the transpose of what is")
-    if fault:
-        return None, fault
-    return bind(problem, Plan.from_json(document), w)
-
-
-def bind(problem: Problem, plan: Plan, w: torch.Tensor) -> tuple[Native | None, str]:
-    """The plan, ready to run with weights that lie as w does, or why not. Collective."""
-    try:
-        return Native(problem, plan, w), ""
-    except (Error, NativeError) as error:
-        return None, str(error)  # what one rank is refused, all are
-
-
-def _document_in(path: str, problem: Problem) -> str:
-    if not path or _backend_fault():
-        return ""
-    try:
-        with Store(path, read_only=True) as store:
-            return str(store.find_plan(problem.op(), fingerprint(problem.group)).plan.to_json())
-    except (Error, NativeError):
-        return ""
+def ready(problem: Problem, blocks: list[int], variant: str, w: torch.Tensor, are_all_plain: bool) -> Native:
+    """A plan, ready to run with weights that lie as w does. Collective. Raises Error or NativeError, on all ranks."""
+    tuned = _tuned.get((problem, tuple(blocks), variant)) if are_all_plain else None
+    return tuned or Native(problem, blocks, Variant(variant), w)
 
 
 class _RankProblem:
@@ -223,13 +200,24 @@ class _SpmdCommunicator:
 def tune(bench: typing.Any, race_rounds: int) -> measuring.Tuned | None:
     """Profiles, plans and races on the backend; None where it cannot run. Collective."""
     problem: Problem = bench.problem
-    if not may_run(problem) or _everyones_fault(problem, ""):
+    if problem.device.type != "cuda" or problem.group.backend != "nccl":
+        return None
+    reason = common_fault(_gathered(problem.group, (machine(), fault(problem), PLAIN)))
+    if reason:
+        _settings.log.info("%s: not on mc2's own backend: %s", problem.text(), reason)
         return None
     world: typing.Any = _SpmdCommunicator(_world(problem.group), bench)
     return measuring.tune(bench.op, world, budget_s=_NO_BUDGET_S, max_count=_TUNING_SAMPLE_COUNT, race_rounds=race_rounds)
 
 
+def prepare_tuned(problem: Problem, plan: Plan, w: torch.Tensor) -> Native:
+    """Stays ready for calls with plain weights. Collective."""
+    native = Native(problem, plan.blocks, plan.variant, w)
+    _tuned[problem, tuple(plan.blocks), str(plan.variant)] = native
+    return native
+
+
 def keep(path: str, tuned: measuring.Tuned) -> None:
     with Store(path) as store:
-        measuring.keep(store, tuned.plan, tuned.model, tuned.contenders)
+        measuring.keep(store, [tuned.plan], tuned.model, tuned.contenders)
 

@@ -59,6 +59,23 @@ def _multiply_shards(shards: torch.Tensor, w: torch.Tensor, out: torch.Tensor, i
         torch.mm(part, w, out=product)
 
 
+# Ranges that profilers show (NVTX), named as those of mc2's own backends.
+_COMPUTE, _COMMUNICATE = "mc2 compute block", "mc2 communication block"
+_Step = typing.Callable[[int], typing.Any]
+
+
+def _marked(name: str, step: _Step, i: int) -> typing.Any:
+    torch.cuda.nvtx.range_push(f"{name} {i}")
+    try:
+        return step(i)
+    finally:
+        torch.cuda.nvtx.range_pop()
+
+
+def _plain(name: str, step: _Step, i: int) -> typing.Any:
+    return step(i)
+
+
 class Pass:
     """One run of a kind: x [m, k] (all_gather_matmul: a rank's shard) and w [k, n] in blocks of the cut axis.
 
@@ -94,21 +111,22 @@ class Pass:
 
     def run(self) -> torch.Tensor:
         count, works = self.block_count, []
+        marked = _marked if self.x.is_cuda else _plain
         if self.is_compute_first:
             for i in range(count):
-                self.compute(i)
-                works.append(self.communicate(i))
+                marked(_COMPUTE, self.compute, i)
+                works.append(marked(_COMMUNICATE, self.communicate, i))
             for i in range(count):
                 works[i].wait()
                 self.finish(i)
             return self.y
         for i in range(count):
-            works.append(self.communicate(i))
+            works.append(marked(_COMMUNICATE, self.communicate, i))
         if self.local is not None:
             self.local()
         for i in range(count):
             works[i].wait()
-            self.compute(i)
+            marked(_COMPUTE, self.compute, i)
         return self.y
 
     block_count: int = 0

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import logging
-import os
+import json
 import typing
-import warnings
 
 import torch
 import torch.distributed as dist
@@ -15,56 +11,30 @@ import torch.distributed as dist
 from .. import _core
 from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
-from . import _native, _symmetric
-from ._groups import Group, fingerprint
+from . import _native, _settings, _symmetric
+from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint
 from ._passes import PASSES, Pass, unfused
+from ._settings import log, settings, warn
 
-log = logging.getLogger("mc2.torch")
 MAX_BLOCK_COUNT = 16
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 LOOPED, BATCHED = "looped", "batched"  # matmuls of a block of several ranks' rows: one each, or one batched
-VARIANTS = (LOOPED, BATCHED, _symmetric.NAME)  # in the order that ranks exchange them by
-
-
-@dataclasses.dataclass
-class Settings:
-    """What MC2_STORE, MC2_SERVER, MC2_DISABLE and MC2_LOG say; read when mc2.torch is imported."""
-
-    store: str = ""
-    server: str = ""
-    is_disabled: bool = False
-
-    @classmethod
-    def of_environment(cls) -> Settings:
-        disable = os.environ.get("MC2_DISABLE", "") or "0"
-        if disable not in ("0", "1"):
-            raise Error("invalid_spec", "MC2_DISABLE", f"is '{disable}'; legal: 0, 1")
-        level = os.environ.get("MC2_LOG", "")
-        levels = {"": None, "off": logging.CRITICAL + 1, "error": 40, "warning": 30, "info": 20, "debug": 10}
-        if level not in levels:
-            raise Error("unknown_name", "MC2_LOG", f"is '{level}'; legal: off, error, warning, info, debug")
-        if levels[level] is not None:
-            _log_to_stderr(typing.cast(int, levels[level]))
-        return cls(os.environ.get("MC2_STORE", ""), os.environ.get("MC2_SERVER", ""), disable == "1")
-
-
-def _log_to_stderr(level: int) -> None:
-    log.setLevel(level)
-    if not log.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("mc2: %(levelname)s: %(message)s"))
-        log.addHandler(handler)
-
-
-settings = Settings.of_environment()
+VARIANTS = (LOOPED, BATCHED, _symmetric.NAME)
 
 
 class Schedule(typing.NamedTuple):
-    """A cut, ready for every call of its shape."""
+    """A cut on the process group, ready for every call of its shape."""
 
     pass_type: type[Pass]
     blocks: list[int]
     variant: str
+
+
+class Choice(typing.NamedTuple):
+    """What a shape runs with by how it is called; None: unfused."""
+
+    eager: Schedule | _native.Native | None
+    captured: Schedule | _native.Native | None
 
 
 class Problem(typing.NamedTuple):
@@ -88,58 +58,69 @@ class Problem(typing.NamedTuple):
         """Where tensors lie that ranks exchange: gloo takes those of the CPU only."""
         return self.device if self.group.backend != "gloo" else torch.device("cpu")
 
-    def signature(self) -> int:
-        """Equal on ranks that make the same call; k may differ where its shards do."""
-        text = repr((self.kind, self.dtype, self.m, self.n))
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+    def fingerprint(self, calls: Calls = EAGER) -> _core.Fingerprint:
+        return fingerprint(self.group, self.device, calls)
 
 
-_schedules: dict[tuple[typing.Any, ...], Schedule | _native.Native | None] = {}
+_choices: dict[tuple[typing.Any, ...], Choice] = {}
 _models: dict[tuple[typing.Any, ...], CostModel] = {}
-_plans: dict[Problem, Plan] = {}
-_natives: dict[Problem, _native.Native | None] = {}
-_warned: set[str] = set()
-_MISSING = object()
+_plans: dict[tuple[Problem, Calls], Plan] = {}
+_untuned: dict[Problem, None] = {}  # a set in the order of the first calls
+_stores: dict[str, _core.Store] = {}  # opened for reading once, which takes longer than a look into them
 
 
 def forget() -> None:
     """Forgets models, plans and what was warned of, not what is in a store."""
-    _schedules.clear()
+    _choices.clear()
     _models.clear()
     _plans.clear()
-    _natives.clear()
+    _untuned.clear()
+    _stores.clear()
     _native.forget()
-    _warned.clear()
+    _settings.forget()
 
 
 def model_key(problem: Problem) -> tuple[typing.Any, ...]:
     return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k)
 
 
-def keep(problem: Problem, plan: Plan, model: CostModel) -> None:
-    """From now on the shape runs by this plan, and other lengths of its cut axis by plans of the model."""
+def keep(problem: Problem, model: CostModel, eager: Plan, captured: Plan | None = None) -> None:
+    """From now on the shape runs by these plans, and other lengths of its cut axis by plans of the model."""
     _models[model_key(problem)] = model
-    _plans[problem] = plan
-    _schedules.clear()
+    _plans[problem, EAGER], _plans[problem, CAPTURED] = eager, captured or eager
+    _untuned.pop(problem, None)
+    _choices.clear()
+
+
+def untuned(group: Group) -> list[Problem]:
+    """Shapes that were called and that nobody has tuned, those with most work first: the same on all ranks."""
+    found = [problem for problem in _untuned if problem.group == group]
+    return sorted(found, key=lambda problem: -problem.m * problem.n * problem.k)
+
+
+def give_up(problem: Problem) -> None:
+    """A shape that cannot be tuned."""
+    _untuned.pop(problem, None)
 
 
 def execute(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -> torch.Tensor:
     """The kind on matrices x and w; m counts rows of the product."""
     key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous())
-    schedule = _schedules.get(key, _MISSING)
-    if schedule is _MISSING:
+    choice = _choices.get(key)
+    is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
+    if choice is None:
         if settings.is_disabled:
             return unfused(kind, group, x, w)
-        if x.is_cuda and torch.cuda.is_current_stream_capturing():
-            _warn("capture", f"{kind} m={m} is captured into a graph before its first call, so it runs unfused: call it once before")
+        if is_captured:
+            warn("capture", f"{kind} m={m} is captured into a graph before its first call, so it runs unfused: call it once before")
             return unfused(kind, group, x, w)
-        problem = Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0])
-        schedule = _schedules[key] = _native_for(problem, w) or _agree(problem, *_decide(problem))
-    if schedule.__class__ is _native.Native:
-        return typing.cast(_native.Native, schedule)(x, w)
-    if schedule is None:
+        choice = _choices[key] = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w)
+    chosen = choice.captured if is_captured else choice.eager
+    if chosen is None:
         return unfused(kind, group, x, w)
-    return run(kind, group, x.contiguous(), w, typing.cast(Schedule, schedule))
+    if chosen.__class__ is _native.Native:
+        return typing.cast(_native.Native, chosen)(x, w)
+    return run(kind, group, x.contiguous(), w, typing.cast(Schedule, chosen))
 
 
 def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, schedule: Schedule) -> torch.Tensor:
@@ -147,44 +128,6 @@ def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, schedule: Sch
         operator = _symmetric.operator(kind, group)
         return operator(x, w) if operator else unfused(kind, group, x, w)
     return schedule.pass_type(group, x, w, schedule.blocks, schedule.variant == BATCHED).run()
-
-
-def _native_for(problem: Problem, w: torch.Tensor) -> _native.Native | None:
-    """A plan on mc2's own backend: tuned here, else kept by this program or by mc2 tune --backend cuda. Collective."""
-    if not _native.may_run(problem) or unsupported(problem):
-        return None
-    if problem in _natives:
-        tuned = _natives[problem]
-        if tuned is None or not _native.everyone(problem.group, _native.is_dense(w)):
-            return None
-        is_plain = _native.everyone(problem.group, w.is_contiguous())
-        native, reason = (tuned, "") if is_plain else _native.bind(problem, tuned.plan, w)
-    else:
-        native, reason = _native.find(problem, w, settings.store)
-    if reason:
-        log.info("%s: not on mc2's own backend: %s", problem.text(), reason)
-    return native
-
-
-def keep_native(problem: Problem, native: _native.Native | None) -> None:
-    """From now on the shape runs on mc2's own backend, or does not."""
-    _natives[problem] = native
-    _schedules.clear()
-
-
-def _decide(problem: Problem) -> tuple[Plan | None, str]:
-    """Rank 0's plan, or why there is none. Other ranks take rank 0's."""
-    if problem.group.rank != 0:
-        return None, ""
-    reason = unsupported(problem)
-    if reason:
-        return None, reason
-    try:
-        plan, source = _find(problem)
-    except (Error, NativeError) as error:
-        return None, str(error)
-    log.debug("plan op=%s cut=%s source=%s predicted_us=%.1f", problem.text(), plan.cut, source, plan.makespan_us)
-    return plan, ""
 
 
 def unsupported(problem: Problem) -> str:
@@ -204,91 +147,188 @@ def options(problem: Problem) -> dict[str, typing.Any]:
     return {"alignment": rows, "min_block_rows": rows, "max_block_count": MAX_BLOCK_COUNT}
 
 
-def _find(problem: Problem) -> tuple[Plan, str]:
-    """The plan that was tuned here, else the kept one, the service's, or one from a model. Errors: every place's reason."""
-    op, machine = problem.op(), fingerprint(problem.group, problem.device)
-    if problem in _plans:
-        return _plans[problem], "tuned in this process"
-    misses = []
-    model = _models.get(model_key(problem))
-    if model is not None:
-        return _core.plan(op, model, **options(problem)), "model of this process"
-    if settings.store:
-        try:
-            with _core.Store(settings.store, read_only=True) as store:
-                return _in_store(store, problem, op, machine)
-        except Error as error:
-            if error.code != "not_found":
-                raise
-            misses.append(str(error))
-    if settings.server:
-        from .._client import Client
-
-        try:
-            return Client(settings.server, deadline_s=0.05).find_plan(op, machine).plan, settings.server
-        except Error as error:
-            misses.append(str(error))
-    misses.append("nothing was tuned: mc2.torch.tune() measures this shape")
-    raise Error("not_found", "plan", "; ".join(misses))
-
-
-def _in_store(store: _core.Store, problem: Problem, op: OpSpec, machine: _core.Fingerprint) -> tuple[Plan, str]:
-    try:
-        return store.find_plan(op, machine).plan, f"store {settings.store}"
-    except Error as error:
-        if error.code != "not_found":
-            raise
-    model = store.find_model(op, machine)
-    _models[model_key(problem)] = model
-    return _core.plan(op, model, **options(problem)), f"model in store {settings.store}"
-
-
-def _agree(problem: Problem, plan: Plan | None, reason: str) -> Schedule | None:
-    """Every rank gets rank 0's cut. Collective; once per shape."""
-    table = _exchange(problem, _to_row(problem, plan))
-    signatures = [int(row[0]) for row in table]
-    differing = [rank for rank, signature in enumerate(signatures) if signature != signatures[0]]
-    if differing:
-        raise Error("mismatch", "x", f"rank {differing[0]} calls with another shape, type or kind than rank 0; "
-                    f"this rank has {problem.text()}")  # fmt: skip
-    variant, count = int(table[0][1]), int(table[0][2])
-    if count == 0:
-        if reason:
-            _warn("none", f"{problem.text()} runs unfused: {reason}")
-        return None
-    return Schedule(PASSES[problem.kind], [int(b) for b in table[0][3 : 3 + count]], VARIANTS[variant])
-
-
-def _to_row(problem: Problem, plan: Plan | None) -> list[int]:
-    """Signature, variant, number of blocks, blocks; 0 blocks: unfused."""
-    blocks: list[int] = []
-    if plan is not None and is_fused(problem, plan):
-        blocks = plan.blocks
-    variant = VARIANTS.index(plan.variant.name) if plan is not None and plan.variant.name in VARIANTS else 0
-    padding = [0] * (MAX_BLOCK_COUNT - len(blocks))
-    return [problem.signature(), variant, len(blocks), *blocks, *padding]
+def is_native(problem: Problem, plan: Plan) -> bool:
+    """Whether a plan is one of mc2's own backend: by its variant, as plans of any kind are kept as what these calls run with."""
+    return problem.device.type == "cuda" and plan.variant.name not in VARIANTS
 
 
 def is_fused(problem: Problem, plan: Plan) -> bool:
     """Whether a plan is run as one: uncut it gains only where a local part hides behind the collective, and only if raced."""
+    if is_native(problem, plan):
+        return True  # mc2's own backend has kernels of its own
     if len(plan.blocks) > MAX_BLOCK_COUNT:
         return False
     overlaps_uncut = problem.op().has_local_part or plan.variant.name == _symmetric.NAME
     return plan.is_cut or (overlaps_uncut and plan.validation is not None)
 
 
-def _exchange(problem: Problem, row: list[int]) -> list[list[int]]:
+# What rank 0 finds.
+
+
+def _store() -> _core.Store | None:
+    if not settings.store:
+        return None
+    if settings.store not in _stores:
+        _stores[settings.store] = _core.Store(settings.store, read_only=True)
+    return _stores[settings.store]
+
+
+class _Found(typing.NamedTuple):
+    plan: Plan
+    source: str
+    is_tuned: bool
+
+
+def _find(problem: Problem, store: _core.Store | None) -> _Found:
+    """For eager calls: the plan that was tuned here, else the kept one, one from a model, or the service's. Errors: every place's
+    reason."""
+    if (problem, EAGER) in _plans:
+        return _Found(_plans[problem, EAGER], "tuned in this process", True)
+    op, misses = problem.op(), []
+    if store is not None:
+        kept = _kept(problem, store)
+        if kept is not None:
+            return _Found(kept, f"store {settings.store}", True)
+        misses.append(f"store {settings.store} has no plan of it")
+    model = _models.get(model_key(problem)) or (_kept_model(problem, store) if store is not None else None)
+    if model is not None:
+        _models[model_key(problem)] = model
+        return _Found(_core.plan(op, model, **options(problem)), "a model of other lengths", False)
+    if settings.server:
+        from .._client import Client
+
+        try:
+            return _Found(Client(settings.server, deadline_s=0.05).find_plan(op, problem.fingerprint()).plan, settings.server, False)
+        except Error as error:
+            misses.append(str(error))
+    misses.append("nothing was tuned: mc2.torch.tune() measures this shape")
+    raise Error("not_found", "plan", "; ".join(misses))
+
+
+def _find_captured(problem: Problem, store: _core.Store | None, eager: _Found) -> _Found:
+    """For captured calls: what was tuned for them, else the same."""
+    if problem.device.type != "cuda" or not eager.is_tuned:
+        return eager
+    if (problem, CAPTURED) in _plans:
+        return eager._replace(plan=_plans[problem, CAPTURED])
+    kept = _found(lambda: store.find_plan(problem.op(), problem.fingerprint(CAPTURED)).plan) if store is not None else None
+    return eager._replace(plan=kept or eager.plan)
+
+
+def _found(find: typing.Callable[[], typing.Any]) -> typing.Any:
+    """What is found, or None. Raises Error of any other kind."""
+    try:
+        return find()
+    except Error as error:
+        if error.code != "not_found":
+            raise
+        return None
+
+
+def _kept(problem: Problem, store: _core.Store) -> Plan | None:
+    """Tuned by mc2.torch, else by mc2 tune for mc2's own backend."""
+    machines = [problem.fingerprint()]
+    if not _native.fault(problem):
+        machines.append(_native.fingerprint(problem.group))
+    kept = (_found(lambda machine=machine: store.find_plan(problem.op(), machine).plan) for machine in machines)
+    return next((plan for plan in kept if plan is not None), None)
+
+
+def _kept_model(problem: Problem, store: _core.Store) -> CostModel | None:
+    return typing.cast("CostModel | None", _found(lambda: store.find_model(problem.op(), problem.fingerprint())))
+
+
+# What the ranks agree on.
+
+_Cut = typing.Tuple[typing.List[int], str, bool]  # blocks, variant, whether on mc2's own backend
+
+
+class _Offer(typing.NamedTuple):
+    """What a rank brings to the first call of a shape. Other ranks take rank 0's cuts."""
+
+    call: list[typing.Any]  # equal on ranks that make the same call; k may differ where its shards do
+    machine: str
+    fault: str  # why mc2's own backend cannot run here; empty: it can
+    layout: str  # of w
+    is_tuned: bool = False
+    eager: _Cut | None = None
+    captured: _Cut | None = None
+
+
+_OFFER_BYTES = 2048
+_MAX_FAULT_LENGTH = 200
+
+
+def _offer(problem: Problem, w: torch.Tensor) -> tuple[_Offer, str]:
+    """And why rank 0 has no plan, or ""."""
+    call = [problem.kind, DTYPES.get(problem.dtype, str(problem.dtype)), problem.m, problem.n]
+    offer = _Offer(call, _native.machine(), _native.fault(problem)[:_MAX_FAULT_LENGTH], _native.layout(w))
+    if problem.group.rank != 0:
+        return offer, ""
+    reason = unsupported(problem)
+    if reason:
+        return offer, reason
+    try:
+        eager, captured = _find_both(problem)
+    except (Error, NativeError) as error:
+        return offer, str(error)
+    full = offer._replace(is_tuned=eager.is_tuned, eager=_cut(problem, eager.plan), captured=_cut(problem, captured.plan))
+    if len(json.dumps(full)) > _OFFER_BYTES:
+        return offer, f"its plan of {max(len(eager.plan.blocks), len(captured.plan.blocks))} blocks is too long for ranks to agree on"
+    return full, ""
+
+
+def _cut(problem: Problem, plan: Plan) -> _Cut | None:
+    return (plan.blocks, str(plan.variant), is_native(problem, plan)) if is_fused(problem, plan) else None
+
+
+def _find_both(problem: Problem) -> tuple[_Found, _Found]:
+    """For eager and for captured calls."""
+    store = _store()
+    eager = _find(problem, store)
+    captured = _find_captured(problem, store, eager)
+    for calls, one in zip((EAGER, CAPTURED), (eager, captured)):
+        log.debug("plan op=%s calls=%s cut=%s variant=%s source=%s predicted_us=%.1f",
+                  problem.text(), calls, one.plan.cut, one.plan.variant, one.source, one.plan.makespan_us)  # fmt: skip
+    return eager, captured
+
+
+def _choose(problem: Problem, w: torch.Tensor) -> Choice:
+    """Every rank gets rank 0's cuts. Collective; once per shape. Raises Error (mismatch), on all ranks."""
+    own, reason = _offer(problem, w)
+    offers = _exchange(problem, own)
+    for rank, offer in enumerate(offers):
+        if offer.call != offers[0].call:
+            raise Error("mismatch", "x", f"rank {rank} calls with another shape, type or kind than rank 0; this rank has {problem.text()}")
+    if reason:
+        warn("none", f"{problem.text()} runs unfused: {reason}")
+    if not offers[0].is_tuned and not unsupported(problem):
+        _untuned[problem] = None
+    eager, captured = offers[0].eager, offers[0].captured
+    chosen = _ready(problem, w, offers, eager)
+    return Choice(chosen, chosen if captured == eager else _ready(problem, w, offers, captured))
+
+
+def _ready(problem: Problem, w: torch.Tensor, offers: list[_Offer], cut: _Cut | None) -> Schedule | _native.Native | None:
+    """Collective."""
+    if cut is None:
+        return None
+    blocks, variant, is_native_one = cut
+    if not is_native_one:
+        return Schedule(PASSES[problem.kind], blocks, variant)
+    fault = _native.common_fault([(offer.machine, offer.fault, offer.layout) for offer in offers])
+    if not fault:
+        try:
+            return _native.ready(problem, blocks, variant, w, all(offer.layout == _native.PLAIN for offer in offers))
+        except (Error, NativeError) as error:
+            fault = str(error)  # what one rank is refused, all are
+    warn("native", f"{problem.text()} runs unfused, its plan for mc2's own backend does not: {fault}")
+    return None
+
+
+def _exchange(problem: Problem, offer: _Offer) -> list[_Offer]:
     device = problem.exchange_device()
-    mine = torch.tensor(row, dtype=torch.int64, device=device)
+    mine = torch.frombuffer(bytearray(json.dumps(offer).encode().ljust(_OFFER_BYTES)), dtype=torch.uint8).to(device)
     rows = [torch.empty_like(mine) for _ in range(problem.group.size)]
     dist.all_gather(rows, mine, group=problem.group.handle)
-    return [r.tolist() for r in rows]
-
-
-def _warn(about: str, message: str) -> None:
-    """Once per process and cause; the log has the others."""
-    if about in _warned:
-        log.info("%s", message)
-        return
-    _warned.add(about)
-    warnings.warn(f"mc2.torch: {message}", RuntimeWarning, stacklevel=5)
+    return [_Offer(*json.loads(bytes(row))) for row in torch.stack(rows).tolist()]

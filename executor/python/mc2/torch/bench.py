@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from .. import _core
 from . import _groups, _passes, _symmetric, functional
-from .tuning import Clock, tune
+from .tuning import Clock, captured, tune
 
 MODELS = {"llama-3-8b": (4096, 14336, 6144), "llama-3-70b": (8192, 28672, 10240)}  # hidden, mlp, q + k + v
 
@@ -29,22 +29,6 @@ def layers(model, ranks):
         yield name, "matmul_reduce_scatter", n, k
     yield "attention in", "all_gather_matmul", qkv // ranks, hidden
     yield "mlp up", "all_gather_matmul", 2 * mlp // ranks, hidden
-
-
-def captured(call):
-    """The call as a CUDA graph."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # workspaces and connections must exist before the capture
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    # NCCL's watchdog thread queries events meanwhile, which the strictest mode refuses.
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        call()
-    return graph.replay
 
 
 def check_equal(results, dtype):
@@ -69,7 +53,7 @@ def measure(kind, m, n, k, device, dtype, arguments):
     with torch.no_grad():
         check_equal({name: call() for name, call in calls.items()}, dtype)
         runs = {name: captured(call) for name, call in calls.items()} if arguments.graph else calls
-        clock, times = Clock(group, device), {name: [] for name in runs}
+        clock, times = Clock(group, device, not arguments.back_to_back), {name: [] for name in runs}
         for turn in range(-3, arguments.rounds):
             for name in list(runs)[:: 1 if turn % 2 else -1]:
                 us = clock.time_us(runs[name])
@@ -84,9 +68,11 @@ def cell(times, name):
     return f"{statistics.median(times[name]):10.0f}" if name in times else f"{'-':>10}"
 
 
-def line(m, n, k, tuned, times):
+def line(m, n, k, tuned, times, is_captured):
     ratio, low, high = _core.paired_ratio(times["mc2"], times["unfused"])
-    cut = f"{tuned.plan.cut}, {tuned.plan.variant}" if tuned.is_fused else "unfused"
+    plan = tuned.captured_plan if is_captured else tuned.plan
+    is_fused = tuned.is_captured_fused if is_captured else tuned.is_fused
+    cut = f"{plan.cut}, {plan.variant}" if is_fused else "unfused"
     return (f"{m:6} {n:6} {k:6} {cell(times, 'mc2')} {cell(times, 'unfused')} {cell(times, 'torch fused')}  "
             f"{ratio:5.3f} ({low:5.3f} to {high:5.3f})  {cut}")  # fmt: skip
 
@@ -99,6 +85,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--shrink", type=int, default=1, help="divides the widths of the layers, for slow machines")
     parser.add_argument("--graph", action="store_true", help="replay CUDA graphs instead of calling")
+    parser.add_argument("--back-to-back", action="store_true", help="mean of calls one behind the other, so that launching counts")
     arguments = parser.parse_args()
     has_gpus = torch.cuda.is_available() and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if has_gpus else torch.device("cpu")
@@ -111,7 +98,7 @@ def main():
     group = _groups.resolve(None)
     if group.rank == 0:
         print(f"{group.size} ranks, {_groups.fingerprint(group, device)}, PyTorch {torch.__version__}, {dtype}; us, medians of "
-              f"{arguments.rounds}, slowest rank{', CUDA graphs' if arguments.graph else ''}")  # fmt: skip
+              f"{arguments.rounds}, slowest rank{', CUDA graphs' * arguments.graph}{', back to back' * arguments.back_to_back}")  # fmt: skip
         print(f"{'m':>6} {'n':>6} {'k':>6} {'mc2':>10} {'unfused':>10} {'torch':>10}  mc2 / unfused (95 %)    plan", flush=True)
     for model in arguments.models.split(","):
         for name, kind, n, k in layers(model, group.size):
@@ -123,7 +110,7 @@ def main():
                 n_used, k_used = n // arguments.shrink, k // arguments.shrink
                 tuned, times = measure(kind, m, n_used, k_used, device, dtype, arguments)
                 if group.rank == 0:
-                    print(line(m, n_used, k_used, tuned, times), flush=True)
+                    print(line(m, n_used, k_used, tuned, times, arguments.graph), flush=True)
     dist.destroy_process_group()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import statistics
 import time
 import typing
 
@@ -16,6 +18,7 @@ from ..measuring import Contender, choose_contenders, judge
 from . import _groups, _native, _plans, _symmetric
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED, Problem
+from ._settings import log, settings
 
 _WARMUP_ROUNDS = 3
 _MAX_LENGTH_COUNT = 8
@@ -25,37 +28,61 @@ _MAX_LENGTH_COUNT = 8
 class Tuned:
     """What tuning one shape found; the same on all ranks."""
 
-    plan: Plan  # uncut without validation: runs unfused
+    plan: Plan  # for eager calls
+    captured_plan: Plan  # for calls that are captured in a CUDA graph; on a CPU, plan
     model: CostModel
-    is_fused: bool
+    is_fused: bool  # eager calls; unfused: they run as the calls of torch do
+    is_captured_fused: bool
     text: str  # one line for people
 
 
+_BACK_TO_BACK_COUNT = 8
 _SLEEP_CYCLES = 2_000_000  # about 1 ms, longer than launching a few dozen kernels takes
 
 
 class Clock:
-    """Times a callable on this rank: the wall clock, or events on the caller's stream of a GPU, which is kept waiting until
-    everything is launched, as in a program that keeps its GPU busy. Ranks start together."""
+    """Times a callable on this rank: the wall clock, or events on the caller's stream of a GPU. Ranks start together.
 
-    def __init__(self, group: _groups.Group, device: torch.device) -> None:
-        self._group, self._is_cuda = group, device.type == "cuda"
+    hides_launches  one call by a GPU that is kept waiting until everything is launched, as in a program that keeps its GPU busy;
+                    otherwise the mean of calls back to back, which launching may hold up
+    """
+
+    def __init__(self, group: _groups.Group, device: torch.device, hides_launches: bool = True) -> None:
+        self._group, self._is_cuda, self._hides_launches = group, device.type == "cuda", hides_launches
         self._flag = torch.zeros(1, device=device)
 
     def time_us(self, call: typing.Callable[[], typing.Any]) -> float:
-        if self._is_cuda:
+        if self._is_cuda and self._hides_launches:
             torch.cuda._sleep(_SLEEP_CYCLES)  # type: ignore[attr-defined]
         dist.all_reduce(self._flag, group=self._group.handle)
         if not self._is_cuda:
             start = time.perf_counter()
             call()
             return (time.perf_counter() - start) * 1e6
+        count = 1 if self._hides_launches else _BACK_TO_BACK_COUNT
         start_event, end_event = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start_event.record()
-        call()
+        for _ in range(count):
+            call()
         end_event.record()
         end_event.synchronize()
-        return float(start_event.elapsed_time(end_event)) * 1e3
+        return float(start_event.elapsed_time(end_event)) * 1e3 / count
+
+
+def captured(call: typing.Callable[[], typing.Any]) -> typing.Callable[[], None]:
+    """The call as a CUDA graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # workspaces and connections must exist before the capture
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    # NCCL's watchdog thread queries events meanwhile, which the strictest mode refuses.
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        call()
+    return typing.cast("typing.Callable[[], None]", graph.replay)
 
 
 def _slowest(problem: Problem, times: list[float]) -> list[float]:
@@ -239,7 +266,7 @@ def _of_pytorch(bench: _Bench, model: CostModel) -> list[Plan]:
     try:
         bench.fused(plan)()
     except RuntimeError as error:
-        _plans.log.info("%s: PyTorch's fused operator: %s", problem.text(), error)
+        log.info("%s: PyTorch's fused operator: %s", problem.text(), error)
         failures = 1.0
     return [] if _slowest(problem, [failures])[0] else [plan]
 
@@ -280,28 +307,85 @@ def tune(
     if reason:
         raise Error("unsupported", "kind", reason)
     with torch.no_grad():
-        return _tune(problem, rounds, race_rounds, _plans.settings.store if store is None else store)
+        return _tune(problem, rounds, race_rounds, settings.store if store is None else store)
 
 
-def _of_native(bench: _Bench, winner: Plan, race_rounds: int) -> tuple[_native.Native | None, measuring.Tuned | None, str]:
-    """The best plan on mc2's own backend, if it beats what was the fastest so far beyond noise; both as this program calls them."""
+class _Candidate(typing.NamedTuple):
+    """Something that a shape may run as."""
+
+    plan: Plan
+    call: typing.Callable[[], typing.Any]
+    place: str = ""  # where else than on the process group
+
+
+def _of_native(bench: _Bench, race_rounds: int, store: str) -> list[_Candidate]:
+    """The best plan on mc2's own backend, if it runs here. Collective."""
     tuned = _native.tune(bench, race_rounds)
     if tuned is None:
-        return None, None, ""
-    native = _native.Native(bench.problem, tuned.plan, bench.w)
+        return []
+    native = _native.prepare_tuned(bench.problem, tuned.plan, bench.w)
     bench.check(f"{tuned.plan.cut} on mc2's own backend", native(bench.x, bench.w))
-    best = bench.fused(winner) if _plans.is_fused(bench.problem, winner) else bench.unfused()
-    calls: list[typing.Callable[[], typing.Any]] = [lambda: native(bench.x, bench.w), best]
-    times: list[list[float]] = [[], []]
-    for turn in range(-_WARMUP_ROUNDS, race_rounds):
-        for which in (0, 1) if turn % 2 else (1, 0):
-            us = bench.clock.time_us(calls[which])
+    if store and bench.problem.group.rank == 0:
+        _native.keep(store, tuned)
+    return [_Candidate(tuned.plan, lambda: native(bench.x, bench.w), " on mc2's own backend")]
+
+
+def _interleaved(bench: _Bench, calls: list[typing.Callable[[], typing.Any]], clock: Clock, rounds: int) -> list[list[float]]:
+    """Times of every call, the slowest rank's, in rounds of alternating order. Collective."""
+    times: list[list[float]] = [[] for _ in calls]
+    for turn in range(-_WARMUP_ROUNDS, rounds):
+        for which in range(len(calls))[:: 1 if turn % 2 else -1]:
+            us = clock.time_us(calls[which])
             if turn >= 0:
-                times[which].append(us)
-    flat = _slowest(bench.problem, times[0] + times[1])
-    ratio, low, high = _core.paired_ratio(flat[:race_rounds], flat[race_rounds:])
-    text = f"{tuned.plan.cut} {tuned.plan.variant} on mc2's own backend: {ratio:.3f} ({low:.3f} to {high:.3f}) of the time of the best other"
-    return (native if high < 1 else None), tuned, text
+                times[which].append(max(us, 1e-3))
+    flat = _slowest(bench.problem, [us for row in times for us in row])
+    return [flat[i : i + rounds] for i in range(0, len(flat), rounds)]
+
+
+def _fastest(bench: _Bench, candidates: list[_Candidate], uncut: Plan, calls: _groups.Calls, rounds: int) -> Plan:
+    """The candidate that beats the unfused calls beyond noise and does not lose to them back to back, where launches count; uncut
+    where there is none. The same on all ranks."""
+    runs = [bench.unfused()] + [candidate.call for candidate in candidates]
+    clocks = [Clock(bench.problem.group, bench.problem.device)]
+    if calls == _groups.CAPTURED:
+        runs = [captured(run) for run in runs]
+    else:
+        clocks.append(Clock(bench.problem.group, bench.problem.device, hides_launches=False))
+    times = [_interleaved(bench, runs, clock, rounds) for clock in clocks]
+    best, lowest, findings = uncut, math.inf, []
+    for i, candidate in enumerate(candidates, start=1):
+        ratios = [_core.paired_ratio(of_clock[i], of_clock[0]) for of_clock in times]
+        ratio, low, high = ratios[0]
+        worst = max(one for one, _, _ in ratios)
+        found = " and ".join(f"{one:.3f}" for one, _, _ in ratios)
+        findings.append(f"{candidate.plan.cut} {candidate.plan.variant}{candidate.place} {found}")
+        if high < 1 and all(other_low <= 1 for _, other_low, _ in ratios) and worst < lowest:
+            medians = statistics.median(times[0][i]), statistics.median(times[0][0])
+            validation = _core.Validation(*medians, benefit=(1 - ratio, 1 - high, 1 - low), pair_count=rounds)
+            best, lowest = candidate.plan.with_validation(validation, ""), worst
+    clock_text = "alone and back to back" if len(clocks) == 2 else "in a graph"
+    text = f"of the unfused calls' time, {clock_text}: " + "; ".join(findings)
+    found_plan = best.because(text).with_fingerprint(bench.problem.fingerprint(calls))
+    return Plan.from_json(_shared(bench.problem, found_plan.to_json()))
+
+
+def _pass_plans(bench: _Bench, contenders: list[Contender]) -> list[_Candidate]:
+    """The fastest cut on the process group, and PyTorch's own operator."""
+    theirs = [c for c in contenders if c.plan.variant.name == _symmetric.NAME]
+    ours = [c for c in contenders if c.plan.variant.name != _symmetric.NAME]
+    best = sorted(ours, key=lambda c: c.validation().benefit, reverse=True)[:1]
+    return [_Candidate(c.plan, bench.fused(c.plan)) for c in best + theirs]
+
+
+def _choose(bench: _Bench, model: CostModel, contenders: list[Contender], race_rounds: int, store: str) -> tuple[Plan, Plan]:
+    """For eager and for captured calls. Collective."""
+    if bench.problem.device.type != "cuda":  # the race was of calls as a program makes them
+        winner = Plan.from_json(_shared(bench.problem, judge(bench.op, model, contenders, "search").to_json()))
+        return winner, winner
+    candidates = _pass_plans(bench, contenders) + _of_native(bench, race_rounds, store)
+    uncut = _core.predict(bench.op, model, [bench.op.cut_axis_length])
+    eager, in_graphs = (_fastest(bench, candidates, uncut, calls, race_rounds) for calls in (_groups.EAGER, _groups.CAPTURED))
+    return eager, in_graphs
 
 
 def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
@@ -318,25 +402,42 @@ def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
         seen = [c.observation() for c in contenders if c.plan.variant.name != _symmetric.NAME]
         learned = _core.recalibrate(model, seen).model if seen else model
         model = CostModel.from_json(_shared(problem, learned.to_json()))
-    winner = Plan.from_json(_shared(problem, judge(bench.op, model, contenders, "search").to_json()))
-    _plans.keep(problem, winner, model)
+    eager, in_graphs = _choose(bench, model, contenders, race_rounds, store)
+    _plans.keep(problem, model, eager, in_graphs)
     if store and problem.group.rank == 0:
-        _keep(store, profile, model, winner, contenders)
-    native, of_native, finding = _of_native(bench, winner, race_rounds)
-    _plans.keep_native(problem, native)
-    if native is not None and of_native is not None:
-        if store and problem.group.rank == 0:
-            _native.keep(store, of_native)
-        _plans.log.info("%s: %s", problem.text(), finding)
-        return Tuned(of_native.plan, of_native.model, True, f"{problem.text()}: {finding}")
-    is_fused = _plans.is_fused(problem, winner)
-    text = f"{problem.text()}: {winner.cut if is_fused else 'unfused'}: {winner.reason}"
-    text += f"; {finding}" if finding else ""
-    _plans.log.info("%s", text)
-    return Tuned(winner, model, is_fused, text)
+        _keep(store, profile, model, [in_graphs, eager], contenders)
+    is_fused, is_captured_fused = (_plans.is_fused(problem, plan) for plan in (eager, in_graphs))
+    text = f"{problem.text()}: {_finding(eager, is_fused)}"
+    text += f"; {_finding(in_graphs, is_captured_fused)}" if in_graphs != eager else ""
+    log.info("%s", text)
+    return Tuned(eager, in_graphs, model, is_fused, is_captured_fused, text)
 
 
-def _keep(path: str, profile: Profile, model: CostModel, winner: Plan, contenders: list[Contender]) -> None:
+def _finding(plan: Plan, is_fused: bool) -> str:
+    return f"{f'{plan.cut} {plan.variant}' if is_fused else 'unfused'}: {plan.reason}"
+
+
+def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
+    """For moments in which the program is idle: tunes shapes that it has called and that no tuned plan was found for, those with most
+    work first, until the time is up; what was begun is finished. Collective, as tune() is; returns what was tuned.
+
+    Not in a thread of mc2's own: its collectives would meet the program's in another order on every rank.
+    """
+    found, done = _groups.resolve(group), []
+    start = time.monotonic()
+    for problem in _plans.untuned(found):
+        if _slowest(problem, [time.monotonic() - start])[0] >= seconds:
+            break
+        try:
+            done.append(tune(problem.kind, m=problem.m, n=problem.n, k=problem.k, dtype=problem.dtype, group=problem.group.handle,
+                             device=problem.device))  # fmt: skip
+        except Error as error:  # the same on all ranks
+            log.info("%s: not tuned: %s", problem.text(), error)
+            _plans.give_up(problem)
+    return done
+
+
+def _keep(path: str, profile: Profile, model: CostModel, winners: list[Plan], contenders: list[Contender]) -> None:
     with _core.Store(path) as store:
         store.append_samples(profile)
-        measuring.keep(store, winner, model, contenders)
+        measuring.keep(store, winners, model, contenders)

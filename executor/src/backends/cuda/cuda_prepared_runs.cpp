@@ -1,6 +1,7 @@
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/cuda_prepared.hpp"
 #include "mc2/planner/error.hpp"
+#include "named_range.hpp"
 #include "run_mode.hpp"
 #include "run_turn.hpp"
 
@@ -129,6 +130,7 @@ void CudaPrepared::enqueue_serial(const Job& job) {
 void CudaPrepared::enqueue_local(const Job& job) {
   RankState& state = state_of(job.rank);
   if (!state.local_gemm || !runs_lane(job.mode, Lane::Compute)) return;
+  const NamedRange range("mc2 compute own rows", job.rank);
   const cudaStream_t stream = communicator_.device(job.rank).compute.get();
   const bool is_timed = job.detail == RunDetail::Stages;
   if (job.mode == RunMode::Fused && !list_.is_local_first)
@@ -140,6 +142,7 @@ void CudaPrepared::enqueue_local(const Job& job) {
 
 void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice) {
   if (!runs_lane(job.mode, Lane::Compute)) return;
+  const NamedRange range(block_range_name(Lane::Compute), static_cast<std::int64_t>(stage));
   RankState& state = state_of(job.rank);
   const RankDevice& device = communicator_.device(job.rank);
   const cudaStream_t stream = (is_on_second_stream(stage, slice) ? device.second_compute : device.compute).get();
@@ -162,6 +165,7 @@ void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice)
 
 void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int slice) {
   if (!runs_lane(job.mode, Lane::Communication) || stage < spanned(job.mode, job.detail)) return;
+  const NamedRange range(block_range_name(Lane::Communication), static_cast<std::int64_t>(stage));
   RankState& state = state_of(job.rank);
   const cudaStream_t stream = communicator_.device(job.rank).communication.get();
   const auto index = static_cast<std::size_t>(slice);

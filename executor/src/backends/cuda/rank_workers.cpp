@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "named_range.hpp"
+
 namespace mc2::executor::cuda {
 
 RankWorkers::RankWorkers(std::span<const int> ranks) {
@@ -29,6 +31,7 @@ void RankWorkers::run(const std::function<void(int)>& work, const std::function<
 }
 
 void RankWorkers::serve(Worker& self, const std::stop_token& stop) {
+  NamedRange::set_up();
   for (;;) {
     self.start.acquire();
     if (stop.stop_requested()) return;

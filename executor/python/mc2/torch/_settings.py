@@ -1,0 +1,61 @@
+"""What the environment says to a program that mc2 works in; read when mc2.torch is imported."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import typing
+import warnings
+
+from ..errors import Error
+
+log = logging.getLogger("mc2.torch")
+_LEVELS = {"": None, "off": logging.CRITICAL + 1, "error": 40, "warning": 30, "info": 20, "debug": 10}
+_warned: set[str] = set()
+
+
+@dataclasses.dataclass
+class Settings:
+    """What MC2_STORE, MC2_SERVER and MC2_DISABLE say."""
+
+    store: str = ""
+    server: str = ""
+    is_disabled: bool = False
+
+    @classmethod
+    def of_environment(cls) -> Settings:
+        disable = os.environ.get("MC2_DISABLE", "") or "0"
+        if disable not in ("0", "1"):
+            raise Error("invalid_spec", "MC2_DISABLE", f"is '{disable}'; legal: 0, 1")
+        level = os.environ.get("MC2_LOG", "")
+        if level not in _LEVELS:
+            raise Error("unknown_name", "MC2_LOG", f"is '{level}'; legal: off, error, warning, info, debug")
+        if _LEVELS[level] is not None:
+            _log_to_stderr(typing.cast(int, _LEVELS[level]))
+        return cls(os.environ.get("MC2_STORE", ""), os.environ.get("MC2_SERVER", ""), disable == "1")
+
+
+def _log_to_stderr(level: int) -> None:
+    log.setLevel(level)
+    if not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("mc2: %(levelname)s: %(message)s"))
+        log.addHandler(handler)
+
+
+settings = Settings.of_environment()
+
+
+def warn(about: str, message: str) -> None:
+    """Once per process and cause; the log has the others."""
+    if about in _warned:
+        log.info("%s", message)
+        return
+    _warned.add(about)
+    warnings.warn(f"mc2.torch: {message}", RuntimeWarning, stacklevel=5)
+
+
+def forget() -> None:
+    """What was warned of."""
+    _warned.clear()
