@@ -135,21 +135,6 @@ Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend)
   return {};
 }
 
-Result<void> check_cuts_rows(const planner::OpSpec& op, std::string_view backend) {
-  if (planner::cut_axis(op) == planner::CutAxis::Rows) return {};
-  return Error{ErrorCode::Unsupported, "blocks",
-               "the " + std::string(backend) + " backend does not cut columns, which blocks of m = " +
-                   std::to_string(op.m) + " are; run it uncut"};
-}
-
-Result<StageList> in_rows(const StageList& list, std::string_view backend) {
-  if (planner::cut_axis(list.op) == planner::CutAxis::Rows) return list;
-  if (list.stages.size() > 1) return check_cuts_rows(list.op, backend).error();
-  StageList result = list;
-  result.stages = {{.first_row = 0, .row_count = list.op.m}};
-  return result;
-}
-
 Result<void> check_stages(const StageList& list) {
   planner::Cut cut;
   for (const Stage& stage : list.stages) cut.block_rows.push_back(stage.row_count);

@@ -30,13 +30,6 @@ namespace mc2::executor {
 /// For backends that know neither. Errors: Unsupported for an epilogue or i8.
 [[nodiscard]] planner::Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend);
 
-/// For backends that cut rows only. Errors: Unsupported for an operator whose blocks are columns.
-[[nodiscard]] planner::Result<void> check_cuts_rows(const planner::OpSpec& op, std::string_view backend);
-
-/// The stages with lengths in rows, for backends that cut rows only: all m rows where the one block is all columns.
-/// Errors: as check_cuts_rows, for several blocks.
-[[nodiscard]] planner::Result<StageList> in_rows(const StageList& list, std::string_view backend);
-
 /// Errors: InvalidSpec for stages that lower() would not have made from their own block lengths.
 [[nodiscard]] planner::Result<void> check_stages(const StageList& list);
 

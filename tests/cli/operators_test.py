@@ -47,17 +47,17 @@ class FewRowsTest(ProgramTest):
         file.write_text(json.dumps(plan))
         self.refuse(USAGE, ["run", "--plan", file, *MACHINE, "--store", self.store], "cut along n")
 
-    def test_plans_for_backends_that_do_not_cut_columns_are_uncut(self):
+    def test_every_backend_cuts_columns(self):
         # A matmul of 20 us + 0.5 us a column, and 20 us + 0.5 us a KiB: 1044 us beside 84 us for 2048 columns of 16 rows.
         model = json.loads(INVENTED_MODEL.read_text())
         model["op"].update(m=16, n=2048)
         model["variants"][0]["compute"]["curve"]["axis"] = "columns"
         file = self.directory / "model.json"
-        for backend, is_cut in (("host", True), ("mpi", True), ("cuda", False)):
+        for backend in ("host", "mpi", "cuda"):
             model["fingerprint"]["backend"] = backend
             file.write_text(json.dumps(model))
             plan = json.loads(self.succeed("plan", "--model", file, "--m", 16, "--n", 2048, "--k", 128, "--json"))
-            self.assertEqual(len(plan["cut"]["block_columns"]) > 1, is_cut, backend)
+            self.assertGreater(len(plan["cut"]["block_columns"]), 1, backend)
 
 
 class EpilogueTest(ProgramTest):

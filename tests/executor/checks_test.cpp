@@ -26,17 +26,6 @@ TEST(CheckIsPlain, RefusesEpiloguesAndI8NamingThem) {
   EXPECT_EQ(check_is_plain(op(8, planner::DType::I8), "toy").error().field, "dtype");
 }
 
-TEST(InRows, TurnsOneBlockOfAllColumnsIntoAllRowsAndRefusesSeveral) {
-  const StageList rows = lower(op(100), {{60, 40}}).value();
-  EXPECT_EQ(in_rows(rows, "toy").value(), rows);
-  // 16 rows are cut along n = 40.
-  EXPECT_EQ(in_rows(lower(op(16), {{40}}).value(), "toy").value().stages, (std::vector<Stage>{{0, 16}}));
-  const auto refused = in_rows(lower(op(16), {{8, 32}}).value(), "toy");
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
-  EXPECT_THAT(refused.error().text(), HasSubstr("the toy backend does not cut columns"));
-}
-
 TEST(CheckBuffers, AsksForEpilogueAndScalesWhereTheOperatorHasThem) {
   const OpSpec spec = op(8, planner::DType::I8, {.has_bias = true, .has_residual = true});
   const RandomProblem problem(spec, 1);

@@ -1,5 +1,7 @@
 #include "backends/cuda/cuda_backend.hpp"
 
+#include <cstring>
+
 #include "conformance/backend_conformance.hpp"
 #include "executor/cuda_plan.hpp"
 
@@ -21,9 +23,12 @@ class CudaBackend : public ::testing::Test {
   static std::unique_ptr<Communicator> open() { return cuda_backend().open({}).value(); }
 
   static OpSpec op(OpKind kind, std::int64_t m) {
-    return {.kind = kind, .m = m, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 2};
+    OpSpec spec{.kind = kind, .m = m, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 2};
+    if (kind != OpKind::EmbeddingAllToAll) return spec;
+    spec.k = 12;
+    spec.tables = planner::EmbeddingTables{.table_count = 4, .row_count = 1000, .pooling = planner::Pooling::Mean};
+    return spec;
   }
-
 };
 
 TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
@@ -40,7 +45,6 @@ TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
 TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   auto communicator = open();
   for (const auto& traits : planner::op_registry()) {
-    if (traits.kind == OpKind::EmbeddingAllToAll) continue; // refused
     const OpSpec spec = op(traits.kind, 2048);
     const std::int64_t rows = traits.cut_axis_length(spec);
     for (const planner::Variant& variant : cuda_backend().variants(spec, {})) {
@@ -61,6 +65,85 @@ TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
       }
     }
   }
+}
+
+// Few rows: blocks are columns, with and without 16 bytes at a time.
+TEST_F(CudaBackend, CutsColumnsWhereThereAreFewRows) {
+  auto communicator = open();
+  for (const std::int64_t m : {1, 7, 64}) {
+    const OpSpec spec = op(OpKind::MatmulAllReduce, m);
+    ASSERT_EQ(planner::cut_axis(spec), planner::CutAxis::Columns);
+    for (const planner::Variant& variant : cuda_backend().variants(spec, {})) {
+      for (const Cut& cut : {Cut{{512}}, Cut{{128, 384}}, Cut{{1, 200, 311}}}) {
+        SCOPED_TRACE(variant.text() + ", " + spec.text() + ", " + cut.text());
+        ResidentProblem problem(spec, 5, *communicator);
+        auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), *communicator);
+        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+        for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
+          for (const auto detail : {executor::RunDetail::Makespan, executor::RunDetail::Stages}) {
+            problem.poison();
+            prepared.value()->run(mode, detail);
+            problem.fetch_results();
+            const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+            EXPECT_TRUE(right.ok()) << right.error().text();
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaBackend, PoolsBagsOfEveryTypeAndWidth) {
+  auto communicator = open();
+  struct Shape {
+    std::int64_t m, tables, columns;
+  };
+  for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
+    for (const auto pooling : {planner::Pooling::Sum, planner::Pooling::Mean}) {
+      for (const Shape& shape : {Shape{2, 1, 1}, Shape{70, 3, 7}, Shape{514, 5, 48}, Shape{1000, 2, 1030}}) {
+        OpSpec spec{.kind = OpKind::EmbeddingAllToAll, .m = shape.m, .n = shape.tables * shape.columns, .k = 5, .dtype = dtype, .world_size = 2};
+        spec.tables = planner::EmbeddingTables{.table_count = shape.tables, .row_count = 33, .pooling = pooling};
+        const std::int64_t rows = shape.m / 2;
+        const Cut cut = rows > 3 ? Cut{{1, rows - 3, 2}} : Cut{{rows}};
+        for (const planner::Variant& variant : cuda_backend().variants(spec, {})) {
+          SCOPED_TRACE(variant.text() + ", " + spec.text());
+          ResidentProblem problem(spec, 11, *communicator);
+          auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), *communicator);
+          ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+          problem.refill_a(12);
+          problem.poison();
+          prepared.value()->run(RunMode::Fused, executor::RunDetail::Makespan);
+          problem.fetch_results();
+          const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+          EXPECT_TRUE(right.ok()) << right.error().text();
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaBackend, BagsOfRowsThatTheTableHasNotAreNamed) {
+  auto communicator = open();
+  const OpSpec spec = op(OpKind::EmbeddingAllToAll, 64);
+  const ResidentProblem problem(spec, 3, *communicator);
+  std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
+  const std::span<const std::byte> legal = problem.host().buffers()[1].bags.indices;
+  const auto indices = communicator->allocate(1, legal.size());
+  indices->upload(legal);
+  buffers[1].bags.indices = indices->bytes();
+  const auto plan = cuda_plan(spec, Cut{{32}}, cuda_backend().variants(spec, {}).front());
+  auto prepared = executor::prepare(plan, buffers, *communicator).value();
+  prepared->run(RunMode::Fused);
+
+  std::vector<std::byte> changed(legal.begin(), legal.end());
+  const std::int64_t beyond = spec.tables->row_count;
+  std::memcpy(changed.data(), &beyond, sizeof beyond);
+  indices->upload(changed);
+  const auto refused = executor::prepare(plan, buffers, *communicator);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1, table 0, sample "));
+  EXPECT_THAT([&] { prepared->run(RunMode::Fused); },
+              ::testing::ThrowsMessage<planner::SystemError>(::testing::HasSubstr("rank 1, table 0, sample ")));
 }
 
 // More blocks than one kernel takes, all the ranks there are, and thread blocks that do and do not come in pairs.

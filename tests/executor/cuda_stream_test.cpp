@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "backends/cuda/cuda_backend.hpp"
 #include "executor/cuda_plan.hpp"
@@ -108,6 +111,31 @@ TEST_F(CudaStream, KeepsTheOrderOfWhatIsEnqueuedBeforeAndAfterAPlan) {
         run_twice_in_a_row(op, {{rows / 2, rows / 4, rows / 4}}, variant, submission);
     }
   }
+}
+
+TEST_F(CudaStream, ASecondThreadOnACommunicatorIsToldSo) {
+  const OpSpec op{.kind = OpKind::MatmulAllReduce, .m = 1024, .n = 512, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  ResidentProblem resident(op, 1, *communicator_);
+  const auto plan = cuda_plan(op, Cut{{op.m}}, cuda_backend().variants(op, {}).front());
+  const auto prepared = executor::prepare(plan, resident.buffers(), *communicator_).value();
+  const Streams streams;
+  std::atomic<int> enqueued_count = 0, busy_count = 0;
+  const auto enqueue_often = [&] {
+    for (int i = 0; i < 500; ++i) {
+      try {
+        enqueued_count += prepared->enqueue(streams.handles(), Submission::Graph).ok();
+      } catch (const planner::SystemError& error) {
+        busy_count += error.native_code() == EBUSY;
+      }
+    }
+  };
+  {
+    std::jthread other(enqueue_often);
+    enqueue_often();
+  }
+  for (std::size_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
+  EXPECT_EQ(enqueued_count + busy_count, 1000);
+  EXPECT_GT(enqueued_count, 0);
 }
 
 TEST_F(CudaStream, OfAnotherDeviceOrOfTooFewRanksIsRefused) {

@@ -15,9 +15,7 @@ namespace mc2::executor {
 class AbsentBackend final : public Backend {
  public:
   /// Both texts outlive *this.
-  /// @param cuts_columns  whether the backend does where it is not absent
-  AbsentBackend(std::string_view name, std::string_view reason, bool cuts_columns = false) noexcept
-      : name_(name), reason_(reason), cuts_columns_(cuts_columns) {}
+  AbsentBackend(std::string_view name, std::string_view reason) noexcept : name_(name), reason_(reason) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return name_; }
   [[nodiscard]] Availability availability() const override {
@@ -35,9 +33,7 @@ class AbsentBackend final : public Backend {
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 128; }
   [[nodiscard]] planner::Result<void> supports(const planner::OpSpec& /*op*/) const override { return absent(); }
   // A plan that is made here for a machine that has the backend.
-  [[nodiscard]] planner::Result<void> supports_cut(const planner::OpSpec& op) const override {
-    return cuts_columns_ ? planner::Result<void>{} : check_cuts_rows(op, name_);
-  }
+  [[nodiscard]] planner::Result<void> supports_cut(const planner::OpSpec& /*op*/) const override { return {}; }
   [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& /*options*/) const override {
     return {.fields = {{"backend", std::string(name_)}}};
   }
@@ -53,7 +49,6 @@ class AbsentBackend final : public Backend {
 
   std::string_view name_;
   std::string_view reason_;
-  bool cuts_columns_;
 };
 
 } // namespace mc2::executor

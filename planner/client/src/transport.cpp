@@ -1,8 +1,11 @@
 #include "transport.hpp"
 
+// Its streams are made here and used in its library: both must mean one type by them, not each a hidden one of its own.
+#pragma GCC visibility push(default)
 #include <cpprest/containerstream.h>
 #include <cpprest/http_client.h>
 #include <pplx/threadpool.h>
+#pragma GCC visibility pop
 
 #include <boost/asio/ssl/context.hpp>
 #include <algorithm>

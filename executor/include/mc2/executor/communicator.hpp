@@ -99,7 +99,7 @@ class Prepared {
   /// nothing, but for the third time that rebind() has given it the same matrices: it captures them then.
   /// @param streams  native handles (cudaStream_t), one per local rank, in the order of local_ranks()
   /// Order: *collective* over processes; streams that differ between two runs of a communicator are ordered by the
-  /// caller, so that the runs do not overlap. Threads: externally synchronised with run().
+  /// caller, so that the runs do not overlap. Threads: as run().
   /// Errors: Unsupported (a backend without streams), InvalidSpec (not one stream per local rank, a stream of another
   /// device). Throws SystemError. No deadline: a rank whose stream never comes to its part holds up the others.
   [[nodiscard]] virtual planner::Result<void> enqueue(std::span<void* const> /*streams*/, Submission /*submission*/) {
@@ -112,7 +112,7 @@ class Prepared {
   /// already keep theirs. Host programs whose operands move from step to step need no other plan for that.
   /// @param buffers one per local rank, as prepare() takes them
   /// Errors: Unsupported (a backend or variant that packs or registers what it works on), InvalidSpec naming rank and matrix, also
-  /// for one that peers reach and that is not where it was. Threads: externally synchronised with run() and enqueue().
+  /// for one that peers reach and that is not where it was. Threads: as run().
   [[nodiscard]] virtual planner::Result<void> rebind(std::span<const RankBuffers> /*buffers*/) {
     return planner::Error{planner::ErrorCode::Unsupported, "buffers",
                           "this backend works on the buffers that the plan was prepared with; prepare it for others"};

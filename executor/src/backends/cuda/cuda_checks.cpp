@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "backends/cuda/check.hpp"
 #include "backends/cuda/direct.hpp"
@@ -17,6 +18,7 @@
 #include "backends/cuda/handles.hpp"
 #include "backends/cuda/machine.hpp"
 #include "backends/cuda/peer_memory.hpp"
+#include "bags.hpp"
 #include "checks.hpp"
 #include "row_splits.hpp"
 
@@ -35,6 +37,7 @@ std::string gib_text(std::int64_t bytes) {
 
 /// Errors: InvalidSpec when the bytes are not in memory of the rank's device.
 Result<void> check_place(int rank, const char* matrix, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return {};
   cudaPointerAttributes found{};
   MC2_CUDA(cudaPointerGetAttributes(&found, bytes.data()));
   if (found.type == cudaMemoryTypeDevice && found.device == rank) return {};
@@ -60,11 +63,6 @@ bool has_allocation_handle(const std::byte* address) {
 
 Result<void> check_operator(const planner::OpSpec& op) {
   if (auto legal = op.validate(); !legal) return legal.error();
-  if (op.kind == planner::OpKind::EmbeddingAllToAll) {
-    return Error{
-        ErrorCode::Unsupported, "kind",
-        "the cuda backend does not run " + std::string(planner::to_string(op.kind)) + "; the host backend does"};
-  }
   if (auto legal = check_is_plain(op, "cuda"); !legal) return legal.error();
   if (op.world_size > kMaxCudaRanks) {
     return Error{ErrorCode::Unsupported, "world_size",
@@ -129,8 +127,9 @@ Result<void> check_native_communicators(std::span<void* const> communicators, st
 
 std::int64_t operand_bytes(const planner::OpSpec& op) noexcept {
   const OperandShapes shapes = operand_shapes(op);
-  return (shapes.a.element_count() + shapes.b.element_count() + shapes.c.element_count()) *
-         planner::size_bytes(op.dtype);
+  const std::int64_t elements = shapes.a.element_count() + shapes.b.element_count() + shapes.c.element_count();
+  const std::int64_t bag_numbers = op.tables ? op.tables->table_count * op.m * (1 + op.k) : 0;
+  return elements * planner::size_bytes(op.dtype) + bag_numbers * static_cast<std::int64_t>(sizeof(std::int64_t));
 }
 
 std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept {
@@ -212,8 +211,24 @@ Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffer
     if (auto legal = check_place(ranks[i], "A", buffers[i].a); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "B", buffers[i].b); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "C", buffers[i].c); !legal) return legal.error();
+    if (auto legal = check_place(ranks[i], "offsets", buffers[i].bags.offsets); !legal) return legal.error();
+    if (auto legal = check_place(ranks[i], "indices", buffers[i].bags.indices); !legal) return legal.error();
   }
   return {};
+}
+
+Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
+  if (!op.tables) return {};
+  const auto fetched = [](std::span<const std::byte> there) {
+    std::vector<std::byte> here(there.size());
+    MC2_CUDA(cudaMemcpy(here.data(), there.data(), there.size(), cudaMemcpyDeviceToHost));
+    return here;
+  };
+  const auto offsets = fetched(buffers.bags.offsets);
+  const auto indices = fetched(buffers.bags.indices);
+  RankBuffers here;
+  here.bags = {offsets, indices, buffers.bags.type};
+  return check_bags(op, std::span(&rank, 1), std::span(&here, 1));
 }
 
 Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffers& next, const PeerReach& reach) {
@@ -240,10 +255,12 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, world_size); !legal) return legal.error();
   if (auto legal = check_stages(stages); !legal) return legal.error();
-  if (auto legal = in_rows(stages, "cuda"); !legal) return legal.error();
   if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, ranks, buffers); !legal) return legal.error();
-  return check_places(ranks, buffers);
+  if (auto legal = check_places(ranks, buffers); !legal) return legal.error();
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    if (auto legal = check_resident_bags(stages.op, ranks[i], buffers[i]); !legal) return legal.error();
+  return {};
 }
 
 } // namespace mc2::executor::cuda

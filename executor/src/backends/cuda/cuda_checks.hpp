@@ -55,6 +55,9 @@ namespace mc2::executor::cuda {
 /// Whether local rank's matrices lie in memory of their devices. Errors: InvalidSpec naming rank and matrix.
 [[nodiscard]] planner::Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers);
 
+/// Whether every bag of a rank, in memory of its device, is legal. Errors: InvalidSpec naming table, sample and value.
+[[nodiscard]] planner::Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const RankBuffers& buffers);
+
 /// Whether matrices may take the place of others: those that peers reach stay, and none is aligned worse.
 /// Errors: InvalidSpec naming rank and matrix.
 [[nodiscard]] planner::Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffers& next, const PeerReach& reach);

@@ -261,9 +261,8 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
     return check_shareable(group_->rank(), buffers.front(), reach_of(*transport, stages.first_lane));
   };
   if (auto all = share_error(has_room()); !all) return all.error();
-  const StageList rows = in_rows(stages, "cuda").value();
   return std::unique_ptr<Prepared>(
-      std::make_unique<CudaPrepared>(*this, rows, read.value(), std::move(transport), buffers, options));
+      std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, options));
 }
 
 planner::Result<void> CudaCommunicator::check_free_memory(std::int64_t bytes_per_rank) {

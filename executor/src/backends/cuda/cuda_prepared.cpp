@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "backends/cuda/cuda_checks.hpp"
+#include "bags.hpp"
 #include "checks.hpp"
 #include "mc2/planner/error.hpp"
 #include "run_mode.hpp"
+#include "run_turn.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -41,6 +43,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
       variant_(variant),
       transport_(std::move(transport)),
       gathers_first_(stages.first_lane == Lane::Communication),
+      cuts_columns_(planner::cut_axis(stages.op) == planner::CutAxis::Columns),
       ranks_(buffers.size()) {
   const auto byte_count = static_cast<std::size_t>(exchange_bytes(list_.op));
   for (int rank = 0; rank < communicator.world_size(); ++rank) {
@@ -113,6 +116,8 @@ void CudaPrepared::share_places() {
 planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
   using planner::Error;
   using planner::ErrorCode;
+  if (list_.op.tables)
+    return Error{ErrorCode::Unsupported, "buffers", "tables and bags stay where the plan was prepared with them; prepare it for others"};
   if (transport_->has_windows())
     return Error{ErrorCode::Unsupported, "variant", "NCCL's windows are registered for the matrices that they were prepared with"};
   const auto ranks = communicator_.local_ranks();
@@ -122,6 +127,7 @@ planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers)
     const RankBuffers& next = buffers[communicator_.local_index(rank)];
     if (auto legal = check_replacement(rank, state_of(rank).buffers, next, peer_reach()); !legal) return legal.error();
   }
+  const RunTurn turn(communicator_.turn());
   for (const int rank : ranks) replace(rank, buffers[communicator_.local_index(rank)]);
   return {};
 }
@@ -153,7 +159,10 @@ void CudaPrepared::replace(int rank, const RankBuffers& next) {
 
 void CudaPrepared::build(int rank) {
   RankState& state = state_of(rank);
-  build_gemms(rank);
+  if (list_.op.tables)
+    build_tables(rank);
+  else
+    build_gemms(rank);
   state.begin = make_event(true);
   state.compute_end = make_event(true);
   state.communication_end = make_event(true);
@@ -189,11 +198,31 @@ Gemm CudaPrepared::make_gemm(int rank, GemmContext& context, GemmShape shape, st
                .c = to + to_row * op.n * element_bytes});
 }
 
+/// All rows times the block's columns of B, dense in the exchange memory: the collective's message.
+Gemm CudaPrepared::make_column_gemm(int rank, GemmContext& context, const Stage& stage) {
+  RankState& state = state_of(rank);
+  const planner::OpSpec& op = list_.op;
+  const std::int64_t element_bytes = planner::size_bytes(op.dtype);
+  const bool is_transposed = state.buffers.b_is_transposed;
+  const GemmShape shape{.dtype = op.dtype,
+                        .rows = op.m,
+                        .n = stage.row_count,
+                        .k = op.k,
+                        .b_is_transposed = is_transposed,
+                        .b_pitch = op.n,
+                        .sm_count = variant_.gemm_sm_count};
+  return Gemm(context, shape,
+              {.a = state.buffers.a.data(),
+               .b = state.buffers.b.data() + stage.first_row * (is_transposed ? op.k : 1) * element_bytes,
+               .c = state.exchange->bytes().data() + stage.first_row * op.m * element_bytes});
+}
+
 /// The block's rows of the shards [first_shard, last_shard).
 Gemm CudaPrepared::make_block_gemm(int rank, GemmContext& context, const Stage& stage, int first_shard,
                                    int last_shard) {
   const planner::OpSpec& op = list_.op;
   const bool has_shards = planner::traits_of(op.kind).has_row_shards;
+  if (cuts_columns_) return make_column_gemm(rank, context, stage);
   if (!has_shards) return make_gemm(rank, context, {.rows = stage.row_count}, stage.first_row, stage.first_row);
   const std::int64_t shard_rows = op.m / op.world_size;
   const int shard_count = last_shard - first_shard;
@@ -250,6 +279,49 @@ void CudaPrepared::build_gemms(int rank) {
   if (gathers_first_) build_local_gemm(rank);
 }
 
+void CudaPrepared::build_tables(int rank) {
+  RankState& state = state_of(rank);
+  const planner::OpSpec& op = list_.op;
+  const EmbeddingBags& bags = state.buffers.bags;
+  state.bag_fault = std::make_unique<MappedWord>();
+  state.tables = BagTables{.rows = state.buffers.b.data(),
+                           .offsets = bags.offsets.data(),
+                           .indices = bags.indices.data(),
+                           .index_bytes = static_cast<int>(size_bytes(bags.type)),
+                           .dtype = op.dtype,
+                           .is_mean = op.tables->pooling == planner::Pooling::Mean,
+                           .table_count = op.tables->table_count,
+                           .row_count = op.tables->row_count,
+                           .columns = op.n / op.tables->table_count,
+                           .sample_count = op.m,
+                           .index_count = static_cast<std::int64_t>(bags.indices.size()) / size_bytes(bags.type),
+                           .fault = state.bag_fault->device()};
+}
+
+/// A block's samples of the slice's shard, or of all.
+PoolingRun CudaPrepared::pooling_of(int rank, std::size_t stage, int slice) const {
+  const planner::OpSpec& op = list_.op;
+  const Stage& block = list_.stages[stage];
+  const bool is_one_shard = transport_->slice_count() > 1;
+  const std::int64_t shard_rows = op.m / op.world_size;
+  const int shard = is_one_shard ? (rank + 1 + slice) % op.world_size : 0;
+  const std::int64_t product_row = block.first_row * op.world_size + shard * block.row_count;
+  return {.first_sample = shard * shard_rows + block.first_row,
+          .row_count = block.row_count,
+          .shard_count = is_one_shard ? 1 : op.world_size,
+          .sample_stride = shard_rows,
+          .product = state_of(rank).exchange->bytes().data() + product_row * op.n * planner::size_bytes(op.dtype)};
+}
+
+/// Throws SystemError naming the bag where a run has met an illegal one.
+void CudaPrepared::require_legal_bags(int rank) const {
+  const RankState& state = state_of(rank);
+  if (!state.bag_fault || state.bag_fault->get() == 0) return;
+  const auto legal = check_resident_bags(list_.op, rank, state.buffers);
+  throw planner::SystemError("bags", EINVAL,
+                             legal ? "rank " + std::to_string(rank) + " met a bag that was illegal while it ran" : legal.error().message);
+}
+
 void CudaPrepared::build_local_gemm(int rank) {
   RankState& state = state_of(rank);
   const planner::OpSpec& op = list_.op;
@@ -274,23 +346,35 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
   const std::int64_t columns = gathers_first_ ? op.k : op.n;
   const std::int64_t shards = planner::traits_of(op.kind).has_row_shards ? op.world_size : 1;
-  const std::int64_t piece_offset = block.first_row * columns * element_bytes;
+  const std::int64_t unit_elements = cuts_columns_ ? op.m : columns; // of a row or column of the exchange memory
+  const std::int64_t piece_offset = block.first_row * unit_elements * element_bytes;
   const std::int64_t shard_elements = op.m / op.world_size * columns;
-  BlockExchange exchange{.element_count = block.row_count * columns,
+  BlockExchange exchange{.element_count = block.row_count * unit_elements,
                          .meets_before = !gathers_first_,
                          .meets_after = stage + 1 == list_.stages.size(),
-                         .copies_own = op.kind == OpKind::MatmulAllToAll || mode == RunMode::Serial};
+                         .copies_own = op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::EmbeddingAllToAll || mode == RunMode::Serial};
   // In the exchange memory a block's pieces touch; in A and C they are a shard apart.
   if (op.kind == OpKind::AllToAllMatmul) exchange.send_stride = shard_elements;
   if (shards > 1 && !gathers_first_) exchange.send_stride = exchange.element_count;
   if (gathers_first_) exchange.receive_stride = exchange.element_count;
   if (op.kind == OpKind::MatmulAllToAll) exchange.receive_stride = shard_elements;
+  const bool is_side_by_side = op.kind == OpKind::EmbeddingAllToAll; // senders in a row of C, not one below the other
+  if (is_side_by_side) {
+    exchange.receive_stride = exchange.row_elements = columns;
+    exchange.receive_pitch = op.world_size * columns;
+  }
+  std::int64_t landing_offset = is_side_by_side ? op.world_size * piece_offset : piece_offset;
+  if (cuts_columns_) {
+    landing_offset = block.first_row * element_bytes;
+    exchange.row_elements = block.row_count < op.n ? block.row_count : 0;
+    exchange.receive_pitch = op.n;
+  }
   for (std::size_t rank = 0; rank < places_.size(); ++rank) {
     const Places& places = places_[rank];
     if (places.exchange == nullptr) continue; // of another process, and not reached for
     std::byte* shared = (mode == RunMode::Independent ? places.spare : places.exchange) + shards * piece_offset;
     exchange.send[rank] = gathers_first_ ? places.a + piece_offset : shared;
-    exchange.receive[rank] = gathers_first_ ? shared : places.c + piece_offset;
+    exchange.receive[rank] = gathers_first_ ? shared : places.c + landing_offset;
     if (places.staging != nullptr) exchange.staging[rank] = places.staging + (shards - 1) * piece_offset;
   }
   return exchange;

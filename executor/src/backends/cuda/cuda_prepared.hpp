@@ -8,6 +8,7 @@
 
 #include "backends/cuda/cuda_communicator.hpp"
 #include "backends/cuda/gemm.hpp"
+#include "backends/cuda/pooling.hpp"
 #include "backends/cuda/transport.hpp"
 
 namespace mc2::executor::cuda {
@@ -61,6 +62,8 @@ class CudaPrepared final : public Prepared {
     std::unique_ptr<DeviceMemory> staging; ///< for Transport::stages_pieces
     std::optional<Gemm> local_gemm;       ///< of kinds that gather first
     std::vector<std::vector<std::vector<Gemm>>> gemms; ///< by stage and slice
+    BagTables tables;                     ///< of kinds that pool bags, which have no matmuls
+    std::unique_ptr<MappedWord> bag_fault; ///< of those
     std::vector<Gemm> serial_gemms;       ///< by stage, of kinds that gather first: all shards, the rank's own included
     std::array<GraphExec, 5> graphs;      ///< by RunMode
     std::map<MatrixAddresses, MovedGraph> moved_graphs;
@@ -91,10 +94,14 @@ class CudaPrepared final : public Prepared {
   void replace(int rank, const RankBuffers& next);
   void build(int rank);
   void build_gemms(int rank);
+  void build_tables(int rank);
+  [[nodiscard]] PoolingRun pooling_of(int rank, std::size_t stage, int slice) const;
+  void require_legal_bags(int rank) const;
   [[nodiscard]] Gemm make_gemm(int rank, GemmContext& context, GemmShape shape, std::int64_t from_row,
                                std::int64_t to_row);
   [[nodiscard]] Gemm make_block_gemm(int rank, GemmContext& context, const Stage& stage, int first_shard,
                                      int last_shard);
+  [[nodiscard]] Gemm make_column_gemm(int rank, GemmContext& context, const Stage& stage);
   [[nodiscard]] std::vector<Gemm> make_slice_gemms(int rank, std::size_t stage, int slice);
   [[nodiscard]] bool uses_two_streams() const noexcept { return gathers_first_ && transport_->slice_count() > 1; }
   [[nodiscard]] bool is_on_second_stream(std::size_t stage, int slice) const noexcept;
@@ -118,6 +125,7 @@ class CudaPrepared final : public Prepared {
   void enqueue_serial(const Job& job);
   void enqueue_local(const Job& job);
   void enqueue_compute(const Job& job, std::size_t stage, int slice);
+  void enqueue_work(int rank, std::size_t stage, int slice, cudaStream_t stream) const;
   void enqueue_communication(const Job& job, std::size_t stage, int slice);
   void read_times(int rank, RunMode mode, bool has_stages);
   [[nodiscard]] std::chrono::nanoseconds local_end(int rank, RunMode mode) const;
@@ -129,6 +137,7 @@ class CudaPrepared final : public Prepared {
   CudaVariant variant_;
   std::unique_ptr<Transport> transport_;
   bool gathers_first_;
+  bool cuts_columns_; ///< stages count columns of B and C then
   bool has_stale_graphs_ = false; ///< captured with matrices that have been replaced since
   std::size_t span_length_ = 0; ///< blocks, from the first on, that one kernel carries in runs that are not timed by stage
   std::vector<RankState> ranks_;                       ///< the local ones, in their order

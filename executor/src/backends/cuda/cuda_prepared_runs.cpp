@@ -118,7 +118,7 @@ void CudaPrepared::enqueue_serial(const Job& job) {
     if (gathers_first_) {
       state.serial_gemms[i].enqueue(compute);
     } else {
-      for (const auto& slice : state.gemms[i]) slice.front().enqueue(compute);
+      for (int slice = 0; slice < transport_->slice_count(); ++slice) enqueue_work(job.rank, i, slice, compute);
     }
     if (is_timed) take_time(state.compute[i].end, compute);
   }
@@ -154,13 +154,20 @@ void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice)
   const bool signals = !gathers_first_ && job.mode == RunMode::Fused;
   if (waits) MC2_CUDA(cudaStreamWaitEvent(stream, state.ready[stage][index].get(), 0));
   if (is_timed && slice == 0) take_time(state.compute[stage].start, stream);
-  for (const Gemm& gemm : state.gemms[stage][index]) gemm.enqueue(stream);
+  enqueue_work(job.rank, stage, slice, stream);
   if (ends && (is_timed || is_last_stamped)) take_time(state.compute[stage].end, stream);
   if (!signals) return;
   MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
   if (stage >= spanned(job.mode, job.detail)) return;
   MC2_CUDA(cudaStreamWaitEvent(device.announcements.get(), state.ready[stage][index].get(), 0));
   transport_->announce(job.rank, device.announcements.get());
+}
+
+/// What the compute lane does of a slice.
+void CudaPrepared::enqueue_work(int rank, std::size_t stage, int slice, cudaStream_t stream) const {
+  const RankState& state = state_of(rank);
+  if (list_.op.tables) return enqueue_pooling(state.tables, pooling_of(rank, stage, slice), variant_.gemm_sm_count, stream);
+  for (const Gemm& gemm : state.gemms[stage][static_cast<std::size_t>(slice)]) gemm.enqueue(stream);
 }
 
 void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int slice) {
@@ -208,6 +215,7 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
       check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
     }
     communicator_.wait(rank, stream);
+    require_legal_bags(rank);
     read_times(rank, mode, launches_stages);
   });
   finish_record(launches_stages);
@@ -216,7 +224,9 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
 
 planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission submission) {
   if (auto legal = check_streams(streams, communicator_.local_ranks()); !legal) return legal.error();
+  const RunTurn turn(communicator_.turn());
   communicator_.run([&](int rank) {
+    require_legal_bags(rank); // of the runs before, which nobody has waited for here
     enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);
   });
   return {};

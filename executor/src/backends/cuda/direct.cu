@@ -4,7 +4,7 @@
 namespace mc2::executor::cuda {
 namespace {
 
-template <typename T, int kCount>
+template <typename T, int kCount, bool kByRows>
 __device__ void gather(const BlockExchange& block, const SignalMemory& signals, std::int64_t pack_count) {
   using P = Pack<T, kCount>;
   constexpr int kUnroll = 4;
@@ -21,7 +21,7 @@ __device__ void gather(const BlockExchange& block, const SignalMemory& signals, 
       }
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
-        if (i + u * step < pack_count) to[i + u * step] = loaded[u];
+        if (i + u * step < pack_count) to[landing<kCount, kByRows>(block, i + u * step)] = loaded[u];
       }
     }
   }
@@ -34,7 +34,7 @@ struct PackRun {
   std::int64_t count = 0;
 };
 
-template <typename T, int kCount, int kRanks>
+template <typename T, int kCount, int kRanks, bool kByRows>
 __device__ void all_reduce(const BlockExchange& block, const SignalMemory& signals, const PackRun& run) {
   using P = Pack<T, kCount>;
   const int ranks = kRanks == 0 ? signals.world_size : kRanks;
@@ -48,7 +48,7 @@ __device__ void all_reduce(const BlockExchange& block, const SignalMemory& signa
                                [&](std::int64_t i, const P& sum) {
 #pragma unroll
                                  for (int r = 0; r < kSlots; ++r) {
-                                   if (kRanks != 0 || r < ranks) to[r][i] = sum;
+                                   if (kRanks != 0 || r < ranks) to[r][landing<kCount, kByRows>(block, i)] = sum;
                                  }
                                });
 }
@@ -62,15 +62,23 @@ __device__ void reduce_scatter(const BlockExchange& block, const SignalMemory& s
                                [&](std::int64_t i, const P& sum) { own[i] = sum; });
 }
 
+template <typename T, int kCount, int kRanks, DirectCollective kCollective, bool kByRows>
+__device__ void carry(const BlockExchange& block, const SignalMemory& signals) {
+  const PackRun run{0, 0, block.element_count / kCount};
+  if constexpr (kCollective == DirectCollective::AllReduce) all_reduce<T, kCount, kRanks, kByRows>(block, signals, run);
+  if constexpr (kCollective == DirectCollective::ReduceScatter) reduce_scatter<T, kCount, kRanks>(block, signals, run);
+  if constexpr (kCollective == DirectCollective::Gather) gather<T, kCount, kByRows>(block, signals, run.count);
+}
+
 template <typename T, int kCount, int kRanks, DirectCollective kCollective>
 __global__ void __launch_bounds__(kThreads, 1) direct_kernel(const BlockExchange block, const SignalMemory signals) {
   std::uint32_t* counter = signals.words[signals.rank] + kKernelCounters + blockIdx.x;
   const std::uint32_t turn = *counter + 1;
   if (block.meets_before) meet(signals, kStartFlags, turn);
-  const PackRun run{0, 0, block.element_count / kCount};
-  if constexpr (kCollective == DirectCollective::AllReduce) all_reduce<T, kCount, kRanks>(block, signals, run);
-  if constexpr (kCollective == DirectCollective::ReduceScatter) reduce_scatter<T, kCount, kRanks>(block, signals, run);
-  if constexpr (kCollective == DirectCollective::Gather) gather<T, kCount>(block, signals, run.count);
+  if (block.row_elements == 0)
+    carry<T, kCount, kRanks, kCollective, false>(block, signals);
+  else
+    carry<T, kCount, kRanks, kCollective, true>(block, signals);
   if (block.meets_after) meet(signals, kEndFlags, turn);
   __syncthreads();
   if (threadIdx.x == 0) *counter = turn;
@@ -91,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, 1) span_kernel(const BlockSpan span,
     if (span.waits) await_announcements(signals, static_cast<std::uint32_t>(span.first_block + i + 1));
     const BlockSpan::Place& place = span.places[static_cast<unsigned>(i)];
     const PackRun run{place.send_first / kCount, place.receive_first / kCount, place.element_count / kCount};
-    if constexpr (kCollective == DirectCollective::AllReduce) all_reduce<T, kCount, kRanks>(span.base, signals, run);
+    if constexpr (kCollective == DirectCollective::AllReduce) all_reduce<T, kCount, kRanks, false>(span.base, signals, run);
     else reduce_scatter<T, kCount, kRanks>(span.base, signals, run);
   }
   if (span.base.meets_after) meet(signals, kEndFlags, turn);
@@ -197,7 +205,7 @@ void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, 
 
 bool can_span(const std::vector<BlockExchange>& blocks, planner::DType dtype, int world_size) {
   for (const BlockExchange& block : blocks) {
-    if (!can_use_vectors(block, dtype, world_size)) return false;
+    if (block.row_elements != 0 || !can_use_vectors(block, dtype, world_size)) return false;
   }
   return true;
 }

@@ -41,6 +41,8 @@ struct BlockExchange {
   std::int64_t element_count = 0;
   std::int64_t send_stride = 0;    ///< elements; 0: the same piece for all
   std::int64_t receive_stride = 0; ///< elements
+  std::int64_t row_elements = 0;   ///< of a piece that is put down row by row; 0: it stays dense
+  std::int64_t receive_pitch = 0;  ///< elements from one such row to the next
   bool meets_before = false; ///< peers' pieces are made in this run and may not be ready although the rank's own are
   bool meets_after = false;  ///< peers may still be reading or writing when the rank's own work is done
   bool copies_own = false;   ///< what is not summed: the rank's own piece goes to its place too
@@ -84,7 +86,7 @@ struct BlockSpan {
   std::array<Place, kMaxSpanBlocks> places{};
 };
 
-/// Whether one kernel can carry the blocks: it moves 16 bytes at a time only.
+/// Whether one kernel can carry the blocks: it moves 16 bytes at a time only, and dense pieces.
 [[nodiscard]] bool can_span(const std::vector<BlockExchange>& blocks, planner::DType dtype, int world_size);
 
 /// Enqueues one rank's part of an all-reduce or reduce-scatter of all blocks as one kernel, which is there from the start:

@@ -47,10 +47,10 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 
 /// A row-major [rows, columns] matrix is a column-major [columns, rows] one.
 MatrixLayout layout_of(planner::DType dtype, std::int64_t rows, std::int64_t columns, int batch_count,
-                       std::int64_t stride) {
+                       std::int64_t stride, std::int64_t pitch = 0) {
   cublasLtMatrixLayout_t layout = nullptr;
   MC2_CUDA(cublasLtMatrixLayoutCreate(&layout, data_type(dtype), static_cast<std::uint64_t>(columns),
-                                      static_cast<std::uint64_t>(rows), columns));
+                                      static_cast<std::uint64_t>(rows), pitch > 0 ? pitch : columns));
   MatrixLayout owned(layout);
   set(owned, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch_count));
   set(owned, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
@@ -85,7 +85,7 @@ Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& ope
       operands_(operands),
       a_(layout_of(shape.dtype, shape.rows, shape.k, shape.batch_count, shape.a_stride)),
       b_(shape.b_is_transposed ? layout_of(shape.dtype, shape.n, shape.k, shape.batch_count, 0)
-                               : layout_of(shape.dtype, shape.k, shape.n, shape.batch_count, 0)),
+                               : layout_of(shape.dtype, shape.k, shape.n, shape.batch_count, 0, shape.b_pitch)),
       c_(layout_of(shape.dtype, shape.rows, shape.n, shape.batch_count, shape.c_stride)) {
   cublasLtMatmulDesc_t descriptor = nullptr;
   MC2_CUDA(cublasLtMatmulDescCreate(&descriptor, CUBLAS_COMPUTE_32F, CUDA_R_32F));

@@ -20,6 +20,7 @@ struct GemmShape {
   std::int64_t a_stride = 0;
   std::int64_t c_stride = 0;
   bool b_is_transposed = false;
+  std::int64_t b_pitch = 0; ///< elements from a row of [k, n] to the next, where B is part of a wider matrix; 0: n
   int sm_count = 0; ///< SMs that the matmul may count on; 0 for all
 };
 

@@ -57,4 +57,8 @@ void MappedWord::set(std::uint32_t value) noexcept {
   std::atomic_ref<std::uint32_t>(*host_).store(value, std::memory_order_release);
 }
 
+std::uint32_t MappedWord::get() const noexcept {
+  return std::atomic_ref<std::uint32_t>(*host_).load(std::memory_order_acquire);
+}
+
 } // namespace mc2::executor::cuda

@@ -69,7 +69,8 @@ class MappedWord {
   MappedWord& operator=(const MappedWord&) = delete;
 
   void set(std::uint32_t value) noexcept;
-  [[nodiscard]] const std::uint32_t* device() const noexcept { return device_; }
+  [[nodiscard]] std::uint32_t get() const noexcept;
+  [[nodiscard]] std::uint32_t* device() const noexcept { return device_; }
 
  private:
   std::uint32_t* host_ = nullptr;

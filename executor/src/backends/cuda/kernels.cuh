@@ -104,6 +104,14 @@ __device__ const P* packs(const std::byte* bytes) { return reinterpret_cast<cons
 template <typename P>
 __device__ P* packs(std::byte* bytes) { return reinterpret_cast<P*>(bytes); }
 
+/// Where pack i of a piece is put down. kByRows: row by row.
+template <int kCount, bool kByRows>
+__device__ std::int64_t landing(const BlockExchange& block, std::int64_t i) {
+  if constexpr (!kByRows) return i;
+  const std::int64_t row_packs = block.row_elements / kCount;
+  return i / row_packs * (block.receive_pitch / kCount) + i % row_packs;
+}
+
 /// Loads that a thread has in flight at a time.
 __host__ __device__ constexpr int unroll_of(int ranks) { return ranks == 0 || ranks > 4 ? 2 : (ranks > 2 ? 4 : 8); }
 
@@ -145,7 +153,8 @@ __device__ void sum_range(const BlockExchange& block, int ranks, int first_rank,
 }
 
 inline bool can_use_vectors(const BlockExchange& block, planner::DType dtype, int world_size) {
-  for (const std::int64_t elements : {block.element_count, block.send_stride, block.receive_stride}) {
+  for (const std::int64_t elements :
+       {block.element_count, block.send_stride, block.receive_stride, block.row_elements, block.receive_pitch}) {
     if (elements * planner::size_bytes(dtype) % kVectorBytes != 0) return false;
   }
   for (int rank = 0; rank < world_size; ++rank) {

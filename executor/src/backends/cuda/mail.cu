@@ -65,7 +65,9 @@ __global__ void __launch_bounds__(kThreads, 1) mail_kernel(const BlockExchange b
     }
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
-      if (packet * kElements + i < block.element_count) from_f32(sum[i], sum_to[packet * kElements + i]);
+      const std::int64_t element = packet * kElements + i;
+      if (element >= block.element_count) continue;
+      from_f32(sum[i], sum_to[block.row_elements == 0 ? element : landing<1, true>(block, element)]);
     }
   }
   __syncthreads();

@@ -17,7 +17,7 @@ DirectCollective direct_collective(OpKind kind) {
     case OpKind::AllGatherMatmul:
     case OpKind::MatmulAllToAll:
     case OpKind::AllToAllMatmul:
-    case OpKind::EmbeddingAllToAll: break; // the last is refused by check_operator()
+    case OpKind::EmbeddingAllToAll: break;
   }
   return DirectCollective::Gather;
 }
@@ -44,8 +44,16 @@ class Pieces {
   void copy(std::byte* to, const std::byte* from, cudaStream_t stream) const {
     MC2_CUDA(cudaMemcpyAsync(to, from, bytes(), cudaMemcpyDefault, stream));
   }
+  /// To its place at the receiver, which may be row by row.
+  void put_down(int sender, int receiver, const std::byte* piece, cudaStream_t stream) const {
+    std::byte* to = landing(sender, receiver);
+    if (block_->row_elements == 0) return copy(to, piece, stream);
+    const auto row_bytes = static_cast<std::size_t>(block_->row_elements * element_bytes_);
+    const auto pitch_bytes = static_cast<std::size_t>(block_->receive_pitch * element_bytes_);
+    MC2_CUDA(cudaMemcpy2DAsync(to, pitch_bytes, piece, row_bytes, row_bytes, bytes() / row_bytes, cudaMemcpyDefault, stream));
+  }
   void copy_own(int rank, cudaStream_t stream) const {
-    if (block_->copies_own) copy(landing(rank, rank), source(rank, rank), stream);
+    if (block_->copies_own) put_down(rank, rank, source(rank, rank), stream);
   }
 
  private:
@@ -148,8 +156,9 @@ class PushTransport final : public Transport {
     const Pieces pieces(block, dtype_);
     const int peer = (rank + 1 + slice) % signals.world_size;
     if (peer != rank) {
-      std::byte* to = sums_ ? pieces.stage(rank, peer, signals.world_size) : pieces.landing(rank, peer);
-      return pieces.copy(to, pieces.source(rank, peer), stream);
+      const std::byte* from = pieces.source(rank, peer);
+      if (!sums_) return pieces.put_down(rank, peer, from, stream);
+      return pieces.copy(pieces.stage(rank, peer, signals.world_size), from, stream);
     }
     pieces.copy_own(rank, stream);
     if (sums_ || block.meets_after) enqueue_meeting(signals, stream); // all pieces have arrived
@@ -193,6 +202,7 @@ class NcclTransport final : public Transport {
         communicators_(std::move(communicators)),
         windows_(communicators_.size()) {}
 
+  [[nodiscard]] bool stages_pieces() const noexcept override { return kind_ == OpKind::EmbeddingAllToAll; }
   [[nodiscard]] bool reaches_peers() const noexcept override { return false; }
   [[nodiscard]] bool has_windows() const override { return has_windows_; }
   [[nodiscard]] bool takes_no_sm() const override { return takes_no_sm_; }
@@ -219,21 +229,30 @@ class NcclTransport final : public Transport {
     const std::byte* send = block.send[index];
     std::byte* receive = block.receive[index];
     switch (kind_) {
-      case OpKind::MatmulAllReduce:
-        return check(ncclAllReduce(send, receive, count, type_, ncclSum, communicator, stream), "ncclAllReduce", rank);
+      case OpKind::MatmulAllReduce: return all_reduce(rank, block, stream);
       case OpKind::MatmulReduceScatter:
         return check(ncclReduceScatter(send, receive, count, type_, ncclSum, communicator, stream),
                      "ncclReduceScatter", rank);
       case OpKind::AllGatherMatmul:
         return check(ncclAllGather(send, receive, count, type_, communicator, stream), "ncclAllGather", rank);
       case OpKind::MatmulAllToAll:
-      case OpKind::AllToAllMatmul: return all_to_all(rank, block, stream);
-      case OpKind::EmbeddingAllToAll: break; // check_operator() refuses it
+      case OpKind::AllToAllMatmul:
+      case OpKind::EmbeddingAllToAll: return all_to_all(rank, block, stream);
     }
   }
 
  private:
-  // Not ncclAlltoAll: a block's pieces do not touch one another.
+  // Row by row: summed where it is, then put down.
+  void all_reduce(int rank, const BlockExchange& block, cudaStream_t stream) const {
+    const auto index = static_cast<std::size_t>(rank);
+    const auto count = static_cast<std::size_t>(block.element_count);
+    const std::byte* send = block.send[index];
+    auto* sum = block.row_elements == 0 ? block.receive[index] : const_cast<std::byte*>(send);
+    check(ncclAllReduce(send, sum, count, type_, ncclSum, communicators_[index], stream), "ncclAllReduce", rank);
+    if (block.row_elements != 0) Pieces(block, dtype_).put_down(rank, rank, sum, stream);
+  }
+
+  // Not ncclAlltoAll: a block's pieces do not touch one another. Those that are put down row by row arrive dense first.
   void all_to_all(int rank, const BlockExchange& block, cudaStream_t stream) const {
     const ncclComm_t communicator = communicators_[static_cast<std::size_t>(rank)];
     const auto count = static_cast<std::size_t>(block.element_count);
@@ -245,9 +264,14 @@ class NcclTransport final : public Transport {
       const int to = (rank + distance) % world_size;
       const int from = (rank + world_size - distance) % world_size;
       check(ncclSend(pieces.source(rank, to), count, type_, to, communicator, stream), "ncclSend", rank);
-      check(ncclRecv(pieces.landing(from, rank), count, type_, from, communicator, stream), "ncclRecv", rank);
+      std::byte* place = stages_pieces() ? pieces.stage(from, rank, world_size) : pieces.landing(from, rank);
+      check(ncclRecv(place, count, type_, from, communicator, stream), "ncclRecv", rank);
     }
     check(ncclGroupEnd(), "ncclGroupEnd", rank);
+    for (int distance = 1; stages_pieces() && distance < world_size; ++distance) {
+      const int from = (rank + distance) % world_size;
+      pieces.put_down(from, rank, pieces.stage(from, rank, world_size), stream);
+    }
   }
 
   OpKind kind_;

@@ -7,8 +7,7 @@ namespace mpi {
 
 const Backend& mpi_backend() noexcept {
   static const AbsentBackend kBackend(
-      "mpi", "this build has no MPI: it needs Open MPI (libopenmpi-dev) when mc2 is configured",
-      /*cuts_columns=*/true);
+      "mpi", "this build has no MPI: it needs Open MPI (libopenmpi-dev) when mc2 is configured");
   return kBackend;
 }
 
