@@ -432,7 +432,7 @@ net::awaitable<void> serve_connection(Stream stream, std::string client, Session
 
 template <typename Stream>
 net::awaitable<void> turn_away(Stream stream, [[maybe_unused]] PlaceTaken place) {
-  constexpr std::chrono::seconds kMostTime{1};
+  constexpr std::chrono::seconds kMostTime{5};
   constexpr std::size_t kMostBytes = 64 << 10;
   error_code error;
   auto& lowest = beast::get_lowest_layer(stream);

@@ -96,7 +96,7 @@ class PlaceTaken {
   std::atomic<int>* count_;
 };
 
-/// Tells one connection that there is no room for it (503, Retry-After), and lets the client hear it; a second at most.
+/// Tells one connection that there is no room for it (503, Retry-After), and lets the client hear it; 5 s at most.
 template <typename Stream>
 [[nodiscard]] net::awaitable<void> turn_away(Stream stream, PlaceTaken place);
 

@@ -23,13 +23,14 @@ def _result_rows(kind: str, group: Group, m: int) -> int:
     return m // group.size if kind == "matmul_reduce_scatter" else _rows(kind, group, m)
 
 
-def _real(kind: str) -> typing.Callable[..., torch.Tensor]:
-    def run(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, group_name: str) -> torch.Tensor:
-        group = _groups.by_name(group_name)
-        y = _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]))
-        return y if bias is None else y.add_(bias)
+def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The kind on matrices, past PyTorch's dispatcher."""
+    y = _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]))
+    return y if bias is None else y.add_(bias)
 
-    return run
+
+def _real(kind: str) -> typing.Callable[..., torch.Tensor]:
+    return lambda x, w, bias, group_name: run(kind, _groups.by_name(group_name), x, w, bias)
 
 
 def _fake(kind: str) -> typing.Callable[..., torch.Tensor]:

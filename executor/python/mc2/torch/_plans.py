@@ -186,7 +186,7 @@ def _find(problem: Problem, store: _core.Store | None) -> _Found:
         return _Found(_plans[problem, EAGER], "tuned in this process", True)
     op, misses = problem.op(), []
     if store is not None:
-        kept = _kept(problem, store)
+        kept = _kept_anywhere(problem, store)
         if kept is not None:
             return _Found(kept, f"store {settings.store}", True)
         misses.append(f"store {settings.store} has no plan of it")
@@ -211,7 +211,7 @@ def _find_captured(problem: Problem, store: _core.Store | None, eager: _Found) -
         return eager
     if (problem, CAPTURED) in _plans:
         return eager._replace(plan=_plans[problem, CAPTURED])
-    kept = _found(lambda: store.find_plan(problem.op(), problem.fingerprint(CAPTURED)).plan) if store is not None else None
+    kept = _kept(problem, store, problem.fingerprint(CAPTURED)) if store is not None else None
     return eager._replace(plan=kept or eager.plan)
 
 
@@ -225,13 +225,16 @@ def _found(find: typing.Callable[[], typing.Any]) -> typing.Any:
         return None
 
 
-def _kept(problem: Problem, store: _core.Store) -> Plan | None:
+def _kept(problem: Problem, store: _core.Store, machine: _core.Fingerprint) -> Plan | None:
+    return typing.cast("Plan | None", _found(lambda: store.find_plan(problem.op(), machine).plan))
+
+
+def _kept_anywhere(problem: Problem, store: _core.Store) -> Plan | None:
     """Tuned by mc2.torch, else by mc2 tune for mc2's own backend."""
     machines = [problem.fingerprint()]
     if not _native.fault(problem):
         machines.append(_native.fingerprint(problem.group))
-    kept = (_found(lambda machine=machine: store.find_plan(problem.op(), machine).plan) for machine in machines)
-    return next((plan for plan in kept if plan is not None), None)
+    return next((plan for plan in (_kept(problem, store, machine) for machine in machines) if plan is not None), None)
 
 
 def _kept_model(problem: Problem, store: _core.Store) -> CostModel | None:

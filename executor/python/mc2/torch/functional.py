@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from ..errors import Error
-from . import _groups, _ops, _plans  # noqa: F401  (_ops registers the operators)
+from . import _groups, _ops
 from ._groups import Group
 from ._passes import PASSES
 
@@ -87,8 +87,8 @@ def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, bias: to
         found = _groups.resolve(group)
         _check(op, x, w, bias, _Facts(found.name, found.size, found.backend))
         _checked[key] = found
-    if op in PASSES and found.size > 1 and x.dim() == 2 and bias is None and _is_plain(x) and _is_plain(w):
-        return _plans.execute(op, found, x, w, x.shape[0] * found.size if op == "all_gather_matmul" else x.shape[0])
+    if op in PASSES and found.size > 1 and _is_plain(x) and _is_plain(w) and (bias is None or _is_plain(bias)):
+        return _shaped(x, w, _ops.run(op, found, _as_matrix(x), w, bias))
     return _dispatch(op, x, w, bias, _Facts(found.name, found.size, found.backend))
 
 
@@ -102,8 +102,15 @@ def _dispatch(op: str, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | No
     if facts.size == 1:
         y = torch.matmul(x, w)
         return y if bias is None else y + bias
-    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    y = getattr(torch.ops.mc2, op)(rows, w, bias, facts.name)
+    return _shaped(x, w, getattr(torch.ops.mc2, op)(_as_matrix(x), w, bias, facts.name))
+
+
+def _as_matrix(x: torch.Tensor) -> torch.Tensor:
+    return x if x.dim() == 2 else x.flatten(0, -2)
+
+
+def _shaped(x: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The matrix y with the dimensions of x but for the last."""
     return y if x.dim() == 2 else y.view(-1, *x.shape[1:-1], w.shape[1])
 
 
