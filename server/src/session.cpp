@@ -138,9 +138,10 @@ constexpr std::string_view kTlsOnly =
     "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 36\r\nConnection: close\r\n\r\n"
     "this port speaks TLS: ask https://\r\n";
 
-/// What a connection above the limit is told.
-constexpr std::string_view kOverloaded =
-    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+/// Stands for one that could not be read, or was not.
+Request nameless() {
+  return {.method = "-", .target = "-", .body = {}, .content_type = {}, .accept = {}, .if_none_match = {}, .accept_encoding = {}, .id = "-"};
+}
 
 /// What stopping may touch of a connection, on its own executor only.
 template <typename Socket>
@@ -352,9 +353,8 @@ class Connection {
   }
 
   net::awaitable<bool> refuse(Response response) {
-    const Request nameless{.method = "-", .target = "-", .body = {}, .content_type = {}, .accept = {}, .if_none_match = {}, .accept_encoding = {}, .id = "-"};
-    log(nameless, response, {}, {});
-    co_await write(to_message(response, nameless, 11, false));
+    log(nameless(), response, {}, {});
+    co_await write(to_message(response, nameless(), 11, false));
     co_await end_early();
     co_return false;
   }
@@ -438,7 +438,9 @@ net::awaitable<void> turn_away(Stream stream, [[maybe_unused]] PlaceTaken place)
   auto& lowest = beast::get_lowest_layer(stream);
   lowest.expires_after(kMostTime); // all that follows
   if constexpr (std::is_same_v<Stream, TlsStream>) co_await stream.async_handshake(net::ssl::stream_base::server, into(error));
-  if (!error) co_await net::async_write(stream, net::buffer(kOverloaded), into(error));
+  const Response full = busy("too many connections; come back in a second", "-");
+  Message message = to_message(full, nameless(), 11, false);
+  if (!error) co_await http::async_write(stream, message, into(error));
   error_code ignored;
   if constexpr (std::is_same_v<Stream, TlsStream>) {
     if (!error) co_await stream.async_shutdown(into(ignored)); // fails where a request came before it

@@ -60,6 +60,7 @@ class LimitsTest(ServiceTest):
                 answer = read_all(refused)
             self.assertIn(b"503 Service Unavailable", answer)
             self.assertIn(b"Retry-After: ", answer)
+            self.assertEqual(json.loads(answer.partition(b"\r\n\r\n")[2])["status"], 503)
         for connection in held:
             connection.close()
         for _ in range(100):  # the service learns of the closed ones a moment later

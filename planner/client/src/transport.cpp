@@ -1,11 +1,8 @@
 #include "transport.hpp"
 
-// Its streams are made here and used in its library: both must mean one type by them, not each a hidden one of its own.
-#pragma GCC visibility push(default)
 #include <cpprest/containerstream.h>
 #include <cpprest/http_client.h>
 #include <pplx/threadpool.h>
-#pragma GCC visibility pop
 
 #include <boost/asio/ssl/context.hpp>
 #include <algorithm>
@@ -93,7 +90,11 @@ struct Transport::Impl {
     http::http_request message(request.method);
     message.set_request_uri(request.target);
     if (!token.empty()) message.headers().add(http::header_names::authorization, "Bearer " + token);
-    if (!request.body.empty()) message.set_body(request.body, "application/json");
+    if (!request.body.empty()) {
+      message.headers().set_content_type("application/json");
+      // Not the string itself: cpprestsdk would read it through a reference to a stream of another type.
+      message.set_body(Bytes(request.body.begin(), request.body.end()));
+    }
     message.set_progress_handler(BodyGuard(max_answer_bytes));
     return message;
   }

@@ -283,6 +283,25 @@ class RanksTest(Refusals):
         mc2.torch.matmul_all_reduce(x, w)
         self.assertEqual(_plans.untuned(_groups.resolve(None)), [])
 
+    def test_a_store_that_is_missing_hides_no_plan_of_this_process(self):
+        fuse("matmul_all_reduce", [200, M - 200])
+        _plans.settings.store = "/nowhere/store.db"
+        x, w = matrices("matmul_all_reduce")
+        mc2.torch.matmul_all_reduce(x, w)
+        self.assertEqual(chosen(), [[200, M - 200]])
+
+    def test_a_store_that_cannot_be_written_costs_only_what_it_would_keep(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                tuned = mc2.torch.tune("matmul_all_reduce", m=512 * RANKS, n=64, k=64, dtype=torch.float32, rounds=3, race_rounds=5,
+                                       store="/proc/nowhere/store.db")  # fmt: skip
+            except mc2.Error as error:  # times that a busy host spoilt; the same on every rank
+                self.assertEqual(error.code, "cannot_fit")
+                return
+        self.assertEqual(next(iter(_plans._plans.values())), tuned.plan)
+        self.assertEqual(["kept in this process only" in str(w.message) for w in caught if "mc2" in str(w.message)], [True] * (RANK == 0))
+
     def test_a_plan_too_long_to_agree_on_leaves_the_unfused_calls(self):
         fuse("matmul_all_reduce", [200, M - 200])
         original = _plans._OFFER_BYTES

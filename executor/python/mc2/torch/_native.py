@@ -25,10 +25,12 @@ _NO_BUDGET_S = 1e6  # a clock could tell ranks to stop at different times
 
 _worlds: dict[str, Communicator] = {}
 _tuned: dict[tuple[Problem, tuple[int, ...], str], Native] = {}  # with plain weights
+_in_graphs: set[Native] = set()  # their memory stays as long as the program's graphs may be replayed
 
 
 def forget() -> None:
     _tuned.clear()
+    _in_graphs.clear()
     for world in _worlds.values():
         world.close()
     _worlds.clear()
@@ -56,6 +58,8 @@ def fault(problem: Problem) -> str:
     group, device = problem.group, problem.device
     if device.type != "cuda" or group.backend != "nccl":
         return f"{device} and {group.backend} are not a GPU and nccl"
+    if group.size > torch.cuda.device_count():
+        return f"{group.size} ranks and {torch.cuda.device_count()} GPUs here"
     if device.index != group.rank:
         return f"rank {group.rank} is on {device}; the backend wants rank r on device r"
     return _backend_fault()
@@ -142,8 +146,10 @@ class Native:
             self._prepared.rebind(addresses, (self._x, self._y))
             self._bound = addresses
         # What the caller frees afterwards is used again in the order of this stream, so after the run.
-        stream = torch.cuda.current_stream(x.device).cuda_stream
-        self._prepared.enqueue(stream, not torch.cuda.is_current_stream_capturing())
+        stream, is_captured = torch.cuda.current_stream(x.device).cuda_stream, torch.cuda.is_current_stream_capturing()
+        if is_captured:
+            _in_graphs.add(self)
+        self._prepared.enqueue(stream, not is_captured)
         return y.clone() if self._reaches_y else y
 
 
@@ -213,8 +219,19 @@ def tune(bench: typing.Any, race_rounds: int) -> measuring.Tuned | None:
 def prepare_tuned(problem: Problem, plan: Plan, w: torch.Tensor) -> Native:
     """Stays ready for calls with plain weights. Collective."""
     native = Native(problem, plan.blocks, plan.variant, w)
-    _tuned[problem, tuple(plan.blocks), str(plan.variant)] = native
+    _tuned[_key(problem, plan)] = native
     return native
+
+
+def _key(problem: Problem, plan: Plan) -> tuple[Problem, tuple[int, ...], str]:
+    return problem, tuple(plan.blocks), str(plan.variant)
+
+
+def release_others(problem: Problem, plans: list[Plan]) -> None:
+    """Of those that were prepared for the problem, all but these: their memory is as large as the operands."""
+    wanted = [_key(problem, plan) for plan in plans]
+    for key in [key for key in _tuned if key[0] == problem and key not in wanted]:
+        del _tuned[key]
 
 
 def keep(path: str, tuned: measuring.Tuned) -> None:

@@ -66,6 +66,7 @@ _choices: dict[tuple[typing.Any, ...], Choice] = {}
 _models: dict[tuple[typing.Any, ...], CostModel] = {}
 _plans: dict[tuple[Problem, Calls], Plan] = {}
 _untuned: dict[Problem, None] = {}  # a set in the order of the first calls
+_given_up: set[Problem] = set()  # what tuning has failed for
 _stores: dict[str, _core.Store] = {}  # opened for reading once, which takes longer than a look into them
 
 
@@ -75,8 +76,10 @@ def forget() -> None:
     _models.clear()
     _plans.clear()
     _untuned.clear()
+    _given_up.clear()
     _stores.clear()
     _native.forget()
+    _symmetric.forget()
     _settings.forget()
 
 
@@ -93,19 +96,21 @@ def keep(problem: Problem, model: CostModel, eager: Plan, captured: Plan | None 
 
 
 def untuned(group: Group) -> list[Problem]:
-    """Shapes that were called and that nobody has tuned, those with most work first: the same on all ranks."""
+    """Shapes that were called and that nobody has tuned, those with the largest products first: the same on all ranks, whose k may
+    differ."""
     found = [problem for problem in _untuned if problem.group == group]
-    return sorted(found, key=lambda problem: -problem.m * problem.n * problem.k)
+    return sorted(found, key=lambda problem: -problem.m * problem.n)
 
 
 def give_up(problem: Problem) -> None:
     """A shape that cannot be tuned."""
     _untuned.pop(problem, None)
+    _given_up.add(problem)
 
 
 def execute(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -> torch.Tensor:
     """The kind on matrices x and w; m counts rows of the product."""
-    key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous())
+    key = (kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0], w.is_contiguous() or _native.layout(w))
     choice = _choices.get(key)
     is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
     if choice is None:
@@ -114,8 +119,14 @@ def execute(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -
         if is_captured:
             warn("capture", f"{kind} m={m} is captured into a graph before its first call, so it runs unfused: call it once before")
             return unfused(kind, group, x, w)
-        choice = _choices[key] = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w)
-    chosen = choice.captured if is_captured else choice.eager
+        choice = _choose(Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0]), w)
+        if choice.captured is not choice.eager:  # opens what it needs, which no capture may
+            _run_chosen(kind, group, x, w, choice.captured)
+        _choices[key] = choice
+    return _run_chosen(kind, group, x, w, choice.captured if is_captured else choice.eager)
+
+
+def _run_chosen(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, chosen: Schedule | _native.Native | None) -> torch.Tensor:
     if chosen is None:
         return unfused(kind, group, x, w)
     if chosen.__class__ is _native.Native:
@@ -179,12 +190,15 @@ class _Found(typing.NamedTuple):
     is_tuned: bool
 
 
-def _find(problem: Problem, store: _core.Store | None) -> _Found:
+def _find(problem: Problem) -> _Found:
     """For eager calls: the plan that was tuned here, else the kept one, one from a model, or the service's. Errors: every place's
     reason."""
     if (problem, EAGER) in _plans:
         return _Found(_plans[problem, EAGER], "tuned in this process", True)
     op, misses = problem.op(), []
+    store = _found(_store)
+    if store is None and settings.store:
+        misses.append(f"store {settings.store}: there is none")
     if store is not None:
         kept = _kept_anywhere(problem, store)
         if kept is not None:
@@ -205,12 +219,13 @@ def _find(problem: Problem, store: _core.Store | None) -> _Found:
     raise Error("not_found", "plan", "; ".join(misses))
 
 
-def _find_captured(problem: Problem, store: _core.Store | None, eager: _Found) -> _Found:
+def _find_captured(problem: Problem, eager: _Found) -> _Found:
     """For captured calls: what was tuned for them, else the same."""
     if problem.device.type != "cuda" or not eager.is_tuned:
         return eager
     if (problem, CAPTURED) in _plans:
         return eager._replace(plan=_plans[problem, CAPTURED])
+    store = _found(_store)
     kept = _kept(problem, store, problem.fingerprint(CAPTURED)) if store is not None else None
     return eager._replace(plan=kept or eager.plan)
 
@@ -287,9 +302,8 @@ def _cut(problem: Problem, plan: Plan) -> _Cut | None:
 
 def _find_both(problem: Problem) -> tuple[_Found, _Found]:
     """For eager and for captured calls."""
-    store = _store()
-    eager = _find(problem, store)
-    captured = _find_captured(problem, store, eager)
+    eager = _find(problem)
+    captured = _find_captured(problem, eager)
     for calls, one in zip((EAGER, CAPTURED), (eager, captured)):
         log.debug("plan op=%s calls=%s cut=%s variant=%s source=%s predicted_us=%.1f",
                   problem.text(), calls, one.plan.cut, one.plan.variant, one.source, one.plan.makespan_us)  # fmt: skip
@@ -305,7 +319,7 @@ def _choose(problem: Problem, w: torch.Tensor) -> Choice:
             raise Error("mismatch", "x", f"rank {rank} calls with another shape, type or kind than rank 0; this rank has {problem.text()}")
     if reason:
         warn("none", f"{problem.text()} runs unfused: {reason}")
-    if not offers[0].is_tuned and not unsupported(problem):
+    if not offers[0].is_tuned and not unsupported(problem) and problem not in _given_up:
         _untuned[problem] = None
     eager, captured = offers[0].eager, offers[0].captured
     chosen = _ready(problem, w, offers, eager)

@@ -13,6 +13,33 @@ from ._groups import Group
 
 NAME = "torch_symm_mem"
 _Operator = typing.Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+_in_graphs: dict[int, torch.Tensor] = {}  # by address
+
+
+def forget() -> None:
+    _in_graphs.clear()
+
+
+@functools.lru_cache(maxsize=None)
+def _workspaces() -> dict[str, torch.Tensor] | None:
+    """By group, where this PyTorch keeps what its operators work in; None where that is not to be found."""
+    try:
+        found = importlib.import_module("torch.distributed._symmetric_memory")._group_name_to_workspace_tensor
+    except (ImportError, AttributeError):
+        return None
+    return typing.cast("dict[str, torch.Tensor]", found)
+
+
+def may_be_captured() -> bool:
+    """Whether a graph with the operators stays valid: PyTorch frees their workspace when it needs a larger one."""
+    return _workspaces() is not None
+
+
+def _hold_workspace(group: Group) -> None:
+    """For as long as the program's graphs may be replayed."""
+    workspace = (_workspaces() or {}).get(group.name)
+    if workspace is not None:
+        _in_graphs[workspace.data_ptr()] = workspace
 
 
 @functools.lru_cache(maxsize=None)
@@ -29,6 +56,12 @@ def operator(kind: str, group: Group) -> _Operator | None:
         gather, scatter = operators.fused_all_gather_matmul, operators.fused_matmul_reduce_scatter
     except (ImportError, AttributeError, RuntimeError):
         return None
-    if kind == "all_gather_matmul":
-        return lambda x, w: typing.cast(torch.Tensor, gather(x, [w], 0, group.name, return_A=False)[1][0])
-    return lambda x, w: typing.cast(torch.Tensor, scatter(x, w, "sum", 0, group.name))
+
+    def call(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        is_gather = kind == "all_gather_matmul"
+        y = gather(x, [w], 0, group.name, return_A=False)[1][0] if is_gather else scatter(x, w, "sum", 0, group.name)
+        if torch.cuda.is_current_stream_capturing():
+            _hold_workspace(group)
+        return typing.cast(torch.Tensor, y)
+
+    return call

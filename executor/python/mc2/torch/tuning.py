@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import statistics
 import time
@@ -13,12 +14,12 @@ import torch.distributed as dist
 
 from .. import _core, measuring
 from .._core import CostModel, Plan, Profile, Sample
-from ..errors import Error
+from ..errors import Error, NativeError
 from ..measuring import Contender, choose_contenders, judge
 from . import _groups, _native, _plans, _symmetric
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED, Problem
-from ._settings import log, settings
+from ._settings import log, settings, warn
 
 _WARMUP_ROUNDS = 3
 _MAX_LENGTH_COUNT = 8
@@ -79,8 +80,11 @@ def captured(call: typing.Callable[[], typing.Any]) -> typing.Callable[[], None]
     torch.cuda.current_stream().wait_stream(stream)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    # NCCL's watchdog thread queries events meanwhile, which the strictest mode refuses.
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    settings_of_capture: dict[str, typing.Any] = {}
+    if "capture_error_mode" in inspect.signature(torch.cuda.graph.__init__).parameters:
+        # NCCL's watchdog thread queries events meanwhile, which the strictest mode refuses.
+        settings_of_capture["capture_error_mode"] = "thread_local"
+    with torch.cuda.graph(graph, **settings_of_capture):
         call()
     return typing.cast("typing.Callable[[], None]", graph.replay)
 
@@ -318,16 +322,18 @@ class _Candidate(typing.NamedTuple):
     place: str = ""  # where else than on the process group
 
 
-def _of_native(bench: _Bench, race_rounds: int, store: str) -> list[_Candidate]:
+def _of_native(bench: _Bench, race_rounds: int) -> tuple[list[_Candidate], measuring.Tuned | None]:
     """The best plan on mc2's own backend, if it runs here. Collective."""
-    tuned = _native.tune(bench, race_rounds)
-    if tuned is None:
-        return []
-    native = _native.prepare_tuned(bench.problem, tuned.plan, bench.w)
+    try:
+        tuned = _native.tune(bench, race_rounds)
+        if tuned is None:
+            return [], None
+        native = _native.prepare_tuned(bench.problem, tuned.plan, bench.w)
+    except (Error, NativeError) as error:  # what one rank is refused, all are
+        log.info("%s: not on mc2's own backend: %s", bench.problem.text(), error)
+        return [], None
     bench.check(f"{tuned.plan.cut} on mc2's own backend", native(bench.x, bench.w))
-    if store and bench.problem.group.rank == 0:
-        _native.keep(store, tuned)
-    return [_Candidate(tuned.plan, lambda: native(bench.x, bench.w), " on mc2's own backend")]
+    return [_Candidate(tuned.plan, lambda: native(bench.x, bench.w), " on mc2's own backend")], tuned
 
 
 def _interleaved(bench: _Bench, calls: list[typing.Callable[[], typing.Any]], clock: Clock, rounds: int) -> list[list[float]]:
@@ -345,6 +351,8 @@ def _interleaved(bench: _Bench, calls: list[typing.Callable[[], typing.Any]], cl
 def _fastest(bench: _Bench, candidates: list[_Candidate], uncut: Plan, calls: _groups.Calls, rounds: int) -> Plan:
     """The candidate that beats the unfused calls beyond noise and does not lose to them back to back, where launches count; uncut
     where there is none. The same on all ranks."""
+    if calls == _groups.CAPTURED and not _symmetric.may_be_captured():
+        candidates = [candidate for candidate in candidates if candidate.plan.variant.name != _symmetric.NAME]
     runs = [bench.unfused()] + [candidate.call for candidate in candidates]
     clocks = [Clock(bench.problem.group, bench.problem.device)]
     if calls == _groups.CAPTURED:
@@ -377,15 +385,24 @@ def _pass_plans(bench: _Bench, contenders: list[Contender]) -> list[_Candidate]:
     return [_Candidate(c.plan, bench.fused(c.plan)) for c in best + theirs]
 
 
-def _choose(bench: _Bench, model: CostModel, contenders: list[Contender], race_rounds: int, store: str) -> tuple[Plan, Plan]:
-    """For eager and for captured calls. Collective."""
-    if bench.problem.device.type != "cuda":  # the race was of calls as a program makes them
-        winner = Plan.from_json(_shared(bench.problem, judge(bench.op, model, contenders, "search").to_json()))
-        return winner, winner
-    candidates = _pass_plans(bench, contenders) + _of_native(bench, race_rounds, store)
+class _Chosen(typing.NamedTuple):
+    eager: Plan
+    captured: Plan
+    native: measuring.Tuned | None  # what was tuned on mc2's own backend, if it is one of them
+
+
+def _choose(bench: _Bench, model: CostModel, contenders: list[Contender], race_rounds: int) -> _Chosen:
+    """Collective."""
+    problem = bench.problem
+    if problem.device.type != "cuda" or problem.group.backend == "gloo":  # the race was of calls as a program makes them
+        winner = Plan.from_json(_shared(problem, judge(bench.op, model, contenders, "search").to_json()))
+        return _Chosen(winner, winner, None)
+    of_native, tuned = _of_native(bench, race_rounds)
+    candidates = _pass_plans(bench, contenders) + of_native
     uncut = _core.predict(bench.op, model, [bench.op.cut_axis_length])
     eager, in_graphs = (_fastest(bench, candidates, uncut, calls, race_rounds) for calls in (_groups.EAGER, _groups.CAPTURED))
-    return eager, in_graphs
+    _native.release_others(problem, [eager, in_graphs])
+    return _Chosen(eager, in_graphs, tuned if any(_plans.is_native(problem, plan) for plan in (eager, in_graphs)) else None)
 
 
 def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
@@ -402,10 +419,10 @@ def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
         seen = [c.observation() for c in contenders if c.plan.variant.name != _symmetric.NAME]
         learned = _core.recalibrate(model, seen).model if seen else model
         model = CostModel.from_json(_shared(problem, learned.to_json()))
-    eager, in_graphs = _choose(bench, model, contenders, race_rounds, store)
+    eager, in_graphs, of_native = _choose(bench, model, contenders, race_rounds)
     _plans.keep(problem, model, eager, in_graphs)
     if store and problem.group.rank == 0:
-        _keep(store, profile, model, [in_graphs, eager], contenders)
+        _try_keep(store, profile, model, [in_graphs, eager], contenders, of_native)
     is_fused, is_captured_fused = (_plans.is_fused(problem, plan) for plan in (eager, in_graphs))
     text = f"{problem.text()}: {_finding(eager, is_fused)}"
     text += f"; {_finding(in_graphs, is_captured_fused)}" if in_graphs != eager else ""
@@ -418,8 +435,8 @@ def _finding(plan: Plan, is_fused: bool) -> str:
 
 
 def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
-    """For moments in which the program is idle: tunes shapes that it has called and that no tuned plan was found for, those with most
-    work first, until the time is up; what was begun is finished. Collective, as tune() is; returns what was tuned.
+    """For moments in which the program is idle: tunes shapes that it has called and that no tuned plan was found for, those with the
+    largest products first, until the time is up; what was begun is finished. Collective, as tune() is; returns what was tuned.
 
     Not in a thread of mc2's own: its collectives would meet the program's in another order on every rank.
     """
@@ -437,7 +454,15 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
     return done
 
 
-def _keep(path: str, profile: Profile, model: CostModel, winners: list[Plan], contenders: list[Contender]) -> None:
-    with _core.Store(path) as store:
-        store.append_samples(profile)
-        measuring.keep(store, winners, model, contenders)
+def _try_keep(
+    path: str, profile: Profile, model: CostModel, winners: list[Plan], contenders: list[Contender], of_native: measuring.Tuned | None
+) -> None:
+    """A store that cannot be written loses what other processes would gain, not this one: the other ranks know nothing of it."""
+    try:
+        with _core.Store(path) as store:
+            store.append_samples(profile)
+            measuring.keep(store, winners, model, contenders)
+        if of_native is not None:
+            _native.keep(path, of_native)
+    except (Error, NativeError) as error:
+        warn("store", f"what was tuned is kept in this process only: {error}")

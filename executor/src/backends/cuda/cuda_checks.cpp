@@ -138,6 +138,7 @@ std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept {
 }
 
 std::int64_t staging_bytes(const planner::OpSpec& op) noexcept {
+  if (planner::cut_axis(op) == planner::CutAxis::Columns) return exchange_bytes(op); // a block's sum
   return exchange_bytes(op) / op.world_size * (op.world_size - 1);
 }
 

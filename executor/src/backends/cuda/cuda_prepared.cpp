@@ -116,6 +116,7 @@ void CudaPrepared::share_places() {
 planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
   using planner::Error;
   using planner::ErrorCode;
+  const RunTurn turn(communicator_.turn());
   if (list_.op.tables)
     return Error{ErrorCode::Unsupported, "buffers", "tables and bags stay where the plan was prepared with them; prepare it for others"};
   if (transport_->has_windows())
@@ -127,7 +128,6 @@ planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers)
     const RankBuffers& next = buffers[communicator_.local_index(rank)];
     if (auto legal = check_replacement(rank, state_of(rank).buffers, next, peer_reach()); !legal) return legal.error();
   }
-  const RunTurn turn(communicator_.turn());
   for (const int rank : ranks) replace(rank, buffers[communicator_.local_index(rank)]);
   return {};
 }
@@ -391,6 +391,7 @@ void CudaPrepared::register_windows(int rank) {
   RankState& state = state_of(rank);
   transport_->register_memory(rank, state.exchange->bytes());
   if (state.spare) transport_->register_memory(rank, state.spare->bytes());
+  if (state.staging) transport_->register_memory(rank, state.staging->bytes());
   const std::span<const std::byte> a = state.buffers.a;
   transport_->register_memory(rank, gathers_first_ ? std::span(const_cast<std::byte*>(a.data()), a.size()) : state.buffers.c);
 }

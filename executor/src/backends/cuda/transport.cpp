@@ -199,10 +199,11 @@ class NcclTransport final : public Transport {
         type_(nccl_type(op.dtype)),
         has_windows_(variant.has_windows),
         takes_no_sm_(variant.takes_no_sm),
+        arrives_dense_(op.kind == OpKind::EmbeddingAllToAll || planner::cut_axis(op) == planner::CutAxis::Columns),
         communicators_(std::move(communicators)),
         windows_(communicators_.size()) {}
 
-  [[nodiscard]] bool stages_pieces() const noexcept override { return kind_ == OpKind::EmbeddingAllToAll; }
+  [[nodiscard]] bool stages_pieces() const noexcept override { return arrives_dense_; }
   [[nodiscard]] bool reaches_peers() const noexcept override { return false; }
   [[nodiscard]] bool has_windows() const override { return has_windows_; }
   [[nodiscard]] bool takes_no_sm() const override { return takes_no_sm_; }
@@ -242,12 +243,11 @@ class NcclTransport final : public Transport {
   }
 
  private:
-  // Row by row: summed where it is, then put down.
   void all_reduce(int rank, const BlockExchange& block, cudaStream_t stream) const {
     const auto index = static_cast<std::size_t>(rank);
     const auto count = static_cast<std::size_t>(block.element_count);
     const std::byte* send = block.send[index];
-    auto* sum = block.row_elements == 0 ? block.receive[index] : const_cast<std::byte*>(send);
+    std::byte* sum = block.row_elements == 0 ? block.receive[index] : block.staging[index];
     check(ncclAllReduce(send, sum, count, type_, ncclSum, communicators_[index], stream), "ncclAllReduce", rank);
     if (block.row_elements != 0) Pieces(block, dtype_).put_down(rank, rank, sum, stream);
   }
@@ -279,6 +279,7 @@ class NcclTransport final : public Transport {
   ncclDataType_t type_;
   bool has_windows_;
   bool takes_no_sm_;
+  bool arrives_dense_; ///< and is put down row by row from there
   std::vector<ncclComm_t> communicators_;          ///< by rank
   std::vector<std::vector<ncclWindow_t>> windows_; ///< by rank
 };

@@ -20,7 +20,7 @@ class Transport {
   /// In how many slices a block passes between the lanes: 1, or one per rank whose rows it needs or makes. Slice s of
   /// rank r then is about rank (r + 1 + s) mod ranks; where the matmul comes first the last slice is the rank's own.
   [[nodiscard]] virtual int slice_count() const noexcept { return 1; }
-  /// Whether BlockExchange::staging is used.
+  /// Whether BlockExchange::staging is used, of staging_bytes().
   [[nodiscard]] virtual bool stages_pieces() const noexcept { return false; }
   /// Whether peers' memory is reached by its address. Else BlockExchange needs the rank's own only.
   [[nodiscard]] virtual bool reaches_peers() const noexcept { return true; }
