@@ -29,6 +29,27 @@ class CudaBackend : public ::testing::Test {
     spec.tables = planner::EmbeddingTables{.table_count = 4, .row_count = 1000, .pooling = planner::Pooling::Mean};
     return spec;
   }
+
+  static void expect_right(ResidentProblem& problem, const OpSpec& spec, const Cut& cut) {
+    problem.fetch_results();
+    const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
+    EXPECT_TRUE(right.ok()) << right.error().text();
+  }
+
+  /// In every mode that makes a result.
+  static void expect_right(const OpSpec& spec, const Cut& cut, const planner::Variant& variant, Communicator& communicator) {
+    SCOPED_TRACE(variant.text() + ", " + spec.text() + ", " + cut.text());
+    ResidentProblem problem(spec, 5, communicator);
+    auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), communicator);
+    ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+    for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
+      for (const auto detail : {executor::RunDetail::Makespan, executor::RunDetail::Stages}) {
+        problem.poison();
+        EXPECT_GT(prepared.value()->run(mode, detail).makespan.count(), 0);
+        expect_right(problem, spec, cut);
+      }
+    }
+  }
 };
 
 TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
@@ -47,23 +68,9 @@ TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   for (const auto& traits : planner::op_registry()) {
     const OpSpec spec = op(traits.kind, 2048);
     const std::int64_t rows = traits.cut_axis_length(spec);
-    for (const planner::Variant& variant : cuda_backend().variants(spec, {})) {
-      SCOPED_TRACE(variant.text() + ", " + spec.text());
-      for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
-        ResidentProblem problem(spec, 5, *communicator);
-        auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), *communicator);
-        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
-        for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
-          for (const auto detail : {executor::RunDetail::Makespan, executor::RunDetail::Stages}) {
-            problem.poison();
-            EXPECT_GT(prepared.value()->run(mode, detail).makespan.count(), 0);
-            problem.fetch_results();
-            const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
-            EXPECT_TRUE(right.ok()) << right.error().text();
-          }
-        }
-      }
-    }
+    for (const planner::Variant& variant : cuda_backend().variants(spec, {}))
+      for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}})
+        expect_right(spec, cut, variant, *communicator);
   }
 }
 
@@ -73,23 +80,9 @@ TEST_F(CudaBackend, CutsColumnsWhereThereAreFewRows) {
   for (const std::int64_t m : {1, 7, 64}) {
     const OpSpec spec = op(OpKind::MatmulAllReduce, m);
     ASSERT_EQ(planner::cut_axis(spec), planner::CutAxis::Columns);
-    for (const planner::Variant& variant : cuda_backend().variants(spec, {})) {
-      for (const Cut& cut : {Cut{{512}}, Cut{{128, 384}}, Cut{{1, 200, 311}}}) {
-        SCOPED_TRACE(variant.text() + ", " + spec.text() + ", " + cut.text());
-        ResidentProblem problem(spec, 5, *communicator);
-        auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), *communicator);
-        ASSERT_TRUE(prepared.ok()) << prepared.error().text();
-        for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
-          for (const auto detail : {executor::RunDetail::Makespan, executor::RunDetail::Stages}) {
-            problem.poison();
-            prepared.value()->run(mode, detail);
-            problem.fetch_results();
-            const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
-            EXPECT_TRUE(right.ok()) << right.error().text();
-          }
-        }
-      }
-    }
+    for (const planner::Variant& variant : cuda_backend().variants(spec, {}))
+      for (const Cut& cut : {Cut{{512}}, Cut{{128, 384}}, Cut{{1, 200, 311}}})
+        expect_right(spec, cut, variant, *communicator);
   }
 }
 
@@ -113,9 +106,7 @@ TEST_F(CudaBackend, PoolsBagsOfEveryTypeAndWidth) {
           problem.refill_a(12);
           problem.poison();
           prepared.value()->run(RunMode::Fused, executor::RunDetail::Makespan);
-          problem.fetch_results();
-          const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
-          EXPECT_TRUE(right.ok()) << right.error().text();
+          expect_right(problem, spec, cut);
         }
       }
     }
@@ -172,9 +163,7 @@ TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
             problem.refill_a(static_cast<std::uint64_t>(run));
             prepared.value()->run(RunMode::Fused, executor::RunDetail::Makespan);
           }
-          problem.fetch_results();
-          const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
-          EXPECT_TRUE(right.ok()) << right.error().text();
+          expect_right(problem, spec, cut);
         }
       }
     }
@@ -194,9 +183,7 @@ TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
     for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
       problem.poison();
       prepared.value()->run(mode, executor::RunDetail::Makespan);
-      problem.fetch_results();
-      const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
-      EXPECT_TRUE(right.ok()) << right.error().text();
+      expect_right(problem, spec, cut);
     }
   };
   for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul})
