@@ -14,6 +14,7 @@
 #include "file_place.hpp"
 #include "mc2/store/store.hpp"
 #include "sqlite_errors.hpp"
+#include "waiting.hpp"
 
 /// A copy of a store that is in use.
 namespace mc2::store {
@@ -23,8 +24,6 @@ namespace fs = std::filesystem;
 using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
-
-constexpr int kBusyTimeoutMs = 10'000;
 
 /// A copy under way, beside its name; gone unless it is finished.
 class Draft {
@@ -73,7 +72,8 @@ class Draft {
 };
 
 void copy_database(const fs::path& from, const fs::path& to) {
-  SQLite::Database source(from.string(), SQLite::OPEN_READONLY, kBusyTimeoutMs);
+  SQLite::Database source(from.string(), SQLite::OPEN_READONLY);
+  wait_for_others(source.getHandle());
   SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE);
   SQLite::Backup backup(copy, source);
   // In one step: a writer that comes between two would make it start all over again.
