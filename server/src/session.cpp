@@ -353,8 +353,9 @@ class Connection {
   }
 
   net::awaitable<bool> refuse(Response response) {
-    log(nameless(), response, {}, {});
-    co_await write(to_message(response, nameless(), 11, false));
+    const Request request = nameless(); // named, as GCC 12 destroys temporaries of such expressions too early
+    log(request, response, {}, {});
+    co_await write(to_message(response, request, 11, false));
     co_await end_early();
     co_return false;
   }
