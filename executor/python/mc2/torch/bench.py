@@ -16,7 +16,8 @@ import torch.distributed as dist
 
 from .. import _core
 from . import _groups, _passes, _symmetric, functional
-from .tuning import Clock, captured, tune
+from ._plans import Problem
+from .tuning import Clock, captured, interleaved, tune
 
 MODELS = {"llama-3-8b": (4096, 14336, 6144), "llama-3-70b": (8192, 28672, 10240)}  # hidden, mlp, q + k + v
 
@@ -53,15 +54,9 @@ def measure(kind, m, n, k, device, dtype, arguments):
     with torch.no_grad():
         check_equal({name: call() for name, call in calls.items()}, dtype)
         runs = {name: captured(call) for name, call in calls.items()} if arguments.graph else calls
-        clock, times = Clock(group, device, not arguments.back_to_back), {name: [] for name in runs}
-        for turn in range(-3, arguments.rounds):
-            for name in list(runs)[:: 1 if turn % 2 else -1]:
-                us = clock.time_us(runs[name])
-                if turn >= 0:
-                    times[name].append(us)
-    slowest = torch.tensor(list(times.values()), dtype=torch.float64, device=device)
-    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-    return tuned, dict(zip(times, slowest.tolist()))
+        clock, problem = Clock(group, device, not arguments.back_to_back), Problem(kind, group, device, dtype, m, n, k)
+        times = interleaved(problem, list(runs.values()), clock, arguments.rounds)
+    return tuned, dict(zip(runs, times))
 
 
 def cell(times, name):

@@ -336,7 +336,7 @@ def _of_native(bench: _Bench, race_rounds: int) -> tuple[list[_Candidate], measu
     return [_Candidate(tuned.plan, lambda: native(bench.x, bench.w), " on mc2's own backend")], tuned
 
 
-def _interleaved(bench: _Bench, calls: list[typing.Callable[[], typing.Any]], clock: Clock, rounds: int) -> list[list[float]]:
+def interleaved(problem: Problem, calls: list[typing.Callable[[], typing.Any]], clock: Clock, rounds: int) -> list[list[float]]:
     """Times of every call, the slowest rank's, in rounds of alternating order. Collective."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(-_WARMUP_ROUNDS, rounds):
@@ -344,7 +344,7 @@ def _interleaved(bench: _Bench, calls: list[typing.Callable[[], typing.Any]], cl
             us = clock.time_us(calls[which])
             if turn >= 0:
                 times[which].append(max(us, 1e-3))
-    flat = _slowest(bench.problem, [us for row in times for us in row])
+    flat = _slowest(problem, [us for row in times for us in row])
     return [flat[i : i + rounds] for i in range(0, len(flat), rounds)]
 
 
@@ -359,7 +359,7 @@ def _fastest(bench: _Bench, candidates: list[_Candidate], uncut: Plan, calls: _g
         runs = [captured(run) for run in runs]
     else:
         clocks.append(Clock(bench.problem.group, bench.problem.device, hides_launches=False))
-    times = [_interleaved(bench, runs, clock, rounds) for clock in clocks]
+    times = [interleaved(bench.problem, runs, clock, rounds) for clock in clocks]
     best, lowest, findings = uncut, math.inf, []
     for i, candidate in enumerate(candidates, start=1):
         ratios = [_core.paired_ratio(of_clock[i], of_clock[0]) for of_clock in times]
