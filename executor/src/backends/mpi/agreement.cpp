@@ -32,9 +32,11 @@ Agreement::Agreement(std::chrono::milliseconds deadline)
 
 void Agreement::wait(std::span<MPI_Request> requests, const char* what) {
   const auto end = Clock::now() + deadline_;
-  wait_all(requests, Patience(kSleep, kYieldFor), [&] {
-    if (Clock::now() < end) return;
-    abort_job(std::string("waited for the other ranks to ") + what + ", past the deadline; " + roll_call(what));
+  const Patience patience(kSleep, kYieldFor);
+  wait_all(requests, [&] {
+    if (Clock::now() >= end)
+      abort_job(std::string("waited for the other ranks to ") + what + ", past the deadline; " + roll_call(what));
+    patience.pause();
   });
 }
 

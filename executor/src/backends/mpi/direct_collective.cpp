@@ -16,8 +16,6 @@ constexpr std::size_t kPageBytes = 4096;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
-using Waiter = std::function<void()>;
-
 /// What a rank announces, each with a count of the blocks for which it has.
 struct Announcements {
   SharedSignal ready;  ///< its product can be read, or its rows of A are written
@@ -40,23 +38,23 @@ class DirectCollective : public Collective {
     new (announcements_[static_cast<std::size_t>(rank_)]) Announcements;
   }
 
-  void exchange(const BlockExchange& block, const Waiter& keep_waiting) override {
+  void exchange(const BlockExchange& block, const Pause& pause) override {
     ++block_count_;
-    if (block.is_summed()) return sum_block(block, keep_waiting);
-    if (pushes_) return push(block, keep_waiting);
-    pull(block, keep_waiting);
+    if (block.is_summed()) return sum_block(block, pause);
+    if (pushes_) return push(block, pause);
+    pull(block, pause);
   }
 
  protected:
-  virtual void sum_block(const BlockExchange& block, const Waiter& keep_waiting) {
-    announce(block, keep_waiting);
+  virtual void sum_block(const BlockExchange& block, const Pause& pause) {
+    announce(block, pause);
     sum(block, {.target = block.sum, .count = block.element_count});
   }
 
   /// Returns when every rank that this one gets something from has announced its own.
-  void announce(const BlockExchange& block, const Waiter& keep_waiting) {
+  void announce(const BlockExchange& block, const Pause& pause) {
     of(rank_).ready.add();
-    for (int step = 0; step + 1 < size_; ++step) wait_for(peer(step), block, keep_waiting);
+    for (int step = 0; step + 1 < size_; ++step) wait_for(peer(step), block, pause);
   }
 
   /// Elements [first, first + count) of the block, added up in rank order.
@@ -91,32 +89,32 @@ class DirectCollective : public Collective {
   std::uint32_t block_count_ = 0; ///< exchanged so far, the present one included
 
  private:
-  void wait_for(int peer, const BlockExchange& block, const Waiter& keep_waiting) {
+  void wait_for(int peer, const BlockExchange& block, const Pause& pause) {
     if (block.pieces->incoming_bytes[static_cast<std::size_t>(peer)] == 0) return;
-    of(peer).ready.wait_for(block_count_, keep_waiting);
+    of(peer).ready.wait_for(block_count_, pause);
   }
 
-  void pull(const BlockExchange& block, const Waiter& keep_waiting) {
+  void pull(const BlockExchange& block, const Pause& pause) {
     of(rank_).ready.add();
     const auto copy = [&](int from) {
       host::land(block, from, block.pieces->sources[static_cast<std::size_t>(from)]);
     };
     for (int step = 0; step + 1 < size_; ++step) {
-      wait_for(peer(step), block, keep_waiting);
+      wait_for(peer(step), block, pause);
       copy(peer(step));
     }
     copy(rank_);
     host::add_residuals(block);
   }
 
-  void push(const BlockExchange& block, const Waiter& keep_waiting) {
+  void push(const BlockExchange& block, const Pause& pause) {
     const host::PieceAddresses& pieces = *block.pieces;
     for (int step = 0; step + 1 < size_; ++step) {
       const auto to = static_cast<std::size_t>(peer(step));
       const auto bytes = static_cast<std::size_t>(pieces.outgoing_bytes[to]);
       if (bytes > 0) std::memcpy(pieces.remote_landings[to], pieces.outgoing[to], bytes);
     }
-    announce(block, keep_waiting);
+    announce(block, pause);
   }
 
   std::vector<Announcements*> announcements_; ///< by rank
@@ -130,9 +128,9 @@ class TwoShotCollective final : public DirectCollective {
       : DirectCollective(heap, layout, op), own_sum_(heap.segment(rank_).data() + layout.sums) {}
 
  private:
-  void sum_block(const BlockExchange& block, const Waiter& keep_waiting) override {
+  void sum_block(const BlockExchange& block, const Pause& pause) override {
     // Also says that this rank has read the sums of the block before.
-    announce(block, keep_waiting);
+    announce(block, pause);
     const auto first = [&](int rank) { return block.element_count * rank / size_; };
     const std::int64_t count = first(rank_ + 1) - first(rank_);
     sum(block, {.target = {.first = own_sum_, .columns = count, .row_stride = count},
@@ -147,7 +145,7 @@ class TwoShotCollective final : public DirectCollective {
     };
     take(rank_);
     for (int step = 0; step + 1 < size_; ++step) {
-      of(peer(step)).summed.wait_for(block_count_, keep_waiting);
+      of(peer(step)).summed.wait_for(block_count_, pause);
       take(peer(step));
     }
     finish(block);

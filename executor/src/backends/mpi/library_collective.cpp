@@ -4,7 +4,6 @@
 #include "backends/mpi/collective.hpp"
 #include "backends/mpi/element_sum.hpp"
 #include "backends/mpi/row_type.hpp"
-#include "backends/mpi/waiting.hpp"
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::mpi {
@@ -78,7 +77,7 @@ class BlockingCollective final : public LibraryCollective {
  public:
   using LibraryCollective::LibraryCollective;
 
-  void exchange(const BlockExchange& block, const std::function<void()>& /*keep_waiting*/) override {
+  void exchange(const BlockExchange& block, const Pause& /*pause*/) override {
     call(block);
     finish(block);
   }
@@ -109,12 +108,11 @@ class BlockingCollective final : public LibraryCollective {
 
 class NonblockingCollective final : public LibraryCollective {
  public:
-  NonblockingCollective(MPI_Comm comm, const planner::OpSpec& op, std::chrono::microseconds sleep)
-      : LibraryCollective(comm, op), sleep_(sleep) {}
+  using LibraryCollective::LibraryCollective;
 
-  void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) override {
+  void exchange(const BlockExchange& block, const Pause& pause) override {
     MPI_Request request = start(block);
-    wait_all({&request, 1}, Patience(sleep_, {}), keep_waiting);
+    wait_all({&request, 1}, pause);
     finish(block);
   }
 
@@ -145,8 +143,6 @@ class NonblockingCollective final : public LibraryCollective {
           "MPI_Ialltoallv");
     return request;
   }
-
-  std::chrono::microseconds sleep_;
 };
 
 } // namespace
@@ -155,7 +151,7 @@ std::unique_ptr<Collective> make_library_collective(const Channel& channel, cons
                                                     const planner::OpSpec& op) {
   if (variant.algorithm == MpiVariant::Algorithm::Blocking)
     return std::make_unique<BlockingCollective>(channel.get(), op);
-  return std::make_unique<NonblockingCollective>(channel.get(), op, variant.sleep);
+  return std::make_unique<NonblockingCollective>(channel.get(), op);
 }
 
 } // namespace mc2::executor::mpi

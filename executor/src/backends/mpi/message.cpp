@@ -17,9 +17,11 @@ constexpr std::chrono::microseconds kYieldFor{200}, kSleep{100};
 
 void wait(MPI_Request request, int rank, const char* what, std::chrono::milliseconds deadline) {
   const auto start = Clock::now();
-  wait_all({&request, 1}, Patience(kSleep, kYieldFor), [&] {
-    if (deadline == kNoDeadline || Clock::now() - start < deadline) return;
-    abort_job(rank_text(rank) + " does not answer: " + what + " took longer than the deadline");
+  const Patience patience(kSleep, kYieldFor);
+  wait_all({&request, 1}, [&] {
+    if (deadline != kNoDeadline && Clock::now() - start >= deadline)
+      abort_job(rank_text(rank) + " does not answer: " + what + " took longer than the deadline");
+    patience.pause();
   });
 }
 

@@ -74,7 +74,7 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
       return make_direct_collective(*settings_.node_heap, layout_, list_.op, variant);
     case MpiVariant::Algorithm::Ring:
     case MpiVariant::Algorithm::SlicedRing: return make_ring_collective(channel, variant, list_);
-    case MpiVariant::Algorithm::Pairwise: return make_pairwise_collective(channel, variant);
+    case MpiVariant::Algorithm::Pairwise: return make_pairwise_collective(channel);
     case MpiVariant::Algorithm::Blocking:
     case MpiVariant::Algorithm::Nonblocking: break;
   }
@@ -99,6 +99,7 @@ const RunRecord& MpiPrepared::run(RunMode mode, RunDetail /*detail*/) {
   std::ranges::fill(times.communication, StageTime{});
   times.local = {};
   for (auto& count : finished_) count.store(0, std::memory_order_relaxed);
+  local_is_done_.store(local_work_.runs.empty(), std::memory_order_relaxed);
   communicator_.execute(*this, mode, calls_[static_cast<std::size_t>(mode)], [this] { return progress(); });
   finish_record(mode, Clock::now() - communicator_.control().start());
   return record_;
@@ -123,30 +124,34 @@ void MpiPrepared::run_lane(int rank, planner::Lane lane) noexcept {
 void MpiPrepared::compute() {
   host::RunControl& control = communicator_.control();
   RankTimes& times = record_.ranks.front();
-  const auto start = control.start();
   if (!local_work_.runs.empty()) {
     if (control.mode() == RunMode::Serial || !list_.is_local_first) await(planner::Lane::Compute, 0);
-    const auto when = device_->multiply(local_work_, start, control);
-    times.local = {when.start - start, when.end - start};
+    times.local = multiply(local_work_);
   }
+  local_is_done_.store(true, std::memory_order_relaxed);
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     const NamedRange range(block_range_name(planner::Lane::Compute), static_cast<std::int64_t>(i));
     await(planner::Lane::Compute, i);
-    const auto when = device_->multiply(stage_work_[i], start, control);
-    times.compute[i] = {when.start - start, when.end - start};
+    times.compute[i] = multiply(stage_work_[i]);
     finish_stage(planner::Lane::Compute);
   }
+}
+
+StageTime MpiPrepared::multiply(const host::MatmulWork& work) {
+  host::RunControl& control = communicator_.control();
+  const auto when = device_->multiply(work, control.start(), control);
+  return {when.start - control.start(), when.end - control.start()};
 }
 
 void MpiPrepared::communicate() {
   const host::RunControl& control = communicator_.control();
   auto& times = record_.ranks.front().communication;
-  const std::function<void()> waiter = [this] { keep_waiting(); };
+  const Pause wait = [this] { pause(); };
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     const NamedRange range(block_range_name(planner::Lane::Communication), static_cast<std::int64_t>(i));
     await(planner::Lane::Communication, i);
     times[i].start = Clock::now() - control.start();
-    collective_->exchange(exchange_of(i), waiter);
+    collective_->exchange(exchange_of(i), wait);
     times[i].end = Clock::now() - control.start();
     finish_stage(planner::Lane::Communication);
   }
@@ -189,7 +194,25 @@ void MpiPrepared::await(planner::Lane lane, std::size_t stage) {
     throw host::RunAborted{};
 }
 
-void MpiPrepared::keep_waiting() const { communicator_.control().throw_if_aborted(); }
+/// While it runs, and while it is about to: yielding to it gives away a whole slice of the scheduler's.
+bool MpiPrepared::matmul_has_work() const noexcept {
+  const RunMode mode = communicator_.control().mode();
+  if (mode != RunMode::Fused && mode != RunMode::Independent) return false;
+  if (!local_is_done_.load(std::memory_order_relaxed)) return true;
+  const auto finished = [&](planner::Lane lane) { return finished_[index_of(lane)].load(std::memory_order_relaxed); };
+  const bool takes_what_came = mode == RunMode::Fused && !is_first(planner::Lane::Compute);
+  return finished(planner::Lane::Compute) <
+         (takes_what_came ? finished(planner::Lane::Communication) : list_.stages.size());
+}
+
+void MpiPrepared::pause() const {
+  communicator_.control().throw_if_aborted();
+  if (settings_.variant.sleep.count() > 0 && matmul_has_work()) {
+    std::this_thread::sleep_for(settings_.variant.sleep);
+  } else {
+    std::this_thread::yield();
+  }
+}
 
 std::string MpiPrepared::progress() const {
   const auto count = [&](planner::Lane lane) {

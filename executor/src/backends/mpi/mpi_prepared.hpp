@@ -53,7 +53,11 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
   void finish_stage(planner::Lane lane);
   /// Waits for what the lane needs for a stage, in a mode that has it wait.
   void await(planner::Lane lane, std::size_t stage);
-  void keep_waiting() const;
+  [[nodiscard]] StageTime multiply(const host::MatmulWork& work);
+  [[nodiscard]] bool matmul_has_work() const noexcept;
+  /// Between two looks of the communication lane. It sleeps only beside a matmul: with nothing to make room for, sleep
+  /// would just delay what has come. Throws host::RunAborted.
+  void pause() const;
   [[nodiscard]] std::string progress() const;
   void finish_record(RunMode mode, std::chrono::nanoseconds wall);
 
@@ -71,6 +75,7 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
   std::unique_ptr<host::ComputeDevice> device_;
   std::unique_ptr<Collective> collective_;
   std::array<std::atomic<std::uint32_t>, 2> finished_{}; ///< stages of the compute and the communication lane
+  std::atomic<bool> local_is_done_{true};
   RunRecord record_;
 };
 

@@ -8,13 +8,13 @@ namespace {
 
 class PairwiseCollective final : public Collective {
  public:
-  PairwiseCollective(MPI_Comm comm, std::chrono::microseconds sleep)
-      : steps_(comm, sleep), rank_(World::get().rank()), size_(World::get().size()) {}
+  explicit PairwiseCollective(MPI_Comm comm)
+      : steps_(comm), rank_(World::get().rank()), size_(World::get().size()) {}
 
-  void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) override {
+  void exchange(const BlockExchange& block, const Pause& pause) override {
     for (int step = 1; step < size_; ++step) {
       const int to = (rank_ + step) % size_, from = (rank_ + size_ - step) % size_;
-      steps_.pass({outgoing(block, to), to}, {incoming(block, from), from}, block.dtype, keep_waiting);
+      steps_.pass({outgoing(block, to), to}, {incoming(block, from), from}, block.dtype, pause);
     }
     const auto own = incoming(block, rank_); // empty where the local part multiplies it where it is
     if (!own.empty()) std::memcpy(own.data(), outgoing(block, rank_).data(), own.size());
@@ -37,8 +37,8 @@ class PairwiseCollective final : public Collective {
 
 } // namespace
 
-std::unique_ptr<Collective> make_pairwise_collective(const Channel& channel, const MpiVariant& variant) {
-  return std::make_unique<PairwiseCollective>(channel.get(), variant.sleep);
+std::unique_ptr<Collective> make_pairwise_collective(const Channel& channel) {
+  return std::make_unique<PairwiseCollective>(channel.get());
 }
 
 } // namespace mc2::executor::mpi

@@ -29,20 +29,20 @@ class RingCollective final : public Collective {
  public:
   RingCollective(MPI_Comm comm, const MpiVariant& variant, const StageList& list)
       : comm_(comm),
-        sleep_(variant.sleep),
         most_slices_(variant.algorithm == MpiVariant::Algorithm::SlicedRing ? kMaxSlices : 1),
         dtype_(planner::exchange_type(list.op)),
         sum_(dtype_),
         rank_(World::get().rank()),
         size_(World::get().size()),
-        is_split_(list.op.kind == planner::OpKind::MatmulAllReduce),
+        is_all_reduce_(list.op.kind == planner::OpKind::MatmulAllReduce),
+        is_split_(is_all_reduce_ && size_ > 2),
         step_count_(size_ - 1 + (is_split_ ? size_ - 1 : 0)) {
     if (!planner::sums_over_ranks(list.op.kind)) return;
     reduce_step_count_ = size_ - 1;
     if (reduce_step_count_ > 1) make_room(list);
   }
 
-  void exchange(const BlockExchange& block, const std::function<void()>& keep_waiting) override {
+  void exchange(const BlockExchange& block, const Pause& pause) override {
     piece_count_ = block.element_count;
     send_ = block.pieces->outgoing.front();
     receive_ = block.is_summed() ? sum_arrival(block) : gathered(block);
@@ -52,9 +52,10 @@ class RingCollective final : public Collective {
     unfinished_count_ = slice_count_;
     for (int index = 0; index < slice_count_; ++index) {
       slices_[static_cast<std::size_t>(index)].step = 0;
-      start_step(index);
+      start_sending(index);
     }
-    wait_some(requests(), Patience(sleep_, {}), keep_waiting, [this] {
+    for (int index = 0; index < slice_count_; ++index) start_receiving(index);
+    wait_some(requests(), pause, [this] {
       for (int index = 0; index < slice_count_; ++index) advance(index);
       return unfinished_count_ == 0;
     });
@@ -86,10 +87,11 @@ class RingCollective final : public Collective {
   [[nodiscard]] std::int64_t bytes(std::int64_t count) const noexcept {
     return count * planner::size_bytes(dtype_);
   }
-  /// The pieces of all ranks are one block cut in R parts, or R blocks of the same size.
+  /// The pieces of all ranks are one block cut in R parts, or the whole block each, or R blocks of the same size.
   [[nodiscard]] Range piece(int rank) const noexcept {
     const int of = (rank % size_ + size_) % size_;
-    return is_split_ ? part_of({0, piece_count_}, of, size_) : Range{of * piece_count_, piece_count_};
+    if (is_split_) return part_of({0, piece_count_}, of, size_);
+    return {is_all_reduce_ ? 0 : of * piece_count_, piece_count_};
   }
   [[nodiscard]] Range part(int rank, int slice) const noexcept { return part_of(piece(rank), slice, slice_count_); }
   [[nodiscard]] bool reduces(int step) const noexcept { return step < reduce_step_count_; }
@@ -118,16 +120,28 @@ class RingCollective final : public Collective {
     return is_last ? own_sum(index) : slice.sums[static_cast<std::size_t>(slice.step % 2)].data();
   }
 
+  // A step sends first (point_to_point.hpp says why).
   void start_step(int index) {
+    start_sending(index);
+    start_receiving(index);
+  }
+
+  void start_sending(int index) {
     Slice& slice = slices_[static_cast<std::size_t>(index)];
     if (slice.step == 0) slice.outgoing = first_outgoing(index);
-    slice.incoming = landing(slice, index);
-    const int left = (rank_ + size_ - 1) % size_, right = (rank_ + 1) % size_;
-    const Range out = part(sent_piece(slice.step), index), in = part(sent_piece(slice.step) - 1, index);
-    MPI_Request* pair = &requests_[2 * static_cast<std::size_t>(index)];
-    check(MPI_Irecv(slice.incoming, static_cast<int>(in.count), sum_.type(), left, index, comm_, &pair[0]), "MPI_Irecv");
-    check(MPI_Isend(slice.outgoing, static_cast<int>(out.count), sum_.type(), right, index, comm_, &pair[1]),
+    const Range out = part(sent_piece(slice.step), index);
+    check(MPI_Isend(slice.outgoing, static_cast<int>(out.count), sum_.type(), (rank_ + 1) % size_, index, comm_,
+                    &requests_[2 * static_cast<std::size_t>(index)]),
           "MPI_Isend");
+  }
+
+  void start_receiving(int index) {
+    Slice& slice = slices_[static_cast<std::size_t>(index)];
+    slice.incoming = landing(slice, index);
+    const Range in = part(sent_piece(slice.step) - 1, index);
+    check(MPI_Irecv(slice.incoming, static_cast<int>(in.count), sum_.type(), (rank_ + size_ - 1) % size_, index, comm_,
+                    &requests_[2 * static_cast<std::size_t>(index) + 1]),
+          "MPI_Irecv");
   }
 
   /// Ends the slice's step if its messages have gone and come, and starts the next.
@@ -146,12 +160,12 @@ class RingCollective final : public Collective {
   }
 
   MPI_Comm comm_;
-  std::chrono::microseconds sleep_;
   int most_slices_;
   planner::DType dtype_;
   ElementSum sum_;
   int rank_, size_;
-  bool is_split_; ///< whether a block is cut in pieces, instead of being one for every rank
+  bool is_all_reduce_;
+  bool is_split_; ///< whether a block is cut in pieces, one for each rank: two ranks swap the whole block instead
   int step_count_, reduce_step_count_ = 0;
 
   // Of the block that is being exchanged.

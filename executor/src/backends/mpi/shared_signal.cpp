@@ -33,7 +33,7 @@ bool SharedSignal::has_reached(std::uint32_t count) const noexcept {
   return static_cast<std::int32_t>(count_.load(std::memory_order_acquire) - count) >= 0;
 }
 
-void SharedSignal::wait_for(std::uint32_t count, const std::function<void()>& keep_waiting) const {
+void SharedSignal::wait_for(std::uint32_t count, const Pause& pause) const {
   for (int look = 0; look < kLooks; ++look) {
     if (has_reached(count)) return;
     relax();
@@ -43,7 +43,7 @@ void SharedSignal::wait_for(std::uint32_t count, const std::function<void()>& ke
     std::this_thread::yield();
   }
   while (!has_reached(count)) {
-    keep_waiting();
+    pause();
     sleep(count);
   }
 }

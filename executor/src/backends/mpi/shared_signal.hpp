@@ -2,7 +2,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
+
+#include "backends/mpi/waiting.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -13,9 +14,8 @@ class alignas(64) SharedSignal {
   void add() noexcept;
 
   /// Until the count is `count` or beyond. Looks at it for some microseconds, yields the core some times, and then
-  /// sleeps, so that more ranks than cores do not keep each other from arriving. `keep_waiting` is asked every 20 ms
-  /// and throws to give up.
-  void wait_for(std::uint32_t count, const std::function<void()>& keep_waiting) const;
+  /// sleeps, so that more ranks than cores do not keep each other from arriving; then `pause` is called every 20 ms.
+  void wait_for(std::uint32_t count, const Pause& pause) const;
 
  private:
   [[nodiscard]] bool has_reached(std::uint32_t count) const noexcept;

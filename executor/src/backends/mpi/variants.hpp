@@ -21,7 +21,7 @@ struct MpiVariant {
     Nonblocking, ///< the library's nonblocking collective, tested now and then ("nonblocking"); fields: sleep_us
   };
   Algorithm algorithm = Algorithm::Ring;
-  std::chrono::microseconds sleep{0}; ///< between two tests; 0 yields the core instead
+  std::chrono::microseconds sleep{0}; ///< between two looks beside a matmul; 0 yields the core instead
 
   [[nodiscard]] bool reads_peers() const noexcept {
     return algorithm == Algorithm::Direct || algorithm == Algorithm::TwoShot;

@@ -27,16 +27,18 @@ class Patience {
   Clock::time_point sleep_from_;
 };
 
-/// Completes all requests, testing them in between; nothing else progresses them. `keep_waiting` is asked between
-/// tests and throws to give up: the requests are then still under way and the job has to be aborted. Throws
-/// SystemError.
-void wait_all(std::span<MPI_Request> requests, const Patience& patience, const std::function<void()>& keep_waiting);
+/// What a waiting thread does between two looks at its requests: leaves its core to others for a moment, or throws to
+/// give up, after which the requests are still under way and the job has to be aborted.
+using Pause = std::function<void()>;
+
+/// Completes all requests, testing them again and again; nothing else progresses them. A look ends when tests find
+/// nothing that has moved. Throws SystemError.
+void wait_all(std::span<MPI_Request> requests, const Pause& pause);
 
 inline constexpr std::size_t kMostRequests = 16;
 
-/// As wait_all for at most kMostRequests, and calls `go_on` whenever one has completed, which may start others in its place; returns when that
-/// returns true.
-void wait_some(std::span<MPI_Request> requests, const Patience& patience, const std::function<void()>& keep_waiting,
-               const std::function<bool()>& go_on);
+/// As wait_all for at most kMostRequests, and calls `go_on` whenever one has completed, which may start others in its
+/// place; returns when that returns true.
+void wait_some(std::span<MPI_Request> requests, const Pause& pause, const std::function<bool()>& go_on);
 
 } // namespace mc2::executor::mpi
