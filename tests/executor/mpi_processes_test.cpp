@@ -7,6 +7,7 @@
 
 #include "backends/mpi/agreement.hpp"
 #include "backends/mpi/mpi_backend.hpp"
+#include "backends/mpi/mpi_checks.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
 #include "support/counts.hpp"
@@ -23,6 +24,7 @@ using executor::RandomProblem;
 using executor::RankBuffers;
 using executor::RunMode;
 using executor::mpi::Agreement;
+using executor::mpi::check_prepared_memory;
 using executor::mpi::mpi_backend;
 using executor::mpi::World;
 using planner::Cut;
@@ -316,6 +318,16 @@ TEST_F(MpiProcesses, CountsOnWhichRanksDoNotAgreeAreRefusedOnAllNamingRankAndVal
   ASSERT_TRUE(right.ok()) << right.error().text();
   right.value()->run(RunMode::Fused);
   expect_own_right(spec, problem);
+}
+
+TEST_F(MpiProcesses, WhatPreparingTakesMustFitTheNode) {
+  OpSpec spec = spec_of(OpKind::MatmulAllReduce);
+  EXPECT_TRUE(check_prepared_memory(executor::lower(spec, {{spec.m}}).value(), {}, true).ok());
+  spec.m = std::int64_t{1} << 24; // 4 TiB of products
+  spec.n = std::int64_t{1} << 16;
+  const auto refused = check_prepared_memory(executor::lower(spec, {{spec.m}}).value(), {}, false);
+  expect_error(refused, "need ");
+  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
 }
 
 TEST_F(MpiProcesses, OneRanksIllegalBagsAreRefusedOnAllNamingThem) {

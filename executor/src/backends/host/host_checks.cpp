@@ -9,6 +9,7 @@
 #include "backends/host/gemm.hpp"
 #include "backends/host/machine.hpp"
 #include "bags.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -58,6 +59,18 @@ std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
   return op.world_size *
          (inputs * planner::size_bytes(op.dtype) + results * planner::size_bytes(planner::product_type(op)) +
           bag_bytes + intermediate_bytes(op));
+}
+
+std::int64_t packed_b_bytes(const StageList& list) noexcept {
+  constexpr std::int64_t kPackedMultiple = 64;
+  if (list.op.tables) return 0;
+  std::int64_t columns = list.op.n;
+  if (planner::cut_axis(list.op) == planner::CutAxis::Columns) {
+    columns = 0;
+    for (const Stage& stage : list.stages)
+      columns += planner::ceil_div(stage.row_count, kPackedMultiple) * kPackedMultiple;
+  }
+  return columns * list.op.k * planner::size_bytes(list.op.dtype);
 }
 
 Result<void> check_memory(std::int64_t needed_bytes) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "mc2/executor/stage.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
 
@@ -18,5 +19,8 @@ inline constexpr int kMaxHostRanks = 64; ///< two threads each, and a mesh of co
 /// Bytes of A, B, the packed copy of B, what passes between the lanes, and C, of all ranks; of tables and their bags, with
 /// 64-bit row numbers, where the operator has them.
 [[nodiscard]] std::int64_t operator_bytes(const planner::OpSpec& op) noexcept;
+
+/// Bytes of one rank's packed copies of B: each block of columns has its own, which the library rounds up. None for tables.
+[[nodiscard]] std::int64_t packed_b_bytes(const StageList& list) noexcept;
 
 } // namespace mc2::executor::host

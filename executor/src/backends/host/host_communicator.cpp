@@ -43,26 +43,14 @@ class CallTask final : public LaneTask {
   std::vector<std::exception_ptr> errors_; ///< by rank
 };
 
-/// Columns of B in the packed copies: each block of columns has its own, which the library rounds up.
-std::int64_t packed_columns(const StageList& list) {
-  constexpr std::int64_t kPackedMultiple = 64;
-  if (planner::cut_axis(list.op) == planner::CutAxis::Rows) return list.op.n;
-  std::int64_t columns = 0;
-  for (const Stage& stage : list.stages)
-    columns += planner::ceil_div(stage.row_count, kPackedMultiple) * kPackedMultiple;
-  return columns;
-}
-
 /// What prepare() adds to the caller's own buffers.
 std::int64_t prepared_bytes(const StageList& list, const HostVariant& variant, const PrepareOptions& options,
                             const Transport& transport) {
-  const std::int64_t element_bytes = planner::size_bytes(list.op.dtype);
   std::int64_t longest = 0;
   for (const Stage& stage : list.stages) longest = std::max(longest, stage.row_count);
   const std::int64_t intermediates = (options.allow_independent ? 2 : 1) * intermediate_bytes(list.op);
-  const std::int64_t packed_b = list.op.tables ? 0 : packed_columns(list) * list.op.k * element_bytes;
   const std::int64_t staging = staging_bytes(list.op, longest, transport);
-  return list.op.world_size * (intermediates + packed_b + staging) +
+  return list.op.world_size * (intermediates + packed_b_bytes(list) + staging) +
          mechanism_bytes(variant, mechanism_shape(list.op));
 }
 

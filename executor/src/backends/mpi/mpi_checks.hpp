@@ -1,5 +1,6 @@
 #pragma once
 
+#include "backends/mpi/variants.hpp"
 #include "mc2/executor/backend.hpp"
 
 namespace mc2::executor::mpi {
@@ -12,6 +13,11 @@ namespace mc2::executor::mpi {
 
 /// Whether the node with most ranks has the memory. Errors: Unsupported.
 [[nodiscard]] planner::Result<void> check_memory(const planner::OpSpec& op);
+
+/// Whether the node with most ranks has the memory for what prepare() adds to the callers' own buffers; within a few
+/// megabytes. Errors: Unsupported.
+[[nodiscard]] planner::Result<void> check_prepared_memory(const StageList& list, const MpiVariant& variant,
+                                                          bool allow_independent);
 
 /// Whether MPI can count the elements of every block's collective. Errors: Unsupported.
 [[nodiscard]] planner::Result<void> check_message_sizes(const StageList& list);

@@ -109,12 +109,14 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
   const auto own = [&]() -> Result<void> {
     if (auto legal = host::check_operator(stages.op); !legal) return legal.error();
     if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
-    if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
+    const auto read = read_variant(stages.op, variant);
+    if (!read) return read.error();
     if (auto legal = check_stages(stages); !legal) return legal.error();
     if (auto legal = check_message_sizes(stages); !legal) return legal.error();
     if (auto legal = check_buffers(stages.op, local_ranks(), buffers); !legal) return legal.error();
     if (auto legal = check_b_is_plain(local_ranks(), buffers, "mpi"); !legal) return legal.error();
-    return check_bags(stages.op, local_ranks(), buffers);
+    if (auto legal = check_bags(stages.op, local_ranks(), buffers); !legal) return legal.error();
+    return check_prepared_memory(stages, read.value(), options.allow_independent);
   };
   if (auto legal = agreement_.share_errors(own()); !legal) return legal.error();
   MpiPrepared::Settings settings{.variant = read_variant(stages.op, variant).value(),
