@@ -220,7 +220,7 @@ Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::Ac
 
 Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                 store::Store& store) {
-  const auto screened = screen_variants(bench, settings.alignment, store);
+  const auto screened = screen_variants(bench, settings, store);
   if (!screened) return screened.error();
   if (!screened.value().empty()) std::cerr << "profile " + bench.op().text() + ": " + screened.value() + "\n";
   if (settings.active && bench.may_cut()) return profile_actively(bench, settings, store);

@@ -1,9 +1,10 @@
 #include "screening.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <ranges>
 #include <set>
 
-#include "measure.hpp"
 #include "terminal.hpp"
 
 namespace mc2::cli {
@@ -11,8 +12,19 @@ namespace {
 
 using executor::RunMode;
 
-constexpr int kWarmups = 2;
-constexpr int kRounds = 7;
+constexpr int kWarmups = 1;
+constexpr int kLeastRounds = 2, kMostRounds = 7;
+/// Of the budget for profiling.
+constexpr int kBudgetShare = 4;
+/// Variants this near to the fastest are as good: a few runs on a machine with other work tell no finer.
+constexpr double kTie = 1.03;
+
+using Clock = std::chrono::steady_clock;
+
+struct Trial {
+  planner::Cut cut;
+  RunMode mode = RunMode::Fused;
+};
 
 /// Uncut, and equal blocks of about a quarter and a sixteenth of the cut axis.
 std::vector<planner::Cut> trial_cuts(std::int64_t rows, std::int64_t alignment) {
@@ -27,15 +39,15 @@ std::vector<planner::Cut> trial_cuts(std::int64_t rows, std::int64_t alignment) 
   return cuts;
 }
 
-/// Median wall time of every variant, which take turns. Errors: as Workbench::prepare; Cancelled.
-Result<std::vector<double>> time_in_turn(Workbench& bench, const planner::Cut& cut, RunMode mode) {
+/// Median wall time of every variant, which take turns until `deadline`. Errors: as Workbench::prepare; Cancelled.
+Result<std::vector<double>> time_in_turn(Workbench& bench, const Trial& trial, Clock::time_point deadline) {
   std::vector<std::vector<double>> times(bench.variants().size());
-  for (int round = -kWarmups; round < kRounds; ++round)
+  for (int round = -kWarmups; round < kMostRounds && (round < kLeastRounds || Clock::now() < deadline); ++round)
     for (std::size_t i = 0; i < times.size(); ++i) {
       if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
-      auto prepared = bench.prepare(cut, bench.variants()[i]);
+      auto prepared = bench.prepare(trial.cut, bench.variants()[i]);
       if (!prepared) return prepared.error();
-      const double us = to_us(prepared.value()->run(mode, executor::RunDetail::Makespan).wall);
+      const double us = to_us(prepared.value()->run(trial.mode, executor::RunDetail::Makespan).wall);
       if (round >= 0) times[i].push_back(us);
     }
   std::vector<double> medians;
@@ -43,19 +55,24 @@ Result<std::vector<double>> time_in_turn(Workbench& bench, const planner::Cut& c
   return medians;
 }
 
-Result<std::vector<VariantTrial>> run_trials(Workbench& bench, std::int64_t alignment) {
-  std::vector<VariantTrial> trials(bench.variants().size());
-  const auto cuts = trial_cuts(planner::traits_of(bench.op().kind).cut_axis_length(bench.op()), alignment);
-  const auto add = [&](const planner::Cut& cut, RunMode mode) -> Result<void> {
-    const auto times = time_in_turn(bench, cut, mode);
-    if (!times) return times.error();
-    for (std::size_t i = 0; i < trials.size(); ++i) trials[i].push_back(times.value()[i]);
-    return {};
-  };
-  for (const auto& cut : cuts)
-    if (auto timed = add(cut, RunMode::CommunicationOnly); !timed) return timed.error();
-  if (auto timed = add(cuts[std::min<std::size_t>(1, cuts.size() - 1)], RunMode::Fused); !timed) return timed.error();
+/// The fused operator first: it is what a variant is wanted for.
+std::vector<Trial> make_trials(const planner::OpSpec& op, std::int64_t alignment) {
+  const auto cuts = trial_cuts(planner::traits_of(op.kind).cut_axis_length(op), alignment);
+  std::vector<Trial> trials{{cuts[std::min<std::size_t>(1, cuts.size() - 1)], RunMode::Fused}};
+  for (const auto& cut : cuts) trials.push_back({cut, RunMode::CommunicationOnly});
   return trials;
+}
+
+Result<std::vector<VariantTimes>> run_trials(Workbench& bench, std::int64_t alignment, Clock::duration budget) {
+  std::vector<VariantTimes> result(bench.variants().size());
+  const auto trials = make_trials(bench.op(), alignment);
+  const auto start = Clock::now();
+  for (std::size_t done = 0; done < trials.size(); ++done) {
+    const auto times = time_in_turn(bench, trials[done], start + budget * (done + 1) / trials.size());
+    if (!times) return times.error();
+    for (std::size_t i = 0; i < result.size(); ++i) result[i].push_back(times.value()[i]);
+  }
+  return result;
 }
 
 std::set<std::string> sampled_variants(const Workbench& bench, const store::Store& store) {
@@ -67,20 +84,22 @@ std::set<std::string> sampled_variants(const Workbench& bench, const store::Stor
 
 } // namespace
 
-std::vector<bool> winners(std::span<const VariantTrial> trials) {
-  std::vector<bool> result(trials.size());
-  for (std::size_t cut = 0; cut < trials.front().size(); ++cut) {
-    const auto best = std::ranges::min_element(trials, {}, [&](const VariantTrial& trial) { return trial[cut]; });
-    result[static_cast<std::size_t>(best - trials.begin())] = true;
+std::vector<bool> winners(std::span<const VariantTimes> times) {
+  std::vector<bool> result(times.size());
+  for (std::size_t trial = 0; trial < times.front().size(); ++trial) {
+    const auto best = std::ranges::min_element(times, {}, [&](const VariantTimes& one) { return one[trial]; });
+    const auto is_as_good = [&](std::size_t i) { return result[i] && times[i][trial] <= kTie * (*best)[trial]; };
+    if (std::ranges::none_of(std::views::iota(std::size_t{0}, times.size()), is_as_good))
+      result[static_cast<std::size_t>(best - times.begin())] = true;
   }
   return result;
 }
 
-Result<std::string> screen_variants(Workbench& bench, std::int64_t alignment, const store::Store& store) {
+Result<std::string> screen_variants(Workbench& bench, const ProfileSettings& settings, const store::Store& store) {
   if (bench.variants().size() < 2 || !bench.variants_share_matmul()) return std::string{};
-  const auto trials = run_trials(bench, alignment);
-  if (!trials) return trials.error();
-  const auto wins = winners(trials.value());
+  const auto times = run_trials(bench, settings.alignment, settings.sweep.budget / kBudgetShare);
+  if (!times) return times.error();
+  const auto wins = winners(times.value());
   const auto sampled = sampled_variants(bench, store);
   std::vector<planner::Variant> kept;
   std::string left_out;
@@ -93,7 +112,7 @@ Result<std::string> screen_variants(Workbench& bench, std::int64_t alignment, co
   }
   bench.keep_variants(std::move(kept));
   if (left_out.empty()) return left_out;
-  return "slower than others at every size in a few runs, and left out: " + left_out + "; --variant measures one anyway";
+  return "not faster than others at any size in a few runs, and left out: " + left_out + "; --variant measures one anyway";
 }
 
 } // namespace mc2::cli

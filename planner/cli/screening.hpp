@@ -4,24 +4,25 @@
 #include <string>
 #include <vector>
 
-#include "mc2/planner/cost_model.hpp"
 #include "mc2/store/store.hpp"
-#include "workbench.hpp"
+#include "measure.hpp"
 
 namespace mc2::cli {
 
-/// A few runs of one variant: medians in us, of its collectives alone with each of several cuts, then of the fused
-/// operator with one.
-using VariantTrial = std::vector<double>;
+/// What a few runs of one variant took in each of some trials: medians in us.
+using VariantTimes = std::vector<double>;
 
-/// Which variants are the fastest of all in some trial. `trials` have the same length, at least 1.
-[[nodiscard]] std::vector<bool> winners(std::span<const VariantTrial> trials);
+/// Which variants it takes to have one in every trial that is as good as the fastest; of those that tie with one
+/// chosen for an earlier trial, none more. `times` have the same length, at least 1.
+[[nodiscard]] std::vector<bool> winners(std::span<const VariantTimes> times);
 
-/// Goes on with those variants that are the fastest of all in a few runs of some cut, so that a backend with many costs
-/// little more to profile than one with few. Only where the variants multiply alike (Backend::variants_share_matmul),
-/// because then their collectives tell them apart; variants that have samples in the store stay. Returns one line for
-/// people about what was left out; empty if nothing was.
+/// Goes on with the winners() of a few runs of the fused operator with one cut and of the collectives alone with
+/// several, so that a backend with many variants costs little more to profile than one with few. Only where the
+/// variants multiply alike (Backend::variants_share_matmul), because then their collectives tell them apart; variants
+/// that have samples in the store stay. Takes a quarter of the budget for profiling at most, or two runs of each trial.
+/// Returns one line for people about what was left out; empty if nothing was.
 /// Errors: as Workbench::prepare; Cancelled.
-[[nodiscard]] Result<std::string> screen_variants(Workbench& bench, std::int64_t alignment, const store::Store& store);
+[[nodiscard]] Result<std::string> screen_variants(Workbench& bench, const ProfileSettings& settings,
+                                                  const store::Store& store);
 
 } // namespace mc2::cli

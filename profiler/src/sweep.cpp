@@ -23,6 +23,8 @@ using planner::Result;
 using planner::Sample;
 using Clock = std::chrono::steady_clock;
 
+constexpr int kWarmUpShare = 8; // of the budget
+
 double time_us(const Sample& sample) { return static_cast<double>(sample.time.count()) / planner::kNsPerUs; }
 
 /// Uniform in 0..limit-1. std::uniform_int_distribution gives another sequence on every standard library.
@@ -82,6 +84,7 @@ class Sweep {
   [[nodiscard]] double remaining_s() const;
   [[nodiscard]] bool is_cancelled() const { return hooks_.is_cancelled && hooks_.is_cancelled(); }
   [[nodiscard]] bool is_budget_spent() const { return hooks_.now() - start_ >= options_.budget; }
+  [[nodiscard]] bool is_warm_up_spent() const { return hooks_.now() - start_ >= options_.budget / kWarmUpShare; }
   [[nodiscard]] std::ptrdiff_t finished_count() const {
     return std::count_if(states_.begin(), states_.end(), [](const CaseState& state) { return state.is_finished; });
   }
@@ -139,7 +142,7 @@ bool Sweep::warm_up() {
   for (int i = 0; i < options_.warmup_rounds; ++i) {
     for (const std::size_t index : next_order()) {
       if (is_cancelled()) return false;
-      if (is_budget_spent()) return true;
+      if (is_warm_up_spent()) return true;
       const Clock::time_point begin = hooks_.now();
       static_cast<void>(cases_[index].measure());
       states_[index].busy += hooks_.now() - begin;

@@ -45,7 +45,8 @@ class MpiBackend final : public Backend {
     return {};
   }
 
-  // As the host backend's: the matmul is the same.
+  // The matmul is the host backend's.
+  [[nodiscard]] bool variants_share_matmul() const noexcept override { return true; }
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
 
   [[nodiscard]] Result<void> supports_cut(const planner::OpSpec& /*op*/) const override { return {}; }

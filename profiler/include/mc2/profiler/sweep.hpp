@@ -25,7 +25,7 @@ struct SweepCase {
 };
 
 struct SweepOptions {
-  int warmup_rounds = 2; ///< timed by nobody, recorded nowhere
+  int warmup_rounds = 2; ///< timed by nobody, recorded nowhere; at most an eighth of the budget
   StoppingOptions stopping;
   std::chrono::milliseconds budget{120'000}; ///< no new round starts after this, except the first
   std::uint64_t seed = 1;                    ///< of the order of cases within a round
