@@ -12,6 +12,8 @@ namespace mc2::executor::host {
 namespace {
 
 constexpr std::int64_t kTileElements = 1024; // the accumulators stay in the first-level cache
+constexpr std::int64_t kPlacesAhead = 8;
+constexpr std::int64_t kLineBytes = 64, kFetchedBytes = 8 * kLineBytes; // of a row; the processor sees how a longer one goes on
 
 /// The tables of one rank and the bags that name rows of them.
 template <typename Element>
@@ -42,10 +44,20 @@ class Pool {
     std::fill_n(sums.begin(), count, 0.0F);
     for (std::int64_t place = range.first; place < range.end; ++place) {
       const Element* row = rows + bags_.row_at(place) * columns_;
+      fetch(rows, place + kPlacesAhead, count);
       for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] += load(row[i]);
     }
     const float divisor = is_mean_ && range.length() > 0 ? static_cast<float>(range.length()) : 1.0F;
     for (std::int64_t i = 0; i < count; ++i) store(sums[static_cast<std::size_t>(i)] / divisor, features[i]);
+  }
+
+  /// Asks for the row of a place that is pooled soon, most often of the same table's next bags: rows lie anywhere in a table that
+  /// no cache holds, and one by one each would be waited for.
+  void fetch(const Element* rows, std::int64_t place, std::int64_t count) const noexcept {
+    if (place >= bags_.index_count()) return;
+    const Element* row = rows + bags_.row_at(place) * columns_;
+    const std::int64_t end = std::min(count, kFetchedBytes / std::int64_t{sizeof(Element)});
+    for (std::int64_t i = 0; i < end; i += kLineBytes / std::int64_t{sizeof(Element)}) __builtin_prefetch(row + i);
   }
 
   BagReader bags_;
