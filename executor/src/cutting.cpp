@@ -18,7 +18,7 @@ const Backend* backend_of(const planner::Fingerprint& machine) {
 
 /// Where blocks may be cut: as the plan's own backend does, else as the plan's blocks show.
 std::int64_t likely_alignment(const planner::Plan& plan) {
-  const std::int64_t alignment = default_options_on(plan.fingerprint, plan.op).alignment;
+  const std::int64_t alignment = default_options_on(plan.fingerprint).alignment;
   if (!plan.is_cut()) return alignment;
   // One block may be ragged: the one that takes the rest.
   const auto& rows = plan.cut.block_rows;
@@ -32,18 +32,11 @@ std::int64_t likely_alignment(const planner::Plan& plan) {
 
 } // namespace
 
-planner::PlanOptions options_on(const planner::Fingerprint& machine, const planner::OpSpec& op,
-                                planner::PlanOptions options) {
-  const Backend* const backend = backend_of(machine);
-  if (backend != nullptr && !backend->supports_cut(op)) options.max_block_count = 1;
-  return options;
-}
-
-planner::PlanOptions default_options_on(const planner::Fingerprint& machine, const planner::OpSpec& op) {
+planner::PlanOptions default_options_on(const planner::Fingerprint& machine) {
   planner::PlanOptions options;
   if (const Backend* const backend = backend_of(machine))
     options.alignment = options.min_block_rows = backend->default_alignment();
-  return options_on(machine, op, options);
+  return options;
 }
 
 planner::PlanOptions likely_limits(const planner::Plan& plan, const CutLimits& said) {
@@ -53,7 +46,7 @@ planner::PlanOptions likely_limits(const planner::Plan& plan, const CutLimits& s
   options.min_block_rows = said.min_block_rows.value_or(std::min(options.alignment, shortest));
   const auto count = std::min<std::int64_t>(std::ssize(plan.cut.block_rows), planner::kMaxBlockCount);
   options.max_block_count = said.max_block_count.value_or(std::max(options.max_block_count, count));
-  return plan.is_cut() ? options : options_on(plan.fingerprint, plan.op, options);
+  return options;
 }
 
 } // namespace mc2::executor

@@ -78,7 +78,7 @@ client::Planning planning_with(client::SharedLayers& layers, const VariantOption
             if (!model) return model;
             return variant.restrict(model.value());
           },
-          [](const client::PlanQuestion& question) { return executor::default_options_on(question.machine, question.op); }};
+          [](const client::PlanQuestion& question) { return executor::default_options_on(question.machine); }};
 }
 
 } // namespace

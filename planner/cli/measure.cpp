@@ -94,7 +94,7 @@ Result<std::vector<profiler::SweepCase>> sweep_cases(Workbench& bench, std::int6
   using profiler::ActiveTarget;
   const std::int64_t rows = planner::traits_of(bench.op().kind).cut_axis_length(bench.op());
   std::vector<profiler::ActiveCase> sizes;
-  const auto lengths = bench.may_cut() ? profiler::sweep_block_rows(rows, alignment) : std::vector{rows};
+  const auto lengths = profiler::sweep_block_rows(rows, alignment);
   for (const std::int64_t length : lengths)
     for (const auto target : {ActiveTarget::Matmul, ActiveTarget::Collective, ActiveTarget::BothLanes})
       if (target != ActiveTarget::BothLanes || is_co_run_length(rows, length)) sizes.push_back({target, length});
@@ -223,7 +223,7 @@ Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileS
   const auto screened = screen_variants(bench, settings, store);
   if (!screened) return screened.error();
   if (!screened.value().empty()) std::cerr << "profile " + bench.op().text() + ": " + screened.value() + "\n";
-  if (settings.active && bench.may_cut()) return profile_actively(bench, settings, store);
+  if (settings.active) return profile_actively(bench, settings, store);
   auto cases = sweep_cases(bench, settings.alignment);
   if (!cases) return cases.error();
   std::vector<Sample> earlier;

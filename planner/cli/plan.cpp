@@ -6,7 +6,6 @@
 #include "commands.hpp"
 #include "device_plan.hpp"
 #include "kept_plan.hpp"
-#include "mc2/executor/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/store/codec.hpp"
@@ -77,8 +76,7 @@ Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
   const auto offered = variant.restrict(model);
   if (!offered) return offered.error();
   if (blocks.empty())
-    return planner::make_plan(request.op, offered.value(),
-                              executor::options_on(model.fingerprint, request.op, request.options));
+    return planner::make_plan(request.op, offered.value(), request.options);
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
   if (model.variants.empty()) return Error{ErrorCode::InvalidSpec, "model.variants", "is empty"};

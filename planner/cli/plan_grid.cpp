@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "mc2/executor/cutting.hpp"
 #include "parallel.hpp"
 #include "terminal.hpp"
 
@@ -63,7 +62,7 @@ class RowPlanner {
   Result<Plan> plan_op(const OpSpec& op) {
     if (!model_ || !model_->ok() || op.m > model_->value().valid_to_m) model_ = find_model(sources_, op);
     if (!model_->ok()) return model_->error();
-    planner::PlanOptions options = executor::options_on(model_->value().model->fingerprint, op, run_.options);
+    planner::PlanOptions options = run_.options;
     if (!model_->value().can_require_significance) options.require_significant_gain = false;
     auto plan = planner::make_plan(op, *model_->value().model, options);
     const auto& transfer = model_->value().transfer;

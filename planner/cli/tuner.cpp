@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "mc2/executor/cutting.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
@@ -171,9 +170,7 @@ Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op, 
   return contenders;
 }
 
-Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& wanted, store::Store& store) {
-  TuneSettings settings = wanted;
-  settings.plan = executor::options_on(bench.fingerprint(), bench.op(), settings.plan);
+Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store) {
   Tuned tuned;
   auto model = settings.known_model ? Result<planner::CostModel>(*settings.known_model)
                                     : profile_and_fit(bench, settings.profile, store, tuned.notes);

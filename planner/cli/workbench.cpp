@@ -36,7 +36,6 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& back
   if (!communicator) return communicator.error();
   std::unique_ptr<Workbench> bench(
       new Workbench(op, std::move(communicator).value(), std::move(variants).value(), workload));
-  bench->may_cut_ = backend.supports_cut(op).ok();
   bench->is_virtual_ = options.virtual_compute.has_value();
   bench->variants_share_matmul_ = backend.variants_share_matmul();
   return bench;

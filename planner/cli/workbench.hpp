@@ -47,9 +47,6 @@ class Workbench {
   [[nodiscard]] bool variants_share_matmul() const noexcept { return variants_share_matmul_; }
   [[nodiscard]] const planner::Variant& default_variant() const noexcept { return variants_.front(); }
 
-  /// Whether plans of the operator may have several blocks here.
-  [[nodiscard]] bool may_cut() const noexcept { return may_cut_; }
-
   /// The matrices as the ranks see them; C as the last verify() found it.
   [[nodiscard]] std::span<const executor::RankBuffers> host_buffers() const noexcept { return problem_.host().buffers(); }
 
@@ -76,7 +73,6 @@ class Workbench {
   planner::OpSpec op_;
   std::unique_ptr<executor::Communicator> communicator_;
   std::vector<planner::Variant> variants_;
-  bool may_cut_ = true;
   bool is_virtual_ = false; ///< virtual compute leaves the matmul out, so only the collective can be checked
   bool variants_share_matmul_ = false;
   std::uint64_t seed_;

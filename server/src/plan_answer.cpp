@@ -60,8 +60,7 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
   const planner::Fingerprint& fingerprint = machine.value().fingerprint;
   const auto model = store.find_model(op, fingerprint);
   if (!model) return model.error();
-  const auto options = question.has_options ? executor::options_on(fingerprint, op, question.request.options)
-                                            : executor::default_options_on(fingerprint, op);
+  const auto options = question.has_options ? question.request.options : executor::default_options_on(fingerprint);
   const auto plan = planner::make_plan(op, model.value(), options);
   if (!plan) return plan.error();
   return sourced("model", plan.value(), store::encode(plan.value()), {});

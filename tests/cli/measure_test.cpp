@@ -97,7 +97,6 @@ class FakeBackend final : public executor::Backend {
   }
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
   [[nodiscard]] Result<void> supports(const planner::OpSpec&) const override { return {}; }
-  [[nodiscard]] Result<void> supports_cut(const planner::OpSpec&) const override { return {}; }
   [[nodiscard]] planner::Fingerprint fingerprint(const executor::CommunicatorOptions&) const override {
     return FakeCommunicator().fingerprint();
   }

@@ -56,16 +56,15 @@ struct ConformanceCase {
 
 inline void PrintTo(const ConformanceCase& one, std::ostream* out) { *out << one.name(); }
 
-/// Every backend given with every operator kind, also cut into columns where kind and backend do that: what a
-/// backend's test file instantiates the suite with.
+/// Every backend given with every operator kind, also cut into columns where the kind is: what a backend's test file
+/// instantiates the suite with.
 inline std::vector<ConformanceCase> with_every_kind(const std::vector<BackendUnderTest>& backends) {
   std::vector<ConformanceCase> cases;
   for (const BackendUnderTest& backend : backends) {
     for (const auto& traits : planner::op_registry()) {
       cases.push_back({backend, traits.kind, CutAxis::Rows});
       const OpSpec few_rows{.kind = traits.kind, .m = 8, .n = 8, .k = 8, .dtype = DType::F32, .world_size = 2};
-      if (planner::cut_axis(few_rows) == CutAxis::Columns && backend.backend->supports_cut(few_rows))
-        cases.push_back({backend, traits.kind, CutAxis::Columns});
+      if (planner::cut_axis(few_rows) == CutAxis::Columns) cases.push_back({backend, traits.kind, CutAxis::Columns});
     }
   }
   return cases;
@@ -230,10 +229,9 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
 };
 
 /// Uncut, equal blocks, short first, short last, and a free list with single rows.
-inline std::vector<Cut> cuts_of(const executor::Backend& backend, const OpSpec& op) {
+inline std::vector<Cut> cuts_of(const OpSpec& op) {
   const std::int64_t m = planner::traits_of(op.kind).cut_axis_length(op);
   std::vector<Cut> cuts{{{m}}};
-  if (!backend.supports_cut(op)) return cuts;
   if (m % 2 == 0) cuts.push_back({{m / 2, m / 2}});
   if (m >= 7) {
     const std::int64_t third = m / 3;
@@ -258,7 +256,7 @@ TEST_P(BackendConformance, FusedResultIsTheDefinitionForEveryCutAndRankCount) {
       const auto dtype = first_dtype(shape[0], shape[1], shape[2], world_size);
       if (!dtype) continue; // an odd shape that the backend refuses
       const OpSpec spec = op_of(shape[0], shape[1], shape[2], world_size, *dtype);
-      for (const Cut& cut : cuts_of(backend(), spec)) {
+      for (const Cut& cut : cuts_of(spec)) {
         run_and_check(plan(spec, cut, *communicator), *communicator);
         ++run_count;
       }
@@ -276,7 +274,7 @@ TEST_P(BackendConformance, EveryVariantGivesTheDefinitionOnRaggedShapes) {
       if (!dtype) continue; // an odd shape that the backend refuses
       const OpSpec spec = op_of(shape[0], shape[1], shape[2], world_size, *dtype);
       for (const planner::Variant& variant : backend().variants(spec, options_for(world_size))) {
-        const auto cuts = cuts_of(backend(), spec);
+        const auto cuts = cuts_of(spec);
         for (const Cut& cut : {cuts.front(), cuts.back()}) {
           auto made = plan(spec, cut, *communicator);
           made.variant = variant;
@@ -299,7 +297,7 @@ TEST_P(BackendConformance, ShortTypesAccumulateInF32) {
       auto communicator = open(world_size);
       for (const std::int64_t k : {8, 104, 512}) {
         const OpSpec spec = op_of(97, 56, k, world_size, dtype);
-        for (const Cut& cut : cuts_of(backend(), spec)) run_and_check(plan(spec, cut, *communicator), *communicator);
+        for (const Cut& cut : cuts_of(spec)) run_and_check(plan(spec, cut, *communicator), *communicator);
       }
       const OpSpec spec = op_of(96, 32, 2048, world_size, dtype);
       ResidentProblem problem(spec, 3, *communicator);

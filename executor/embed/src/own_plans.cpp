@@ -44,7 +44,7 @@ Result<planner::Transfer> find_transfer(const OwnModels& models, const PlanQuest
 }
 
 planner::PlanOptions options_of(const PlanQuestion& question) {
-  return question.options ? *question.options : executor::default_options_on(question.machine, question.op);
+  return question.options ? *question.options : executor::default_options_on(question.machine);
 }
 
 Result<FoundPlan> plan_from_model(const PlanQuestion& question, const CostModel& model) {

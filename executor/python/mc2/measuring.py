@@ -81,7 +81,6 @@ class _Bench:
     def __init__(self, op: OpSpec, communicator: Communicator) -> None:
         self.op, self.communicator = op, communicator
         self.problem: Problem = communicator.random_problem(op)
-        self.may_cut = communicator.may_cut(op)
         self._prepared: dict[tuple[str, tuple[int, ...]], Prepared] = {}
 
     def prepare(self, blocks: list[int], variant: _core.Variant) -> Prepared:
@@ -127,7 +126,7 @@ def _cases(bench: _Bench, variant: _core.Variant, length: int) -> typing.Iterato
 
 def _profile(bench: _Bench, alignment: int, **limits: typing.Any) -> Profile:
     rows = bench.op.cut_axis_length
-    lengths = _core.sweep_block_rows(rows, alignment) if bench.may_cut else [rows]
+    lengths = _core.sweep_block_rows(rows, alignment)
     variants = bench.communicator.variants(bench.op)
     cases = [case for variant in variants for length in lengths for case in _cases(bench, variant, length)]
     return Profile(bench.op, bench.communicator.fingerprint, _core.sweep(cases, **limits))
@@ -141,7 +140,7 @@ def profile(
     alignment  rows that blocks are multiples of; default: the backend's
     budget_s   no new round starts later; max_count: samples of one size at most
     """
-    aligned = alignment or communicator.default_options(op)["alignment"]
+    aligned = alignment or communicator.default_options["alignment"]
     return _profile(_Bench(op, communicator), aligned, budget_s=budget_s, max_count=max_count)
 
 
@@ -188,7 +187,7 @@ def tune(
     options  of the planner, as mc2.plan takes them; default: what fits the backend
     """
     bench = _Bench(op, communicator)
-    planning: dict[str, typing.Any] = {**communicator.default_options(op), **options}
+    planning: dict[str, typing.Any] = {**communicator.default_options, **options}
     notes: list[str] = []
     if model is None:
         measured = _profile(bench, planning["alignment"], budget_s=budget_s, max_count=max_count)

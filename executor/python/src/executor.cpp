@@ -93,8 +93,8 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
   return std::make_shared<World>(backend, options);
 }
 
-py::dict default_options(const World& world, const OpSpec& op) {
-  const auto options = executor::default_options_on(world.communicator().fingerprint(), op);
+py::dict default_options(const World& world) {
+  const auto options = executor::default_options_on(world.communicator().fingerprint());
   return py::dict("alignment"_a = options.alignment, "min_block_rows"_a = options.min_block_rows,
                   "max_block_count"_a = options.max_block_count);
 }
@@ -109,8 +109,7 @@ py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
       .def_property_readonly("is_virtual", [](const World& w) { return w.options().virtual_compute.has_value(); })
       .def("variants", [](const World& w, const OpSpec& op) { return w.backend().variants(op, w.options()); }, "op"_a,
            "Variants worth measuring, best known default first.")
-      .def("default_options", &default_options, "op"_a, "Planning options that fit this backend.")
-      .def("may_cut", [](const World& w, const OpSpec& op) { return w.backend().supports_cut(op).ok(); }, "op"_a)
+      .def_property_readonly("default_options", &default_options, "Planning options that fit this backend.")
       .def("random_problem",
            [](const std::shared_ptr<World>& w, const OpSpec& op, std::uint64_t seed) {
              return std::make_unique<Problem>(w, op, seed);

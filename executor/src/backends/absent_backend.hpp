@@ -32,8 +32,6 @@ class AbsentBackend final : public Backend {
   }
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 128; }
   [[nodiscard]] planner::Result<void> supports(const planner::OpSpec& /*op*/) const override { return absent(); }
-  // A plan that is made here for a machine that has the backend.
-  [[nodiscard]] planner::Result<void> supports_cut(const planner::OpSpec& /*op*/) const override { return {}; }
   [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& /*options*/) const override {
     return {.fields = {{"backend", std::string(name_)}}};
   }

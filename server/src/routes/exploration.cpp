@@ -60,9 +60,9 @@ planner::CostModel with_speeds(planner::CostModel model, const Change& change) {
 }
 
 planner::PlanOptions options_of(const planner::Fingerprint& machine, const Change& change) {
-  auto options = executor::default_options_on(machine, change.op);
+  auto options = executor::default_options_on(machine);
   if (change.alignment) options.alignment = options.min_block_rows = *change.alignment;
-  return change.alignment ? executor::options_on(machine, change.op, options) : options;
+  return options;
 }
 
 /// The choice whose length is nearest to the wanted one: lengths are steps, and what is wanted may lie between two.

@@ -10,17 +10,16 @@
 namespace mc2::capi {
 namespace {
 
-planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine,
-                                       const planner::OpSpec& op) {
+planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine) {
   const auto given_options = read_optional_struct(address, "options");
-  auto options = executor::default_options_on(machine, op);
+  auto options = executor::default_options_on(machine);
   if (given_options.strategy != nullptr) options.strategy = given_options.strategy;
   if (given_options.alignment != 0) options.alignment = options.min_block_rows = given_options.alignment;
   if (given_options.min_block_length != 0) options.min_block_rows = given_options.min_block_length;
   if (given_options.max_block_count != 0) options.max_block_count = given_options.max_block_count;
   if (given_options.objective_quantile != 0) options.objective_quantile = given_options.objective_quantile;
   options.require_significant_gain = given_options.allow_small_gain == 0;
-  return executor::options_on(machine, op, options);
+  return options;
 }
 
 mc2_plan_summary summary_of(const PlanObject& object) {
@@ -66,7 +65,7 @@ mc2_status mc2_plan_from_model(const mc2_model* model, const mc2_op_spec* op, co
     given(plan, "plan");
     const Pinned<ModelObject> from(model);
     const auto spec = read_op(op);
-    const auto chosen = read_plan_options(options, from->model.fingerprint, spec);
+    const auto chosen = read_plan_options(options, from->model.fingerprint);
     hand_out(std::make_unique<PlanObject>(take(planner::make_plan(spec, from->model, chosen))), plan);
   });
 }

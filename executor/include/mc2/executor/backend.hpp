@@ -107,9 +107,6 @@ class Backend {
   [[nodiscard]] virtual std::int64_t default_alignment() const noexcept = 0;
   /// Whether the backend can run this operator and type here. Errors: Unsupported with the reason, InvalidSpec.
   [[nodiscard]] virtual planner::Result<void> supports(const planner::OpSpec& op) const = 0;
-  /// Whether plans of a supported operator may have several blocks here; one is always legal. Errors: Unsupported
-  /// with the reason.
-  [[nodiscard]] virtual planner::Result<void> supports_cut(const planner::OpSpec& op) const = 0;
   /// What makes measurements on this backend comparable; queries the machine. `options` are valid.
   [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
   /// Starts the ranks. Order: *collective* where processes hold them. Errors: InvalidSpec (options), Unsupported. Throws SystemError.

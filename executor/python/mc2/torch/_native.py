@@ -196,11 +196,9 @@ class _SpmdCommunicator:
     def variants(self, op: OpSpec) -> list[Variant]:
         return self._world.variants(op)
 
-    def default_options(self, op: OpSpec) -> dict[str, int]:
-        return self._world.default_options(op)
-
-    def may_cut(self, op: OpSpec) -> bool:
-        return self._world.may_cut(op)
+    @property
+    def default_options(self) -> dict[str, int]:
+        return self._world.default_options
 
 
 def tune(bench: typing.Any, race_rounds: int) -> measuring.Tuned | None:

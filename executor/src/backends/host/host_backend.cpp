@@ -58,8 +58,6 @@ class HostBackend final : public Backend {
   // tiles of 64 columns: narrower blocks of columns cost as much as 64.
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
 
-  [[nodiscard]] Result<void> supports_cut(const planner::OpSpec& /*op*/) const override { return {}; }
-
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
     if (auto legal = check_operator(op); !legal) return legal.error();
     if (auto legal = check_rank_count(op.world_size); !legal) return legal.error();

@@ -49,8 +49,6 @@ class MpiBackend final : public Backend {
   [[nodiscard]] bool variants_share_matmul() const noexcept override { return true; }
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
 
-  [[nodiscard]] Result<void> supports_cut(const planner::OpSpec& /*op*/) const override { return {}; }
-
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
     if (auto legal = host::check_operator(op); !legal) return legal.error();
     if (auto legal = check_world_size(op.world_size); !legal) return legal.error();
