@@ -1,7 +1,6 @@
 #include "tuner.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "mc2/profiler/recalibrate.hpp"
 #include "race_page.hpp"
@@ -14,6 +13,8 @@ namespace {
 constexpr int kSearchDepth = 100;
 /// A contender predicted this much slower than the best is not worth the machine's time.
 constexpr double kContenderMargin = 1.05;
+/// Numbers of blocks closer than this tell much the same in a race; what a block costs besides is what models know least.
+constexpr double kBlockCountStep = 1.25;
 constexpr double kVariantMargin = 1.2;
 constexpr int kMaxRaceCount = 3;
 
@@ -157,11 +158,16 @@ Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op, 
   auto best = planner::make_plan(op, model, deep);
   if (!best) return best.error();
   std::vector<planner::Plan> contenders{best.value()};
-  std::set<std::size_t> block_counts{1, best.value().cut.block_rows.size()};
+  std::vector<double> block_counts{1, static_cast<double>(best.value().cut.block_rows.size())};
   for (const auto& runner_up : best.value().runners_up) {
     if (static_cast<int>(contenders.size()) == count) break;
     if (runner_up.makespan_us > kContenderMargin * best.value().makespan.us) break;
-    if (!block_counts.insert(runner_up.cut.block_rows.size()).second) continue;
+    const auto block_count = static_cast<double>(runner_up.cut.block_rows.size());
+    const auto is_near = [&](double other) {
+      return std::max(block_count, other) < kBlockCountStep * std::min(block_count, other);
+    };
+    if (std::ranges::any_of(block_counts, is_near)) continue;
+    block_counts.push_back(block_count);
     auto plan = planner::predict_cut(op, model, runner_up.variant, runner_up.cut);
     if (!plan) return plan.error();
     contenders.push_back(std::move(plan).value());
