@@ -25,4 +25,6 @@ OperandShapes operand_shapes(const planner::OpSpec& op) {
   return shapes;
 }
 
+MatrixShape gathered_a_shape(const planner::OpSpec& op) noexcept { return {op.m, op.k}; }
+
 } // namespace mc2::executor

@@ -36,6 +36,8 @@ std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const 
     matrices.push_back({rank + "residual", buffers[i].residual, shapes.residual, product_type(op)});
     matrices.push_back({rank + "scales of A", buffers[i].a_scales, shapes.a_scales});
     matrices.push_back({rank + "scales of B", buffers[i].b_scales, shapes.b_scales});
+    if (!buffers[i].gathered_a.empty())
+      matrices.push_back({rank + "gathered A", buffers[i].gathered_a, gathered_a_shape(op), op.dtype, true});
   }
   return matrices;
 }
@@ -58,6 +60,16 @@ std::vector<NamedBytes> all_bags(const planner::OpSpec& op, std::span<const int>
     arrays.push_back(bag_bytes(rank + "bags' indices", bags.indices, op.tables ? index_count : 0));
   }
   return arrays;
+}
+
+Result<void> check_gathers(const planner::OpSpec& op, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].gathered_a.empty() || op.kind == planner::OpKind::AllGatherMatmul) continue;
+    return Error{ErrorCode::InvalidSpec, "buffers",
+                 "rank " + std::to_string(ranks[i]) + " wants the gathered A of " + std::string(to_string(op.kind)) +
+                     "; only all_gather_matmul gathers one"};
+  }
+  return {};
 }
 
 Result<void> check_matrix(const NamedBytes& matrix, std::int64_t element_bytes) {
@@ -87,7 +99,7 @@ Result<void> check_overlaps(std::span<const NamedBytes> matrices) {
       const bool is_hazard = matrices[i].is_written || matrices[j].is_written;
       if (is_hazard && overlap(matrices[i].bytes, matrices[j].bytes)) {
         return Error{ErrorCode::InvalidSpec, "buffers",
-                     matrices[i].name + " overlaps " + matrices[j].name + "; C must overlap nothing"};
+                     matrices[i].name + " overlaps " + matrices[j].name + "; what a run writes must overlap nothing"};
       }
     }
   }
@@ -162,6 +174,7 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
                      " ranks; one per rank is needed"};
   }
   if (auto legal = check_splits(op, ranks, buffers); !legal) return legal;
+  if (auto legal = check_gathers(op, ranks, buffers); !legal) return legal;
   auto matrices = all_matrices(op, ranks, buffers);
   for (const NamedBytes& matrix : matrices) {
     if (auto legal = check_matrix(matrix, planner::size_bytes(matrix.dtype)); !legal) return legal.error();

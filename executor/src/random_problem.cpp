@@ -23,10 +23,10 @@ std::uint64_t matrix_seed(std::uint64_t seed, std::size_t rank, std::uint64_t ma
 
 } // namespace
 
-RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed, std::span<const std::int64_t> counts)
+RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed, const ProblemExtras& extras)
     : op_(op), views_(static_cast<std::size_t>(op.world_size)) {
   MC2_CHECK(op.validate().ok(), "a random problem of an illegal operator");
-  add_counts(counts);
+  add_counts(extras.counts);
   for (std::size_t rank = 0; rank < views_.size(); ++rank) {
     const OperandShapes shapes = rank_shapes(op, views_[rank]);
     const auto a = add_matrix(shapes.a, op.dtype);
@@ -36,6 +36,7 @@ RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed, std:
     views_[rank].a = a;
     views_[rank].b = b;
     views_[rank].c = add_matrix(shapes.c, planner::product_type(op));
+    if (extras.wants_gathered_a) views_[rank].gathered_a = add_matrix(gathered_a_shape(op), op.dtype);
     if (op.tables) views_[rank].bags = add_bags();
     add_epilogue(shapes, seed, rank);
     if (op.dtype == planner::DType::I8) add_scales(shapes, seed, rank);
@@ -119,11 +120,15 @@ void RandomProblem::refill_a(std::uint64_t seed) {
 }
 
 void RandomProblem::poison() {
-  const auto pattern = poison_of(planner::product_type(op_));
+  const auto fill = [](std::span<std::byte> matrix, planner::DType dtype) {
+    const auto pattern = poison_of(dtype);
+    for (std::size_t at = 0; at < matrix.size(); at += pattern.size())
+      std::ranges::copy(pattern, matrix.begin() + static_cast<std::ptrdiff_t>(at));
+  };
   parallel_for(static_cast<std::int64_t>(views_.size()), [&](std::int64_t rank) {
-    const auto c = views_[static_cast<std::size_t>(rank)].c;
-    for (std::size_t at = 0; at < c.size(); at += pattern.size())
-      std::ranges::copy(pattern, c.begin() + static_cast<std::ptrdiff_t>(at));
+    const RankBuffers& own = views_[static_cast<std::size_t>(rank)];
+    fill(own.c, planner::product_type(op_));
+    fill(own.gathered_a, op_.dtype);
   });
 }
 

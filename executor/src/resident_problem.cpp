@@ -23,8 +23,8 @@ void renew(const std::unique_ptr<RankMemory>& mirror, std::span<const std::byte>
 } // namespace
 
 ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, Communicator& communicator,
-                                 std::span<const std::int64_t> counts)
-    : host_(op, seed, counts) {
+                                 const ProblemExtras& extras)
+    : host_(op, seed, extras) {
   MC2_CHECK(op.world_size == communicator.world_size() && communicator.local_ranks().size() == host_.buffers().size(),
             "a problem of another world than the communicator's");
   if (communicator.uses_host_memory()) return;
@@ -34,6 +34,7 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
         mirrors_.emplace_back(RankMirror{.a = mirror_of(matrices.a, rank, communicator),
                                          .b = mirror_of(matrices.b, rank, communicator),
                                          .c = mirror_of(matrices.c, rank, communicator),
+                                         .gathered_a = mirror_of(matrices.gathered_a, rank, communicator),
                                          .offsets = mirror_of(matrices.bags.offsets, rank, communicator),
                                          .indices = mirror_of(matrices.bags.indices, rank, communicator),
                                          .others = {}});
@@ -42,7 +43,8 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
                          .c = bytes_of(mirror.c),
                          .bags = {bytes_of(mirror.offsets), bytes_of(mirror.indices), matrices.bags.type},
                          .send_counts = matrices.send_counts,
-                         .receive_counts = matrices.receive_counts});
+                         .receive_counts = matrices.receive_counts,
+                         .gathered_a = bytes_of(mirror.gathered_a)});
     RankBuffers& own = resident_.back();
     for (auto operand :
          {&RankBuffers::bias, &RankBuffers::residual, &RankBuffers::a_scales, &RankBuffers::b_scales}) {
@@ -58,7 +60,10 @@ std::span<const RankBuffers> ResidentProblem::buffers() const noexcept {
 
 void ResidentProblem::poison() {
   host_.poison();
-  for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) mirrors_[rank].c->upload(host_.buffers()[rank].c);
+  for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) {
+    renew(mirrors_[rank].c, host_.buffers()[rank].c);
+    renew(mirrors_[rank].gathered_a, host_.buffers()[rank].gathered_a);
+  }
 }
 
 void ResidentProblem::refill_a(std::uint64_t seed) {
@@ -72,7 +77,11 @@ void ResidentProblem::refill_a(std::uint64_t seed) {
 }
 
 void ResidentProblem::fetch_results() {
-  for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) mirrors_[rank].c->download(host_.buffers()[rank].c);
+  for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) {
+    const RankBuffers& host = host_.buffers()[rank];
+    mirrors_[rank].c->download(host.c);
+    if (mirrors_[rank].gathered_a) mirrors_[rank].gathered_a->download(host.gathered_a);
+  }
 }
 
 } // namespace mc2::executor

@@ -366,6 +366,23 @@ Result<Verification> verify_moves(const planner::OpSpec& op,
                               " equal to their senders' to the bit"};
 }
 
+/// Every rank's A, one shard below the other, wherever a rank wants them.
+Result<void> check_gathered(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+    for (std::size_t from = 0; from < buffers.size() && !buffers[rank].gathered_a.empty(); ++from) {
+      const std::span<const std::byte> sent = buffers[from].a;
+      const auto got = buffers[rank].gathered_a.subspan(from * sent.size(), sent.size());
+      if (std::memcmp(got.data(), sent.data(), got.size()) == 0) continue;
+      const auto element = (std::ranges::mismatch(got, sent).in1 - got.begin()) / planner::size_bytes(op.dtype);
+      return Error{ErrorCode::Mismatch, "gathered_a",
+                   "rank " + std::to_string(rank) + ": row " + std::to_string(element / op.k) + ", column " +
+                       std::to_string(element % op.k) + " of rank " + std::to_string(from) +
+                       "'s A differs from what that rank sent"};
+    }
+  }
+  return {};
+}
+
 } // namespace
 
 Result<Verification> verify_result(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
@@ -373,6 +390,7 @@ Result<Verification> verify_result(const planner::OpSpec& op, std::span<const Ra
   if (op.tables) return verify_pooling(op, buffers);
   const Results results(op, buffers);
   if (auto written = results.check_written(); !written) return written.error();
+  if (auto gathered = check_gathered(op, buffers); !gathered) return gathered.error();
   const DoubleOracle oracle(op, buffers);
   if (const auto found = all_get_the_same(op) ? results.find_rank_difference() : std::nullopt) {
     return rank_difference(*found, oracle.rows({&found->at, 1}).front(), results);

@@ -23,7 +23,7 @@ Workbench::Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Commun
       communicator_(std::move(communicator)),
       variants_(std::move(variants)),
       seed_(workload.seed),
-      problem_(op, workload.seed, *communicator_, workload.counts) {}
+      problem_(op, workload.seed, *communicator_, {.counts = workload.counts}) {}
 
 Result<std::unique_ptr<Workbench>> Workbench::open(const executor::Backend& backend,
                                                    const executor::CommunicatorOptions& options,

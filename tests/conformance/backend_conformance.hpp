@@ -172,10 +172,10 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
     return std::move(prepared).value();
   }
 
-  static Bound bind(const OpSpec& spec, const Cut& cut) {
+  static Bound bind(const OpSpec& spec, const Cut& cut, const executor::ProblemExtras& extras = {}) {
     Bound bound;
     bound.communicator = open(spec.world_size);
-    bound.problem = std::make_unique<ResidentProblem>(spec, 42, *bound.communicator);
+    bound.problem = std::make_unique<ResidentProblem>(spec, 42, *bound.communicator, extras);
     bound.prepared = prepare(plan(spec, cut, *bound.communicator), *bound.problem, *bound.communicator);
     return bound;
   }
@@ -187,7 +187,9 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
     const auto buffers = problem.host().buffers();
     const auto expected = naive_results(spec, buffers);
     const double allowed = allowed_error(spec);
+    const auto gathered = everybodys_a(buffers);
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+      ASSERT_TRUE(buffers[rank].gathered_a.empty() || std::ranges::equal(buffers[rank].gathered_a, gathered)) << "rank " << rank;
       for (std::size_t i = 0; i < expected[rank].size(); ++i) {
         const double got = element(planner::product_type(spec), buffers[rank].c, static_cast<std::int64_t>(i));
         ASSERT_LE(std::abs(got - expected[rank][i]), allowed) // false for NaN
@@ -211,7 +213,7 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
 
   static void run_and_check(const planner::Plan& made, Communicator& communicator) {
     SCOPED_TRACE(made.op.text() + " as " + made.cut.text() + " with " + made.variant.text());
-    ResidentProblem problem(made.op, 7, communicator);
+    ResidentProblem problem(made.op, 7, communicator, with_gathered_a(made.op));
     auto prepared = prepare(made, problem, communicator);
     prepared->run(RunMode::Fused);
     expect_right(made.op, problem);
@@ -372,7 +374,7 @@ TEST_P(BackendConformance, LargerProblemPassesTheOracleOfVerify) {
 
 TEST_P(BackendConformance, EveryRunReadsANewAndWritesAllOfC) {
   const OpSpec spec = op(95, 24, 16, 2);
-  auto bound = bind(spec, {{13, 82}});
+  auto bound = bind(spec, {{13, 82}}, with_gathered_a(spec));
   for (std::uint64_t run = 0; run < 20; ++run) {
     bound.problem->refill_a(100 + run);
     bound.problem->poison();

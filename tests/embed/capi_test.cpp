@@ -111,6 +111,48 @@ TEST(CInterface, RunsAPlanOnTheCallersMatrices) {
   MC2_ASSERT_OK(mc2_run(running.prepared, MC2_RUN_FUSED, nullptr));
 }
 
+TEST(CInterface, GathersAWhereItIsWanted) {
+  auto spec = op();
+  spec.kind = MC2_ALL_GATHER_MATMUL;
+  mc2_operand_sizes sizes = MC2_INIT(mc2_operand_sizes);
+  MC2_ASSERT_OK(mc2_operands(&spec, &sizes));
+  EXPECT_EQ(sizes.gathered_a_bytes, 512 * 128 * 4);
+  auto shard = spec;
+  shard.m /= 2;
+  Matrices matrices(shard);
+  for (auto& c : matrices.c) c.resize(512 * 256);
+  std::vector<float> gathered(512 * 128, -1);
+  auto buffers = matrices.buffers();
+  buffers[1].gathered_a = gathered.data(); // and rank 0 does not want it
+  buffers[1].gathered_a_bytes = gathered.size() * sizeof(float);
+  mc2_communicator* const ranks = communicator();
+  mc2_context_options options = MC2_INIT(mc2_context_options);
+  options.flags = MC2_CONTEXT_DISABLED; // uncut
+  mc2_context* context = nullptr;
+  MC2_ASSERT_OK(mc2_context_create(&options, &context));
+  mc2_machine* machine = nullptr;
+  MC2_ASSERT_OK(mc2_communicator_machine(ranks, &machine));
+  mc2_plan* plan = nullptr;
+  MC2_ASSERT_OK(mc2_find_plan(context, &spec, machine, &plan));
+  mc2_prepared* prepared = nullptr;
+  MC2_ASSERT_OK(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), nullptr, &prepared));
+  MC2_ASSERT_OK(mc2_run(prepared, MC2_RUN_FUSED, nullptr));
+  auto expected = matrices.a[0];
+  expected.insert(expected.end(), matrices.a[1].begin(), matrices.a[1].end());
+  EXPECT_EQ(gathered, expected);
+  mc2_free_prepared(prepared);
+  buffers[1].gathered_a_bytes -= 4;
+  EXPECT_EQ(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), nullptr, &prepared), MC2_ERROR_INVALID_SPEC);
+  EXPECT_THAT(last_error().message, HasSubstr("rank 1 gathered A has 262140 bytes"));
+  buffers[1].gathered_a = nullptr;
+  EXPECT_EQ(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), nullptr, &prepared), MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "buffers.gathered_a");
+  mc2_free_plan(plan);
+  mc2_free_machine(machine);
+  mc2_free_communicator(ranks);
+  mc2_free_context(context);
+}
+
 TEST(CInterface, APreparedRunOutlivesTheHandlesThatItWasMadeFrom) {
   Running running;
   MC2_ASSERT_OK(mc2_free_plan(running.plan));

@@ -42,7 +42,35 @@ TEST(CheckBuffers, AsksForEpilogueAndScalesWhereTheOperatorHasThem) {
               HasSubstr("rank 1 scales of B has 4 bytes; [1, 40] needs 160"));
   EXPECT_THAT(refusal([](RankBuffers& rank) { rank.a_scales = {}; }), HasSubstr("rank 1 scales of A"));
   // In place would be wrong: a matmul keeps intermediate sums in C.
-  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.residual = rank.c; }), HasSubstr("C must overlap nothing"));
+  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.residual = rank.c; }), HasSubstr("must overlap nothing"));
+}
+
+TEST(CheckBuffers, TakesAGatheredAOfTheRightSizeWhereOneIsGathered) {
+  OpSpec spec = op(8);
+  spec.kind = planner::OpKind::AllGatherMatmul;
+  const RandomProblem problem(spec, 1, {.wants_gathered_a = true});
+  const std::vector<RankBuffers> good(problem.buffers().begin(), problem.buffers().end());
+  EXPECT_TRUE(check_buffers(spec, good));
+  const auto refusal = [&](auto&& change) {
+    auto bad = good;
+    change(bad[1]);
+    return check_buffers(spec, bad).error().message;
+  };
+  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.gathered_a = rank.gathered_a.first(64); }),
+              HasSubstr("rank 1 gathered A has 64 bytes"));
+  EXPECT_THAT(refusal([&](RankBuffers& rank) { rank.gathered_a = good[0].gathered_a; }),
+              HasSubstr("rank 0 gathered A overlaps rank 1 gathered A; what a run writes must overlap nothing"));
+  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.a = rank.gathered_a.first(rank.a.size()); }), HasSubstr("overlaps"));
+  auto some = good;
+  some[0].gathered_a = {};
+  EXPECT_TRUE(check_buffers(spec, some)); // each rank as it likes
+
+  const OpSpec reduced = op(8);
+  const RandomProblem other(reduced, 1);
+  std::vector<RankBuffers> asking(other.buffers().begin(), other.buffers().end());
+  asking[1].gathered_a = good[1].gathered_a;
+  EXPECT_THAT(check_buffers(reduced, asking).error().message,
+              HasSubstr("rank 1 wants the gathered A of matmul_all_reduce; only all_gather_matmul gathers one"));
 }
 
 } // namespace

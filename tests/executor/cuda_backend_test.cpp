@@ -39,7 +39,7 @@ class CudaBackend : public ::testing::Test {
   /// In every mode that makes a result.
   static void expect_right(const OpSpec& spec, const Cut& cut, const planner::Variant& variant, Communicator& communicator) {
     SCOPED_TRACE(variant.text() + ", " + spec.text() + ", " + cut.text());
-    ResidentProblem problem(spec, 5, communicator);
+    ResidentProblem problem(spec, 5, communicator, with_gathered_a(spec));
     auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), communicator);
     ASSERT_TRUE(prepared.ok()) << prepared.error().text();
     for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "backends/cuda/cuda_backend.hpp"
@@ -14,6 +16,7 @@
 #include "mc2/executor/verify.hpp"
 #include "process_group.hpp"
 #include "support/forked.hpp"
+#include "support/oracle.hpp"
 
 namespace mc2::testing {
 namespace {
@@ -52,9 +55,9 @@ OpSpec op_of(OpKind kind, std::int64_t m = 1024) {
 class RankProblem {
  public:
   RankProblem(const OpSpec& op, int rank, bool is_b_transposed = false)
-      : host_(op, 7), rank_(static_cast<std::size_t>(rank)), is_b_transposed_(is_b_transposed) {
+      : host_(op, 7, with_gathered_a(op)), rank_(static_cast<std::size_t>(rank)), is_b_transposed_(is_b_transposed) {
     const RankBuffers& own = host_.buffers()[rank_];
-    for (const std::size_t size : {own.a.size(), own.b.size(), own.c.size()}) {
+    for (const std::size_t size : sizes()) {
       void* memory = nullptr;
       if (cudaMalloc(&memory, size + kOffset) != cudaSuccess) std::abort();
       memory_.push_back(memory);
@@ -62,19 +65,18 @@ class RankProblem {
     }
     upload(0, own.a);
     upload(1, is_b_transposed ? transposed(own.b, op.k, op.n) : std::vector<std::byte>(own.b.begin(), own.b.end()));
-    upload(2, own.c); // poison
+    poison();
   }
   /// Every matrix that peers do not reach, somewhere else and with what it held.
   void move(const executor::PeerReach& reach) {
-    const RankBuffers& own = host_.buffers()[rank_];
-    const std::size_t sizes[] = {own.a.size(), own.b.size(), own.c.size()};
-    const bool stays[] = {reach.a, false, reach.c};
+    const bool stays[] = {reach.a, false, reach.c, false};
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (stays[i]) continue;
+      const std::size_t size = sizes()[i];
+      if (stays[i] || size == 0) continue;
       void* memory = nullptr;
-      if (cudaMalloc(&memory, sizes[i]) != cudaSuccess) std::abort();
-      if (cudaMemcpy(memory, places_[i], sizes[i], cudaMemcpyDeviceToDevice) != cudaSuccess) std::abort();
-      if (cudaMemset(places_[i], 0xFF, sizes[i]) != cudaSuccess) std::abort(); // who still reads or writes here is found
+      if (cudaMalloc(&memory, size) != cudaSuccess) std::abort();
+      if (cudaMemcpy(memory, places_[i], size, cudaMemcpyDeviceToDevice) != cudaSuccess) std::abort();
+      if (cudaMemset(places_[i], 0xFF, size) != cudaSuccess) std::abort(); // who still reads or writes here is found
       memory_.push_back(memory);
       places_[i] = static_cast<std::byte*>(memory);
     }
@@ -90,14 +92,21 @@ class RankProblem {
     return {.a = {places_[0], own.a.size()},
             .b = {places_[1], own.b.size()},
             .c = {places_[2], own.c.size()},
+            .gathered_a = {places_[3], own.gathered_a.size()},
             .b_is_transposed = is_b_transposed_};
   }
-  void poison() { upload(2, host_.buffers()[rank_].c); }
+  void poison() {
+    upload(2, host_.buffers()[rank_].c);
+    upload(3, host_.buffers()[rank_].gathered_a);
+  }
 
   /// Every rank's C is compared with the oracle by rank 0. Order: collective. The same on all ranks; empty when it is right.
   [[nodiscard]] std::string fault(ProcessGroup& group, const OpSpec& op, const Cut& cut) const {
-    std::string own(host_.buffers()[rank_].c.size(), '\0');
-    const cudaError_t copied = cudaMemcpy(own.data(), places_[2], own.size(), cudaMemcpyDeviceToHost);
+    const RankBuffers& here = host_.buffers()[rank_];
+    std::string own(here.c.size() + here.gathered_a.size(), '\0');
+    cudaError_t copied = cudaMemcpy(own.data(), places_[2], here.c.size(), cudaMemcpyDeviceToHost);
+    if (copied == cudaSuccess)
+      copied = cudaMemcpy(own.data() + here.c.size(), places_[3], here.gathered_a.size(), cudaMemcpyDeviceToHost);
     const auto all = group.all_gather(own);
     planner::Result<void> right;
     if (copied != cudaSuccess) right = planner::Error{planner::ErrorCode::Mismatch, "cudaMemcpy", cudaGetErrorString(copied)};
@@ -109,15 +118,25 @@ class RankProblem {
  private:
   [[nodiscard]] planner::Result<void> verified(const std::vector<std::string>& all, const OpSpec& op, const Cut& cut) const {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const auto& c = host_.buffers()[rank].c;
-      std::memcpy(c.data(), all[rank].data(), c.size());
+      const RankBuffers& to = host_.buffers()[rank];
+      std::ranges::copy_n(all[rank].begin(), static_cast<std::ptrdiff_t>(to.c.size()), reinterpret_cast<char*>(to.c.data()));
+      std::ranges::copy_n(all[rank].begin() + static_cast<std::ptrdiff_t>(to.c.size()),
+                          static_cast<std::ptrdiff_t>(to.gathered_a.size()), reinterpret_cast<char*>(to.gathered_a.data()));
     }
     const auto right = executor::verify_result(op, host_.buffers(), cut, 1);
-    for (const RankBuffers& rank : host_.buffers()) std::memset(rank.c.data(), 0xFF, rank.c.size()); // the poison of the next run
+    for (const RankBuffers& rank : host_.buffers()) { // the poison of the next run
+      std::ranges::fill(rank.c, std::byte{0xFF});
+      std::ranges::fill(rank.gathered_a, std::byte{0xFF});
+    }
     return right ? planner::Result<void>{} : right.error();
   }
 
   static constexpr std::size_t kOffset = 4096; ///< as in a caller's arena: not where its memory starts
+
+  [[nodiscard]] std::array<std::size_t, 4> sizes() const {
+    const RankBuffers& own = host_.buffers()[rank_];
+    return {own.a.size(), own.b.size(), own.c.size(), own.gathered_a.size()};
+  }
 
   void upload(std::size_t place, std::span<const std::byte> from) {
     if (cudaMemcpy(places_[place], from.data(), from.size(), cudaMemcpyHostToDevice) != cudaSuccess) std::abort();

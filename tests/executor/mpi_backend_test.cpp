@@ -116,7 +116,7 @@ TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
     for (const planner::Variant& variant : variants) {
       for (const Cut& cut : {Cut{{rows}}, Cut{{31, rows - 31}}, Cut{{1, rows - 3, 2}}}) {
         SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
-        ResidentProblem problem(spec, 5, *communicator_);
+        ResidentProblem problem(spec, 5, *communicator_, with_gathered_a(spec));
         auto prepared = executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_);
         ASSERT_TRUE(prepared.ok()) << prepared.error().text();
         for (const RunMode mode : {RunMode::Fused, RunMode::Serial})
@@ -154,7 +154,7 @@ TEST_F(MpiWorld, EveryVariantExchangesUnequalSplits) {
       for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
         for (const Cut& cut : {Cut{{96}}, Cut{{1, 61, 34}}}) {
           SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
-          ResidentProblem problem(spec, 5, *communicator_, skewed_counts(options_.world_size, 96, random));
+          ResidentProblem problem(spec, 5, *communicator_, {.counts = skewed_counts(options_.world_size, 96, random)});
           auto prepared =
               executor::prepare(plan(spec, cut, variant), problem.buffers(), *communicator_,
                                 {.accept_other_fingerprint = false, .prepare = {.allow_independent = true}});
@@ -172,7 +172,7 @@ TEST_F(MpiWorld, FullCountsAreTheEqualSplit) {
   const OpSpec spec = spec_of(OpKind::AllToAllMatmul);
   const auto rank_count = static_cast<std::size_t>(options_.world_size);
   ResidentProblem equal(spec, 5, *communicator_);
-  ResidentProblem full(spec, 5, *communicator_, std::vector<std::int64_t>(rank_count * rank_count, 96));
+  ResidentProblem full(spec, 5, *communicator_, {.counts = std::vector<std::int64_t>(rank_count * rank_count, 96)});
   for (ResidentProblem* problem : {&equal, &full}) {
     executor::prepare(plan(spec, {{40, 56}}, {"blocking", {}}), problem->buffers(), *communicator_)
         .value()

@@ -105,6 +105,8 @@ class MpiProcesses : public ::testing::Test {
       const double got = element(planner::product_type(spec), own_of(problem).c, static_cast<std::int64_t>(i));
       ASSERT_LE(std::abs(got - expected[i]), allowed_error(spec)) << "element " << i; // false for NaN
     }
+    const auto gathered = own_of(problem).gathered_a;
+    EXPECT_TRUE(gathered.empty() || std::ranges::equal(gathered, everybodys_a(problem.buffers())));
   }
 
   CommunicatorOptions options_;
@@ -125,7 +127,7 @@ TEST_F(MpiProcesses, EveryRankGetsItsPartOfTheDefinition) {
     const std::int64_t rows = planner::traits_of(spec.kind).cut_axis_length(spec);
     for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
       SCOPED_TRACE(spec.text() + " with " + variant.text());
-      const RandomProblem problem(spec, 11);
+      const RandomProblem problem(spec, 11, with_gathered_a(spec));
       auto prepared = prepare(spec, {{7, rows - 7}}, own_of(problem), variant);
       ASSERT_TRUE(prepared.ok()) << prepared.error().text();
       prepared.value()->run(RunMode::Fused);
@@ -147,7 +149,7 @@ TEST_F(MpiProcesses, EveryRankExchangesItsOwnCountsOfRows) {
     for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
       for (const Cut& cut : {Cut{{40}}, Cut{{3, 30, 7}}}) {
         SCOPED_TRACE(spec.text() + " as " + cut.text() + " with " + variant.text());
-        const RandomProblem problem(spec, 11, skewed_counts(options_.world_size, 40, random));
+        const RandomProblem problem(spec, 11, {.counts = skewed_counts(options_.world_size, 40, random)});
         auto prepared = prepare(spec, cut, own_of(problem), variant);
         ASSERT_TRUE(prepared.ok()) << prepared.error().text();
         prepared.value()->run(RunMode::Fused);
@@ -285,7 +287,7 @@ TEST_F(MpiProcesses, CountsOnWhichRanksDoNotAgreeAreRefusedOnAllNamingRankAndVal
   const OpSpec spec = spec_of(OpKind::AllToAllMatmul);
   const int last = options_.world_size - 1;
   const auto rank_count = static_cast<std::size_t>(options_.world_size);
-  const RandomProblem problem(spec, 3, std::vector<std::int64_t>(rank_count * rank_count, 7));
+  const RandomProblem problem(spec, 3, {.counts = std::vector<std::int64_t>(rank_count * rank_count, 7)});
   const RandomProblem equal(spec, 3);
   const auto refuse = [&](const RankBuffers& bad, const std::string& text) {
     const auto refused = prepare(spec, {{40}}, rank_ == last ? bad : own_of(problem));

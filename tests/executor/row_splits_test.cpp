@@ -55,7 +55,7 @@ void expect_right(const OpSpec& op, std::span<const RankBuffers> buffers) {
 
 TEST(RowSplits, RowsArePackedInTheOrderOfTheRanks) {
   const OpSpec op = op_of(OpKind::MatmulAllToAll, 4, 2, 2, 3);
-  const RandomProblem problem(op, 1, Counts{1, 0, 4, 2, 3, 0, 0, 1, 1});
+  const RandomProblem problem(op, 1, {.counts = Counts{1, 0, 4, 2, 3, 0, 0, 1, 1}});
   const RowSplits splits(op, problem.buffers());
   EXPECT_EQ(splits.count(1, 0), 2);
   EXPECT_EQ(splits.send_offset(0, 2), 1); // 1 + 0
@@ -92,7 +92,7 @@ TEST_P(UnequalSplits, ResultIsTheDefinitionForRandomSkewedCounts) {
     for (const Cut& cut : {Cut{{13}}, Cut{{5, 8}}, Cut{{1, 3, 3, 3, 3}}}) {
       const OpSpec op = op_of(kind(), 13, 7, 5, ranks);
       const Counts counts = skewed_counts(ranks, 13, random);
-      RandomProblem problem(op, random(), counts);
+      RandomProblem problem(op, random(), {.counts = counts});
       const auto prepared = prepare(op, cut, problem.buffers(), *communicator);
       ASSERT_TRUE(prepared.ok()) << prepared.error().text();
       for (const auto mode : {RunMode::Fused, RunMode::Serial}) {
@@ -123,7 +123,7 @@ TEST_P(UnequalSplits, BiasIsTheMultiplyingRanksAndTheResidualLiesAsCDoes) {
     for (const Cut& cut : {Cut{{13}}, Cut{{1, 4, 8}}}) {
       SCOPED_TRACE(op.text() + ", cut " + cut.text());
       const Counts counts = skewed_counts(3, 13, random);
-      RandomProblem problem(op, random(), counts);
+      RandomProblem problem(op, random(), {.counts = counts});
       const auto prepared = prepare(op, cut, problem.buffers(), *communicator);
       ASSERT_TRUE(prepared.ok()) << prepared.error().text();
       prepared.value()->run(RunMode::Fused);
@@ -139,7 +139,7 @@ TEST_P(UnequalSplits, BiasIsTheMultiplyingRanksAndTheResidualLiesAsCDoes) {
 TEST_P(UnequalSplits, FullCountsAreTheEqualSplit) {
   const OpSpec op = op_of(kind(), 12, 6, 4, 3);
   const auto communicator = open(3, link());
-  RandomProblem equal(op, 5), full(op, 5, Counts(9, 12));
+  RandomProblem equal(op, 5), full(op, 5, {.counts = Counts(9, 12)});
   prepare(op, {{4, 8}}, equal.buffers(), *communicator).value()->run(RunMode::Fused);
   prepare(op, {{4, 8}}, full.buffers(), *communicator).value()->run(RunMode::Fused);
   for (std::size_t rank = 0; rank < 3; ++rank)
@@ -149,7 +149,7 @@ TEST_P(UnequalSplits, FullCountsAreTheEqualSplit) {
 TEST_P(UnequalSplits, LargerProblemPassesTheOracleOfVerifyAndAWrongRowDoesNot) {
   std::mt19937 random(3);
   const OpSpec op = op_of(kind(), 150, 136, 264, 3);
-  RandomProblem problem(op, 9, skewed_counts(3, 150, random));
+  RandomProblem problem(op, 9, {.counts = skewed_counts(3, 150, random)});
   const auto communicator = open(3, link());
   prepare(op, {{6, 72, 72}}, problem.buffers(), *communicator).value()->run(RunMode::Fused);
   ASSERT_TRUE(verify_result(op, problem.buffers(), {{6, 72, 72}}, 1).ok());
@@ -163,7 +163,7 @@ TEST_P(UnequalSplits, LargerProblemPassesTheOracleOfVerifyAndAWrongRowDoesNot) {
 TEST_P(UnequalSplits, NothingBeyondTheCountedRowsIsWritten) {
   const OpSpec op = op_of(kind(), 9, 5, 3, 2);
   const Counts counts{2, 9, 1, 4};
-  const RandomProblem problem(op, 1, counts);
+  const RandomProblem problem(op, 1, {.counts = counts});
   std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
   // C of each rank in the middle of memory that must stay as it is.
   std::vector<std::vector<std::byte>> memory;
@@ -185,7 +185,7 @@ TEST(UnequalSplits, BlocksTakeTheTimeOfTheRowsThatTheyHaveAndEmptyOnesNone) {
   // 2 * 10 * 50 flop at 1 per ns: 1 us a row and 5 us a block. 10 * 4 bytes at 100 Mbit/s: 3.2 us a row of C, 10 us a block.
   const OpSpec op = op_of(OpKind::MatmulAllToAll, 40, 10, 50, 2);
   const Counts counts{0, 25, 10, 0};
-  RandomProblem problem(op, 1, counts);
+  RandomProblem problem(op, 1, {.counts = counts});
   const auto communicator = open(2, "100Mbit,10us", "1Gflops,5us");
   const auto prepared = prepare(op, {{20, 10, 10}}, problem.buffers(), *communicator).value();
   const auto& record = prepared->run(RunMode::Fused);
@@ -215,7 +215,7 @@ class SplitRefusal : public ::testing::Test {
   }
 
   OpSpec op_ = op_of(OpKind::AllToAllMatmul, 4, 3, 2, 3);
-  RandomProblem problem_{op_, 1, Counts{1, 2, 3, 4, 1, 2, 3, 4, 1}};
+  RandomProblem problem_{op_, 1, {.counts = Counts{1, 2, 3, 4, 1, 2, 3, 4, 1}}};
   std::vector<RankBuffers> good_{problem_.buffers().begin(), problem_.buffers().end()};
   std::vector<RankBuffers> buffers_ = good_;
   std::unique_ptr<Communicator> communicator_ = open(3, "shm");
@@ -265,7 +265,7 @@ TEST_F(SplitRefusal, CountsOfAKindThatHasNone) {
 
 TEST(UnequalSplits, OtherVariantsThanDirectSayThatTheyHaveNone) {
   const OpSpec op = op_of(OpKind::MatmulAllToAll, 4, 2, 2, 2);
-  const RandomProblem problem(op, 1, Counts(4, 2));
+  const RandomProblem problem(op, 1, {.counts = Counts(4, 2)});
   const auto communicator = open(2, "shm");
   const auto refused = communicator->prepare(lower(op, {{4}}).value(), {"push", {}}, problem.buffers(), {});
   ASSERT_FALSE(refused.ok());
@@ -276,7 +276,7 @@ TEST(UnequalSplits, OtherVariantsThanDirectSayThatTheyHaveNone) {
 TEST(EqualSplits, AreAllThatABackendWithoutCountsTakes) {
   const OpSpec op = op_of(OpKind::MatmulAllToAll, 4, 2, 2, 2);
   EXPECT_TRUE(check_equal_splits(RandomProblem(op, 1).buffers()).ok());
-  const auto refused = check_equal_splits(RandomProblem(op, 1, Counts(4, 2)).buffers());
+  const auto refused = check_equal_splits(RandomProblem(op, 1, {.counts = Counts(4, 2)}).buffers());
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, planner::ErrorCode::Unsupported);
 }

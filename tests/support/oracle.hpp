@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mc2/executor/buffer.hpp"
+#include "mc2/executor/verify.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/units.hpp"
 
@@ -54,6 +55,18 @@ inline std::vector<double> a_elements(const planner::OpSpec& op, std::span<const
   const auto scales = elements(planner::DType::F32, buffers[rank].a_scales);
   for (double& element : a) element *= scales.size() == 1 ? scales[0] : scales[rank];
   return a;
+}
+
+/// What the gathered A must be.
+inline std::vector<std::byte> everybodys_a(std::span<const executor::RankBuffers> buffers) {
+  std::vector<std::byte> all;
+  for (const executor::RankBuffers& rank : buffers) all.insert(all.end(), rank.a.begin(), rank.a.end());
+  return all;
+}
+
+/// Asks for the gathered A where the kind has one.
+inline executor::ProblemExtras with_gathered_a(const planner::OpSpec& op) {
+  return {.counts = {}, .wants_gathered_a = op.kind == planner::OpKind::AllGatherMatmul};
 }
 
 /// rows x columns of `a` [rows, k] times `b` [k, n], added to `result` [rows, n].

@@ -119,6 +119,7 @@ typedef struct mc2_operand_sizes {
   uint32_t version;
   uint32_t reserved;
   int64_t a_bytes, b_bytes, c_bytes, bias_bytes, residual_bytes, a_scales_bytes, b_scales_bytes;
+  int64_t gathered_a_bytes; /* of MC2_ALL_GATHER_MATMUL, if wanted: A of all ranks, [m, k] */
 } mc2_operand_sizes;
 
 MC2_API mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes);
@@ -274,7 +275,7 @@ MC2_API mc2_status mc2_free_communicator(mc2_communicator* communicator);
 enum { MC2_INDEX_I32 = 1, MC2_INDEX_I64 = 2 };
 
 /* One rank's matrices in memory of its device, row-major and dense, as mc2_operands() says; absent ones NULL, 0. They must outlive
- * the mc2_prepared. C must overlap nothing else. */
+ * the mc2_prepared. C and the gathered A must overlap nothing else. */
 typedef struct mc2_buffers {
   size_t size;
   uint32_t version;
@@ -300,6 +301,8 @@ typedef struct mc2_buffers {
   const int64_t* send_counts; /* unequal splits of the all-to-all kinds: rows for each rank; NULL: equal ones */
   const int64_t* receive_counts;
   size_t count_count; /* of each of the two: the world size, or 0 */
+  void* gathered_a; /* of MC2_ALL_GATHER_MATMUL: where every run puts A of all ranks; NULL on a rank that does not want it */
+  size_t gathered_a_bytes;
 } mc2_buffers;
 
 typedef struct mc2_prepare_options {

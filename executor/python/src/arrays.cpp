@@ -106,7 +106,7 @@ executor::EmbeddingBags to_bags(const py::handle& pair, const std::string& field
 
 /// The caller's arrays, one list entry per rank; None where the operator has no such operand.
 struct Arrays {
-  py::object a, b, c, bias, residual, a_scales, b_scales, bags;
+  py::object a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a;
 };
 
 /// Entry `rank` of a list that has one entry per rank.
@@ -139,10 +139,18 @@ class Binder {
     buffers.b_scales = read(arrays_.b_scales, "b_scales", shapes_.b_scales, DType::F32);
     if (op_.tables) buffers.bags = to_bags(of_rank(arrays_.bags, "bags", rank, rank_count_), field("bags", rank));
     else refuse_given(arrays_.bags, "bags");
+    if (op_.kind != planner::OpKind::AllGatherMatmul) refuse_given(arrays_.gathered_a, "gathered_a");
+    else if (!arrays_.gathered_a.is_none()) buffers.gathered_a = gathered(rank);
     return buffers;
   }
 
  private:
+  /// None for a rank that does not want it.
+  [[nodiscard]] std::span<std::byte> gathered(std::size_t rank) const {
+    const py::object given = of_rank(arrays_.gathered_a, "gathered_a", rank, rank_count_);
+    if (given.is_none()) return {};
+    return to_write(given, {field("gathered_a", rank), executor::gathered_a_shape(op_), op_.dtype});
+  }
   static std::string field(const char* name, std::size_t rank) { return std::string(name) + "[" + std::to_string(rank) + "]"; }
   void refuse_given(const py::object& list, const char* name) const {
     if (!list.is_none()) refuse(name, "is given, but " + op_.text() + " has none");
@@ -178,7 +186,7 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
   const auto kept = py::dict("c"_a = py::list(arrays.c));
   const std::vector<std::pair<const char*, py::object>> others{
       {"a", arrays.a}, {"b", arrays.b}, {"bias", arrays.bias}, {"residual", arrays.residual},
-      {"a_scales", arrays.a_scales}, {"b_scales", arrays.b_scales}, {"bags", arrays.bags}};
+      {"a_scales", arrays.a_scales}, {"b_scales", arrays.b_scales}, {"bags", arrays.bags}, {"gathered_a", arrays.gathered_a}};
   for (const auto& [name, list] : others)
     if (!list.is_none()) kept[name] = py::tuple(list);
   std::unique_ptr<executor::Prepared> prepared;
@@ -196,14 +204,15 @@ void bind_arrays(py::module_&, py::class_<World, std::shared_ptr<World>>& world)
   world.def("prepare",
             [](const std::shared_ptr<World>& self, const planner::Plan& plan, py::object a, py::object b, py::object c,
                py::object bias, py::object residual, py::object a_scales, py::object b_scales, py::object bags,
-               bool accept_other_fingerprint, bool allow_independent) {
-              return prepare(self, plan, {a, b, c, bias, residual, a_scales, b_scales, bags},
+               py::object gathered_a, bool accept_other_fingerprint, bool allow_independent) {
+              return prepare(self, plan, {a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a},
                              {accept_other_fingerprint, {allow_independent}});
             },
             "plan"_a, "a"_a = py::none(), "b"_a = py::none(), "c"_a = py::none(), py::kw_only(), "bias"_a = py::none(),
-            "residual"_a = py::none(), "a_scales"_a = py::none(), "b_scales"_a = py::none(), "bags"_a = py::none(),
+            "residual"_a = py::none(), "a_scales"_a = py::none(), "b_scales"_a = py::none(), "bags"_a = py::none(), "gathered_a"_a = py::none(),
             "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
-            "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run.");
+            "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run. gathered_a: "
+            "where all_gather_matmul puts the rows of A of all ranks, [m, k]; None, also for one rank: not wanted.");
 }
 
 } // namespace mc2::python

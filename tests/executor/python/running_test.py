@@ -126,6 +126,21 @@ class NumpyTest(Refusals):
         self.assertEqual([x.ctypes.data for x in prepared.c], addresses)
         np.testing.assert_allclose(c[1], oracle(op, a, b)[1] + 3, atol=1e-4)
 
+    def test_a_is_gathered_for_the_ranks_that_want_it(self):
+        op = mc2.OpSpec("all_gather_matmul", m=140, n=36, k=24, ranks=RANKS)
+        a, b = operands(op)
+        gathered = [None] * (RANKS - 1) + [np.full((140, 24), np.nan, np.float32)]
+        prepared = self.prepare(op, [30, 40], a, b, gathered_a=gathered)
+        for seed in (1, 2):
+            for array, fresh in zip(a, operands(op, seed)[0]):
+                array[:] = fresh
+            prepared.run()
+            np.testing.assert_array_equal(gathered[-1], np.concatenate(a))
+            np.testing.assert_allclose(prepared.c[1], oracle(op, a, b)[1], atol=1e-4)
+        self.refused("invalid_spec", "gathered_a[1]", self.prepare, op, [30, 40], a, b, gathered_a=[None, a[1]])
+        reduced = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
+        self.refused("invalid_spec", "gathered_a", self.prepare, reduced, [140], *operands(reduced), gathered_a=gathered)
+
     def test_arrays_live_as_long_as_what_runs_on_them(self):
         op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
         prepared = self.prepare(op, [140], *operands(op))

@@ -49,6 +49,7 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
   to.residual = input_at(from.residual, from.residual_bytes, "buffers.residual");
   to.a_scales = input_at(from.a_scales, from.a_scales_bytes, "buffers.a_scales");
   to.b_scales = input_at(from.b_scales, from.b_scales_bytes, "buffers.b_scales");
+  to.gathered_a = bytes_at<std::byte>(from.gathered_a, from.gathered_a_bytes, "buffers.gathered_a");
   return to;
 }
 

@@ -145,6 +145,7 @@ mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes) {
     told.residual_bytes = bytes(shapes.residual, product);
     told.a_scales_bytes = bytes(shapes.a_scales, scale);
     told.b_scales_bytes = bytes(shapes.b_scales, scale);
+    if (spec.kind == planner::OpKind::AllGatherMatmul) told.gathered_a_bytes = bytes(executor::gathered_a_shape(spec), operand);
     write_struct(sizes, told, "sizes");
   });
 }

@@ -35,6 +35,8 @@ struct OperandShapes {
 
 /// The shapes of a legal operator's matrices.
 [[nodiscard]] OperandShapes operand_shapes(const planner::OpSpec& op);
+/// [m, k]: the rows of A of all ranks, one shard below the other.
+[[nodiscard]] MatrixShape gathered_a_shape(const planner::OpSpec& op) noexcept;
 
 /// Type of row numbers and offsets, as PyTorch's EmbeddingBag takes them.
 enum class IndexType : std::uint8_t { I32, I64 };
@@ -50,8 +52,8 @@ struct EmbeddingBags {
 
 /// The caller's matrices of one rank, row-major and densely packed, as operand_shapes() says, in memory of the rank's
 /// device. A and B are of the operator's element type, C, bias and residual of planner::product_type(), scales f32.
-/// Never owned: they must outlive every `Prepared` made from them. C must not overlap another buffer, the residual
-/// included: it may hold intermediate sums.
+/// Never owned: they must outlive every `Prepared` made from them. What is written must not overlap another buffer, C not
+/// even the residual: it may hold intermediate sums.
 struct RankBuffers {
   std::span<const std::byte> a;
   std::span<const std::byte> b; ///< read while preparing at the latest where a backend packs weights
@@ -66,6 +68,9 @@ struct RankBuffers {
   std::span<const std::byte> residual = {}; ///< empty without
   std::span<const std::byte> a_scales = {}; ///< i8: an element of A is its integer times this; empty otherwise
   std::span<const std::byte> b_scales = {}; ///< i8: of each column of B; empty otherwise
+  /// all_gather_matmul: where every run puts the rows of A of all ranks, [m, k], equal to them to the bit; preparing may write
+  /// there, too. Empty on a rank that does not want them.
+  std::span<std::byte> gathered_a = {};
   /// B is stored as its transpose [n, k], as torch.nn.Linear lays out its weight. Backend cuda only; the same on all ranks.
   bool b_is_transposed = false;
 };

@@ -58,7 +58,8 @@ struct RankTimes {
 
 /// One run: the slowest rank counts.
 struct RunRecord {
-  std::chrono::nanoseconds makespan{0}; ///< first start to last end, over the local ranks and the lanes that ran
+  /// First start to last end, over the local ranks and the lanes that ran; a gathered A has its last copies after the stages.
+  std::chrono::nanoseconds makespan{0};
   /// The caller's wait by the machine's clock: the makespan and every wake-up of a lane. Emulated links and virtual
   /// compute record stages on the modelled device's schedule; this shows how well the machine kept to it.
   std::chrono::nanoseconds wall{0};

@@ -20,25 +20,24 @@ class ResidentProblem {
  public:
   /// The operator has as many ranks as the communicator, and all are local; the communicator outlives *this.
   /// Throws std::bad_alloc and SystemError when memory is short.
-  /// @param counts  as RandomProblem's
   ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, Communicator& communicator,
-                  std::span<const std::int64_t> counts = {});
+                  const ProblemExtras& extras = {});
 
   /// To hand to prepare(). Valid as long as *this, also after a move.
   [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept;
-  /// A and B as the ranks see them; C as fetch_results() left it.
+  /// A and B as the ranks see them; C and the gathered A as fetch_results() left them.
   [[nodiscard]] const RandomProblem& host() const noexcept { return host_; }
 
-  /// Fills every C with the NaN poison, so that what a run leaves out is found.
+  /// Fills every C and gathered A with the NaN poison, so that what a run leaves out is found.
   void poison();
   /// New numbers in every A, or new bags.
   void refill_a(std::uint64_t seed);
-  /// Brings every C to host(). Nothing to do with host memory.
+  /// Brings every C and gathered A to host(). Nothing to do with host memory.
   void fetch_results();
 
  private:
   struct RankMirror { ///< null where the operator has no such operand
-    std::unique_ptr<RankMemory> a, b, c, offsets, indices;
+    std::unique_ptr<RankMemory> a, b, c, gathered_a, offsets, indices;
     std::vector<std::unique_ptr<RankMemory>> others; ///< epilogue and scales
   };
 

@@ -16,6 +16,12 @@
 
 namespace mc2::executor {
 
+/// What a problem may have beyond its operator.
+struct ProblemExtras {
+  std::span<const std::int64_t> counts = {}; ///< rows from each rank to each, [ranks, ranks] row-major; empty: equal splits
+  bool wants_gathered_a = false;             ///< of all_gather_matmul
+};
+
 /// Matrices of every local rank, owned, filled with reproducible random numbers in [-1, 1) that the operator's type
 /// represents exactly; i8 with integers from its whole range and scales about 1/128. Bias and residual are the same
 /// on all ranks where the results are. Views into it stay valid when it is moved.
@@ -23,18 +29,17 @@ class RandomProblem {
  public:
   /// Same seed and operator, same matrices, on every machine. Throws std::bad_alloc when memory is short.
   /// `op` is legal.
-  /// @param counts  rows from each rank to each, [ranks, ranks] row-major, for unequal splits; empty: equal splits
-  RandomProblem(const planner::OpSpec& op, std::uint64_t seed, std::span<const std::int64_t> counts = {});
+  RandomProblem(const planner::OpSpec& op, std::uint64_t seed, const ProblemExtras& extras = {});
   RandomProblem(const RandomProblem&) = delete;
   RandomProblem& operator=(const RandomProblem&) = delete;
   RandomProblem(RandomProblem&&) noexcept = default;
   RandomProblem& operator=(RandomProblem&&) noexcept = default;
   ~RandomProblem() = default;
 
-  /// One per rank, shaped as operand_shapes() says, each matrix aligned to 64 bytes; C is filled with a NaN poison
-  /// first. Bags have 64-bit numbers and name k rows on average, 0 to 2 k each.
+  /// One per rank, shaped as operand_shapes() says, each matrix aligned to 64 bytes; C and the gathered A are
+  /// filled with a NaN poison first. Bags have 64-bit numbers and name k rows on average, 0 to 2 k each.
   [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept { return views_; }
-  /// Fills every C with the NaN poison again.
+  /// Fills every C, and every gathered A, with the NaN poison again.
   void poison();
   /// New numbers in every A, or new bags, as a host program has in every step; B stays, because it is packed once.
   void refill_a(std::uint64_t seed);
@@ -79,8 +84,8 @@ struct Verification {
 /// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with
 /// the Cauchy-Schwarz inequality; docs/cost_model.md §7. Second term: each product or partial sum, and the result,
 /// are rounded to the type. embedding_all_to_all: every element against its bag, allowed (L + 1) u32 sum_l |x_lj| / d
-/// + 1.01 u |c_ij| with x_l the L rows that the bag names and d = L for means, else 1. Uses the machine's threads;
-/// the answer depends on the arguments only. Errors: Mismatch naming rank, row and column of the worst element.
+/// + 1.01 u |c_ij| with x_l the L rows that the bag names and d = L for means, else 1. A gathered A, where there is one,
+/// must be all ranks' A to the bit. Uses the machine's threads; the answer depends on the arguments only. Errors: Mismatch naming rank, row and column of the worst element.
 /// `buffers` fit `op`, one per rank, in memory of this process.
 [[nodiscard]] planner::Result<Verification> verify_result(const planner::OpSpec& op,
                                                           std::span<const RankBuffers> buffers,

@@ -212,6 +212,7 @@ Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffer
     if (auto legal = check_place(ranks[i], "A", buffers[i].a); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "B", buffers[i].b); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "C", buffers[i].c); !legal) return legal.error();
+    if (auto legal = check_place(ranks[i], "gathered A", buffers[i].gathered_a); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "offsets", buffers[i].bags.offsets); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "indices", buffers[i].bags.indices); !legal) return legal.error();
   }

@@ -132,10 +132,14 @@ planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers)
   return {};
 }
 
+CudaPrepared::MatrixAddresses CudaPrepared::addresses_of(const RankBuffers& buffers) noexcept {
+  return {buffers.a.data(), buffers.b.data(), buffers.c.data(), buffers.gathered_a.data()};
+}
+
 void CudaPrepared::replace(int rank, const RankBuffers& next) {
   RankState& state = state_of(rank);
   const RankBuffers now = std::exchange(state.buffers, next);
-  if (now.a.data() == next.a.data() && now.b.data() == next.b.data() && now.c.data() == next.c.data()) return;
+  if (addresses_of(now) == addresses_of(next)) return;
   has_stale_graphs_ = true;
   Places& places = places_[static_cast<std::size_t>(rank)];
   places.a = const_cast<std::byte*>(next.a.data()); // collectives only read it

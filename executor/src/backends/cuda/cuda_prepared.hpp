@@ -41,8 +41,8 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] planner::Result<void> rebind(std::span<const RankBuffers> buffers) override;
 
  private:
-  /// A, B and C of one rank, by address.
-  using MatrixAddresses = std::array<const void*, 3>;
+  /// A, B, C and the gathered A of one rank, by address.
+  using MatrixAddresses = std::array<const void*, 4>;
 
   /// Fused runs on matrices that were bound later: captured when they come again, because most programs go round the same memory.
   struct MovedGraph {
@@ -88,6 +88,7 @@ class CudaPrepared final : public Prepared {
   };
 
   [[nodiscard]] std::unique_ptr<DeviceMemory> make_exchange(int rank, std::size_t byte_count);
+  [[nodiscard]] static MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept;
   [[nodiscard]] RankState& state_of(int rank) noexcept { return ranks_[communicator_.local_index(rank)]; }
   [[nodiscard]] const RankState& state_of(int rank) const noexcept { return ranks_[communicator_.local_index(rank)]; }
   void share_places();
@@ -127,6 +128,7 @@ class CudaPrepared final : public Prepared {
   void enqueue_compute(const Job& job, std::size_t stage, int slice);
   void enqueue_work(int rank, std::size_t stage, int slice, cudaStream_t stream) const;
   void enqueue_communication(const Job& job, std::size_t stage, int slice);
+  void enqueue_gathered_a(const Job& job);
   void read_times(int rank, RunMode mode, bool has_stages);
   [[nodiscard]] std::chrono::nanoseconds local_end(int rank, RunMode mode) const;
   void share_lane_time(planner::Lane lane, RunMode mode, std::chrono::nanoseconds start, int rank);

@@ -49,8 +49,7 @@ cudaGraphExec_t CudaPrepared::graph_for_bound_matrices(int rank) {
   constexpr std::size_t kMostMatrices = 256; // of a program that never comes round: it stays without graphs
   RankState& state = state_of(rank);
   if (!has_stale_graphs_) return state.graphs[index_of(RunMode::Fused)].get();
-  const RankBuffers& bound = state.buffers;
-  const MatrixAddresses addresses{bound.a.data(), bound.b.data(), bound.c.data()};
+  const MatrixAddresses addresses = addresses_of(state.buffers);
   if (state.moved_graphs.size() >= kMostMatrices && !state.moved_graphs.contains(addresses)) return nullptr;
   MovedGraph& moved = state.moved_graphs[addresses];
   if (!moved.graph && ++moved.use_count > kUsesBeforeCapture) moved.graph = captured(rank, RunMode::Fused);
@@ -82,6 +81,7 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
       }
     }
   }
+  enqueue_gathered_a(job);
   if (uses_two_streams()) order(device.second_compute.get(), compute, state.fork);
   if (spanned(mode, detail) > 0 && mode == RunMode::Fused) order(device.announcements.get(), communication, state.fork);
   take_time(state.compute_end, compute);
@@ -186,6 +186,26 @@ void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int 
   transport_->enqueue(job.rank, exchange_of(stage, job.mode), slice, stream);
   if (ends && (is_timed || is_last_stamped)) take_time(state.communication[stage].end, stream);
   if (signals) MC2_CUDA(cudaEventRecord(state.ready[stage][index].get(), stream));
+}
+
+/// Behind all exchanges, beside the last matmuls: the rows lie block after block, and in a block shard after shard.
+void CudaPrepared::enqueue_gathered_a(const Job& job) {
+  const RankBuffers& buffers = state_of(job.rank).buffers;
+  if (buffers.gathered_a.empty() || !runs_lane(job.mode, Lane::Communication)) return;
+  const planner::OpSpec& op = list_.op;
+  const auto row_bytes = static_cast<std::size_t>(op.k * planner::size_bytes(op.dtype));
+  const std::size_t shard_bytes = buffers.a.size();
+  const cudaStream_t stream = communicator_.device(job.rank).communication.get();
+  const std::byte* from = state_of(job.rank).exchange->bytes().data();
+  for (const Stage& stage : list_.stages) {
+    const std::size_t piece_bytes = static_cast<std::size_t>(stage.row_count) * row_bytes;
+    std::byte* const to = buffers.gathered_a.data() + static_cast<std::size_t>(stage.first_row) * row_bytes;
+    MC2_CUDA(cudaMemcpy2DAsync(to, shard_bytes, from, piece_bytes, piece_bytes, static_cast<std::size_t>(op.world_size),
+                               cudaMemcpyDeviceToDevice, stream));
+    from += piece_bytes * static_cast<std::size_t>(op.world_size);
+  }
+  MC2_CUDA(cudaMemcpyAsync(buffers.gathered_a.data() + static_cast<std::size_t>(job.rank) * shard_bytes, buffers.a.data(),
+                           shard_bytes, cudaMemcpyDeviceToDevice, stream));
 }
 
 /// What is under way on the callers' streams still uses them.

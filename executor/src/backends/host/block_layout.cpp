@@ -179,6 +179,24 @@ SumTarget sum_target(const planner::OpSpec& op, const Stage& stage, const RankMa
           .residual = buffers.residual.empty() ? nullptr : buffers.residual.data() + offset};
 }
 
+void complete_gathered_a(const StageList& list, int rank, const RankMatrices& own) noexcept {
+  const planner::OpSpec& op = list.op;
+  const std::int64_t shard_rows = op.m / op.world_size;
+  const auto put = [&](std::int64_t row, const std::byte* from, std::int64_t row_count) {
+    std::copy_n(from, piece_bytes(op, row_count), own.buffers.gathered_a.data() + piece_bytes(op, row));
+  };
+  put(rank * shard_rows, own.buffers.a.data(), shard_rows);
+  if (!own.is_staged) return; // the others' came to where they belong
+  for (const Stage& stage : list.stages) {
+    for (int shard = 0; shard < op.world_size; ++shard) {
+      if (shard == rank) continue;
+      const std::int64_t row = shard * shard_rows;
+      const std::int64_t staged_row = intermediate_row(op, own, stage, shard, row);
+      put(row + stage.first_row, own.intermediate.data() + piece_bytes(op, staged_row), stage.row_count);
+    }
+  }
+}
+
 void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const ExchangeSite& site,
                    std::span<const RankMatrices> ranks, PieceAddresses& pieces) noexcept {
   const Stage& stage = site.part.stage;

@@ -15,7 +15,8 @@ namespace mc2::executor::host {
 
 /// Where one rank's data lies. The intermediate is what passes between the lanes: the partial product [m, n] of kinds
 /// that compute first - where blocks are columns, block after block, each [m, b], so that a block is one message -,
-/// the rows of A [m, k] that kinds that communicate first bring together.
+/// the rows of A [m, k] that kinds that communicate first bring together: in the caller's gathered A where there is one and
+/// they do not lie block after block.
 struct RankMatrices {
   RankBuffers buffers;
   std::span<std::byte> intermediate;
@@ -98,6 +99,10 @@ struct SumTarget {
   const std::byte* bias = nullptr;
   const std::byte* residual = nullptr;
 };
+
+/// Completes the gathered A that the caller wants once all blocks have come: adds the rank's own rows, and copies those of the
+/// others where they lie block after block.
+void complete_gathered_a(const StageList& list, int rank, const RankMatrices& own) noexcept;
 
 [[nodiscard]] SumTarget sum_target(const planner::OpSpec& op, const Stage& stage, const RankMatrices& own) noexcept;
 

@@ -55,7 +55,7 @@ void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_ind
     const auto index = static_cast<std::size_t>(rank);
     RankMatrices& own = matrices_[index];
     own.buffers = buffers[index];
-    own.intermediate = heap_->segment(rank).first(bytes);
+    own.intermediate = own.buffers.gathered_a.empty() ? heap_->segment(rank).first(bytes) : own.buffers.gathered_a;
     if (allow_independent) own.spare_intermediate = heap_->segment(rank).subspan(spare_offset, bytes);
     ranks_[index].staging.resize(static_cast<std::size_t>(staged));
     intermediates_.emplace_back(own.intermediate);
@@ -116,7 +116,10 @@ const RunRecord& HostPrepared::run(RunMode mode, RunDetail /*detail*/) {
   }
   const auto called = Clock::now();
   communicator_.execute(*this, transport_, mode, [this](Clock::time_point start) {
-    for (RankState& state : ranks_) state.device->begin_run(start);
+    for (RankState& state : ranks_) {
+      state.device->begin_run(start);
+      state.gathered_end = {};
+    }
   });
   record_.wall = Clock::now() - called;
   finish_record();
@@ -165,6 +168,10 @@ void HostPrepared::communicate(int rank) {
       return transport_.exchange(exchange_of(rank, part, ready), control);
     });
   }
+  const RankMatrices& own = matrices_[static_cast<std::size_t>(rank)];
+  if (own.buffers.gathered_a.empty()) return;
+  complete_gathered_a(list_, rank, own);
+  ranks_[static_cast<std::size_t>(rank)].gathered_end = Clock::now() - control.start();
 }
 
 template <typename RunPart>
@@ -254,6 +261,7 @@ void HostPrepared::finish_record() {
       if (name == planner::Lane::Compute && !ranks_[static_cast<std::size_t>(rank.rank)].local_work.runs.empty())
         first = std::min(first, rank.local.start);
     }
+    last = std::max(last, ranks_[static_cast<std::size_t>(rank.rank)].gathered_end);
   }
   record_.makespan = last - first;
 }

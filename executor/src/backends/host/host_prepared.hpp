@@ -43,6 +43,7 @@ class HostPrepared final : public Prepared, private LaneTask {
     std::vector<std::byte> staging;
     std::vector<Clock::time_point> ready_at; ///< by part: end on the first lane; published by the rank's signal
     PieceAddresses pieces;                   ///< of the part that is being exchanged
+    std::chrono::nanoseconds gathered_end{0}; ///< when the caller's gathered A was complete; zero without
   };
 
   void allocate(std::span<const RankBuffers> buffers, bool allow_independent);

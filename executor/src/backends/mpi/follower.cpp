@@ -78,6 +78,7 @@ class Follower {
     own.b_scales = place(order);
     own.bags.offsets = place(order);
     own.bags.indices = place(order);
+    own.gathered_a = place(order);
     own.bags.type = static_cast<IndexType>(order.number());
     return own;
   }

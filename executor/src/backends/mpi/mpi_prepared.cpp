@@ -98,6 +98,7 @@ const RunRecord& MpiPrepared::run(RunMode mode, RunDetail /*detail*/) {
   std::ranges::fill(times.compute, StageTime{});
   std::ranges::fill(times.communication, StageTime{});
   times.local = {};
+  gathered_end_ = {};
   for (auto& count : finished_) count.store(0, std::memory_order_relaxed);
   local_is_done_.store(local_work_.runs.empty(), std::memory_order_relaxed);
   communicator_.execute(*this, mode, calls_[static_cast<std::size_t>(mode)], [this] { return progress(); });
@@ -155,6 +156,9 @@ void MpiPrepared::communicate() {
     times[i].end = Clock::now() - control.start();
     finish_stage(planner::Lane::Communication);
   }
+  if (own().buffers.gathered_a.empty()) return;
+  host::complete_gathered_a(list_, communicator_.rank(), own());
+  gathered_end_ = Clock::now() - control.start();
 }
 
 BlockExchange MpiPrepared::exchange_of(std::size_t stage) {
@@ -233,6 +237,7 @@ void MpiPrepared::finish_record(RunMode mode, std::chrono::nanoseconds wall) {
     last = std::max(last, stages.back().end);
     if (lane == planner::Lane::Compute && !local_work_.runs.empty()) first = std::min(first, own.local.start);
   }
+  last = std::max(last, gathered_end_);
   // The earliest start is the largest of the negated ones.
   std::array<std::int64_t, 3> slowest{-first.count(), last.count(), wall.count()};
   communicator_.agreement().maximum(slowest);

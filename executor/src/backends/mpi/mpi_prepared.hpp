@@ -76,6 +76,7 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
   std::unique_ptr<Collective> collective_;
   std::array<std::atomic<std::uint32_t>, 2> finished_{}; ///< stages of the compute and the communication lane
   std::atomic<bool> local_is_done_{true};
+  std::chrono::nanoseconds gathered_end_{0}; ///< when the caller's gathered A was complete; zero without
   RunRecord record_;
 };
 

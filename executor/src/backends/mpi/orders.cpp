@@ -72,7 +72,7 @@ PrepareRequest get_request(Message& message) {
   return request;
 }
 
-std::array<std::pair<std::span<const std::byte>, const char*>, 9> named_operands(const RankBuffers& own) {
+std::array<std::pair<std::span<const std::byte>, const char*>, 10> named_operands(const RankBuffers& own) {
   return {{{own.a, "A"},
            {own.b, "B"},
            {own.c, "C"},
@@ -81,7 +81,8 @@ std::array<std::pair<std::span<const std::byte>, const char*>, 9> named_operands
            {own.a_scales, "scales of A"},
            {own.b_scales, "scales of B"},
            {own.bags.offsets, "bags' offsets"},
-           {own.bags.indices, "bags' indices"}}};
+           {own.bags.indices, "bags' indices"},
+           {own.gathered_a, "gathered A"}}};
 }
 
 void put_numbers(Message& message, std::span<const std::int64_t> numbers) {
