@@ -18,6 +18,7 @@ OperandShapes operand_shapes(const planner::OpSpec& op) {
   }
   if (op.epilogue.has_bias) shapes.bias = {1, op.n};
   if (op.epilogue.has_residual) shapes.residual = shapes.c;
+  if (op.dtype == planner::DType::F8E4m3) shapes.a_scales = shapes.b_scales = {1, 1};
   if (op.dtype != planner::DType::I8) return shapes;
   const bool communicates_first = planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
   shapes.a_scales = {1, communicates_first ? op.world_size : 1};

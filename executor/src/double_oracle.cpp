@@ -9,6 +9,7 @@
 
 #include "bf16.hpp"
 #include "f16.hpp"
+#include "f8.hpp"
 #include "mc2/planner/collective.hpp"
 #include "parallel_for.hpp"
 
@@ -27,9 +28,12 @@ double dot(std::span<const double> left, std::span<const double> right) {
 
 double norm(std::span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
-/// Rounding of the sums in f32, per unit of sum |a| |b|.
+/// Rounding of the sums in f32, per unit of sum |a| |b|. Tensor cores keep 14 bits of the partial sums of f8 products that they do
+/// not hand on to f32 yet (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.3.2).
 double accumulation_roundoff(const planner::OpSpec& op) {
-  return kConfidence * kF32Roundoff * (std::sqrt(static_cast<double>(op.k)) + term_count(op));
+  constexpr double kTensorCoreRoundoff = 0x1p-13;
+  const double short_sums = op.dtype == planner::DType::F8E4m3 ? 2 * kTensorCoreRoundoff : 0;
+  return short_sums + kConfidence * kF32Roundoff * (std::sqrt(static_cast<double>(op.k)) + term_count(op));
 }
 
 double result_roundoff(const planner::OpSpec& op) { return unit_roundoff(planner::product_type(op)); }
@@ -119,7 +123,8 @@ double unit_roundoff(planner::DType dtype) noexcept {
     case planner::DType::F32: return kF32Roundoff;
     case planner::DType::F16: return 0x1p-11;
     case planner::DType::Bf16: return 0x1p-8;
-    case planner::DType::I8: return 0; // never rounded to
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: return 0; // never rounded to
   }
   return 1;
 }
@@ -136,6 +141,7 @@ void MatrixReader::read_part(std::int64_t row, std::int64_t first_column, std::s
     case planner::DType::F16: return convert<F16>(bytes, out, [](F16 value) { return to_float(value); });
     case planner::DType::Bf16: return convert<Bf16>(bytes, out, [](Bf16 value) { return to_float(value); });
     case planner::DType::I8: return convert<std::int8_t>(bytes, out, [](std::int8_t value) { return value; });
+    case planner::DType::F8E4m3: return convert<F8E4m3>(bytes, out, [](F8E4m3 value) { return to_float(value); });
   }
 }
 
@@ -172,10 +178,13 @@ Scales::Scales(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
 double Scales::of_a(const Term& term) const {
   const auto& scales = a_[a_is_given_to_receivers_ ? term.b_rank : term.a_rank];
   if (scales.empty()) return 1;
-  return scales[a_is_given_to_receivers_ ? term.a_rank : 0];
+  return scales[scales.size() > 1 ? term.a_rank : 0];
 }
 
-double Scales::of_b(std::size_t rank, std::size_t column) const { return b_[rank].empty() ? 1 : b_[rank][column]; }
+double Scales::of_b(std::size_t rank, std::size_t column) const {
+  const auto& scales = b_[rank];
+  return scales.empty() ? 1 : scales[scales.size() > 1 ? column : 0];
+}
 
 Addends::Addends(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op), splits_(op, buffers) {
   for (const RankBuffers& rank : buffers) {

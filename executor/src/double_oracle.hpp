@@ -58,7 +58,7 @@ struct Term {
 /// How many products add up to a row of C: as many as ranks where the collective sums, else 1.
 [[nodiscard]] int term_count(const planner::OpSpec& op) noexcept;
 
-/// What i8 integers stand for; 1 for other types.
+/// What the elements of a type that has scales stand for; 1 for other types.
 class Scales {
  public:
   Scales(const planner::OpSpec& op, std::span<const RankBuffers> buffers);

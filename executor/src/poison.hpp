@@ -10,15 +10,17 @@
 namespace mc2::executor {
 
 /// Bits of a quiet NaN that no arithmetic produces, one element long: an element that still has them was never
-/// written.
+/// written. Integers, of which only copies are made, have no NaN: 127.
 [[nodiscard]] inline std::span<const std::byte> poison_of(planner::DType dtype) noexcept {
   static constexpr std::array kF32{std::byte{0xAD}, std::byte{0xDE}, std::byte{0xC0}, std::byte{0x7F}};
   static constexpr std::array kF16{std::byte{0xDE}, std::byte{0x7E}};
   static constexpr std::array kBf16{std::byte{0xDE}, std::byte{0x7F}};
+  static constexpr std::array kByte{std::byte{0x7F}};
   switch (dtype) {
     case planner::DType::F32: return kF32;
     case planner::DType::F16: return kF16;
-    case planner::DType::I8: // never of a result
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: return kByte;
     case planner::DType::Bf16: break;
   }
   return kBf16;

@@ -6,6 +6,7 @@
 
 #include "bf16.hpp"
 #include "f16.hpp"
+#include "f8.hpp"
 #include "parallel_for.hpp"
 
 namespace mc2::executor {
@@ -70,6 +71,7 @@ void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t
     case planner::DType::F32: return fill<float>(bytes, seed, 24, [](float value) { return value; });
     case planner::DType::F16: return fill<F16>(bytes, seed, 11, to_f16);
     case planner::DType::Bf16: return fill<Bf16>(bytes, seed, 8, to_bf16);
+    case planner::DType::F8E4m3: return fill<F8E4m3>(bytes, seed, 4, to_f8e4m3);
     case planner::DType::I8:
       return fill<std::int8_t>(bytes, seed, 8, [](float value) { return static_cast<std::int8_t>(value * 128); });
   }

@@ -39,7 +39,7 @@ RandomProblem::RandomProblem(const planner::OpSpec& op, std::uint64_t seed, cons
     if (extras.wants_gathered_a) views_[rank].gathered_a = add_matrix(gathered_a_shape(op), op.dtype);
     if (op.tables) views_[rank].bags = add_bags();
     add_epilogue(shapes, seed, rank);
-    if (op.dtype == planner::DType::I8) add_scales(shapes, seed, rank);
+    if (has_scales(op.dtype)) add_scales(shapes, seed, rank);
   }
   refill_a(seed);
   poison();
@@ -85,7 +85,7 @@ void RandomProblem::add_scales(const OperandShapes& shapes, std::uint64_t seed, 
     return bytes;
   };
   // Of all ranks' A where every rank is told all: the same numbers then.
-  const std::size_t owner = shapes.a_scales.columns > 1 ? 0 : rank;
+  const std::size_t owner = planner::traits_of(op_.kind).first_lane == planner::Lane::Communication ? 0 : rank;
   views_[rank].a_scales = fill(shapes.a_scales, matrix_seed(seed + kScalesSeed, owner, 0));
   views_[rank].b_scales = fill(shapes.b_scales, matrix_seed(seed + kScalesSeed, rank, 1));
 }

@@ -67,7 +67,7 @@ void OpOptions::add_to(CLI::App& app, bool is_required) {
   add_size("--m", m, "rows of one rank's product; embedding_all_to_all: samples of the batch");
   add_size("--n", n, "columns of one rank's product; embedding_all_to_all: features of a rank's tables");
   add_size("--k", k, "inner length of one rank's matmul; embedding_all_to_all: mean length of a bag");
-  app.add_option("--dtype", dtype, "element type of A and B: f32, f16, bf16, i8 (bf16 product)")->capture_default_str();
+  app.add_option("--dtype", dtype, "element type of A and B: f32, f16, bf16; i8 or f8e4m3 with scales (bf16 product)")->capture_default_str();
   app.add_option("--ranks", ranks, "ranks that take part")->capture_default_str()
       ->check(whole_number(2, planner::kMaxWorldSize));
   app.add_flag("--bias", epilogue.has_bias, "add a bias, one number per column, to the result");

@@ -21,7 +21,7 @@ struct DoctorCommand {
 
 nlohmann::ordered_json examine_dtypes(const executor::Backend& backend, planner::OpKind kind, int world_size) {
   nlohmann::ordered_json result;
-  for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::F16}) {
+  for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::F16, planner::DType::I8, planner::DType::F8E4m3}) {
     planner::OpSpec op{kind, 1024, 1024, 1024, dtype, world_size};
     if (planner::traits_of(kind).work == planner::Work::Pooling) op.tables = {.table_count = 1, .row_count = 1024};
     const auto supported = backend.supports(op);

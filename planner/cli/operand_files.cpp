@@ -57,6 +57,8 @@ void write_operands(std::span<const executor::RankBuffers> buffers, const std::f
     write_matrix(directory / ("a" + suffix), buffers[rank].a);
     write_matrix(directory / ("b" + suffix), buffers[rank].b);
     write_matrix(directory / ("c" + suffix), buffers[rank].c);
+    if (!buffers[rank].a_scales.empty()) write_matrix(directory / ("a_scales" + suffix), buffers[rank].a_scales);
+    if (!buffers[rank].b_scales.empty()) write_matrix(directory / ("b_scales" + suffix), buffers[rank].b_scales);
   }
 }
 

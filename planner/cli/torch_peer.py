@@ -9,7 +9,7 @@ Requests and answers are JSON, one line each, on standard input and output:
   {"do": "time", "repetitions": COUNT}               {"times_us": {NAME: [COUNT numbers]}}
   {"do": "close"}                                    {}
 and {"error": TEXT} to any of them. `directory` holds a.R, b.R and c.R of every rank R: raw elements, row-major, c being
-the result that each form is compared with. End of input ends the program.
+the result that each form is compared with; where elements have scales, a_scales.R and b_scales.R, too. End of input ends the program.
 
 The first process starts one worker per GPU, passes every request to all of them and hands on what rank 0 answers. It
 never imports torch for work, so that it can tell what became of a worker.
@@ -31,6 +31,7 @@ RANK_VARIABLE = "MC2_TORCH_PEER_RANK"
 WARMUP_COUNT = 3
 # Covers the launch of what follows, so that a graph's launch is no part of its time; mc2's own is none either.
 LAUNCH_COVER_CYCLES = 400_000
+DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3fn"}
 
 
 def say(answer):
@@ -98,23 +99,30 @@ class Worker:
         self.dist.all_reduce(gathered, op=self.dist.ReduceOp.MAX)
         return gathered.tolist()
 
-    def load(self, name, rows, columns):
+    def load(self, name, rows, columns, dtype):
         path = os.path.join(self.directory, f"{name}.{self.rank}")
-        matrix = self.torch.from_file(path, shared=False, size=rows * columns, dtype=self.dtype)
-        return matrix.view(rows, columns).to(self.device)
+        is_f8 = dtype == getattr(self.torch, "float8_e4m3fn", None)
+        # Files are read as types with arithmetic only.
+        matrix = self.torch.from_file(path, shared=False, size=rows * columns, dtype=self.torch.uint8 if is_f8 else dtype)
+        return (matrix.view(dtype) if is_f8 else matrix).view(rows, columns).to(self.device)
 
     def open(self, request):
         torch = self.torch
         self.directory = request["directory"]
-        self.dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[request["dtype"]]
+        self.operand = getattr(torch, DTYPES[request["dtype"]])
+        self.has_scales = request["dtype"] == "f8e4m3"
+        self.dtype = torch.bfloat16 if self.has_scales else self.operand
         m, n, k, op = request["m"], request["n"], request["k"], request["op"]
         gathers, scatters = op == "all_gather_matmul", op == "matmul_reduce_scatter"
-        self.a = self.load("a", m // self.rank_count if gathers else m, k)
-        self.b = self.load("b", k, n)
-        expected = self.load("c", m // self.rank_count if scatters else m, n)
-        self.tolerance = 4 * {"bf16": 2**-8, "f16": 2**-11, "f32": 2**-22 * k**0.5}[request["dtype"]]
+        self.a = self.load("a", m // self.rank_count if gathers else m, k, self.operand)
+        self.b = self.load("b", k, n, self.operand)
+        if self.has_scales:
+            self.b = self.b.t().contiguous().t()  # the only layout that is multiplied
+            self.scales = [self.load(name, 1, 1, torch.float32).view(()) for name in ("a_scales", "b_scales")]
+        expected = self.load("c", m // self.rank_count if scatters else m, n, self.dtype)
+        self.tolerance = 4 * {"f16": 2**-11, "f32": 2**-22 * k**0.5}.get(request["dtype"], 2**-8)
         calls = {"unfused": getattr(self, op)(m, n, k)}
-        fused = getattr(self, "fused_" + op, None)
+        fused = getattr(self, "fused_" + ("scaled_" if self.has_scales else "") + op, None)
         if fused and self.has_fused:
             calls = {"fused": fused(), **calls}
         self.forms, answers = {}, {}
@@ -125,11 +133,16 @@ class Worker:
 
     # What a program without mc2 runs. Each returns a callable that returns the result.
 
+    def multiply(self, a, out):
+        if not self.has_scales:
+            return self.torch.matmul(a, self.b, out=out)
+        return self.torch._scaled_mm(a, self.b, *self.scales, out_dtype=self.dtype, out=out)
+
     def matmul_all_reduce(self, m, n, k):
         product = self.torch.empty(m, n, dtype=self.dtype, device=self.device)
 
         def call():
-            self.torch.matmul(self.a, self.b, out=product)
+            self.multiply(self.a, product)
             self.dist.all_reduce(product)
             return product
 
@@ -140,19 +153,19 @@ class Worker:
         result = self.torch.empty(m // self.rank_count, n, dtype=self.dtype, device=self.device)
 
         def call():
-            self.torch.matmul(self.a, self.b, out=product)
+            self.multiply(self.a, product)
             self.dist.reduce_scatter_tensor(result, product)
             return result
 
         return call
 
     def all_gather_matmul(self, m, n, k):
-        gathered = self.torch.empty(m, k, dtype=self.dtype, device=self.device)
+        gathered = self.torch.empty(m, k, dtype=self.operand, device=self.device)
         result = self.torch.empty(m, n, dtype=self.dtype, device=self.device)
 
         def call():
             self.dist.all_gather_into_tensor(gathered, self.a)
-            self.torch.matmul(gathered, self.b, out=result)
+            self.multiply(gathered, result)
             return result
 
         return call
@@ -165,8 +178,18 @@ class Worker:
 
     def fused_all_gather_matmul(self):
         operator = self.torch.ops.symm_mem.fused_all_gather_matmul
-        # The gathered A is not asked for, as mc2 does not return it either.
+        # The gathered A is not asked for, nor is mc2 asked for it.
         return lambda: operator(self.a, [self.b], 0, self.group_name, return_A=False)[1][0]
+
+    def fused_scaled_matmul_reduce_scatter(self):
+        operator = self.torch.ops.symm_mem.fused_scaled_matmul_reduce_scatter
+        shape = [self.a.shape[0], self.b.shape[1]]
+        return lambda: operator(self.a, self.b, *self.scales, "sum", 0, 0, self.group_name, shape, out_dtype=self.dtype)
+
+    def fused_scaled_all_gather_matmul(self):
+        operator = self.torch.ops.symm_mem.fused_all_gather_scaled_matmul
+        a_scale, b_scale = self.scales
+        return lambda: operator(self.a, [self.b], a_scale, [b_scale], 0, self.group_name, [None], [None], [self.dtype], [False])[1][0]
 
     # A form is a callable that enqueues the work and returns the tensor it will write.
 

@@ -113,9 +113,9 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op,
     return Error{ErrorCode::Infeasible, "m",
                  "is " + std::to_string(op.m) + "; a matmul of so few rows waits for memory, of which a topology says "
                  "nothing, so add a model with its measured matmul"};
-  if (!compute && op.dtype == DType::I8)
+  if (!compute && has_scales(op.dtype))
     return Error{ErrorCode::Infeasible, "dtype",
-                 "is i8, whose rate no topology says; add a model with its measured matmul"};
+                 "is " + std::string(to_string(op.dtype)) + ", whose rate no topology says; add a model with its measured matmul"};
   const Collective collective = collective_of(op.kind);
   const auto samples = sample_times(topology, collective, op.world_size);
   if (!samples) return samples.error();

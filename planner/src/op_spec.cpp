@@ -29,8 +29,8 @@ Result<void> validate_tables(const OpSpec& op) {
   if (!is_pooled) return {};
   if (!op.epilogue.is_empty())
     return Error{ErrorCode::InvalidSpec, "epilogue", "is added to products; " + std::string(to_string(op.kind)) + " has none"};
-  if (op.dtype == DType::I8)
-    return Error{ErrorCode::InvalidSpec, "dtype", "is i8; tables are f32, f16 or bf16"};
+  if (has_scales(op.dtype))
+    return Error{ErrorCode::InvalidSpec, "dtype", "is " + std::string(to_string(op.dtype)) + "; tables are f32, f16 or bf16"};
   if (op.tables->table_count < 1 || op.tables->table_count > kMaxSize)
     return size_error("tables", op.tables->table_count);
   if (op.tables->row_count < 1 || op.tables->row_count > kMaxSize) return size_error("table_rows", op.tables->row_count);
@@ -128,7 +128,7 @@ Result<Epilogue> parse_epilogue(std::string_view name) {
                "unknown name '" + std::string(name.substr(0, 64)) + "'; legal: " + legal};
 }
 
-DType product_type(const OpSpec& op) noexcept { return op.dtype == DType::I8 ? DType::Bf16 : op.dtype; }
+DType product_type(const OpSpec& op) noexcept { return product_type(op.dtype); }
 
 DType exchange_type(const OpSpec& op) {
   return traits_of(op.kind).first_lane == Lane::Communication ? op.dtype : product_type(op);

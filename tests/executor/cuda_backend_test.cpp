@@ -86,6 +86,73 @@ TEST_F(CudaBackend, CutsColumnsWhereThereAreFewRows) {
   }
 }
 
+TEST_F(CudaBackend, F8IsRightWithEveryVariant) {
+  auto communicator = open();
+  for (const auto& traits : planner::op_registry()) {
+    if (traits.work != planner::Work::Matmul) continue;
+    OpSpec spec = op(traits.kind, 2048);
+    spec.dtype = DType::F8E4m3;
+    if (const auto supported = cuda_backend().supports(spec); !supported) GTEST_SKIP() << supported.error().text();
+    const std::int64_t rows = traits.cut_axis_length(spec);
+    for (const planner::Variant& variant : cuda_backend().variants(spec, {}))
+      for (const Cut& cut : {Cut{{rows}}, Cut{{131, rows - 133, 2}}}) expect_right(spec, cut, variant, *communicator);
+  }
+  OpSpec few = op(OpKind::MatmulAllReduce, 7);
+  few.dtype = DType::F8E4m3;
+  for (const planner::Variant& variant : cuda_backend().variants(few, {}))
+    for (const Cut& cut : {Cut{{512}}, Cut{{16, 400, 96}}}) expect_right(few, cut, variant, *communicator);
+}
+
+TEST_F(CudaBackend, F8ReadsItsScalesInEveryRunAndKeepsItsPlace) {
+  auto communicator = open();
+  OpSpec spec = op(OpKind::MatmulReduceScatter, 512);
+  spec.dtype = DType::F8E4m3;
+  if (const auto supported = cuda_backend().supports(spec); !supported) GTEST_SKIP() << supported.error().text();
+  ResidentProblem problem(spec, 5, *communicator);
+  std::vector<RankBuffers> here(problem.host().buffers().begin(), problem.host().buffers().end());
+  std::vector<RankBuffers> there(problem.buffers().begin(), problem.buffers().end());
+  std::array<float, 2> scales{};
+  std::vector<std::unique_ptr<executor::RankMemory>> resident_scales;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    here[rank].a_scales = std::as_bytes(std::span(scales).subspan(rank, 1));
+    resident_scales.push_back(communicator->allocate(static_cast<int>(rank), sizeof(float)));
+    there[rank].a_scales = resident_scales.back()->bytes();
+  }
+  const auto plan = cuda_plan(spec, {{256}}, {"direct", {{"ctas", "8"}}});
+  auto prepared = executor::prepare(plan, there, *communicator).value();
+  for (const float scale : {0.25F, 3.0F}) {
+    scales = {scale, -2 * scale};
+    for (std::size_t rank = 0; rank < 2; ++rank) resident_scales[rank]->upload(here[rank].a_scales);
+    problem.poison();
+    prepared->run(RunMode::Fused);
+    problem.fetch_results();
+    const auto right = executor::verify_result(spec, here, {{256}}, 1);
+    EXPECT_TRUE(right.ok()) << right.error().text();
+  }
+  const auto rebound = [&](auto&& change) {
+    std::vector<RankBuffers> next = there;
+    change(next[1]);
+    const auto bound = prepared->rebind(next);
+    return bound ? std::string("nothing was refused") : bound.error().text();
+  };
+  const auto other = communicator->allocate(1, problem.buffers()[1].b.size());
+  EXPECT_THAT(rebound([&](RankBuffers& own) { own.b = other->bytes(); }), ::testing::HasSubstr("rank 1 B was packed"));
+  EXPECT_THAT(rebound([&](RankBuffers& own) { own.a_scales = other->bytes().first(4); }),
+              ::testing::HasSubstr("rank 1 scales must stay"));
+  const auto refusal = [&](auto&& change) {
+    std::vector<RankBuffers> bad = there;
+    change(bad[1]);
+    return executor::prepare(plan, bad, *communicator).error().text();
+  };
+  EXPECT_THAT(refusal([&](RankBuffers& own) { own.a_scales = {}; }),
+              ::testing::HasSubstr("rank 1 scales of A has 0 bytes; [1, 1] needs 4"));
+  EXPECT_THAT(refusal([&](RankBuffers& own) { own.b_scales = other->bytes().subspan(4, 4); }),
+              ::testing::HasSubstr("rank 1 scales of B is aligned to 4 bytes; f8e4m3 needs 16"));
+  OpSpec odd = spec;
+  odd.k = 24;
+  EXPECT_THAT(cuda_backend().supports(odd).error().text(), ::testing::HasSubstr("n and k are multiples of 16"));
+}
+
 TEST_F(CudaBackend, PoolsBagsOfEveryTypeAndWidth) {
   auto communicator = open();
   struct Shape {
@@ -189,6 +256,14 @@ TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
   for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul})
     check(kind, {"nccl_window", {{"ctas", "4"}}});
   check(OpKind::AllGatherMatmul, {"nccl_copy_engine", {}});
+  for (const OpKind kind : {OpKind::MatmulAllToAll, OpKind::AllToAllMatmul}) {
+    const OpSpec uncut = op(kind, 2048);
+    expect_right(uncut, {{1024}}, {"nccl_copy_engine", {}}, *communicator);
+    const ResidentProblem exchanged(uncut, 5, *communicator);
+    const auto cut = executor::prepare(cuda_plan(uncut, {{512, 512}}, {"nccl_copy_engine", {}}), exchanged.buffers(), *communicator);
+    ASSERT_FALSE(cut.ok());
+    EXPECT_THAT(cut.error().text(), ::testing::HasSubstr("uncut only"));
+  }
 
   const OpSpec spec = op(OpKind::MatmulAllReduce, 256);
   const ResidentProblem problem(spec, 5, *communicator);

@@ -114,6 +114,7 @@ TEST(AnalyticModel, AsksForAMeasuredMatmulWhereItsConstantsDoNotTellOne) {
   EXPECT_TRUE(analytic_model(topology(), op_of(16, 16), columns));
   EXPECT_FALSE(analytic_model(topology(), op_of(128, 16), columns));
   EXPECT_EQ(analytic_model(topology(), op_of(4096, 16, DType::I8)).error().field, "dtype");
+  EXPECT_EQ(analytic_model(topology(), op_of(4096, 16, DType::F8E4m3)).error().field, "dtype");
 }
 
 TEST(AnalyticModel, RefusesBadQuestions) {

@@ -119,13 +119,15 @@ TEST(OpSpec, TablesBelongToEmbeddingAllToAllAlone) {
   EXPECT_NE(with.validate().error().message.find("not to matmul_all_reduce"), std::string::npos);
 }
 
-TEST(OpSpec, EmbeddingBagsHaveNoEpilogueAndNoI8) {
+TEST(OpSpec, EmbeddingBagsHaveNoEpilogueAndNoScales) {
   OpSpec op = pooled();
   op.epilogue.has_bias = true;
   EXPECT_EQ(op.validate().error().field, "epilogue");
   op = pooled();
-  op.dtype = DType::I8;
-  EXPECT_EQ(op.validate().error().field, "dtype");
+  for (const DType dtype : {DType::I8, DType::F8E4m3}) {
+    op.dtype = dtype;
+    EXPECT_EQ(op.validate().error().field, "dtype");
+  }
 }
 
 TEST(OpSpec, IllegalTablesAreRefusedByName) {
@@ -196,7 +198,7 @@ TEST(Epilogue, NamesRoundTripAndShowInTheText) {
   EXPECT_EQ(op.text(), "matmul_all_reduce m=128 n=64 k=32 f32 x2 bias+residual");
 }
 
-TEST(ProductType, IsBf16ForI8AndDecidesWhatIsExchanged) {
+TEST(ProductType, IsBf16WhereElementsHaveScalesAndDecidesWhatIsExchanged) {
   // 4 ranks, n = 512, k = 128: a row brings together 4 rows of product in bf16, or 4 rows of A in i8.
   OpSpec op{OpKind::MatmulReduceScatter, 1024, 512, 128, DType::I8, 4};
   EXPECT_EQ(product_type(op), DType::Bf16);
@@ -204,6 +206,10 @@ TEST(ProductType, IsBf16ForI8AndDecidesWhatIsExchanged) {
   EXPECT_EQ(traits_of(op.kind).message_bytes_per_unit(op), 4 * 512 * 2);
   op.kind = OpKind::AllGatherMatmul;
   EXPECT_EQ(exchange_type(op), DType::I8);
+  EXPECT_EQ(traits_of(op.kind).message_bytes_per_unit(op), 4 * 128);
+  op.dtype = DType::F8E4m3;
+  EXPECT_EQ(product_type(op), DType::Bf16);
+  EXPECT_EQ(exchange_type(op), DType::F8E4m3);
   EXPECT_EQ(traits_of(op.kind).message_bytes_per_unit(op), 4 * 128);
   op.dtype = DType::F16;
   EXPECT_EQ(product_type(op), DType::F16);
@@ -225,6 +231,9 @@ TEST(DType, StoredNumbersNeverChange) {
   EXPECT_EQ(static_cast<int>(DType::I8), 4);
   EXPECT_EQ(size_bytes(DType::I8), 1);
   EXPECT_EQ(parse_dtype("i8").value(), DType::I8);
+  EXPECT_EQ(static_cast<int>(DType::F8E4m3), 5);
+  EXPECT_EQ(size_bytes(DType::F8E4m3), 1);
+  EXPECT_EQ(parse_dtype("f8e4m3").value(), DType::F8E4m3);
 }
 
 TEST(DType, NamesRoundTripAndUnknownOnesAreRefused) {

@@ -23,6 +23,12 @@ inline double element(planner::DType dtype, std::span<const std::byte> bytes, st
     return value;
   }
   if (dtype == planner::DType::I8) return static_cast<signed char>(bytes[static_cast<std::size_t>(index)]);
+  if (dtype == planner::DType::F8E4m3) {
+    const int byte = std::to_integer<int>(bytes[static_cast<std::size_t>(index)]);
+    const int exponent = (byte >> 3) & 15, fraction = byte & 7;
+    if (exponent == 15 && fraction == 7) return std::nan("");
+    return (byte >= 128 ? -1 : 1) * (exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10));
+  }
   std::uint16_t bits = 0;
   std::memcpy(&bits, bytes.data() + index * 2, sizeof bits);
   if (dtype == planner::DType::Bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
@@ -236,6 +242,7 @@ inline double allowed_error(const planner::OpSpec& op) {
     case planner::DType::F32: return 0x1p-24 * terms * 4;
     case planner::DType::F16: return 0x1p-11 * terms;
     case planner::DType::I8: return 0x1p-8 * terms * 2.25;
+    case planner::DType::F8E4m3: return 0x1p-8 * terms * 0x9p-16; // two scales below 3/256
     case planner::DType::Bf16: break;
   }
   return 0x1p-8 * terms;

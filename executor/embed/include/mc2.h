@@ -95,7 +95,7 @@ enum {
   MC2_EMBEDDING_ALL_TO_ALL = 6
 };
 
-enum { MC2_F32 = 1, MC2_F16 = 2, MC2_BF16 = 3, MC2_I8 = 4 };
+enum { MC2_F32 = 1, MC2_F16 = 2, MC2_BF16 = 3, MC2_I8 = 4, MC2_F8E4M3 = 5 };
 
 enum { MC2_POOLING_SUM = 1, MC2_POOLING_MEAN = 2 };
 

@@ -22,7 +22,7 @@ using planner::DType;
   throw Failure({planner::ErrorCode::InvalidSpec, field, message});
 }
 
-/// numpy has no bfloat16: bit patterns in uint16, or what ml_dtypes registers under the name bfloat16.
+/// numpy has no bfloat16 and no float8_e4m3fn: bit patterns in uint16 and uint8, or what ml_dtypes registers under those names.
 bool fits(const py::array& array, DType dtype) {
   const std::string name = py::str(array.dtype().attr("name"));
   switch (dtype) {
@@ -30,6 +30,7 @@ bool fits(const py::array& array, DType dtype) {
     case DType::F16: return name == "float16";
     case DType::Bf16: return name == "bfloat16" || name == "uint16";
     case DType::I8: return name == "int8";
+    case DType::F8E4m3: return name == "float8_e4m3fn" || name == "uint8";
   }
   return false;
 }
@@ -40,6 +41,7 @@ const char* numpy_name(DType dtype) {
     case DType::F16: return "float16";
     case DType::Bf16: return "uint16";
     case DType::I8: return "int8";
+    case DType::F8E4m3: return "uint8";
   }
   return "";
 }

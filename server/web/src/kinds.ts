@@ -7,4 +7,4 @@ export const kinds = [
   "all_to_all_matmul",
   "embedding_all_to_all",
 ];
-export const dtypes = ["f32", "f16", "bf16", "i8"];
+export const dtypes = ["f32", "f16", "bf16", "i8", "f8e4m3"];

@@ -18,7 +18,8 @@ static_assert(MC2_MATMUL_ALL_REDUCE == static_cast<int>(planner::OpKind::MatmulA
               MC2_ALL_TO_ALL_MATMUL == static_cast<int>(planner::OpKind::AllToAllMatmul) &&
               MC2_EMBEDDING_ALL_TO_ALL == static_cast<int>(planner::OpKind::EmbeddingAllToAll));
 static_assert(MC2_F32 == static_cast<int>(planner::DType::F32) && MC2_F16 == static_cast<int>(planner::DType::F16) &&
-              MC2_BF16 == static_cast<int>(planner::DType::Bf16) && MC2_I8 == static_cast<int>(planner::DType::I8));
+              MC2_BF16 == static_cast<int>(planner::DType::Bf16) && MC2_I8 == static_cast<int>(planner::DType::I8) &&
+              MC2_F8E4M3 == static_cast<int>(planner::DType::F8E4m3));
 static_assert(MC2_POOLING_SUM == static_cast<int>(planner::Pooling::Sum) &&
               MC2_POOLING_MEAN == static_cast<int>(planner::Pooling::Mean));
 static_assert(MC2_ERROR_INVALID_SPEC == static_cast<int>(planner::ErrorCode::InvalidSpec) &&
@@ -61,7 +62,7 @@ planner::OpSpec read_op(const mc2_op_spec* address) {
   spec.m = op.m;
   spec.n = op.n;
   spec.k = op.k;
-  spec.dtype = read_enum(op.dtype, planner::DType::I8, "op.dtype");
+  spec.dtype = read_enum(op.dtype, planner::DType::F8E4m3, "op.dtype");
   spec.world_size = op.world_size;
   spec.tables = read_tables(op);
   spec.epilogue = {op.has_bias != 0, op.has_residual != 0};

@@ -28,8 +28,10 @@ struct OperandShapes {
   // Empty where the operator has none:
   MatrixShape bias = {};     ///< [1, n]
   MatrixShape residual = {}; ///< C's
-  MatrixShape a_scales = {}; ///< i8: [1, 1], of the rank's A; [1, ranks], of all, for kinds that communicate first
-  MatrixShape b_scales = {}; ///< i8: [1, n], one per column of the rank's B
+  /// i8: [1, 1], of the rank's A; [1, ranks], of all, for kinds that communicate first. f8e4m3: [1, 1], for kinds that
+  /// communicate first of all ranks' A, the same on all.
+  MatrixShape a_scales = {};
+  MatrixShape b_scales = {}; ///< i8: [1, n], one per column of the rank's B; f8e4m3: [1, 1], of the rank's B
   bool operator==(const OperandShapes&) const = default;
 };
 
@@ -66,8 +68,8 @@ struct RankBuffers {
   std::span<const std::int64_t> send_counts{}, receive_counts{};
   std::span<const std::byte> bias = {};     ///< read by every run, as is all that follows; empty without
   std::span<const std::byte> residual = {}; ///< empty without
-  std::span<const std::byte> a_scales = {}; ///< i8: an element of A is its integer times this; empty otherwise
-  std::span<const std::byte> b_scales = {}; ///< i8: of each column of B; empty otherwise
+  std::span<const std::byte> a_scales = {}; ///< i8, f8e4m3: A's elements count times this; empty otherwise
+  std::span<const std::byte> b_scales = {}; ///< i8: of each column of B; f8e4m3: of B; empty otherwise
   /// all_gather_matmul: where every run puts the rows of A of all ranks, [m, k], equal to them to the bit; preparing may write
   /// there, too. Empty on a rank that does not want them.
   std::span<std::byte> gathered_a = {};

@@ -23,7 +23,7 @@ struct ProblemExtras {
 };
 
 /// Matrices of every local rank, owned, filled with reproducible random numbers in [-1, 1) that the operator's type
-/// represents exactly; i8 with integers from its whole range and scales about 1/128. Bias and residual are the same
+/// represents exactly; i8 with integers from its whole range, i8 and f8e4m3 with scales about 1/128. Bias and residual are the same
 /// on all ranks where the results are. Views into it stay valid when it is moved.
 class RandomProblem {
  public:

@@ -73,6 +73,7 @@ class CudaBackend final : public Backend {
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
     if (auto legal = check_operator(op); !legal) return legal.error();
     if (auto legal = check_devices(op.world_size); !legal) return legal.error();
+    if (auto legal = check_device_types(op); !legal) return legal.error();
     for (int rank = 0; rank < op.world_size; ++rank) {
       if (auto legal = check_memory(rank, operand_bytes(op) + prepared_bytes(op, false, true), 0); !legal) return legal.error();
     }

@@ -20,6 +20,7 @@
 #include "backends/cuda/peer_memory.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
+#include "mc2/planner/collective.hpp"
 #include "row_splits.hpp"
 
 namespace mc2::executor::cuda {
@@ -28,6 +29,8 @@ namespace {
 using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
+
+constexpr std::int64_t kF8Multiple = 16; ///< of n and k, and of addresses in bytes, for cuBLASLt
 
 std::string gib_text(std::int64_t bytes) {
   char text[32];
@@ -48,6 +51,28 @@ Result<void> check_place(int rank, const char* matrix, std::span<const std::byte
                name + " is in " + place + "; it must be in memory of device " + std::to_string(rank)};
 }
 
+/// What cuBLASLt needs of f8e4m3. Errors: InvalidSpec naming rank and matrix, Unsupported naming the block.
+Result<void> check_f8(const StageList& stages, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
+  if (stages.op.dtype != planner::DType::F8E4m3) return {};
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    for (const auto& [name, bytes] : {std::pair{"A", buffers[i].a}, {"B", buffers[i].b}, {"scales of A", buffers[i].a_scales},
+                                      {"scales of B", buffers[i].b_scales}}) {
+      if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kF8Multiple == 0) continue;
+      return Error{ErrorCode::InvalidSpec, "buffers",
+                   "rank " + std::to_string(ranks[i]) + " " + name + " is aligned to " +
+                       std::to_string(alignment_of(bytes.data())) + " bytes; f8e4m3 needs " + std::to_string(kF8Multiple)};
+    }
+  }
+  if (planner::cut_axis(stages.op) != planner::CutAxis::Columns) return {};
+  for (std::size_t i = 0; i < stages.stages.size(); ++i) {
+    if (stages.stages[i].row_count % kF8Multiple == 0) continue;
+    return Error{ErrorCode::Unsupported, "blocks[" + std::to_string(i) + "]",
+                 "is " + std::to_string(stages.stages[i].row_count) + " columns; cuBLASLt multiplies multiples of " +
+                     std::to_string(kF8Multiple) + " columns of f8e4m3"};
+  }
+  return {};
+}
+
 /// Of memory that cudaMalloc made the driver has no allocation handle to give.
 bool has_allocation_handle(const std::byte* address) {
   using Retain = CUresult (*)(CUmemGenericAllocationHandle*, void*);
@@ -61,6 +86,29 @@ bool has_allocation_handle(const std::byte* address) {
 
 } // namespace
 
+planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept {
+  planner::OpSpec exchanged = op;
+  exchanged.dtype = planner::product_type(op);
+  const bool sends_a = planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
+  if (sends_a && op.dtype == planner::DType::F8E4m3) exchanged.k /= 2;
+  return exchanged;
+}
+
+Result<void> check_device_types(const planner::OpSpec& op) {
+  constexpr int kLeastForF8 = 89; // Ada, then Hopper
+  for (int rank = 0; rank < op.world_size && op.dtype == planner::DType::F8E4m3; ++rank) {
+    int major = 0;
+    int minor = 0;
+    MC2_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, rank));
+    MC2_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, rank));
+    if (10 * major + minor >= kLeastForF8) continue;
+    return Error{ErrorCode::Unsupported, "dtype",
+                 "device " + std::to_string(rank) + " has compute capability " + std::to_string(major) + "." +
+                     std::to_string(minor) + "; f8e4m3 needs 8.9 or later, or use bf16"};
+  }
+  return {};
+}
+
 Result<void> check_operator(const planner::OpSpec& op) {
   if (auto legal = op.validate(); !legal) return legal.error();
   if (auto legal = check_is_plain(op, "cuda"); !legal) return legal.error();
@@ -68,6 +116,11 @@ Result<void> check_operator(const planner::OpSpec& op) {
     return Error{ErrorCode::Unsupported, "world_size",
                  std::to_string(op.world_size) + " ranks; the cuda backend runs at most " +
                      std::to_string(kMaxCudaRanks) + ", all on one host"};
+  }
+  if (op.dtype == planner::DType::F8E4m3 && (op.n % kF8Multiple != 0 || op.k % kF8Multiple != 0)) {
+    return Error{ErrorCode::Unsupported, op.n % kF8Multiple != 0 ? "n" : "k",
+                 "is " + std::to_string(op.n % kF8Multiple != 0 ? op.n : op.k) + "; cuBLASLt multiplies f8e4m3 where n and k are multiples of " +
+                     std::to_string(kF8Multiple)};
   }
   if (std::max({op.m, op.n, op.k}) > std::numeric_limits<std::int32_t>::max() / 2) {
     return Error{ErrorCode::Unsupported, "m", "m, n and k above 2^30 do not fit cuBLASLt"};
@@ -127,14 +180,15 @@ Result<void> check_native_communicators(std::span<void* const> communicators, st
 
 std::int64_t operand_bytes(const planner::OpSpec& op) noexcept {
   const OperandShapes shapes = operand_shapes(op);
-  const std::int64_t elements = shapes.a.element_count() + shapes.b.element_count() + shapes.c.element_count();
+  const std::int64_t operands = (shapes.a.element_count() + shapes.b.element_count()) * planner::size_bytes(op.dtype);
+  const std::int64_t result = shapes.c.element_count() * planner::size_bytes(planner::product_type(op));
   const std::int64_t bag_numbers = op.tables ? op.tables->table_count * op.m * (1 + op.k) : 0;
-  return elements * planner::size_bytes(op.dtype) + bag_numbers * static_cast<std::int64_t>(sizeof(std::int64_t));
+  return operands + result + bag_numbers * static_cast<std::int64_t>(sizeof(std::int64_t));
 }
 
 std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept {
   const std::int64_t columns = planner::traits_of(op.kind).first_lane == planner::Lane::Communication ? op.k : op.n;
-  return op.m * columns * planner::size_bytes(op.dtype);
+  return op.m * columns * planner::size_bytes(planner::exchange_type(op));
 }
 
 std::int64_t staging_bytes(const planner::OpSpec& op) noexcept {
@@ -143,7 +197,8 @@ std::int64_t staging_bytes(const planner::OpSpec& op) noexcept {
 }
 
 std::int64_t prepared_bytes(const planner::OpSpec& op, bool stages_pieces, bool allow_independent) noexcept {
-  return (allow_independent ? 2 : 1) * exchange_bytes(op) + (stages_pieces ? staging_bytes(op) : 0);
+  const std::int64_t transposed_b = op.dtype == planner::DType::F8E4m3 ? op.n * op.k : 0;
+  return (allow_independent ? 2 : 1) * exchange_bytes(op) + (stages_pieces ? staging_bytes(op) : 0) + transposed_b;
 }
 
 Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes) {
@@ -194,6 +249,14 @@ Result<void> check_window_memory(const planner::OpSpec& op, std::span<const Rank
   return {};
 }
 
+Result<void> check_carries(const StageList& stages, const CudaVariant& variant) {
+  const bool is_exchanged = planner::collective_of(stages.op.kind) == planner::Collective::AllToAll;
+  if (!variant.takes_no_sm || !is_exchanged || stages.stages.size() == 1) return {};
+  return Error{ErrorCode::Unsupported, "variant",
+               "nccl_copy_engine carries " + std::string(to_string(stages.op.kind)) +
+                   " uncut only, because NCCL's all-to-all takes pieces that touch; choose copy_engine for blocks"};
+}
+
 Result<void> check_crosses_processes(const CudaVariant& variant) {
   if (!variant.has_windows) return {};
   return Error{ErrorCode::Unsupported, "variant", "NCCL's windows are for worlds in one process; choose another variant"};
@@ -213,6 +276,8 @@ Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffer
     if (auto legal = check_place(ranks[i], "B", buffers[i].b); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "C", buffers[i].c); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "gathered A", buffers[i].gathered_a); !legal) return legal.error();
+    if (auto legal = check_place(ranks[i], "scales of A", buffers[i].a_scales); !legal) return legal.error();
+    if (auto legal = check_place(ranks[i], "scales of B", buffers[i].b_scales); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "offsets", buffers[i].bags.offsets); !legal) return legal.error();
     if (auto legal = check_place(ranks[i], "indices", buffers[i].bags.indices); !legal) return legal.error();
   }
@@ -241,6 +306,11 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
   if (reach.a && now.a.data() != next.a.data()) return refuse("A", must_stay);
   if (reach.c && now.c.data() != next.c.data()) return refuse("C", must_stay);
   if (now.b_is_transposed != next.b_is_transposed) return refuse("B", "is stored the other way round than the plan was prepared for");
+  // Scales are part of a matmul's description, and f8e4m3's B of [k, n] was transposed while preparing.
+  if (now.a_scales.data() != next.a_scales.data() || now.b_scales.data() != next.b_scales.data())
+    return refuse("scales", "must stay where the plan was prepared with them");
+  if (!now.b_scales.empty() && !now.b_is_transposed && now.b.data() != next.b.data())
+    return refuse("B", "was packed by prepare(); bring it as [n, k], or prepare the plan for another");
   const auto is_worse = [](const void* before, const void* after) { return alignment_of(after) < alignment_of(before); };
   for (const auto& [name, before, after] : {std::tuple<const char*, const void*, const void*>{"A", now.a.data(), next.a.data()},
                                             {"B", now.b.data(), next.b.data()},
@@ -260,6 +330,7 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
   if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, ranks, buffers); !legal) return legal.error();
   if (auto legal = check_places(ranks, buffers); !legal) return legal.error();
+  if (auto legal = check_f8(stages, ranks, buffers); !legal) return legal.error();
   for (std::size_t i = 0; i < ranks.size(); ++i)
     if (auto legal = check_resident_bags(stages.op, ranks[i], buffers[i]); !legal) return legal.error();
   return {};

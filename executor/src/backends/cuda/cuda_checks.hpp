@@ -14,6 +14,13 @@ namespace mc2::executor::cuda {
 /// Errors: Unsupported naming the operator kind or type that cannot run, InvalidSpec.
 [[nodiscard]] planner::Result<void> check_operator(const planner::OpSpec& op);
 
+/// The operator as its collectives see it, whose bytes are the same: products of f8e4m3 are bf16, and rows of A that only travel
+/// are half as many bf16.
+[[nodiscard]] planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept;
+
+/// Whether the world's devices multiply the type. Errors: Unsupported naming the device and what it lacks.
+[[nodiscard]] planner::Result<void> check_device_types(const planner::OpSpec& op);
+
 /// What a world of this size needs of the machine: that many devices of one model, each reaching every other.
 /// Errors: Unsupported naming what was found and what is needed.
 [[nodiscard]] planner::Result<void> check_devices(int world_size);
@@ -29,7 +36,7 @@ namespace mc2::executor::cuda {
 /// Bytes of one rank's staging memory, where a transport has one: a piece of every peer.
 [[nodiscard]] std::int64_t staging_bytes(const planner::OpSpec& op) noexcept;
 
-/// Bytes that one rank's operands take, and what preparing a plan adds to them.
+/// Bytes that one rank's operands take, and what preparing a plan adds to them at most.
 [[nodiscard]] std::int64_t operand_bytes(const planner::OpSpec& op) noexcept;
 [[nodiscard]] std::int64_t prepared_bytes(const planner::OpSpec& op, bool stages_pieces,
                                           bool allow_independent) noexcept;
@@ -45,6 +52,10 @@ namespace mc2::executor::cuda {
 /// Whether the caller's matrices that are exchanged may become NCCL's symmetric windows: aligned to 4096 bytes, in memory
 /// of the driver's virtual memory management (Communicator::allocate, ncclMemAlloc). Errors: Unsupported.
 [[nodiscard]] planner::Result<void> check_window_memory(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
+
+/// Whether the variant carries such blocks: NCCL's all-to-all takes pieces that touch, which only uncut ones do.
+/// Errors: Unsupported naming the variant.
+[[nodiscard]] planner::Result<void> check_carries(const StageList& stages, const CudaVariant& variant);
 
 /// For worlds of one process per rank. Errors: Unsupported naming the variant.
 [[nodiscard]] planner::Result<void> check_crosses_processes(const CudaVariant& variant);

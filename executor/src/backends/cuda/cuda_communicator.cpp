@@ -246,6 +246,8 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   const auto own = [&]() -> planner::Result<void> {
     if (auto legal = check_request(stages, options_.world_size, ranks_, buffers); !legal) return legal.error();
     if (!read) return read.error();
+    if (auto legal = check_device_types(stages.op); !legal) return legal;
+    if (auto legal = check_carries(stages, read.value()); !legal) return legal;
     if (group_) return check_crosses_processes(read.value());
     return read.value().has_windows ? check_window_memory(stages.op, buffers) : planner::Result<void>{};
   };
@@ -254,7 +256,7 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
     const auto same = together([&] { return group_->agree("prepare " + call_text(stages, variant, options)); });
     if (!same) return same.error();
   }
-  auto transport = make_transport(stages.op, read.value());
+  auto transport = make_transport(exchanged_as(stages.op), read.value());
   const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent);
   const auto has_room = [&]() -> planner::Result<void> {
     if (auto legal = check_free_memory(needed_bytes); !legal || !group_) return legal;

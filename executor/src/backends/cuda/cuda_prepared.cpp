@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cuda/cuda_checks.hpp"
+#include "backends/cuda/transpose.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
 #include "mc2/planner/error.hpp"
@@ -188,26 +189,44 @@ Gemm CudaPrepared::make_gemm(int rank, GemmContext& context, GemmShape shape, st
                              std::int64_t to_row) {
   RankState& state = state_of(rank);
   const planner::OpSpec& op = list_.op;
-  const std::int64_t element_bytes = planner::size_bytes(op.dtype);
   shape.dtype = op.dtype;
   shape.n = op.n;
   shape.k = op.k;
-  shape.b_is_transposed = state.buffers.b_is_transposed;
+  shape.b_is_transposed = is_b_transposed(rank);
   shape.sm_count = variant_.gemm_sm_count;
   const std::byte* from = gathers_first_ ? state.exchange->bytes().data() : state.buffers.a.data();
   std::byte* to = gathers_first_ ? state.buffers.c.data() : state.exchange->bytes().data();
   return Gemm(context, shape,
-              {.a = from + from_row * op.k * element_bytes,
-               .b = state.buffers.b.data(),
-               .c = to + to_row * op.n * element_bytes});
+              operands_of(rank, from + from_row * op.k * planner::size_bytes(op.dtype), 0,
+                          to + to_row * op.n * planner::size_bytes(planner::product_type(op))));
+}
+
+/// @param b_offset bytes from the start of B as it is multiplied
+GemmOperands CudaPrepared::operands_of(int rank, const std::byte* a, std::int64_t b_offset, std::byte* c) const {
+  const RankState& state = state_of(rank);
+  const std::byte* const b = state.transposed_b ? state.transposed_b->bytes().data() : state.buffers.b.data();
+  return {.a = a,
+          .b = b + b_offset,
+          .c = c,
+          .a_scale = state.buffers.a_scales.data(),
+          .b_scale = state.buffers.b_scales.data()};
+}
+
+/// cuBLASLt multiplies f8e4m3 by a B of [n, k] only.
+void CudaPrepared::transpose_b(int rank) {
+  RankState& state = state_of(rank);
+  const planner::OpSpec& op = list_.op;
+  if (op.dtype != planner::DType::F8E4m3 || state.buffers.b_is_transposed) return;
+  state.transposed_b = std::make_unique<DeviceMemory>(*communicator_.device(rank).pool, rank, state.buffers.b.size());
+  enqueue_transpose(state.buffers.b.data(), state.transposed_b->bytes().data(), op.k, op.n,
+                    communicator_.device(rank).compute.get());
 }
 
 /// All rows times the block's columns of B, dense in the exchange memory: the collective's message.
 Gemm CudaPrepared::make_column_gemm(int rank, GemmContext& context, const Stage& stage) {
   RankState& state = state_of(rank);
   const planner::OpSpec& op = list_.op;
-  const std::int64_t element_bytes = planner::size_bytes(op.dtype);
-  const bool is_transposed = state.buffers.b_is_transposed;
+  const bool is_transposed = is_b_transposed(rank);
   const GemmShape shape{.dtype = op.dtype,
                         .rows = op.m,
                         .n = stage.row_count,
@@ -215,10 +234,11 @@ Gemm CudaPrepared::make_column_gemm(int rank, GemmContext& context, const Stage&
                         .b_is_transposed = is_transposed,
                         .b_pitch = op.n,
                         .sm_count = variant_.gemm_sm_count};
+  const std::int64_t c_offset = stage.first_row * op.m * planner::size_bytes(planner::product_type(op));
   return Gemm(context, shape,
-              {.a = state.buffers.a.data(),
-               .b = state.buffers.b.data() + stage.first_row * (is_transposed ? op.k : 1) * element_bytes,
-               .c = state.exchange->bytes().data() + stage.first_row * op.m * element_bytes});
+              operands_of(rank, state.buffers.a.data(),
+                          stage.first_row * (is_transposed ? op.k : 1) * planner::size_bytes(op.dtype),
+                          state.exchange->bytes().data() + c_offset));
 }
 
 /// The block's rows of the shards [first_shard, last_shard).
@@ -272,6 +292,7 @@ std::vector<Gemm> CudaPrepared::make_slice_gemms(int rank, std::size_t stage, in
 
 void CudaPrepared::build_gemms(int rank) {
   RankState& state = state_of(rank);
+  transpose_b(rank);
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     if (gathers_first_) {
       GemmContext& context = *communicator_.device(rank).gemm;
@@ -330,22 +351,21 @@ void CudaPrepared::build_local_gemm(int rank) {
   RankState& state = state_of(rank);
   const planner::OpSpec& op = list_.op;
   const std::int64_t shard_rows = op.m / op.world_size;
-  const std::int64_t element_bytes = planner::size_bytes(op.dtype);
   const GemmShape shape{.dtype = op.dtype,
                         .rows = shard_rows,
                         .n = op.n,
                         .k = op.k,
-                        .b_is_transposed = state.buffers.b_is_transposed,
+                        .b_is_transposed = is_b_transposed(rank),
                         .sm_count = variant_.gemm_sm_count};
   const bool holds_all_rows = op.kind == planner::OpKind::AllToAllMatmul; // of A; else the rank's own only
-  const std::byte* own_a = state.buffers.a.data() + (holds_all_rows ? rank * shard_rows * op.k * element_bytes : 0);
-  std::byte* own_c = state.buffers.c.data() + rank * shard_rows * op.n * element_bytes;
-  state.local_gemm.emplace(*communicator_.device(rank).gemm, shape, GemmOperands{own_a, state.buffers.b.data(), own_c});
+  const std::byte* own_a = state.buffers.a.data() + (holds_all_rows ? rank * shard_rows * op.k * planner::size_bytes(op.dtype) : 0);
+  std::byte* own_c = state.buffers.c.data() + rank * shard_rows * op.n * planner::size_bytes(planner::product_type(op));
+  state.local_gemm.emplace(*communicator_.device(rank).gemm, shape, operands_of(rank, own_a, 0, own_c));
 }
 
 BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   using planner::OpKind;
-  const planner::OpSpec& op = list_.op;
+  const planner::OpSpec op = exchanged_as(list_.op);
   const Stage& block = list_.stages[stage];
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
   const std::int64_t columns = gathers_first_ ? op.k : op.n;
@@ -412,7 +432,7 @@ void CudaPrepared::check_takes_no_sm(int rank) {
   const int kernel_count = count_kernels(graph);
   log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
   if (kernel_count == 0) return;
-  throw planner::SystemError("ncclAllGather", ENOTSUP,
+  throw planner::SystemError("nccl", ENOTSUP,
                              "rank " + std::to_string(rank) + ": asked for copy engines, NCCL took " +
                                  std::to_string(kernel_count) + " kernels");
 }

@@ -60,6 +60,7 @@ class CudaPrepared final : public Prepared {
     std::unique_ptr<DeviceMemory> exchange;
     std::unique_ptr<DeviceMemory> spare;  ///< used by the communication lane of RunMode::Independent
     std::unique_ptr<DeviceMemory> staging; ///< for Transport::stages_pieces
+    std::unique_ptr<DeviceMemory> transposed_b; ///< [n, k], of f8e4m3 where the caller's is [k, n]
     std::optional<Gemm> local_gemm;       ///< of kinds that gather first
     std::vector<std::vector<std::vector<Gemm>>> gemms; ///< by stage and slice
     BagTables tables;                     ///< of kinds that pool bags, which have no matmuls
@@ -95,6 +96,9 @@ class CudaPrepared final : public Prepared {
   void replace(int rank, const RankBuffers& next);
   void build(int rank);
   void build_gemms(int rank);
+  void transpose_b(int rank);
+  [[nodiscard]] bool is_b_transposed(int rank) const noexcept { return state_of(rank).transposed_b || state_of(rank).buffers.b_is_transposed; }
+  [[nodiscard]] GemmOperands operands_of(int rank, const std::byte* a, std::int64_t b_offset, std::byte* c) const;
   void build_tables(int rank);
   [[nodiscard]] PoolingRun pooling_of(int rank, std::size_t stage, int slice) const;
   void require_legal_bags(int rank) const;

@@ -198,7 +198,8 @@ void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, 
     case planner::DType::F32: kernel = kernel_for<float>(settings.collective, is_vector, signals.world_size); break;
     case planner::DType::F16: kernel = kernel_for<__half>(settings.collective, is_vector, signals.world_size); break;
     case planner::DType::Bf16: kernel = kernel_for<__nv_bfloat16>(settings.collective, is_vector, signals.world_size); break;
-    case planner::DType::I8: break; // refused
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break; // travels as bf16 (exchanged_as())
   }
   launch_in_pairs(kernel, settings.cta_count, stream, block, signals);
 }
@@ -217,7 +218,8 @@ void enqueue_span(const DirectSettings& settings, const std::vector<BlockExchang
     case planner::DType::F32: kernel = span_kernel_for<float>(settings.collective, signals.world_size); break;
     case planner::DType::F16: kernel = span_kernel_for<__half>(settings.collective, signals.world_size); break;
     case planner::DType::Bf16: kernel = span_kernel_for<__nv_bfloat16>(settings.collective, signals.world_size); break;
-    case planner::DType::I8: break; // refused
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break; // travels as bf16 (exchanged_as())
   }
   for (std::size_t first = 0; first < blocks.size(); first += kMaxSpanBlocks) {
     BlockSpan span = make_span(blocks, first, settings.dtype);

@@ -18,6 +18,7 @@ cudaDataType_t data_type(planner::DType dtype) {
     case planner::DType::F32: return CUDA_R_32F;
     case planner::DType::F16: return CUDA_R_16F;
     case planner::DType::Bf16: return CUDA_R_16BF;
+    case planner::DType::F8E4m3: return CUDA_R_8F_E4M3;
     case planner::DType::I8: break; // refused
   }
   return CUDA_R_32F;
@@ -86,13 +87,15 @@ Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& ope
       a_(layout_of(shape.dtype, shape.rows, shape.k, shape.batch_count, shape.a_stride)),
       b_(shape.b_is_transposed ? layout_of(shape.dtype, shape.n, shape.k, shape.batch_count, 0)
                                : layout_of(shape.dtype, shape.k, shape.n, shape.batch_count, 0, shape.b_pitch)),
-      c_(layout_of(shape.dtype, shape.rows, shape.n, shape.batch_count, shape.c_stride)) {
+      c_(layout_of(planner::product_type(shape.dtype), shape.rows, shape.n, shape.batch_count, shape.c_stride)) {
   cublasLtMatmulDesc_t descriptor = nullptr;
   MC2_CUDA(cublasLtMatmulDescCreate(&descriptor, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   descriptor_ = MatmulDescriptor(descriptor);
   // Row-major A B is column-major B' A': the library's A is our B.
   if (shape.b_is_transposed) set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   set(descriptor_, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(shape.sm_count));
+  if (operands.b_scale != nullptr) set(descriptor_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.b_scale);
+  if (operands.a_scale != nullptr) set(descriptor_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.a_scale);
   choose_algorithm();
 }
 

@@ -10,7 +10,7 @@
 namespace mc2::executor::cuda {
 
 /// C_i = A_i B for i < batch_count, row-major; A_i is [rows, k] and follows A_(i-1) by a_stride elements, C_i likewise. B is [k, n],
-/// or [n, k] where it is stored transposed.
+/// or [n, k] where it is stored transposed, as f8e4m3 must be. C is of planner::product_type().
 struct GemmShape {
   planner::DType dtype = planner::DType::Bf16;
   std::int64_t rows = 0;
@@ -28,6 +28,8 @@ struct GemmOperands {
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
   std::byte* c = nullptr;
+  const std::byte* a_scale = nullptr; ///< f8e4m3: one f32 each, on the device, read by every run
+  const std::byte* b_scale = nullptr;
 };
 
 /// The largest power of two that divides the address, at most 256: what an algorithm was chosen for.
@@ -48,7 +50,7 @@ class Gemm {
   /// outlive *this. Throws SystemError, also when the library has no algorithm.
   Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands);
 
-  /// Replaces the operands by others that are aligned as well.
+  /// Replaces A, B and C by others that are aligned as well; scales stay.
   void set_operands(const GemmOperands& operands) noexcept { operands_ = operands; }
   [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
   /// Enqueues on `stream` and returns; can be captured.

@@ -84,7 +84,8 @@ void enqueue_mail(planner::DType dtype, const BlockExchange& block, const Signal
     case planner::DType::F32: kernel = mail_kernel<float>; break;
     case planner::DType::F16: kernel = mail_kernel<__half>; break;
     case planner::DType::Bf16: kernel = mail_kernel<__nv_bfloat16>; break;
-    case planner::DType::I8: break; // refused
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break; // not summed
   }
   kernel<<<kMailCtas, kThreads, 0, stream>>>(block, signals);
   MC2_CUDA(cudaGetLastError());

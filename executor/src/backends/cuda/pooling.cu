@@ -109,7 +109,8 @@ void enqueue_pooling(const BagTables& tables, const PoolingRun& run, int sm_coun
     case planner::DType::F32: kernel = pool_kernel_for<float>(tables, is_vector); break;
     case planner::DType::F16: kernel = pool_kernel_for<__half>(tables, is_vector); break;
     case planner::DType::Bf16: kernel = pool_kernel_for<__nv_bfloat16>(tables, is_vector); break;
-    case planner::DType::I8: break; // refused
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break; // not summed
   }
   const std::int64_t threads = run.row_count * run.shard_count * tables.table_count * group;
   const std::int64_t needed = (threads + kPoolingThreads - 1) / kPoolingThreads;

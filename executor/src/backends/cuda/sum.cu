@@ -37,7 +37,8 @@ void enqueue_sum(const LocalSum& local, int cta_count, cudaStream_t stream) {
     case planner::DType::F32: kernel = sum_kernel_for<float>(is_vector, local.piece_count); break;
     case planner::DType::F16: kernel = sum_kernel_for<__half>(is_vector, local.piece_count); break;
     case planner::DType::Bf16: kernel = sum_kernel_for<__nv_bfloat16>(is_vector, local.piece_count); break;
-    case planner::DType::I8: break; // refused
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break; // not summed
   }
   kernel<<<static_cast<unsigned>(cta_count), kThreads, 0, stream>>>(block, local.piece_count);
   MC2_CUDA(cudaGetLastError());

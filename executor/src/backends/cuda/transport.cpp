@@ -186,7 +186,8 @@ ncclDataType_t nccl_type(planner::DType dtype) {
     case planner::DType::F32: return ncclFloat32;
     case planner::DType::F16: return ncclFloat16;
     case planner::DType::Bf16: return ncclBfloat16;
-    case planner::DType::I8: break; // refused
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break; // travels as bf16 (exchanged_as())
   }
   return ncclFloat32;
 }
@@ -238,7 +239,9 @@ class NcclTransport final : public Transport {
         return check(ncclAllGather(send, receive, count, type_, communicator, stream), "ncclAllGather", rank);
       case OpKind::MatmulAllToAll:
       case OpKind::AllToAllMatmul:
-      case OpKind::EmbeddingAllToAll: return all_to_all(rank, block, stream);
+      case OpKind::EmbeddingAllToAll:
+        if (!takes_no_sm_) return all_to_all(rank, block, stream);
+        return check(ncclAlltoAll(send, receive, count, type_, communicator, stream), "ncclAlltoAll", rank);
     }
   }
 
@@ -252,7 +255,7 @@ class NcclTransport final : public Transport {
     if (block.row_elements != 0) Pieces(block, dtype_).put_down(rank, rank, sum, stream);
   }
 
-  // Not ncclAlltoAll: a block's pieces do not touch one another. Those that are put down row by row arrive dense first.
+  // Not ncclAlltoAll: the pieces of a block of a cut do not touch one another. Those that are put down row by row arrive dense first.
   void all_to_all(int rank, const BlockExchange& block, cudaStream_t stream) const {
     const ncclComm_t communicator = communicators_[static_cast<std::size_t>(rank)];
     const auto count = static_cast<std::size_t>(block.element_count);

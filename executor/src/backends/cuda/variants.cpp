@@ -42,6 +42,11 @@ bool has_persistent(const planner::OpSpec& op) {
 /// NCCL has one call for them, so its kernels for symmetric windows may take part.
 bool has_windows(const planner::OpSpec& op) { return has_persistent(op) || op.kind == OpKind::AllGatherMatmul; }
 
+/// NCCL's copy engines gather and exchange dense pieces.
+bool has_nccl_copies(const planner::OpSpec& op) {
+  return op.kind == OpKind::AllGatherMatmul || op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::AllToAllMatmul;
+}
+
 /// Copies that are handed over rank by rank. Where the matmul comes first there are no others: one slice per rank, its
 /// own included; else one per peer.
 Variant make_sliced(const planner::OpSpec& op, int gemm_sms) {
@@ -56,7 +61,7 @@ std::string legal_names(const planner::OpSpec& op) {
   if (has_persistent(op)) names += std::string(", ") + kPersistent;
   if (has_copies(op)) names += std::string(", ") + kCopyEngine;
   if (has_windows(op)) names += std::string(", ") + kNcclWindow;
-  if (op.kind == OpKind::AllGatherMatmul) names += std::string(", ") + kNcclCopyEngine;
+  if (has_nccl_copies(op)) names += std::string(", ") + kNcclCopyEngine;
   return names;
 }
 
@@ -127,7 +132,7 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   const bool is_copy = variant.name == kCopyEngine && has_copies(op);
   const bool is_persistent = variant.name == kPersistent && has_persistent(op);
   const bool is_window = variant.name == kNcclWindow && has_windows(op);
-  const bool is_nccl_copy = variant.name == kNcclCopyEngine && op.kind == OpKind::AllGatherMatmul;
+  const bool is_nccl_copy = variant.name == kNcclCopyEngine && has_nccl_copies(op);
   if (!is_direct && !is_persistent && !is_copy && !is_window && !is_nccl_copy && variant.name != kNccl) {
     return Error{ErrorCode::UnknownName, "variant",
                  "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +

@@ -20,7 +20,7 @@ struct CudaVariant {
   };
   Transport transport = Transport::Direct;
   bool has_windows = false;     ///< Nccl: memory registered as symmetric windows ("nccl_window", "nccl_copy_engine")
-  bool takes_no_sm = false;     ///< Nccl: CTA policy zero, all-gather only ("nccl_copy_engine")
+  bool takes_no_sm = false;     ///< Nccl: CTA policy zero ("nccl_copy_engine"), all-gather, and all-to-all kinds uncut
   bool is_low_latency = false; ///< Direct all-reduce: small pieces by mail, which crosses the links once
   int cta_count = 0;        ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
   int gemm_sm_count = 0;    ///< SMs that the matmul counts on; 0 for all

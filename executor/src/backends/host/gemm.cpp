@@ -30,7 +30,8 @@ dnnl::memory::data_type element_type(planner::DType dtype) {
     case planner::DType::F32: return dnnl::memory::data_type::f32;
     case planner::DType::Bf16: return dnnl::memory::data_type::bf16;
     case planner::DType::I8: return dnnl::memory::data_type::s8;
-    case planner::DType::F16: break;
+    case planner::DType::F16:
+    case planner::DType::F8E4m3: break;
   }
   MC2_CHECK(false, "a type that the host backend refuses reached the matmul");
   return dnnl::memory::data_type::undef;

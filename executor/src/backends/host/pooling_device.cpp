@@ -112,7 +112,8 @@ std::unique_ptr<ComputeDevice> make_pooling_device(const planner::OpSpec& op, in
     case planner::DType::F32: return std::make_unique<PoolingDevice<float>>(op, rank, buffers);
     case planner::DType::F16: return std::make_unique<PoolingDevice<F16>>(op, rank, buffers);
     case planner::DType::Bf16: return std::make_unique<PoolingDevice<Bf16>>(op, rank, buffers);
-    case planner::DType::I8: break;
+    case planner::DType::I8:
+    case planner::DType::F8E4m3: break;
   }
   MC2_CHECK(false, "a type without a pooling device");
   return nullptr;

@@ -27,7 +27,8 @@ MPI_Datatype element_type(planner::DType dtype) noexcept {
     case planner::DType::F32: return MPI_FLOAT;
     case planner::DType::I8: return MPI_INT8_T;
     case planner::DType::Bf16:
-    case planner::DType::F16: break;
+    case planner::DType::F16:
+    case planner::DType::F8E4m3: break;
   }
   return MPI_UINT16_T;
 }

@@ -17,12 +17,18 @@ inline constexpr double kNormal95 = 1.645;
 
 /// Element type of A and B; the product's follows from it (product_type() in op_spec.hpp). Values are stored: never
 /// renumber.
-enum class DType : std::uint8_t { F32 = 1, F16 = 2, Bf16 = 3, I8 = 4 };
+enum class DType : std::uint8_t { F32 = 1, F16 = 2, Bf16 = 3, I8 = 4, F8E4m3 = 5 };
 
 [[nodiscard]] std::string_view to_string(DType dtype) noexcept;
 
 /// Errors: UnknownName, listing the legal spellings.
 [[nodiscard]] Result<DType> parse_dtype(std::string_view text);
+
+/// Whether elements stand for numbers only with f32 scales, which are operands of their own: i8, f8e4m3.
+[[nodiscard]] constexpr bool has_scales(DType dtype) noexcept { return dtype == DType::I8 || dtype == DType::F8E4m3; }
+
+/// Type of products of elements of `dtype`: bf16 for types with scales, else the same.
+[[nodiscard]] constexpr DType product_type(DType dtype) noexcept { return has_scales(dtype) ? DType::Bf16 : dtype; }
 
 /// Bytes of one element.
 [[nodiscard]] std::int64_t size_bytes(DType dtype) noexcept;

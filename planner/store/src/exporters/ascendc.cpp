@@ -18,6 +18,7 @@ constexpr std::string_view kMarker = "// mc2-plan: ";
 int hccl_type(planner::DType dtype) {
   switch (dtype) {
     case planner::DType::I8: return 0;
+    case planner::DType::F8E4m3: break; // refused
     case planner::DType::F16: return 3;
     case planner::DType::F32: return 4;
     case planner::DType::Bf16: return 11;
@@ -51,6 +52,8 @@ Result<std::array<BlockGroup, 2>> two_groups(const planner::Plan& plan) {
     return Error{ErrorCode::Infeasible, "",
                  "the tiling has two groups of blocks, and this plan has " + std::to_string(groups.size()) + " (" +
                      plan.cut.text() + "); plan with --strategy search"};
+  if (plan.op.dtype == planner::DType::F8E4m3)
+    return Error{ErrorCode::Infeasible, "dtype", "is f8e4m3; the tiling knows int8, fp16, fp32 and bfp16"};
   for (const Field& field : operator_fields(plan.op))
     if (field.value > std::numeric_limits<std::uint32_t>::max())
       return Error{ErrorCode::Infeasible, field.name, "does not fit into the tiling's 32 bits"};

@@ -73,6 +73,7 @@ std::string_view hccl_name(Collective collective) {
 std::string_view hccl_type(planner::DType dtype) {
   switch (dtype) {
     case planner::DType::I8: return "int8";
+    case planner::DType::F8E4m3: break; // refused
     case planner::DType::F16: return "fp16";
     case planner::DType::F32: return "fp32";
     case planner::DType::Bf16: return "bfp16";
