@@ -39,7 +39,7 @@ TEST(CRefusals, OfOperators) {
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.kind", "1 to 6");
   spec = op();
   spec.dtype = 0;
-  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.dtype", "1 to 4");
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.dtype", "1 to 5");
   spec = op();
   spec.world_size = 1;
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "ranks", "");

@@ -368,7 +368,7 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   refuse({"direct", {{"ctas", "many"}}}, "not \"many\"");
   refuse({"direct", {{"ctas", "0"}}}, "from 1 to");
   refuse({"direct", {{"ctas", "8"}, {"gemm_sms", "100000"}}}, "gemm_sms");
-  refuse({"copy_engine", {}}, "has no variant \"copy_engine\"");
+  refuse({"direct", {{"ctas", "8"}, {"tile", "100x100"}}}, "there is no tile \"100x100\"; legal: ");
 
   const OpSpec scattered = op(OpKind::MatmulReduceScatter, 256);
   const ResidentProblem shards(scattered, 1, *communicator);

@@ -37,6 +37,7 @@ MC2_LATE(cublasLtDestroy);
 MC2_LATE(cublasLtGetStatusString);
 MC2_LATE(cublasLtGetVersion);
 MC2_LATE(cublasLtMatmul);
+MC2_LATE(cublasLtMatmulAlgoConfigGetAttribute);
 MC2_LATE(cublasLtMatmulAlgoGetHeuristic);
 MC2_LATE(cublasLtMatmulDescCreate);
 MC2_LATE(cublasLtMatmulDescDestroy);

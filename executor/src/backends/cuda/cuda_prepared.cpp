@@ -194,6 +194,7 @@ Gemm CudaPrepared::make_gemm(int rank, GemmContext& context, GemmShape shape, st
   shape.k = op.k;
   shape.b_is_transposed = is_b_transposed(rank);
   shape.sm_count = variant_.gemm_sm_count;
+  shape.tile = variant_.gemm_tile;
   const std::byte* from = gathers_first_ ? state.exchange->bytes().data() : state.buffers.a.data();
   std::byte* to = gathers_first_ ? state.buffers.c.data() : state.exchange->bytes().data();
   return Gemm(context, shape,
@@ -233,7 +234,8 @@ Gemm CudaPrepared::make_column_gemm(int rank, GemmContext& context, const Stage&
                         .k = op.k,
                         .b_is_transposed = is_transposed,
                         .b_pitch = op.n,
-                        .sm_count = variant_.gemm_sm_count};
+                        .sm_count = variant_.gemm_sm_count,
+                        .tile = variant_.gemm_tile};
   const std::int64_t c_offset = stage.first_row * op.m * planner::size_bytes(planner::product_type(op));
   return Gemm(context, shape,
               operands_of(rank, state.buffers.a.data(),
@@ -356,7 +358,8 @@ void CudaPrepared::build_local_gemm(int rank) {
                         .n = op.n,
                         .k = op.k,
                         .b_is_transposed = is_b_transposed(rank),
-                        .sm_count = variant_.gemm_sm_count};
+                        .sm_count = variant_.gemm_sm_count,
+                        .tile = variant_.gemm_tile};
   const bool holds_all_rows = op.kind == planner::OpKind::AllToAllMatmul; // of A; else the rank's own only
   const std::byte* own_a = state.buffers.a.data() + (holds_all_rows ? rank * shard_rows * op.k * planner::size_bytes(op.dtype) : 0);
   std::byte* own_c = state.buffers.c.data() + rank * shard_rows * op.n * planner::size_bytes(planner::product_type(op));

@@ -1,8 +1,10 @@
 #include "backends/cuda/gemm.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
+#include <utility>
 
 #include "backends/cuda/cublas_lt.hpp"
 #include "mc2/planner/error.hpp"
@@ -70,7 +72,32 @@ class Preference {
   cublasLtMatmulPreference_t handle_ = nullptr;
 };
 
+int tile_of(const cublasLtMatmulAlgo_t& algorithm) {
+  std::uint32_t tile = 0;
+  MC2_CUDA(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID, &tile, sizeof tile, nullptr));
+  return static_cast<int>(tile);
+}
+
+/// Those that were the fastest of some of the matmuls in docs/gpu.md.
+constexpr std::array kTiles{
+    std::pair{"64x128", CUBLASLT_MATMUL_TILE_64x128},   std::pair{"64x256", CUBLASLT_MATMUL_TILE_64x256},
+    std::pair{"96x128", CUBLASLT_MATMUL_TILE_96x128},   std::pair{"128x64", CUBLASLT_MATMUL_TILE_128x64},
+    std::pair{"128x128", CUBLASLT_MATMUL_TILE_128x128}, std::pair{"128x160", CUBLASLT_MATMUL_TILE_128x160},
+    std::pair{"128x192", CUBLASLT_MATMUL_TILE_128x192}, std::pair{"128x256", CUBLASLT_MATMUL_TILE_128x256},
+    std::pair{"192x128", CUBLASLT_MATMUL_TILE_192x128}, std::pair{"256x64", CUBLASLT_MATMUL_TILE_256x64},
+    std::pair{"256x128", CUBLASLT_MATMUL_TILE_256x128}, std::pair{"320x64", CUBLASLT_MATMUL_TILE_320x64},
+    std::pair{"320x128", CUBLASLT_MATMUL_TILE_320x128}};
+
 } // namespace
+
+planner::Result<int> read_tile(std::string_view name) {
+  std::string legal;
+  for (const auto& [known, tile] : kTiles) {
+    if (known == name) return static_cast<int>(tile);
+    legal += (legal.empty() ? "" : ", ") + std::string(known);
+  }
+  return planner::Error{planner::ErrorCode::InvalidSpec, "variant", "there is no tile \"" + std::string(name.substr(0, 64)) + "\"; legal: " + legal};
+}
 
 std::uint32_t alignment_of(const void* address) noexcept {
   constexpr int kMostBits = 8;
@@ -96,22 +123,25 @@ Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& ope
   set(descriptor_, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(shape.sm_count));
   if (operands.b_scale != nullptr) set(descriptor_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.b_scale);
   if (operands.a_scale != nullptr) set(descriptor_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.a_scale);
-  choose_algorithm();
+  choose_algorithm(shape.tile);
 }
 
-void Gemm::choose_algorithm() {
+void Gemm::choose_algorithm(int tile) {
   const Preference preference;
   set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kScratchBytes));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(operands_.b));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(operands_.a));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(operands_.c));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(operands_.c));
-  cublasLtMatmulHeuristicResult_t best{};
+  constexpr int kMostCandidates = 16;
+  std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> candidates{};
   int found = 0;
-  MC2_CUDA(cublasLtMatmulAlgoGetHeuristic(context_->library.get(), descriptor_.get(), b_.get(), a_.get(), c_.get(),
-                                          c_.get(), preference.get(), 1, &best, &found));
+  MC2_CUDA(cublasLtMatmulAlgoGetHeuristic(context_->library.get(), descriptor_.get(), b_.get(), a_.get(), c_.get(), c_.get(),
+                                          preference.get(), tile == 0 ? 1 : kMostCandidates, candidates.data(), &found));
   if (found == 0) check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
-  algorithm_ = best.algo;
+  const auto chosen = std::find_if(candidates.begin(), candidates.begin() + found,
+                                   [&](const auto& candidate) { return tile_of(candidate.algo) == tile; });
+  algorithm_ = (chosen == candidates.begin() + found ? candidates.front() : *chosen).algo;
 }
 
 void Gemm::enqueue(cudaStream_t stream) const {

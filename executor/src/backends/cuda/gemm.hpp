@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "backends/cuda/device_pool.hpp"
 #include "backends/cuda/handles.hpp"
+#include "mc2/planner/error.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::executor::cuda {
@@ -22,7 +24,13 @@ struct GemmShape {
   bool b_is_transposed = false;
   std::int64_t b_pitch = 0; ///< elements from a row of [k, n] to the next, where B is part of a wider matrix; 0: n
   int sm_count = 0; ///< SMs that the matmul may count on; 0 for all
+  /// The library's first algorithm with this tile, by its cublasLtMatmulTile_t; 0, or where it has none: its first of all.
+  int tile = 0;
 };
+
+/// The library's number of a tile of its product by name, e.g. "128x256"; its rows are columns of ours. Errors: InvalidSpec,
+/// listing the legal names.
+[[nodiscard]] planner::Result<int> read_tile(std::string_view name);
 
 struct GemmOperands {
   const std::byte* a = nullptr;
@@ -46,7 +54,7 @@ struct GemmContext {
 /// One matmul through cuBLASLt, bound to its operands: products of short types accumulate in f32; f32 stays f32.
 class Gemm {
  public:
-  /// Picks the library's first algorithm for this shape, these alignments and this number of SMs. `context` must
+  /// Picks the library's first algorithm for this shape, these alignments, this number of SMs and this tile. `context` must
   /// outlive *this. Throws SystemError, also when the library has no algorithm.
   Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands);
 
@@ -57,7 +65,7 @@ class Gemm {
   void enqueue(cudaStream_t stream) const;
 
  private:
-  void choose_algorithm();
+  void choose_algorithm(int tile);
 
   GemmContext* context_;
   GemmOperands operands_;

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <optional>
 
+#include "backends/cuda/gemm.hpp"
+
 namespace mc2::executor::cuda {
 namespace {
 
@@ -21,6 +23,7 @@ constexpr const char* kNcclCopyEngine = "nccl_copy_engine";
 constexpr const char* kCopyEngine = "copy_engine";
 constexpr const char* kCtas = "ctas";
 constexpr const char* kGemmSms = "gemm_sms";
+constexpr const char* kTile = "tile";
 
 int rank_slice_count(const planner::OpSpec& op) {
   const bool is_own_included = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
@@ -91,14 +94,30 @@ Result<int> read_slices(const planner::OpSpec& op, const Variant& variant) {
                    (is_compute_first ? "needs" : "takes no setting slices, or") + " slices=" + std::to_string(by_rank)};
 }
 
-Result<void> check_fields(const Variant& variant) {
+Result<void> check_fields(const planner::OpSpec& op, const Variant& variant) {
   for (const auto& [key, value] : variant.fields) {
     const bool is_copy = variant.name == kCopyEngine;
     const bool takes_no_sm = is_copy || variant.name == kNcclCopyEngine;
-    if (key == kGemmSms || (key == kCtas && !takes_no_sm) || (key == planner::kSlicesSetting && is_copy)) continue;
+    const bool is_multiplied = planner::traits_of(op.kind).work == planner::Work::Matmul;
+    if (key == kGemmSms || (key == kTile && is_multiplied) || (key == kCtas && !takes_no_sm) || (key == planner::kSlicesSetting && is_copy)) continue;
     return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\""};
   }
   return {};
+}
+
+Variant with_tile(Variant variant, const char* tile) {
+  variant.fields[kTile] = tile;
+  return variant;
+}
+
+/// Other tiles than the matmul library's first choice, which is not always the fastest (docs/gpu.md): with what wins most races, and with
+/// what is mostly the fastest where nothing overlaps, so that serial, too, has its best matmul.
+void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
+  if (planner::traits_of(op.kind).work != planner::Work::Matmul) return;
+  const Variant fused = variants.front();
+  const Variant serial = has_persistent(op) ? make(kPersistent, 4, sm_count - 4) : make(kDirect, 32, sm_count);
+  for (const char* tile : {"128x128", "128x160", "96x128"}) variants.push_back(with_tile(fused, tile));
+  for (const char* tile : {"128x128", "128x160"}) variants.push_back(with_tile(serial, tile));
 }
 
 } // namespace
@@ -122,6 +141,7 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
   variants.push_back(make(kDirect, 32, sm_count));
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
+  add_tiles(op, sm_count, variants);
   // Legal, not proposed: nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu.md).
   return variants;
 }
@@ -138,10 +158,15 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
                  "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
                      "; it has: " + legal_names(op)};
   }
-  if (auto legal = check_fields(variant); !legal) return legal.error();
+  if (auto legal = check_fields(op, variant); !legal) return legal.error();
   const auto sms = read_number(variant, kGemmSms, 1, sm_count, sm_count);
   if (!sms) return sms.error();
   read.gemm_sm_count = sms.value();
+  if (const auto named = variant.fields.find(kTile); named != variant.fields.end()) {
+    const auto tile = read_tile(named->second);
+    if (!tile) return tile.error();
+    read.gemm_tile = tile.value();
+  }
   read.is_low_latency = variant.name == kLowLatency;
   if (is_copy) {
     read.transport = CudaVariant::Transport::CopyEngine;

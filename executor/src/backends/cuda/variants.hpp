@@ -24,6 +24,7 @@ struct CudaVariant {
   bool is_low_latency = false; ///< Direct all-reduce: small pieces by mail, which crosses the links once
   int cta_count = 0;        ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
   int gemm_sm_count = 0;    ///< SMs that the matmul counts on; 0 for all
+  int gemm_tile = 0;        ///< the matmul's tile, as GemmShape::tile ("tile")
   int slice_count = 1;      ///< CopyEngine: pieces of a block that are handed over one by one, each a rank's rows
 };
 
