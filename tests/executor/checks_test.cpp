@@ -19,6 +19,13 @@ OpSpec op(std::int64_t m, planner::DType dtype = planner::DType::F32, planner::E
   return spec;
 }
 
+/// Why buffers are refused once `change` has been made to those of rank 1.
+template <typename Change>
+std::string refusal_of(const OpSpec& spec, std::vector<RankBuffers> buffers, const Change& change) {
+  change(buffers[1]);
+  return check_buffers(spec, buffers).error().message;
+}
+
 TEST(CheckIsPlain, RefusesEpiloguesAndI8NamingThem) {
   EXPECT_TRUE(check_is_plain(op(8), "toy"));
   EXPECT_THAT(check_is_plain(op(8, planner::DType::F32, {.has_bias = true}), "toy").error().text(),
@@ -31,11 +38,7 @@ TEST(CheckBuffers, AsksForEpilogueAndScalesWhereTheOperatorHasThem) {
   const RandomProblem problem(spec, 1);
   const std::vector<RankBuffers> good(problem.buffers().begin(), problem.buffers().end());
   EXPECT_TRUE(check_buffers(spec, good));
-  const auto refusal = [&](auto&& change) {
-    auto bad = good;
-    change(bad[1]);
-    return check_buffers(spec, bad).error().message;
-  };
+  const auto refusal = [&](auto&& change) { return refusal_of(spec, good, change); };
   EXPECT_THAT(refusal([](RankBuffers& rank) { rank.bias = {}; }),
               HasSubstr("rank 1 bias has 0 bytes; [1, 40] needs 80"));
   EXPECT_THAT(refusal([](RankBuffers& rank) { rank.b_scales = rank.b_scales.first(4); }),
@@ -51,11 +54,7 @@ TEST(CheckBuffers, TakesAGatheredAOfTheRightSizeWhereOneIsGathered) {
   const RandomProblem problem(spec, 1, {.wants_gathered_a = true});
   const std::vector<RankBuffers> good(problem.buffers().begin(), problem.buffers().end());
   EXPECT_TRUE(check_buffers(spec, good));
-  const auto refusal = [&](auto&& change) {
-    auto bad = good;
-    change(bad[1]);
-    return check_buffers(spec, bad).error().message;
-  };
+  const auto refusal = [&](auto&& change) { return refusal_of(spec, good, change); };
   EXPECT_THAT(refusal([](RankBuffers& rank) { rank.gathered_a = rank.gathered_a.first(64); }),
               HasSubstr("rank 1 gathered A has 64 bytes"));
   EXPECT_THAT(refusal([&](RankBuffers& rank) { rank.gathered_a = good[0].gathered_a; }),
