@@ -141,6 +141,18 @@ TEST(Exporter, HcclCountsARanksInputOfAnAllGather) {
   EXPECT_EQ(rule["cost"], 0.0);
 }
 
+TEST(Exporter, EightBitFloatsAreRefusedWhereHcclHasNone) {
+  ExportItem item = short_first();
+  item.plan.op.dtype = planner::DType::F8E4m3;
+  for (const char* format : {"ascendc", "ascendc-lib"})
+    EXPECT_EQ(find_exporter(format).value()->write(std::span(&item, 1), {}).error().field, "dtype") << format;
+  const ExportOptions options{"aicpu:sole:nhr", ""};
+  const auto* hccl = find_exporter("hccl-tuner").value();
+  EXPECT_TRUE(hccl->write(std::span(&item, 1), options)); // its products are bf16
+  item.plan.op.kind = planner::OpKind::AllGatherMatmul;
+  EXPECT_EQ(hccl->write(std::span(&item, 1), options).error().field, "dtype");
+}
+
 TEST(Exporter, TablesByMAreOfOneOperator) {
   const auto* vllm = find_exporter("vllm").value();
   ExportItem other = short_first();

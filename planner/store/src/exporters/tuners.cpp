@@ -73,7 +73,7 @@ std::string_view hccl_name(Collective collective) {
 std::string_view hccl_type(planner::DType dtype) {
   switch (dtype) {
     case planner::DType::I8: return "int8";
-    case planner::DType::F8E4m3: break; // refused
+    case planner::DType::F8E4m3: break; // the plugin has none
     case planner::DType::F16: return "fp16";
     case planner::DType::F32: return "fp32";
     case planner::DType::Bf16: return "bfp16";
@@ -133,6 +133,10 @@ Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const Ex
   if (!algorithm) return algorithm.error();
   nlohmann::json op_types = nlohmann::json::object();
   for (const auto& [op, sizes] : message_sizes(items)) {
+    if (hccl_type(planner::exchange_type(op)).empty())
+      return Error{ErrorCode::Infeasible, "dtype",
+                   op.text() + " exchanges " + std::string(to_string(planner::exchange_type(op))) +
+                       "; HCCL's plugin knows int8, fp16, fp32 and bfp16"};
     const Collective collective = planner::collective_of(op.kind);
     auto& rules = op_types[std::string(hccl_name(collective))]["rules"];
     for (const std::int64_t bytes : sizes) {
