@@ -299,7 +299,7 @@ TEST_P(BackendConformance, ShortTypesAccumulateInF32) {
       auto communicator = open(world_size);
       for (const std::int64_t k : {8, 104, 112, 512}) {
         const OpSpec spec = op_of(97, 48, k, world_size, dtype);
-        if (!backend().supports(spec)) continue; // sizes that the type's library does not multiply
+        if (dtype == DType::F8E4m3 && !backend().supports(spec)) continue; // sizes that its library does not multiply
         for (const Cut& cut : cuts_of(spec)) run_and_check(plan(spec, cut, *communicator), *communicator);
       }
       const OpSpec spec = op_of(96, 32, 2048, world_size, dtype);

@@ -45,7 +45,8 @@ TEST(CheckBuffers, AsksForEpilogueAndScalesWhereTheOperatorHasThem) {
               HasSubstr("rank 1 scales of B has 4 bytes; [1, 40] needs 160"));
   EXPECT_THAT(refusal([](RankBuffers& rank) { rank.a_scales = {}; }), HasSubstr("rank 1 scales of A"));
   // In place would be wrong: a matmul keeps intermediate sums in C.
-  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.residual = rank.c; }), HasSubstr("must overlap nothing"));
+  EXPECT_THAT(refusal([](RankBuffers& rank) { rank.residual = rank.c; }),
+              HasSubstr("rank 1 C overlaps rank 1 residual; what a run writes must overlap nothing"));
 }
 
 TEST(CheckBuffers, TakesAGatheredAOfTheRightSizeWhereOneIsGathered) {
