@@ -237,6 +237,53 @@ TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
   }
 }
 
+// Tiles that stick out of C, of A and of a block; a few and more than a copy takes; all the ranks there are.
+TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
+  struct Shape {
+    std::int64_t shard_rows, n, k;
+  };
+  for (const int ranks : {2, 3, 4}) {
+    CommunicatorOptions options;
+    options.world_size = ranks;
+    auto opened = cuda_backend().open(options);
+    if (!opened.ok()) continue; // as many devices
+    for (const DType dtype : {DType::Bf16, DType::F16}) {
+      for (const Shape& shape : {Shape{1, 8, 8}, Shape{130, 264, 72}, Shape{300, 1000, 200}, Shape{2049, 2304, 64}}) {
+        const OpSpec spec{.kind = OpKind::MatmulReduceScatter, .m = shape.shard_rows * ranks, .n = shape.n, .k = shape.k, .dtype = dtype, .world_size = ranks};
+        ResidentProblem problem(spec, 9, *opened.value());
+        const Cut cut = shape.shard_rows > 100 ? Cut{{shape.shard_rows - 100, 99, 1}} : Cut{{shape.shard_rows}};
+        for (const char* name : {"tile_store", "tile_copy"}) {
+          SCOPED_TRACE(spec.text() + ", " + name);
+          planner::Plan made = cuda_plan(spec, cut, {name, {{"slices", std::to_string(ranks)}}});
+          made.fingerprint = cuda_backend().fingerprint(options);
+          auto prepared = executor::prepare(made, problem.buffers(), *opened.value());
+          if (!prepared && prepared.error().code == ErrorCode::Unsupported) GTEST_SKIP() << prepared.error().text();
+          ASSERT_TRUE(prepared.ok()) << prepared.error().text();
+          for (int run = 0; run < 3; ++run) {
+            problem.poison();
+            problem.refill_a(static_cast<std::uint64_t>(run));
+            prepared.value()->run(RunMode::Fused, executor::RunDetail::Makespan);
+            expect_right(problem, spec, cut);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaBackend, TileByTileNeedsAlignedMatrices) {
+  auto communicator = open();
+  const OpSpec spec = op(OpKind::MatmulReduceScatter, 512);
+  const ResidentProblem problem(spec, 5, *communicator);
+  std::vector<RankBuffers> shifted(problem.buffers().begin(), problem.buffers().end());
+  auto larger = communicator->allocate(1, shifted[1].c.size() + 8);
+  shifted[1].c = larger->bytes().subspan(8);
+  const auto refused = executor::prepare(cuda_plan(spec, {{256}}, {"tile_store", {{"slices", "2"}}}), shifted, *communicator);
+  ASSERT_FALSE(refused.ok());
+  if (refused.error().code == ErrorCode::Unsupported) GTEST_SKIP() << refused.error().text();
+  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1 C is aligned to 8 bytes; tile_store and tile_copy need 16"));
+}
+
 TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
   auto communicator = open();
   const auto check = [&](OpKind kind, const planner::Variant& variant) {

@@ -255,11 +255,14 @@ TEST_F(CudaProcesses, WeightsMayBeStoredTransposed) {
                   const std::int64_t rows = planner::traits_of(kind).cut_axis_length(op);
                   const Cut cut{{128, rows - 128}};
                   RankProblem problem(op, rank, true);
-                  const RankBuffers buffers[] = {problem.buffers()};
-                  auto prepared = executor::prepare(cuda_plan(op, cut, {"direct", {{"ctas", "8"}}}), buffers, *communicator);
-                  if (!prepared) return say(rank, prepared.error().text());
-                  const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
-                  if (!fault.empty()) return say(rank, op.text() + ": " + fault);
+                  for (const planner::Variant& variant : cuda_backend().variants(op, options(rank, ""))) {
+                    problem.poison();
+                    const RankBuffers buffers[] = {problem.buffers()};
+                    auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, *communicator);
+                    if (!prepared) return say(rank, variant.text() + ": " + prepared.error().text());
+                    const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
+                    if (!fault.empty()) return say(rank, op.text() + ", " + variant.text() + ": " + fault);
+                  }
                 }
                 return 0;
               }),

@@ -55,14 +55,14 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                        const CommunicatorOptions& options) const override {
-    auto variants = cuda_variants(op, sm_count());
+    auto variants = cuda_variants(op, gpu_traits());
     std::erase_if(variants, [&](const planner::Variant& variant) { return !check_variant(op, options, variant).ok(); });
     return variants;
   }
 
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& options,
                                            const planner::Variant& variant) const override {
-    const auto read = read_variant(op, variant, sm_count());
+    const auto read = read_variant(op, variant, gpu_traits());
     if (!read) return read.error();
     return options.process ? check_crosses_processes(read.value()) : Result<void>{};
   }

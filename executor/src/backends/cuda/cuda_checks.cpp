@@ -97,14 +97,11 @@ planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept {
 Result<void> check_device_types(const planner::OpSpec& op) {
   constexpr int kLeastForF8 = 89; // Ada, then Hopper
   for (int rank = 0; rank < op.world_size && op.dtype == planner::DType::F8E4m3; ++rank) {
-    int major = 0;
-    int minor = 0;
-    MC2_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, rank));
-    MC2_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, rank));
-    if (10 * major + minor >= kLeastForF8) continue;
+    const int found = compute_capability(rank);
+    if (found >= kLeastForF8) continue;
     return Error{ErrorCode::Unsupported, "dtype",
-                 "device " + std::to_string(rank) + " has compute capability " + std::to_string(major) + "." +
-                     std::to_string(minor) + "; f8e4m3 needs 8.9 or later, or use bf16"};
+                 "device " + std::to_string(rank) + " has compute capability " + std::to_string(found / 10) + "." +
+                     std::to_string(found % 10) + "; f8e4m3 needs 8.9 or later, or use bf16"};
   }
   return {};
 }
@@ -255,6 +252,20 @@ Result<void> check_carries(const StageList& stages, const CudaVariant& variant) 
   return Error{ErrorCode::Unsupported, "variant",
                "nccl_copy_engine carries " + std::string(to_string(stages.op.kind)) +
                    " uncut only, because NCCL's all-to-all takes pieces that touch; choose copy_engine for blocks"};
+}
+
+Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
+  if (!variant.handover) return {};
+  constexpr std::uint32_t kNeeded = 16;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    for (const auto& [name, address] : {std::pair<const char*, const void*>{"A", buffers[i].a.data()}, {"B", buffers[i].b.data()}, {"C", buffers[i].c.data()}}) {
+      if (alignment_of(address) >= kNeeded) continue;
+      return Error{ErrorCode::InvalidSpec, "buffers",
+                   "rank " + std::to_string(ranks[i]) + " " + name + " is aligned to " + std::to_string(alignment_of(address)) +
+                       " bytes; tile_store and tile_copy need " + std::to_string(kNeeded)};
+    }
+  }
+  return {};
 }
 
 Result<void> check_crosses_processes(const CudaVariant& variant) {

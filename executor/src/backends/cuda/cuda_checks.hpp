@@ -57,6 +57,11 @@ namespace mc2::executor::cuda {
 /// Errors: Unsupported naming the variant.
 [[nodiscard]] planner::Result<void> check_carries(const StageList& stages, const CudaVariant& variant);
 
+/// Whether a rank's matrices are aligned to 16 bytes, where the variant's kernel moves as many at a time.
+/// Errors: InvalidSpec naming rank and matrix.
+[[nodiscard]] planner::Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks,
+                                                          std::span<const RankBuffers> buffers);
+
 /// For worlds of one process per rank. Errors: Unsupported naming the variant.
 [[nodiscard]] planner::Result<void> check_crosses_processes(const CudaVariant& variant);
 

@@ -242,12 +242,13 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
                                                                      const planner::Variant& variant,
                                                                      std::span<const RankBuffers> buffers,
                                                                      const PrepareOptions& options) {
-  const auto read = read_variant(stages.op, variant, sm_count());
+  const auto read = read_variant(stages.op, variant, gpu_traits());
   const auto own = [&]() -> planner::Result<void> {
     if (auto legal = check_request(stages, options_.world_size, ranks_, buffers); !legal) return legal.error();
     if (!read) return read.error();
     if (auto legal = check_device_types(stages.op); !legal) return legal;
     if (auto legal = check_carries(stages, read.value()); !legal) return legal;
+    if (auto legal = check_tile_places(read.value(), ranks_, buffers); !legal) return legal;
     if (group_) return check_crosses_processes(read.value());
     return read.value().has_windows ? check_window_memory(stages.op, buffers) : planner::Result<void>{};
   };
@@ -257,7 +258,8 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
     if (!same) return same.error();
   }
   auto transport = make_transport(exchanged_as(stages.op), read.value());
-  const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent);
+  const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent) +
+                                    (read.value().handover ? tile_memory_bytes(stages, *read.value().handover) : 0);
   const auto has_room = [&]() -> planner::Result<void> {
     if (auto legal = check_free_memory(needed_bytes); !legal || !group_) return legal;
     return check_shareable(group_->rank(), buffers.front(), reach_of(*transport, stages.first_lane));

@@ -61,6 +61,8 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
     if (options.allow_independent) state.spare = make_exchange(rank, byte_count);
     if (transport_->stages_pieces())
       state.staging = make_exchange(rank, static_cast<std::size_t>(staging_bytes(list_.op)));
+    if (variant_.handover)
+      state.tile_memory = make_exchange(rank, static_cast<std::size_t>(tile_memory_bytes(list_, *variant_.handover)));
     build(rank);
     if (transport_->has_windows()) register_windows(rank);
   });
@@ -68,6 +70,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
   span_length_ = transport_->span_length(exchanges(list_.stages.size(), RunMode::Fused));
   communicator_.run([this](int rank) {
     if (transport_->takes_no_sm()) check_takes_no_sm(rank);
+    if (variant_.handover) build_tiles(rank);
     capture(rank, RunMode::Fused);
   });
 }
@@ -100,7 +103,8 @@ void CudaPrepared::share_places() {
   std::vector<std::vector<std::byte*>> own;
   for (const RankState& state : ranks_) {
     auto* const a = const_cast<std::byte*>(state.buffers.a.data()); // collectives only read it
-    own.push_back({a, state.buffers.c.data(), address(state.exchange), address(state.spare), address(state.staging)});
+    own.push_back({a, state.buffers.c.data(), address(state.exchange), address(state.spare), address(state.staging),
+                   address(state.tile_memory)});
   }
   auto offered = own;
   for (auto& addresses : offered) {
@@ -110,7 +114,7 @@ void CudaPrepared::share_places() {
   }
   SharedAddresses all = communicator_.share(offered);
   for (const int rank : communicator_.local_ranks()) all.of_rank[static_cast<std::size_t>(rank)] = own[communicator_.local_index(rank)];
-  for (const auto& found : all.of_rank) places_.push_back({found[0], found[1], found[2], found[3], found[4]});
+  for (const auto& found : all.of_rank) places_.push_back({found[0], found[1], found[2], found[3], found[4], found[5]});
   mappings_ = std::move(all.mappings);
 }
 
@@ -160,6 +164,16 @@ void CudaPrepared::replace(int rank, const RankBuffers& next) {
     for (auto& slice : stage) std::ranges::for_each(slice, move);
   std::ranges::for_each(state.serial_gemms, move);
   if (state.local_gemm) move(*state.local_gemm);
+  if (state.tiles) state.tiles->bind({next.a.data(), next.b.data(), next.c.data()});
+}
+
+void CudaPrepared::build_tiles(int rank) {
+  RankState& state = state_of(rank);
+  std::vector<std::byte*> memory;
+  for (const Places& places : places_) memory.push_back(places.tiles);
+  state.tiles = std::make_unique<TileReduceScatter>(list_, rank, *variant_.handover, is_b_transposed(rank), variant_.gemm_sm_count,
+                                                           memory, communicator_.signals_of(rank).abort, *communicator_.device(rank).pool);
+  state.tiles->bind({state.buffers.a.data(), state.buffers.b.data(), state.buffers.c.data()});
 }
 
 void CudaPrepared::build(int rank) {

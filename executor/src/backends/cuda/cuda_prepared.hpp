@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/cuda_communicator.hpp"
+#include "backends/cuda/tile_reduce_scatter.hpp"
 #include "backends/cuda/gemm.hpp"
 #include "backends/cuda/pooling.hpp"
 #include "backends/cuda/transport.hpp"
@@ -60,6 +61,8 @@ class CudaPrepared final : public Prepared {
     std::unique_ptr<DeviceMemory> exchange;
     std::unique_ptr<DeviceMemory> spare;  ///< used by the communication lane of RunMode::Independent
     std::unique_ptr<DeviceMemory> staging; ///< for Transport::stages_pieces
+    std::unique_ptr<DeviceMemory> tile_memory;   ///< for CudaVariant::handover
+    std::unique_ptr<TileReduceScatter> tiles; ///< whose fused runs it is
     std::unique_ptr<DeviceMemory> transposed_b; ///< [n, k], of f8e4m3 where the caller's is [k, n]
     std::optional<Gemm> local_gemm;       ///< of kinds that gather first
     std::vector<std::vector<std::vector<Gemm>>> gemms; ///< by stage and slice
@@ -78,7 +81,7 @@ class CudaPrepared final : public Prepared {
 
   /// Of one rank, as this process reaches it; of a rank of another process null where the transport does not reach for it.
   struct Places {
-    std::byte *a, *c, *exchange, *spare, *staging;
+    std::byte *a, *c, *exchange, *spare, *staging, *tiles;
   };
 
   /// What is being enqueued, and for which rank.
@@ -95,6 +98,7 @@ class CudaPrepared final : public Prepared {
   void share_places();
   void replace(int rank, const RankBuffers& next);
   void build(int rank);
+  void build_tiles(int rank);
   void build_gemms(int rank);
   void transpose_b(int rank);
   [[nodiscard]] bool is_b_transposed(int rank) const noexcept { return state_of(rank).transposed_b || state_of(rank).buffers.b_is_transposed; }
@@ -126,6 +130,8 @@ class CudaPrepared final : public Prepared {
   void check_takes_no_sm(int rank);
   void enqueue(int rank, RunMode mode, RunDetail detail);
   void enqueue_behind(int rank, cudaStream_t stream, Submission submission);
+  void enqueue_lanes(const Job& job);
+  void enqueue_tiles(const Job& job);
   void enqueue_span(const Job& job);
   void enqueue_serial(const Job& job);
   void enqueue_local(const Job& job);

@@ -62,24 +62,19 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
   const cudaStream_t compute = device.compute.get();
   const cudaStream_t communication = device.communication.get();
   const Job job{rank, mode, detail};
+  const bool is_tiled = state.tiles && mode == RunMode::Fused;
+  if (is_tiled) state.tiles->enqueue_reset(compute);
   // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
   enqueue_meeting(communicator_.signals_of(rank), compute);
   take_time(state.begin, compute);
   order(compute, communication, state.fork);
   if (uses_two_streams()) order(compute, device.second_compute.get(), state.fork);
-  enqueue_span(job);
-  if (mode == RunMode::Serial) {
+  if (is_tiled) {
+    enqueue_tiles(job);
+  } else if (mode == RunMode::Serial) {
     enqueue_serial(job);
   } else {
-    for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-      for (int slice = 0; slice < transport_->slice_count(); ++slice) {
-        // In the order of dependence: an event must be recorded before a stream can wait for it.
-        if (gathers_first_) enqueue_communication(job, i, slice);
-        if (i == 0 && slice == 0) enqueue_local(job);
-        enqueue_compute(job, i, slice);
-        if (!gathers_first_) enqueue_communication(job, i, slice);
-      }
-    }
+    enqueue_lanes(job);
   }
   enqueue_gathered_a(job);
   if (uses_two_streams()) order(device.second_compute.get(), compute, state.fork);
@@ -88,6 +83,37 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
   take_time(state.communication_end, communication);
   order(communication, compute, state.fork);
   take_time(state.finish, compute);
+}
+
+void CudaPrepared::enqueue_lanes(const Job& job) {
+  enqueue_span(job);
+  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+    for (int slice = 0; slice < transport_->slice_count(); ++slice) {
+      // In the order of dependence: an event must be recorded before a stream can wait for it.
+      if (gathers_first_) enqueue_communication(job, i, slice);
+      if (i == 0 && slice == 0) enqueue_local(job);
+      enqueue_compute(job, i, slice);
+      if (!gathers_first_) enqueue_communication(job, i, slice);
+    }
+  }
+}
+
+/// Both lanes are in one kernel, and its blocks leave no times of their own: each has the whole run's.
+void CudaPrepared::enqueue_tiles(const Job& job) {
+  const NamedRange range("mc2 tiles", job.rank);
+  RankState& state = state_of(job.rank);
+  const RankDevice& device = communicator_.device(job.rank);
+  const cudaStream_t compute = device.compute.get();
+  const bool is_timed = job.detail == RunDetail::Stages;
+  const auto take_times = [&](Event StageEvents::*event) {
+    for (std::size_t i = 0; is_timed && i < list_.stages.size(); ++i) {
+      take_time(state.compute[i].*event, compute);
+      take_time(state.communication[i].*event, compute);
+    }
+  };
+  take_times(&StageEvents::start);
+  state.tiles->enqueue(compute, device.communication.get());
+  take_times(&StageEvents::end);
 }
 
 void CudaPrepared::enqueue_span(const Job& job) {

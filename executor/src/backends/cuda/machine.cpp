@@ -90,6 +90,16 @@ int sm_count() {
   return count;
 }
 
+int compute_capability(int device) {
+  int major = 0;
+  int minor = 0;
+  MC2_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  MC2_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return 10 * major + minor;
+}
+
+GpuTraits gpu_traits() { return {sm_count(), compute_capability(0)}; }
+
 std::string device_name() { return properties().name; }
 
 std::string software_text() {

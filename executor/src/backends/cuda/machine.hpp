@@ -10,8 +10,18 @@ namespace mc2::executor::cuda {
 /// 0 where there is no driver or no device; `reason` then says why.
 [[nodiscard]] int device_count(std::string* reason = nullptr) noexcept;
 
+/// What variants depend on.
+struct GpuTraits {
+  int sm_count = 0;
+  int compute_capability = 0; ///< 10 major + minor
+};
+
+/// Of a device. Throws SystemError.
+[[nodiscard]] int compute_capability(int device);
+
 /// Of device 0. Throws SystemError.
 [[nodiscard]] int sm_count();
+[[nodiscard]] GpuTraits gpu_traits();
 [[nodiscard]] std::string device_name();
 /// "CUDA 13.0, driver 13.0, cuBLASLt 13.1.0, NCCL 2.28.9".
 [[nodiscard]] std::string software_text();

@@ -21,6 +21,8 @@ constexpr const char* kNccl = "nccl";
 constexpr const char* kNcclWindow = "nccl_window";
 constexpr const char* kNcclCopyEngine = "nccl_copy_engine";
 constexpr const char* kCopyEngine = "copy_engine";
+constexpr const char* kTileStore = "tile_store";
+constexpr const char* kTileCopy = "tile_copy";
 constexpr const char* kCtas = "ctas";
 constexpr const char* kGemmSms = "gemm_sms";
 constexpr const char* kTile = "tile";
@@ -42,6 +44,17 @@ bool has_persistent(const planner::OpSpec& op) {
   return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
 }
 
+bool has_tiles(const planner::OpSpec& op) { return op.kind == OpKind::MatmulReduceScatter; }
+
+/// Its instructions are Hopper's alone.
+Result<void> check_tiles(const planner::OpSpec& op, const GpuTraits& gpu) {
+  constexpr int kHopper = 90;
+  if (gpu.compute_capability == kHopper) return check_tile_shape(op);
+  return Error{ErrorCode::Unsupported, "variant",
+               "tile_store and tile_copy are for devices of compute capability 9.0, and these have " +
+                   std::to_string(gpu.compute_capability / 10) + "." + std::to_string(gpu.compute_capability % 10) + "; choose copy_engine"};
+}
+
 /// NCCL has one call for them, so its kernels for symmetric windows may take part.
 bool has_windows(const planner::OpSpec& op) { return has_persistent(op) || op.kind == OpKind::AllGatherMatmul; }
 
@@ -52,8 +65,8 @@ bool has_nccl_copies(const planner::OpSpec& op) {
 
 /// Copies that are handed over rank by rank. Where the matmul comes first there are no others: one slice per rank, its
 /// own included; else one per peer.
-Variant make_sliced(const planner::OpSpec& op, int gemm_sms) {
-  Variant variant = make(kCopyEngine, 0, gemm_sms);
+Variant make_sliced(const planner::OpSpec& op, int gemm_sms, const char* name = kCopyEngine) {
+  Variant variant = make(name, 0, gemm_sms);
   variant.fields[std::string(planner::kSlicesSetting)] = std::to_string(rank_slice_count(op));
   return variant;
 }
@@ -63,6 +76,7 @@ std::string legal_names(const planner::OpSpec& op) {
   if (op.kind == OpKind::MatmulAllReduce) names += std::string(", ") + kLowLatency;
   if (has_persistent(op)) names += std::string(", ") + kPersistent;
   if (has_copies(op)) names += std::string(", ") + kCopyEngine;
+  if (has_tiles(op)) names += std::string(", ") + kTileStore + ", " + kTileCopy;
   if (has_windows(op)) names += std::string(", ") + kNcclWindow;
   if (has_nccl_copies(op)) names += std::string(", ") + kNcclCopyEngine;
   return names;
@@ -96,10 +110,11 @@ Result<int> read_slices(const planner::OpSpec& op, const Variant& variant) {
 
 Result<void> check_fields(const planner::OpSpec& op, const Variant& variant) {
   for (const auto& [key, value] : variant.fields) {
-    const bool is_copy = variant.name == kCopyEngine;
+    const bool is_tiled = variant.name == kTileStore || variant.name == kTileCopy;
+    const bool is_copy = is_tiled || variant.name == kCopyEngine;
     const bool takes_no_sm = is_copy || variant.name == kNcclCopyEngine;
-    const bool is_multiplied = planner::traits_of(op.kind).work == planner::Work::Matmul;
-    if (key == kGemmSms || (key == kTile && is_multiplied) || (key == kCtas && !takes_no_sm) || (key == planner::kSlicesSetting && is_copy)) continue;
+    const bool takes_tile = !is_tiled && planner::traits_of(op.kind).work == planner::Work::Matmul;
+    if (key == kGemmSms || (key == kTile && takes_tile) || (key == kCtas && !takes_no_sm) || (key == planner::kSlicesSetting && is_copy)) continue;
     return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\""};
   }
   return {};
@@ -122,7 +137,8 @@ void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& va
 
 } // namespace
 
-std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
+std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu) {
+  const int sm_count = gpu.sm_count;
   std::vector<Variant> variants;
   // Copies take no SM and are nearly as fast as kernels.
   if (has_copies(op)) {
@@ -142,14 +158,19 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   add_tiles(op, sm_count, variants);
+  if (has_tiles(op) && check_tiles(op, gpu)) {
+    for (const char* name : {kTileCopy, kTileStore}) variants.push_back(make_sliced(op, sm_count, name));
+  }
   // Legal, not proposed: nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu.md).
   return variants;
 }
 
-Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& variant, int sm_count) {
+Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& variant, const GpuTraits& gpu) {
+  const int sm_count = gpu.sm_count;
   CudaVariant read;
   const bool is_direct = variant.name == kDirect || (variant.name == kLowLatency && op.kind == OpKind::MatmulAllReduce);
-  const bool is_copy = variant.name == kCopyEngine && has_copies(op);
+  const bool is_tiled = (variant.name == kTileStore || variant.name == kTileCopy) && has_tiles(op);
+  const bool is_copy = is_tiled || (variant.name == kCopyEngine && has_copies(op));
   const bool is_persistent = variant.name == kPersistent && has_persistent(op);
   const bool is_window = variant.name == kNcclWindow && has_windows(op);
   const bool is_nccl_copy = variant.name == kNcclCopyEngine && has_nccl_copies(op);
@@ -159,6 +180,10 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
                      "; it has: " + legal_names(op)};
   }
   if (auto legal = check_fields(op, variant); !legal) return legal.error();
+  if (is_tiled) {
+    if (auto legal = check_tiles(op, gpu); !legal) return legal.error();
+    read.handover = variant.name == kTileStore ? Handover::Store : Handover::Copy;
+  }
   const auto sms = read_number(variant, kGemmSms, 1, sm_count, sm_count);
   if (!sms) return sms.error();
   read.gemm_sm_count = sms.value();

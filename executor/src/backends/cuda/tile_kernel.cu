@@ -1,0 +1,289 @@
+#include <algorithm>
+
+#include "backends/cuda/check.hpp"
+#include "backends/cuda/tile_kernel.hpp"
+#include "backends/cuda/hopper.cuh"
+#include "backends/cuda/kernels.cuh"
+
+// One kernel multiplies all tiles, hands over those of other ranks' rows, and sums the others with what the peers hand over.
+// A thread block is a loading thread, a storing thread and two warpgroups that multiply 64 rows of the tile each; they meet at a
+// ring of buffers for what is loaded, and at one for the tile that is stored while the next is multiplied.
+namespace mc2::executor::cuda {
+namespace {
+
+constexpr int kABytes = kTileRows * kDepth * 2;
+constexpr int kBBytes = kTileColumns * kDepth * 2;
+constexpr int kSlotBytes = kABytes + kBBytes;
+constexpr int kSlots = 3; ///< what fits beside the tile
+constexpr int kBoxBytes = kTileRows * kBoxColumns * 2;
+constexpr int kTileBoxes = kTileColumns / kBoxColumns;
+constexpr int kBoxesPerSlot = kSlotBytes / kBoxBytes;
+constexpr int kAlignment = 1024; ///< of swizzled memory
+constexpr int kDynamicBytes = kSlots * kSlotBytes + kTileBytes + kAlignment;
+constexpr int kWorkers = 2; ///< warpgroups that multiply
+constexpr int kTileThreads = (1 + kWorkers) * hopper::kWarpgroup;
+
+struct Barriers {
+  std::uint64_t full[kSlots];
+  std::uint64_t empty[kSlots];
+  std::uint64_t tile_full, tile_empty;
+};
+
+/// A place in the ring.
+struct Slot {
+  int index = 0;
+  std::uint32_t phase = 0;
+  __device__ void next() {
+    if (++index < kSlots) return;
+    index = 0;
+    phase ^= 1U;
+  }
+};
+
+/// Addresses in shared memory.
+struct Shared {
+  std::uint32_t ring;
+  std::uint32_t tile;
+  const Barriers* barriers;
+  __device__ std::uint32_t slot(const Slot& at) const { return ring + at.index * kSlotBytes; }
+  __device__ std::uint32_t full(const Slot& at) const { return hopper::shared_address(&barriers->full[at.index]); }
+  __device__ std::uint32_t empty(const Slot& at) const { return hopper::shared_address(&barriers->empty[at.index]); }
+  __device__ std::uint32_t tile_full() const { return hopper::shared_address(&barriers->tile_full); }
+  __device__ std::uint32_t tile_empty() const { return hopper::shared_address(&barriers->tile_empty); }
+};
+
+/// A and B of one step. B of [n, k] comes in two boxes of kTileRows rows, else in columns of boxes.
+template <bool kIsBTransposed>
+__device__ void load_step(const TileRun& run, const Tile& tile, int step, const Shared& shared, const Slot& at) {
+  const std::uint32_t a = shared.slot(at), b = a + kABytes, full = shared.full(at);
+  const int k = step * kDepth;
+  hopper::arrive_expecting(full, kSlotBytes);
+  hopper::load_box(a, &run.a, k, tile.a_row, full);
+  constexpr int kBoxes = kIsBTransposed ? kTileColumns / kTileRows : kTileBoxes;
+#pragma unroll
+  for (int i = 0; i < kBoxes; ++i) {
+    if constexpr (kIsBTransposed)
+      hopper::load_box(b + i * kBBytes / kBoxes, &run.b, k, tile.column + i * kTileRows, full);
+    else
+      hopper::load_box(b + i * kBBytes / kBoxes, &run.b, tile.column + i * kBoxColumns, k, full);
+  }
+}
+
+/// The peers' pieces of an own tile, box by box and peer by peer, as many as fit a slot at a time.
+__device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared& shared, Slot& at) {
+  const int box_count = kTileBoxes * run.peer_count;
+  for (int first = 0; first < box_count; first += kBoxesPerSlot, at.next()) {
+    const int count = min(kBoxesPerSlot, box_count - first);
+    hopper::wait(shared.empty(at), at.phase ^ 1U);
+    hopper::arrive_expecting(shared.full(at), count * kBoxBytes);
+    for (int i = 0; i < count; ++i) {
+      const int peer = (first + i) % run.peer_count, box = (first + i) / run.peer_count;
+      const std::int64_t place = std::int64_t{peer} * run.shard_tile_count;
+      if (box == 0) {
+        wait_until(run.arrived_flags + place + tile.word, 1, run.abort);
+        hopper::order_with_bulk_copies();
+      }
+      hopper::load_bytes(shared.slot(at) + i * kBoxBytes, run.arrived + (place + tile.index) * kTileBytes + box * kBoxBytes,
+                         kBoxBytes, shared.full(at));
+    }
+  }
+}
+
+template <bool kIsBTransposed>
+__device__ void load_tiles(const TileRun& run, const Shared& shared) {
+  Slot at;
+  for (int i = blockIdx.x; i < run.tile_count; i += gridDim.x) {
+    const Tile tile = run.tiles[i];
+    for (int step = 0; step < run.depth_steps; ++step, at.next()) {
+      hopper::wait(shared.empty(at), at.phase ^ 1U);
+      load_step<kIsBTransposed>(run, tile, step, shared, at);
+    }
+    if (tile.distance == 0) load_pieces(run, tile, shared, at);
+  }
+}
+
+__device__ void tell_finished(const TileRun& run, const Tile& tile) {
+  std::uint32_t* word = run.finished[tile.distance - 1] + tile.word;
+  hopper::order_with_bulk_copies();
+  if (run.counts_tiles)
+    asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
+  else
+    raise(word, 1);
+}
+
+__device__ void store_tiles(const TileRun& run, const Shared& shared) {
+  std::uint32_t phase = 0;
+  for (int i = blockIdx.x; i < run.tile_count; i += gridDim.x, phase ^= 1U) {
+    const Tile tile = run.tiles[i];
+    hopper::wait(shared.tile_full(), phase);
+    if (tile.distance > 0) {
+      hopper::store_bytes(run.outgoing[tile.distance - 1] + std::int64_t{tile.index} * kTileBytes, shared.tile, kTileBytes);
+    } else {
+      for (int box = 0; box < kTileBoxes && tile.column + box * kBoxColumns < run.column_count; ++box)
+        hopper::store_box(&run.c, tile.column + box * kBoxColumns, tile.c_row, shared.tile + box * kBoxBytes);
+    }
+    hopper::commit_stores();
+    hopper::wait_until_stores_read();
+    hopper::arrive(shared.tile_empty());
+    if (tile.distance == 0) continue;
+    hopper::wait_until_stored();
+    tell_finished(run, tile);
+  }
+  hopper::wait_until_stored();
+}
+
+__device__ inline float2 unpack(std::uint32_t word, __nv_bfloat16 /*type*/) {
+  return {__uint_as_float(word << 16U), __uint_as_float(word & 0xFFFF0000U)};
+}
+__device__ inline float2 unpack(std::uint32_t word, __half /*type*/) { return __half22float2(*reinterpret_cast<__half2*>(&word)); }
+__device__ inline std::uint32_t pack(float first, float second, __nv_bfloat16 /*type*/) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
+  return *reinterpret_cast<const std::uint32_t*>(&both);
+}
+__device__ inline std::uint32_t pack(float first, float second, __half /*type*/) {
+  const __half2 both = __floats2half2_rn(first, second);
+  return *reinterpret_cast<const std::uint32_t*>(&both);
+}
+
+/// A warpgroup that multiplies rows of a tile.
+template <typename T, bool kIsBTransposed>
+class Worker {
+ public:
+  __device__ Worker(const TileRun& run, const Shared& shared, int number)
+      : run_(run), shared_(shared), number_(number), thread_(threadIdx.x % hopper::kWarpgroup),
+        row_(number * kTileRows / kWorkers + thread_ / 32 * 16 + thread_ % 32 / 4) {}
+
+  __device__ void multiply_tiles() {
+    std::uint32_t tile_phase = 1;
+    for (int i = blockIdx.x; i < run_.tile_count; i += gridDim.x, tile_phase ^= 1U) {
+      for (int step = 0; step < run_.depth_steps; ++step) multiply_step(step == 0);
+      if (run_.tiles[i].distance == 0) add_pieces();
+      hopper::wait(shared_.tile_empty(), tile_phase);
+      put_down();
+    }
+  }
+
+ private:
+  __device__ void multiply_step(bool is_first) {
+    hopper::wait(shared_.full(at_), at_.phase);
+    const std::uint32_t a = shared_.slot(at_) + number_ * kABytes / kWorkers, b = shared_.slot(at_) + kABytes;
+    constexpr int kProductDepth = 16;
+    constexpr std::uint32_t kAlongK = kProductDepth * 2;                 // in rows that are contiguous along k
+    constexpr std::uint32_t kAcrossK = kProductDepth * kBoxColumns * 2; // in boxes whose rows are k
+    hopper::begin_products();
+#pragma unroll
+    for (int i = 0; i < kDepth / kProductDepth; ++i) {
+      hopper::add_product<T, !kIsBTransposed>(
+          sum_, hopper::matrix_descriptor(a + i * kAlongK, 0),
+          kIsBTransposed ? hopper::matrix_descriptor(b + i * kAlongK, 0)
+                         : hopper::matrix_descriptor(b + i * kAcrossK, kDepth * kBoxColumns * 2),
+          !is_first || i > 0);
+    }
+    hopper::wait_for_products();
+    leave_slot();
+  }
+
+  __device__ void leave_slot() {
+    if (thread_ == 0) hopper::arrive(shared_.empty(at_));
+    at_.next();
+  }
+
+  __device__ void meet_own() const { asm volatile("bar.sync %0, %1;" ::"r"(1 + number_), "n"(hopper::kWarpgroup) : "memory"); }
+
+  /// Where a pair of the thread's elements lies in a box: 16 bytes each change places by row, as CU_TENSOR_MAP_SWIZZLE_128B has them.
+  __device__ std::uint32_t pair_offset(int j, int half) const {
+    const int row = row_ + 8 * half;
+    return row * kBoxColumns * 2 + ((j ^ (row & 7)) << 4) + thread_ % 4 * 4;
+  }
+
+  __device__ void add_pieces() {
+    int in_slot = 0;
+#pragma unroll
+    for (int box = 0; box < kTileBoxes; ++box) {
+      for (int peer = 0; peer < run_.peer_count; ++peer) {
+        if (in_slot == 0) hopper::wait(shared_.full(at_), at_.phase);
+        add_box(box, shared_.slot(at_) + in_slot * kBoxBytes);
+        const bool is_last = box + 1 == kTileBoxes && peer + 1 == run_.peer_count;
+        if (++in_slot < kBoxesPerSlot && !is_last) continue;
+        in_slot = 0;
+        meet_own();
+        leave_slot();
+      }
+    }
+  }
+
+  __device__ void add_box(int box, std::uint32_t from) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t word;
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(from + pair_offset(j, half)));
+        const float2 pair = unpack(word, T{});
+        sum_[(box * 8 + j) * 4 + half * 2] += pair.x;
+        sum_[(box * 8 + j) * 4 + half * 2 + 1] += pair.y;
+      }
+    }
+  }
+
+  __device__ void put_down() {
+#pragma unroll
+    for (int j = 0; j < kTileColumns / 8; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(shared_.tile + j / 8 * kBoxBytes + pair_offset(j % 8, half)),
+                     "r"(pack(sum_[j * 4 + half * 2], sum_[j * 4 + half * 2 + 1], T{}))
+                     : "memory");
+      }
+    }
+    hopper::order_shared_with_bulk_copies();
+    meet_own();
+    if (thread_ == 0) hopper::arrive(shared_.tile_full());
+  }
+
+  const TileRun& run_;
+  const Shared& shared_;
+  int number_, thread_, row_;
+  Slot at_;
+  float sum_[128]; ///< of kTileRows / kWorkers rows by kTileColumns
+};
+
+template <typename T, bool kIsBTransposed>
+__global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_constant__ TileRun run) {
+  extern __shared__ std::uint8_t dynamic[];
+  __shared__ Barriers barriers;
+  const std::uint32_t base = (hopper::shared_address(dynamic) + kAlignment - 1) / kAlignment * kAlignment;
+  const Shared shared{base, base + kSlots * kSlotBytes, &barriers};
+  if (threadIdx.x == 0) {
+    for (Slot at; at.phase == 0; at.next()) {
+      hopper::init_barrier(shared.full(at), 1);
+      hopper::init_barrier(shared.empty(at), kWorkers);
+    }
+    hopper::init_barrier(shared.tile_full(), kWorkers);
+    hopper::init_barrier(shared.tile_empty(), 1);
+    hopper::order_shared_with_bulk_copies();
+  }
+  __syncthreads();
+  const int warpgroup = threadIdx.x / hopper::kWarpgroup;
+  if (warpgroup == 0) {
+    hopper::give_registers_up<40>();
+    if (threadIdx.x == 0) load_tiles<kIsBTransposed>(run, shared);
+    if (threadIdx.x == 32) store_tiles(run, shared);
+  } else {
+    hopper::take_registers<232>();
+    Worker<T, kIsBTransposed>(run, shared, warpgroup - 1).multiply_tiles();
+  }
+}
+
+} // namespace
+
+void enqueue_tiles(const TileRun& run, bool is_half, bool b_is_transposed, int cta_count, cudaStream_t stream) {
+  auto* kernel = is_half ? (b_is_transposed ? tile_kernel<__half, true> : tile_kernel<__half, false>)
+                         : (b_is_transposed ? tile_kernel<__nv_bfloat16, true> : tile_kernel<__nv_bfloat16, false>);
+  MC2_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kDynamicBytes));
+  const auto grid = static_cast<unsigned>(std::min(cta_count, run.tile_count));
+  kernel<<<grid, kTileThreads, kDynamicBytes, stream>>>(run);
+  MC2_CUDA(cudaGetLastError());
+}
+
+} // namespace mc2::executor::cuda
