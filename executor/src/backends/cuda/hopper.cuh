@@ -8,8 +8,8 @@
 #include <type_traits>
 
 // Hopper's own instructions, of target sm_90a: barriers in shared memory, bulk copies, matrix products of a warpgroup. Names and
-// layouts: PTX ISA 9.0, sections 9.7.9.25 (bulk copies), 9.7.13 (mbarrier) and 9.7.15 (wgmma). Shared memory is given by its
-// 32-bit address.
+// layouts are those of NVIDIA's PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous Warpgroup Level Matrix Multiply-Accumulate".
+// Shared memory is given by its 32-bit address.
 namespace mc2::executor::cuda::hopper {
 
 inline constexpr int kWarpgroup = 128; ///< threads

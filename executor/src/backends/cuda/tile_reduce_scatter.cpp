@@ -1,7 +1,6 @@
 #include "backends/cuda/tile_reduce_scatter.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 #include <string>
 
@@ -14,7 +13,7 @@ namespace {
 using planner::Error;
 using planner::ErrorCode;
 
-constexpr std::int64_t kRasterRows = 16; ///< of tiles: with as many columns they use a wave's share of the L2 cache well
+constexpr std::int64_t kRasterRows = 16; ///< of tiles, which share columns of B in the L2 cache
 constexpr std::int64_t kRowMultiple = 8; ///< elements in 16 bytes
 
 std::int64_t tiles_in(std::int64_t length, std::int64_t tile) { return (length + tile - 1) / tile; }
@@ -94,9 +93,8 @@ std::int64_t tile_memory_bytes(const StageList& stages, Handover handover) {
   return layout.outgoing(0, 0) + (handover == Handover::Copy ? layout.pieces_bytes() : 0);
 }
 
-TileReduceScatter::TileReduceScatter(const StageList& stages, int rank, Handover handover, bool b_is_transposed,
-                                             int cta_count, std::span<std::byte* const> memory, const std::uint32_t* abort,
-                                             DevicePool& pool)
+TileReduceScatter::TileReduceScatter(const StageList& stages, int rank, Handover handover, bool b_is_transposed, int cta_count,
+                                     std::span<std::byte* const> memory, const std::uint32_t* abort, DevicePool& pool)
     : list_(stages), rank_(rank), handover_(handover), b_is_transposed_(b_is_transposed), cta_count_(cta_count),
       memory_(memory.begin(), memory.end()) {
   const Layout layout(stages);

@@ -40,7 +40,7 @@ class TileReduceScatter {
   /// @param memory of every rank, by rank, as this process reaches it: tile_memory_bytes() each, outlives *this
   /// @param cta_count thread blocks, each an SM. Throws SystemError.
   TileReduceScatter(const StageList& stages, int rank, Handover handover, bool b_is_transposed, int cta_count,
-                        std::span<std::byte* const> memory, const std::uint32_t* abort, DevicePool& pool);
+                    std::span<std::byte* const> memory, const std::uint32_t* abort, DevicePool& pool);
 
   /// The operands of the next runs, aligned to 16 bytes. Throws SystemError.
   void bind(const Matrices& matrices);

@@ -158,10 +158,8 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   add_tiles(op, sm_count, variants);
-  if (has_tiles(op) && check_tiles(op, gpu)) {
-    for (const char* name : {kTileCopy, kTileStore}) variants.push_back(make_sliced(op, sm_count, name));
-  }
-  // Legal, not proposed: nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu.md).
+  if (has_tiles(op) && check_tiles(op, gpu)) variants.push_back(make_sliced(op, sm_count, kTileStore));
+  // Legal, not proposed: tile_copy, nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu.md).
   return variants;
 }
 
