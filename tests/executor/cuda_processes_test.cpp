@@ -208,6 +208,18 @@ std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, Process
   return cudaStreamDestroy(stream) == cudaSuccess ? "" : "the stream stays";
 }
 
+std::string fault_of_every_variant(Communicator& communicator, RankProblem& problem, ProcessGroup& group, const OpSpec& op, const Cut& cut) {
+  for (const planner::Variant& variant : cuda_backend().variants(op, options(0, ""))) {
+    problem.poison();
+    const RankBuffers buffers[] = {problem.buffers()};
+    auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, communicator);
+    if (!prepared) return variant.text() + ": " + prepared.error().text();
+    const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
+    if (!fault.empty()) return op.text() + ", " + variant.text() + ": " + fault;
+  }
+  return "";
+}
+
 class CudaProcesses : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -230,15 +242,9 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
                   const OpSpec op = op_of(traits.kind);
                   const std::int64_t rows = traits.cut_axis_length(op);
                   RankProblem problem(op, rank);
-                  for (const planner::Variant& variant : cuda_backend().variants(op, options(rank, ""))) {
-                    for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
-                      problem.poison();
-                      const RankBuffers buffers[] = {problem.buffers()};
-                      auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, *communicator);
-                      if (!prepared) return say(rank, variant.text() + ": " + prepared.error().text());
-                      const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
-                      if (!fault.empty()) return say(rank, op.text() + ", " + variant.text() + ": " + fault);
-                    }
+                  for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
+                    const auto fault = fault_of_every_variant(*communicator, problem, group, op, cut);
+                    if (!fault.empty()) return say(rank, fault);
                   }
                 }
                 return 0;
@@ -255,14 +261,8 @@ TEST_F(CudaProcesses, WeightsMayBeStoredTransposed) {
                   const std::int64_t rows = planner::traits_of(kind).cut_axis_length(op);
                   const Cut cut{{128, rows - 128}};
                   RankProblem problem(op, rank, true);
-                  for (const planner::Variant& variant : cuda_backend().variants(op, options(rank, ""))) {
-                    problem.poison();
-                    const RankBuffers buffers[] = {problem.buffers()};
-                    auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, *communicator);
-                    if (!prepared) return say(rank, variant.text() + ": " + prepared.error().text());
-                    const auto fault = fault_of_every_way(*prepared.value(), problem, group, op, cut);
-                    if (!fault.empty()) return say(rank, op.text() + ", " + variant.text() + ": " + fault);
-                  }
+                  const auto fault = fault_of_every_variant(*communicator, problem, group, op, cut);
+                  if (!fault.empty()) return say(rank, fault);
                 }
                 return 0;
               }),
