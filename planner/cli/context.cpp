@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include <random>
 #include <tuple>
 
+#include "mc2/embed/environment.hpp"
 #include "numbers.hpp"
 
 namespace mc2::cli {
@@ -196,12 +196,7 @@ void StoreOptions::add_to(CLI::App& app) {
 }
 
 Result<std::filesystem::path> StoreOptions::user_path() {
-  if (const char* named = std::getenv("MC2_STORE"); named && named[0] != '\0') return std::filesystem::path(named);
-  // An empty or relative XDG_DATA_HOME counts as unset (XDG Base Directory Specification).
-  if (const char* data_home = std::getenv("XDG_DATA_HOME"); data_home && data_home[0] == '/')
-    return std::filesystem::path(data_home) / "mc2" / "store.db";
-  if (const char* home = std::getenv("HOME"); home && home[0] != '\0')
-    return std::filesystem::path(home) / ".local" / "share" / "mc2" / "store.db";
+  if (auto found = embed::store_path(embed::process_variables()); !found.empty()) return found;
   return Error{ErrorCode::NotFound, "--store", "none of MC2_STORE, XDG_DATA_HOME and HOME is set; name a store with --store PATH"};
 }
 

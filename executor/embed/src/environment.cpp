@@ -19,16 +19,6 @@ constexpr std::array kLevels{
 
 std::string value_of(const Variables& variables, const char* name) { return variables(name).value_or(std::string()); }
 
-/// Empty where no home is known: then there is no store.
-std::filesystem::path user_store(const Variables& variables) {
-  // A relative XDG_DATA_HOME counts as unset (XDG Base Directory Specification).
-  if (const std::string data_home = value_of(variables, "XDG_DATA_HOME"); data_home.starts_with('/'))
-    return std::filesystem::path(data_home) / "mc2" / "store.db";
-  if (const std::string home = value_of(variables, "HOME"); !home.empty())
-    return std::filesystem::path(home) / ".local" / "share" / "mc2" / "store.db";
-  return {};
-}
-
 Result<bool> read_switch(const Variables& variables, const char* name) {
   const std::string value = value_of(variables, name);
   if (value.empty() || value == "0") return false;
@@ -59,10 +49,26 @@ LogSink stderr_log(LogLevel level) {
   };
 }
 
+Variables process_variables() {
+  return [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+std::filesystem::path store_path(const Variables& variables) {
+  if (const std::string named = value_of(variables, "MC2_STORE"); !named.empty()) return named;
+  // A relative XDG_DATA_HOME counts as unset (XDG Base Directory Specification).
+  if (const std::string data_home = value_of(variables, "XDG_DATA_HOME"); data_home.starts_with('/'))
+    return std::filesystem::path(data_home) / "mc2" / "store.db";
+  if (const std::string home = value_of(variables, "HOME"); !home.empty())
+    return std::filesystem::path(home) / ".local" / "share" / "mc2" / "store.db";
+  return {};
+}
+
 Result<Environment> read_environment(const Variables& variables) {
   Environment environment;
-  environment.store = value_of(variables, "MC2_STORE");
-  if (environment.store.empty()) environment.store = user_store(variables);
+  environment.store = store_path(variables);
   environment.server_url = value_of(variables, "MC2_SERVER");
   environment.server_token = value_of(variables, "MC2_SERVER_TOKEN");
   environment.server_ca = value_of(variables, "MC2_SERVER_CA");
@@ -77,11 +83,6 @@ Result<Environment> read_environment(const Variables& variables) {
   return environment;
 }
 
-Result<Environment> read_environment() {
-  return read_environment([](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
-}
+Result<Environment> read_environment() { return read_environment(process_variables()); }
 
 } // namespace mc2::embed
