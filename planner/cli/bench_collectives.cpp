@@ -18,6 +18,7 @@
 #include "mc2/planner/units.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
+#include "seconds.hpp"
 #include "terminal.hpp"
 
 namespace mc2::cli {
@@ -135,7 +136,7 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   std::vector<std::array<std::vector<double>, 3>> times(variants.size());
   const auto start = Clock::now();
   for (int round = -kWarmups; round < kMostRounds; ++round) {
-    if (round >= kFewestRounds && std::chrono::duration<double>(Clock::now() - start).count() > budget_s) break;
+    if (round >= kFewestRounds && seconds_since(start) > budget_s) break;
     for (std::size_t i = 0; i < variants.size(); ++i) {
       if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
       const auto called = Clock::now(); // a record's times may leave the caller's part out

@@ -10,6 +10,7 @@
 #include "bench_support.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
+#include "seconds.hpp"
 #include "shapes.hpp"
 #include "terminal.hpp"
 
@@ -17,10 +18,6 @@ namespace mc2::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::chrono::milliseconds to_ms(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
 
 /// As it was typed: the arguments of this process.
 std::string command_line() {

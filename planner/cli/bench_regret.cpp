@@ -8,6 +8,7 @@
 #include "bench_support.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
+#include "seconds.hpp"
 #include "shapes.hpp"
 #include "terminal.hpp"
 
@@ -25,12 +26,6 @@ struct Heat {
 };
 /// After everybody has run. In the last one few run often: the best of many noisy medians is too good by chance.
 constexpr Heat kHeats[] = {{9, 24}, {41, 6}};
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-std::chrono::milliseconds to_ms(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
 
 bool is_same(const planner::Plan& a, const planner::Plan& b) { return a.cut == b.cut && a.variant == b.variant; }
 

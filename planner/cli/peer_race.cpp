@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "seconds.hpp"
 #include "terminal.hpp"
 
 namespace mc2::cli {
@@ -14,8 +15,6 @@ using executor::RunMode;
 constexpr int kMaxStartCount = 3;
 constexpr int kPeerRounds = 7;
 constexpr int kRunsPerRound = 3;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 planner::Cut uncut(const planner::OpSpec& op) { return {{planner::traits_of(op.kind).cut_axis_length(op)}}; }
 

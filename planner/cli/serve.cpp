@@ -26,6 +26,7 @@
 #include "commands.hpp"
 #include "mc2/server/listener.hpp"
 #include "numbers.hpp"
+#include "seconds.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -55,10 +56,6 @@ struct ServeCommand {
   void reload(server::Listener& listener);
   [[nodiscard]] Result<ExitCode> run();
 };
-
-std::chrono::milliseconds to_ms(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
 
 /// The variable of the environment for an option: MC2_SERVE_PORT for "port".
 std::string variable_of(const std::string& option) {
