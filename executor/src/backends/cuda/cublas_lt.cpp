@@ -26,7 +26,7 @@ void* cublas_lt_address(const char* name) {
   // Never unloaded: handles of other threads may outlive any owner.
   static void* const library =
       found(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL), "dlopen",
-            std::string("; install cuBLAS ") + MC2_TEXT(CUBLAS_VER_MAJOR) + " or put its folder into LD_LIBRARY_PATH");
+            "; install cuBLAS " MC2_TEXT(CUBLAS_VER_MAJOR) " or put its folder into LD_LIBRARY_PATH");
   return found(dlsym(library, name), "dlsym", "");
 }
 
