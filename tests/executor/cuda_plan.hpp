@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "backends/cuda/cuda_backend.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/plan.hpp"
@@ -15,6 +18,17 @@ inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cu
   made.is_local_first = planner::traits_of(op.kind).has_local_part;
   made.fingerprint = executor::cuda::cuda_backend().fingerprint({});
   return made;
+}
+
+/// Those that the backend proposes, and those that it takes when they are named.
+inline std::vector<planner::Variant> all_cuda_variants(const planner::OpSpec& op, const executor::CommunicatorOptions& options) {
+  const auto& backend = executor::cuda::cuda_backend();
+  std::vector<planner::Variant> variants = backend.variants(op, options);
+  for (const char* name : {"tile_store", "tile_copy"}) {
+    const planner::Variant named{name, {{"slices", std::to_string(op.world_size)}}};
+    if (backend.check_variant(op, options, named)) variants.push_back(named);
+  }
+  return variants;
 }
 
 } // namespace mc2::testing

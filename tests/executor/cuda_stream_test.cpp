@@ -106,7 +106,7 @@ TEST_F(CudaStream, KeepsTheOrderOfWhatIsEnqueuedBeforeAndAfterAPlan) {
         .kind = traits.kind, .m = 1024, .n = 512, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
     if (!cuda_backend().supports(op)) continue;
     const std::int64_t rows = traits.cut_axis_length(op);
-    for (const planner::Variant& variant : cuda_backend().variants(op, {})) {
+    for (const planner::Variant& variant : all_cuda_variants(op, {})) {
       for (const Submission submission : {Submission::Graph, Submission::Eager})
         run_twice_in_a_row(op, {{rows / 2, rows / 4, rows / 4}}, variant, submission);
     }

@@ -27,6 +27,8 @@ namespace mc2::executor::cuda {
 /// The lanes meet in the exchange memory: the partial product [m, n] of kinds that multiply first, the gathered A [m, k]
 /// of kinds that gather first. Blocks of a kind with row shards lie in it one after the other, each with its rows of
 /// every shard side by side, so that a block's collective is contiguous.
+///
+/// Where the variant hands tiles over, fused runs are TileReduceScatter's, without lanes and exchange memory.
 class CudaPrepared final : public Prepared {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
@@ -62,7 +64,7 @@ class CudaPrepared final : public Prepared {
     std::unique_ptr<DeviceMemory> spare;  ///< used by the communication lane of RunMode::Independent
     std::unique_ptr<DeviceMemory> staging; ///< for Transport::stages_pieces
     std::unique_ptr<DeviceMemory> tile_memory;   ///< for CudaVariant::handover
-    std::unique_ptr<TileReduceScatter> tiles; ///< whose fused runs it is
+    std::unique_ptr<TileReduceScatter> tiles; ///< does fused runs instead of the lanes
     std::unique_ptr<DeviceMemory> transposed_b; ///< [n, k], of f8e4m3 where the caller's is [k, n]
     std::optional<Gemm> local_gemm;       ///< of kinds that gather first
     std::vector<std::vector<std::vector<Gemm>>> gemms; ///< by stage and slice

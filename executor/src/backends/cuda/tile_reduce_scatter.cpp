@@ -48,9 +48,9 @@ struct Layout {
 void check_driver(CUresult code, const char* call) {
   if (code == CUDA_SUCCESS) return;
   using Name = CUresult (*)(CUresult, const char**);
-  const char* name = "an unknown error";
+  const char* name = nullptr; // of codes that the driver does not know it stays so
   (void)reinterpret_cast<Name>(driver_function("cuGetErrorName"))(code, &name);
-  throw planner::SystemError(call, static_cast<int>(code), name);
+  throw planner::SystemError(call, static_cast<int>(code), name == nullptr ? "an unknown error" : name);
 }
 
 /// A row-major matrix of 2-byte elements in boxes of `box_rows` rows.
@@ -119,7 +119,8 @@ TileReduceScatter::TileReduceScatter(const StageList& stages, int rank, Handover
   order_tiles(pool);
 }
 
-/// Of one shard, block after block.
+/// Of one shard, block after block. A tile that sticks out of its block has rows of the next one, which that block's own tiles give
+/// the same bits: every rank cuts alike, so pieces and sums have them, too.
 std::vector<Tile> TileReduceScatter::shard_tiles() const {
   std::vector<Tile> tiles;
   for (const Stage& block : list_.stages) {

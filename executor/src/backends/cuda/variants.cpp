@@ -65,8 +65,8 @@ bool has_nccl_copies(const planner::OpSpec& op) {
 
 /// Copies that are handed over rank by rank. Where the matmul comes first there are no others: one slice per rank, its
 /// own included; else one per peer.
-Variant make_sliced(const planner::OpSpec& op, int gemm_sms, const char* name = kCopyEngine) {
-  Variant variant = make(name, 0, gemm_sms);
+Variant make_sliced(const planner::OpSpec& op, int gemm_sms) {
+  Variant variant = make(kCopyEngine, 0, gemm_sms);
   variant.fields[std::string(planner::kSlicesSetting)] = std::to_string(rank_slice_count(op));
   return variant;
 }
@@ -137,8 +137,7 @@ void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& va
 
 } // namespace
 
-std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu) {
-  const int sm_count = gpu.sm_count;
+std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
   std::vector<Variant> variants;
   // Copies take no SM and are nearly as fast as kernels.
   if (has_copies(op)) {
@@ -158,8 +157,8 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   add_tiles(op, sm_count, variants);
-  if (has_tiles(op) && check_tiles(op, gpu)) variants.push_back(make_sliced(op, sm_count, kTileStore));
-  // Legal, not proposed: tile_copy, nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu.md).
+  // Legal, not proposed: nccl_window, nccl_copy_engine and tile_copy, which were nowhere faster, and tile_store, beside which nothing
+  // may wait for peers (docs/gpu.md).
   return variants;
 }
 

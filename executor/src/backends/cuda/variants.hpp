@@ -34,8 +34,8 @@ struct CudaVariant {
   int slice_count = 1;      ///< CopyEngine: pieces of a block that are handed over one by one, each a rank's rows
 };
 
-/// Every variant of an operator on such devices, best known default first.
-[[nodiscard]] std::vector<planner::Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu);
+/// Every variant of an operator that is proposed on a device of `sm_count` SMs, best known default first.
+[[nodiscard]] std::vector<planner::Variant> cuda_variants(const planner::OpSpec& op, int sm_count);
 
 /// Errors: UnknownName (variant), InvalidSpec (a setting that is missing, unknown, not a number or out of range),
 /// Unsupported (a transport that cannot carry this operator, or that such devices have not).
