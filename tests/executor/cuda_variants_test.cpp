@@ -29,5 +29,16 @@ TEST(CudaVariants, TileByTileIsForHoppersShortTypesAndAlignedRows) {
   EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("no variant \"tile_store\""));
 }
 
+TEST(CudaVariants, ASettingThatAVariantHasNotIsAnsweredByThoseThatItHas) {
+  const GpuTraits hopper{.sm_count = 132, .compute_capability = 90};
+  const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 4};
+  const auto refusal = [&](const char* name, const char* setting) {
+    return read_variant(op, {name, {{setting, "8"}}}, hopper).error().message;
+  };
+  EXPECT_EQ(refusal("direct", "sms"), "\"direct\" has no setting \"sms\"; it has: gemm_sms, tile, ctas");
+  EXPECT_EQ(refusal("copy_engine", "ctas"), "\"copy_engine\" has no setting \"ctas\"; it has: gemm_sms, tile, slices");
+  EXPECT_EQ(refusal("tile_store", "tile"), "\"tile_store\" has no setting \"tile\"; it has: gemm_sms, slices");
+}
+
 } // namespace
 } // namespace mc2::executor::cuda

@@ -254,7 +254,7 @@ TEST_F(MpiWorld, RefusesSettingsThatAVariantDoesNotHave) {
   refuse({"ring", {}}, "it is missing");
   refuse({"ring", {{"sleep_us", "-1"}}}, "not \"-1\"");
   refuse({"nonblocking", {{"sleep_us", "1e3"}}}, "from 0 to 10000");
-  refuse({"blocking", {{"sleep_us", "1"}}}, "has no setting");
+  refuse({"blocking", {{"sleep_us", "1"}}}, "\"blocking\" has no setting \"sleep_us\"; it has: none");
   refuse({"direct", {{"sleep_us", "1"}}}, "has no setting");
 }
 

@@ -21,7 +21,7 @@ namespace mc2::executor::cuda {
 /// Whether the world's devices multiply the type. Errors: Unsupported naming the device and what it lacks.
 [[nodiscard]] planner::Result<void> check_device_types(const planner::OpSpec& op);
 
-/// What a world of this size needs of the machine: that many devices of one model, each reaching every other.
+/// What a world of this size needs of the machine: that many devices, each reaching every other.
 /// Errors: Unsupported naming what was found and what is needed.
 [[nodiscard]] planner::Result<void> check_devices(int world_size);
 

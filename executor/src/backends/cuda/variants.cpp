@@ -1,7 +1,9 @@
 #include "backends/cuda/variants.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string_view>
 
 #include "backends/cuda/gemm.hpp"
 
@@ -108,14 +110,23 @@ Result<int> read_slices(const planner::OpSpec& op, const Variant& variant) {
                    (is_compute_first ? "needs" : "takes no setting slices, or") + " slices=" + std::to_string(by_rank)};
 }
 
+std::vector<std::string_view> legal_settings(const planner::OpSpec& op, const Variant& variant) {
+  const bool is_tiled = variant.name == kTileStore || variant.name == kTileCopy;
+  const bool is_copy = is_tiled || variant.name == kCopyEngine;
+  std::vector<std::string_view> settings{kGemmSms};
+  if (!is_tiled && planner::traits_of(op.kind).work == planner::Work::Matmul) settings.push_back(kTile);
+  if (!is_copy && variant.name != kNcclCopyEngine) settings.push_back(kCtas);
+  if (is_copy) settings.push_back(planner::kSlicesSetting);
+  return settings;
+}
+
 Result<void> check_fields(const planner::OpSpec& op, const Variant& variant) {
+  const auto legal = legal_settings(op, variant);
   for (const auto& [key, value] : variant.fields) {
-    const bool is_tiled = variant.name == kTileStore || variant.name == kTileCopy;
-    const bool is_copy = is_tiled || variant.name == kCopyEngine;
-    const bool takes_no_sm = is_copy || variant.name == kNcclCopyEngine;
-    const bool takes_tile = !is_tiled && planner::traits_of(op.kind).work == planner::Work::Matmul;
-    if (key == kGemmSms || (key == kTile && takes_tile) || (key == kCtas && !takes_no_sm) || (key == planner::kSlicesSetting && is_copy)) continue;
-    return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\""};
+    if (std::ranges::find(legal, key) != legal.end()) continue;
+    std::string names;
+    for (const std::string_view name : legal) names += (names.empty() ? "" : ", ") + std::string(name);
+    return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + names};
   }
   return {};
 }

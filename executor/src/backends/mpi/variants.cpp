@@ -40,7 +40,7 @@ Result<std::chrono::microseconds> read_sleep(const Variant& variant) {
 Result<void> check_fields(const Variant& variant, bool has_sleep) {
   for (const auto& [key, value] : variant.fields) {
     if (has_sleep && key == kSleepUs) continue;
-    return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\""};
+    return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + (has_sleep ? kSleepUs : "none")};
   }
   return {};
 }
