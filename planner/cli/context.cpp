@@ -13,6 +13,7 @@
 
 #include "mc2/embed/environment.hpp"
 #include "numbers.hpp"
+#include "output_file.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -264,24 +265,9 @@ void write_file(const std::filesystem::path& path, const std::string& content) {
 }
 
 void write_file(const std::filesystem::path& path, std::span<const std::string> pieces) {
-  const std::filesystem::path temporary = path.string() + ".part";
-  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  for (const auto& piece : pieces) stream << piece;
-  stream.close();
-  if (!stream) {
-    const int code = errno;
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw planner::SystemError("write " + path.string(), code,
-                               std::string(std::strerror(code)) + "; nothing was changed");
-  }
-  std::error_code failure;
-  std::filesystem::rename(temporary, path, failure);
-  if (failure) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw planner::SystemError("rename to " + path.string(), failure.value(), failure.message());
-  }
+  OutputFile file(path);
+  for (const auto& piece : pieces) file.stream() << piece;
+  file.keep();
 }
 
 } // namespace mc2::cli

@@ -119,8 +119,7 @@ struct StoreOptions {
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
 /// What is wrong with a document, under its file's name: Malformed, whatever the reason.
 [[nodiscard]] Error document_error(const std::filesystem::path& path, const Error& error);
-/// Writes a temporary file beside it and renames, so that an interrupted write leaves the old content.
-/// Throws SystemError.
+/// As an OutputFile. Throws SystemError.
 void write_file(const std::filesystem::path& path, std::span<const std::string> pieces);
 void write_file(const std::filesystem::path& path, const std::string& content);
 

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include "output_file.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -35,7 +38,7 @@ int run_converter(std::vector<std::string> arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// A file that disappears with this object, unless it was renamed.
+/// A file that disappears with this object.
 class Temporary {
  public:
   explicit Temporary(std::filesystem::path path) : path_(std::move(path)) {}
@@ -73,14 +76,16 @@ void ImageFile::write(const std::string& svg) const {
     write_file(path_, svg);
     return;
   }
-  const Temporary drawing(path_.string() + ".svg.part"), picture(path_.string() + ".part");
+  const Temporary drawing(path_.string() + ".svg.part"), picture(path_.string() + ".png.part");
   write_file(drawing.path(), svg);
   const int status = run_converter({"--zoom", "2", "--output", picture.path().string(), drawing.path().string()});
   if (status != 0)
     throw planner::SystemError(
         "rsvg-convert to " + path_.string(), status,
         status < 0 ? std::system_category().message(-status) : "it failed; nothing was changed");
-  std::filesystem::rename(picture.path(), path_);
+  OutputFile file(path_);
+  file.stream() << std::ifstream(picture.path(), std::ios::binary).rdbuf();
+  file.keep();
 }
 
 } // namespace mc2::cli

@@ -12,6 +12,7 @@
 #include "mc2/profiler/statistics.hpp"
 #include "mc2/store/codec.hpp"
 #include "numbers.hpp"
+#include "output_file.hpp"
 #include "render.hpp"
 #include "terminal.hpp"
 
@@ -127,18 +128,20 @@ Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, c
 
 Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers,
                                        profiler::ImportedLogs& imported) const {
-  std::ofstream every_line;
-  if (!report_file.empty()) every_line.open(report_file, std::ios::trunc);
+  std::optional<OutputFile> every_line;
+  if (!report_file.empty()) every_line.emplace(report_file);
   std::string database, table;
   for (const std::string& file : files) {
-    const auto summary = read_file(file, answers, imported.timings, report_file.empty() ? nullptr : &every_line);
+    std::error_code absent;
+    if (!report_file.empty() && std::filesystem::equivalent(file, report_file, absent))
+      return Error{ErrorCode::InvalidSpec, "--report", "would replace " + file + ", which is imported; name another file"};
+    const auto summary = read_file(file, answers, imported.timings, every_line ? &every_line->stream() : nullptr);
     if (!summary) return summary.error();
     const bool is_database = summary.value().format == "msprof_db";
     if (is_database || summary.value().format.starts_with("msprof")) (is_database ? database : table) = file;
     if (auto added = imported.add(file, summary.value(), terms.device); !added) return added.error();
   }
-  if (!report_file.empty() && !every_line.flush())
-    throw planner::SystemError("write " + report_file, errno, "the report is not complete");
+  if (every_line) every_line->keep();
   if (!terms.bytes.empty() && !database.empty() && !table.empty())
     return Error{ErrorCode::InvalidSpec, "--bytes",
                  "would count the collectives of " + table + " beside those of " + database +

@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 import program
-from program import NO_ANSWER, SOURCE_DIRECTORY, USAGE, ProgramTest
+from program import NO_ANSWER, SOURCE_DIRECTORY, SYSTEM, USAGE, ProgramTest
 
 LOGS = SOURCE_DIRECTORY / "data" / "logs"
 OPERATOR = ["--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 4]
@@ -109,6 +109,17 @@ class ImportTest(ProgramTest):
         lines = report.read_text().splitlines()
         self.assertIn(f"{LOGS}/nccl_tests.log:14\ttook\tall_reduce, out of place", lines)
         self.assertEqual({int(line.split("\t")[0].rsplit(":", 1)[1]) for line in lines}, set(range(1, 50)))
+
+    def test_a_report_replaces_neither_a_log_nor_a_store(self):
+        log = self.directory / "log.csv"
+        log.write_bytes(self.kernels.read_bytes())
+        self.refuse(USAGE, ["import", log, "--dry-run", "--report", log], "--report: would replace", "which is imported")
+        self.assertEqual(log.read_bytes(), self.kernels.read_bytes())
+        self.succeed("import", log, "--dry-run", "--report", log.with_name("report.txt"))
+        self.succeed("import", self.nccl, *OPERATOR, "--op", "matmul_all_reduce", "--store", self.store)
+        kept = self.store.read_bytes()
+        self.refuse(SYSTEM, ["db", "export", self.store, "--store", self.store], "it is a store, which would be lost")
+        self.assertEqual(self.store.read_bytes(), kept)
 
     def test_compressed_logs(self):
         packed = self.directory / "op_summary.csv.gz"

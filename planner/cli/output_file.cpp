@@ -1,0 +1,67 @@
+#include "output_file.hpp"
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "mc2/planner/error.hpp"
+
+namespace mc2::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const fs::path& path, int code, const std::string& what) {
+  throw planner::SystemError("write " + path.string(), code, what + "; nothing was changed");
+}
+
+/// Also where a link leads to a file that is not there yet.
+fs::path without_links(fs::path path) {
+  constexpr int kMostLinks = 40; // as many as Linux follows
+  std::error_code failure;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, failure); ++i) {
+    const fs::path next = fs::read_symlink(path, failure);
+    path = next.is_absolute() ? next : path.parent_path() / next;
+  }
+  return path;
+}
+
+bool is_store(const fs::path& path) {
+  constexpr std::string_view kSqliteHeader("SQLite format 3", 16); // with the zero at its end
+  std::array<char, kSqliteHeader.size()> start{};
+  std::ifstream(path, std::ios::binary).read(start.data(), start.size());
+  return std::string_view(start.data(), start.size()) == kSqliteHeader;
+}
+
+} // namespace
+
+OutputFile::OutputFile(const fs::path& path) : path_(path), target_(without_links(path)) {
+  std::error_code failure;
+  const fs::file_status status = fs::status(target_, failure);
+  if (fs::is_directory(status)) refuse(path_, EISDIR, "it is a directory; name a file");
+  const bool is_special = fs::exists(status) && !fs::is_regular_file(status);
+  if (fs::is_regular_file(status) && is_store(target_)) refuse(path_, EEXIST, "it is a store, which would be lost; name another file");
+  if (!is_special) temporary_ = target_.string() + ".part";
+  errno = 0;
+  stream_.open(is_special ? target_ : temporary_, is_special ? std::ios::binary : std::ios::binary | std::ios::trunc);
+  if (!stream_) refuse(path_, errno, std::generic_category().message(errno));
+  if (fs::is_regular_file(status)) fs::permissions(temporary_, status.permissions(), failure);
+}
+
+OutputFile::~OutputFile() {
+  if (temporary_.empty()) return;
+  std::error_code ignored;
+  fs::remove(temporary_, ignored); // not there any more when it was kept
+}
+
+void OutputFile::keep() {
+  errno = 0;
+  stream_.close();
+  if (!stream_) refuse(path_, errno, std::generic_category().message(errno));
+  if (temporary_.empty()) return;
+  std::error_code failure;
+  fs::rename(temporary_, target_, failure);
+  if (failure) refuse(path_, failure.value(), failure.message());
+}
+
+} // namespace mc2::cli
