@@ -36,6 +36,18 @@ class CudaBackend : public ::testing::Test {
     EXPECT_TRUE(right.ok()) << right.error().text();
   }
 
+  /// What a plan is refused with whose rank 1 has C that many bytes into other memory.
+  static planner::Error refused_with_shifted_c(const OpSpec& spec, const Cut& cut, const planner::Variant& variant, std::size_t offset,
+                                               Communicator& communicator) {
+    const ResidentProblem problem(spec, 5, communicator);
+    std::vector<RankBuffers> shifted(problem.buffers().begin(), problem.buffers().end());
+    auto larger = communicator.allocate(1, shifted[1].c.size() + offset);
+    shifted[1].c = larger->bytes().subspan(offset);
+    const auto prepared = executor::prepare(cuda_plan(spec, cut, variant), shifted, communicator);
+    EXPECT_FALSE(prepared.ok());
+    return prepared.ok() ? planner::Error{} : prepared.error();
+  }
+
   /// On new matrices, several times with one prepared plan.
   static void expect_right_again(ResidentProblem& problem, const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
                                  Communicator& communicator) {
@@ -268,15 +280,9 @@ TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
 
 TEST_F(CudaBackend, TileByTileNeedsAlignedMatrices) {
   auto communicator = open();
-  const OpSpec spec = op(OpKind::MatmulReduceScatter, 512);
-  const ResidentProblem problem(spec, 5, *communicator);
-  std::vector<RankBuffers> shifted(problem.buffers().begin(), problem.buffers().end());
-  auto larger = communicator->allocate(1, shifted[1].c.size() + 8);
-  shifted[1].c = larger->bytes().subspan(8);
-  const auto refused = executor::prepare(cuda_plan(spec, {{256}}, {"tile_store", {{"slices", "2"}}}), shifted, *communicator);
-  ASSERT_FALSE(refused.ok());
-  if (refused.error().code == ErrorCode::Unsupported) GTEST_SKIP() << refused.error().text();
-  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1 C is aligned to 8 bytes; tile_store and tile_copy need 16"));
+  const auto refused = refused_with_shifted_c(op(OpKind::MatmulReduceScatter, 512), {{256}}, {"tile_store", {{"slices", "2"}}}, 8, *communicator);
+  if (refused.code == ErrorCode::Unsupported) GTEST_SKIP() << refused.text();
+  EXPECT_THAT(refused.text(), ::testing::HasSubstr("rank 1 C is aligned to 8 bytes; tile_store and tile_copy need 16"));
 }
 
 TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
@@ -307,14 +313,8 @@ TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
     EXPECT_THAT(cut.error().text(), ::testing::HasSubstr("uncut only"));
   }
 
-  const OpSpec spec = op(OpKind::MatmulAllReduce, 256);
-  const ResidentProblem problem(spec, 5, *communicator);
-  std::vector<RankBuffers> shifted(problem.buffers().begin(), problem.buffers().end());
-  auto larger = communicator->allocate(1, shifted[1].c.size() + 256);
-  shifted[1].c = larger->bytes().subspan(256);
-  const auto refused = executor::prepare(cuda_plan(spec, {{256}}, {"nccl_window", {{"ctas", "4"}}}), shifted, *communicator);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1 C is not aligned to 4096 bytes"));
+  const auto refused = refused_with_shifted_c(op(OpKind::MatmulAllReduce, 256), {{256}}, {"nccl_window", {{"ctas", "4"}}}, 256, *communicator);
+  EXPECT_THAT(refused.text(), ::testing::HasSubstr("rank 1 C is not aligned to 4096 bytes"));
 }
 
 // NCCL remembers buffers by address for some time after they are gone.

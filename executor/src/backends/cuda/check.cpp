@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/cuda/cublas_lt.hpp"
+#include "backends/cuda/driver.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {
@@ -19,6 +20,13 @@ namespace {
 
 void check(cudaError_t code, const char* call, int rank) {
   if (code != cudaSuccess) fail(call, code, std::string(cudaGetErrorName(code)) + ", " + cudaGetErrorString(code), rank);
+}
+
+void check(CUresult code, const char* call, int rank) {
+  if (code == CUDA_SUCCESS) return;
+  const char* name = nullptr; // of codes that the driver does not know it stays so
+  (void)reinterpret_cast<decltype(&cuGetErrorName)>(driver_function("cuGetErrorName"))(code, &name);
+  fail(call, code, name == nullptr ? "an unknown error" : name, rank);
 }
 
 void check(ncclResult_t code, const char* call, int rank) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cublasLt.h>
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -8,6 +9,7 @@ namespace mc2::executor::cuda {
 
 /// Throw SystemError with the call's text, the library's code and what it says; `rank` is named unless negative.
 void check(cudaError_t code, const char* call, int rank = -1);
+void check(CUresult code, const char* call, int rank = -1);
 void check(ncclResult_t code, const char* call, int rank = -1);
 void check(cublasStatus_t code, const char* call, int rank = -1);
 

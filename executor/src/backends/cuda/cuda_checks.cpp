@@ -51,16 +51,21 @@ Result<void> check_place(int rank, const char* matrix, std::span<const std::byte
                name + " is in " + place + "; it must be in memory of device " + std::to_string(rank)};
 }
 
+/// @param who needs so much, e.g. "f8e4m3 needs". Errors: InvalidSpec naming rank and matrix.
+Result<void> check_alignment(int rank, const char* matrix, const void* address, std::uint32_t needed_bytes, const std::string& who) {
+  if (alignment_of(address) >= needed_bytes) return {};
+  return Error{ErrorCode::InvalidSpec, "buffers",
+               "rank " + std::to_string(rank) + " " + matrix + " is aligned to " + std::to_string(alignment_of(address)) + " bytes; " + who +
+                   " " + std::to_string(needed_bytes)};
+}
+
 /// What cuBLASLt needs of f8e4m3. Errors: InvalidSpec naming rank and matrix, Unsupported naming the block.
 Result<void> check_f8(const StageList& stages, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
   if (stages.op.dtype != planner::DType::F8E4m3) return {};
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     for (const auto& [name, bytes] : {std::pair{"A", buffers[i].a}, {"B", buffers[i].b}, {"scales of A", buffers[i].a_scales},
                                       {"scales of B", buffers[i].b_scales}}) {
-      if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kF8Multiple == 0) continue;
-      return Error{ErrorCode::InvalidSpec, "buffers",
-                   "rank " + std::to_string(ranks[i]) + " " + name + " is aligned to " +
-                       std::to_string(alignment_of(bytes.data())) + " bytes; f8e4m3 needs " + std::to_string(kF8Multiple)};
+      if (auto legal = check_alignment(ranks[i], name, bytes.data(), kF8Multiple, "f8e4m3 needs"); !legal) return legal;
     }
   }
   if (planner::cut_axis(stages.op) != planner::CutAxis::Columns) return {};
@@ -100,8 +105,7 @@ Result<void> check_device_types(const planner::OpSpec& op) {
     const int found = compute_capability(rank);
     if (found >= kLeastForF8) continue;
     return Error{ErrorCode::Unsupported, "dtype",
-                 "device " + std::to_string(rank) + " has compute capability " + std::to_string(found / 10) + "." +
-                     std::to_string(found % 10) + "; f8e4m3 needs 8.9 or later, or use bf16"};
+                 "device " + std::to_string(rank) + " has compute capability " + capability_text(found) + "; f8e4m3 needs 8.9 or later, or use bf16"};
   }
   return {};
 }
@@ -259,10 +263,7 @@ Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> 
   constexpr std::uint32_t kNeeded = 16;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     for (const auto& [name, address] : {std::pair<const char*, const void*>{"A", buffers[i].a.data()}, {"B", buffers[i].b.data()}, {"C", buffers[i].c.data()}}) {
-      if (alignment_of(address) >= kNeeded) continue;
-      return Error{ErrorCode::InvalidSpec, "buffers",
-                   "rank " + std::to_string(ranks[i]) + " " + name + " is aligned to " + std::to_string(alignment_of(address)) +
-                       " bytes; tile_store and tile_copy need " + std::to_string(kNeeded)};
+      if (auto legal = check_alignment(ranks[i], name, address, kNeeded, "tile_store and tile_copy need"); !legal) return legal;
     }
   }
   return {};

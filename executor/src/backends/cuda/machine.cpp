@@ -98,6 +98,10 @@ int compute_capability(int device) {
   return 10 * major + minor;
 }
 
+std::string capability_text(int compute_capability) {
+  return std::to_string(compute_capability / 10) + "." + std::to_string(compute_capability % 10);
+}
+
 GpuTraits gpu_traits() { return {sm_count(), compute_capability(0)}; }
 
 std::string device_name() { return properties().name; }

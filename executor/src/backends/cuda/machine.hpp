@@ -18,6 +18,8 @@ struct GpuTraits {
 
 /// Of a device. Throws SystemError.
 [[nodiscard]] int compute_capability(int device);
+/// 90 as "9.0".
+[[nodiscard]] std::string capability_text(int compute_capability);
 
 /// Of device 0. Throws SystemError.
 [[nodiscard]] int sm_count();

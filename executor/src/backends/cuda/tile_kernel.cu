@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "backends/cuda/check.hpp"
-#include "backends/cuda/tile_kernel.hpp"
 #include "backends/cuda/hopper.cuh"
 #include "backends/cuda/kernels.cuh"
+#include "backends/cuda/tile_kernel.hpp"
 
 // One kernel multiplies all tiles, hands over those of other ranks' rows, and sums the others with what the peers hand over.
 // A thread block is a loading thread, a storing thread and two warpgroups that multiply 64 rows of the tile each; they meet at a

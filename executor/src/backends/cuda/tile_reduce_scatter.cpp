@@ -6,22 +6,22 @@
 
 #include "backends/cuda/check.hpp"
 #include "backends/cuda/driver.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
 
+using planner::ceil_div;
 using planner::Error;
 using planner::ErrorCode;
 
 constexpr std::int64_t kRasterRows = 16; ///< of tiles, which share columns of B in the L2 cache
 constexpr std::int64_t kRowMultiple = 8; ///< elements in 16 bytes
 
-std::int64_t tiles_in(std::int64_t length, std::int64_t tile) { return (length + tile - 1) / tile; }
-
 std::int64_t shard_tile_count(const StageList& stages) {
   std::int64_t rows = 0;
-  for (const Stage& block : stages.stages) rows += tiles_in(block.row_count, kTileRows);
-  return rows * tiles_in(stages.op.n, kTileColumns);
+  for (const Stage& block : stages.stages) rows += ceil_div(block.row_count, kTileRows);
+  return rows * ceil_div(stages.op.n, kTileColumns);
 }
 
 /// A rank's memory: pieces that arrive, their words, the words of those that leave, and those themselves.
@@ -33,7 +33,7 @@ struct Layout {
   [[nodiscard]] std::int64_t pieces_bytes() const { return peer_count * tile_count * kTileBytes; }
   [[nodiscard]] std::int64_t words_bytes() const {
     constexpr std::int64_t kLine = 128;
-    return tiles_in(peer_count * tile_count * std::int64_t{sizeof(std::uint32_t)}, kLine) * kLine;
+    return ceil_div(peer_count * tile_count * std::int64_t{sizeof(std::uint32_t)}, kLine) * kLine;
   }
   [[nodiscard]] std::int64_t piece(std::int64_t peer, std::int64_t tile) const { return (peer * tile_count + tile) * kTileBytes; }
   [[nodiscard]] std::int64_t flag(std::int64_t peer, std::int64_t tile) const {
@@ -45,14 +45,6 @@ struct Layout {
   }
 };
 
-void check_driver(CUresult code, const char* call) {
-  if (code == CUDA_SUCCESS) return;
-  using Name = CUresult (*)(CUresult, const char**);
-  const char* name = nullptr; // of codes that the driver does not know it stays so
-  (void)reinterpret_cast<Name>(driver_function("cuGetErrorName"))(code, &name);
-  throw planner::SystemError(call, static_cast<int>(code), name == nullptr ? "an unknown error" : name);
-}
-
 /// A row-major matrix of 2-byte elements in boxes of `box_rows` rows.
 CUtensorMap matrix(const std::byte* address, std::int64_t rows, std::int64_t columns, std::int64_t box_rows, bool is_half) {
   static const auto kEncode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(driver_function("cuTensorMapEncodeTiled"));
@@ -61,11 +53,11 @@ CUtensorMap matrix(const std::byte* address, std::int64_t rows, std::int64_t col
   const std::array<cuuint32_t, 2> box{kBoxColumns, static_cast<cuuint32_t>(box_rows)};
   const std::array<cuuint32_t, 2> steps{1, 1};
   CUtensorMap map;
-  check_driver(kEncode(&map, is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-                       const_cast<std::byte*>(address), sizes.data(), pitch_bytes.data(), box.data(), steps.data(),
-                       CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-               "cuTensorMapEncodeTiled");
+  check(kEncode(&map, is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                const_cast<std::byte*>(address), sizes.data(), pitch_bytes.data(), box.data(), steps.data(),
+                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        "cuTensorMapEncodeTiled");
   return map;
 }
 
@@ -101,7 +93,7 @@ TileReduceScatter::TileReduceScatter(const StageList& stages, int rank, Handover
   const int world_size = stages.op.world_size;
   std::byte* const own = memory_[static_cast<std::size_t>(rank)];
   run_.shard_tile_count = static_cast<int>(layout.tile_count);
-  run_.depth_steps = static_cast<int>(tiles_in(stages.op.k, kDepth));
+  run_.depth_steps = static_cast<int>(ceil_div(stages.op.k, kDepth));
   run_.column_count = static_cast<int>(stages.op.n);
   run_.peer_count = world_size - 1;
   run_.counts_tiles = handover == Handover::Copy;
@@ -144,7 +136,7 @@ std::vector<Tile> TileReduceScatter::shard_tiles() const {
 
 /// A block into chunks of much the same size.
 void TileReduceScatter::divide(std::int64_t first_tile, std::int64_t tile_count) {
-  const std::int64_t count = handover_ == Handover::Copy ? tiles_in(tile_count, kTilesPerCopy) : 1;
+  const std::int64_t count = handover_ == Handover::Copy ? ceil_div(tile_count, kTilesPerCopy) : 1;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t first = i * tile_count / count;
     chunks_.push_back({first_tile + first, (i + 1) * tile_count / count - first});
@@ -153,11 +145,11 @@ void TileReduceScatter::divide(std::int64_t first_tile, std::int64_t tile_count)
 
 void TileReduceScatter::order_tiles(DevicePool& pool) {
   const std::int64_t shard_rows = list_.op.m / list_.op.world_size;
-  const std::int64_t tiles_across = tiles_in(list_.op.n, kTileColumns);
+  const std::int64_t tiles_across = ceil_div(list_.op.n, kTileColumns);
   const std::vector<Tile> shard = shard_tiles();
   std::int64_t first = 0;
   for (const Stage& block : list_.stages) {
-    const std::int64_t count = tiles_in(block.row_count, kTileRows) * tiles_across;
+    const std::int64_t count = ceil_div(block.row_count, kTileRows) * tiles_across;
     divide(first, count);
     first += count;
   }
@@ -212,12 +204,12 @@ void TileReduceScatter::enqueue_copies(cudaStream_t stream) const {
     for (int distance = 1; distance < world_size; ++distance) {
       const int from_there = world_size - 1 - distance; // this rank's place among that one's peers
       std::byte* const peer = memory_[static_cast<std::size_t>((rank_ + distance) % world_size)];
-      check_driver(kWait(stream, device_address(own + layout.counter(distance - 1, chunk.first_tile)),
+      check(kWait(stream, device_address(own + layout.counter(distance - 1, chunk.first_tile)),
                          static_cast<cuuint32_t>(chunk.tile_count), CU_STREAM_WAIT_VALUE_GEQ),
                    "cuStreamWaitValue32");
       MC2_CUDA(cudaMemcpyAsync(peer + layout.piece(from_there, chunk.first_tile), own + layout.outgoing(distance - 1, chunk.first_tile),
                                static_cast<std::size_t>(chunk.tile_count * kTileBytes), cudaMemcpyDefault, stream));
-      check_driver(kWrite(stream, device_address(peer + layout.flag(from_there, chunk.first_tile)), 1, CU_STREAM_WRITE_VALUE_DEFAULT),
+      check(kWrite(stream, device_address(peer + layout.flag(from_there, chunk.first_tile)), 1, CU_STREAM_WRITE_VALUE_DEFAULT),
                    "cuStreamWriteValue32");
     }
   }

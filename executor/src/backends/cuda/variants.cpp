@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backends/cuda/gemm.hpp"
+#include "checks.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -46,6 +47,8 @@ bool has_persistent(const planner::OpSpec& op) {
   return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
 }
 
+bool is_tiled(const Variant& variant) { return variant.name == kTileStore || variant.name == kTileCopy; }
+
 bool has_tiles(const planner::OpSpec& op) { return op.kind == OpKind::MatmulReduceScatter; }
 
 /// Its instructions are Hopper's alone.
@@ -54,7 +57,7 @@ Result<void> check_tiles(const planner::OpSpec& op, const GpuTraits& gpu) {
   if (gpu.compute_capability == kHopper) return check_tile_shape(op);
   return Error{ErrorCode::Unsupported, "variant",
                "tile_store and tile_copy are for devices of compute capability 9.0, and these have " +
-                   std::to_string(gpu.compute_capability / 10) + "." + std::to_string(gpu.compute_capability % 10) + "; choose copy_engine"};
+                   capability_text(gpu.compute_capability) + "; choose copy_engine"};
 }
 
 /// NCCL has one call for them, so its kernels for symmetric windows may take part.
@@ -111,10 +114,9 @@ Result<int> read_slices(const planner::OpSpec& op, const Variant& variant) {
 }
 
 std::vector<std::string_view> legal_settings(const planner::OpSpec& op, const Variant& variant) {
-  const bool is_tiled = variant.name == kTileStore || variant.name == kTileCopy;
-  const bool is_copy = is_tiled || variant.name == kCopyEngine;
+  const bool is_copy = is_tiled(variant) || variant.name == kCopyEngine;
   std::vector<std::string_view> settings{kGemmSms};
-  if (!is_tiled && planner::traits_of(op.kind).work == planner::Work::Matmul) settings.push_back(kTile);
+  if (!is_tiled(variant) && planner::traits_of(op.kind).work == planner::Work::Matmul) settings.push_back(kTile);
   if (!is_copy && variant.name != kNcclCopyEngine) settings.push_back(kCtas);
   if (is_copy) settings.push_back(planner::kSlicesSetting);
   return settings;
@@ -124,9 +126,7 @@ Result<void> check_fields(const planner::OpSpec& op, const Variant& variant) {
   const auto legal = legal_settings(op, variant);
   for (const auto& [key, value] : variant.fields) {
     if (std::ranges::find(legal, key) != legal.end()) continue;
-    std::string names;
-    for (const std::string_view name : legal) names += (names.empty() ? "" : ", ") + std::string(name);
-    return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + names};
+    return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + joined(legal)};
   }
   return {};
 }
@@ -177,8 +177,8 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   const int sm_count = gpu.sm_count;
   CudaVariant read;
   const bool is_direct = variant.name == kDirect || (variant.name == kLowLatency && op.kind == OpKind::MatmulAllReduce);
-  const bool is_tiled = (variant.name == kTileStore || variant.name == kTileCopy) && has_tiles(op);
-  const bool is_copy = is_tiled || (variant.name == kCopyEngine && has_copies(op));
+  const bool sums_tiles = is_tiled(variant) && has_tiles(op);
+  const bool is_copy = sums_tiles || (variant.name == kCopyEngine && has_copies(op));
   const bool is_persistent = variant.name == kPersistent && has_persistent(op);
   const bool is_window = variant.name == kNcclWindow && has_windows(op);
   const bool is_nccl_copy = variant.name == kNcclCopyEngine && has_nccl_copies(op);
@@ -188,7 +188,7 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
                      "; it has: " + legal_names(op)};
   }
   if (auto legal = check_fields(op, variant); !legal) return legal.error();
-  if (is_tiled) {
+  if (sums_tiles) {
     if (auto legal = check_tiles(op, gpu); !legal) return legal.error();
     read.handover = variant.name == kTileStore ? Handover::Store : Handover::Copy;
   }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "backends/cuda/direct.hpp"
-#include "backends/cuda/tile_reduce_scatter.hpp"
 #include "backends/cuda/machine.hpp"
+#include "backends/cuda/tile_reduce_scatter.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "checks.hpp"
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::host {
@@ -71,12 +72,6 @@ std::string known_names(const OpSpec& op, const LinkSpec& link) {
     if (carries(row, op, link)) names += (names.empty() ? "" : ", ") + std::string(row.name);
   }
   return names;
-}
-
-std::string joined(std::span<const std::string_view> names) {
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
 }
 
 Error bad_setting(std::string_view setting, const std::string& value, const char* legal) {
