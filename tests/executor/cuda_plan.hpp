@@ -24,7 +24,7 @@ inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cu
 inline std::vector<planner::Variant> all_cuda_variants(const planner::OpSpec& op, const executor::CommunicatorOptions& options) {
   const auto& backend = executor::cuda::cuda_backend();
   std::vector<planner::Variant> variants = backend.variants(op, options);
-  for (const char* name : {"tile_store", "tile_copy"}) {
+  for (const char* name : {"tile_store"}) {
     const planner::Variant named{name, {{"slices", std::to_string(op.world_size)}}};
     if (backend.check_variant(op, options, named)) variants.push_back(named);
   }

@@ -36,6 +36,7 @@ using planner::OpKind;
 using planner::OpSpec;
 
 constexpr int kRanks = 2;
+constexpr int kKilled = 128 + SIGKILL;
 
 std::string key(const char* name) { return std::string(name) + " " + std::to_string(getppid()); }
 
@@ -324,24 +325,29 @@ TEST_F(CudaProcesses, MatricesThatPeersReachOrThatAreAlignedWorseAreNotTakenInst
 }
 
 TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
-  EXPECT_THAT(run_processes(kRanks, [](int rank) {
-                auto communicator = cuda_backend().open(options(rank, "killed")).value();
-                const OpSpec op = op_of(OpKind::MatmulAllReduce);
-                RankProblem problem(op, rank);
-                const RankBuffers buffers[] = {problem.buffers()};
-                auto prepared = executor::prepare(cuda_plan(op, {{512, 512}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
-                (void)prepared->run(RunMode::Fused);
-                if (rank == 1) kill(getpid(), SIGKILL);
-                for (int again = 0; again < 2; ++again) {
-                  try {
-                    for (;;) (void)prepared->run(RunMode::Fused);
-                  } catch (const planner::SystemError& error) {
-                    if (std::string(error.what()).find("rank 1 has ended") == std::string::npos) return say(rank, error.what());
-                  }
-                }
-                return 0;
-              }),
-              ElementsAre(0, 128 + SIGKILL));
+  const auto run_until_it_ends = [](int rank, OpKind kind, const planner::Variant& variant) {
+    auto communicator = cuda_backend().open(options(rank, variant.name.c_str())).value();
+    const OpSpec op = op_of(kind);
+    if (!cuda_backend().check_variant(op, options(rank, ""), variant)) return rank == 1 ? kKilled : 0;
+    RankProblem problem(op, rank);
+    const RankBuffers buffers[] = {problem.buffers()};
+    const std::int64_t half = planner::traits_of(kind).cut_axis_length(op) / 2;
+    auto prepared = executor::prepare(cuda_plan(op, {{half, half}}, variant), buffers, *communicator).value();
+    (void)prepared->run(RunMode::Fused);
+    if (rank == 1) kill(getpid(), SIGKILL);
+    for (int again = 0; again < 2; ++again) {
+      try {
+        for (;;) (void)prepared->run(RunMode::Fused);
+      } catch (const planner::SystemError& error) {
+        if (std::string(error.what()).find("rank 1 has ended") == std::string::npos) return say(rank, error.what());
+      }
+    }
+    return 0;
+  };
+  EXPECT_THAT(run_processes(kRanks, [&](int rank) { return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"direct", {{"ctas", "8"}}}); }),
+              ElementsAre(0, kKilled));
+  EXPECT_THAT(run_processes(kRanks, [&](int rank) { return run_until_it_ends(rank, OpKind::MatmulReduceScatter, {"tile_store", {{"slices", "2"}}}); }),
+              ElementsAre(0, kKilled));
 }
 
 TEST_F(CudaProcesses, AnEmulatedLinkIsRefusedOnAllRanks) {

@@ -113,6 +113,44 @@ TEST_F(CudaStream, KeepsTheOrderOfWhatIsEnqueuedBeforeAndAfterAPlan) {
   }
 }
 
+// Ranks need not get to the two in the same order.
+TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
+  constexpr std::size_t kElements = 16U << 20U;
+  ncclComm_t opened[kRanks] = {};
+  ASSERT_EQ(ncclCommInitAll(opened, kRanks, nullptr), ncclSuccess);
+  const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 4096, .n = 2048, .k = 1024, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const Cut cut{{op.m / kRanks}};
+  ResidentProblem resident(op, 1, *communicator_);
+  const Streams streams, others;
+  std::vector<void*> summed(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(cudaSetDevice(rank), cudaSuccess);
+    ASSERT_EQ(cudaMalloc(&summed[static_cast<std::size_t>(rank)], kElements * sizeof(float)), cudaSuccess);
+  }
+  for (const planner::Variant& variant : all_cuda_variants(op, {})) {
+    if (variant.name.starts_with("nccl")) continue; // several communicators of NCCL's need one order on all ranks
+    SCOPED_TRACE(variant.text());
+    resident.poison();
+    auto prepared = executor::prepare(cuda_plan(op, cut, variant), resident.buffers(), *communicator_).value();
+    for (int run = 0; run < 20; ++run) {
+      ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+      for (std::size_t rank = 0; rank < kRanks; ++rank)
+        ASSERT_EQ(ncclAllReduce(summed[rank], summed[rank], kElements, ncclFloat, ncclSum, opened[rank], others.of(rank)), ncclSuccess);
+      ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+      ASSERT_TRUE(prepared->enqueue(streams.handles(), Submission::Graph).ok());
+    }
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
+      ASSERT_EQ(cudaStreamSynchronize(others.of(rank)), cudaSuccess);
+    }
+    resident.fetch_results();
+    const auto right = executor::verify_result(op, resident.host().buffers(), cut, 1);
+    EXPECT_TRUE(right.ok()) << right.error().text();
+  }
+  for (void* memory : summed) EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  for (ncclComm_t communicator : opened) EXPECT_EQ(ncclCommDestroy(communicator), ncclSuccess);
+}
+
 TEST_F(CudaStream, ASecondThreadOnACommunicatorIsToldSo) {
   const OpSpec op{.kind = OpKind::MatmulAllReduce, .m = 1024, .n = 512, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
   ResidentProblem resident(op, 1, *communicator_);

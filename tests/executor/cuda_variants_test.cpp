@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 namespace mc2::executor::cuda {
@@ -14,12 +15,21 @@ using planner::OpSpec;
 
 TEST(CudaVariants, TileByTileIsForHoppersShortTypesAndAlignedRows) {
   const GpuTraits hopper{.sm_count = 132, .compute_capability = 90};
+  const auto is_proposed = [](const OpSpec& op, const GpuTraits& gpu) {
+    const auto variants = cuda_variants(op, gpu);
+    return std::ranges::count(variants, "tile_store", &planner::Variant::name) == 1;
+  };
   const auto refusal = [](const OpSpec& op, const GpuTraits& gpu) {
     const auto read = read_variant(op, {"tile_store", {{"slices", "4"}}}, gpu);
     return read.ok() ? std::string("nothing was refused") : read.error().text();
   };
   OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 4};
+  EXPECT_TRUE(is_proposed(op, hopper));
   EXPECT_EQ(refusal(op, hopper), "nothing was refused");
+  op.n = 120;
+  EXPECT_FALSE(is_proposed(op, hopper)) << "tiles are mostly padding";
+  EXPECT_EQ(refusal(op, hopper), "nothing was refused");
+  EXPECT_FALSE(is_proposed(op, {.sm_count = 132, .compute_capability = 100}));
   EXPECT_THAT(refusal(op, {.sm_count = 132, .compute_capability = 100}), ::testing::HasSubstr("9.0, and these have 10.0"));
   op.k = 252;
   EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("multiples of 8, and k is 252"));

@@ -55,7 +55,7 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                        const CommunicatorOptions& options) const override {
-    auto variants = cuda_variants(op, sm_count());
+    auto variants = cuda_variants(op, gpu_traits());
     std::erase_if(variants, [&](const planner::Variant& variant) { return !check_variant(op, options, variant).ok(); });
     return variants;
   }

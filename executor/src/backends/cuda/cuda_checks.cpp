@@ -259,11 +259,11 @@ Result<void> check_carries(const StageList& stages, const CudaVariant& variant) 
 }
 
 Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
-  if (!variant.handover) return {};
+  if (!variant.stores_tiles) return {};
   constexpr std::uint32_t kNeeded = 16;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     for (const auto& [name, address] : {std::pair<const char*, const void*>{"A", buffers[i].a.data()}, {"B", buffers[i].b.data()}, {"C", buffers[i].c.data()}}) {
-      if (auto legal = check_alignment(ranks[i], name, address, kNeeded, "tile_store and tile_copy need"); !legal) return legal;
+      if (auto legal = check_alignment(ranks[i], name, address, kNeeded, "tile_store needs"); !legal) return legal;
     }
   }
   return {};

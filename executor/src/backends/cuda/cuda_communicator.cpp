@@ -259,7 +259,7 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   }
   auto transport = make_transport(exchanged_as(stages.op), read.value());
   const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent) +
-                                    (read.value().handover ? tile_memory_bytes(stages, *read.value().handover) : 0);
+                                    (read.value().stores_tiles ? tile_memory_bytes(stages) : 0);
   const auto has_room = [&]() -> planner::Result<void> {
     if (auto legal = check_free_memory(needed_bytes); !legal || !group_) return legal;
     return check_shareable(group_->rank(), buffers.front(), reach_of(*transport, stages.first_lane));

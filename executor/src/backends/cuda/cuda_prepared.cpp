@@ -61,8 +61,8 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
     if (options.allow_independent) state.spare = make_exchange(rank, byte_count);
     if (transport_->stages_pieces())
       state.staging = make_exchange(rank, static_cast<std::size_t>(staging_bytes(list_.op)));
-    if (variant_.handover)
-      state.tile_memory = make_exchange(rank, static_cast<std::size_t>(tile_memory_bytes(list_, *variant_.handover)));
+    if (variant_.stores_tiles)
+      state.tile_memory = make_exchange(rank, static_cast<std::size_t>(tile_memory_bytes(list_)));
     build(rank);
     if (transport_->has_windows()) register_windows(rank);
   });
@@ -70,7 +70,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
   span_length_ = transport_->span_length(exchanges(list_.stages.size(), RunMode::Fused));
   communicator_.run([this](int rank) {
     if (transport_->takes_no_sm()) check_takes_no_sm(rank);
-    if (variant_.handover) build_tiles(rank);
+    if (variant_.stores_tiles) build_tiles(rank);
     capture(rank, RunMode::Fused);
   });
 }
@@ -93,6 +93,7 @@ CudaPrepared::~CudaPrepared() {
 std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t byte_count) {
   auto memory = std::make_unique<DeviceMemory>(*communicator_.device(rank).pool, rank, byte_count);
   MC2_CUDA(cudaMemset(memory->bytes().data(), 0, byte_count));
+  MC2_CUDA(cudaStreamSynchronize(nullptr)); // peers and other streams do not wait for it
   return memory;
 }
 
@@ -164,23 +165,29 @@ void CudaPrepared::replace(int rank, const RankBuffers& next) {
     for (auto& slice : stage) std::ranges::for_each(slice, move);
   std::ranges::for_each(state.serial_gemms, move);
   if (state.local_gemm) move(*state.local_gemm);
-  if (state.tiles) state.tiles->bind({next.a.data(), next.b.data(), next.c.data()});
+  if (state.tiles) bind_tiles(rank);
 }
 
 void CudaPrepared::build_tiles(int rank) {
   RankState& state = state_of(rank);
   std::vector<std::byte*> memory;
   for (const Places& places : places_) memory.push_back(places.tiles);
-  state.tiles = std::make_unique<TileReduceScatter>(list_, rank, *variant_.handover, is_b_transposed(rank), variant_.gemm_sm_count,
-                                                           memory, communicator_.signals_of(rank).abort, *communicator_.device(rank).pool);
-  state.tiles->bind({state.buffers.a.data(), state.buffers.b.data(), state.buffers.c.data()});
+  state.tiles = std::make_unique<TileReduceScatter>(list_, rank, is_b_transposed(rank), variant_.gemm_sm_count, memory,
+                                                    communicator_.signals_of(rank).abort, *communicator_.device(rank).pool);
+  bind_tiles(rank);
+}
+
+void CudaPrepared::bind_tiles(int rank) {
+  const RankState& state = state_of(rank);
+  const RankBuffers& buffers = state.buffers;
+  state.tiles->bind({.a = buffers.a.data(), .b = buffers.b.data(), .c = buffers.c.data(), .products = state.exchange->bytes().data()});
 }
 
 void CudaPrepared::build(int rank) {
   RankState& state = state_of(rank);
   if (list_.op.tables)
     build_tables(rank);
-  else
+  else if (!variant_.stores_tiles)
     build_gemms(rank);
   state.begin = make_event(true);
   state.compute_end = make_event(true);
@@ -393,6 +400,9 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   BlockExchange exchange{.element_count = block.row_count * unit_elements,
                          .meets_before = !gathers_first_,
                          .meets_after = stage + 1 == list_.stages.size(),
+                         // A fused run's tiles are summed in the matmul; beside the products' kernel, which holds all SMs, a sum would
+                         // only tell of its waiting.
+                         .leaves_sum = variant_.stores_tiles && mode == RunMode::Independent,
                          .copies_own = op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::EmbeddingAllToAll || mode == RunMode::Serial};
   // In the exchange memory a block's pieces touch; in A and C they are a shard apart.
   if (op.kind == OpKind::AllToAllMatmul) exchange.send_stride = shard_elements;

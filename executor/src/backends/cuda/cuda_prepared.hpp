@@ -28,7 +28,7 @@ namespace mc2::executor::cuda {
 /// of kinds that gather first. Blocks of a kind with row shards lie in it one after the other, each with its rows of
 /// every shard side by side, so that a block's collective is contiguous.
 ///
-/// Where the variant hands tiles over, fused runs are TileReduceScatter's, without lanes and exchange memory.
+/// Where the variant stores tiles, fused runs are TileReduceScatter's, without lanes and exchange memory, and so is the lanes' matmul.
 class CudaPrepared final : public Prepared {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
@@ -63,7 +63,7 @@ class CudaPrepared final : public Prepared {
     std::unique_ptr<DeviceMemory> exchange;
     std::unique_ptr<DeviceMemory> spare;  ///< used by the communication lane of RunMode::Independent
     std::unique_ptr<DeviceMemory> staging; ///< for Transport::stages_pieces
-    std::unique_ptr<DeviceMemory> tile_memory;   ///< for CudaVariant::handover
+    std::unique_ptr<DeviceMemory> tile_memory;   ///< for CudaVariant::stores_tiles
     std::unique_ptr<TileReduceScatter> tiles; ///< does fused runs instead of the lanes
     std::unique_ptr<DeviceMemory> transposed_b; ///< [n, k], of f8e4m3 where the caller's is [k, n]
     std::optional<Gemm> local_gemm;       ///< of kinds that gather first
@@ -102,6 +102,7 @@ class CudaPrepared final : public Prepared {
   void build(int rank);
   void build_tiles(int rank);
   void build_gemms(int rank);
+  void bind_tiles(int rank);
   void transpose_b(int rank);
   [[nodiscard]] bool is_b_transposed(int rank) const noexcept { return state_of(rank).transposed_b || state_of(rank).buffers.b_is_transposed; }
   [[nodiscard]] GemmOperands operands_of(int rank, const std::byte* a, std::int64_t b_offset, std::byte* c) const;

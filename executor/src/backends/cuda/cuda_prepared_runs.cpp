@@ -63,7 +63,6 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
   const cudaStream_t communication = device.communication.get();
   const Job job{rank, mode, detail};
   const bool is_tiled = state.tiles && mode == RunMode::Fused;
-  if (is_tiled) state.tiles->enqueue_reset(compute);
   // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
   enqueue_meeting(communicator_.signals_of(rank), compute);
   take_time(state.begin, compute);
@@ -102,8 +101,7 @@ void CudaPrepared::enqueue_lanes(const Job& job) {
 void CudaPrepared::enqueue_tiles(const Job& job) {
   const NamedRange range("mc2 tiles", job.rank);
   RankState& state = state_of(job.rank);
-  const RankDevice& device = communicator_.device(job.rank);
-  const cudaStream_t compute = device.compute.get();
+  const cudaStream_t compute = communicator_.device(job.rank).compute.get();
   const bool is_timed = job.detail == RunDetail::Stages;
   const auto take_times = [&](Event StageEvents::*event) {
     for (std::size_t i = 0; is_timed && i < list_.stages.size(); ++i) {
@@ -112,7 +110,7 @@ void CudaPrepared::enqueue_tiles(const Job& job) {
     }
   };
   take_times(&StageEvents::start);
-  state.tiles->enqueue(compute, device.communication.get());
+  state.tiles->enqueue(compute);
   take_times(&StageEvents::end);
 }
 
@@ -193,6 +191,10 @@ void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice)
 void CudaPrepared::enqueue_work(int rank, std::size_t stage, int slice, cudaStream_t stream) const {
   const RankState& state = state_of(rank);
   if (list_.op.tables) return enqueue_pooling(state.tables, pooling_of(rank, stage, slice), variant_.gemm_sm_count, stream);
+  if (state.tiles) {
+    if (slice == 0) state.tiles->enqueue_products(stage, stream);
+    return;
+  }
   for (const Gemm& gemm : state.gemms[stage][static_cast<std::size_t>(slice)]) gemm.enqueue(stream);
 }
 

@@ -63,6 +63,7 @@ void DeviceMemory::upload(std::span<const std::byte> from) {
   MC2_CHECK(from.size() <= byte_count_, "more bytes than the memory has");
   MC2_CUDA(cudaSetDevice(device_));
   MC2_CUDA(cudaMemcpy(base_, from.data(), from.size(), cudaMemcpyHostToDevice));
+  MC2_CUDA(cudaStreamSynchronize(nullptr)); // of pageable memory the copy above may return before it is there
 }
 
 void DeviceMemory::download(std::span<std::byte> to) const {

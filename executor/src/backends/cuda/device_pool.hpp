@@ -29,6 +29,7 @@ class DevicePool {
   /// Throws SystemError when the device has not enough memory.
   [[nodiscard]] std::byte* take(std::size_t byte_count);
   void give_back(std::byte* base) noexcept;
+  [[nodiscard]] int device() const noexcept { return device_; }
   /// Bytes that the pool could hand out without asking the device.
   [[nodiscard]] std::size_t idle_bytes() const;
 

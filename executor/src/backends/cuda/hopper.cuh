@@ -44,10 +44,10 @@ __device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int
       "l"(tensor), "r"(column), "r"(row), "r"(barrier)
       : "memory");
 }
-/// What is outside of the tensor is not stored.
-__device__ inline void store_box(const CUtensorMap* tensor, int column, int row, std::uint32_t from) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(tensor), "r"(column),
-               "r"(row), "r"(from)
+/// Into one of several matrices; what is outside of it is not stored.
+__device__ inline void store_box(const CUtensorMap* tensor, int column, int row, int matrix, std::uint32_t from) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(tensor), "r"(column),
+               "r"(row), "r"(matrix), "r"(from)
                : "memory");
 }
 __device__ inline void load_bytes(std::uint32_t to, const void* from, int byte_count, std::uint32_t barrier) {

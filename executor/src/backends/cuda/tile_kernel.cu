@@ -8,6 +8,9 @@
 // One kernel multiplies all tiles, hands over those of other ranks' rows, and sums the others with what the peers hand over.
 // A thread block is a loading thread, a storing thread and two warpgroups that multiply 64 rows of the tile each; they meet at a
 // ring of buffers for what is loaded, and at one for the tile that is stored while the next is multiplied.
+//
+// Thread blocks take tiles as they come. Other ranks' tiles of a block wait for nothing and precede the own tiles of the block before, so
+// whatever thread blocks of each rank have an SM make all that peers wait for, be other kernels in the way or not.
 namespace mc2::executor::cuda {
 namespace {
 
@@ -23,33 +26,79 @@ constexpr int kDynamicBytes = kSlots * kSlotBytes + kTileBytes + kAlignment;
 constexpr int kWorkers = 2; ///< warpgroups that multiply
 constexpr int kTileThreads = (1 + kWorkers) * hopper::kWarpgroup;
 
+constexpr int kTickets = 2; ///< tiles that have been taken and not been done with
+
 struct Barriers {
   std::uint64_t full[kSlots];
   std::uint64_t empty[kSlots];
   std::uint64_t tile_full, tile_empty;
+  std::uint64_t ticket_full[kTickets], ticket_empty[kTickets];
 };
 
-/// A place in the ring.
-struct Slot {
+/// A place in a ring.
+template <int kLength>
+struct Place {
   int index = 0;
   std::uint32_t phase = 0;
   __device__ void next() {
-    if (++index < kSlots) return;
+    if (++index < kLength) return;
     index = 0;
     phase ^= 1U;
   }
 };
+using Slot = Place<kSlots>;
 
 /// Addresses in shared memory.
 struct Shared {
   std::uint32_t ring;
   std::uint32_t tile;
   const Barriers* barriers;
+  volatile int* tickets; ///< [kTickets]
   __device__ std::uint32_t slot(const Slot& at) const { return ring + at.index * kSlotBytes; }
   __device__ std::uint32_t full(const Slot& at) const { return hopper::shared_address(&barriers->full[at.index]); }
   __device__ std::uint32_t empty(const Slot& at) const { return hopper::shared_address(&barriers->empty[at.index]); }
   __device__ std::uint32_t tile_full() const { return hopper::shared_address(&barriers->tile_full); }
   __device__ std::uint32_t tile_empty() const { return hopper::shared_address(&barriers->tile_empty); }
+};
+
+/// What the loading thread takes and all others follow.
+class Tickets {
+ public:
+  __device__ Tickets(const TileRun& run, const Shared& shared) : run_(run), shared_(shared) {}
+
+  /// The loading thread's next tile, or one that is none. Whoever takes the last of all number that is none leaves the counter at 0.
+  __device__ int take() {
+    hopper::wait(empty(), at_.phase ^ 1U);
+    const auto number = atomicAdd(run_.taken, 1U);
+    if (number + 1 == run_.tile_count + gridDim.x) *run_.taken = 0;
+    shared_.tickets[at_.index] = static_cast<int>(number);
+    hopper::arrive(full());
+    at_.next();
+    return static_cast<int>(number);
+  }
+  /// The tile that was taken next.
+  __device__ int read() const {
+    hopper::wait(full(), at_.phase);
+    return shared_.tickets[at_.index];
+  }
+  /// After all who follow together have read it; one of them gives it back for all.
+  __device__ void give_back(bool is_one) {
+    if (is_one) hopper::arrive(empty());
+    at_.next();
+  }
+  __device__ int follow() {
+    const int number = read();
+    give_back(true);
+    return number;
+  }
+
+ private:
+  __device__ std::uint32_t full() const { return hopper::shared_address(&shared_.barriers->ticket_full[at_.index]); }
+  __device__ std::uint32_t empty() const { return hopper::shared_address(&shared_.barriers->ticket_empty[at_.index]); }
+
+  const TileRun& run_;
+  const Shared& shared_;
+  Place<kTickets> at_;
 };
 
 /// A and B of one step. B of [n, k] comes in two boxes of kTileRows rows, else in columns of boxes.
@@ -70,7 +119,7 @@ __device__ void load_step(const TileRun& run, const Tile& tile, int step, const 
 }
 
 /// The peers' pieces of an own tile, box by box and peer by peer, as many as fit a slot at a time.
-__device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared& shared, Slot& at) {
+__device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared& shared, Slot& at, bool& is_aborted) {
   const int box_count = kTileBoxes * run.peer_count;
   for (int first = 0; first < box_count; first += kBoxesPerSlot, at.next()) {
     const int count = min(kBoxesPerSlot, box_count - first);
@@ -80,7 +129,10 @@ __device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared& 
       const int peer = (first + i) % run.peer_count, box = (first + i) / run.peer_count;
       const std::int64_t place = std::int64_t{peer} * run.shard_tile_count;
       if (box == 0) {
-        wait_until(run.arrived_flags + place + tile.word, 1, run.abort);
+        std::uint32_t* flag = run.arrived_flags + place + tile.index;
+        if (!is_aborted) wait_until(flag, 1, run.abort);
+        is_aborted = is_aborted || look(flag) == 0;
+        *flag = 0; // the peer raises it in the next run, after the ranks have met
         hopper::order_with_bulk_copies();
       }
       hopper::load_bytes(shared.slot(at) + i * kBoxBytes, run.arrived + (place + tile.index) * kTileBytes + box * kBoxBytes,
@@ -92,45 +144,76 @@ __device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared& 
 template <bool kIsBTransposed>
 __device__ void load_tiles(const TileRun& run, const Shared& shared) {
   Slot at;
-  for (int i = blockIdx.x; i < run.tile_count; i += gridDim.x) {
+  Tickets tickets(run, shared);
+  bool is_aborted = false;
+  for (int i = tickets.take(); i < run.tile_count; i = tickets.take()) {
     const Tile tile = run.tiles[i];
     for (int step = 0; step < run.depth_steps; ++step, at.next()) {
       hopper::wait(shared.empty(at), at.phase ^ 1U);
       load_step<kIsBTransposed>(run, tile, step, shared, at);
     }
-    if (tile.distance == 0) load_pieces(run, tile, shared, at);
+    if (tile.distance == 0) load_pieces(run, tile, shared, at, is_aborted);
   }
 }
 
-__device__ void tell_finished(const TileRun& run, const Tile& tile) {
-  std::uint32_t* word = run.finished[tile.distance - 1] + tile.word;
-  hopper::order_with_bulk_copies();
-  if (run.counts_tiles)
-    asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
-  else
-    raise(word, 1);
-}
+/// Stores tiles as the workers put them down.
+class Storer {
+ public:
+  __device__ Storer(const TileRun& run, const Shared& shared) : run_(run), shared_(shared), tickets_(run, shared) {}
 
-__device__ void store_tiles(const TileRun& run, const Shared& shared) {
-  std::uint32_t phase = 0;
-  for (int i = blockIdx.x; i < run.tile_count; i += gridDim.x, phase ^= 1U) {
-    const Tile tile = run.tiles[i];
-    hopper::wait(shared.tile_full(), phase);
-    if (tile.distance > 0) {
-      hopper::store_bytes(run.outgoing[tile.distance - 1] + std::int64_t{tile.index} * kTileBytes, shared.tile, kTileBytes);
-    } else {
-      for (int box = 0; box < kTileBoxes && tile.column + box * kBoxColumns < run.column_count; ++box)
-        hopper::store_box(&run.c, tile.column + box * kBoxColumns, tile.c_row, shared.tile + box * kBoxBytes);
+  __device__ void store_tiles() {
+    std::uint32_t phase = 0;
+    long long before = clock64();
+    for (int i = tickets_.follow(); i < run_.tile_count; phase ^= 1U) {
+      const Tile tile = run_.tiles[i];
+      hopper::wait(shared_.tile_full(), phase);
+      const long long now = clock64();
+      tile_clocks_ = min(tile_clocks_, now - before);
+      before = now;
+      i = tickets_.follow();
+      const bool is_last = i >= run_.tile_count;
+      if (tile.distance > 0)
+        send(tile, is_last ? 0 : tile_clocks_);
+      else
+        store(tile);
     }
+    hopper::wait_until_stored();
+  }
+
+ private:
+  __device__ void store(const Tile& tile) const {
+    for (int box = 0; box < kTileBoxes && tile.column + box * kBoxColumns < run_.column_count; ++box)
+      hopper::store_box(&run_.c, tile.column + box * kBoxColumns, tile.c_row, tile.c_matrix, shared_.tile + box * kBoxBytes);
     hopper::commit_stores();
     hopper::wait_until_stores_read();
-    hopper::arrive(shared.tile_empty());
-    if (tile.distance == 0) continue;
-    hopper::wait_until_stored();
-    tell_finished(run, tile);
+    hopper::arrive(shared_.tile_empty());
   }
-  hopper::wait_until_stored();
-}
+
+  /// Bit by bit within most of `clocks`: all tiles of a wave at once would fill the links, and whatever waits for them holds up the
+  /// loads of all SMs.
+  __device__ void send(const Tile& tile, long long clocks) const {
+    constexpr int kBitBytes = 4096;
+    constexpr int kBits = kTileBytes / kBitBytes;
+    const long long start = clock64(), pace = clocks * 4 / 5 / kBits;
+    std::byte* to = run_.sent[tile.distance - 1] + std::int64_t{tile.index} * kTileBytes;
+    for (int bit = 0; bit < kBits; ++bit) {
+      while (clock64() - start < bit * pace) {}
+      hopper::store_bytes(to + bit * kBitBytes, shared_.tile + bit * kBitBytes, kBitBytes);
+      hopper::commit_stores();
+    }
+    hopper::wait_until_stores_read();
+    hopper::arrive(shared_.tile_empty());
+    hopper::wait_until_stored();
+    hopper::order_with_bulk_copies();
+    raise(run_.sent_flags[tile.distance - 1] + tile.index, 1);
+  }
+
+  const TileRun& run_;
+  const Shared& shared_;
+  Tickets tickets_;
+  long long tile_clocks_ = kLongest; ///< the shortest time that a tile has taken so far
+  static constexpr long long kLongest = 1LL << 40;
+};
 
 __device__ inline float2 unpack(std::uint32_t word, __nv_bfloat16 /*type*/) {
   return {__uint_as_float(word << 16U), __uint_as_float(word & 0xFFFF0000U)};
@@ -155,7 +238,8 @@ class Worker {
 
   __device__ void multiply_tiles() {
     std::uint32_t tile_phase = 1;
-    for (int i = blockIdx.x; i < run_.tile_count; i += gridDim.x, tile_phase ^= 1U) {
+    Tickets tickets(run_, shared_);
+    for (int i = take_part(tickets); i < run_.tile_count; i = take_part(tickets), tile_phase ^= 1U) {
       for (int step = 0; step < run_.depth_steps; ++step) multiply_step(step == 0);
       if (run_.tiles[i].distance == 0) add_pieces();
       hopper::wait(shared_.tile_empty(), tile_phase);
@@ -164,6 +248,14 @@ class Worker {
   }
 
  private:
+  /// All threads have read the ticket before it is given back.
+  __device__ int take_part(Tickets& tickets) const {
+    const int number = tickets.read();
+    meet_own();
+    tickets.give_back(thread_ == 0);
+    return number;
+  }
+
   __device__ void multiply_step(bool is_first) {
     hopper::wait(shared_.full(at_), at_.phase);
     const std::uint32_t a = shared_.slot(at_) + number_ * kABytes / kWorkers, b = shared_.slot(at_) + kABytes;
@@ -252,8 +344,9 @@ template <typename T, bool kIsBTransposed>
 __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_constant__ TileRun run) {
   extern __shared__ std::uint8_t dynamic[];
   __shared__ Barriers barriers;
+  __shared__ int tickets[kTickets];
   const std::uint32_t base = (hopper::shared_address(dynamic) + kAlignment - 1) / kAlignment * kAlignment;
-  const Shared shared{base, base + kSlots * kSlotBytes, &barriers};
+  const Shared shared{base, base + kSlots * kSlotBytes, &barriers, tickets};
   if (threadIdx.x == 0) {
     for (Slot at; at.phase == 0; at.next()) {
       hopper::init_barrier(shared.full(at), 1);
@@ -261,6 +354,10 @@ __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_cons
     }
     hopper::init_barrier(shared.tile_full(), kWorkers);
     hopper::init_barrier(shared.tile_empty(), 1);
+    for (int i = 0; i < kTickets; ++i) {
+      hopper::init_barrier(hopper::shared_address(&barriers.ticket_full[i]), 1);
+      hopper::init_barrier(hopper::shared_address(&barriers.ticket_empty[i]), kWorkers + 1); // and the storing thread
+    }
     hopper::order_shared_with_bulk_copies();
   }
   __syncthreads();
@@ -268,7 +365,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_cons
   if (warpgroup == 0) {
     hopper::give_registers_up<40>();
     if (threadIdx.x == 0) load_tiles<kIsBTransposed>(run, shared);
-    if (threadIdx.x == 32) store_tiles(run, shared);
+    if (threadIdx.x == 32) Storer(run, shared).store_tiles();
   } else {
     hopper::take_registers<232>();
     Worker<T, kIsBTransposed>(run, shared, warpgroup - 1).multiply_tiles();
@@ -277,13 +374,18 @@ __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_cons
 
 } // namespace
 
-void enqueue_tiles(const TileRun& run, bool is_half, bool b_is_transposed, int cta_count, cudaStream_t stream) {
-  auto* kernel = is_half ? (b_is_transposed ? tile_kernel<__half, true> : tile_kernel<__half, false>)
-                         : (b_is_transposed ? tile_kernel<__nv_bfloat16, true> : tile_kernel<__nv_bfloat16, false>);
+TileKernel tile_kernel_of(bool is_half, bool b_is_transposed) {
+  const TileKernel kernel = is_half ? (b_is_transposed ? tile_kernel<__half, true> : tile_kernel<__half, false>)
+                                    : (b_is_transposed ? tile_kernel<__nv_bfloat16, true> : tile_kernel<__nv_bfloat16, false>);
   MC2_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kDynamicBytes));
+  return kernel;
+}
+
+void enqueue_tiles(TileKernel kernel, const TileRun& run, int cta_count, cudaStream_t stream) {
+  TileRun argument = run;
+  std::array<void*, 1> arguments{&argument};
   const auto grid = static_cast<unsigned>(std::min(cta_count, run.tile_count));
-  kernel<<<grid, kTileThreads, kDynamicBytes, stream>>>(run);
-  MC2_CUDA(cudaGetLastError());
+  MC2_CUDA(cudaLaunchKernel(kernel, grid, kTileThreads, arguments.data(), kDynamicBytes, stream));
 }
 
 } // namespace mc2::executor::cuda

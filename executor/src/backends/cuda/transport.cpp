@@ -162,7 +162,7 @@ class PushTransport final : public Transport {
     }
     pieces.copy_own(rank, stream);
     if (sums_ || block.meets_after) enqueue_meeting(signals, stream); // all pieces have arrived
-    if (!sums_) return;
+    if (!sums_ || block.leaves_sum) return;
     LocalSum local{.piece_count = signals.world_size,
                    .sum = block.receive[static_cast<std::size_t>(rank)],
                    .element_count = block.element_count,

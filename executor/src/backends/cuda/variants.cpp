@@ -25,7 +25,6 @@ constexpr const char* kNcclWindow = "nccl_window";
 constexpr const char* kNcclCopyEngine = "nccl_copy_engine";
 constexpr const char* kCopyEngine = "copy_engine";
 constexpr const char* kTileStore = "tile_store";
-constexpr const char* kTileCopy = "tile_copy";
 constexpr const char* kCtas = "ctas";
 constexpr const char* kGemmSms = "gemm_sms";
 constexpr const char* kTile = "tile";
@@ -47,7 +46,7 @@ bool has_persistent(const planner::OpSpec& op) {
   return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
 }
 
-bool is_tiled(const Variant& variant) { return variant.name == kTileStore || variant.name == kTileCopy; }
+bool is_tiled(const Variant& variant) { return variant.name == kTileStore; }
 
 bool has_tiles(const planner::OpSpec& op) { return op.kind == OpKind::MatmulReduceScatter; }
 
@@ -56,7 +55,7 @@ Result<void> check_tiles(const planner::OpSpec& op, const GpuTraits& gpu) {
   constexpr int kHopper = 90;
   if (gpu.compute_capability == kHopper) return check_tile_shape(op);
   return Error{ErrorCode::Unsupported, "variant",
-               "tile_store and tile_copy are for devices of compute capability 9.0, and these have " +
+               "tile_store is for devices of compute capability 9.0, and these have " +
                    capability_text(gpu.compute_capability) + "; choose copy_engine"};
 }
 
@@ -70,8 +69,8 @@ bool has_nccl_copies(const planner::OpSpec& op) {
 
 /// Copies that are handed over rank by rank. Where the matmul comes first there are no others: one slice per rank, its
 /// own included; else one per peer.
-Variant make_sliced(const planner::OpSpec& op, int gemm_sms) {
-  Variant variant = make(kCopyEngine, 0, gemm_sms);
+Variant make_sliced(const planner::OpSpec& op, int gemm_sms, const char* name = kCopyEngine) {
+  Variant variant = make(name, 0, gemm_sms);
   variant.fields[std::string(planner::kSlicesSetting)] = std::to_string(rank_slice_count(op));
   return variant;
 }
@@ -81,7 +80,7 @@ std::string legal_names(const planner::OpSpec& op) {
   if (op.kind == OpKind::MatmulAllReduce) names += std::string(", ") + kLowLatency;
   if (has_persistent(op)) names += std::string(", ") + kPersistent;
   if (has_copies(op)) names += std::string(", ") + kCopyEngine;
-  if (has_tiles(op)) names += std::string(", ") + kTileStore + ", " + kTileCopy;
+  if (has_tiles(op)) names += std::string(", ") + kTileStore;
   if (has_windows(op)) names += std::string(", ") + kNcclWindow;
   if (has_nccl_copies(op)) names += std::string(", ") + kNcclCopyEngine;
   return names;
@@ -148,7 +147,8 @@ void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& va
 
 } // namespace
 
-std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
+std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu) {
+  const int sm_count = gpu.sm_count;
   std::vector<Variant> variants;
   // Copies take no SM and are nearly as fast as kernels.
   if (has_copies(op)) {
@@ -168,8 +168,8 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, int sm_count) {
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   add_tiles(op, sm_count, variants);
-  // Legal, not proposed: nccl_window, nccl_copy_engine and tile_copy, which were nowhere faster, and tile_store, beside which nothing
-  // may wait for peers (docs/gpu.md).
+  if (has_tiles(op) && check_tiles(op, gpu) && op.n >= kTileColumns / 2) variants.push_back(make_sliced(op, sm_count, kTileStore)); // else tiles are mostly padding
+  // Legal, not proposed: nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu.md).
   return variants;
 }
 
@@ -190,7 +190,7 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   if (auto legal = check_fields(op, variant); !legal) return legal.error();
   if (sums_tiles) {
     if (auto legal = check_tiles(op, gpu); !legal) return legal.error();
-    read.handover = variant.name == kTileStore ? Handover::Store : Handover::Copy;
+    read.stores_tiles = true;
   }
   const auto sms = read_number(variant, kGemmSms, 1, sm_count, sm_count);
   if (!sms) return sms.error();

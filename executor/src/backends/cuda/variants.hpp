@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +21,7 @@ struct CudaVariant {
     CopyEngine, ///< peer copies that take no SM ("copy_engine"), all kinds but matmul_all_reduce; fields: slices
   };
   Transport transport = Transport::Direct;
-  /// CopyEngine of matmul_reduce_scatter: how fused runs, a kernel of our own, hand tiles over ("tile_store", "tile_copy"). Lanes alone, and
-  /// serial runs, are those of "copy_engine".
-  std::optional<Handover> handover;
+  bool stores_tiles = false;    ///< CopyEngine: fused runs and all matmuls are TileReduceScatter's ("tile_store"); the collective alone is that of "copy_engine"
   bool has_windows = false;     ///< Nccl: memory registered as symmetric windows ("nccl_window", "nccl_copy_engine")
   bool takes_no_sm = false;     ///< Nccl: CTA policy zero ("nccl_copy_engine"), all-gather, and all-to-all kinds uncut
   bool is_low_latency = false; ///< Direct all-reduce: small pieces by mail, which crosses the links once
@@ -34,8 +31,8 @@ struct CudaVariant {
   int slice_count = 1;      ///< CopyEngine: pieces of a block that are handed over one by one, each a rank's rows
 };
 
-/// Every variant of an operator that is proposed on a device of `sm_count` SMs, best known default first.
-[[nodiscard]] std::vector<planner::Variant> cuda_variants(const planner::OpSpec& op, int sm_count);
+/// Every variant of an operator that is proposed on such devices, best known default first.
+[[nodiscard]] std::vector<planner::Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu);
 
 /// Errors: UnknownName (variant), InvalidSpec (a setting that is missing, unknown, not a number or out of range),
 /// Unsupported (a transport that cannot carry this operator, or that such devices have not).

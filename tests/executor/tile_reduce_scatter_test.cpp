@@ -1,0 +1,170 @@
+#include "backends/cuda/tile_reduce_scatter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/cuda/handles.hpp"
+#include "backends/cuda/machine.hpp"
+#include "executor/hold_sms.hpp"
+#include "mc2/executor/verify.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+using planner::Cut;
+using planner::DType;
+using planner::OpKind;
+using planner::OpSpec;
+
+std::vector<std::byte> transposed(std::span<const std::byte> from, std::int64_t rows, std::int64_t columns) {
+  std::vector<std::byte> to(from.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const auto source = static_cast<std::size_t>(2 * (row * columns + column)), target = static_cast<std::size_t>(2 * (column * rows + row));
+      to[target] = from[source];
+      to[target + 1] = from[source + 1];
+    }
+  }
+  return to;
+}
+
+std::unique_ptr<DeviceMemory> resident(DevicePool& pool, std::span<const std::byte> bytes) {
+  auto memory = std::make_unique<DeviceMemory>(pool, pool.device(), bytes.size());
+  memory->upload(bytes);
+  return memory;
+}
+
+/// All ranks side by side on device 0, each on a stream.
+class RanksOnOneDevice {
+ public:
+  RanksOnOneDevice(DevicePool& pool, const OpSpec& op, const Cut& cut, bool b_is_transposed, const std::vector<int>& cta_counts)
+      : pool_(pool), op_(op), cut_(cut), problem_(op, 7), abort_(resident(pool, std::vector<std::byte>(4))) {
+    const StageList stages = lower(op, cut).value();
+    std::vector<std::byte*> addresses;
+    for (int rank = 0; rank < op.world_size; ++rank) {
+      memory_.push_back(resident(pool, std::vector<std::byte>(static_cast<std::size_t>(tile_memory_bytes(stages)))));
+      addresses.push_back(memory_.back()->bytes().data());
+    }
+    for (int rank = 0; rank < op.world_size; ++rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      const RankBuffers& host = problem_.buffers()[index];
+      Rank& own = ranks_.emplace_back();
+      own.b = resident(pool, b_is_transposed ? transposed(host.b, op.k, op.n) : std::vector<std::byte>(host.b.begin(), host.b.end()));
+      own.c = resident(pool, host.c);
+      own.products = std::make_unique<DeviceMemory>(pool, pool.device(), static_cast<std::size_t>(op.m * op.n * 2));
+      own.part = std::make_unique<TileReduceScatter>(stages, rank, b_is_transposed, cta_counts[index], addresses,
+                                                     reinterpret_cast<const std::uint32_t*>(abort_->bytes().data()), pool);
+      own.stream = make_stream(false);
+    }
+  }
+
+  void bind_another_a(std::uint64_t seed) {
+    problem_.refill_a(seed);
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      Rank& own = ranks_[rank];
+      own.a = resident(pool_, problem_.buffers()[rank].a);
+      own.part->bind({own.a->bytes().data(), own.b->bytes().data(), own.c->bytes().data(), own.products->bytes().data()});
+    }
+  }
+  void enqueue(std::size_t rank) { ranks_[rank].part->enqueue(stream(rank)); }
+  [[nodiscard]] cudaStream_t stream(std::size_t rank) const { return ranks_[rank].stream.get(); }
+
+  /// After all has run.
+  void expect_right() {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].c->download(problem_.buffers()[rank].c);
+    const auto right = verify_result(op_, problem_.buffers(), cut_, 1);
+    EXPECT_TRUE(right.ok()) << right.error().text();
+  }
+
+ private:
+  struct Rank {
+    std::unique_ptr<DeviceMemory> a, b, c, products;
+    std::unique_ptr<TileReduceScatter> part;
+    Stream stream;
+  };
+
+  DevicePool& pool_;
+  OpSpec op_;
+  Cut cut_;
+  RandomProblem problem_;
+  std::unique_ptr<DeviceMemory> abort_;
+  std::vector<std::unique_ptr<DeviceMemory>> memory_;
+  std::vector<Rank> ranks_;
+};
+
+class TilesOnOneDevice : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    if (device_count(&reason) == 0) GTEST_SKIP() << reason;
+    if (compute_capability(0) != 90) GTEST_SKIP() << "device 0 has compute capability " << compute_capability(0) << "; this needs 90";
+    pool_ = std::make_unique<DevicePool>(0, DevicePool::Source::Cuda);
+  }
+
+  void expect_right(const OpSpec& op, const Cut& cut, bool b_is_transposed, int cta_count) {
+    SCOPED_TRACE(op.text() + ", " + cut.text() + (b_is_transposed ? ", B of [n, k], " : ", ") + std::to_string(cta_count) + " thread blocks");
+    const auto ranks = static_cast<std::size_t>(op.world_size);
+    RanksOnOneDevice device(*pool_, op, cut, b_is_transposed, std::vector<int>(ranks, cta_count));
+    for (std::uint64_t run = 0; run < 2; ++run) { // the flags of the first are gone in the second
+      device.bind_another_a(run);
+      for (std::size_t rank = 0; rank < ranks; ++rank) device.enqueue(rank);
+      MC2_CUDA(cudaDeviceSynchronize());
+      device.expect_right();
+    }
+  }
+
+  std::unique_ptr<DevicePool> pool_;
+};
+
+TEST_F(TilesOnOneDevice, AreSummedInEveryShapeTypeAndOrder) {
+  struct Shape {
+    std::int64_t shard_rows, n, k;
+    Cut cut;
+  };
+  for (const int ranks : {2, 3, 4, 8}) {
+    for (const Shape& shape : {Shape{1, 8, 8, {{1}}}, Shape{130, 264, 72, {{1, 128, 1}}}, Shape{300, 1000, 200, {{300}}},
+                               Shape{1025, 520, 264, {{513, 256, 256}}}}) {
+      for (const DType dtype : {DType::Bf16, DType::F16}) {
+        const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = shape.shard_rows * ranks, .n = shape.n, .k = shape.k, .dtype = dtype, .world_size = ranks};
+        for (const bool b_is_transposed : {false, true}) expect_right(op, shape.cut, b_is_transposed, sm_count() / ranks);
+      }
+    }
+  }
+}
+
+TEST_F(TilesOnOneDevice, AreSummedByFewThreadBlocks) {
+  const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 1200, .n = 1000, .k = 200, .dtype = DType::Bf16, .world_size = 4};
+  for (const int cta_count : {1, 7}) expect_right(op, {{100, 200}}, false, cta_count);
+}
+
+// As beside a collective that waits for peers: rank 0 ends although few of rank 1's thread blocks have begun.
+TEST_F(TilesOnOneDevice, NeedNotAllBeInPlace) {
+  constexpr int kThere = 10; // thread blocks of each rank
+  const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 4096, .n = 1024, .k = 128, .dtype = DType::Bf16, .world_size = 2};
+  RanksOnOneDevice device(*pool_, op, {{1024, 1024}}, false, {kThere, sm_count()});
+  device.bind_another_a(3);
+  unsigned* release = nullptr;
+  MC2_CUDA(cudaMallocHost(&release, sizeof *release));
+  *release = 0;
+  const Stream holder = make_stream(false);
+  MC2_CUDA(testing::hold_sms(sm_count() - 2 * kThere, release, holder.get()));
+  std::this_thread::sleep_for(std::chrono::milliseconds{100}); // it has its SMs
+  device.enqueue(0);
+  device.enqueue(1);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{5};
+  while (cudaStreamQuery(device.stream(0)) == cudaErrorNotReady && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_EQ(cudaStreamQuery(device.stream(0)), cudaSuccess);
+  EXPECT_EQ(cudaStreamQuery(holder.get()), cudaErrorNotReady) << "nothing was held";
+  *release = 1;
+  MC2_CUDA(cudaDeviceSynchronize());
+  device.expect_right();
+  MC2_CUDA(cudaFreeHost(release));
+}
+
+} // namespace
+} // namespace mc2::executor::cuda
