@@ -20,15 +20,4 @@ inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cu
   return made;
 }
 
-/// Those that the backend proposes, and those that it takes when they are named.
-inline std::vector<planner::Variant> all_cuda_variants(const planner::OpSpec& op, const executor::CommunicatorOptions& options) {
-  const auto& backend = executor::cuda::cuda_backend();
-  std::vector<planner::Variant> variants = backend.variants(op, options);
-  for (const char* name : {"tile_store"}) {
-    const planner::Variant named{name, {{"slices", std::to_string(op.world_size)}}};
-    if (backend.check_variant(op, options, named)) variants.push_back(named);
-  }
-  return variants;
-}
-
 } // namespace mc2::testing

@@ -210,7 +210,7 @@ std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, Process
 }
 
 std::string fault_of_every_variant(Communicator& communicator, RankProblem& problem, ProcessGroup& group, const OpSpec& op, const Cut& cut) {
-  for (const planner::Variant& variant : all_cuda_variants(op, options(0, ""))) {
+  for (const planner::Variant& variant : cuda_backend().variants(op, options(0, ""))) {
     problem.poison();
     const RankBuffers buffers[] = {problem.buffers()};
     auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, communicator);

@@ -106,7 +106,7 @@ TEST_F(CudaStream, KeepsTheOrderOfWhatIsEnqueuedBeforeAndAfterAPlan) {
         .kind = traits.kind, .m = 1024, .n = 512, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
     if (!cuda_backend().supports(op)) continue;
     const std::int64_t rows = traits.cut_axis_length(op);
-    for (const planner::Variant& variant : all_cuda_variants(op, {})) {
+    for (const planner::Variant& variant : cuda_backend().variants(op, {})) {
       for (const Submission submission : {Submission::Graph, Submission::Eager})
         run_twice_in_a_row(op, {{rows / 2, rows / 4, rows / 4}}, variant, submission);
     }
@@ -127,7 +127,7 @@ TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
     ASSERT_EQ(cudaSetDevice(rank), cudaSuccess);
     ASSERT_EQ(cudaMalloc(&summed[static_cast<std::size_t>(rank)], kElements * sizeof(float)), cudaSuccess);
   }
-  for (const planner::Variant& variant : all_cuda_variants(op, {})) {
+  for (const planner::Variant& variant : cuda_backend().variants(op, {})) {
     if (variant.name.starts_with("nccl")) continue; // several communicators of NCCL's need one order on all ranks
     SCOPED_TRACE(variant.text());
     resident.poison();
