@@ -85,6 +85,17 @@ TEST(Search, CertificateAccountsForEveryCandidate) {
             static_cast<std::int64_t>(enumerate_cuts(model.op, {}).value().size()));
 }
 
+TEST(Search, NoCutIsComparedOrShownTwice) {
+  CostModel model = testing::worked_example_model();
+  for (const std::int64_t m : {384, 1024, 4096, 5000}) {
+    model.op.m = m;
+    const auto cuts = enumerate_cuts(model.op, {}).value();
+    for (std::size_t i = 0; i < cuts.size(); ++i) EXPECT_EQ(std::ranges::count(cuts, cuts[i]), 1) << m << ": " << cuts[i].text();
+    const auto shown = make_plan(model.op, model, {}).value().runners_up;
+    for (const RunnerUp& one : shown) EXPECT_EQ(std::ranges::count(shown, one.cut, &RunnerUp::cut), 1) << m << ": " << one.cut.text();
+  }
+}
+
 TEST(Search, FasterVariantWins) {
   CostModel model = testing::worked_example_model();
   model.variants.push_back(model.variants[0]);
