@@ -183,6 +183,31 @@ TEST(CRefusals, OfBuffers) {
   EXPECT_EQ(prepared, nullptr);
 }
 
+TEST(CRefusals, OfOperandsOfNoBytes) {
+  Running running;
+  mc2_prepared* prepared = nullptr;
+  const auto prepare = [&](const std::array<mc2_buffers, 2>& buffers) {
+    return mc2_prepare(running.ranks, running.plan, buffers.data(), buffers.size(), nullptr, &prepared);
+  };
+  const auto expect_refused = [&](auto field, const char* name, const char* text) {
+    auto buffers = running.matrices.buffers();
+    buffers[1].*field = running.matrices.a[1].data();
+    EXPECT_REFUSED(prepare(buffers), MC2_ERROR_INVALID_SPEC, name, text);
+  };
+  const char* none = "matmul_all_reduce m=512 n=256 k=128 f32 x2 has none";
+  expect_refused(&mc2_buffers::bias, "buffers.bias", none);
+  expect_refused(&mc2_buffers::residual, "buffers.residual", none);
+  expect_refused(&mc2_buffers::a_scales, "buffers.a_scales", none);
+  expect_refused(&mc2_buffers::b_scales, "buffers.b_scales", none);
+  expect_refused(&mc2_buffers::gathered_a, "buffers.gathered_a", none);
+  expect_refused(&mc2_buffers::bag_offsets, "buffers.bag_offsets", none);
+  expect_refused(&mc2_buffers::bag_indices, "buffers.bag_indices", none);
+  auto buffers = running.matrices.buffers();
+  const std::int64_t counts[] = {256, 256};
+  buffers[0].receive_counts = counts;
+  EXPECT_REFUSED(prepare(buffers), MC2_ERROR_INVALID_SPEC, "buffers.receive_counts", "0 counts");
+}
+
 TEST(CRefusals, OfPlansForAnotherMachineOrShape) {
   Running running;
   const auto buffers = running.matrices.buffers();

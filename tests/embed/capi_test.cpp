@@ -144,6 +144,11 @@ TEST(CInterface, GathersAWhereItIsWanted) {
   buffers[1].gathered_a_bytes -= 4;
   EXPECT_EQ(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), nullptr, &prepared), MC2_ERROR_INVALID_SPEC);
   EXPECT_THAT(last_error().message, HasSubstr("rank 1 gathered A has 262140 bytes"));
+  buffers[1].gathered_a_bytes = 0;
+  EXPECT_EQ(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), nullptr, &prepared), MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "buffers.gathered_a");
+  EXPECT_THAT(last_error().message, HasSubstr("has 0 bytes; needs 262144"));
+  buffers[1].gathered_a_bytes = 4;
   buffers[1].gathered_a = nullptr;
   EXPECT_EQ(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), nullptr, &prepared), MC2_ERROR_INVALID_SPEC);
   EXPECT_STREQ(last_error().field, "buffers.gathered_a");

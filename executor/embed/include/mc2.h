@@ -275,7 +275,8 @@ MC2_API mc2_status mc2_free_communicator(mc2_communicator* communicator);
 enum { MC2_INDEX_I32 = 1, MC2_INDEX_I64 = 2 };
 
 /* One rank's matrices in memory of its device, row-major and dense, as mc2_operands() says; absent ones NULL, 0. They must outlive
- * the mc2_prepared. C and the gathered A must overlap nothing else. */
+ * the mc2_prepared. C and the gathered A must overlap nothing else. An address with 0 bytes is refused unless 0 is right: bags
+ * that name no rows, unequal splits that give a rank none. */
 typedef struct mc2_buffers {
   size_t size;
   uint32_t version;

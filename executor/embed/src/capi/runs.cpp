@@ -23,6 +23,8 @@ std::span<const std::byte> input_at(const void* address, std::size_t byte_count,
 
 std::span<const std::int64_t> counts_at(const std::int64_t* address, std::size_t count, const char* field) {
   if (address == nullptr) return {};
+  if (count == 0)
+    fail(MC2_ERROR_INVALID_SPEC, field, "is given with 0 counts; needs one for each rank, or NULL for equal splits");
   if (count > static_cast<std::size_t>(planner::kMaxWorldSize))
     fail(MC2_ERROR_INVALID_SPEC, field, "has more counts than any world has ranks");
   return {address, count};
@@ -53,8 +55,30 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
   return to;
 }
 
+/// An address with 0 bytes would pass for an operand that is left out. Of operands that every rank needs the executor tells
+/// the right size, which unequal splits change.
+void check_left_out(const mc2_buffers& from, const planner::OpSpec& op) {
+  const auto check = [&](const void* address, std::size_t byte_count, bool is_operand, const char* field) {
+    if (address == nullptr || byte_count > 0 || is_operand) return;
+    fail(MC2_ERROR_INVALID_SPEC, field, "is given with 0 bytes, but " + op.text() + " has none; needs NULL");
+  };
+  const mc2_operand_sizes sizes = operand_sizes(op);
+  check(from.a, from.a_bytes, sizes.a_bytes > 0, "buffers.a");
+  check(from.bias, from.bias_bytes, sizes.bias_bytes > 0, "buffers.bias");
+  check(from.residual, from.residual_bytes, sizes.residual_bytes > 0, "buffers.residual");
+  check(from.a_scales, from.a_scales_bytes, sizes.a_scales_bytes > 0, "buffers.a_scales");
+  check(from.b_scales, from.b_scales_bytes, sizes.b_scales_bytes > 0, "buffers.b_scales");
+  check(from.bag_offsets, from.bag_offsets_bytes, op.tables.has_value(), "buffers.bag_offsets");
+  check(from.bag_indices, from.bag_indices_bytes, op.tables.has_value(), "buffers.bag_indices");
+  check(from.gathered_a, from.gathered_a_bytes, sizes.gathered_a_bytes > 0, "buffers.gathered_a");
+  if (from.gathered_a != nullptr && from.gathered_a_bytes == 0)
+    fail(MC2_ERROR_INVALID_SPEC, "buffers.gathered_a",
+         "has 0 bytes; needs " + std::to_string(sizes.gathered_a_bytes) + ", or NULL on a rank that does not want it");
+}
+
 /// The caller's array, whose elements have the size that its header had.
-std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::size_t count, std::size_t rank_count) {
+std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::size_t count, std::size_t rank_count,
+                                                const planner::OpSpec& op) {
   if (count != rank_count) {
     fail(MC2_ERROR_INVALID_SPEC, "count",
          "is " + std::to_string(count) + "; the communicator has " + std::to_string(rank_count) +
@@ -66,7 +90,9 @@ std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::s
     const auto* each = reinterpret_cast<const mc2_buffers*>(reinterpret_cast<const std::byte*>(first) + i * stride);
     if (check_header(each, "buffers").size != stride)
       fail(MC2_ERROR_STRUCT, "buffers.size", "differs between the ranks");
-    buffers.push_back(rank_buffers(read_struct(each, "buffers")));
+    const mc2_buffers known = read_struct(each, "buffers");
+    check_left_out(known, op);
+    buffers.push_back(rank_buffers(known));
   }
   return buffers;
 }
@@ -127,7 +153,7 @@ mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, con
     const Pinned<PlanObject> by(plan);
     const SharedCommunicator::Turn turn(*on->shared);
     executor::Communicator& ranks = on->shared->get();
-    const auto views = read_buffers(buffers, count, ranks.local_ranks().size());
+    const auto views = read_buffers(buffers, count, ranks.local_ranks().size(), by->plan().op);
     executor::ExecuteOptions execute;
     execute.accept_other_fingerprint = read_optional_struct(options, "options").accept_other_machine != 0;
     hand_out(std::make_unique<PreparedObject>(on->shared, take(executor::prepare(by->plan(), views, ranks, execute))),

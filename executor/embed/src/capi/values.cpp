@@ -88,6 +88,25 @@ mc2_op_spec write_op(const planner::OpSpec& spec) {
   return op;
 }
 
+mc2_operand_sizes operand_sizes(const planner::OpSpec& op) {
+  const auto shapes = executor::operand_shapes(op);
+  const auto bytes = [](const executor::MatrixShape& shape, std::int64_t element) {
+    return shape.element_count() * element;
+  };
+  const std::int64_t operand = planner::size_bytes(op.dtype), product = planner::size_bytes(planner::product_type(op));
+  const std::int64_t scale = planner::size_bytes(planner::DType::F32);
+  mc2_operand_sizes told{};
+  told.a_bytes = bytes(shapes.a, operand);
+  told.b_bytes = bytes(shapes.b, operand);
+  told.c_bytes = bytes(shapes.c, product);
+  told.bias_bytes = bytes(shapes.bias, product);
+  told.residual_bytes = bytes(shapes.residual, product);
+  told.a_scales_bytes = bytes(shapes.a_scales, scale);
+  told.b_scales_bytes = bytes(shapes.b_scales, scale);
+  if (op.kind == planner::OpKind::AllGatherMatmul) told.gathered_a_bytes = bytes(executor::gathered_a_shape(op), operand);
+  return told;
+}
+
 Machinery read_machinery(const mc2_communicator_options* address) {
   const auto given_options = read_struct(address, "options");
   const auto* backend =
@@ -130,24 +149,7 @@ extern "C" {
 
 mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes) {
   return call([&] {
-    const auto spec = read_op(op);
-    const auto shapes = executor::operand_shapes(spec);
-    const auto bytes = [](const executor::MatrixShape& shape, std::int64_t element) {
-      return shape.element_count() * element;
-    };
-    const std::int64_t operand = planner::size_bytes(spec.dtype),
-                       product = planner::size_bytes(planner::product_type(spec));
-    const std::int64_t scale = planner::size_bytes(planner::DType::F32);
-    mc2_operand_sizes told{};
-    told.a_bytes = bytes(shapes.a, operand);
-    told.b_bytes = bytes(shapes.b, operand);
-    told.c_bytes = bytes(shapes.c, product);
-    told.bias_bytes = bytes(shapes.bias, product);
-    told.residual_bytes = bytes(shapes.residual, product);
-    told.a_scales_bytes = bytes(shapes.a_scales, scale);
-    told.b_scales_bytes = bytes(shapes.b_scales, scale);
-    if (spec.kind == planner::OpKind::AllGatherMatmul) told.gathered_a_bytes = bytes(executor::gathered_a_shape(spec), operand);
-    write_struct(sizes, told, "sizes");
+    write_struct(sizes, operand_sizes(read_op(op)), "sizes");
   });
 }
 

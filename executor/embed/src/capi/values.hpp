@@ -12,6 +12,9 @@ namespace mc2::capi {
 [[nodiscard]] planner::OpSpec read_op(const mc2_op_spec* op);
 [[nodiscard]] mc2_op_spec write_op(const planner::OpSpec& op);
 
+/// As mc2_operands(). The header is left to the caller.
+[[nodiscard]] mc2_operand_sizes operand_sizes(const planner::OpSpec& op);
+
 /// A backend and how a communicator is opened on it.
 struct Machinery {
   const executor::Backend& backend;
