@@ -1,6 +1,7 @@
 #include "measure.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <set>
 
@@ -18,6 +19,7 @@ using executor::RunMode;
 using planner::Component;
 using planner::Context;
 using planner::Sample;
+using Clock = std::chrono::steady_clock;
 
 planner::Cut equal_blocks(std::int64_t rows, std::int64_t length) {
   planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(rows / length), length)};
@@ -109,25 +111,12 @@ Result<std::vector<profiler::SweepCase>> sweep_cases(Workbench& bench, std::int6
 }
 
 /// The fastest variant at running the operator uncut, by a few rounds over all of them.
-Result<planner::Variant> find_serial_variant(Workbench& bench, const planner::Cut& uncut) {
-  constexpr int kWarmups = 2;
-  constexpr int kRounds = 9;
-  const auto& variants = bench.variants();
-  if (variants.size() == 1) return bench.default_variant();
-  std::vector<executor::Prepared*> prepared;
-  for (const planner::Variant& variant : variants) {
-    auto ready = bench.prepare(uncut, variant);
-    if (!ready) return ready.error();
-    prepared.push_back(ready.value());
-  }
-  std::vector<std::vector<double>> times(variants.size());
-  for (int round = -kWarmups; round < kRounds; ++round)
-    for (std::size_t i = 0; i < prepared.size(); ++i) {
-      const double us = bench.timed_us(*prepared[i], RunMode::Serial);
-      if (round >= 0) times[i].push_back(us);
-    }
-  const auto fastest = std::ranges::min_element(times, {}, [](const auto& us) { return median(us); });
-  return variants[static_cast<std::size_t>(fastest - times.begin())];
+Result<planner::Variant> find_serial_variant(Workbench& bench, const planner::Cut& uncut, Clock::time_point deadline) {
+  if (bench.variants().size() == 1) return bench.default_variant();
+  const auto times_us = time_in_turn(bench, uncut, RunMode::Serial, deadline);
+  if (!times_us) return times_us.error();
+  const auto fastest = std::ranges::min_element(times_us.value());
+  return bench.variants()[static_cast<std::size_t>(fastest - times_us.value().begin())];
 }
 
 /// What takes part in a race, ready to run.
@@ -188,14 +177,37 @@ void race_round(Workbench& bench, Race& race, const Field& field, int round) {
   time_parts(bench, race, field);
 }
 
-bool is_settled(const Race& race, const RaceSettings& settings) {
-  if (static_cast<int>(race.compute_us.size()) < settings.min_rounds) return false;
-  return std::all_of(race.contenders.begin(), race.contenders.end(), [&](const Contender& c) {
-    return profiler::paired_ratio(c.fused_us, c.serial_us, 0.95).relative_half_width() <= settings.relative_half_width;
-  });
+/// Intervals of fewer pairs may be narrow by chance.
+constexpr int kSettlingRounds = 11;
+constexpr int kWarmupRounds = 2;
+constexpr int kWarmUpShare = 8; // of the budget
+
+int round_count(const Race& race) { return static_cast<int>(race.compute_us.size()); }
+
+int fewest_to_settle(const RaceSettings& settings) {
+  return std::min(std::max(settings.min_rounds, kSettlingRounds), settings.max_rounds);
 }
 
-constexpr int kWarmupRounds = 2;
+/// Of the least certain contender's fused/serial interval.
+double widest_interval(const Race& race) {
+  double widest = 0;
+  for (const Contender& c : race.contenders)
+    widest = std::max(widest, profiler::paired_ratio(c.fused_us, c.serial_us, 0.95).relative_half_width());
+  return widest;
+}
+
+bool is_settled(const Race& race, const RaceSettings& settings) {
+  return round_count(race) >= fewest_to_settle(settings) && widest_interval(race) <= settings.relative_half_width;
+}
+
+bool is_finished(const Race& race, const RaceSettings& settings, Clock::duration elapsed) {
+  const bool is_spent = elapsed >= settings.budget && round_count(race) >= settings.min_rounds;
+  return is_spent || round_count(race) >= settings.max_rounds || is_settled(race, settings);
+}
+
+Error interrupted_race(const std::string& label) {
+  return {ErrorCode::Cancelled, label, "interrupted; nothing of this race was kept"};
+}
 
 } // namespace
 
@@ -278,31 +290,48 @@ profiler::Interval Race::overlap_efficiency(const Contender& contender) const {
   return possible.empty() ? profiler::Interval{} : profiler::paired_ratio(gained, possible, 0.95);
 }
 
+int missing_rounds(const Race& race, const RaceSettings& settings, std::chrono::nanoseconds round_time,
+                   std::chrono::nanoseconds budget_left) {
+  const int done = round_count(race);
+  double expected = fewest_to_settle(settings);
+  if (done >= expected) {
+    const double growth = std::max(1.0, widest_interval(race) / settings.relative_half_width);
+    expected = std::min<double>(done * growth * growth, settings.max_rounds);
+  }
+  const double affordable = std::max<double>(settings.min_rounds - done, std::floor(to_us(budget_left) / to_us(round_time)));
+  return static_cast<int>(std::lround(std::max(0.0, std::min(expected - done, affordable))));
+}
+
 Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, const RaceSettings& settings,
                   const std::string& label) {
-  auto serial = find_serial_variant(bench, {{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}});
-  if (!serial) return serial.error();
+  const auto start = Clock::now();
+  const auto warm_up_end = start + settings.budget / kWarmUpShare;
+  const planner::Cut whole{{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}};
+  auto serial = find_serial_variant(bench, whole, warm_up_end);
+  if (!serial) return serial.error().code == ErrorCode::Cancelled ? interrupted_race(label) : serial.error();
   const auto field = make_field(bench, plans, serial.value());
   if (!field) return field.error();
-  Race result;
-  const auto reset = [&] {
-    result = {};
-    result.serial_variant = serial.value();
-    for (const auto& plan : plans) result.contenders.push_back({plan.cut, plan.variant, {}, {}, {}, {}});
-  };
-  reset();
+  Race fresh;
+  fresh.serial_variant = serial.value();
+  for (const auto& plan : plans) fresh.contenders.push_back({plan.cut, plan.variant, {}, {}, {}, {}});
   ProgressLine progress(label);
-  const auto start = std::chrono::steady_clock::now();
-  for (int round = -kWarmupRounds; round < settings.max_rounds && !is_settled(result, settings); ++round) {
-    if (is_interrupted()) return Error{ErrorCode::Cancelled, label, "interrupted; nothing of this race was kept"};
-    if (round == 0) reset();
+  Race result = fresh;
+  for (int round = 0; round < kWarmupRounds && Clock::now() < warm_up_end; ++round) {
+    if (is_interrupted()) return interrupted_race(label);
     race_round(bench, result, field.value(), round);
-    const auto elapsed = std::chrono::steady_clock::now() - start;
-    if (round >= settings.min_rounds && elapsed > settings.budget) break;
-    const int done = round + kWarmupRounds + 1, all = settings.max_rounds + kWarmupRounds;
-    progress.update(static_cast<double>(done) / all,
-                    std::chrono::duration_cast<std::chrono::milliseconds>(elapsed / done * (all - done)),
-                    std::to_string(done) + " of at most " + std::to_string(all) + " rounds");
+  }
+  result = fresh;
+  const auto first_round = Clock::now();
+  while (!is_finished(result, settings, Clock::now() - start)) {
+    if (is_interrupted()) return interrupted_race(label);
+    race_round(bench, result, field.value(), round_count(result));
+    const auto now = Clock::now();
+    const int done = round_count(result);
+    const auto round_time = (now - first_round) / done;
+    const int missing = missing_rounds(result, settings, round_time, start + settings.budget - now);
+    progress.update(static_cast<double>(done) / (done + missing),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(round_time * missing),
+                    std::to_string(done) + " of about " + std::to_string(done + missing) + " rounds");
   }
   return result;
 }

@@ -54,10 +54,10 @@ struct Contender {
 };
 
 struct RaceSettings {
-  int min_rounds = 11;
+  int min_rounds = 6; ///< whatever the budget: the fewest pairs whose median has a 95 % interval
   int max_rounds = 61;
   double relative_half_width = 0.01; ///< of every contender's fused/serial interval
-  std::chrono::milliseconds budget{60'000};
+  std::chrono::milliseconds budget{60'000}; ///< after which no round starts; finding the serial variant and warm-up count
 };
 
 /// Everything that one race measured; entry i of every vector was taken within moments of the others.
@@ -78,6 +78,12 @@ struct Race {
 /// Errors: as Workbench::prepare; Cancelled. Throws SystemError.
 [[nodiscard]] Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans,
                                 const RaceSettings& settings, const std::string& label);
+
+/// Rounds that a race will still take if they go on like this: until every interval should be narrow, which falls with the
+/// square root of their number, or the budget ends.
+/// @param round_time  of one round, above 0
+[[nodiscard]] int missing_rounds(const Race& race, const RaceSettings& settings, std::chrono::nanoseconds round_time,
+                                 std::chrono::nanoseconds budget_left);
 
 /// The prediction for a contender by `model` anchored at its variant's uncut parts as this race
 /// measured them.

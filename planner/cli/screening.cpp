@@ -39,22 +39,6 @@ std::vector<planner::Cut> trial_cuts(std::int64_t rows, std::int64_t alignment) 
   return cuts;
 }
 
-/// Median wall time of every variant, which take turns until `deadline`. Errors: as Workbench::prepare; Cancelled.
-Result<std::vector<double>> time_in_turn(Workbench& bench, const Trial& trial, Clock::time_point deadline) {
-  std::vector<std::vector<double>> times(bench.variants().size());
-  for (int round = -kWarmups; round < kMostRounds && (round < kLeastRounds || Clock::now() < deadline); ++round)
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
-      auto prepared = bench.prepare(trial.cut, bench.variants()[i]);
-      if (!prepared) return prepared.error();
-      const double us = to_us(prepared.value()->run(trial.mode, executor::RunDetail::Makespan).wall);
-      if (round >= 0) times[i].push_back(us);
-    }
-  std::vector<double> medians;
-  for (const auto& one : times) medians.push_back(median(one));
-  return medians;
-}
-
 /// The fused operator first: it is what a variant is wanted for.
 std::vector<Trial> make_trials(const planner::OpSpec& op, std::int64_t alignment) {
   const auto cuts = trial_cuts(planner::traits_of(op.kind).cut_axis_length(op), alignment);
@@ -68,7 +52,7 @@ Result<std::vector<VariantTimes>> run_trials(Workbench& bench, std::int64_t alig
   const auto trials = make_trials(bench.op(), alignment);
   const auto start = Clock::now();
   for (std::size_t done = 0; done < trials.size(); ++done) {
-    const auto times = time_in_turn(bench, trials[done], start + budget * (done + 1) / trials.size());
+    const auto times = time_in_turn(bench, trials[done].cut, trials[done].mode, start + budget * (done + 1) / trials.size());
     if (!times) return times.error();
     for (std::size_t i = 0; i < result.size(); ++i) result[i].push_back(times.value()[i]);
   }
@@ -83,6 +67,22 @@ std::set<std::string> sampled_variants(const Workbench& bench, const store::Stor
 }
 
 } // namespace
+
+Result<std::vector<double>> time_in_turn(Workbench& bench, const planner::Cut& cut, RunMode mode,
+                                         Clock::time_point deadline) {
+  std::vector<std::vector<double>> times(bench.variants().size());
+  for (int round = -kWarmups; round < kMostRounds && (round < kLeastRounds || Clock::now() < deadline); ++round)
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
+      auto prepared = bench.prepare(cut, bench.variants()[i]);
+      if (!prepared) return prepared.error();
+      const double us = to_us(prepared.value()->run(mode, executor::RunDetail::Makespan).wall);
+      if (round >= 0) times[i].push_back(us);
+    }
+  std::vector<double> medians;
+  for (const auto& one : times) medians.push_back(median(one));
+  return medians;
+}
 
 std::vector<bool> winners(std::span<const VariantTimes> times) {
   std::vector<bool> result(times.size());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,11 @@ namespace mc2::cli {
 
 /// What a few runs of one variant took in each of some trials: medians in us.
 using VariantTimes = std::vector<double>;
+
+/// Median wall time in us of each of the bench's variants, which take turns until `deadline`: two to seven runs each after one
+/// to warm up. Errors: as Workbench::prepare; Cancelled.
+[[nodiscard]] Result<std::vector<double>> time_in_turn(Workbench& bench, const planner::Cut& cut, executor::RunMode mode,
+                                                       std::chrono::steady_clock::time_point deadline);
 
 /// Which variants it takes to have one in every trial that is as good as the fastest; of those that tie with one
 /// chosen for an earlier trial, none more. `times` have the same length, at least 1.

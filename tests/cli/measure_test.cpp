@@ -29,6 +29,8 @@ planner::OpSpec op() {
 
 /// Invented times, nothing is multiplied: 10 us + 1 us a row of matmul; 20 us + 2 us a row of collective with few CTAs,
 /// 20 us + 1 us with many.
+int run_count = 0; ///< of all that was prepared
+
 class FakePrepared final : public executor::Prepared {
  public:
   FakePrepared(const executor::StageList& list, const Variant& variant)
@@ -36,6 +38,7 @@ class FakePrepared final : public executor::Prepared {
 
   using executor::Prepared::run;
   const executor::RunRecord& run(RunMode mode, executor::RunDetail /*detail*/) override {
+    ++run_count;
     executor::RankTimes times;
     std::chrono::nanoseconds compute{0}, communication{0};
     for (const auto& stage : stages_) {
@@ -165,6 +168,47 @@ TEST_F(MeasureVariants, RaceRunsEachPlansVariantAgainstTheFastestSerial) {
   EXPECT_DOUBLE_EQ(median(raced.contenders[0].communication_us), 20 + 2 * 1024);
   EXPECT_DOUBLE_EQ(median(raced.contenders[1].communication_us), 20 + 1024);
   EXPECT_DOUBLE_EQ(median(raced.communication_us), 20 + 1024);
+}
+
+TEST_F(MeasureVariants, ASpentBudgetLeavesTheRaceAsManyPairsAsAnIntervalNeeds) {
+  planner::Plan few;
+  few.op = op();
+  few.cut = {{512, 512}};
+  few.variant = kFew;
+  RaceSettings settings;
+  settings.budget = std::chrono::milliseconds(0);
+  run_count = 0;
+  const auto raced = race(*bench_, {few}, settings, "race").value();
+  // The smallest and largest of 6 ratios enclose their median with 1 - 2 / 2^6 = 97 %, of 5 with 94 %.
+  EXPECT_EQ(raced.contenders[0].fused_us.size(), 6U);
+  // 3 rounds of both variants find the fastest serial; a pair, then both lanes of both variants alone, 6 times.
+  EXPECT_EQ(run_count, 3 * 2 + 6 * (2 + 2 * 2));
+}
+
+/// As many rounds of one contender, whose fused runs take 50 % or 50 % +- `spread` of serial.
+Race raced(int rounds, double spread) {
+  Race result;
+  result.contenders.emplace_back();
+  for (int i = 0; i < rounds; ++i) {
+    result.compute_us.push_back(1);
+    result.contenders[0].serial_us.push_back(100);
+    result.contenders[0].fused_us.push_back(50 * (1 + spread * (i % 3 - 1)));
+  }
+  return result;
+}
+
+TEST(Races, ExpectRoundsUntilTheIntervalsAreNarrowOrTheBudgetEnds) {
+  using std::chrono::milliseconds;
+  const RaceSettings settings; // 1 %, 61 rounds at most
+  const auto missing = [&](const Race& race, int budget_left_ms) {
+    return missing_rounds(race, settings, milliseconds(10), milliseconds(budget_left_ms));
+  };
+  EXPECT_EQ(missing(raced(4, 0), 60'000), 7);     // intervals are first asked after 11
+  EXPECT_EQ(missing(raced(4, 0), 55), 5);         // of 10 ms each
+  EXPECT_EQ(missing(raced(4, 0), -100), 2);       // 6 in any case
+  EXPECT_EQ(missing(raced(12, 0.015), 60'000), 15); // 1.5 % wide after 12: 12 * 1.5^2 = 27
+  EXPECT_EQ(missing(raced(12, 0.1), 60'000), 49);
+  EXPECT_EQ(missing(raced(12, 0.1), 200), 20);
 }
 
 } // namespace
