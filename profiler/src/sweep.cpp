@@ -284,17 +284,24 @@ std::vector<std::size_t> Sweep::next_order() {
   return order;
 }
 
+/// A case that has not run yet is expected to cost what the others do on average.
 double Sweep::remaining_s() const {
-  const auto budget_left = std::chrono::duration<double>(options_.budget - (hooks_.now() - start_)).count();
-  double needed = 0;
-  bool is_known = true;
+  const double budget_left_s = std::chrono::duration<double>(options_.budget - (hooks_.now() - start_)).count();
+  double known_s = 0, needed_s = 0;
+  int known_count = 0, unknown_run_count = 0;
   for (const CaseState& state : states_) {
+    if (state.run_count > 0) {
+      known_s += mean_cost_s(state);
+      ++known_count;
+    }
     if (state.is_finished) continue;
-    is_known = is_known && state.run_count > 0;
-    const int missing = state.expected_count - static_cast<int>(state.watched.size());
-    needed += std::max(missing, 0) * mean_cost_s(state);
+    const int missing = std::max(state.expected_count - static_cast<int>(state.watched.size()), 0);
+    needed_s += missing * mean_cost_s(state);
+    if (state.run_count == 0) unknown_run_count += missing;
   }
-  return std::max(is_known ? std::min(needed, budget_left) : budget_left, 0.0);
+  if (known_count == 0) return std::max(budget_left_s, 0.0);
+  needed_s += unknown_run_count * known_s / known_count;
+  return std::max(std::min(needed_s, budget_left_s), 0.0);
 }
 
 void Sweep::report() {
