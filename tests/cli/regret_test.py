@@ -33,6 +33,11 @@ class RegretTest(ProgramTest):
     def test_shapes_that_cannot_be_read_are_refused(self):
         self.assert_refused(self.regret(shapes="m,n\n1,2\n"), 2, "shapes.csv")
 
+    def test_every_figure_that_races_takes_the_budget_behind_its_name(self):
+        for figure in ("overlap", "prediction", "virtual", "shm", "operators", "unseen", "all"):
+            self.assert_refused(self.mc2("bench", figure, "--race-budget", 0), 2, "--race-budget", "0.1")
+        self.assert_refused(self.mc2("bench", "planning", "--race-budget", 1), 2, "not expected")
+
     def test_bench_without_a_figure_is_refused(self):
         self.assert_refused(self.mc2("bench"), 2, "which figure")
         self.assert_refused(self.mc2("bench", "--peers", "planning"), 2, "--peers")
