@@ -72,17 +72,13 @@ Result<ExitCode> bench_operators(const TuneSettings& settings) {
   const bool lanes_fit = std::thread::hardware_concurrency() >= 4 * kLanesPerRank;
   std::vector<OperatorCase> cases = operator_cases(lanes_fit ? 4 : 2, false);
   for (const OperatorCase& emulated : operator_cases(4, true)) cases.push_back(emulated);
-  std::vector<std::vector<std::string>> rows{
-      {"operator", "compute", "link", "ideal", "kept plan", "variant", "benefit", "efficiency"}};
-  for (const OperatorCase& asked : cases) {
-    auto row = row_of(asked, settings);
-    if (!row) return row.error();
-    std::cerr << "mc2: " << row.value().front() << ": efficiency " << row.value().back() << "\n";
-    rows.push_back(std::move(row).value());
-  }
-  std::cout << "Every operator, tuned, on EMULATED links (medians of paired runs, 95 % intervals)\n"
-            << table(rows) << "\n";
-  return ExitCode::Success;
+  return print_rows("Every operator, tuned, on EMULATED links (medians of paired runs, 95 % intervals)",
+                    {"operator", "compute", "link", "ideal", "kept plan", "variant", "benefit", "efficiency"}, cases.size(),
+                    [&](std::size_t i) {
+                      auto row = row_of(cases[i], settings);
+                      if (row) std::cerr << "mc2: " << row.value().front() << ": efficiency " << row.value().back() << "\n";
+                      return row;
+                    });
 }
 
 } // namespace mc2::cli

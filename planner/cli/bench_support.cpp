@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iostream>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "mc2/planner/planner.hpp"
+#include "render.hpp"
 
 namespace mc2::cli {
 
@@ -52,6 +55,24 @@ double fused_to_serial(const Contender& contender) {
 double ideal_benefit(const Race& race) {
   const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
   return std::min(compute_us, communication_us) / (compute_us + communication_us);
+}
+
+Result<ExitCode> print_rows(const std::string& title, const std::vector<std::string>& header, std::size_t count,
+                            const std::function<Result<std::vector<std::string>>(std::size_t)>& row_of) {
+  std::vector<std::vector<std::string>> rows{header};
+  std::optional<Error> stopped;
+  for (std::size_t i = 0; i < count && !stopped; ++i) {
+    auto row = row_of(i);
+    if (row)
+      rows.push_back(std::move(row).value());
+    else
+      stopped = row.error();
+  }
+  const std::size_t finished = rows.size() - 1;
+  const std::string part = stopped ? ", " + std::to_string(finished) + " of " + std::to_string(count) : "";
+  if (finished > 0 || !stopped) std::cout << title << part << "\n" << table(rows) << "\n";
+  if (stopped) return *stopped;
+  return ExitCode::Success;
 }
 
 namespace {
