@@ -34,6 +34,12 @@ Result<store::StoredPlan> find_by_digest(const std::string& name, const char* op
   return Error{served.error().code, option, missing.message + "; " + served.error().text()};
 }
 
+/// That the machine's backend can run, and so tune, the operator. Errors: as Backend::supports.
+Result<void> check_supported(const planner::OpSpec& op, const planner::Fingerprint& here) {
+  const auto backend = executor::find_backend(here.fields.at("backend"));
+  return backend ? backend.value()->supports(op) : Result<void>();
+}
+
 } // namespace
 
 Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store,
@@ -46,15 +52,16 @@ Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
   return unkept(std::move(plan).value());
 }
 
-Error with_advice(const Error& missing) {
+Error with_advice(const Error& missing, const planner::OpSpec& op, const planner::Fingerprint& here) {
   if (missing.code != ErrorCode::NotFound) return missing;
+  if (auto supported = check_supported(op, here); !supported) return supported.error();
   return {missing.code, missing.field, missing.message + "; run mc2 tune with the same options first"};
 }
 
 Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
                                       const store::Layers& layers) {
   auto model = layers.find_model(op, here);
-  if (!model) return with_advice(model.error());
+  if (!model) return with_advice(model.error(), op, here);
   return model;
 }
 
@@ -62,12 +69,12 @@ Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::
                                       const store::Layers& layers, const ServerOptions& server) {
   auto model = layers.find_model(op, here);
   if (model || model.error().code != ErrorCode::NotFound) return model;
-  if (!server.is_given()) return with_advice(model.error());
+  if (!server.is_given()) return with_advice(model.error(), op, here);
   const auto client = server.open();
   if (!client) return client.error();
   auto served = client.value().find_model(op, here);
   if (served) return served;
-  return with_advice({served.error().code, model.error().field, model.error().message + "; " + served.error().text()});
+  return with_advice({served.error().code, model.error().field, model.error().message + "; " + served.error().text()}, op, here);
 }
 
 namespace {
@@ -99,6 +106,8 @@ Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner
   sources.push_back(client::kept_plans(shared, variant.purpose()));
   sources.push_back(client::own_planner(planning_with(shared, variant)));
   auto found = client::find_plan(sources, {.op = op, .machine = here});
+  if (!found && found.error().code == ErrorCode::Unsupported) // what other places lack does not matter then
+    if (auto supported = check_supported(op, here); !supported) return supported.error();
   if (!found) return found.error();
   if (asks_service) note_source(found.value());
   return std::move(found).value().stored;

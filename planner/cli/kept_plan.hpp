@@ -15,10 +15,10 @@ namespace mc2::cli {
 [[nodiscard]] Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
                                                   const StoreOptions& store, const ServerOptions& server = {});
 
-/// That there is no kept model, and what to run first; other errors as they are.
-[[nodiscard]] Error with_advice(const Error& missing);
+/// That there is no kept model, and what to run first, or why this machine's backend can have none; other errors as they are.
+[[nodiscard]] Error with_advice(const Error& missing, const planner::OpSpec& op, const planner::Fingerprint& here);
 
-/// The model kept for this operator and machine. Errors: NotFound saying what to run first; as Layers::find_model.
+/// The model kept for this operator and machine. Errors: as with_advice; as Layers::find_model.
 [[nodiscard]] Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
                                                     const store::Layers& layers);
 
@@ -34,7 +34,7 @@ struct PlanPlaces {
 
 /// The service's plan for this operator and machine, if a server is given; else the tuned plan kept here (of the variant), or one
 /// from the kept model, which has no date. With a server, standard error says which it was and why not another.
-/// Errors: NotFound saying what to run first; as Layers::find_plan; InvalidSpec for a variant beside a server.
+/// Errors: NotFound saying what to run first; as Backend::supports; as Layers::find_plan; InvalidSpec for a variant beside a server.
 [[nodiscard]] Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
                                                       store::Layers& layers, const PlanPlaces& places);
 

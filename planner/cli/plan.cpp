@@ -99,7 +99,7 @@ Result<planner::Plan> PlanCommand::plan_from_store(const store::PlanRequest& req
   const auto layers = store.open();
   if (!layers) return layers.error();
   const auto found = find_kept_model(layers.value(), fingerprint.value(), request.op, !no_transfer);
-  if (!found) return with_advice(found.error());
+  if (!found) return with_advice(found.error(), request.op, fingerprint.value());
   auto plan = plan_with(request, *found.value().model);
   const auto& transfer = found.value().transfer;
   if (!plan || !transfer) return plan;

@@ -83,7 +83,7 @@ struct PushCommand {
     auto layers = store.open();
     if (!layers) return layers.error();
     const auto pushed = push(client.value(), layers.value().writable(), spec.value(), here.value());
-    if (!pushed) return with_advice(pushed.error());
+    if (!pushed) return with_advice(pushed.error(), spec.value(), here.value());
     std::cout << pushed.value().text(client.value().url()) << "\n";
     return ExitCode::Success;
   }

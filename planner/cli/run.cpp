@@ -37,6 +37,8 @@ struct RunCommand {
                                                      const planner::Fingerprint& here) const;
   /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
   [[nodiscard]] Result<void> take_counts();
+  [[nodiscard]] Result<void> check_kind_of_counts(const planner::OpSpec& spec) const;
+  [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
   [[nodiscard]] Result<ExitCode> run() const;
   [[nodiscard]] Result<ExitCode> measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const;
 };
@@ -66,14 +68,28 @@ Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const pl
   return planner::predict_cut(spec, model.value(), model.value().variants.front().variant, cut.value());
 }
 
+Result<void> RunCommand::check_kind_of_counts(const planner::OpSpec& spec) const {
+  const bool takes_counts = spec.kind == planner::OpKind::MatmulAllToAll || spec.kind == planner::OpKind::AllToAllMatmul;
+  if (counts.rows.empty() || takes_counts) return {};
+  return Error{ErrorCode::InvalidSpec, "--counts",
+               "are for matmul_all_to_all and all_to_all_matmul, not " + std::string(to_string(spec.kind))};
+}
+
 /// The blocks given, the tuned plan kept for this operator and machine, or a plan from the kept model.
 Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner::Fingerprint& here) const {
   const auto spec = op.spec();
   if (!spec) return spec.error();
+  if (auto legal = check_kind_of_counts(spec.value()); !legal) return legal.error();
   if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here);
   auto found = find_plan_for(spec.value(), here, layers, {variant, *server});
   if (!found) return found.error();
   return std::move(found).value().plan;
+}
+
+/// Plans are tuned for equal splits.
+Error RunCommand::with_advice_on_counts(const Error& missing) const {
+  if (counts.rows.empty() || missing.code != ErrorCode::NotFound) return missing;
+  return {missing.code, missing.field, missing.message + ", --m " + std::to_string(*op.m) + " in place of --counts"};
 }
 
 Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const {
@@ -127,7 +143,7 @@ Result<ExitCode> RunCommand::run() const {
   auto layers = store.open();
   if (!layers) return layers.error();
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(layers.value(), here);
-  if (!plan) return plan.error();
+  if (!plan) return with_advice_on_counts(plan.error());
   if (!counts.rows.empty() && counts.ranks != ranks)
     return Error{ErrorCode::InvalidSpec, "--counts",
                  "are of " + std::to_string(counts.ranks) + " ranks; the plan is of " + std::to_string(ranks)};

@@ -55,6 +55,11 @@ class OptionTest(ProgramTest):
     def test_types_the_backend_does_not_run(self):
         self.refuse(UNSUPPORTED, ["tune", *SHAPE, "--dtype", "f16", "--store", self.store], "--dtype: ", "f32")
 
+    def test_what_no_tuning_can_change_is_refused_as_tuning_would_be(self):
+        for command in ("plan", "run", "explain", "tune"):
+            self.refuse(UNSUPPORTED, [command, *SHAPE, "--dtype", "f8e4m3", "--store", self.store], "--dtype: ",
+                        "backend cuda may, or use i8 or bf16")
+
     def test_links(self):
         for value in ("nope", "", "tcp", "tcp:", "2.5", "2.5Gb", "-1Gbit", "nanGbit", "0Gbit", "1e99Gbit", "99999Gbit",
                       "1Gbit,", "1Gbit,20", "1Gbit,2h", "1Gbit,-1us", "1Gbit,9999ms", "tcp:1Gbit,20us", "1Gbit,1us,1us"):

@@ -3,7 +3,7 @@
 import json
 
 import program
-from program import MACHINE, QUICK, USAGE, ProgramTest
+from program import MACHINE, NO_ANSWER, QUICK, USAGE, ProgramTest
 
 SHAPE = ["--n", 16, "--k", 16, "--ranks", 3]
 FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
@@ -53,6 +53,12 @@ class CountsTest(ProgramTest):
         self.refuse_counts("16,1,1\n0,0,0\n1,1,1\n", "rank 1 sends no row at all", more=["--m", 48])
         self.succeed("tune", "--op", "all_gather_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
         self.refuse_counts("1,1,1\n1,1,1\n1,1,1\n", "not all_gather_matmul", op="all_gather_matmul", more=["--m", 48])
+
+    def test_advice_that_can_be_followed(self):
+        asked = ["run", *SHAPE, *MACHINE, "--counts", self.file, "--store", self.store]
+        self.refuse(USAGE, [*asked, "--op", "matmul_all_reduce"], "--counts: ", "all_to_all_matmul, not matmul_all_reduce")
+        for blocks in ([], ["--blocks", "10,30"]):  # 3 ranks, at most 40 rows for each
+            self.refuse(NO_ANSWER, [*asked, *blocks, "--op", "all_to_all_matmul"], "mc2 tune", "--m 120 in place of --counts")
 
 
 if __name__ == "__main__":
