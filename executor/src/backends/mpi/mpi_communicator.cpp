@@ -106,20 +106,21 @@ std::unique_ptr<RankMemory> MpiCommunicator::allocate(int /*rank*/, std::size_t 
 Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stages, const planner::Variant& variant,
                                                            std::span<const RankBuffers> buffers,
                                                            const PrepareOptions& options) {
-  const auto own = [&]() -> Result<void> {
+  const auto own = [&]() -> Result<MpiVariant> {
     if (auto legal = host::check_operator(stages.op); !legal) return legal.error();
     if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
-    const auto read = read_variant(stages.op, variant);
-    if (!read) return read.error();
+    auto read = read_variant(stages.op, variant);
+    if (!read) return read;
     if (auto legal = check_stages(stages); !legal) return legal.error();
     if (auto legal = check_message_sizes(stages); !legal) return legal.error();
     if (auto legal = check_buffers(stages.op, local_ranks(), buffers); !legal) return legal.error();
     if (auto legal = check_b_is_plain(local_ranks(), buffers, "mpi"); !legal) return legal.error();
     if (auto legal = check_bags(stages.op, local_ranks(), buffers); !legal) return legal.error();
-    return check_prepared_memory(stages, read.value(), options.allow_independent);
-  };
-  if (auto legal = agreement_.share_errors(own()); !legal) return legal.error();
-  MpiPrepared::Settings settings{.variant = read_variant(stages.op, variant).value(),
+    if (auto legal = check_prepared_memory(stages, read.value(), options.allow_independent); !legal) return legal.error();
+    return read;
+  }();
+  if (auto legal = agreement_.share_errors(own ? Result<void>() : own.error()); !legal) return legal.error();
+  MpiPrepared::Settings settings{.variant = own.value(),
                                  .allow_independent = options.allow_independent,
                                  .call = call_text(stages, variant, options),
                                  .splits = RowSplits(stages.op),
