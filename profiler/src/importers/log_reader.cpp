@@ -11,7 +11,6 @@ using planner::ErrorCode;
 
 constexpr std::size_t kFirstChunkBytes = 4 << 10; ///< short logs are many
 constexpr std::size_t kMaxChunkBytes = 64 << 10;
-constexpr std::string_view kDatabaseMagic = "SQLite format 3";
 constexpr unsigned kReplacement = 0xFFFD;
 
 void append_utf8(std::string& text, unsigned code) {
@@ -117,7 +116,7 @@ std::string_view LogReader::head() {
   return {buffer_.data() + begin_, std::min(end_ - begin_, kHeadBytes)};
 }
 
-bool LogReader::is_database() { return head().starts_with(kDatabaseMagic); }
+bool LogReader::is_database() { return head().starts_with(kSqliteHeader); }
 
 bool LogReader::next(Line& line) {
   std::size_t searched = 0;

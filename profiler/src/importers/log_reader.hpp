@@ -14,6 +14,9 @@
 
 namespace mc2::profiler {
 
+/// How an SQLite database begins.
+inline constexpr std::string_view kSqliteHeader = "SQLite format 3";
+
 /// A byte stream with gzip undone.
 class Inflater {
  public:

@@ -123,7 +123,7 @@ Result<void> read_database(SQLite::Database& database, const ImportAnswers& answ
 
 } // namespace
 
-bool detect_msprof_db(std::string_view head) { return head.starts_with("SQLite format 3"); }
+bool detect_msprof_db(std::string_view head) { return head.starts_with(kSqliteHeader); }
 
 Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   std::string copy;
