@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cctype>
 #include <filesystem>
 #include <set>
 #include <thread>
@@ -173,6 +174,10 @@ TEST(Client, KeepsPlansModelsAndSamplesAtTheService) {
   const auto digest = client.put_plan(plan);
   ASSERT_TRUE(digest.ok()) << digest.error().text();
   EXPECT_EQ(client.find_plan(digest.value().substr(0, 8)).value().plan, plan);
+  std::string in_capitals = digest.value();
+  for (char& c : in_capitals) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  ASSERT_NE(in_capitals, digest.value());
+  EXPECT_EQ(client.find_plan(in_capitals).value().plan, plan); // as stores take them
   EXPECT_EQ(client.find_plan(asked).value().plan, plan);
   EXPECT_EQ(client.find_plan("ffffff").error().code, ErrorCode::NotFound);
   EXPECT_EQ(client.find_plan("../x").error().code, ErrorCode::InvalidSpec);

@@ -34,11 +34,6 @@ std::string text_in(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? said(found->get<std::string>()) : std::string();
 }
 
-/// A digest or its first digits, at least 6.
-bool is_digest_prefix(const std::string& text) {
-  return text.size() >= 6 && text.size() <= 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 bool may_stand_in_a_header(const std::string& token) {
   return std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7F; });
 }
@@ -123,12 +118,12 @@ struct Client::Impl {
 
   /// A document by its digest or a prefix.
   [[nodiscard]] Result<std::string> document(const std::string& folder, const std::string& digest_prefix) const {
-    if (!is_digest_prefix(digest_prefix))
-      return Error{ErrorCode::InvalidSpec, "digest", "'" + said(digest_prefix) + "' is none; give 6 to 64 of its digits 0-9 and a-f"};
-    auto body = ask({.target = folder + digest_prefix, .body = {}});
+    const auto digits = store::read_digest(digest_prefix);
+    if (!digits) return digits;
+    auto body = ask({.target = folder + digits.value(), .body = {}});
     if (!body) return body;
-    if (store::digest(body.value()).starts_with(digest_prefix)) return body;
-    return unreadable({ErrorCode::Mismatch, "digest", "the document is not " + said(digest_prefix)});
+    if (store::digest(body.value()).starts_with(digits.value())) return body;
+    return unreadable({ErrorCode::Mismatch, "digest", "the document is not " + digits.value()});
   }
 
   [[nodiscard]] Result<std::string> put(const std::string& target, const std::string& document) const {

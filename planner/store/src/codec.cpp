@@ -3,8 +3,10 @@
 #include <sodium.h>
 
 #include <array>
+#include <cctype>
 
 #include "codec_parts.hpp"
+#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 
@@ -57,6 +59,16 @@ std::string digest(std::string_view bytes) {
   sodium_bin2hex(result.data(), result.size(), hash.data(), hash.size());
   result.pop_back();
   return result;
+}
+
+planner::Result<std::string> read_digest(std::string_view text) {
+  constexpr std::size_t kFewestDigits = 6, kDigits = 2 * crypto_hash_sha256_BYTES;
+  std::string digits;
+  for (const char c : text) digits += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const bool is_hexadecimal = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (is_hexadecimal && digits.size() >= kFewestDigits && digits.size() <= kDigits) return digits;
+  return planner::Error{planner::ErrorCode::InvalidSpec, "digest",
+                        in_quotes(text) + " is no digest; give 6 to 64 hexadecimal digits of one"};
 }
 
 } // namespace mc2::store

@@ -3,8 +3,7 @@
 #include <SQLiteCpp/Column.h>
 #include <SQLiteCpp/Statement.h>
 
-#include <cctype>
-
+#include "mc2/store/codec.hpp"
 #include "mc2/store/text.hpp"
 
 namespace mc2::store {
@@ -13,20 +12,6 @@ namespace {
 using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
-
-constexpr std::size_t kMinPrefixLength = 6;
-constexpr std::size_t kDigestLength = 64;
-
-/// Errors: InvalidSpec.
-Result<std::string> valid_prefix(const std::string& prefix) {
-  std::string lower;
-  for (const char c : prefix) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (lower.size() >= kMinPrefixLength && lower.size() <= kDigestLength &&
-      lower.find_first_not_of("0123456789abcdef") == std::string::npos)
-    return lower;
-  return Error{ErrorCode::InvalidSpec, "digest",
-               in_quotes(prefix) + " is no digest; give 6 to 64 hexadecimal digits of one"};
-}
 
 /// Errors: NotFound; InvalidSpec when several begin like this.
 Result<std::string> whole_digest(const SQLite::Database& database, Table table, const std::string& prefix) {
@@ -47,7 +32,7 @@ Result<std::string> whole_digest(const SQLite::Database& database, Table table, 
 } // namespace
 
 Result<Record> find_by_digest(const SQLite::Database& database, Table table, const std::string& prefix) {
-  const auto valid = valid_prefix(prefix);
+  const auto valid = read_digest(prefix);
   if (!valid) return valid.error();
   const auto whole = whole_digest(database, table, valid.value());
   if (!whole) return whole.error();

@@ -67,6 +67,8 @@ struct WhatIf {
 
 /// SHA-256 of the bytes, as 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string digest(std::string_view bytes);
+/// A digest or its first 6 to 63 digits as a person may write them, in lower case. Errors: InvalidSpec.
+[[nodiscard]] planner::Result<std::string> read_digest(std::string_view text);
 
 } // namespace mc2::store
 
