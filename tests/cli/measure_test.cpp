@@ -27,10 +27,10 @@ planner::OpSpec op() {
           .world_size = 2};
 }
 
-/// Invented times, nothing is multiplied: 10 us + 1 us a row of matmul; 20 us + 2 us a row of collective with few CTAs,
-/// 20 us + 1 us with many.
 int run_count = 0; ///< of all that was prepared
 
+/// Invented times, nothing is multiplied: 10 us + 1 us a row of matmul; 20 us + 2 us a row of collective with few CTAs,
+/// 20 us + 1 us with many.
 class FakePrepared final : public executor::Prepared {
  public:
   FakePrepared(const executor::StageList& list, const Variant& variant)
