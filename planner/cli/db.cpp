@@ -81,15 +81,16 @@ Result<ExitCode> DbCommand::list() const {
 }
 
 Result<ExitCode> DbCommand::export_to() const {
-  auto opened = open(store::OpenMode::ReadOnly);
+  auto opened = open(store::OpenMode::Salvage);
   if (!opened) return opened.error();
-  const auto document = opened.value().export_json();
-  if (!document) return document.error();
+  const auto exported = opened.value().export_all();
+  if (!exported) return exported.error();
   if (file.empty())
-    std::cout << document.value() << "\n";
+    std::cout << exported.value().json << "\n";
   else
-    write_file(file, document.value() + "\n");
-  return ExitCode::Success;
+    write_file(file, exported.value().json + "\n");
+  for (const auto& damaged : exported.value().damaged) std::cerr << "mc2: note: not exported: " << damaged << "\n";
+  return exported.value().damaged.empty() ? ExitCode::Success : ExitCode::Negative;
 }
 
 Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) {

@@ -1,5 +1,6 @@
 """Stores that are damaged, from a newer mc2, read-only, no files or on a full disk. What was kept stays kept."""
 
+import json
 import os
 import pathlib
 import random
@@ -81,6 +82,21 @@ class BadStoreTest(ProgramTest):
             self.assert_refused_untouched(STORE, "move it away")
             self.refuse(STORE, ["db", "check", "--store", self.store], "store.db: ")
 
+    def test_what_a_truncation_leaves_is_exported(self):
+        content = self.store.read_bytes()
+        for lost_pages in (1, 2, 3):
+            self.store.write_bytes(content[:-4096 * lost_pages])
+            salvaged = self.directory / f"salvaged-{lost_pages}.json"
+            done = self.mc2("db", "export", salvaged, "--store", self.store)
+            self.assertEqual(done.returncode, NEGATIVE, done.stderr)
+            self.assertIn("mc2: note: not exported: ", done.stderr)
+            exported = json.loads(salvaged.read_text())
+            self.assertTrue(exported["damages"])
+            kept = sum(len(exported[table]) for table in ("models", "plans", "samples", "measurements"))
+            report = self.succeed("db", "import", salvaged, "--store", self.directory / f"{lost_pages}.db")
+            self.assertIn(f"{kept} added", report)
+            self.assertGreater(kept, 0)
+
     def test_empty(self):
         self.store.write_bytes(b"")
         self.refuse(NO_ANSWER, ["db", "check", "--store", self.store], "store.db: ", "empty")
@@ -108,7 +124,10 @@ class BadStoreTest(ProgramTest):
         self.assertIn("1 damaged plans", self.mc2("db", "list", "--store", self.store).stderr)
         self.refuse(STORE, ["run", *SHAPE, *MACHINE, "--store", self.store], "store.db: ", "checksum")
         salvaged = self.directory / "salvaged.json"
-        self.succeed("db", "export", salvaged, "--store", self.store)  # all but the damaged plan
+        exported = self.mc2("db", "export", salvaged, "--store", self.store)
+        self.assertEqual(exported.returncode, NEGATIVE, exported.stderr)
+        self.assertIn("not exported: plan row 1: ", exported.stderr)
+        self.assertTrue(json.loads(salvaged.read_text())["models"])
         tuned = self.complete("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
         self.assertIn("plan in row 1 is damaged", tuned.stderr)
         self.assertIn("the new plan replaces it", tuned.stderr)

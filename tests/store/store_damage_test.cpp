@@ -98,10 +98,11 @@ TEST(StoreDamage, NoFlippedBitServesAWrongPlan) {
     place::write_file(directory / "damaged.db", damaged);
     ASSERT_NE(ask(directory / "damaged.db", examples::plan(), OpenMode::ReadOnly), Answer::Wrong) << "bit " << bit;
     // Nothing else may trip over the damage either.
-    if (const auto store = Store::open(directory / "damaged.db", OpenMode::ReadOnly); store && i % 8 == 0) {
-      static_cast<void>(store.value().check());
-      static_cast<void>(store.value().export_json());
-    }
+    for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::Salvage})
+      if (const auto store = Store::open(directory / "damaged.db", mode); store && i % 8 == 0) {
+        static_cast<void>(store.value().check());
+        static_cast<void>(store.value().export_json());
+      }
   }
 }
 
@@ -200,6 +201,54 @@ TEST(StoreDamage, MissingTableIsCorrupt) {
   EXPECT_EQ(store.put_plan(examples::plan(), "tuned", kNow).error().code, ErrorCode::Corrupt);
   EXPECT_EQ(store.stats().error().code, ErrorCode::Corrupt);
   EXPECT_FALSE(store.check().is_healthy);
+}
+
+constexpr std::size_t kPageBytes = 4096;
+constexpr int kPlanCount = 40;
+
+/// One of everything, and many plans.
+void fill_with_plans(const fs::path& path) {
+  fill(path); // two plans
+  Store store = Store::open(path, OpenMode::ReadWrite).value();
+  for (int i = 2; i < kPlanCount; ++i) ASSERT_TRUE(store.put_plan(examples::plan(4096 + i), "tuned", kNow).ok());
+}
+
+/// How many documents of a damaged store come through an export.
+std::int64_t salvaged_count(const fs::path& path, const TemporaryDirectory& directory) {
+  const auto exported = Store::open(path, OpenMode::Salvage).value().export_all().value();
+  EXPECT_FALSE(exported.damaged.empty());
+  fs::remove(directory / "new.db");
+  return Store::open(directory / "new.db", OpenMode::ReadWrite).value().import_json(exported.json).value().added_count;
+}
+
+TEST(StoreDamage, WhatATruncationLeavesIsSalvaged) {
+  const TemporaryDirectory directory;
+  fill_with_plans(directory / "whole.db");
+  const std::string whole = place::read_file(directory / "whole.db");
+  for (std::size_t lost_pages = 1; lost_pages <= 8; ++lost_pages) {
+    place::write_file(directory / "cut.db", whole.substr(0, whole.size() - lost_pages * kPageBytes));
+    // Beside the plans a model, a batch of samples and a measurement; no page holds more than two plans.
+    EXPECT_GE(salvaged_count(directory / "cut.db", directory), kPlanCount + 3 - 2 * static_cast<int>(lost_pages));
+  }
+}
+
+TEST(StoreDamage, ALostPageInTheMiddleLosesOnlyWhatItHeld) {
+  const TemporaryDirectory directory;
+  fill_with_plans(directory / "whole.db");
+  std::string content = place::read_file(directory / "whole.db");
+  content.replace(content.size() / 2 / kPageBytes * kPageBytes, kPageBytes, kPageBytes, '\0');
+  place::write_file(directory / "hole.db", content);
+  EXPECT_GE(salvaged_count(directory / "hole.db", directory), kPlanCount + 3 - 2);
+}
+
+TEST(StoreDamage, SalvageRefusesWhatIsNoStore) {
+  const TemporaryDirectory directory;
+  place::write_file(directory / "mc2.db", std::string(10'000, 'x'));
+  expect_corrupt(Store::open(directory / "mc2.db", OpenMode::Salvage));
+  fill(directory / "whole.db");
+  place::write_file(directory / "cut.db", place::read_file(directory / "whole.db").substr(0, 1000));
+  expect_corrupt(Store::open(directory / "cut.db", OpenMode::Salvage));
+  EXPECT_EQ(Store::open(directory / "missing.db", OpenMode::Salvage).error().code, ErrorCode::NotFound);
 }
 
 /// Leaves left.db and its journal as a writer does that is killed after its changes have spilled to the file.

@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "codec_parts.hpp"
@@ -144,16 +145,55 @@ Result<Record> verified(Table table, RawRow&& row) {
                 std::move(row.created_at), std::move(row.digest), std::move(row.document)};
 }
 
+/// What SQLite says of damage that stops it in `read`; nothing where none does.
+std::optional<std::string> damage_met(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const SQLite::Exception& exception) {
+    if (!is_damage(exception)) throw;
+    return exception.what();
+  }
+  return std::nullopt;
+}
+
 /// Runs `visit_rows`; damage that stops SQLite itself becomes one more entry.
 std::vector<Damage> collect(std::string_view table, const std::function<void(std::vector<Damage>&)>& visit_rows) {
   std::vector<Damage> damages;
-  try {
-    visit_rows(damages);
-  } catch (const SQLite::Exception& exception) {
-    if (!is_damage(exception)) throw;
-    damages.push_back({std::string(table), 0, std::string("cannot be read to its end: ") + exception.what()});
-  }
+  if (const auto said = damage_met([&] { visit_rows(damages); }))
+    damages.push_back({std::string(table), 0, "cannot be read to its end: " + *said});
   return damages;
+}
+
+void add_ids(const SQLite::Database& database, std::string_view table, std::string_view order,
+             std::set<std::int64_t>& ids) {
+  SQLite::Statement statement(database,
+                              "SELECT id FROM " + std::string(table) + " ORDER BY id " + std::string(order));
+  // From the end it goes back to where the way from the start was blocked; a sound table is not read twice.
+  while (statement.executeStep() && ids.insert(statement.getColumn(0).getInt64()).second) {
+  }
+}
+
+/// Rows of a table; where damage blocks the way, those before the first and behind the last of it.
+std::set<std::int64_t> ids_of(const SQLite::Database& database, std::string_view table, std::vector<Damage>& damages) {
+  std::set<std::int64_t> ids;
+  const auto blocked = damage_met([&] { add_ids(database, table, "ASC", ids); });
+  if (!blocked) return ids;
+  damages.push_back({std::string(table), 0, "cannot be read to its end: " + *blocked});
+  static_cast<void>(damage_met([&] { add_ids(database, table, "DESC", ids); }));
+  return ids;
+}
+
+/// Visits the row, which a select_sql statement looks up by its id, if it is undamaged. Errors: what is wrong with it.
+Result<void> visit_row(SQLite::Statement& statement, Table table, std::int64_t id,
+                       const std::function<void(const Record&)>& visit) {
+  static_cast<void>(statement.tryReset()); // it repeats what the row before failed with
+  statement.bind(1, id);
+  if (!statement.executeStep()) return damaged(table, id, "its number leads nowhere");
+  const auto record = current_record(statement, table);
+  if (!record) return record.error();
+  auto readable = traits_of(table).check_document(record.value().document);
+  if (readable) visit(record.value());
+  return readable;
 }
 
 std::string fingerprint_checksum(std::string_view digest_text, std::string_view document) {
@@ -257,14 +297,14 @@ std::vector<Damage> scan_records(const SQLite::Database& database, Table table,
                                  const std::function<void(const Record&)>& visit) {
   const TableTraits& traits = traits_of(table);
   return collect(traits.name, [&](std::vector<Damage>& damages) {
-    SQLite::Statement statement(database, select_sql(table, "ORDER BY id"));
-    while (statement.executeStep()) {
-      const auto record = current_record(statement, table);
-      const auto readable = record ? traits.check_document(record.value().document) : Result<void>(record.error());
-      if (readable)
-        visit(record.value());
-      else if (readable.error().code != planner::ErrorCode::Stale) // sound, but of other blocks than today's
-        damages.push_back({std::string(traits.name), statement.getColumn(0).getInt64(), readable.error().text()});
+    const auto ids = ids_of(database, traits.name, damages);
+    SQLite::Statement statement(database, select_sql(table, "WHERE id = ?1"));
+    for (const std::int64_t id : ids) {
+      Result<void> readable;
+      if (const auto said = damage_met([&] { readable = visit_row(statement, table, id, visit); }))
+        readable = damaged(table, id, *said);
+      if (!readable && readable.error().code != ErrorCode::Stale) // sound, but of other blocks than today's
+        damages.push_back({std::string(traits.name), id, readable.error().text()});
     }
   });
 }

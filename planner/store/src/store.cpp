@@ -36,13 +36,16 @@ fs::path resolved(const fs::path& path) {
 }
 
 SQLite::Database connect(const fs::path& file, OpenMode mode) {
-  const int flags = mode == OpenMode::ReadOnly ? SQLite::OPEN_READONLY : SQLite::OPEN_READWRITE;
+  const int flags = mode == OpenMode::ReadWrite ? SQLite::OPEN_READWRITE : SQLite::OPEN_READONLY;
+  const bool is_salvage = mode == OpenMode::Salvage;
   SQLite::Database database(file.string(), flags);
   sqlite3* const handle = database.getHandle();
   wait_for_others(handle);
-  database.check(sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr));
+  database.check(sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, is_salvage ? 0 : 1, nullptr));
   sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kMaxValueBytes);
   database.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA foreign_keys = ON");
+  // SQLite reads a file with fewer pages than its header counts only for those who might mend its schema.
+  if (is_salvage) database.exec("PRAGMA writable_schema = ON");
   return database;
 }
 
@@ -88,20 +91,21 @@ Result<void> require_whole(SQLite::Database& database, const fs::path& path, con
   if (!is_stub && std::cmp_greater_equal(file_bytes, expected_bytes)) return {};
   return Error{ErrorCode::Corrupt, path.string(),
                "is no whole mc2 store (" + std::to_string(file_bytes) + " of " + std::to_string(expected_bytes) +
-                   " bytes are there); restore it from an export, or move it away to start afresh"};
+                   " bytes are there); salvage it with 'mc2 db export', or move it away to start afresh"};
 }
 
-Result<SQLite::Database> open_read_only(const fs::path& path, const fs::path& file) {
+Result<SQLite::Database> open_to_read(const fs::path& path, const fs::path& file, OpenMode mode) {
   if (auto readable = require_readable(file); !readable) return readable.error();
   const std::uintmax_t bytes_before = size_of(file);
-  SQLite::Database database = connect(file, OpenMode::ReadOnly);
+  SQLite::Database database = connect(file, mode);
   try {
     static_cast<void>(read_schema_state(database));
   } catch (const SQLite::Exception& exception) {
     if (!needs_recovery(exception)) throw;
     recover(file);
   }
-  if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
+  if (mode != OpenMode::Salvage)
+    if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
   if (auto current = require_readable(database, path, migrations(), kOldestReadable); !current) return current.error();
   return database;
 }
@@ -153,6 +157,13 @@ void delete_samples(SQLite::Database& database, const PlanKey& key) {
   remove.exec();
 }
 
+/// A file that could not even be salvaged needs other advice than to salvage it.
+Error nothing_left(const Error& error, const fs::path& path) {
+  if (error.code != ErrorCode::Corrupt) return error;
+  return {ErrorCode::Corrupt, path.string(),
+          "holds nothing that can be salvaged; restore it from an export or a backup, or move it away to start afresh"};
+}
+
 } // namespace
 
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -162,12 +173,14 @@ Store::~Store() = default;
 
 Result<Store> Store::open(const fs::path& path, OpenMode mode) {
   if (path.empty()) return Error{ErrorCode::InvalidSpec, "store", "the path is empty; name a file, e.g. mc2.db"};
-  return guarded(path, "Store::open", [&]() -> Result<Store> {
+  auto opened = guarded(path, "Store::open", [&]() -> Result<Store> {
     const fs::path file = resolved(path);
-    auto database = mode == OpenMode::ReadOnly ? open_read_only(path, file) : open_read_write(path, file);
+    auto database = mode == OpenMode::ReadWrite ? open_read_write(path, file) : open_to_read(path, file, mode);
     if (!database) return database.error();
     return Store(std::make_unique<Impl>(Impl{path, mode, std::move(database).value(), write_turn(file)}));
   });
+  if (!opened && mode == OpenMode::Salvage) return nothing_left(opened.error(), path);
+  return opened;
 }
 
 const fs::path& Store::path() const noexcept { return impl_->path; }

@@ -34,7 +34,7 @@ struct Store::Impl {
   /// Errors: ReadOnly, and those of `body`, which roll the transaction back.
   template <typename Body>
   auto write(const char* call, Body&& body) -> decltype(body()) {
-    if (mode == OpenMode::ReadOnly)
+    if (mode != OpenMode::ReadWrite)
       return error(planner::ErrorCode::ReadOnly, "is open read-only; name a store that you may write to");
     // Without its turn after all that time it competes with everyone, and SQLite says what comes of it.
     const std::unique_lock others_wait(*turn, kLongestWait);

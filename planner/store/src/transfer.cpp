@@ -137,12 +137,6 @@ std::string entries_json(const Contents& contents, Table table) {
   return result.append("]");
 }
 
-std::string damages_json(const std::vector<Damage>& damages) {
-  Json result = Json::array();
-  for (const Damage& damage : damages) result.push_back(damage_text(damage));
-  return dump(result);
-}
-
 template <typename T>
 Entry read_entry(const Fields& fields, Table table) {
   const T value = read_document<T>(fields["document"]);
@@ -247,16 +241,25 @@ Result<StoreStats> Store::stats() const {
   });
 }
 
-Result<std::string> Store::export_json() const {
-  return impl_->read("Store::export_json", [&]() -> Result<std::string> {
+Result<Exported> Store::export_all() const {
+  return impl_->read("Store::export_all", [&]() -> Result<Exported> {
     const Contents contents = read_contents(impl_->database);
-    return "{\"damages\":" + damages_json(contents.damages) +
+    Exported exported;
+    for (const Damage& damage : contents.damages) exported.damaged.push_back(damage_text(damage));
+    exported.json = "{\"damages\":" + dump(Json(exported.damaged)) +
            ",\"measurements\":" + entries_json(contents, Table::Measurement) +
            ",\"models\":" + entries_json(contents, Table::Model) +
            ",\"plans\":" + entries_json(contents, Table::Plan) +
            ",\"samples\":" + entries_json(contents, Table::SampleBatch) +
            ",\"schema\":" + dump(schema_name("store")) + "}";
+    return exported;
   });
+}
+
+Result<std::string> Store::export_json() const {
+  auto exported = export_all();
+  if (!exported) return exported.error();
+  return std::move(exported).value().json;
 }
 
 Result<MergeReport> Store::import_json(std::string_view json) {

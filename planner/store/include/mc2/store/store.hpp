@@ -21,7 +21,11 @@
 
 namespace mc2::store {
 
-enum class OpenMode : std::uint8_t { ReadOnly, ReadWrite }; ///< ReadWrite creates what is missing
+enum class OpenMode : std::uint8_t {
+  ReadOnly,
+  ReadWrite, ///< creates what is missing
+  Salvage,   ///< as ReadOnly, but takes a damaged or truncated file for what can still be read of it
+};
 
 /// Identifies a kept plan: the same key on the same store answers with the same bytes.
 struct PlanKey {
@@ -118,6 +122,12 @@ struct CheckReport {
   std::int64_t row_count = 0;
 };
 
+/// What is left of a store, and what is not.
+struct Exported {
+  std::string json;                 ///< {"schema": "mc2.store/1"}
+  std::vector<std::string> damaged; ///< what could not be exported, as the document names it
+};
+
 struct StoreStats {
   std::filesystem::path path;
   int schema_version = 0;
@@ -142,7 +152,7 @@ struct MergeReport {
 class Store {
  public:
   /// Opens or creates the file (mode 0600, directories 0700) and brings its schema up to date. An empty file is a new
-  /// store: a program killed while creating one leaves that.
+  /// store: a program killed while creating one leaves that. Salvage opens whatever still has its first page.
   /// Errors: NotFound (read-only and missing or empty), Unreadable (read-only and not permitted), ReadOnly (file or
   /// directory not writable; or open read-only what must first be recovered or brought up to date), NewerVersion, Corrupt (not a database, truncated,
   /// or damaged; the message says how to salvage), Unsupported (network file system, unless read-only), InvalidSpec
@@ -250,8 +260,10 @@ class Store {
   /// SQLite's integrity check and every document's checksum.
   [[nodiscard]] CheckReport check() const;
   [[nodiscard]] planner::Result<StoreStats> stats() const;
-  /// Every undamaged document as one JSON document {"schema": "mc2.store/1"} that also names the damaged ones: the
-  /// way to salvage a store. import_json adds it to this store under the same rules as merge.
+  /// Every undamaged document as one JSON document that also names the damaged ones: the way to salvage a store, for
+  /// which it is opened with Salvage. import_json adds it to this store under the same rules as merge.
+  [[nodiscard]] planner::Result<Exported> export_all() const;
+  /// Its JSON alone.
   [[nodiscard]] planner::Result<std::string> export_json() const;
   /// Errors: as the decoders in codec.hpp, and ReadOnly; all or nothing. At most 1 GiB.
   [[nodiscard]] planner::Result<MergeReport> import_json(std::string_view json);
