@@ -96,10 +96,14 @@ Result<ExitCode> DbCommand::export_to() const {
 Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) {
   if (!merged) return merged.error();
   std::cout << merged.value().added_count << " added, " << merged.value().same_count << " already there, "
-            << merged.value().conflicts.size() << " conflicts (ours kept)\n";
+            << merged.value().conflicts.size() << " conflicts (ours kept)";
+  const auto left_out_count = merged.value().damaged.size() + merged.value().refused.size();
+  if (left_out_count > 0) std::cout << ", " << left_out_count << " not taken";
+  std::cout << "\n";
   for (const auto& conflict : merged.value().conflicts) std::cout << "  " << conflict << "\n";
   for (const auto& damaged : merged.value().damaged) std::cout << "  damaged, not taken: " << damaged << "\n";
-  return ExitCode::Success;
+  for (const auto& refused : merged.value().refused) std::cout << "  refused: " << refused << "\n";
+  return left_out_count == 0 ? ExitCode::Success : ExitCode::Negative;
 }
 
 Result<ExitCode> DbCommand::import_from() const {

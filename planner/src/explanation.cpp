@@ -13,11 +13,6 @@ namespace {
 constexpr double kSamePrediction = 0.001; ///< relative
 constexpr double kTouching = 1e-9; ///< relative: times that were rounded to a document's digits may overlap by this
 
-Result<void> validate_time(const std::string& field, double us) {
-  if (us >= 0 && us <= kMaxExplainedUs) return {};
-  return Error{ErrorCode::InvalidSpec, field, "is " + number_text(us) + " us; legal: 0 to 1e15"};
-}
-
 Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, const std::string& field) {
   if (blocks.size() != count)
     return Error{ErrorCode::InvalidSpec, field,
@@ -31,30 +26,6 @@ Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, c
     last_us = blocks[i].end_us;
   }
   return {};
-}
-
-Result<void> validate_plan(const Plan& plan) {
-  const std::array times{std::pair{"makespan.us", plan.makespan.us},
-                         std::pair{"makespan.low_us", plan.makespan.low_us},
-                         std::pair{"makespan.high_us", plan.makespan.high_us},
-                         std::pair{"serial_us", plan.serial_us},
-                         std::pair{"compute_us", plan.compute_us},
-                         std::pair{"communication_us", plan.communication_us},
-                         std::pair{"ideal_us", plan.ideal_us}};
-  for (const auto& [field, us] : times)
-    if (auto valid = validate_time(field, us); !valid) return valid;
-  for (const double slowdown : {plan.slowdown.first, plan.slowdown.second})
-    if (!(slowdown >= 1 && slowdown <= kMaxExplainedUs))
-      return Error{ErrorCode::InvalidSpec, "slowdown", "is " + number_text(slowdown) + "; legal: 1 to 1e15"};
-  for (std::size_t i = 0; i < plan.runners_up.size(); ++i)
-    if (auto valid =
-            validate_time("runners_up[" + std::to_string(i) + "].makespan_us", plan.runners_up[i].makespan_us);
-        !valid)
-      return valid;
-  if (plan.validation)
-    for (const double us : {plan.validation->fused_us, plan.validation->serial_us})
-      if (auto valid = validate_time("validation", us); !valid) return valid;
-  return validate_timeline(plan.timeline, plan.cut.block_rows.size() + (plan.is_local_first ? 1 : 0));
 }
 
 /// Time during which a span of each lane is running; both lists are in order.
@@ -195,7 +166,9 @@ Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count
 }
 
 Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options) {
-  if (auto valid = validate_plan(plan); !valid) return valid.error();
+  if (auto valid = plan.validate(); !valid) return valid.error();
+  const std::size_t span_count = plan.cut.block_rows.size() + (plan.is_local_first ? 1 : 0);
+  if (auto valid = validate_timeline(plan.timeline, span_count); !valid) return valid.error();
   if (auto valid = options.validate(); !valid) return valid.error();
   Explanation explanation;
   explanation.plan = plan;

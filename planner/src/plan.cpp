@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "names.hpp"
+#include "text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -14,6 +16,50 @@ constexpr std::array kOrderNames{
     Name<BlockOrder>{BlockOrder::Free, "free"}};
 constexpr std::array kBoundNames{Name<Bound>{Bound::Compute, "compute"},
                                  Name<Bound>{Bound::Communication, "communication"}};
+
+Result<void> validate_times(const Plan& plan) {
+  std::vector<std::pair<std::string, double>> times{{"makespan.us", plan.makespan.us},
+                                                    {"makespan.low_us", plan.makespan.low_us},
+                                                    {"makespan.high_us", plan.makespan.high_us},
+                                                    {"serial_us", plan.serial_us},
+                                                    {"compute_us", plan.compute_us},
+                                                    {"communication_us", plan.communication_us},
+                                                    {"ideal_us", plan.ideal_us},
+                                                    {"timeline.makespan_us", plan.timeline.makespan_us},
+                                                    {"timeline.overlap_us", plan.timeline.overlap_us}};
+  for (std::size_t i = 0; i < plan.runners_up.size(); ++i)
+    times.emplace_back("runners_up[" + std::to_string(i) + "].makespan_us", plan.runners_up[i].makespan_us);
+  if (plan.validation) {
+    times.emplace_back("validation.fused_us", plan.validation->fused_us);
+    times.emplace_back("validation.serial_us", plan.validation->serial_us);
+  }
+  for (const auto& [field, us] : times)
+    if (auto valid = validate_time(field, us); !valid) return valid;
+  return {};
+}
+
+Result<void> validate_intervals(const Plan& plan) {
+  if (auto valid = validate_interval("makespan.low_us", plan.makespan.low_us, plan.makespan.high_us); !valid) return valid;
+  if (!plan.validation) return {};
+  return validate_interval("validation.benefit_low", plan.validation->benefit_low, plan.validation->benefit_high);
+}
+
+Result<void> validate_slowdown(const Plan& plan) {
+  for (const double factor : {plan.slowdown.first, plan.slowdown.second})
+    if (!(factor >= 1 && factor <= kMaxTimeUs))
+      return Error{ErrorCode::InvalidSpec, "slowdown", "is " + number_text(factor) + "; legal: 1 to 1e15"};
+  return {};
+}
+
+Result<void> validate_spans(const Plan& plan) {
+  for (const auto& [field, lane] : {std::pair{"timeline.first[", &plan.timeline.first}, {"timeline.second[", &plan.timeline.second}})
+    for (std::size_t i = 0; i < lane->size(); ++i) {
+      const std::string place = field + std::to_string(i) + "].";
+      if (auto valid = validate_time(place + "start_us", (*lane)[i].start_us); !valid) return valid;
+      if (auto valid = validate_time(place + "end_us", (*lane)[i].end_us); !valid) return valid;
+    }
+  return {};
+}
 
 bool all_equal(std::span<const std::int64_t> rows) {
   return std::adjacent_find(rows.begin(), rows.end(), std::not_equal_to<>()) == rows.end();
@@ -37,6 +83,12 @@ Result<BlockOrder> parse_block_order(std::string_view text) {
 }
 std::string_view to_string(Bound bound) noexcept { return name_of<Bound>(kBoundNames, bound); }
 Result<Bound> parse_bound(std::string_view text) { return parse_name<Bound>(kBoundNames, text, "bound"); }
+
+Result<void> Plan::validate() const {
+  for (const auto& check : {validate_times, validate_intervals, validate_slowdown, validate_spans})
+    if (auto valid = check(*this); !valid) return valid;
+  return {};
+}
 
 bool overlaps(const OpSpec& op, const Variant& variant, const Cut& cut) {
   return cut.block_rows.size() > 1 || traits_of(op.kind).has_local_part || slice_count(variant) > 1;

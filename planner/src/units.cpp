@@ -3,6 +3,7 @@
 #include <array>
 
 #include "names.hpp"
+#include "text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -14,6 +15,18 @@ constexpr std::array kNames{Name<DType>{DType::F32, "f32"}, Name<DType>{DType::F
 std::string_view to_string(DType dtype) noexcept { return name_of<DType>(kNames, dtype); }
 
 Result<DType> parse_dtype(std::string_view text) { return parse_name<DType>(kNames, text, "dtype"); }
+
+Result<void> validate_time(const std::string& field, double us) {
+  if (us >= 0 && us <= kMaxTimeUs) return {};
+  return Error{ErrorCode::InvalidSpec, field, "is " + number_text(us) + " us; legal: 0 to 1e15"};
+}
+
+Result<void> validate_interval(const std::string& field, double low, double high) {
+  if (low <= high) return {};
+  return Error{ErrorCode::InvalidSpec, field,
+               "is " + number_text(low) + ", above the interval's upper end, " + number_text(high) +
+                   "; must be at most that"};
+}
 
 std::int64_t size_bytes(DType dtype) noexcept {
   switch (dtype) {

@@ -13,7 +13,7 @@ WORKED = ["--m", "4096", "--n", "8192", "--k", "3072", "--dtype", "f16", "--rank
 FETCHING_TAGS = {"script", "link", "img", "iframe", "object", "embed", "audio", "video", "source", "base", "form", "a",
                  "image", "use", "foreignobject", "animate", "set"}
 FETCHING_ATTRIBUTES = {"src", "href", "xlink:href", "action", "data", "srcset", "background", "poster"}
-EVIL = "<script>alert(1)</script> & \"quoted\" 'single' ]]> \u0001 \uffff"
+EVIL = "<script>alert(1)</script> & \"quoted\" 'single' ]]> \uffff"
 
 
 class Report(html.parser.HTMLParser):
@@ -213,8 +213,21 @@ class HostileTest(ExplainTest):
 
         text, report = self.report(self.changed_plan(change))
         self.assertNotIn("<script", text)
-        self.assertNotIn("\u0001", text)
         self.assertIn("<script>alert(1)</script> & \"quoted\" 'single'", report.text)
+
+    def test_control_characters_reach_no_terminal(self):
+        escape = "\u001b[31mred\u009b"
+        places = {"variant.name": lambda plan: plan["variant"].update(name=escape),
+                  "strategy": lambda plan: plan.update(strategy=escape),
+                  "reason": lambda plan: plan.update(reason="\u0001"),
+                  "fingerprint.link": lambda plan: plan["fingerprint"].update(link=escape),
+                  "fingerprint. [31mred": lambda plan: plan["fingerprint"].update({escape: "x"}),
+                  "certificate.text": lambda plan: plan["certificate"].update(text=escape)}
+        for place, change in places.items():
+            with self.subTest(place=place):
+                done = self.refuse(USAGE, ["explain", self.changed_plan(change), "--store", self.store],
+                                   f"plan.json: {place}", "control characters")
+                self.assertNotRegex(done.stdout + done.stderr, "[\u0000-\u0009\u000b-\u001f\u007f-\u009f]")
 
     def test_long_texts_and_lists_are_clipped(self):
         def change(plan):
@@ -264,6 +277,10 @@ class HostileTest(ExplainTest):
         store = ["--store", self.store]
         self.refuse(USAGE, ["explain", *store], "PLAN: is missing", "--m, --n and --k")
         self.refuse(USAGE, ["explain", "abc", *store], "PLAN: 'abc' is no file", "hexadecimal")
+        empty = self.directory / "empty.json"
+        empty.write_text(json.dumps({"damages": [], "measurements": [], "models": [], "plans": [], "samples": [],
+                                     "schema": "mc2.store/1"}))
+        self.succeed("db", "import", empty, *store)
         self.refuse(NO_ANSWER, ["explain", "abcdef012345", *store], "PLAN: ", "no plan with digest")
         self.refuse(USAGE, ["explain", "abcdef", *SHAPE, *store], "PLAN: names the operator", "leave out --m")
         self.refuse(NO_ANSWER, ["explain", *SHAPE, *store], "no cost model", "mc2 tune")

@@ -32,5 +32,38 @@ TEST(Plan, BenefitAndOverlapEfficiency) {
   EXPECT_DOUBLE_EQ(plan.overlap_efficiency(), 0.75);  // 30 of 40 possible
 }
 
+/// 10 us then 20 us, uncut.
+Plan serial_plan() {
+  Plan plan;
+  plan.op = {OpKind::MatmulAllReduce, 128, 64, 64, DType::F32, 2};
+  plan.cut = {{128}};
+  plan.makespan = {30, 29, 31, Provenance::Measured, ""};
+  plan.slowdown = {1, 1};
+  plan.timeline = {{{0, 10}}, {{10, 30}}, 30, 0};
+  return plan;
+}
+
+TEST(Plan, ValidateNamesWhatCannotBe) {
+  EXPECT_TRUE(serial_plan().validate().ok());
+  const std::pair<const char*, void (*)(Plan&)> changes[]{
+      {"makespan.us", [](Plan& plan) { plan.makespan.us = -1; }},
+      {"makespan.low_us", [](Plan& plan) { plan.makespan.low_us = 32; }},
+      {"serial_us", [](Plan& plan) { plan.serial_us = 2 * kMaxTimeUs; }},
+      {"timeline.overlap_us", [](Plan& plan) { plan.timeline.overlap_us = -1; }},
+      {"slowdown", [](Plan& plan) { plan.slowdown.second = 0.9; }},
+      {"runners_up[0].makespan_us", [](Plan& plan) { plan.runners_up = {{{{128}}, {"direct", {}}, -1, ""}}; }},
+      {"validation.serial_us", [](Plan& plan) { plan.validation = {1, -1, 0, 0, 0, 3}; }},
+      {"validation.benefit_low", [](Plan& plan) { plan.validation = {1, 1, 0.1, 0.3, 0.2, 3}; }},
+      {"timeline.second[0].start_us", [](Plan& plan) { plan.timeline.second[0].start_us = -1; }}};
+  for (const auto& [field, change] : changes) {
+    Plan plan = serial_plan();
+    change(plan);
+    const auto verdict = plan.validate();
+    ASSERT_FALSE(verdict.ok()) << field;
+    EXPECT_EQ(verdict.error().code, ErrorCode::InvalidSpec);
+    EXPECT_EQ(verdict.error().field, field) << verdict.error().text();
+  }
+}
+
 } // namespace
 } // namespace mc2::planner

@@ -2,6 +2,7 @@
 
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -23,11 +24,13 @@ inline double any_double() {
 
 inline double positive_double() { return std::fabs(any_double()); }
 
-/// Valid UTF-8 with everything that JSON escapes.
+/// A time that may be kept, by its bits.
+inline double any_time() { return std::fmin(positive_double(), planner::kMaxTimeUs); }
+
+/// Valid UTF-8 with everything that JSON escapes and a document may hold.
 inline std::string any_text() {
   const auto pieces = *rc::gen::container<std::vector<std::string>>(
-      rc::gen::element<std::string>("a", "Z", " ", "\"", "\\", "/", "\n", "\t", "\x01", "\x7f", std::string(1, '\0'),
-                                    "é", "日", "\U0001F680", "=", ";"));
+      rc::gen::element<std::string>("a", "Z", " ", "\"", "\\", "/", "é", "日", "\U0001F680", "=", ";"));
   std::string text;
   for (const auto& piece : pieces) text += piece;
   return text;
@@ -75,32 +78,44 @@ inline planner::Cut any_cut(std::int64_t length) {
 
 inline planner::Variant any_variant() { return {any_text() + "v", any_texts()}; }
 
-inline std::vector<planner::Span> any_spans() {
-  std::vector<planner::Span> spans(*rc::gen::inRange<std::size_t>(0, 4));
-  for (auto& span : spans) span = {any_double(), any_double()};
+/// One after the other, with gaps.
+inline std::vector<planner::Span> any_spans(std::size_t count) {
+  std::vector<double> ends(2 * count);
+  for (double& end : ends) end = any_time();
+  std::sort(ends.begin(), ends.end());
+  std::vector<planner::Span> spans(count);
+  for (std::size_t i = 0; i < count; ++i) spans[i] = {ends[2 * i], ends[2 * i + 1]};
   return spans;
+}
+
+inline planner::Estimate any_estimate() {
+  const double us = any_time(), other_us = any_time();
+  return {us, std::min(us, other_us), std::max(us, other_us),
+          *rc::gen::element(planner::Provenance::Measured, planner::Provenance::Extrapolated), any_text()};
 }
 
 inline planner::Plan any_plan() {
   planner::Plan plan = examples::plan();
   plan.op = any_op();
   plan.fingerprint = {any_texts()};
-  plan.strategy = any_text();
+  plan.strategy = any_text() + "s";
   plan.variant = any_variant();
   plan.cut = any_cut(planner::traits_of(plan.op.kind).cut_axis_length(plan.op));
-  plan.makespan = {any_double(), any_double(), any_double(),
-                   *rc::gen::element(planner::Provenance::Measured, planner::Provenance::Extrapolated), any_text()};
-  plan.serial_us = any_double();
-  plan.compute_us = any_double();
-  plan.communication_us = any_double();
-  plan.ideal_us = any_double();
+  plan.makespan = any_estimate();
+  plan.serial_us = any_time();
+  plan.compute_us = any_time();
+  plan.communication_us = any_time();
+  plan.ideal_us = any_time();
   plan.bound = *rc::gen::element(planner::Bound::Compute, planner::Bound::Communication);
-  plan.slowdown = {any_double(), any_double()};
-  plan.timeline = {any_spans(), any_spans(), any_double(), any_double()};
-  plan.runners_up.assign(*rc::gen::inRange<std::size_t>(0, 3),
-                         {any_cut(planner::traits_of(plan.op.kind).cut_axis_length(plan.op)), any_variant(), any_double(), any_text()});
-  plan.recipe.assign(*rc::gen::inRange<std::size_t>(0, 3), {any_text(), any_double(), any_text(), any_text()});
+  plan.slowdown = {std::fmax(any_time(), 1), std::fmax(any_time(), 1)};
   plan.is_local_first = *rc::gen::arbitrary<bool>();
+  const std::size_t span_count = plan.cut.block_rows.size() + (plan.is_local_first ? 1 : 0);
+  plan.timeline = {any_spans(span_count), any_spans(span_count), any_time(), any_time()};
+  for (const auto* lane : {&plan.timeline.first, &plan.timeline.second})
+    plan.timeline.makespan_us = std::max(plan.timeline.makespan_us, lane->back().end_us);
+  plan.runners_up.assign(*rc::gen::inRange<std::size_t>(0, 3),
+                         {any_cut(planner::traits_of(plan.op.kind).cut_axis_length(plan.op)), any_variant(), any_time(), any_text()});
+  plan.recipe.assign(*rc::gen::inRange<std::size_t>(0, 3), {any_text(), any_double(), any_text(), any_text()});
   if (*rc::gen::arbitrary<bool>()) plan.certificate->restriction_cost = any_double();
   if (*rc::gen::arbitrary<bool>()) plan.certificate.reset();
   if (*rc::gen::arbitrary<bool>()) plan.validation.reset();
@@ -175,12 +190,11 @@ inline planner::Sample any_sample() {
   planner::Sample sample;
   sample.component = *rc::gen::element(planner::Component::Matmul, planner::Component::Collective);
   sample.context = *rc::gen::element(planner::Context::Alone, planner::Context::CoRun);
-  sample.variant = any_text();
+  sample.variant = any_text() + "v";
   sample.block_rows = *rc::gen::inRange<std::int64_t>(0, planner::kMaxSize);
   sample.block_count = *rc::gen::inRange<std::int64_t>(1, planner::kMaxSize);
   sample.message_bytes = *rc::gen::inRange<std::int64_t>(0, std::numeric_limits<std::int64_t>::max());
-  sample.time =
-      std::chrono::nanoseconds(*rc::gen::inRange<std::int64_t>(0, std::numeric_limits<std::int64_t>::max()));
+  sample.time = std::chrono::nanoseconds(*rc::gen::inRange<std::int64_t>(1, 1'000'000'000'000'000'000));
   sample.slowest_rank = any_count();
   sample.round = any_count();
   sample.is_outlier = *rc::gen::arbitrary<bool>();

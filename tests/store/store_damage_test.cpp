@@ -10,6 +10,7 @@
 #include "mc2/store/store.hpp"
 #include "place.hpp"
 #include "raw_sql.hpp"
+#include "records.hpp"
 
 /// What the store makes of files that something else has changed.
 namespace mc2::store {
@@ -201,6 +202,22 @@ TEST(StoreDamage, MissingTableIsCorrupt) {
   EXPECT_EQ(store.put_plan(examples::plan(), "tuned", kNow).error().code, ErrorCode::Corrupt);
   EXPECT_EQ(store.stats().error().code, ErrorCode::Corrupt);
   EXPECT_FALSE(store.check().is_healthy);
+}
+
+TEST(StoreDamage, ADocumentThatCannotBeIsFoundThoughItsChecksumsHold) {
+  const TemporaryDirectory directory;
+  fill(directory / "mc2.db");
+  planner::Plan plan = examples::plan(1024);
+  plan.serial_us = -120;
+  Record record = make_record(plan.op, plan.fingerprint, encode(plan), kNow);
+  record.key.purpose = "tuned";
+  execute(directory / "mc2.db", "UPDATE plan SET document = '" + record.document + "', digest = '" + record.digest +
+                                    "', checksum = '" + checksum(Table::Plan, record) + "' WHERE m = 1024");
+  const Store store = Store::open(directory / "mc2.db", OpenMode::ReadOnly).value();
+  const auto report = store.check();
+  ASSERT_EQ(report.damages.size(), 1U);
+  EXPECT_NE(report.damages[0].what.find("serial_us: is -120 us; legal: 0 to 1e15"), std::string::npos);
+  EXPECT_EQ(store.find_plan(key_of(plan)).error().code, ErrorCode::Corrupt);
 }
 
 constexpr std::size_t kPageBytes = 4096;

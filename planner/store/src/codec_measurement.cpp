@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "codec_parts.hpp"
 
 namespace mc2::store {
@@ -13,6 +15,15 @@ void read_times(const Fields& fields, Measurement& measurement) {
   measurement.benefit_high = fields["benefit_high"].number();
   measurement.predicted_us = fields["predicted_us"].number();
   measurement.pair_count = fields["pair_count"].small_integer(0);
+}
+
+planner::Result<void> validate(const Measurement& measurement) {
+  for (const auto& [field, us] : {std::pair{"fused_us", measurement.fused_us}, {"serial_us", measurement.serial_us},
+                                  {"compute_us", measurement.compute_us},
+                                  {"communication_us", measurement.communication_us},
+                                  {"predicted_us", measurement.predicted_us}})
+    if (auto valid = planner::validate_time(field, us); !valid) return valid;
+  return planner::validate_interval("benefit_low", measurement.benefit_low, measurement.benefit_high);
 }
 
 } // namespace
@@ -47,6 +58,7 @@ MeasurementRecord read_document<MeasurementRecord>(const Node& node) {
   record.measurement.variant = read_variant(fields["variant"]);
   record.fingerprint = read_fingerprint(fields["fingerprint"]);
   read_times(fields, record.measurement);
+  if (node.is_ok()) node.check(validate(record.measurement));
   return record;
 }
 

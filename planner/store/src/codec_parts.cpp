@@ -98,7 +98,11 @@ planner::OpSpec read_op(const Node& node) {
 std::map<std::string, std::string> read_texts(const Node& node) {
   std::map<std::string, std::string> result;
   if (!node.require(node.json().is_object(), "an object of texts")) return result;
-  for (const auto& [key, value] : node.json().items()) result.emplace(key, node.member(key, value).text());
+  for (const auto& [key, value] : node.json().items()) {
+    const Node text = node.member(key, value);
+    if (has_control(key)) text.fail(ErrorCode::Malformed, "this key has control characters; leave them out");
+    result.emplace(key, text.text());
+  }
   return result;
 }
 
@@ -110,7 +114,7 @@ Json write_variant(const planner::Variant& variant) { return {{"fields", variant
 
 planner::Variant read_variant(const Node& node) {
   const Fields fields(node, {"fields", "name"});
-  return {fields["name"].text(), read_texts(fields["fields"])};
+  return {fields["name"].name(), read_texts(fields["fields"])};
 }
 
 std::string_view block_key(planner::CutAxis axis) noexcept {

@@ -118,7 +118,7 @@ planner::Slowdown read_slowdown(const Node& node) {
 void read_decision(const Fields& fields, planner::Plan& plan) {
   plan.op = read_op(fields["op"]);
   plan.fingerprint = read_fingerprint(fields["fingerprint"]);
-  plan.strategy = fields["strategy"].text();
+  plan.strategy = fields["strategy"].name();
   plan.variant = read_variant(fields["variant"]);
   plan.cut = read_cut(fields["cut"], plan.op);
   plan.is_local_first = fields.has("is_local_first") && fields["is_local_first"].boolean();
@@ -190,6 +190,7 @@ planner::Plan read_document<planner::Plan>(const Node& node) {
   read_decision(fields, plan);
   read_prediction(fields, plan);
   read_evidence(fields, plan);
+  if (node.is_ok()) node.check(plan.validate());
   return plan;
 }
 

@@ -8,6 +8,8 @@ namespace {
 
 using planner::Sample;
 
+constexpr std::int64_t kMaxTimeNs = static_cast<std::int64_t>(planner::kMaxTimeUs * planner::kNsPerUs);
+
 Json write_sample(const Sample& sample, planner::CutAxis axis) {
   return {{"block_count", sample.block_count},
           {std::string(block_key(axis)), sample.block_rows},
@@ -28,11 +30,12 @@ Sample read_sample(const Node& node, planner::CutAxis axis) {
   Sample sample;
   sample.component = fields["component"].name(planner::parse_component);
   sample.context = fields["context"].name(planner::parse_context);
-  sample.variant = fields["variant"].text();
+  sample.variant = fields["variant"].name();
   sample.block_rows = fields[block_key(axis)].integer(0, planner::kMaxSize);
   sample.block_count = fields["block_count"].integer(1, planner::kMaxSize);
   sample.message_bytes = fields["message_bytes"].integer(0);
-  sample.time = std::chrono::nanoseconds(fields["time_ns"].integer(0));
+  // A clock that shows no time passing has measured nothing.
+  sample.time = std::chrono::nanoseconds(fields["time_ns"].integer(1, kMaxTimeNs));
   sample.slowest_rank = fields["slowest_rank"].small_integer(0);
   sample.round = fields["round"].small_integer(0);
   sample.is_outlier = fields["is_outlier"].boolean();

@@ -50,6 +50,12 @@ Node Node::element(std::size_t index) const {
   return result;
 }
 
+Node Node::apart(ReadStatus& status) const {
+  Node result(*this);
+  result.status_ = &status;
+  return result;
+}
+
 Node Node::member(std::string_view key, const Json& value) const {
   Node result(value, *status_);
   result.parent_ = this;
@@ -87,7 +93,17 @@ int Node::small_integer(int low) const { return static_cast<int>(integer(low, st
 bool Node::boolean() const { return require(value_->is_boolean(), "true or false") && value_->get<bool>(); }
 
 std::string Node::text() const {
-  return require(value_->is_string(), "a text") ? value_->get<std::string>() : std::string();
+  if (!require(value_->is_string(), "a text")) return {};
+  auto result = value_->get<std::string>();
+  if (has_control(result))
+    fail(ErrorCode::Malformed, "has control characters where spaces stand in " + in_quotes(result) + "; leave them out");
+  return result;
+}
+
+std::string Node::name() const {
+  std::string result = text();
+  if (result.empty()) fail(ErrorCode::InvalidSpec, "is empty; give a name");
+  return result;
 }
 
 Fields::Fields(const Node& node, std::initializer_list<std::string_view> required,

@@ -34,7 +34,10 @@ class Node {
                                      std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
   [[nodiscard]] int small_integer(int low = std::numeric_limits<int>::min()) const;
   [[nodiscard]] bool boolean() const;
+  /// Without control characters: a terminal would obey them.
   [[nodiscard]] std::string text() const;
+  /// A text that is not empty.
+  [[nodiscard]] std::string name() const;
 
   /// An enumerator through the planner's own parser.
   template <typename T>
@@ -57,6 +60,8 @@ class Node {
     return result;
   }
 
+  /// The same place, whose failures are recorded in a status of its own.
+  [[nodiscard]] Node apart(ReadStatus& status) const;
   /// A value of this object, standing under `key`; both must outlive the node.
   [[nodiscard]] Node member(std::string_view key, const Json& value) const;
 

@@ -10,7 +10,7 @@ bool is_utf8_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20U || c == 0x7F; }
 
 /// Whether a C1 control character (U+0080 to U+009F) begins here: terminals obey some of them as they obey ESC.
-bool is_c1(const std::string& text, std::size_t at) {
+bool is_c1(std::string_view text, std::size_t at) {
   return text[at] == '\xC2' && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0U;
 }
 
@@ -22,6 +22,12 @@ std::string without_c1(std::string text) {
 }
 
 } // namespace
+
+bool has_control(std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size(); ++at)
+    if (is_control(text[at]) || is_c1(text, at)) return true;
+  return false;
+}
 
 std::string one_line(std::string_view text, std::size_t max_bytes) {
   std::size_t length = text.size();

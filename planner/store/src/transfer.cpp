@@ -1,7 +1,6 @@
 #include <SQLiteCpp/Column.h>
 
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -38,6 +37,7 @@ struct Entry {
 struct Contents {
   std::vector<Entry> entries;
   std::vector<Damage> damages;
+  std::vector<std::string> refused; ///< documents of an export, and why
 };
 
 template <typename T>
@@ -120,6 +120,7 @@ MergeReport add_all(SQLite::Database& database, const Contents& contents) {
   MergeReport report;
   for (const Entry& entry : contents.entries) add(database, entry, report);
   for (const Damage& damage : contents.damages) report.damaged.push_back(damage_text(damage));
+  report.refused = contents.refused;
   return report;
 }
 
@@ -137,13 +138,14 @@ std::string entries_json(const Contents& contents, Table table) {
   return result.append("]");
 }
 
+/// Errors: those of the document, which is refused alone; what is wrong around it fails the whole export.
 template <typename T>
-Entry read_entry(const Fields& fields, Table table) {
-  const T value = read_document<T>(fields["document"]);
+Result<Entry> read_entry(const Fields& fields, Table table) {
+  ReadStatus status;
+  const T value = read_document<T>(fields["document"].apart(status));
   const std::string created_at = fields["created_at"].text();
+  if (status.error) return *status.error;
   Entry entry{table, {}, {}};
-  // A document that failed to read may hold anything, numbers that cannot be encoded aside.
-  if (!fields["document"].is_ok()) return entry;
   entry.fingerprint = value.fingerprint;
   if constexpr (std::is_same_v<T, MeasurementRecord>)
     entry.record = make_record(value.measurement.op, value.fingerprint, encode(value), created_at);
@@ -152,11 +154,12 @@ Entry read_entry(const Fields& fields, Table table) {
   return entry;
 }
 
-Entry read_table_entry(const Node& node, Table table) {
+Result<Entry> read_table_entry(const Node& node, Table table) {
   if (table == Table::Plan) {
     const Fields fields(node, {"created_at", "document", "purpose"});
-    Entry entry = read_entry<planner::Plan>(fields, table);
-    entry.record.key.purpose = fields["purpose"].text();
+    const std::string purpose = fields["purpose"].text();
+    auto entry = read_entry<planner::Plan>(fields, table);
+    if (entry) entry.value().record.key.purpose = purpose;
     return entry;
   }
   const Fields fields(node, {"created_at", "document"});
@@ -182,9 +185,11 @@ Result<Contents> decode_export(std::string_view text) {
   static_cast<void>(fields["damages"].list([](const Node& node) { return node.text(); }));
   for (const TableTraits& traits : all_tables()) {
     const Node list = fields[traits.export_key];
-    auto entries = list.list([&](const Node& node) { return read_table_entry(node, traits.table); });
-    contents.entries.insert(contents.entries.end(), std::make_move_iterator(entries.begin()),
-                            std::make_move_iterator(entries.end()));
+    for (auto& entry : list.list([&](const Node& node) { return read_table_entry(node, traits.table); }))
+      if (entry)
+        contents.entries.push_back(std::move(entry).value());
+      else
+        contents.refused.push_back(entry.error().text());
   }
   if (status.error) return *status.error;
   return contents;

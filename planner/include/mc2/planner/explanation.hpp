@@ -76,21 +76,18 @@ struct Explanation {
   bool operator==(const Explanation&) const = default;
 };
 
-/// Times beyond this many us (31 years) are refused.
-inline constexpr double kMaxExplainedUs = 1e15;
-
 /// Spans in order and none before 0. Bounded by makespan_us; 0 for a lane without blocks.
 [[nodiscard]] LaneUse lane_use(std::span<const Span> blocks, double makespan_us) noexcept;
 [[nodiscard]] TimelineUse timeline_use(const Timeline& timeline) noexcept;
 
-/// Errors: InvalidSpec naming the time that is negative or above kMaxExplainedUs, spans that overlap, or a lane with
+/// Errors: InvalidSpec naming the time that is negative or above kMaxTimeUs, spans that overlap, or a lane with
 /// more or fewer spans than `block_count`: the cut's blocks, and the local part where it comes first.
 [[nodiscard]] Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count);
 
 /// Explains a plan from any source. Without a model the parts that need one are named in `notes`.
 /// @param model    the model that the plan was made from, or nullptr
 /// @param options  the limits within which the plan was made; used for the sensitivity
-/// Errors: InvalidSpec for a plan that contradicts itself: as validate_timeline, and times that are negative.
+/// Errors: InvalidSpec for a plan that contradicts itself: as Plan::validate and validate_timeline.
 [[nodiscard]] Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options);
 
 } // namespace mc2::planner

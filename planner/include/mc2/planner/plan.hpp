@@ -119,6 +119,9 @@ struct Plan {
     return serial_us > ideal_us ? (serial_us - makespan.us) / (serial_us - ideal_us) : 0;
   }
   [[nodiscard]] bool is_cut() const noexcept { return cut.block_rows.size() > 1; }
+  /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, or a slow-down below 1. That the
+  /// timeline fits the cut is validate_timeline's.
+  [[nodiscard]] Result<void> validate() const;
   bool operator==(const Plan&) const = default;
 };
 

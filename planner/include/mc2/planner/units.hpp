@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "mc2/planner/error.hpp"
@@ -14,6 +15,15 @@ inline constexpr double kNsPerUs = 1000.0;
 
 /// The normal distribution's 95 % quantile: half a 90 % interval's width in standard deviations.
 inline constexpr double kNormal95 = 1.645;
+
+/// Times beyond this many us (31 years) are refused.
+inline constexpr double kMaxTimeUs = 1e15;
+
+/// Errors: InvalidSpec under `field` for a time that is negative or above kMaxTimeUs.
+[[nodiscard]] Result<void> validate_time(const std::string& field, double us);
+
+/// Errors: InvalidSpec under `field`, the lower end of an interval, where it is above the upper.
+[[nodiscard]] Result<void> validate_interval(const std::string& field, double low, double high);
 
 /// Element type of A and B; the product's follows from it (product_type() in op_spec.hpp). Values are stored: never
 /// renumber.

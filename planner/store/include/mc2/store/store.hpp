@@ -140,6 +140,7 @@ struct MergeReport {
   std::int64_t same_count = 0;
   std::vector<std::string> conflicts; ///< same key, different content: ours is kept, theirs is named here
   std::vector<std::string> damaged;   ///< of theirs, and therefore not taken
+  std::vector<std::string> refused;   ///< documents of an import that are not valid, with what is wrong
 };
 
 /// One SQLite file. Durable when a call returns: rollback journal (not WAL: SQLite 3.40 can corrupt it with several
@@ -265,7 +266,8 @@ class Store {
   [[nodiscard]] planner::Result<Exported> export_all() const;
   /// Its JSON alone.
   [[nodiscard]] planner::Result<std::string> export_json() const;
-  /// Errors: as the decoders in codec.hpp, and ReadOnly; all or nothing. At most 1 GiB.
+  /// A document that its decoder in codec.hpp refuses is left out and named in the report.
+  /// Errors: Malformed and NewerVersion of the export itself, and ReadOnly; nothing is kept then. At most 1 GiB.
   [[nodiscard]] planner::Result<MergeReport> import_json(std::string_view json);
   /// Adds every undamaged document of another store; a damaged one of ours gives way to theirs.
   /// Errors: ReadOnly; all or nothing.

@@ -12,6 +12,9 @@ namespace mc2::store {
 /// cut off, between characters, with "...".
 [[nodiscard]] std::string one_line(std::string_view text, std::size_t max_bytes = 160);
 
+/// Whether one_line would replace anything.
+[[nodiscard]] bool has_control(std::string_view text) noexcept;
+
 /// one_line between single quotes.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
