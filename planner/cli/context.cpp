@@ -27,6 +27,13 @@ Result<void> set_size(const char* field, const std::optional<std::int64_t>& give
   return {};
 }
 
+/// Not so for a path that leads through a file, which is another mistake.
+bool is_missing(const std::filesystem::path& path) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(path, failure);
+  return !std::filesystem::exists(status) && failure == std::errc::no_such_file_or_directory;
+}
+
 } // namespace
 
 ExitCode to_exit_code(ErrorCode code) noexcept {
@@ -210,14 +217,19 @@ Result<std::filesystem::path> StoreOptions::writable_path() const {
   return user_path();
 }
 
-Result<store::Layers> StoreOptions::open() const {
+bool StoreOptions::is_named() const {
+  return !path.empty() || !embed::process_variables()("MC2_STORE").value_or("").empty();
+}
+
+Result<store::Layers> StoreOptions::open(StoreUse use) const {
   const auto writable = writable_path();
   if (!writable) return writable.error();
-  store::LayerPaths layers;
-  layers.read_only = system_paths();
-  layers.writable = writable.value();
-  if (!path.empty())
-    if (const auto user = user_path()) layers.read_only.push_back(user.value());
+  if (use == StoreUse::Read && is_named() && is_missing(writable.value()))
+    return Error{ErrorCode::NotFound, writable.value().string(),
+                 "there is no such store; name one that is there, or make it with mc2 tune, profile or db import"};
+  store::LayerPaths layers{.read_only = system_paths(),
+                           .writable = writable.value(),
+                           .may_be_read_only = use != StoreUse::Write};
   auto opened = store::Layers::open(layers);
   if (opened)
     for (const auto& note : opened.value().notes())

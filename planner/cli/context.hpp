@@ -91,6 +91,13 @@ struct PlanningOptions {
   [[nodiscard]] Result<planner::PlanOptions> checked(std::int64_t default_alignment) const;
 };
 
+/// What a command does with the store.
+enum class StoreUse : std::uint8_t {
+  Write, ///< it is created where it is missing
+  Keep,  ///< as Write; where it may not be written, to read it will do
+  Read,  ///< as Keep, but one that was named has to be there
+};
+
 struct StoreOptions {
   std::string path;
 
@@ -100,12 +107,14 @@ struct StoreOptions {
   [[nodiscard]] static Result<std::filesystem::path> user_path();
   /// System stores that are read when present.
   [[nodiscard]] static std::vector<std::filesystem::path> system_paths();
-  /// Errors: as Layers::open. Notes about skipped layers go to standard error, each once however often this is called.
-  [[nodiscard]] Result<store::Layers> open() const;
+  /// Errors: as Layers::open; NotFound for a named store that is to be read and missing. Notes about skipped layers go to
+  /// standard error, each once however often this is called.
+  [[nodiscard]] Result<store::Layers> open(StoreUse use) const;
   /// --store, or the user's store. Errors: as user_path.
   [[nodiscard]] Result<std::filesystem::path> writable_path() const;
 
  private:
+  [[nodiscard]] bool is_named() const; ///< with --store or MC2_STORE
   mutable std::set<std::string> told_; ///< notes that were printed
 };
 

@@ -48,7 +48,8 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   if (!spec) return spec.error();
   const auto here = machine.fingerprint(spec.value().world_size);
   if (!here) return here.error();
-  auto layers = store.open();
+  const StoreUse use = server->is_given() ? StoreUse::Keep : StoreUse::Read;
+  auto layers = open_to_look_up(store, use, spec.value(), here.value());
   if (!layers) return layers.error();
   return find_plan_for(spec.value(), here.value(), layers.value(), {.server = *server});
 }
@@ -79,9 +80,11 @@ Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
     if (!profile) return document_error(profile_file, profile.error());
     evidence.profile = std::move(profile).value();
   }
-  auto layers = store.open();
+  auto layers = store.open(server->is_given() ? StoreUse::Keep : StoreUse::Read);
   if (layers)
     look_up(evidence, stored.plan, layers.value());
+  else if (layers.error().code == ErrorCode::NotFound)
+    note_missing(evidence, layers.error().text());
   else
     evidence.notes.push_back("the store cannot be read: " + layers.error().text());
   add_served_model(evidence, stored.plan);

@@ -15,7 +15,20 @@ std::vector<double> block_sizes(const planner::Plan& plan, double x_per_row) {
   return sizes;
 }
 
+void note_missing_model(Evidence& evidence, const std::string& why) {
+  evidence.notes.push_back("the cost model is not in the store (" + why + "); --model FILE supplies it");
+}
+
+void note_missing_samples(Evidence& evidence, const std::string& why) {
+  evidence.notes.push_back("the samples are not in the store (" + why + "); --profile FILE supplies them");
+}
+
 } // namespace
+
+void note_missing(Evidence& evidence, const std::string& why) {
+  if (!evidence.model) note_missing_model(evidence, why);
+  if (!evidence.profile) note_missing_samples(evidence, why);
+}
 
 void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers) {
   if (!evidence.model) {
@@ -23,16 +36,14 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
     if (model)
       evidence.model = std::move(model).value();
     else
-      evidence.notes.push_back("the cost model is not in the store (" + model.error().message +
-                               "); --model FILE supplies it");
+      note_missing_model(evidence, model.error().message);
   }
   if (!evidence.profile) {
     auto profile = layers.writable().find_profile(evidence.model ? evidence.model->op : plan.op, plan.fingerprint);
     if (profile)
       evidence.profile = std::move(profile).value();
     else
-      evidence.notes.push_back("the samples are not in the store (" + profile.error().message +
-                               "); --profile FILE supplies them");
+      note_missing_samples(evidence, profile.error().message);
   }
   auto measurements = layers.writable().list_measurements(plan.op, plan.fingerprint);
   if (!measurements) return;

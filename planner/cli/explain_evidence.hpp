@@ -25,6 +25,9 @@ struct Evidence {
 /// Fills what `evidence` does not have yet from the store: model, samples and the last race of the plan's cut.
 void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers);
 
+/// Says of all that `evidence` does not have that it is not in the store, and why.
+void note_missing(Evidence& evidence, const std::string& why);
+
 /// Leaves out samples of another operator, and says so; another m of the same one is fine.
 void drop_foreign(Evidence& evidence, const planner::Plan& plan);
 

@@ -122,7 +122,7 @@ Result<ExitCode> ExportCommand::write_picture() const {
   auto model = load_model();
   if (!model) return model.error();
   Evidence evidence{stored.value().digest, stored.value().created_at, std::move(model).value(), {}, {}, {}};
-  if (auto layers = store.open()) look_up(evidence, plan, layers.value());
+  if (auto layers = store.open(StoreUse::Read)) look_up(evidence, plan, layers.value());
   drop_foreign(evidence, plan);
   const auto explained = planner::explain(plan, evidence.model ? &*evidence.model : nullptr, executor::likely_limits(plan));
   if (!explained) return explained.error();

@@ -178,7 +178,7 @@ std::string profile_page(const planner::Profile& profile) {
 }
 
 Result<void> ImportCommand::keep(const planner::Profile& profile) const {
-  auto layers = store.open();
+  auto layers = store.open(StoreUse::Write);
   if (!layers) return layers.error();
   const auto machine = find_imported(layers.value(), profile.fingerprint.fields.at("device"));
   if (!machine) return machine.error();

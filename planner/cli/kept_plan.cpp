@@ -21,11 +21,15 @@ store::StoredPlan unkept(planner::Plan plan) {
 /// Errors: NotFound and the like under `option`.
 Result<store::StoredPlan> find_by_digest(const std::string& name, const char* option, const StoreOptions& store,
                                          const ServerOptions& server) {
-  auto layers = store.open();
+  const auto refused = [&](const Error& error) {
+    return Error{error.code, option, "'" + name + "' is no file, and as a digest: " + error.message};
+  };
+  if (const auto digest = store::read_digest(name); !digest) return refused(digest.error());
+  auto layers = store.open(server.is_given() ? StoreUse::Keep : StoreUse::Read);
   if (!layers) return layers.error();
   auto stored = layers.value().find_plan(name);
   if (stored) return stored;
-  const Error missing{stored.error().code, option, "'" + name + "' is no file, and as a digest: " + stored.error().message};
+  const Error missing = refused(stored.error());
   if (!server.is_given() || missing.code != ErrorCode::NotFound) return missing;
   const auto client = server.open();
   if (!client) return client.error();
@@ -50,6 +54,14 @@ Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
   auto plan = store::decode_plan(content.value());
   if (!plan) return document_error(name, plan.error());
   return unkept(std::move(plan).value());
+}
+
+Result<store::Layers> open_to_look_up(const StoreOptions& store, StoreUse use, const planner::OpSpec& op,
+                                      const planner::Fingerprint& here) {
+  auto layers = store.open(use);
+  if (layers || layers.error().code != ErrorCode::NotFound) return layers;
+  if (auto supported = check_supported(op, here); !supported) return supported.error();
+  return layers;
 }
 
 Error with_advice(const Error& missing, const planner::OpSpec& op, const planner::Fingerprint& here) {

@@ -96,7 +96,8 @@ Result<planner::Plan> PlanCommand::plan_from_store(const store::PlanRequest& req
   const auto fingerprint = machine.fingerprint(request.op.world_size);
   if (!fingerprint) return fingerprint.error();
   if (auto legal = check_variant(request.op); !legal) return legal.error();
-  const auto layers = store.open();
+  const StoreUse use = server->is_given() ? StoreUse::Keep : StoreUse::Read;
+  const auto layers = open_to_look_up(store, use, request.op, fingerprint.value());
   if (!layers) return layers.error();
   const auto found = find_kept_model(layers.value(), fingerprint.value(), request.op, !no_transfer);
   if (!found) return with_advice(found.error(), request.op, fingerprint.value());
@@ -138,7 +139,7 @@ Result<planner::Plan> PlanCommand::plan_from_sources(const store::PlanRequest& r
   if (!server->is_given() || variant.is_given() || !blocks.empty()) return plan_from_store(request);
   const auto asked = question(request);
   if (!asked) return asked.error();
-  auto layers = store.open();
+  auto layers = store.open(StoreUse::Keep);
   if (!layers) return layers.error();
   client::SharedLayers shared(layers.value());
   auto service = server->source(shared);

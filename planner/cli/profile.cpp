@@ -30,7 +30,7 @@ Result<ExitCode> ProfileCommand::run() const {
   if (!backend) return backend.error();
   const auto options = machine.communicator_options(spec.value().world_size);
   if (!options) return options.error();
-  auto layers = store.open();
+  auto layers = store.open(StoreUse::Write);
   if (!layers) return layers.error();
   store::Store& writable = layers.value().writable();
 

@@ -80,7 +80,7 @@ struct PushCommand {
     if (!here) return here.error();
     const auto client = server->open();
     if (!client) return client.error();
-    auto layers = store.open();
+    auto layers = store.open(StoreUse::Read);
     if (!layers) return layers.error();
     const auto pushed = push(client.value(), layers.value().writable(), spec.value(), here.value());
     if (!pushed) return with_advice(pushed.error(), spec.value(), here.value());

@@ -37,7 +37,9 @@ struct RunCommand {
                                                      const planner::Fingerprint& here) const;
   /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
   [[nodiscard]] Result<void> take_counts();
-  [[nodiscard]] Result<void> check_kind_of_counts(const planner::OpSpec& spec) const;
+  /// The operator that is asked for, and whether it takes counts. Errors: as OpOptions::spec, InvalidSpec.
+  [[nodiscard]] Result<void> check_asked() const;
+  [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
   [[nodiscard]] Result<ExitCode> run() const;
   [[nodiscard]] Result<ExitCode> measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const;
@@ -68,18 +70,25 @@ Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const pl
   return planner::predict_cut(spec, model.value(), model.value().variants.front().variant, cut.value());
 }
 
-Result<void> RunCommand::check_kind_of_counts(const planner::OpSpec& spec) const {
-  const bool takes_counts = spec.kind == planner::OpKind::MatmulAllToAll || spec.kind == planner::OpKind::AllToAllMatmul;
+Result<void> RunCommand::check_asked() const {
+  const auto spec = op.spec();
+  if (!spec) return spec.error();
+  const planner::OpKind kind = spec.value().kind;
+  const bool takes_counts = kind == planner::OpKind::MatmulAllToAll || kind == planner::OpKind::AllToAllMatmul;
   if (counts.rows.empty() || takes_counts) return {};
   return Error{ErrorCode::InvalidSpec, "--counts",
-               "are for matmul_all_to_all and all_to_all_matmul, not " + std::string(to_string(spec.kind))};
+               "are for matmul_all_to_all and all_to_all_matmul, not " + std::string(to_string(kind))};
+}
+
+/// After check_asked().
+Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) const {
+  return open_to_look_up(store, server->is_given() ? StoreUse::Keep : StoreUse::Read, op.spec().value(), here);
 }
 
 /// The blocks given, the tuned plan kept for this operator and machine, or a plan from the kept model.
 Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner::Fingerprint& here) const {
   const auto spec = op.spec();
   if (!spec) return spec.error();
-  if (auto legal = check_kind_of_counts(spec.value()); !legal) return legal.error();
   if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here);
   auto found = find_plan_for(spec.value(), here, layers, {variant, *server});
   if (!found) return found.error();
@@ -130,6 +139,8 @@ Result<ExitCode> RunCommand::run() const {
     auto loaded = load_plan(plan_name, "--plan", store, *server);
     if (!loaded) return loaded.error();
     named = std::move(loaded).value().plan;
+  } else if (auto legal = check_asked(); !legal) {
+    return legal.error();
   }
   const int ranks = named ? named->op.world_size : op.ranks;
   const auto options = machine.communicator_options(ranks);
@@ -140,8 +151,8 @@ Result<ExitCode> RunCommand::run() const {
     if (auto known = variant.choose(*backend.value(), options.value(), spec.value()); !known) return known.error();
   }
   const planner::Fingerprint here = backend.value()->fingerprint(options.value());
-  auto layers = store.open();
-  if (!layers) return layers.error();
+  auto layers = named ? store.open(StoreUse::Keep) : open_asked(here);
+  if (!layers) return with_advice_on_counts(layers.error());
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(layers.value(), here);
   if (!plan) return with_advice_on_counts(plan.error());
   if (!counts.rows.empty() && counts.ranks != ranks)

@@ -172,7 +172,7 @@ Result<ExitCode> TuneCommand::run() const {
   if (!checked) return checked.error();
   const auto client = receiver();
   if (!client) return client.error();
-  auto layers = store.open();
+  auto layers = store.open(StoreUse::Write);
   if (!layers) return layers.error();
   for (std::size_t i = 0; i < list.value().size(); ++i) {
     if (list.value().size() > 1)

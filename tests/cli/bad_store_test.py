@@ -178,6 +178,26 @@ class BadStoreTest(ProgramTest):
         self.store.chmod(0o644)
         self.assert_read_only(copied, user=FORBIDDEN_USER, group=FORBIDDEN_USER, extra_groups=[])
 
+    def test_reading_commands_need_no_writable_folder(self):
+        self.directory.chmod(0o755)
+        self.store.chmod(0o644)
+        identity = {"user": FORBIDDEN_USER, "group": FORBIDDEN_USER, "extra_groups": []} if os.geteuid() == 0 else {}
+        copied = shutil.copy(program.MC2, self.directory / "mc2") if identity else program.MC2
+        if not identity:
+            self.directory.chmod(0o500)
+            self.addCleanup(self.directory.chmod, 0o700)
+        before = self.store.read_bytes()
+        for command in (["plan"], ["explain"], ["run", "--pairs", "3"]):
+            with self.subTest(command=command):
+                asked = [copied, *command, *SHAPE, *MACHINE, "--store", self.store]
+                try:
+                    done = subprocess.run(asked, capture_output=True, text=True, env=program.environment("/nonexistent"),
+                                          check=False, timeout=120, **identity)
+                except PermissionError as error:
+                    self.skipTest(f"cannot run as another user: {error}")
+                self.assertEqual(done.returncode, SUCCESS, done.stderr)
+        self.assertEqual(before, self.store.read_bytes())
+
     def test_a_store_that_may_not_be_read(self):
         if os.geteuid() == 0:
             copied = shutil.copy(program.MC2, self.directory / "mc2")
@@ -195,13 +215,68 @@ class BadStoreTest(ProgramTest):
             self.assert_refused(done, STORE, "store.db: ", "cannot be read")
 
     def test_a_skipped_layer_is_told_once(self):
-        (self.directory / "mc2").mkdir()
-        (self.directory / "mc2" / "store.db").write_text("no database" * 1000)  # the user's own store
+        """A system store that is none: /usr/share as only these commands see it."""
+        unshare, share = shutil.which("unshare"), self.directory / "share"
+        (share / "mc2").mkdir(parents=True)
+        (share / "mc2" / "store.db").write_text("no database" * 1000)
+        if os.geteuid() != 0 or unshare is None:
+            self.skipTest("only root can mount over /usr/share")
         for command in ("fit", "plan", "explain", "run", "profile"):
             with self.subTest(command=command):
                 extra = ["--pairs", "3"] if command == "run" else QUICK if command == "profile" else []
-                done = self.complete(command, *SHAPE, *MACHINE, *extra, "--store", self.store)
+                asked = [command, *SHAPE, *MACHINE, *extra, "--store", str(self.store)]
+                script = f"mount --bind {share} /usr/share || exit 77; exec {program.MC2} {' '.join(asked)}"
+                done = subprocess.run([unshare, "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=120,
+                                      env=program.environment(self.directory), check=False)
+                if done.returncode == 77 or "unshare" in done.stderr:
+                    self.skipTest(f"cannot mount over /usr/share: {done.stderr.strip()}")
+                if program.BUSY_HOST not in done.stderr:
+                    self.assertEqual(done.returncode, SUCCESS, done.stderr)
                 self.assertEqual(done.stderr.count("mc2: note: skipped: "), 1, done.stderr)
+
+    def test_a_named_store_replaces_the_users_own(self):
+        own, empty = self.directory / "mc2" / "store.db", self.directory / "empty.db"
+        own.parent.mkdir()
+        shutil.copy(self.store, own)
+        self.succeed("plan", *SHAPE, *MACHINE)
+        shutil.copy(self.store, empty)
+        with sqlite3.connect(empty) as database:
+            database.execute("DELETE FROM model")
+            database.execute("DELETE FROM plan")
+        database.close()
+        self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--store", empty], "empty.db: ", "no cost model")
+        self.refuse(NO_ANSWER, ["explain", *SHAPE, *MACHINE], "empty.db: ",
+                    env={**program.environment(self.directory), "MC2_STORE": str(empty)})
+
+    def test_a_store_that_is_not_there_is_not_made_by_reading(self):
+        missing = self.directory / "typo" / "store.db"
+        for command in (["plan", *SHAPE, *MACHINE], ["run", *SHAPE, *MACHINE], ["run", *SHAPE, *MACHINE, "--blocks", "96"],
+                        ["explain", *SHAPE, *MACHINE], ["explain", "0123456789"]):
+            with self.subTest(command=command):
+                self.refuse(NO_ANSWER, [*command, "--store", missing], f"{missing}: there is no such store")
+                self.refuse(NO_ANSWER, command, f"{missing}: there is no such store",
+                            env={**program.environment(self.directory), "MC2_STORE": str(missing)})
+        self.assertFalse(missing.parent.exists())
+        plan = self.directory / "plan.json"
+        self.succeed("plan", *SHAPE, *MACHINE, "--store", self.store, "--out", plan)
+        self.succeed("run", "--plan", plan, *MACHINE, "--pairs", 3, "--store", missing)  # it keeps what it measures
+        self.assertTrue(missing.exists())
+
+    def test_import_keeps_what_is_valid(self):
+        exported = self.directory / "export.json"
+        self.succeed("db", "export", exported, "--store", self.store)
+        content = json.loads(exported.read_text())
+        content["plans"][0]["document"]["makespan"]["us"] = -5.0
+        content["samples"][0]["document"]["samples"][0]["time_ns"] = 0
+        exported.write_text(json.dumps(content))
+        other = self.directory / "other.db"
+        done = self.mc2("db", "import", exported, "--store", other)
+        self.assertEqual(done.returncode, NEGATIVE, done.stderr)
+        self.assertIn(", 2 not taken", done.stdout)
+        self.assertIn("refused: plans[0].document.makespan.us: is -5 us; legal: 0 to 1e15", done.stdout)
+        self.assertIn("refused: samples[0].document.samples[0].time_ns: expected a whole number from 1", done.stdout)
+        self.assertIn("healthy", self.succeed("db", "check", "--store", other))
+        self.succeed("plan", *SHAPE, *MACHINE, "--store", other)  # from the model, which was taken
 
     def test_a_damaged_model_is_no_missing_one(self):
         with sqlite3.connect(self.store) as database:

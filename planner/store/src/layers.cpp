@@ -39,6 +39,8 @@ Result<Store> open_read_only(const std::filesystem::path& path) {
 
 Result<Layers> Layers::open(const LayerPaths& paths) {
   auto writable = Store::open(paths.writable, OpenMode::ReadWrite);
+  if (!writable && writable.error().code == ErrorCode::ReadOnly && paths.may_be_read_only)
+    writable = Store::open(paths.writable, OpenMode::ReadOnly);
   if (!writable) return writable.error();
   Layers layers;
   layers.stores_.push_back(std::move(writable).value());

@@ -16,16 +16,17 @@ namespace mc2::store {
 struct LayerPaths {
   std::vector<std::filesystem::path> read_only; ///< system stores; missing files are skipped
   std::filesystem::path writable;               ///< the user's store, or the one named with --store
+  bool may_be_read_only = false;                ///< opens `writable` to be read where it may not be written
 };
 
 /// Several stores seen as one: reads ask the writable layer first, then the read-only ones; writes go to the
 /// writable. A damaged document in one layer is a miss there, with its reason, and the next layer is asked.
 class Layers {
  public:
-  /// Errors: as Store::open, for the writable layer. A read-only layer that cannot be opened is skipped with a note.
+  /// Errors: as Store::open, for the first layer. A read-only layer that cannot be opened is skipped with a note.
   [[nodiscard]] static planner::Result<Layers> open(const LayerPaths& paths);
 
-  /// The layer that is written to.
+  /// The layer that is written to; its writes fail with ReadOnly where it may only be read.
   [[nodiscard]] Store& writable() noexcept { return stores_.front(); }
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
 
