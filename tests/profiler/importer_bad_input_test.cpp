@@ -52,6 +52,17 @@ TEST(BadInput, TruncatedRowsAreNamedAndTheGoodOnesTaken) {
   EXPECT_EQ(timing_count(nccl), 2U);
 }
 
+TEST(BadInput, ALogThatEndsInTheNextTestsHeadingIsCut) {
+  const std::string whole = read_log("nccl_tests.log");
+  EXPECT_EQ(bad_line(whole), "");
+  const std::string cut = whole + whole.substr(0, whole.find("#       size"));
+  for (const std::string& text : {cut, whole + whole.substr(0, whole.find('\n', whole.find("nThread")) + 1)}) {
+    EXPECT_THAT(bad_line(text), HasSubstr("the log is cut")) << text;
+    EXPECT_EQ(timing_count(text), timing_count(whole));
+  }
+  EXPECT_EQ(bad_line(whole + whole), "");
+}
+
 TEST(BadInput, ALastRowWithoutLineBreakIsWholeWhereItsLastCellDoesNotMatter) {
   std::string text = std::string(kKernels) + kMatmul; // Task ID is the last column, and part of an event's identity
   text.pop_back();

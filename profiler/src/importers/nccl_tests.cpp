@@ -58,7 +58,7 @@ class NcclTestsLog {
  private:
   void read_comment(std::int64_t line, std::string_view text) {
     if (text.starts_with("Collective test starting:"))
-      return begin_test(line, find_program(words(text).back()), words(text).back());
+      return begin_heading(line, find_program(words(text).back()), words(text).back());
     if (text.starts_with("Collective test concluded")) return sink_.skip(line, "comment");
     if (text.starts_with("nThread ")) return begin_ranks(line);
     if (text.starts_with("Rank ")) return read_rank(line, text);
@@ -88,8 +88,14 @@ class NcclTestsLog {
     sink_.skip(line, "name of a test");
   }
 
+  void begin_heading(std::int64_t line, std::optional<Collective> collective, std::string_view name) {
+    begin_test(line, collective, name);
+    is_headed_ = true;
+  }
+
   void begin_ranks(std::int64_t line) {
-    end_test(line, false);
+    if (is_open_) end_test(line, false);
+    is_headed_ = true;
     ranks_.clear();
     has_twin_ranks_ = false;
     sink_.skip(line, "comment");
@@ -197,7 +203,7 @@ class NcclTestsLog {
 
   /// @param has_verdict  whether "Out of bounds values" was read; without it the log was cut
   void end_test(std::int64_t line, bool has_verdict, bool has_failed = false) {
-    if (is_open_ && !has_verdict)
+    if ((is_open_ || is_headed_) && !has_verdict)
       sink_.bad(line, "the test before this line has no end ('# Out of bounds values'): the log is cut");
     const bool has_checks = table_.wrong[0] != kNone;
     for (const Row& row : rows_) {
@@ -208,7 +214,7 @@ class NcclTestsLog {
     }
     rows_.clear();
     table_ = {};
-    is_open_ = false;
+    is_open_ = is_headed_ = false;
     derived_ranks_ = 0;
     if (!has_verdict) return;
     collective_.reset(); // the next test has a name of its own, or none
@@ -238,6 +244,7 @@ class NcclTestsLog {
   int derived_ranks_ = 0;
   bool has_twin_ranks_ = false;
   bool is_open_ = false; ///< a table's verdict is still to come
+  bool is_headed_ = false; ///< what precedes the table was read: the table and its verdict are still to come
   Table table_;
   std::vector<Row> rows_;
 };
