@@ -1,13 +1,25 @@
 #include "store_gate.hpp"
 
+#include <sys/stat.h>
+
 #include <condition_variable>
 
 namespace mc2::server {
 
 using planner::Result;
 
+namespace {
+
+FileIdentity identity_of(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+} // namespace
+
 StoreGate::StoreGate(std::filesystem::path path, store::Store writer, OnChange on_change)
-    : path_(std::move(path)), writer_(std::move(writer)), on_change_(std::move(on_change)) {}
+    : path_(std::move(path)), opened_file_(identity_of(path_)), writer_(std::move(writer)), on_change_(std::move(on_change)) {}
 
 Result<std::unique_ptr<StoreGate>> StoreGate::open(const std::filesystem::path& path, OnChange on_change) {
   auto writer = store::Store::open(path, store::OpenMode::ReadWrite);
@@ -65,6 +77,7 @@ void StoreGate::watch(const std::stop_token& ends) {
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   while (!never.wait_for(lock, ends, kStaleness, [&] { return ends.stop_requested(); })) {
+    is_gone_ = identity_of(path_) != opened_file_;
     try {
       is_readable_ = look().ok();
     } catch (const std::exception&) { // a file that is locked too long, or gone; a request that reads it is told

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,6 +14,12 @@
 #include "mc2/store/store.hpp"
 
 namespace mc2::server {
+
+/// Which file a path leads to, whatever it is called.
+struct FileIdentity {
+  std::uint64_t device = 0, inode = 0; ///< 0 and 0 for no file
+  bool operator==(const FileIdentity&) const = default;
+};
 
 /// The one way to the store: a single writer, and a connection for everyone who reads at a time.
 class StoreGate {
@@ -49,6 +56,8 @@ class StoreGate {
 
   /// Whether the file could be read when it was last looked at.
   [[nodiscard]] bool is_readable() const noexcept { return is_readable_; }
+  /// Whether another file, or none, stood in the file's place then: open connections go on with what nobody else sees.
+  [[nodiscard]] bool is_gone() const noexcept { return is_gone_; }
 
   static constexpr std::chrono::milliseconds kStaleness{50};
 
@@ -64,12 +73,14 @@ class StoreGate {
   void watch(const std::stop_token& ends);
 
   std::filesystem::path path_;
+  FileIdentity opened_file_; ///< what path_ led to when the writer opened it
   std::mutex writer_mutex_;
   store::Store writer_; ///< under writer_mutex_
   std::mutex readers_mutex_;
   std::vector<std::unique_ptr<store::Store>> readers_; ///< idle; under readers_mutex_
   std::atomic<std::int64_t> revision_{0};
   std::atomic<bool> is_readable_{true};
+  std::atomic<bool> is_gone_{false};
   OnChange on_change_;
   std::int64_t told_revision_ = -1; ///< the watcher's own, once it runs
   std::jthread watcher_;            ///< last, so that it ends first

@@ -5,6 +5,7 @@ import gzip
 import http.client
 import json
 import re
+import shutil
 import sqlite3
 import time
 import warnings
@@ -50,6 +51,23 @@ class RoutesTest(ServiceTest):
         super().setUp()
         self.service = self.start()
         self.seen = set()
+
+    def wait_for_ready(self, status):
+        for _ in range(200):
+            found, _, body = self.service.request("GET", "/readyz")
+            if found == status:
+                return json.loads(body)
+            time.sleep(0.05)
+        raise AssertionError(f"/readyz never said {status}: {found} {body}")
+
+    def test_a_store_that_is_gone_is_not_ready(self):
+        away = self.store.with_name("away.db")
+        self.store.rename(away)
+        self.assertIn("was deleted, moved or replaced", self.wait_for_ready(503)["detail"])
+        shutil.copy(away, self.store)  # another file: the service still has the one that was moved
+        self.assertIn("was deleted, moved or replaced", self.wait_for_ready(503)["detail"])
+        away.rename(self.store)
+        self.assertEqual(self.wait_for_ready(200)["status"], "ready")
 
     def varies_on(self, target, accept):
         """Every header Vary of an answer."""
