@@ -60,7 +60,8 @@ Complaint read_quantity(std::string_view text, std::string_view what, std::span<
   double number = 0;
   const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   const bool starts_with_digit = text.front() >= '0' && text.front() <= '9';
-  if (code != std::errc{} || !starts_with_digit)
+  if (code == std::errc::result_out_of_range) number = HUGE_VAL; // check_range says so
+  if (code == std::errc::invalid_argument || !starts_with_digit)
     return "the " + name + " " + quoted(text) + " is not a number with a unit";
   const std::string_view unit_text = text.substr(static_cast<std::size_t>(rest - text.data()));
   for (const Unit& unit : units) {
@@ -68,6 +69,8 @@ Complaint read_quantity(std::string_view text, std::string_view what, std::span<
     value = number * unit.factor;
     return {};
   }
+  if (unit_text.size() > 1 && unit_text[0] == 'e' && unit_text.find_first_of("0123456789") != std::string_view::npos)
+    return "the " + name + " " + quoted(text) + " has an exponent; write its digits";
   return "the " + name + " " + quoted(text) + " needs one of the units " + unit_names(units);
 }
 

@@ -121,7 +121,8 @@ Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, c
     return Error{read.error().code, read.error().field.empty() ? file : read.error().field, read.error().message};
   const auto& summary = read.value();
   std::cout << file << ": " << summary.format << (format.empty() ? " (detected)" : "") << ", " << summary.took_count
-            << " timings taken, " << summary.skipped_count << " lines skipped, " << summary.bad_count << " bad\n"
+            << (summary.took_count == 1 ? " timing taken, " : " timings taken, ") << summary.skipped_count
+            << (summary.skipped_count == 1 ? " line skipped, " : " lines skipped, ") << summary.bad_count << " bad\n"
             << report_text(report) << "\n";
   return read;
 }

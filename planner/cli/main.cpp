@@ -43,13 +43,14 @@ std::string option_of(const std::string& field) {
   constexpr std::array kOptions{std::pair{"world_size", "--ranks"},
                                 std::pair{"virtual_compute", "--virtual-compute"},
                                 std::pair{"short block rule", "--short-block"},
+                                std::pair{"table_rows", "--table-rows"},
                                 std::pair{"alignment", "--align"},
                                 std::pair{"min_block_rows", "--min-block"},
                                 std::pair{"max_block_count", "--max-blocks"},
                                 std::pair{"runner_up_count", "--runners-up"},
                                 std::pair{"objective_quantile", "--objective"},
                                 std::pair{"formula_contention", "--contention"}};
-  constexpr std::array kSameNames{"m", "n", "k", "op", "dtype", "ranks", "backend", "link", "strategy", "blocks"};
+  constexpr std::array kSameNames{"m", "n", "k", "op", "dtype", "ranks", "backend", "link", "strategy", "blocks", "tables", "pooling"};
   for (const auto& [name, option] : kOptions)
     if (field == name) return option;
   return std::find(kSameNames.begin(), kSameNames.end(), field) == kSameNames.end() ? field : "--" + field;

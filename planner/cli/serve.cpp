@@ -79,7 +79,7 @@ void ServeCommand::add_to(CLI::App& app) {
   server::Config& config = settings.config;
   add(app, "config", config_file, "a JSON object with these options, e.g. {\"port\": 9000}");
   add(app, "address", config.address, "IP address to listen on; others than loopback let the network in");
-  add(app, "port", config.port, "TCP port; 0 takes a free one and says which");
+  add(app, "port", config.port, "TCP port; 0 takes a free one and says which")->check(whole_number(0, 65'535));
   add(app, "unix-socket", config.unix_socket, "listen on this Unix socket, too");
   add(app, "store", settings.store.path, "the store to serve");
   add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores");

@@ -67,6 +67,23 @@ class OptionTest(ProgramTest):
                 self.refuse(USAGE, [command, *SHAPE, "--link", value, "--store", self.store], "--link: ",
                             "shm | RATE[,LATENCY]", "tcp:RATE")
 
+    def test_a_link_beyond_the_legal_range(self):
+        for value, wrong in (("1e99Gbit", "has an exponent"), ("9" * 400 + "Gbit", "is outside its legal range")):
+            self.refuse(USAGE, ["plan", *SHAPE, "--link", value, "--store", self.store], "--link: the rate ", wrong,
+                        "rate 1kbit..10000Gbit")
+
+    def test_ports(self):
+        for value in ("99999", "65536", "-1", "abc"):
+            self.refuse(USAGE, ["serve", "--port", value, "--store", self.store], "--port", value, "0 to 65535")
+        self.assertFalse(self.store.exists())
+
+    def test_tables(self):
+        pooled = ["plan", *SHAPE, "--op", "embedding_all_to_all", "--store", self.store]
+        self.refuse(USAGE, pooled, "mc2: --tables: are missing")
+        self.refuse(USAGE, [*pooled, "--tables", 4], "mc2: --table-rows: is missing")
+        self.refuse(USAGE, [*pooled, "--tables", 4, "--table-rows", 9, "--pooling", "max"], "mc2: --pooling: ")
+        self.refuse(USAGE, ["plan", *SHAPE, "--tables", 4, "--table-rows", 9, "--store", self.store], "mc2: --tables: belong")
+
     def test_virtual_compute(self):
         for value in ("nope", "90", "-1Gflops", "0Gflops", "1Pflops", "90Gflops,", "90Gflops,x", "90Gflops,9999ms"):
             for command in COMMANDS:

@@ -56,7 +56,7 @@ class EmbeddingTest(ProgramTest):
             self.refuse(USAGE, ["profile", *arguments, *MACHINE, "--store", self.store], *texts)
 
         refuse(BAGS, "tables: are missing")
-        refuse([*BAGS, "--tables", 4], "table_rows: is missing")
+        refuse([*BAGS, "--tables", 4], "--table-rows: is missing")
         refuse([*BAGS, "--table-rows", 4], "tables: is missing")
         refuse([*BAGS, "--tables", 5, "--table-rows", 4], "n: is 32", "multiple of 5, e.g. 35")
         refuse([*BAGS, "--tables", 0, "--table-rows", 4], "--tables")

@@ -110,6 +110,11 @@ class ImportTest(ProgramTest):
         self.assertIn(f"{LOGS}/nccl_tests.log:14\ttook\tall_reduce, out of place", lines)
         self.assertEqual({int(line.split("\t")[0].rsplit(":", 1)[1]) for line in lines}, set(range(1, 50)))
 
+    def test_one_timing_is_one(self):
+        log = self.directory / "osu.txt"
+        log.write_text("# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n4  21.76\n")
+        self.assertIn("1 timing taken, 2 lines skipped", self.succeed("import", "--dry-run", log))
+
     def test_a_report_replaces_neither_a_log_nor_a_store(self):
         log = self.directory / "log.csv"
         log.write_bytes(self.kernels.read_bytes())

@@ -50,6 +50,8 @@ TEST(ParseLink, RefusesAnythingElseNamingThePartAndTheLegalForms) {
   }
   EXPECT_THAT(parse_link("2.5Gbot,20us").error().message, HasSubstr("the rate \"2.5Gbot\""));
   EXPECT_THAT(parse_link("2.5Gbit,20u").error().message, HasSubstr("the latency \"20u\""));
+  EXPECT_THAT(parse_link("1e99Gbit").error().message, HasSubstr("the rate \"1e99Gbit\" has an exponent; write its digits"));
+  EXPECT_THAT(parse_link(std::string(400, '9') + "Gbit").error().message, HasSubstr("outside its legal range"));
 }
 
 TEST(ParseVirtualCompute, ReadsAndWritesItsForms) {
