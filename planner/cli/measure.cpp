@@ -47,7 +47,8 @@ struct SizeCase {
     sample.block_rows = block_rows;
     sample.block_count = time.block_count;
     sample.message_bytes = component == Component::Collective ? block_rows * unit_bytes : 0;
-    sample.time = std::chrono::nanoseconds(static_cast<std::int64_t>(time.block_us * planner::kNsPerUs));
+    // No block takes no time; the clock may say so of a tiny one.
+    sample.time = std::chrono::nanoseconds(std::max<std::int64_t>(1, std::llround(time.block_us * planner::kNsPerUs)));
     sample.slowest_rank = time.rank;
     return sample;
   }
