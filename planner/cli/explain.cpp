@@ -48,8 +48,7 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   if (!spec) return spec.error();
   const auto here = machine.fingerprint(spec.value().world_size);
   if (!here) return here.error();
-  const StoreUse use = server->is_given() ? StoreUse::Keep : StoreUse::Read;
-  auto layers = open_to_look_up(store, use, spec.value(), here.value());
+  auto layers = open_to_look_up(store, *server, spec.value(), here.value());
   if (!layers) return layers.error();
   return find_plan_for(spec.value(), here.value(), layers.value(), {.server = *server});
 }
@@ -80,7 +79,7 @@ Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
     if (!profile) return document_error(profile_file, profile.error());
     evidence.profile = std::move(profile).value();
   }
-  auto layers = store.open(server->is_given() ? StoreUse::Keep : StoreUse::Read);
+  auto layers = store.open(look_up_use(*server));
   if (layers)
     look_up(evidence, stored.plan, layers.value());
   else if (layers.error().code == ErrorCode::NotFound)

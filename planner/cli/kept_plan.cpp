@@ -25,7 +25,7 @@ Result<store::StoredPlan> find_by_digest(const std::string& name, const char* op
     return Error{error.code, option, "'" + name + "' is no file, and as a digest: " + error.message};
   };
   if (const auto digest = store::read_digest(name); !digest) return refused(digest.error());
-  auto layers = store.open(server.is_given() ? StoreUse::Keep : StoreUse::Read);
+  auto layers = store.open(look_up_use(server));
   if (!layers) return layers.error();
   auto stored = layers.value().find_plan(name);
   if (stored) return stored;
@@ -56,9 +56,11 @@ Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
   return unkept(std::move(plan).value());
 }
 
-Result<store::Layers> open_to_look_up(const StoreOptions& store, StoreUse use, const planner::OpSpec& op,
+StoreUse look_up_use(const ServerOptions& server) { return server.is_given() ? StoreUse::Keep : StoreUse::Read; }
+
+Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOptions& server, const planner::OpSpec& op,
                                       const planner::Fingerprint& here) {
-  auto layers = store.open(use);
+  auto layers = store.open(look_up_use(server));
   if (layers || layers.error().code != ErrorCode::NotFound) return layers;
   if (auto supported = check_supported(op, here); !supported) return supported.error();
   return layers;

@@ -15,9 +15,12 @@ namespace mc2::cli {
 [[nodiscard]] Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
                                                   const StoreOptions& store, const ServerOptions& server = {});
 
+/// What looking something up does with the store: what a service answers is kept.
+[[nodiscard]] StoreUse look_up_use(const ServerOptions& server);
+
 /// The store, to look this operator up for this machine. Errors: as StoreOptions::open; as Backend::supports where the store is
 /// missing and nothing could ever be kept for it.
-[[nodiscard]] Result<store::Layers> open_to_look_up(const StoreOptions& store, StoreUse use, const planner::OpSpec& op,
+[[nodiscard]] Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOptions& server, const planner::OpSpec& op,
                                                     const planner::Fingerprint& here);
 
 /// That there is no kept model, and what to run first, or why this machine's backend can have none; other errors as they are.

@@ -96,8 +96,7 @@ Result<planner::Plan> PlanCommand::plan_from_store(const store::PlanRequest& req
   const auto fingerprint = machine.fingerprint(request.op.world_size);
   if (!fingerprint) return fingerprint.error();
   if (auto legal = check_variant(request.op); !legal) return legal.error();
-  const StoreUse use = server->is_given() ? StoreUse::Keep : StoreUse::Read;
-  const auto layers = open_to_look_up(store, use, request.op, fingerprint.value());
+  const auto layers = open_to_look_up(store, *server, request.op, fingerprint.value());
   if (!layers) return layers.error();
   const auto found = find_kept_model(layers.value(), fingerprint.value(), request.op, !no_transfer);
   if (!found) return with_advice(found.error(), request.op, fingerprint.value());

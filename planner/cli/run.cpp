@@ -82,7 +82,7 @@ Result<void> RunCommand::check_asked() const {
 
 /// After check_asked().
 Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) const {
-  return open_to_look_up(store, server->is_given() ? StoreUse::Keep : StoreUse::Read, op.spec().value(), here);
+  return open_to_look_up(store, *server, op.spec().value(), here);
 }
 
 /// The blocks given, the tuned plan kept for this operator and machine, or a plan from the kept model.
