@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "backends/cuda/cuda_backend.hpp"
 #include "executor/cuda_plan.hpp"
+#include "executor/transposed.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
 #include "process_group.hpp"
@@ -141,14 +141,6 @@ class RankProblem {
 
   void upload(std::size_t place, std::span<const std::byte> from) {
     if (cudaMemcpy(places_[place], from.data(), from.size(), cudaMemcpyHostToDevice) != cudaSuccess) std::abort();
-  }
-
-  /// Of elements of two bytes.
-  static std::vector<std::byte> transposed(std::span<const std::byte> matrix, std::int64_t rows, std::int64_t columns) {
-    std::vector<std::byte> result(matrix.size());
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) std::memcpy(&result[static_cast<std::size_t>(2 * (j * rows + i))], &matrix[static_cast<std::size_t>(2 * (i * columns + j))], 2);
-    return result;
   }
 
   executor::RandomProblem host_;

@@ -11,6 +11,7 @@
 #include "backends/cuda/handles.hpp"
 #include "backends/cuda/machine.hpp"
 #include "executor/hold_sms.hpp"
+#include "executor/transposed.hpp"
 #include "mc2/executor/verify.hpp"
 
 namespace mc2::executor::cuda {
@@ -20,18 +21,7 @@ using planner::Cut;
 using planner::DType;
 using planner::OpKind;
 using planner::OpSpec;
-
-std::vector<std::byte> transposed(std::span<const std::byte> from, std::int64_t rows, std::int64_t columns) {
-  std::vector<std::byte> to(from.size());
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      const auto source = static_cast<std::size_t>(2 * (row * columns + column)), target = static_cast<std::size_t>(2 * (column * rows + row));
-      to[target] = from[source];
-      to[target + 1] = from[source + 1];
-    }
-  }
-  return to;
-}
+using testing::transposed;
 
 std::unique_ptr<DeviceMemory> resident(DevicePool& pool, std::span<const std::byte> bytes) {
   auto memory = std::make_unique<DeviceMemory>(pool, pool.device(), bytes.size());
