@@ -77,18 +77,11 @@ class Tickets {
     return static_cast<int>(number);
   }
   /// The tile that was taken next.
-  __device__ int read() const {
-    hopper::wait(full(), at_.phase);
-    return shared_.tickets[at_.index];
-  }
-  /// After all who follow together have read it; one of them gives it back for all.
-  __device__ void give_back(bool is_one) {
-    if (is_one) hopper::arrive(empty());
-    at_.next();
-  }
   __device__ int follow() {
-    const int number = read();
-    give_back(true);
+    hopper::wait(full(), at_.phase);
+    const int number = shared_.tickets[at_.index];
+    hopper::arrive(empty());
+    at_.next();
     return number;
   }
 
@@ -239,7 +232,7 @@ class Worker {
   __device__ void multiply_tiles() {
     std::uint32_t tile_phase = 1;
     Tickets tickets(run_, shared_);
-    for (int i = take_part(tickets); i < run_.tile_count; i = take_part(tickets), tile_phase ^= 1U) {
+    for (int i = tickets.follow(); i < run_.tile_count; i = tickets.follow(), tile_phase ^= 1U) {
       for (int step = 0; step < run_.depth_steps; ++step) multiply_step(step == 0);
       if (run_.tiles[i].distance == 0) add_pieces();
       hopper::wait(shared_.tile_empty(), tile_phase);
@@ -248,14 +241,6 @@ class Worker {
   }
 
  private:
-  /// All threads have read the ticket before it is given back.
-  __device__ int take_part(Tickets& tickets) const {
-    const int number = tickets.read();
-    meet_own();
-    tickets.give_back(thread_ == 0);
-    return number;
-  }
-
   __device__ void multiply_step(bool is_first) {
     hopper::wait(shared_.full(at_), at_.phase);
     const std::uint32_t a = shared_.slot(at_) + number_ * kABytes / kWorkers, b = shared_.slot(at_) + kABytes;
@@ -356,7 +341,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_cons
     hopper::init_barrier(shared.tile_empty(), 1);
     for (int i = 0; i < kTickets; ++i) {
       hopper::init_barrier(hopper::shared_address(&barriers.ticket_full[i]), 1);
-      hopper::init_barrier(hopper::shared_address(&barriers.ticket_empty[i]), kWorkers + 1); // and the storing thread
+      hopper::init_barrier(hopper::shared_address(&barriers.ticket_empty[i]), kWorkers * hopper::kWarpgroup + 1); // and the storing thread
     }
     hopper::order_shared_with_bulk_copies();
   }
