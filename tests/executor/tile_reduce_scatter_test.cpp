@@ -10,6 +10,7 @@
 
 #include "backends/cuda/handles.hpp"
 #include "backends/cuda/machine.hpp"
+#include "element.hpp"
 #include "executor/hold_sms.hpp"
 #include "executor/transposed.hpp"
 #include "mc2/executor/verify.hpp"
@@ -62,7 +63,16 @@ class RanksOnOneDevice {
     }
   }
   void enqueue(std::size_t rank) { ranks_[rank].part->enqueue(stream(rank)); }
+  void enqueue_products(std::size_t rank) { ranks_[rank].part->enqueue_products(stream(rank)); }
   [[nodiscard]] cudaStream_t stream(std::size_t rank) const { return ranks_[rank].stream.get(); }
+
+  /// What a reduce-scatter makes of the products.
+  void sum_products() {
+    if (op_.dtype == DType::F16)
+      sum_products_as<F16>();
+    else
+      sum_products_as<Bf16>();
+  }
 
   /// After all has run.
   void expect_right() {
@@ -77,6 +87,21 @@ class RanksOnOneDevice {
     std::unique_ptr<TileReduceScatter> part;
     Stream stream;
   };
+
+  template <typename T>
+  void sum_products_as() {
+    const auto count = static_cast<std::size_t>(op_.m * op_.n);
+    std::vector<float> sums(count);
+    std::vector<T> elements(count);
+    for (const Rank& rank : ranks_) {
+      rank.products->download(std::as_writable_bytes(std::span(elements)));
+      for (std::size_t i = 0; i < count; ++i) sums[i] += load(elements[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) store(sums[i], elements[i]);
+    const std::size_t shard = count / ranks_.size();
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      ranks_[rank].c->upload(std::as_bytes(std::span(elements).subspan(rank * shard, shard)));
+  }
 
   DevicePool& pool_;
   OpSpec op_;
@@ -106,6 +131,11 @@ class TilesOnOneDevice : public ::testing::Test {
       MC2_CUDA(cudaDeviceSynchronize());
       device.expect_right();
     }
+    device.bind_another_a(2);
+    for (std::size_t rank = 0; rank < ranks; ++rank) device.enqueue_products(rank);
+    MC2_CUDA(cudaDeviceSynchronize());
+    device.sum_products();
+    device.expect_right();
   }
 
   std::unique_ptr<DevicePool> pool_;

@@ -387,10 +387,21 @@ void CudaPrepared::build_local_gemm(int rank) {
   state.local_gemm.emplace(*communicator_.device(rank).gemm, shape, operands_of(rank, own_a, 0, own_c));
 }
 
+/// Where tiles are summed in the matmul, the other lane alone tells of the links: it carries all blocks at once and sums nothing, nor
+/// does it wait for an SM beside the matmul, which holds all.
+bool CudaPrepared::carries_at_once(RunMode mode) const noexcept {
+  return variant_.stores_tiles && (mode == RunMode::CommunicationOnly || mode == RunMode::Independent);
+}
+
+Stage CudaPrepared::whole() const noexcept {
+  const Stage& last = list_.stages.back();
+  return {.first_row = 0, .row_count = last.first_row + last.row_count};
+}
+
 BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   using planner::OpKind;
   const planner::OpSpec op = exchanged_as(list_.op);
-  const Stage& block = list_.stages[stage];
+  const Stage block = carries_at_once(mode) ? whole() : list_.stages[stage];
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
   const std::int64_t columns = gathers_first_ ? op.k : op.n;
   const std::int64_t shards = planner::traits_of(op.kind).has_row_shards ? op.world_size : 1;
@@ -399,14 +410,12 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   const std::int64_t shard_elements = op.m / op.world_size * columns;
   BlockExchange exchange{.element_count = block.row_count * unit_elements,
                          .meets_before = !gathers_first_,
-                         .meets_after = stage + 1 == list_.stages.size(),
-                         // A fused run's tiles are summed in the matmul; beside the products' kernel, which holds all SMs, a sum would
-                         // only tell of its waiting.
-                         .leaves_sum = variant_.stores_tiles && mode == RunMode::Independent,
+                         .meets_after = block.first_row + block.row_count == whole().row_count,
+                         .leaves_sum = carries_at_once(mode),
                          .copies_own = op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::EmbeddingAllToAll || mode == RunMode::Serial};
-  // In the exchange memory a block's pieces touch; in A and C they are a shard apart.
+  // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard apart.
   if (op.kind == OpKind::AllToAllMatmul) exchange.send_stride = shard_elements;
-  if (shards > 1 && !gathers_first_) exchange.send_stride = exchange.element_count;
+  if (shards > 1 && !gathers_first_) exchange.send_stride = variant_.stores_tiles ? shard_elements : exchange.element_count;
   if (gathers_first_) exchange.receive_stride = exchange.element_count;
   if (op.kind == OpKind::MatmulAllToAll) exchange.receive_stride = shard_elements;
   const bool is_side_by_side = op.kind == OpKind::EmbeddingAllToAll; // senders in a row of C, not one below the other
@@ -423,7 +432,7 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   for (std::size_t rank = 0; rank < places_.size(); ++rank) {
     const Places& places = places_[rank];
     if (places.exchange == nullptr) continue; // of another process, and not reached for
-    std::byte* shared = (mode == RunMode::Independent ? places.spare : places.exchange) + shards * piece_offset;
+    std::byte* shared = (mode == RunMode::Independent ? places.spare : places.exchange) + (variant_.stores_tiles ? 1 : shards) * piece_offset;
     exchange.send[rank] = gathers_first_ ? places.a + piece_offset : shared;
     exchange.receive[rank] = gathers_first_ ? shared : places.c + landing_offset;
     if (places.staging != nullptr) exchange.staging[rank] = places.staging + (shards - 1) * piece_offset;

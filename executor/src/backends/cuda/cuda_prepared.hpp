@@ -28,7 +28,8 @@ namespace mc2::executor::cuda {
 /// of kinds that gather first. Blocks of a kind with row shards lie in it one after the other, each with its rows of
 /// every shard side by side, so that a block's collective is contiguous.
 ///
-/// Where the variant stores tiles, fused runs are TileReduceScatter's, without lanes and exchange memory, and so is the lanes' matmul.
+/// Where the variant stores tiles, fused runs are TileReduceScatter's, without lanes and exchange memory, and so is the lanes' matmul:
+/// one kernel, whose products lie shard after shard.
 class CudaPrepared final : public Prepared {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
@@ -116,6 +117,8 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] Gemm make_column_gemm(int rank, GemmContext& context, const Stage& stage);
   [[nodiscard]] std::vector<Gemm> make_slice_gemms(int rank, std::size_t stage, int slice);
   [[nodiscard]] bool uses_two_streams() const noexcept { return gathers_first_ && transport_->slice_count() > 1; }
+  [[nodiscard]] bool carries_at_once(RunMode mode) const noexcept;
+  [[nodiscard]] Stage whole() const noexcept;
   [[nodiscard]] bool is_on_second_stream(std::size_t stage, int slice) const noexcept;
   void build_local_gemm(int rank);
   [[nodiscard]] BlockExchange exchange_of(std::size_t stage, RunMode mode) const;
@@ -123,7 +126,7 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] std::size_t spanned(RunMode mode, RunDetail detail) const noexcept;
   /// Whether a graph of this mode takes times between stages. A node that takes the time costs microseconds, and where lanes
   /// run side by side it ties them together (docs/gpu.md), so there are no more of them.
-  [[nodiscard]] static bool stamps_lengths(RunMode mode) noexcept;
+  [[nodiscard]] bool stamps_lengths(RunMode mode) const noexcept;
   [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
   void capture(int rank, RunMode mode);
   [[nodiscard]] GraphExec captured(int rank, RunMode mode);
@@ -135,6 +138,8 @@ class CudaPrepared final : public Prepared {
   void enqueue_behind(int rank, cudaStream_t stream, Submission submission);
   void enqueue_lanes(const Job& job);
   void enqueue_tiles(const Job& job);
+  void enqueue_products(const Job& job);
+  void take_kernel_times(const Job& job, Event StageEvents::*event);
   void enqueue_span(const Job& job);
   void enqueue_serial(const Job& job);
   void enqueue_local(const Job& job);

@@ -86,6 +86,7 @@ void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
 
 void CudaPrepared::enqueue_lanes(const Job& job) {
   enqueue_span(job);
+  if (variant_.stores_tiles && runs_lane(job.mode, Lane::Compute)) enqueue_products(job);
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     for (int slice = 0; slice < transport_->slice_count(); ++slice) {
       // In the order of dependence: an event must be recorded before a stream can wait for it.
@@ -97,21 +98,28 @@ void CudaPrepared::enqueue_lanes(const Job& job) {
   }
 }
 
-/// Both lanes are in one kernel, and its blocks leave no times of their own: each has the whole run's.
+/// Blocks of one kernel leave no times of their own: each has the whole run's, in both lanes.
 void CudaPrepared::enqueue_tiles(const Job& job) {
   const NamedRange range("mc2 tiles", job.rank);
+  take_kernel_times(job, &StageEvents::start);
+  state_of(job.rank).tiles->enqueue(communicator_.device(job.rank).compute.get());
+  take_kernel_times(job, &StageEvents::end);
+}
+
+void CudaPrepared::enqueue_products(const Job& job) {
+  const NamedRange range("mc2 products", job.rank);
+  take_kernel_times(job, &StageEvents::start);
+  state_of(job.rank).tiles->enqueue_products(communicator_.device(job.rank).compute.get());
+  take_kernel_times(job, &StageEvents::end);
+}
+
+void CudaPrepared::take_kernel_times(const Job& job, Event StageEvents::*event) {
+  if (job.detail != RunDetail::Stages) return;
   RankState& state = state_of(job.rank);
   const cudaStream_t compute = communicator_.device(job.rank).compute.get();
-  const bool is_timed = job.detail == RunDetail::Stages;
-  const auto take_times = [&](Event StageEvents::*event) {
-    for (std::size_t i = 0; is_timed && i < list_.stages.size(); ++i) {
-      take_time(state.compute[i].*event, compute);
-      take_time(state.communication[i].*event, compute);
-    }
-  };
-  take_times(&StageEvents::start);
-  state.tiles->enqueue(compute);
-  take_times(&StageEvents::end);
+  for (const StageEvents& block : state.compute) take_time(block.*event, compute);
+  if (job.mode != RunMode::Fused) return;
+  for (const StageEvents& block : state.communication) take_time(block.*event, compute);
 }
 
 void CudaPrepared::enqueue_span(const Job& job) {
@@ -137,7 +145,8 @@ void CudaPrepared::enqueue_serial(const Job& job) {
     order(device.communication.get(), compute, state.fork);
   }
   const bool is_timed = job.detail == RunDetail::Stages;
-  for (std::size_t i = 0; i < list_.stages.size(); ++i) {
+  if (variant_.stores_tiles) enqueue_products(job);
+  for (std::size_t i = 0; i < list_.stages.size() && !variant_.stores_tiles; ++i) {
     if (is_timed) take_time(state.compute[i].start, compute);
     if (gathers_first_) {
       state.serial_gemms[i].enqueue(compute);
@@ -165,7 +174,7 @@ void CudaPrepared::enqueue_local(const Job& job) {
 }
 
 void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice) {
-  if (!runs_lane(job.mode, Lane::Compute)) return;
+  if (!runs_lane(job.mode, Lane::Compute) || variant_.stores_tiles) return;
   const NamedRange range(block_range_name(Lane::Compute), static_cast<std::int64_t>(stage));
   RankState& state = state_of(job.rank);
   const RankDevice& device = communicator_.device(job.rank);
@@ -191,15 +200,12 @@ void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice)
 void CudaPrepared::enqueue_work(int rank, std::size_t stage, int slice, cudaStream_t stream) const {
   const RankState& state = state_of(rank);
   if (list_.op.tables) return enqueue_pooling(state.tables, pooling_of(rank, stage, slice), variant_.gemm_sm_count, stream);
-  if (state.tiles) {
-    if (slice == 0) state.tiles->enqueue_products(stage, stream);
-    return;
-  }
   for (const Gemm& gemm : state.gemms[stage][static_cast<std::size_t>(slice)]) gemm.enqueue(stream);
 }
 
 void CudaPrepared::enqueue_communication(const Job& job, std::size_t stage, int slice) {
   if (!runs_lane(job.mode, Lane::Communication) || stage < spanned(job.mode, job.detail)) return;
+  if (carries_at_once(job.mode) && stage > 0) return;
   const NamedRange range(block_range_name(Lane::Communication), static_cast<std::int64_t>(stage));
   RankState& state = state_of(job.rank);
   const cudaStream_t stream = communicator_.device(job.rank).communication.get();

@@ -21,7 +21,8 @@ std::chrono::nanoseconds between(const Event& start, const Event& end) {
 
 } // namespace
 
-bool CudaPrepared::stamps_lengths(RunMode mode) noexcept {
+bool CudaPrepared::stamps_lengths(RunMode mode) const noexcept {
+  if (variant_.stores_tiles) return false; // each lane does all blocks at once
   return mode == RunMode::ComputeOnly || mode == RunMode::CommunicationOnly;
 }
 

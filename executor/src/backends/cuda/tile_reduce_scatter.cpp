@@ -154,61 +154,38 @@ std::vector<Tile> TileReduceScatter::all_tiles() const {
   return order;
 }
 
-/// Of all shards; none sticks out of its piece.
-std::vector<Tile> TileReduceScatter::product_tiles(std::size_t block) const {
-  const auto shard_rows = static_cast<std::int32_t>(list_.op.m / list_.op.world_size);
-  std::vector<Tile> order;
-  for (std::int32_t shard = 0; shard < list_.op.world_size; ++shard) {
-    for (Tile tile : block_tiles(block, 0)) {
-      tile.a_row = shard * shard_rows + tile.c_row;
-      tile.c_matrix = shard;
-      tile.c_row -= static_cast<std::int32_t>(list_.stages[block].first_row);
-      order.push_back(tile);
-    }
-  }
-  return order;
-}
-
 void TileReduceScatter::upload_tiles(DevicePool& pool) {
   std::vector<Tile> tiles = all_tiles();
-  run_.tile_count = static_cast<int>(tiles.size());
-  std::vector<std::size_t> firsts;
-  for (std::size_t block = 0; block < list_.stages.size(); ++block) {
-    const std::vector<Tile> products = product_tiles(block);
-    firsts.push_back(tiles.size());
-    tiles.insert(tiles.end(), products.begin(), products.end());
-    TileRun& run = product_runs_.emplace_back(run_);
-    run.tile_count = static_cast<int>(products.size());
-    run.peer_count = 0;
+  const std::size_t count = tiles.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Tile product = tiles[i];
+    product.c_matrix = (rank_ + product.distance) % list_.op.world_size;
+    product.distance = 0;
+    tiles.push_back(product);
   }
   tiles_ = std::make_unique<DeviceMemory>(pool, pool.device(), tiles.size() * sizeof(Tile));
   tiles_->upload(std::as_bytes(std::span(tiles)));
+  run_.tile_count = static_cast<int>(count);
   run_.tiles = reinterpret_cast<const Tile*>(tiles_->bytes().data());
-  for (std::size_t block = 0; block < firsts.size(); ++block) product_runs_[block].tiles = run_.tiles + firsts[block];
+  products_run_ = run_;
+  products_run_.tiles += count;
+  products_run_.peer_count = 0;
 }
 
 void TileReduceScatter::bind(const Matrices& matrices) {
   const planner::OpSpec& op = list_.op;
   const bool is_half = op.dtype == planner::DType::F16;
-  run_.a = tensor_map({matrices.a, op.m, op.k, kTileRows}, is_half);
-  run_.b = tensor_map(b_is_transposed_ ? Matrix{matrices.b, op.n, op.k, kTileRows} : Matrix{matrices.b, op.k, op.n, kDepth}, is_half);
-  run_.c = tensor_map({matrices.c, op.m / op.world_size, op.n, kTileRows}, is_half, 1);
-  for (std::size_t block = 0; block < product_runs_.size(); ++block) {
-    TileRun& run = product_runs_[block];
-    run.a = run_.a;
-    run.b = run_.b;
-    const Stage& rows = list_.stages[block];
-    const std::byte* first = matrices.products + rows.first_row * op.world_size * op.n * planner::size_bytes(op.dtype);
-    run.c = tensor_map({first, rows.row_count, op.n, kTileRows}, is_half, op.world_size);
+  const std::int64_t shard_rows = op.m / op.world_size;
+  for (TileRun* run : {&run_, &products_run_}) {
+    run->a = tensor_map({matrices.a, op.m, op.k, kTileRows}, is_half);
+    run->b = tensor_map(b_is_transposed_ ? Matrix{matrices.b, op.n, op.k, kTileRows} : Matrix{matrices.b, op.k, op.n, kDepth}, is_half);
   }
+  run_.c = tensor_map({matrices.c, shard_rows, op.n, kTileRows}, is_half, 1);
+  products_run_.c = tensor_map({matrices.products, shard_rows, op.n, kTileRows}, is_half, op.world_size);
 }
 
-void TileReduceScatter::enqueue(cudaStream_t stream) const {
-  enqueue_tiles(kernel_, run_, cta_count_, stream);
-}
+void TileReduceScatter::enqueue(cudaStream_t stream) const { enqueue_tiles(kernel_, run_, cta_count_, stream); }
 
-void TileReduceScatter::enqueue_products(std::size_t block, cudaStream_t stream) const {
-  enqueue_tiles(kernel_, product_runs_[block], cta_count_, stream);
-}
+void TileReduceScatter::enqueue_products(cudaStream_t stream) const { enqueue_tiles(kernel_, products_run_, cta_count_, stream); }
 
 } // namespace mc2::executor::cuda

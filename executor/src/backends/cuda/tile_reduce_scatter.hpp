@@ -28,7 +28,7 @@ class TileReduceScatter {
     const std::byte* a = nullptr;
     const std::byte* b = nullptr;
     std::byte* c = nullptr;
-    std::byte* products = nullptr; ///< for enqueue_products(): [m, n], block after block, and in a block shard after shard
+    std::byte* products = nullptr; ///< for enqueue_products(): [m, n]
   };
 
   /// @param memory of every rank, by rank, as this process reaches it: tile_memory_bytes() each, zero at first, outlives *this
@@ -41,13 +41,12 @@ class TileReduceScatter {
   void bind(const Matrices& matrices);
   /// Enqueues the run, after the meeting; can be captured. Throws SystemError.
   void enqueue(cudaStream_t stream) const;
-  /// Enqueues a block's matmul without the collective. Throws SystemError.
-  void enqueue_products(std::size_t block, cudaStream_t stream) const;
+  /// Enqueues the matmul without the collective, its tiles in the run's order. Throws SystemError.
+  void enqueue_products(cudaStream_t stream) const;
 
  private:
   [[nodiscard]] std::vector<Tile> block_tiles(std::size_t block, std::int32_t first_index) const;
   [[nodiscard]] std::vector<Tile> all_tiles() const;
-  [[nodiscard]] std::vector<Tile> product_tiles(std::size_t block) const;
   void upload_tiles(DevicePool& pool);
 
   StageList list_;
@@ -56,7 +55,7 @@ class TileReduceScatter {
   int cta_count_;
   TileKernel kernel_;
   TileRun run_;
-  std::vector<TileRun> product_runs_; ///< by block
+  TileRun products_run_;
   std::unique_ptr<DeviceMemory> tiles_;
 };
 

@@ -161,8 +161,9 @@ class PushTransport final : public Transport {
       return pieces.copy(pieces.stage(rank, peer, signals.world_size), from, stream);
     }
     pieces.copy_own(rank, stream);
+    if (block.leaves_sum) return;
     if (sums_ || block.meets_after) enqueue_meeting(signals, stream); // all pieces have arrived
-    if (!sums_ || block.leaves_sum) return;
+    if (!sums_) return;
     LocalSum local{.piece_count = signals.world_size,
                    .sum = block.receive[static_cast<std::size_t>(rank)],
                    .element_count = block.element_count,
