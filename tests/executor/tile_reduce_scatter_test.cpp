@@ -25,7 +25,7 @@ using planner::OpSpec;
 using testing::transposed;
 
 std::unique_ptr<DeviceMemory> resident(DevicePool& pool, std::span<const std::byte> bytes) {
-  auto memory = std::make_unique<DeviceMemory>(pool, pool.device(), bytes.size());
+  auto memory = std::make_unique<DeviceMemory>(pool, bytes.size());
   memory->upload(bytes);
   return memory;
 }
@@ -47,7 +47,7 @@ class RanksOnOneDevice {
       Rank& own = ranks_.emplace_back();
       own.b = resident(pool, b_is_transposed ? transposed(host.b, op.k, op.n) : std::vector<std::byte>(host.b.begin(), host.b.end()));
       own.c = resident(pool, host.c);
-      own.products = std::make_unique<DeviceMemory>(pool, pool.device(), static_cast<std::size_t>(op.m * op.n * 2));
+      own.products = std::make_unique<DeviceMemory>(pool, static_cast<std::size_t>(op.m * op.n * 2));
       own.part = std::make_unique<TileReduceScatter>(stages, rank, b_is_transposed, cta_counts[index], addresses,
                                                      reinterpret_cast<const std::uint32_t*>(abort_->bytes().data()), pool);
       own.stream = make_stream(false);

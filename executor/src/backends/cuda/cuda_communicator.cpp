@@ -116,21 +116,21 @@ void CudaCommunicator::open_device(int rank) {
   device.second_compute = make_stream(false);
   device.communication = make_stream(true);
   device.announcements = make_stream(true);
-  device.gemm = std::make_unique<GemmContext>(*device.pool, rank);
-  device.signals = std::make_unique<DeviceMemory>(*device.pool, rank, kSignalWords * sizeof(std::uint32_t));
-  device.mail = std::make_unique<DeviceMemory>(*device.pool, rank, kMailBytes);
+  device.gemm = std::make_unique<GemmContext>(*device.pool);
+  device.signals = std::make_unique<DeviceMemory>(*device.pool, kSignalWords * sizeof(std::uint32_t));
+  device.mail = std::make_unique<DeviceMemory>(*device.pool, kMailBytes);
   for (DeviceMemory* memory : {device.signals.get(), device.mail.get()})
     MC2_CUDA(cudaMemset(memory->bytes().data(), 0, memory->bytes().size()));
   MC2_CUDA(cudaDeviceSynchronize());
 }
 
 std::unique_ptr<RankMemory> CudaCommunicator::allocate(int rank, std::size_t byte_count) {
-  return std::make_unique<DeviceMemory>(*device(rank).pool, rank, byte_count);
+  return std::make_unique<DeviceMemory>(*device(rank).pool, byte_count);
 }
 
 GemmContext& CudaCommunicator::second_gemm(int rank) {
   RankDevice& own = device(rank);
-  if (!own.second_gemm) own.second_gemm = std::make_unique<GemmContext>(*own.pool, rank);
+  if (!own.second_gemm) own.second_gemm = std::make_unique<GemmContext>(*own.pool);
   return *own.second_gemm;
 }
 

@@ -91,7 +91,7 @@ CudaPrepared::~CudaPrepared() {
 
 /// Zeros, so that a run of one lane alone works on finite numbers.
 std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t byte_count) {
-  auto memory = std::make_unique<DeviceMemory>(*communicator_.device(rank).pool, rank, byte_count);
+  auto memory = std::make_unique<DeviceMemory>(*communicator_.device(rank).pool, byte_count);
   MC2_CUDA(cudaMemset(memory->bytes().data(), 0, byte_count));
   MC2_CUDA(cudaStreamSynchronize(nullptr)); // peers and other streams do not wait for it
   return memory;
@@ -239,7 +239,7 @@ void CudaPrepared::transpose_b(int rank) {
   RankState& state = state_of(rank);
   const planner::OpSpec& op = list_.op;
   if (op.dtype != planner::DType::F8E4m3 || state.buffers.b_is_transposed) return;
-  state.transposed_b = std::make_unique<DeviceMemory>(*communicator_.device(rank).pool, rank, state.buffers.b.size());
+  state.transposed_b = std::make_unique<DeviceMemory>(*communicator_.device(rank).pool, state.buffers.b.size());
   enqueue_transpose(state.buffers.b.data(), state.transposed_b->bytes().data(), op.k, op.n,
                     communicator_.device(rank).compute.get());
 }

@@ -54,21 +54,21 @@ std::size_t DevicePool::idle_bytes() const {
   return sum;
 }
 
-DeviceMemory::DeviceMemory(DevicePool& pool, int device, std::size_t byte_count)
-    : pool_(pool), device_(device), byte_count_(byte_count), base_(pool.take(byte_count)) {}
+DeviceMemory::DeviceMemory(DevicePool& pool, std::size_t byte_count)
+    : pool_(pool), byte_count_(byte_count), base_(pool.take(byte_count)) {}
 
 DeviceMemory::~DeviceMemory() { pool_.give_back(base_); }
 
 void DeviceMemory::upload(std::span<const std::byte> from) {
   MC2_CHECK(from.size() <= byte_count_, "more bytes than the memory has");
-  MC2_CUDA(cudaSetDevice(device_));
+  MC2_CUDA(cudaSetDevice(pool_.device()));
   MC2_CUDA(cudaMemcpy(base_, from.data(), from.size(), cudaMemcpyHostToDevice));
   MC2_CUDA(cudaStreamSynchronize(nullptr)); // of pageable memory the copy above may return before it is there
 }
 
 void DeviceMemory::download(std::span<std::byte> to) const {
   MC2_CHECK(to.size() <= byte_count_, "more bytes than the memory has");
-  MC2_CUDA(cudaSetDevice(device_));
+  MC2_CUDA(cudaSetDevice(pool_.device()));
   MC2_CUDA(cudaMemcpy(to.data(), base_, to.size(), cudaMemcpyDeviceToHost));
 }
 

@@ -44,7 +44,7 @@ class DevicePool {
 /// A block of a pool, which must outlive it.
 class DeviceMemory final : public RankMemory {
  public:
-  DeviceMemory(DevicePool& pool, int device, std::size_t byte_count);
+  DeviceMemory(DevicePool& pool, std::size_t byte_count);
   ~DeviceMemory() override;
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -55,7 +55,6 @@ class DeviceMemory final : public RankMemory {
 
  private:
   DevicePool& pool_;
-  int device_;
   std::size_t byte_count_;
   std::byte* base_;
 };

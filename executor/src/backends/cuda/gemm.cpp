@@ -105,8 +105,7 @@ std::uint32_t alignment_of(const void* address) noexcept {
   return 1U << static_cast<unsigned>(value == 0 ? kMostBits : std::min(kMostBits, std::countr_zero(value)));
 }
 
-GemmContext::GemmContext(DevicePool& pool, int device)
-    : library(open_library(device)), scratch(pool, device, kScratchBytes) {}
+GemmContext::GemmContext(DevicePool& pool) : library(open_library(pool.device())), scratch(pool, kScratchBytes) {}
 
 Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands)
     : context_(&context),

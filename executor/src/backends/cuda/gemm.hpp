@@ -48,7 +48,7 @@ struct GemmContext {
   BlasLibrary library;
   DeviceMemory scratch;
 
-  GemmContext(DevicePool& pool, int device);
+  explicit GemmContext(DevicePool& pool);
 };
 
 /// One matmul through cuBLASLt, bound to its operands: products of short types accumulate in f32; f32 stays f32.

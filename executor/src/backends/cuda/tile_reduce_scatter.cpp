@@ -163,7 +163,7 @@ void TileReduceScatter::upload_tiles(DevicePool& pool) {
     product.distance = 0;
     tiles.push_back(product);
   }
-  tiles_ = std::make_unique<DeviceMemory>(pool, pool.device(), tiles.size() * sizeof(Tile));
+  tiles_ = std::make_unique<DeviceMemory>(pool, tiles.size() * sizeof(Tile));
   tiles_->upload(std::as_bytes(std::span(tiles)));
   run_.tile_count = static_cast<int>(count);
   run_.tiles = reinterpret_cast<const Tile*>(tiles_->bytes().data());
