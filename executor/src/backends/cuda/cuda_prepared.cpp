@@ -412,7 +412,8 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
                          .meets_before = !gathers_first_,
                          .meets_after = block.first_row + block.row_count == whole().row_count,
                          .leaves_sum = carries_at_once(mode),
-                         .copies_own = op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::EmbeddingAllToAll || mode == RunMode::Serial};
+                         .copies_own = op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::EmbeddingAllToAll ||
+                                       (gathers_first_ && mode == RunMode::Serial)};
   // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard apart.
   if (op.kind == OpKind::AllToAllMatmul) exchange.send_stride = shard_elements;
   if (shards > 1 && !gathers_first_) exchange.send_stride = variant_.stores_tiles ? shard_elements : exchange.element_count;
