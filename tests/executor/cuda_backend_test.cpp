@@ -334,7 +334,9 @@ TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
   }
 }
 
-TEST_F(CudaBackend, ARunThatOutlastsItsDeadlineNamesTheRankAndEndsTheCommunicator) {
+/// What a run that takes longer says, and the next.
+void expect_deadline_error(const planner::Variant& variant) {
+  SCOPED_TRACE(variant.text());
   CommunicatorOptions options;
   options.deadline = std::chrono::milliseconds{1}; // the matmuls below take tens
   auto communicator = cuda_backend().open(options).value();
@@ -349,8 +351,7 @@ TEST_F(CudaBackend, ARunThatOutlastsItsDeadlineNamesTheRankAndEndsTheCommunicato
     const auto last = memory.end();
     buffers.push_back({(*(last - 3))->bytes(), (*(last - 2))->bytes(), (*(last - 1))->bytes()});
   }
-  planner::Plan made = cuda_plan(spec, {{8192}}, {"direct", {{"ctas", "8"}}});
-  auto prepared = executor::prepare(made, buffers, *communicator).value();
+  auto prepared = executor::prepare(cuda_plan(spec, {{8192}}, variant), buffers, *communicator).value();
   const auto message_of = [&] {
     try {
       prepared->run(RunMode::Fused, executor::RunDetail::Makespan);
@@ -361,6 +362,11 @@ TEST_F(CudaBackend, ARunThatOutlastsItsDeadlineNamesTheRankAndEndsTheCommunicato
   };
   EXPECT_THAT(message_of(), ::testing::HasSubstr("rank "));
   EXPECT_THAT(message_of(), ::testing::HasSubstr("earlier failure"));
+}
+
+TEST_F(CudaBackend, ARunThatOutlastsItsDeadlineNamesTheRankAndEndsTheCommunicator) {
+  expect_deadline_error({"direct", {{"ctas", "8"}}});
+  expect_deadline_error({"nccl", {}});
 }
 
 TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {

@@ -84,6 +84,7 @@ void CudaCommunicator::share_signals() {
 }
 
 CudaCommunicator::~CudaCommunicator() {
+  aborts_.clear(); // waits for them
   try {
     workers_.run([this](int rank) {
       for (auto& [settings, communicators] : nccl_) communicators[static_cast<std::size_t>(rank)] = {};
@@ -281,10 +282,12 @@ void CudaCommunicator::run(const std::function<void(int)>& work) {
   together([&] { workers_.run(work, [this] { abort(); }); });
 }
 
+/// NCCL's kernels end at once, but its call returns only when no captured graph holds them: their plans go when the caller has the error.
 void CudaCommunicator::abort() noexcept {
   if (abort_word_) abort_word_->set(1);
   for (auto& [settings, communicators] : nccl_) {
-    for (NcclCommunicator& communicator : communicators) communicator = NcclCommunicator();
+    for (NcclCommunicator& communicator : communicators)
+      if (communicator) aborts_.emplace_back([handle = communicator.release()] { destroy(handle); });
   }
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/cuda/device_pool.hpp"
@@ -119,6 +120,7 @@ class CudaCommunicator final : public Communicator {
   std::vector<SignalMemory> signals_;                 ///< by rank
   std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank
   std::optional<std::string> failure_;
+  std::vector<std::jthread> aborts_; ///< NCCL's, each until its plans are gone
 };
 
 } // namespace mc2::executor::cuda
