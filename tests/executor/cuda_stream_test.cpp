@@ -187,6 +187,8 @@ TEST_F(CudaStream, OfAnotherDeviceOrOfTooFewRanksIsRefused) {
               ::testing::HasSubstr("stream of rank 0 is of device 1"));
   EXPECT_THAT(prepared->enqueue(streams.handles().first(1), Submission::Graph).error().text(),
               ::testing::HasSubstr("1 streams for 2 ranks"));
+  void* const of_threads[] = {cudaStreamPerThread, cudaStreamPerThread};
+  EXPECT_THAT(prepared->enqueue(of_threads, Submission::Graph).error().text(), ::testing::HasSubstr("rank 0 is cudaStreamPerThread"));
 }
 
 TEST_F(CudaStream, TheCallersNcclCommunicatorsCarryAPlanAndStayTheCallers) {

@@ -222,8 +222,13 @@ Result<void> check_streams(std::span<void* const> streams, std::span<const int> 
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const int rank = ranks[i];
     const auto stream = static_cast<cudaStream_t>(streams[i]);
-    // The default streams are those of whatever device is current.
-    if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) continue;
+    if (stream == cudaStreamPerThread) {
+      return Error{ErrorCode::InvalidSpec, "streams",
+                   "the stream of rank " + std::to_string(rank) +
+                       " is cudaStreamPerThread, which is another one in each thread; it must be one that cudaStreamCreate makes, or the default one"};
+    }
+    // The default stream is that of whatever device is current.
+    if (stream == nullptr || stream == cudaStreamLegacy) continue;
     if (is_capturing(stream)) continue; // it says no device then, and the capture fails if it is another one
     int device = 0;
     MC2_CUDA(cudaStreamGetDevice(stream, &device));
