@@ -205,7 +205,7 @@ std::int64_t prepared_bytes(const planner::OpSpec& op, bool stages_pieces, bool 
 Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes) {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
-  MC2_CUDA(cudaSetDevice(rank));
+  const OnDevice on_device(rank);
   MC2_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
   const std::int64_t available = static_cast<std::int64_t>(free_bytes) + idle_bytes;
   if (needed_bytes <= available) return {};

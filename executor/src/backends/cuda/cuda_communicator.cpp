@@ -57,7 +57,7 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
       workers_(ranks_),
       devices_(static_cast<std::size_t>(options.world_size)),
       signals_(devices_.size()) {
-  // Page-locked memory belongs to the current device: another process's would be opened for it.
+  // The process's one device. Page-locked memory belongs to the current one: another process's would be opened for it.
   if (group_) check(cudaSetDevice(group_->rank()), "cudaSetDevice", group_->rank());
   run([this](int rank) { open_device(rank); });
   if (group_)
@@ -220,7 +220,7 @@ void CudaCommunicator::gather_times(std::vector<RankTimes>& ranks) {
 SharedAddresses CudaCommunicator::share(const std::vector<std::vector<std::byte*>>& own) {
   if (!group_) return {own, {}};
   return together([&] {
-    check(cudaSetDevice(group_->rank()), "cudaSetDevice", group_->rank());
+    const OnDevice on_device(group_->rank());
     std::string offers;
     const std::string nothing(kOfferBytes, '\0');
     for (const std::byte* address : own.front()) offers += address == nullptr ? nothing : offer_of(address);

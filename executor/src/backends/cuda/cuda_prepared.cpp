@@ -77,7 +77,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
 
 CudaPrepared::~CudaPrepared() {
   for (const int rank : communicator_.local_ranks()) {
-    log_failure(cudaSetDevice(rank), "cudaSetDevice");
+    const OnDevice on_device(rank);
     state_of(rank).graphs = {}; // before the memory that they use
     state_of(rank).moved_graphs.clear();
   }

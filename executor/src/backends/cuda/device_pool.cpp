@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/check.hpp"
+#include "backends/cuda/handles.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {
@@ -15,7 +16,7 @@ constexpr std::size_t kMostWaste = 2;
 } // namespace
 
 DevicePool::~DevicePool() {
-  log_failure(cudaSetDevice(device_), "cudaSetDevice");
+  const OnDevice on_device(device_);
   for (const auto& [base, size] : sizes_) {
     if (source_ == Source::Nccl)
       (void)ncclMemFree(base);
@@ -32,7 +33,7 @@ std::byte* DevicePool::take(std::size_t byte_count) {
     idle_.erase(found);
     return base;
   }
-  MC2_CUDA(cudaSetDevice(device_));
+  const OnDevice on_device(device_);
   void* base = nullptr;
   if (source_ == Source::Nccl)
     check(ncclMemAlloc(&base, size), "ncclMemAlloc", device_);
@@ -61,14 +62,14 @@ DeviceMemory::~DeviceMemory() { pool_.give_back(base_); }
 
 void DeviceMemory::upload(std::span<const std::byte> from) {
   MC2_CHECK(from.size() <= byte_count_, "more bytes than the memory has");
-  MC2_CUDA(cudaSetDevice(pool_.device()));
+  const OnDevice on_device(pool_.device());
   MC2_CUDA(cudaMemcpy(base_, from.data(), from.size(), cudaMemcpyHostToDevice));
   MC2_CUDA(cudaStreamSynchronize(nullptr)); // of pageable memory the copy above may return before it is there
 }
 
 void DeviceMemory::download(std::span<std::byte> to) const {
   MC2_CHECK(to.size() <= byte_count_, "more bytes than the memory has");
-  MC2_CUDA(cudaSetDevice(pool_.device()));
+  const OnDevice on_device(pool_.device());
   MC2_CUDA(cudaMemcpy(to.data(), base_, to.size(), cudaMemcpyDeviceToHost));
 }
 

@@ -35,6 +35,13 @@ bool is_capturing(cudaStream_t stream) {
   return status == cudaStreamCaptureStatusActive;
 }
 
+OnDevice::OnDevice(int device) noexcept {
+  log_failure(cudaGetDevice(&before_), "cudaGetDevice");
+  log_failure(cudaSetDevice(device), "cudaSetDevice");
+}
+
+OnDevice::~OnDevice() { log_failure(cudaSetDevice(before_), "cudaSetDevice"); }
+
 MappedWord::MappedWord() {
   MC2_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&host_), sizeof *host_, cudaHostAllocMapped | cudaHostAllocPortable));
   MC2_CUDA(cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_), host_, 0));

@@ -58,6 +58,18 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
 /// Whether what a stream is given becomes part of a graph.
 [[nodiscard]] bool is_capturing(cudaStream_t stream);
 
+/// The calling thread works on `device` until *this goes: host programs keep the device that they have chosen.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) noexcept;
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
 /// Page-locked host memory that the devices read and write through `device()`.
 class MappedWord {
  public:
