@@ -344,6 +344,36 @@ TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
               ElementsAre(0, kKilled));
 }
 
+// Who only enqueues waits for nothing that would tell.
+TEST_F(CudaProcesses, WhatIsEnqueuedAfterAnotherRanksFailureIsRefused) {
+  EXPECT_THAT(run_processes(kRanks, [](int rank) {
+                ProcessGroup group({rank, key("failures")}, kRanks, std::chrono::seconds{60});
+                auto own = options(rank, "enqueue");
+                if (rank == 1) own.deadline = std::chrono::seconds{8}; // for a run to which rank 0 does not come
+                auto communicator = cuda_backend().open(own).value();
+                const OpSpec op = op_of(OpKind::MatmulAllReduce);
+                RankProblem problem(op, rank);
+                const RankBuffers buffers[] = {problem.buffers()};
+                auto prepared = executor::prepare(cuda_plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
+                void* const streams[] = {nullptr};
+                const auto failure = [&](const auto& work) -> std::string {
+                  try {
+                    work();
+                  } catch (const planner::SystemError& error) {
+                    return error.what();
+                  }
+                  return "no error";
+                };
+                std::string first;
+                if (rank == 1) first = failure([&] { (void)prepared->run(RunMode::Fused); });
+                (void)group.all_gather("rank 1 has failed");
+                const std::string next = failure([&] { (void)prepared->enqueue(streams, Submission::Graph); });
+                const bool is_named = next.find("rank 1 did not finish") != std::string::npos;
+                return is_named ? 0 : say(rank, first + "; " + next);
+              }),
+              Each(0));
+}
+
 TEST_F(CudaProcesses, AnEmulatedLinkIsRefusedOnAllRanks) {
   EXPECT_THAT(run_processes(2, [](int rank) {
                 auto chosen = options(rank, "many");

@@ -38,6 +38,8 @@ std::vector<int> ranks_held(const CommunicatorOptions& options) {
 
 template <typename Work>
 auto CudaCommunicator::together(const Work& work) {
+  // Another process's failure has ended the kernels of this one, too, and what they leave is no result.
+  if (!failure_ && group_ && abort_word_ && abort_word_->get() != 0) failure_ = group_->failure();
   if (failure_) throw SystemError("communicator", ECANCELED, "aborted by an earlier failure: " + *failure_);
   try {
     return work();
