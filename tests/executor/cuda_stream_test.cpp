@@ -113,6 +113,32 @@ TEST_F(CudaStream, KeepsTheOrderOfWhatIsEnqueuedBeforeAndAfterAPlan) {
   }
 }
 
+// More than one kernel carries.
+TEST_F(CudaStream, TakesPlansOfManyBlocks) {
+  constexpr std::int64_t kBlocks = 70;
+  const OpSpec op{
+      .kind = OpKind::MatmulAllReduce, .m = 64 * kBlocks, .n = 256, .k = 64, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const Cut cut{std::vector<std::int64_t>(kBlocks, 64)};
+  for (const char* ctas : {"4", "8"}) {
+    for (const Submission submission : {Submission::Graph, Submission::Eager})
+      run_twice_in_a_row(op, cut, {"persistent", {{"ctas", ctas}, {"gemm_sms", "120"}}}, submission);
+  }
+}
+
+// The plan's memory is the next plan's.
+TEST_F(CudaStream, APlanThatGoesWaitsForItsRuns) {
+  const OpSpec op{
+      .kind = OpKind::MatmulAllReduce, .m = 4096, .n = 4096, .k = 4096, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const Cut cut{{2048, 2048}};
+  ResidentProblem resident(op, 1, *communicator_);
+  const planner::Plan plan = cuda_plan(op, cut, {"persistent", {{"ctas", "8"}, {"gemm_sms", "120"}}});
+  const Streams streams;
+  auto prepared = executor::prepare(plan, resident.buffers(), *communicator_).value();
+  for (int run = 0; run < 20; ++run) ASSERT_TRUE(prepared->enqueue(streams.handles(), Submission::Graph).ok());
+  prepared.reset();
+  for (std::size_t rank = 0; rank < kRanks; ++rank) EXPECT_EQ(cudaStreamQuery(streams.of(rank)), cudaSuccess) << "rank " << rank;
+}
+
 // Ranks need not get to the two in the same order.
 TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
   constexpr std::size_t kElements = 16U << 20U;

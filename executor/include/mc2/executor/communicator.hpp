@@ -102,7 +102,9 @@ class Prepared {
   /// Order: *collective* over processes; streams that differ between two runs of a communicator are ordered by the
   /// caller, so that the runs do not overlap. Threads: as run().
   /// Errors: Unsupported (a backend without streams), InvalidSpec (not one stream per local rank, a stream of another
-  /// device). Throws SystemError. No deadline: a rank whose stream never comes to its part holds up the others.
+  /// device, or one that each thread has of its own). Throws SystemError, also for what another process failed in since. No deadline: a
+  /// rank whose stream never comes to its part holds up the others.
+  /// Lifetime: the destructor waits for what is enqueued. A graph of the caller's that holds a run must not be launched any more then.
   [[nodiscard]] virtual planner::Result<void> enqueue(std::span<void* const> /*streams*/, Submission /*submission*/) {
     return planner::Error{planner::ErrorCode::Unsupported, "streams", "this backend has no streams; run() runs the plan"};
   }

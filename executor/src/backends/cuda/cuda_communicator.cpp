@@ -294,6 +294,14 @@ void CudaCommunicator::abort() noexcept {
 }
 
 void CudaCommunicator::wait(int rank, cudaStream_t stream) const {
+  wait_until(rank, "cudaStreamQuery", [stream] { return cudaStreamQuery(stream); });
+}
+
+void CudaCommunicator::wait(int rank, const Event& event) const {
+  wait_until(rank, "cudaEventQuery", [&event] { return cudaEventQuery(event.get()); });
+}
+
+void CudaCommunicator::wait_until(int rank, const char* call, const std::function<cudaError_t()>& query) const {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto deadline = start + options_.deadline;
@@ -301,9 +309,9 @@ void CudaCommunicator::wait(int rank, cudaStream_t stream) const {
   constexpr std::chrono::milliseconds kBetweenLooks{20}; // at the other processes
   auto next_look = start + kBetweenLooks;
   for (;;) {
-    const cudaError_t code = cudaStreamQuery(stream);
+    const cudaError_t code = query();
     if (code == cudaSuccess) return;
-    if (code != cudaErrorNotReady) check(code, "cudaStreamQuery", rank);
+    if (code != cudaErrorNotReady) check(code, call, rank);
     const auto now = Clock::now();
     if (now > deadline) {
       throw SystemError("run", ETIMEDOUT,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -84,6 +85,8 @@ class CudaCommunicator final : public Communicator {
   void gather_times(std::vector<RankTimes>& ranks);
   /// Waits until `rank`'s `stream` is idle. Throws SystemError naming the rank after the deadline.
   void wait(int rank, cudaStream_t stream) const;
+  /// Waits until what `event` recorded has ended, likewise.
+  void wait(int rank, const Event& event) const;
 
  private:
   void open_device(int rank);
@@ -104,6 +107,7 @@ class CudaCommunicator final : public Communicator {
   [[nodiscard]] std::vector<ncclComm_t> nccl(const CudaVariant& variant);
   [[nodiscard]] static NcclCommunicator open_nccl(const ncclUniqueId& id, int rank, int world_size,
                                                   const NcclSettings& settings);
+  void wait_until(int rank, const char* call, const std::function<cudaError_t()>& query) const;
   /// Errors: Unsupported when a rank's device and pool have less to give.
   [[nodiscard]] planner::Result<void> check_free_memory(std::int64_t bytes_per_rank);
 

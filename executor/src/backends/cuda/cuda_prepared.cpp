@@ -76,6 +76,11 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
 }
 
 CudaPrepared::~CudaPrepared() {
+  try { // the memory of runs under way is another plan's next
+    for (const int rank : communicator_.local_ranks()) communicator_.wait(rank, state_of(rank).last_use);
+  } catch (const std::exception& error) { // of an aborted communicator, say, whose memory no plan gets
+    std::fprintf(stderr, "mc2: level=error text=\"closing a plan: %s\"\n", error.what());
+  }
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(rank);
     state_of(rank).graphs = {}; // before the memory that they use
@@ -195,6 +200,7 @@ void CudaPrepared::build(int rank) {
   state.finish = make_event(true);
   state.fork = make_event(false);
   state.entry = make_event(false);
+  state.last_use = make_event(false);
   state.local = {make_event(true), make_event(true)};
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
     auto& ready = state.ready.emplace_back();

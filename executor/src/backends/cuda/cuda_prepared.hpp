@@ -61,6 +61,8 @@ class CudaPrepared final : public Prepared {
   /// Everything of one rank; touched by its thread alone once it is built.
   struct RankState {
     RankBuffers buffers;
+    Event last_use; ///< the end of the run that was enqueued last
+    RankBuffers prepared_with; ///< as aligned as those of later runs must be
     std::unique_ptr<DeviceMemory> exchange;
     std::unique_ptr<DeviceMemory> spare;  ///< used by the communication lane of RunMode::Independent
     std::unique_ptr<DeviceMemory> staging; ///< for Transport::stages_pieces

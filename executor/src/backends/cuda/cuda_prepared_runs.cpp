@@ -288,13 +288,17 @@ planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Subm
 
 void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission submission) {
   const RankState& state = state_of(rank);
-  const bool may_launch = submission == Submission::Graph && !is_capturing(stream);
-  if (const cudaGraphExec_t graph = may_launch ? graph_for_bound_matrices(rank) : nullptr; graph != nullptr)
-    return check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", rank);
-  const cudaStream_t compute = communicator_.device(rank).compute.get();
-  order(stream, compute, state.entry);
-  enqueue(rank, RunMode::Fused, RunDetail::Makespan);
-  order(compute, stream, state.entry);
+  const bool is_callers_graph = is_capturing(stream);
+  const bool may_launch = submission == Submission::Graph && !is_callers_graph;
+  if (const cudaGraphExec_t graph = may_launch ? graph_for_bound_matrices(rank) : nullptr; graph != nullptr) {
+    check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", rank);
+  } else {
+    const cudaStream_t compute = communicator_.device(rank).compute.get();
+    order(stream, compute, state.entry);
+    enqueue(rank, RunMode::Fused, RunDetail::Makespan);
+    order(compute, stream, state.entry);
+  }
+  if (!is_callers_graph) MC2_CUDA(cudaEventRecord(state.last_use.get(), stream));
 }
 
 } // namespace mc2::executor::cuda
