@@ -53,7 +53,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
                              .communication = std::vector<StageTime>(list_.stages.size()),
                              .local = {}});
   }
-  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].buffers = buffers[i];
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].buffers = ranks_[i].prepared_with = buffers[i];
   // Every rank's exchange memory exists before any rank captures a pointer to it.
   communicator_.run([&](int rank) {
     RankState& state = state_of(rank);
@@ -137,7 +137,7 @@ planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers)
   if (auto legal = check_places(ranks, buffers); !legal) return legal.error();
   for (const int rank : ranks) {
     const RankBuffers& next = buffers[communicator_.local_index(rank)];
-    if (auto legal = check_replacement(rank, state_of(rank).buffers, next, peer_reach()); !legal) return legal.error();
+    if (auto legal = check_replacement(rank, state_of(rank).prepared_with, next, peer_reach()); !legal) return legal.error();
   }
   for (const int rank : ranks) replace(rank, buffers[communicator_.local_index(rank)]);
   return {};
