@@ -67,7 +67,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
     if (transport_->has_windows()) register_windows(rank);
   });
   share_places();
-  span_length_ = transport_->span_length(exchanges(list_.stages.size(), RunMode::Fused));
+  span_length_ = shortest_span();
   communicator_.run([this](int rank) {
     if (transport_->takes_no_sm()) check_takes_no_sm(rank);
     if (variant_.stores_tiles) build_tiles(rank);
@@ -92,6 +92,12 @@ CudaPrepared::~CudaPrepared() {
   } catch (const std::exception& error) { // an aborted communicator has lost its windows already
     std::fprintf(stderr, "mc2: level=error text=\"releasing windows: %s\"\n", error.what());
   }
+}
+
+/// The same on all ranks, although each knows only its own matrices' alignment where peers do not reach them.
+std::size_t CudaPrepared::shortest_span() {
+  const auto own = static_cast<std::int64_t>(transport_->span_length(exchanges(list_.stages.size(), RunMode::Fused)));
+  return static_cast<std::size_t>(-communicator_.maximum(-own));
 }
 
 /// Zeros, so that a run of one lane alone works on finite numbers.
@@ -441,7 +447,7 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
     if (places.exchange == nullptr) continue; // of another process, and not reached for
     std::byte* shared = (mode == RunMode::Independent ? places.spare : places.exchange) + (variant_.stores_tiles ? 1 : shards) * piece_offset;
     exchange.send[rank] = gathers_first_ ? places.a + piece_offset : shared;
-    exchange.receive[rank] = gathers_first_ ? shared : places.c + landing_offset;
+    exchange.receive[rank] = gathers_first_ ? shared : places.c + landing_offset; // offsets are right where C is not reached, too
     if (places.staging != nullptr) exchange.staging[rank] = places.staging + (shards - 1) * piece_offset;
   }
   return exchange;

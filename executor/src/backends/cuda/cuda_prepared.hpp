@@ -125,6 +125,7 @@ class CudaPrepared final : public Prepared {
   void build_local_gemm(int rank);
   [[nodiscard]] BlockExchange exchange_of(std::size_t stage, RunMode mode) const;
   [[nodiscard]] std::vector<BlockExchange> exchanges(std::size_t count, RunMode mode) const;
+  [[nodiscard]] std::size_t shortest_span();
   [[nodiscard]] std::size_t spanned(RunMode mode, RunDetail detail) const noexcept;
   /// Whether a graph of this mode takes times between stages. A node that takes the time costs microseconds, and where lanes
   /// run side by side it ties them together (docs/gpu.md), so there are no more of them.

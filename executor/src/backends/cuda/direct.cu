@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads, 1) span_kernel(const BlockSpan span,
   std::uint32_t* counter = signals.words[signals.rank] + kKernelCounters + blockIdx.x;
   const std::uint32_t turn = *counter + 1;
   for (int i = 0; i < span.block_count; ++i) {
-    if (span.waits) await_announcements(signals, static_cast<std::uint32_t>(span.first_block + i + 1));
+    if (span.waits) await_announcements(signals, static_cast<std::uint32_t>(i + 1));
     const BlockSpan::Place& place = span.places[static_cast<unsigned>(i)];
     const PackRun run{place.send_first / kCount, place.receive_first / kCount, place.element_count / kCount};
     if constexpr (kCollective == DirectCollective::AllReduce) all_reduce<T, kCount, kRanks, false>(span.base, signals, run);
@@ -173,16 +173,16 @@ void launch_in_pairs(void (*kernel)(Parameters...), int cta_count, cudaStream_t 
 }
 
 /// The blocks from `first` on that fit one kernel.
-BlockSpan make_span(const std::vector<BlockExchange>& blocks, std::size_t first, planner::DType dtype) {
+BlockSpan make_span(const std::vector<BlockExchange>& blocks, planner::DType dtype) {
   const std::int64_t element_bytes = planner::size_bytes(dtype);
-  BlockSpan span{.base = blocks[first], .first_block = static_cast<int>(first)};
-  for (std::size_t i = first; i < blocks.size() && span.block_count < kMaxSpanBlocks; ++i) {
+  BlockSpan span{.base = blocks.front()};
+  for (const BlockExchange& block : blocks) {
     span.places[static_cast<std::size_t>(span.block_count++)] = {
-        .send_first = (blocks[i].send[0] - span.base.send[0]) / element_bytes,
-        .receive_first = (blocks[i].receive[0] - span.base.receive[0]) / element_bytes,
-        .element_count = blocks[i].element_count};
-    span.base.meets_after = blocks[i].meets_after;
+        .send_first = (block.send[0] - span.base.send[0]) / element_bytes,
+        .receive_first = (block.receive[0] - span.base.receive[0]) / element_bytes,
+        .element_count = block.element_count};
   }
+  span.base.meets_after = blocks.back().meets_after;
   return span;
 }
 
@@ -221,11 +221,9 @@ void enqueue_span(const DirectSettings& settings, const std::vector<BlockExchang
     case planner::DType::I8:
     case planner::DType::F8E4m3: break; // travels as bf16 (exchanged_as())
   }
-  for (std::size_t first = 0; first < blocks.size(); first += kMaxSpanBlocks) {
-    BlockSpan span = make_span(blocks, first, settings.dtype);
-    span.waits = waits;
-    launch_in_pairs(kernel, settings.cta_count, stream, span, signals);
-  }
+  BlockSpan span = make_span(blocks, settings.dtype);
+  span.waits = waits;
+  launch_in_pairs(kernel, settings.cta_count, stream, span, signals);
 }
 
 } // namespace mc2::executor::cuda

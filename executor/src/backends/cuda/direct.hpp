@@ -69,7 +69,8 @@ struct DirectSettings {
 void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, const SignalMemory& signals,
                     cudaStream_t stream);
 
-/// Most blocks of one kernel; more are carried by several, one after the other.
+/// Most blocks of one kernel. A second kernel, enqueued before the matmuls that the first waits for, could stand before them where streams
+/// share a queue (CUDA_DEVICE_MAX_CONNECTIONS=1).
 inline constexpr int kMaxSpanBlocks = 64;
 
 /// Consecutive blocks that one kernel exchanges one after the other.
@@ -81,7 +82,6 @@ struct BlockSpan {
     std::int64_t element_count = 0;
   };
   BlockExchange base{}; ///< the first block; meets_after is the last one's
-  int first_block = 0;  ///< its number
   int block_count = 0;
   bool waits = false;   ///< for all ranks' announcements of each block
   std::array<Place, kMaxSpanBlocks> places{};
@@ -92,7 +92,7 @@ struct BlockSpan {
 
 /// Enqueues one rank's part of an all-reduce or reduce-scatter of all blocks as one kernel, which is there from the start:
 /// a block costs no launch and no meeting, and the SMs stay taken in between, so that the matmuls find the same ones
-/// free. `waits`: each block starts when all ranks have announced it. Throws SystemError.
+/// free. `waits`: each block starts when all ranks have announced it. At most kMaxSpanBlocks. Throws SystemError.
 void enqueue_span(const DirectSettings& settings, const std::vector<BlockExchange>& blocks, bool waits,
                   const SignalMemory& signals, cudaStream_t stream);
 

@@ -98,10 +98,12 @@ class PersistentTransport final : public Transport {
   [[nodiscard]] std::size_t span_length(const std::vector<BlockExchange>& blocks) const override {
     const auto world_size = static_cast<int>(signals_.size());
     if (blocks.size() < 2 || !can_span(blocks, settings_.dtype, world_size)) return 0;
-    return settings_.cta_count < kEnoughCtas ? blocks.size() - 1 : blocks.size();
+    const std::size_t count = settings_.cta_count < kEnoughCtas ? blocks.size() - 1 : blocks.size();
+    return std::min<std::size_t>(count, kMaxSpanBlocks);
   }
 
   void enqueue_span(int rank, const std::vector<BlockExchange>& blocks, bool waits, cudaStream_t stream) const override {
+    MC2_CHECK(blocks.size() <= kMaxSpanBlocks, "span_length() blocks at most");
     cuda::enqueue_span(settings_, blocks, waits, signals_[static_cast<std::size_t>(rank)], stream);
   }
 
