@@ -114,6 +114,7 @@ class Prepared {
   /// Lets the runs that follow work on other matrices of the same sizes, aligned as well as those of prepare(). Runs that are enqueued
   /// already keep theirs. Host programs whose operands move from step to step need no other plan for that.
   /// @param buffers one per local rank, as prepare() takes them
+  /// Order: between two runs, on all ranks or on none.
   /// Errors: Unsupported (a backend or variant that packs or registers what it works on), InvalidSpec naming rank and matrix, also
   /// for one that peers reach and that is not where it was. Threads: as run().
   [[nodiscard]] virtual planner::Result<void> rebind(std::span<const RankBuffers> /*buffers*/) {

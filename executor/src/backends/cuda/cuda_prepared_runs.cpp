@@ -43,12 +43,14 @@ GraphExec CudaPrepared::captured(int rank, RunMode mode) {
   return owned;
 }
 
-/// Null for matrices that have not come often enough to be worth a capture.
+/// Null for matrices that have not come often enough to be worth a capture. NCCL wants all ranks to replay one capture or none, and what
+/// the others' matrices are is not known here: its plans are launched one by one once they have other matrices.
 cudaGraphExec_t CudaPrepared::graph_for_bound_matrices(int rank) {
   constexpr int kUsesBeforeCapture = 2;
   constexpr std::size_t kMostMatrices = 256; // of a program that never comes round: it stays without graphs
   RankState& state = state_of(rank);
   if (!has_stale_graphs_) return state.graphs[index_of(RunMode::Fused)].get();
+  if (!transport_->reaches_peers()) return nullptr;
   const MatrixAddresses addresses = addresses_of(state.buffers);
   if (state.moved_graphs.size() >= kMostMatrices && !state.moved_graphs.contains(addresses)) return nullptr;
   MovedGraph& moved = state.moved_graphs[addresses];
