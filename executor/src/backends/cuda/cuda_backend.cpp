@@ -1,5 +1,6 @@
 #include "backends/cuda/cuda_backend.hpp"
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,8 +75,10 @@ class CudaBackend final : public Backend {
     if (auto legal = check_operator(op); !legal) return legal.error();
     if (auto legal = check_devices(op.world_size); !legal) return legal.error();
     if (auto legal = check_device_types(op); !legal) return legal.error();
+    const auto sizes = prepared_sizes(op, false, true);
+    const std::int64_t needed_bytes = std::accumulate(sizes.begin(), sizes.end(), operand_bytes(op));
     for (int rank = 0; rank < op.world_size; ++rank) {
-      if (auto legal = check_memory(rank, operand_bytes(op) + prepared_bytes(op, false, true), 0); !legal) return legal.error();
+      if (auto legal = check_memory(rank, needed_bytes, 0); !legal) return legal.error();
     }
     return {};
   }

@@ -197,17 +197,20 @@ std::int64_t staging_bytes(const planner::OpSpec& op) noexcept {
   return exchange_bytes(op) / op.world_size * (op.world_size - 1);
 }
 
-std::int64_t prepared_bytes(const planner::OpSpec& op, bool stages_pieces, bool allow_independent) noexcept {
-  const std::int64_t transposed_b = op.dtype == planner::DType::F8E4m3 ? op.n * op.k : 0;
-  return (allow_independent ? 2 : 1) * exchange_bytes(op) + (stages_pieces ? staging_bytes(op) : 0) + transposed_b;
+std::vector<std::int64_t> prepared_sizes(const planner::OpSpec& op, bool stages_pieces, bool allow_independent) {
+  std::vector<std::int64_t> sizes{exchange_bytes(op)};
+  if (allow_independent) sizes.push_back(exchange_bytes(op));
+  if (stages_pieces) sizes.push_back(staging_bytes(op));
+  if (op.dtype == planner::DType::F8E4m3) sizes.push_back(op.n * op.k); // B transposed
+  return sizes;
 }
 
-Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes) {
+Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t reusable_bytes) {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   const OnDevice on_device(rank);
   MC2_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-  const std::int64_t available = static_cast<std::int64_t>(free_bytes) + idle_bytes;
+  const std::int64_t available = static_cast<std::int64_t>(free_bytes) + reusable_bytes;
   if (needed_bytes <= available) return {};
   return Error{ErrorCode::Unsupported, "m",
                "rank " + std::to_string(rank) + " needs " + gib_text(needed_bytes) +

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "backends/cuda/variants.hpp"
 #include "mc2/executor/buffer.hpp"
@@ -36,14 +37,14 @@ namespace mc2::executor::cuda {
 /// Bytes of one rank's staging memory, where a transport has one: a piece of every peer.
 [[nodiscard]] std::int64_t staging_bytes(const planner::OpSpec& op) noexcept;
 
-/// Bytes that one rank's operands take, and what preparing a plan adds to them at most.
+/// Bytes that one rank's operands take.
 [[nodiscard]] std::int64_t operand_bytes(const planner::OpSpec& op) noexcept;
-[[nodiscard]] std::int64_t prepared_bytes(const planner::OpSpec& op, bool stages_pieces,
-                                          bool allow_independent) noexcept;
+/// Bytes of each memory that preparing a plan takes on a rank, without that of tiles.
+[[nodiscard]] std::vector<std::int64_t> prepared_sizes(const planner::OpSpec& op, bool stages_pieces, bool allow_independent);
 
-/// @param idle_bytes memory that the process holds on the rank's device and does not use
+/// @param reusable_bytes of them, in memory that the process holds on the rank's device and does not use
 /// Errors: Unsupported when the device has less memory to give.
-[[nodiscard]] planner::Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t idle_bytes);
+[[nodiscard]] planner::Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t reusable_bytes);
 
 /// Whether there is one stream (cudaStream_t) per local rank, of the rank's device. Leaves the current device as it is.
 /// Errors: InvalidSpec naming what was found.

@@ -261,10 +261,10 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
     if (!same) return same.error();
   }
   auto transport = make_transport(exchanged_as(stages.op), read.value());
-  const std::int64_t needed_bytes = prepared_bytes(stages.op, transport->stages_pieces(), options.allow_independent) +
-                                    (read.value().stores_tiles ? tile_memory_bytes(stages) : 0);
+  std::vector<std::int64_t> sizes = prepared_sizes(stages.op, transport->stages_pieces(), options.allow_independent);
+  if (read.value().stores_tiles) sizes.push_back(tile_memory_bytes(stages));
   const auto has_room = [&]() -> planner::Result<void> {
-    if (auto legal = check_free_memory(needed_bytes); !legal || !group_) return legal;
+    if (auto legal = check_free_memory(sizes); !legal || !group_) return legal;
     return check_shareable(group_->rank(), buffers.front(), reach_of(*transport, stages.first_lane));
   };
   if (auto all = share_error(has_room()); !all) return all.error();
@@ -272,10 +272,10 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
       std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, options));
 }
 
-planner::Result<void> CudaCommunicator::check_free_memory(std::int64_t bytes_per_rank) {
+planner::Result<void> CudaCommunicator::check_free_memory(std::span<const std::int64_t> sizes_per_rank) {
+  const std::int64_t needed_bytes = std::accumulate(sizes_per_rank.begin(), sizes_per_rank.end(), std::int64_t{0});
   for (const int rank : ranks_) {
-    const auto idle = static_cast<std::int64_t>(device(rank).pool->idle_bytes());
-    if (auto legal = check_memory(rank, bytes_per_rank, idle); !legal) return legal.error();
+    if (auto legal = check_memory(rank, needed_bytes, device(rank).pool->reusable_bytes(sizes_per_rank)); !legal) return legal.error();
   }
   return {};
 }

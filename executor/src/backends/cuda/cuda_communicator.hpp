@@ -109,7 +109,7 @@ class CudaCommunicator final : public Communicator {
                                                   const NcclSettings& settings);
   void wait_until(int rank, const char* call, const std::function<cudaError_t()>& query) const;
   /// Errors: Unsupported when a rank's device and pool have less to give.
-  [[nodiscard]] planner::Result<void> check_free_memory(std::int64_t bytes_per_rank);
+  [[nodiscard]] planner::Result<void> check_free_memory(std::span<const std::int64_t> sizes_per_rank);
 
   CommunicatorOptions options_;
   planner::Fingerprint fingerprint_;

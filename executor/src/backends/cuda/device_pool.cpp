@@ -13,6 +13,17 @@ constexpr std::size_t kGranularityBytes = std::size_t{2} << 20U;
 /// A block this many times larger than asked for is better kept for a request of its size.
 constexpr std::size_t kMostWaste = 2;
 
+std::size_t rounded_up(std::size_t byte_count) {
+  return std::max<std::size_t>(1, (byte_count + kGranularityBytes - 1) / kGranularityBytes) * kGranularityBytes;
+}
+
+using IdleBlocks = std::multimap<std::size_t, std::byte*>;
+
+IdleBlocks::const_iterator fitting(const IdleBlocks& idle, std::size_t size) {
+  const auto found = idle.lower_bound(size);
+  return found != idle.end() && found->first <= kMostWaste * size ? found : idle.end();
+}
+
 } // namespace
 
 DevicePool::~DevicePool() {
@@ -26,9 +37,9 @@ DevicePool::~DevicePool() {
 }
 
 std::byte* DevicePool::take(std::size_t byte_count) {
-  const std::size_t size = std::max<std::size_t>(1, (byte_count + kGranularityBytes - 1) / kGranularityBytes) * kGranularityBytes;
+  const std::size_t size = rounded_up(byte_count);
   const std::lock_guard lock(mutex_);
-  if (const auto found = idle_.lower_bound(size); found != idle_.end() && found->first <= kMostWaste * size) {
+  if (const auto found = fitting(idle_, size); found != idle_.end()) {
     std::byte* base = found->second;
     idle_.erase(found);
     return base;
@@ -48,10 +59,16 @@ void DevicePool::give_back(std::byte* base) noexcept {
   idle_.emplace(sizes_.at(base), base);
 }
 
-std::size_t DevicePool::idle_bytes() const {
+std::int64_t DevicePool::reusable_bytes(std::span<const std::int64_t> byte_counts) const {
   const std::lock_guard lock(mutex_);
-  std::size_t sum = 0;
-  for (const auto& [size, base] : idle_) sum += size;
+  auto idle = idle_;
+  std::int64_t sum = 0;
+  for (const std::int64_t byte_count : byte_counts) {
+    const auto found = fitting(idle, rounded_up(static_cast<std::size_t>(byte_count)));
+    if (found == idle.end()) continue;
+    sum += byte_count;
+    idle.erase(found);
+  }
   return sum;
 }
 

@@ -30,8 +30,8 @@ class DevicePool {
   [[nodiscard]] std::byte* take(std::size_t byte_count);
   void give_back(std::byte* base) noexcept;
   [[nodiscard]] int device() const noexcept { return device_; }
-  /// Bytes that the pool could hand out without asking the device.
-  [[nodiscard]] std::size_t idle_bytes() const;
+  /// How much of such requests, one after the other, the pool could serve without asking the device.
+  [[nodiscard]] std::int64_t reusable_bytes(std::span<const std::int64_t> byte_counts) const;
 
  private:
   int device_;
