@@ -255,7 +255,7 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
     if (group_) return check_crosses_processes(read.value());
     return read.value().has_windows ? check_window_memory(stages.op, buffers) : planner::Result<void>{};
   };
-  if (auto all = share_error(own()); !all) return all.error();
+  if (auto all = share_error(together(own)); !all) return all.error();
   if (group_) {
     const auto same = together([&] { return group_->agree("prepare " + call_text(stages, variant, options)); });
     if (!same) return same.error();
@@ -267,7 +267,7 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
     if (auto legal = check_free_memory(sizes); !legal || !group_) return legal;
     return check_shareable(group_->rank(), buffers.front(), reach_of(*transport, stages.first_lane));
   };
-  if (auto all = share_error(has_room()); !all) return all.error();
+  if (auto all = share_error(together(has_room)); !all) return all.error();
   return std::unique_ptr<Prepared>(
       std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, options));
 }
