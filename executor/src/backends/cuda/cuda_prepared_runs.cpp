@@ -235,10 +235,9 @@ void CudaPrepared::enqueue_gathered_a(const Job& job) {
   const std::byte* from = state_of(job.rank).exchange->bytes().data();
   for (const Stage& stage : list_.stages) {
     const std::size_t piece_bytes = static_cast<std::size_t>(stage.row_count) * row_bytes;
-    std::byte* const to = buffers.gathered_a.data() + static_cast<std::size_t>(stage.first_row) * row_bytes;
-    MC2_CUDA(cudaMemcpy2DAsync(to, shard_bytes, from, piece_bytes, piece_bytes, static_cast<std::size_t>(op.world_size),
-                               cudaMemcpyDeviceToDevice, stream));
-    from += piece_bytes * static_cast<std::size_t>(op.world_size);
+    std::byte* to = buffers.gathered_a.data() + static_cast<std::size_t>(stage.first_row) * row_bytes;
+    for (int shard = 0; shard < op.world_size; ++shard, from += piece_bytes, to += shard_bytes)
+      MC2_CUDA(cudaMemcpyAsync(to, from, piece_bytes, cudaMemcpyDeviceToDevice, stream)); // no pitch: it may be above 2^31
   }
   MC2_CUDA(cudaMemcpyAsync(buffers.gathered_a.data() + static_cast<std::size_t>(job.rank) * shard_bytes, buffers.a.data(),
                            shard_bytes, cudaMemcpyDeviceToDevice, stream));
