@@ -213,7 +213,9 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   read.takes_no_sm = is_nccl_copy;
   if (read.has_windows || variant.name == kNccl) read.transport = CudaVariant::Transport::Nccl;
   if (is_nccl_copy) return read;
-  const auto ctas = is_direct || is_persistent ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, sm_count), std::nullopt)
+  // Its kernel holds its SMs until all matmuls have ended, which need some, too: whole clusters of two, twice.
+  const int most_ctas = is_persistent ? std::max(1, sm_count - 4) : sm_count;
+  const auto ctas = is_direct || is_persistent ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)
                               : read_number(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0));
   if (!ctas) return ctas.error();
   read.cta_count = ctas.value();
