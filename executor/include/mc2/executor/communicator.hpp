@@ -26,9 +26,9 @@ enum class RunMode : std::uint8_t {
   ComputeOnly,       ///< the matmuls of all blocks, back to back, local part included. Kinds that compute first leave
                      ///< C alone; the others write C from the rows that arrived last
   CommunicationOnly, ///< the collectives of all blocks, back to back. Kinds that compute first write C from whatever
-                     ///< the last matmuls left; the others bring rows of A and leave C alone
+                     ///< the last matmuls left, or leave it alone where fused runs sum in the matmul; the others bring rows of A and leave C alone
   Independent, ///< both lanes at once, on separate data and without waiting for each other: measures contention.
-               ///< C is then made of unrelated data
+               ///< what C is made of then means nothing
   Serial,      ///< the second lane, local part included, starts when the first has done all its blocks. Uncut, it is
                ///< what a program without mc2 does
 };

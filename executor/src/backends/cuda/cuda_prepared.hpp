@@ -15,7 +15,7 @@
 namespace mc2::executor::cuda {
 
 /// A stage list bound to device buffers. Each rank's whole pipeline is one CUDA graph per run mode, captured when the
-/// mode first runs (Fused while preparing) and replayed after. The times of single stages that wait for one another are
+/// mode first runs (Fused while preparing) and replayed after; for matrices that come by rebind(), one of each that come again. The times of single stages that wait for one another are
 /// taken by launching them one by one instead; where a lane just runs, its time is shared among its stages by rows.
 ///
 /// Where the transport carries several blocks by one kernel, that kernel starts with the graph, and every block's matmul is

@@ -21,7 +21,7 @@ struct CudaVariant {
     CopyEngine, ///< peer copies that take no SM ("copy_engine"), all kinds but matmul_all_reduce; fields: slices
   };
   Transport transport = Transport::Direct;
-  bool stores_tiles = false;    ///< CopyEngine: fused runs and all matmuls are TileReduceScatter's ("tile_store"); the collective alone is that of "copy_engine"
+  bool stores_tiles = false;    ///< CopyEngine: fused runs and all matmuls are TileReduceScatter's ("tile_store"); the collective alone is that of "copy_engine", without its sum
   bool has_windows = false;     ///< Nccl: memory registered as symmetric windows ("nccl_window", "nccl_copy_engine")
   bool takes_no_sm = false;     ///< Nccl: CTA policy zero ("nccl_copy_engine"), all-gather, and all-to-all kinds uncut
   bool is_low_latency = false; ///< Direct all-reduce: small pieces by mail, which crosses the links once
