@@ -23,6 +23,12 @@ void note_missing_samples(Evidence& evidence, const std::string& why) {
   evidence.notes.push_back("the samples are not in the store (" + why + "); --profile FILE supplies them");
 }
 
+const planner::VariantCost* find_cost(const planner::CostModel& model, const planner::Variant& variant) {
+  const auto cost = std::find_if(model.variants.begin(), model.variants.end(),
+                                 [&](const planner::VariantCost& each) { return each.variant == variant; });
+  return cost == model.variants.end() ? nullptr : &*cost;
+}
+
 } // namespace
 
 void note_missing(Evidence& evidence, const std::string& why) {
@@ -39,7 +45,8 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
       note_missing_model(evidence, model.error().message);
   }
   if (!evidence.profile) {
-    auto profile = layers.writable().find_profile(evidence.model ? evidence.model->op : plan.op, plan.fingerprint);
+    const bool is_ours = evidence.model && has_same_block_costs(evidence.model->op, plan.op);
+    auto profile = layers.writable().find_profile(is_ours ? evidence.model->op : plan.op, plan.fingerprint);
     if (profile)
       evidence.profile = std::move(profile).value();
     else
@@ -52,18 +59,22 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
 }
 
 void drop_foreign(Evidence& evidence, const planner::Plan& plan) {
-  if (!evidence.profile) return;
-  if (has_same_block_costs(evidence.profile->op, plan.op)) return;
-  evidence.notes.push_back("the samples are of " + evidence.profile->op.text() + ", another operator: not shown");
-  evidence.profile.reset();
+  const auto drop = [&](const char* what, auto& shown) {
+    if (!shown || has_same_block_costs(shown->op, plan.op)) return;
+    evidence.notes.push_back(what + shown->op.text() + ", another operator: not shown");
+    shown.reset();
+  };
+  drop("the model is of ", evidence.model);
+  drop("the samples are of ", evidence.profile);
+  if (evidence.model && find_cost(*evidence.model, plan.variant) == nullptr)
+    evidence.notes.push_back("the model does not know the plan's variant, " + plan.variant.text() +
+                             ": no curves are shown");
 }
 
 std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evidence& evidence) {
   if (!evidence.model) return {};
-  const auto& variants = evidence.model->variants;
-  const auto cost = std::find_if(variants.begin(), variants.end(),
-                                 [&](const planner::VariantCost& each) { return each.variant == plan.variant; });
-  if (cost == variants.end()) return {};
+  const planner::VariantCost* cost = find_cost(*evidence.model, plan.variant);
+  if (cost == nullptr) return {};
   const auto bytes = static_cast<double>(planner::traits_of(plan.op.kind).message_bytes_per_unit(plan.op));
   std::vector<CurveEvidence> result{
       {planner::Lane::Compute, cost->compute, {}, block_sizes(plan, 1)},

@@ -28,7 +28,8 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
 /// Says of all that `evidence` does not have that it is not in the store, and why.
 void note_missing(Evidence& evidence, const std::string& why);
 
-/// Leaves out samples of another operator, and says so; another m of the same one is fine.
+/// Leaves out a model or samples of another operator, and says so, as it says of a model that does not know the plan's
+/// variant; another m of the same operator is fine.
 void drop_foreign(Evidence& evidence, const planner::Plan& plan);
 
 /// Both lanes' curves of the plan's variant, compute first; empty without a model that knows the variant.

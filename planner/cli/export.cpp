@@ -128,8 +128,12 @@ Result<ExitCode> ExportCommand::write_picture() const {
   if (!explained) return explained.error();
   if (format == "trace") return write_text(render::chrome_trace(plan, {}, plan.fingerprint));
   if (format == "html") return write_text(explain_html(explained.value(), evidence));
+  const auto curves = curve_evidence(plan, evidence);
+  // A report holds its notes; an image has no place to say why a model's curves are not in it.
+  if (!model_file.empty() && curves.empty())
+    for (const auto& note : evidence.notes) std::cerr << "mc2: note: " << note << "\n";
   std::vector<render::Markup> charts;
-  for (const auto& curve : curve_evidence(plan, evidence)) charts.push_back(curve_chart(curve));
+  for (const auto& curve : curves) charts.push_back(curve_chart(curve));
   const std::string svg = render::plan_drawing(explained.value(), charts);
   if (format == "svg") return write_text(svg);
   if (out.empty()) return Error{ErrorCode::InvalidSpec, "--out", "is missing; name the PNG file"};

@@ -198,7 +198,17 @@ class WorkedExampleTest(ExplainTest):
         file.write_text(json.dumps(other))
         document = self.document(self.plan_file(), "--model", file)
         self.assertNotIn("sensitivity", document)
-        self.assertTrue(any(note.startswith("sensitivity: model: describes") for note in document["notes"]))
+        self.assertIn("the model is of matmul_all_reduce m=4096 n=4096 k=3072 f16 x8, another operator: not shown", document["notes"])
+        text, _ = self.report(self.plan_file(), "--model", file)
+        self.assertFalse([name for name in self.drawings(text) if name.startswith("Fitted cost")])
+
+    def test_a_model_without_the_plans_variant_says_so(self):
+        other = json.loads(MODEL.read_text())
+        other["variants"][0]["variant"]["name"] = "another"
+        file = self.directory / "other.json"
+        file.write_text(json.dumps(other))
+        notes = self.document(self.plan_file(), "--model", file)["notes"]
+        self.assertTrue(any(note.startswith("the model does not know the plan's variant, ") for note in notes), notes)
 
 
 class HostileTest(ExplainTest):

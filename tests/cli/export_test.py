@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import unittest
+import xml.etree.ElementTree
 
 import program
 from program import SOURCE_DIRECTORY, USAGE, UNSUPPORTED, ProgramTest
@@ -86,6 +87,26 @@ class ExportTest(ProgramTest):
             self.assertTrue((self.directory / "plan.png").read_bytes().startswith(b"\x89PNG"))
         else:
             self.refuse(UNSUPPORTED, png, "rsvg-convert")
+
+    def test_a_picture_says_why_a_models_curves_are_not_in_it(self):
+        other = json.loads(MODEL.read_text())
+        other["op"]["n"] = 4096
+        file = self.directory / "other.json"
+        file.write_text(json.dumps(other))
+        done = self.complete("export", self.plan, "--format", "svg", "--model", file, "--store", self.store)
+        self.assertNotIn("Fitted cost", done.stdout)
+        self.assertIn("mc2: note: the model is of matmul_all_reduce m=4096 n=4096 k=3072 f16 x8, another operator: not shown\n", done.stderr)
+        self.assertEqual(self.complete("export", self.plan, "--format", "svg", "--model", MODEL, "--store", self.store).stderr, "")
+
+    def test_the_titles_of_a_picture_fit_its_width(self):
+        document = json.loads(self.plan.read_text())
+        document["fingerprint"] = {"backend": "cuda", "device": "D" * 300}
+        self.plan.write_text(json.dumps(document))
+        drawing = xml.etree.ElementTree.fromstring(self.export("svg").read_text())
+        texts = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertTrue(any(text.startswith("matmul_all_reduce m=4096") for text in texts))
+        # 860 px hold 120 letters of 12 px, each about 0.58 of that wide.
+        self.assertLessEqual(max(map(len, texts)), 120)
 
     def test_what_cannot_be_exported(self):
         self.refuse(USAGE, ["export", self.plan, "--format", "yaml"], "unknown format 'yaml'", "ascendc", "png")

@@ -97,7 +97,8 @@ void timeline_group(Markup& out, const Scale& x, double top, const std::string& 
   LaneDrawing(out, x, second_top, second, blocks).draw(timeline.second);
 }
 
-constexpr double kMargin = 12, kTitleHeight = 44;
+constexpr double kMargin = 12, kTitleHeight = 62;
+constexpr std::size_t kMaxTitle = 97, kMaxSubtitle = 117; ///< letters that fit the width, before "..."
 
 /// The charts' class names in fixed colours: a picture has no reader's scheme to follow.
 constexpr const char* kStyle = R"css(
@@ -156,11 +157,12 @@ std::string plan_drawing(const Explanation& explanation, std::span<const Markup>
   for (const auto& chart : all) height += height_of(chart) + kMargin;
   const planner::Plan& plan = explanation.plan;
   Markup out;
-  open_svg_document(out, kWidth, height, plan.op.text() + ": " + plan.cut.text());
+  const std::string title = clipped(plan.op.text() + ": " + plan.cut.text(), kMaxTitle);
+  open_svg_document(out, kWidth, height, title);
   out.style(kStyle);
   rectangle(out, {0, 0, kWidth, height}, "page");
-  label(out, kMargin, 26, "start", "title",
-        plan.op.text() + ": " + plan.cut.text() + " on " + plan.fingerprint.label());
+  label(out, kMargin, 26, "start", "title", title);
+  label(out, kMargin, 46, "start", "axis", clipped(plan.fingerprint.label(), kMaxSubtitle));
   double top = kTitleHeight;
   for (const auto& chart : all) {
     out.open("g", {{"transform", "translate(0," + coordinate(top) + ")"}}).add(chart).close();
