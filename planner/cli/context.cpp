@@ -67,7 +67,20 @@ std::string legal_kinds() {
 
 } // namespace
 
+void GivenOptions::set(const CLI::App& app, std::size_t first_option) {
+  options_ = app.get_options();
+  options_.erase(options_.begin(), options_.begin() + static_cast<std::ptrdiff_t>(first_option));
+}
+
+std::string GivenOptions::text() const {
+  std::string names;
+  for (const CLI::Option* option : options_)
+    if (option->count() > 0) names += (names.empty() ? "" : ", ") + option->get_name();
+  return names;
+}
+
 void OpOptions::add_to(CLI::App& app, bool is_required) {
+  const std::size_t first_option = app.get_options().size();
   app.add_option("--op", kind, legal_kinds())->capture_default_str();
   const auto add_size = [&](const char* name, std::optional<std::int64_t>& size, const char* help) {
     app.add_option(name, size, help)->required(is_required)->check(whole_number(1, planner::kMaxSize));
@@ -85,6 +98,7 @@ void OpOptions::add_to(CLI::App& app, bool is_required) {
   app.add_option("--table-rows", table_rows, "embedding_all_to_all: rows of every table")
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--pooling", pooling, "embedding_all_to_all: sum (default) or mean");
+  given.set(app, first_option);
 }
 
 Result<std::optional<planner::EmbeddingTables>> OpOptions::embedding_tables() const {
@@ -167,6 +181,7 @@ Result<planner::Fingerprint> MachineOptions::fingerprint(int ranks) const {
 }
 
 void PlanningOptions::add_to(CLI::App& app) {
+  const std::size_t first_option = app.get_options().size();
   app.add_option("--strategy", values.strategy, "search, free (any block lengths), formula or wave_groups")
       ->capture_default_str();
   app.add_option("--align", alignment, "long blocks are multiples of this many rows (default: the backend's)")
@@ -186,6 +201,7 @@ void PlanningOptions::add_to(CLI::App& app) {
       ->capture_default_str()->check(real_number(planner::kMinFormulaContention, planner::kMaxFormulaContention));
   app.add_option("--short-block", short_block, "the recipe's short block: largest or smallest (strategy formula)")
       ->capture_default_str();
+  given.set(app, first_option);
 }
 
 Result<planner::PlanOptions> PlanningOptions::checked(std::int64_t default_alignment) const {

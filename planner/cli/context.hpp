@@ -19,6 +19,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }
 
 namespace mc2::cli {
@@ -41,6 +42,18 @@ enum class ExitCode : int {
 
 [[nodiscard]] ExitCode to_exit_code(ErrorCode code) noexcept;
 
+/// What the command line has of one group of options.
+class GivenOptions {
+ public:
+  /// @param first_option  how many options `app` had before those of the group
+  void set(const CLI::App& app, std::size_t first_option);
+  /// "--dtype, --ranks"; empty when none is given.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::vector<const CLI::Option*> options_; ///< the app's
+};
+
 /// The operator as options name it.
 struct OpOptions {
   std::string kind = "matmul_all_reduce";
@@ -50,6 +63,7 @@ struct OpOptions {
   std::optional<std::int64_t> tables, table_rows; ///< of embedding_all_to_all
   std::optional<std::string> pooling;
   planner::Epilogue epilogue = {};
+  GivenOptions given;
 
   /// @param is_required whether --m, --n and --k must be given
   void add_to(CLI::App& app, bool is_required);
@@ -85,6 +99,7 @@ struct PlanningOptions {
   std::optional<std::int64_t> alignment;      ///< the backend's own when not given
   std::optional<std::int64_t> min_block_rows; ///< the alignment when not given
   std::string short_block = "largest";
+  GivenOptions given;
 
   void add_to(CLI::App& app);
   /// Errors: InvalidSpec, UnknownName.

@@ -51,8 +51,9 @@ struct PlanCommand {
 
 Result<store::PlanRequest> PlanCommand::request() const {
   if (!request_file.empty()) {
-    if (op.is_given())
-      return Error{ErrorCode::InvalidSpec, "--request", "names the operator; leave out --m, --n and --k"};
+    for (const auto& [given, what] : {std::pair{op.given.text(), "operator"}, {planning.given.text(), "options"}})
+      if (!given.empty())
+        return Error{ErrorCode::InvalidSpec, "--request", "names the " + std::string(what) + "; leave out " + given};
     const auto content = read_file(request_file);
     if (!content) return content.error();
     auto request = store::decode_request(content.value());

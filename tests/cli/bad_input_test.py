@@ -203,6 +203,18 @@ class FileTest(ProgramTest):
         file.write_text(json.dumps(request))
         self.refuse(USAGE, ["plan", "--request", file, "--store", self.store], "request.json: ", "op")
 
+    def test_a_request_stands_beside_no_option_that_it_settles(self):
+        settled = {"operator": [["--op", "matmul_all_reduce"], ["--k", 64], ["--dtype", "f32"], ["--ranks", 2], ["--bias"],
+                                ["--residual"], ["--tables", 2], ["--table-rows", 2], ["--pooling", "sum"]],
+                   "options": [["--strategy", "formula"], ["--align", 64], ["--min-block", 64], ["--max-blocks", 3],
+                               ["--runners-up", 2], ["--objective", 0.9], ["--allow-small-gain"], ["--contention", 2],
+                               ["--short-block", "smallest"]]}
+        for what, options in settled.items():
+            for option in options:
+                with self.subTest(option=option):
+                    self.refuse(USAGE, ["plan", "--request", "file.json", *option, "--store", self.store],
+                                f"--request: names the {what}; leave out {option[0]}")
+
     def test_malformed_shapes(self):
         file = self.directory / "shapes.csv"
         good = "m,n,k\n96,64,64\n"
