@@ -242,7 +242,7 @@ Result<store::Layers> StoreOptions::open(StoreUse use) const {
   if (!writable) return writable.error();
   if (use == StoreUse::Read && is_named() && is_missing(writable.value()))
     return Error{ErrorCode::NotFound, writable.value().string(),
-                 "there is no such store; name one that is there, or make it with mc2 tune, profile or db import"};
+                 "there is no such store; name one that is there, or make it with mc2 tune, profile, import or db import"};
   store::LayerPaths layers{.read_only = system_paths(),
                            .writable = writable.value(),
                            .may_be_read_only = use != StoreUse::Write};

@@ -28,7 +28,7 @@ Result<DeviceCosts> measured_costs(const planner::Profile& profile, const Error&
 } // namespace
 
 Result<DeviceCosts> device_costs(const std::string& device, const planner::OpSpec& op, const StoreOptions& store) {
-  const auto layers = store.open(StoreUse::Keep);
+  const auto layers = store.open(StoreUse::Read);
   if (!layers) return layers.error();
   const auto imported = find_imported(layers.value(), device);
   if (!imported) return imported.error();

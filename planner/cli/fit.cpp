@@ -25,7 +25,7 @@ struct FitCommand {
 };
 
 Result<planner::Profile> FitCommand::load_imported(const planner::OpSpec& spec) const {
-  const auto layers = store.open(StoreUse::Write);
+  const auto layers = store.open(StoreUse::Read);
   if (!layers) return layers.error();
   const auto imported = find_imported(layers.value(), device);
   if (!imported) return imported.error();
@@ -53,7 +53,7 @@ Result<planner::Profile> FitCommand::load() const {
   if (!device.empty()) return load_imported(spec.value());
   const auto fingerprint = machine.fingerprint(spec.value().world_size);
   if (!fingerprint) return fingerprint.error();
-  auto layers = store.open(StoreUse::Write);
+  auto layers = store.open(StoreUse::Read);
   if (!layers) return layers.error();
   return layers.value().writable().find_profile(spec.value(), fingerprint.value());
 }

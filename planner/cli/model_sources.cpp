@@ -178,7 +178,7 @@ Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std:
 
 Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store, const MachineOptions& machine,
                                                        std::span<const OpFamily> families) {
-  const auto layers = store.open(StoreUse::Keep);
+  const auto layers = store.open(StoreUse::Read);
   if (!layers) return layers.error();
   auto source = std::make_unique<StoreSource>();
   std::map<int, Result<planner::Fingerprint>> fingerprints; ///< by ranks

@@ -30,12 +30,12 @@ Result<ExitCode> ProfileCommand::run() const {
   if (!backend) return backend.error();
   const auto options = machine.communicator_options(spec.value().world_size);
   if (!options) return options.error();
-  auto layers = store.open(StoreUse::Write);
+  auto bench = Workbench::open(*backend.value(), options.value(), spec.value(), sweep.seed, variant);
+  if (!bench) return bench.error();
+  auto layers = store.open(StoreUse::Write); // what is refused above leaves no empty store behind
   if (!layers) return layers.error();
   store::Store& writable = layers.value().writable();
 
-  auto bench = Workbench::open(*backend.value(), options.value(), spec.value(), sweep.seed, variant);
-  if (!bench) return bench.error();
   if (is_fresh)
     if (auto removed = variant.remove_samples(writable, spec.value(), bench.value()->fingerprint()); !removed)
       return removed.error();

@@ -12,6 +12,10 @@ HCCL = "mpirun -n 8 ./bin/all_reduce_test -d fp16\ndata_size(Bytes): | aveg_time
 
 
 class DeviceTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.make_empty_store()
+
     def plan(self, k, *more):
         file = self.directory / "plan.json"
         said = self.succeed("plan", "--device", "ascend-910b", *SHAPE, "--k", k, *more, "--store", self.store, "--out", file)
@@ -51,6 +55,14 @@ class DeviceTest(ProgramTest):
         self.refuse(USAGE, ["plan", "--device", "tpu", *SHAPE, "--k", 64, "--store", self.store], "--device: 'tpu'", "legal: ascend-910b")
         self.refuse(NO_ANSWER, ["plan", "--device", "ascend-910b", *SHAPE[:-1], 16, "--k", 64, "--store", self.store], "--ranks: costs on ascend-910b")
         self.refuse(USAGE, ["plan", "--device", "ascend-910b", "--model", MODEL, *SHAPE, "--k", 64], "--device: stands beside")
+
+    def test_a_store_that_is_not_there_is_refused_and_not_made(self):
+        missing = self.directory / "typo.db"
+        for asked in (["plan", "--device", "ascend-910b", *SHAPE, "--k", 3072], ["sweep", "--m", 1024],
+                      ["fit", "--device", "ascend-910b", *SHAPE, "--k", 3072], ["fit", *SHAPE, "--k", 3072]):
+            with self.subTest(asked=asked):
+                self.refuse(NO_ANSWER, [*asked, "--store", missing], "typo.db: there is no such store", "mc2 tune, profile, import")
+                self.assertFalse(missing.exists())
 
     def test_compare(self):
         self.plan(3072)

@@ -287,10 +287,7 @@ class HostileTest(ExplainTest):
         store = ["--store", self.store]
         self.refuse(USAGE, ["explain", *store], "PLAN: is missing", "--m, --n and --k")
         self.refuse(USAGE, ["explain", "abc", *store], "PLAN: 'abc' is no file", "hexadecimal")
-        empty = self.directory / "empty.json"
-        empty.write_text(json.dumps({"damages": [], "measurements": [], "models": [], "plans": [], "samples": [],
-                                     "schema": "mc2.store/1"}))
-        self.succeed("db", "import", empty, *store)
+        self.make_empty_store()
         self.refuse(NO_ANSWER, ["explain", "abcdef012345", *store], "PLAN: ", "no plan with digest")
         self.refuse(USAGE, ["explain", "abcdef", *SHAPE, *store], "PLAN: names the operator", "leave out --m")
         self.refuse(NO_ANSWER, ["explain", *SHAPE, *store], "no cost model", "mc2 tune")

@@ -77,6 +77,12 @@ class ProgramTest(unittest.TestCase):
         self.assert_refused(done, code, *texts)
         return done
 
+    def make_empty_store(self):
+        empty = self.directory / "empty.json"
+        empty.write_text(json.dumps({"damages": [], "measurements": [], "models": [], "plans": [], "samples": [],
+                                     "schema": "mc2.store/1"}))
+        self.succeed("db", "import", empty, "--store", self.store)
+
     def profiled_and_fitted(self):
         """A store with samples and a model of SHAPE on MACHINE."""
         self.succeed("profile", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)

@@ -139,7 +139,7 @@ class TableTest(SweepTest):
 class BuiltInLayersTest(SweepTest):
     def plan_free_rows(self, *arguments):
         """Rows of a sweep for which no model exists."""
-        done = self.mc2("sweep", *arguments, "--m", 1024, "--store", self.store)
+        done = self.mc2("sweep", *arguments, "--m", 1024)
         self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
         return list(csv.DictReader(io.StringIO(done.stdout)))
 
@@ -200,6 +200,7 @@ class SourceTest(SweepTest):
     def test_documents_leave_the_store_alone_unless_it_is_named(self):
         self.succeed(*self.example("--m", 4096))
         self.assertFalse((self.directory / "mc2").exists())
+        self.make_empty_store()
         done = self.mc2(*self.example("--m", 4096, "--kinds", "all_gather_matmul", "--store", self.store,
                                       ranks=4))
         self.assertEqual(done.returncode, NO_ANSWER)
