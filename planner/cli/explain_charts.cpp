@@ -25,12 +25,14 @@ using render::time_unit;
 constexpr double kWidth = 860, kLeft = 190, kRight = 110;
 constexpr double kRowHeight = 30, kBarHeight = 18, kLossTextWidth = 150;
 constexpr std::size_t kMaxDrawnLosers = 12;
-constexpr std::size_t kMaxCutText = 30;
+constexpr double kVariantLeft = 340; ///< of rows that name variants
+constexpr std::size_t kMaxCutText = 30, kMaxVariantText = 50;
 
 /// A chart with one row per bar: names on the left, texts on the right.
 struct Rows {
   Scale x;
   double top = 0;
+  const planner::Cut* today = nullptr; ///< of rows of parameters: what the decision is now
 
   [[nodiscard]] double middle(std::size_t row) const { return top + kRowHeight * (static_cast<double>(row) + 0.5); }
   [[nodiscard]] Box bar(std::size_t row, double from, double to) const {
@@ -53,7 +55,8 @@ double reach(const Excursion& excursion, FlipKind kind) {
 }
 
 /// The new decision in a word.
-std::string flip_word(const Flip& flip) {
+std::string flip_word(const Flip& flip, const planner::Cut& today) {
+  if (has_same_blocks(flip.cut, today)) return "other variant";
   const std::size_t count = flip.cut.block_rows.size();
   return count == 1 ? "uncut" : std::to_string(count) + " blocks";
 }
@@ -64,7 +67,7 @@ const Flip* notable(const Excursion& excursion) {
   return nullptr;
 }
 
-constexpr double kWordWidth = 64;
+constexpr double kWordWidth = 74;
 
 /// Beside the flip, or beyond the mark of 1 % where that would run through the word.
 double word_place(const Scale& x, const Flip& flip, const Excursion& excursion, bool is_lower, double base) {
@@ -97,7 +100,7 @@ void sensitivity_row(Markup& out, const Rows& rows, std::size_t row, const Param
     const double at = word_place(rows.x, *flip, *excursion, is_lower, base);
     // At the axis' end there is no room left of a bar: the row's name stands there.
     if (is_lower && at - kWordWidth < kLeft) continue;
-    label(out, at, rows.middle(row) + 4, is_lower ? "end" : "start", "flip", flip_word(*flip));
+    label(out, at, rows.middle(row) + 4, is_lower ? "end" : "start", "flip", flip_word(*flip, *rows.today));
   }
   segment(out, {rows.x.at(p.value / base), rows.middle(row) - 13}, {rows.x.at(p.value / base), rows.middle(row) + 13},
           "today");
@@ -106,10 +109,10 @@ void sensitivity_row(Markup& out, const Rows& rows, std::size_t row, const Param
 double ratio_base(const ParameterSensitivity& p) { return p.value; }
 
 /// Parameters as multiples of today's value.
-void ratio_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters) {
+void ratio_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters, const planner::Cut& today) {
   const double bottom = top + kRowHeight * static_cast<double>(parameters.size());
   constexpr double kMost = planner::kMaxSensitivityFactor * 1.6; // room for words beside the bars
-  const Rows rows{Scale::logarithmic(1 / kMost, kMost, kLeft, kWidth - 20), top};
+  const Rows rows{Scale::logarithmic(1 / kMost, kMost, kLeft, kWidth - 20), top, &today};
   for (const double tick : {0.25, 0.5, 1.0, 2.0, 4.0}) {
     segment(out, {rows.x.at(tick), top}, {rows.x.at(tick), bottom + 4}, "grid");
     label(out, rows.x.at(tick), bottom + 17, "middle", "tick", "x" + short_number(tick));
@@ -130,9 +133,9 @@ double shown_us(const std::vector<ParameterSensitivity>& parameters) {
   return most;
 }
 
-void added_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters) {
+void added_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters, const planner::Cut& today) {
   const double bottom = top + kRowHeight * static_cast<double>(parameters.size());
-  const Rows rows{Scale::linear(0, shown_us(parameters), kLeft, kWidth - kRight), top};
+  const Rows rows{Scale::linear(0, shown_us(parameters), kLeft, kWidth - kRight), top, &today};
   time_axis(out, rows.x, top, bottom, time_unit(rows.x.high()), "per block");
   for (std::size_t i = 0; i < parameters.size(); ++i) sensitivity_row(out, rows, i, parameters[i], 1);
 }
@@ -187,13 +190,18 @@ Markup loss_chart(const Explanation& explanation) {
   for (std::size_t i = 0; i < count; ++i) most = std::max(most, loss(i)), least = std::min(least, loss(i));
   Markup out;
   open_svg(out, kWidth, static_cast<double>(count) * kRowHeight + 52, "How much slower each runner-up is");
-  const Rows rows{Scale::linear(least, most, kLeft, kWidth - kLossTextWidth), 4};
+  const bool has_variants = std::any_of(plan.runners_up.begin(), plan.runners_up.begin() + static_cast<std::ptrdiff_t>(count),
+                                        [&](const auto& loser) { return loser.variant != plan.variant; });
+  const double left = has_variants ? kVariantLeft : kLeft;
+  const Rows rows{Scale::linear(least, most, left, kWidth - kLossTextWidth), 4};
   const double bottom = 4 + kRowHeight * static_cast<double>(count);
   time_axis(out, rows.x, 4, bottom, {1, "%"}, "predicted, slower than the plan");
   for (std::size_t i = 0; i < count; ++i) {
     const auto& loser = plan.runners_up[i];
     const std::string name = clipped(loser.cut.text(), kMaxCutText);
-    label(out, kLeft - 10, rows.middle(i) + 4, "end", "row", name);
+    label(out, left - 10, rows.middle(i) + (has_variants ? -2 : 4), "end", "row", name);
+    if (has_variants)
+      label(out, left - 10, rows.middle(i) + 11, "end", "tick", clipped(loser.variant.text(), kMaxVariantText));
     rectangle(out, rows.bar(i, 0, loss(i)), "loser", name + ": " + clipped(loser.reason, 200));
     char text[64];
     std::snprintf(text, sizeof text, "%+.2f %%, %s", loss(i), signed_time(lost_us(explanation.losses[i])).c_str());
@@ -209,8 +217,8 @@ Markup sensitivity_chart(const planner::Sensitivity& sensitivity) {
   const double height = added_top + kRowHeight * static_cast<double>(added.size()) + 46;
   Markup out;
   open_svg(out, kWidth, height, "How far each parameter may move before the decision changes");
-  ratio_panel(out, 4, ratios);
-  if (!added.empty()) added_panel(out, added_top, added);
+  ratio_panel(out, 4, ratios, sensitivity.best_cut);
+  if (!added.empty()) added_panel(out, added_top, added, sensitivity.best_cut);
   return out.close();
 }
 

@@ -23,7 +23,7 @@ using planner::ParameterSensitivity;
 using planner::Sensitivity;
 using render::clipped;
 
-constexpr std::size_t kMaxText = 300, kMaxCutText = 60, kMaxShownLosers = 20, kMaxNotes = 20;
+constexpr std::size_t kMaxText = 300, kMaxCutText = 60, kMaxVariantText = 64, kMaxShownLosers = 20, kMaxNotes = 20;
 
 std::string short_cut(const planner::Cut& cut) {
   // A free list can be long; its text would be cut off anyway.
@@ -31,6 +31,8 @@ std::string short_cut(const planner::Cut& cut) {
     return std::to_string(cut.block_rows.size()) + " blocks of different lengths";
   return clipped(cut.text(), kMaxCutText);
 }
+
+std::string short_variant(const planner::Variant& variant) { return clipped(variant.text(), kMaxVariantText); }
 
 std::string share_text(double us, double makespan_us) {
   return time_text(us) + (makespan_us > 0 ? " (" + percent_text(us / makespan_us) + ")" : "");
@@ -72,22 +74,23 @@ std::string value_text(const ParameterSensitivity& p, double value) {
   return value_text(p, value, 6);
 }
 
-std::string flip_text(const ParameterSensitivity& p, const Flip& flip) {
+/// @param today  the cut of today's decision: a flip that keeps it is one to another variant
+std::string flip_text(const ParameterSensitivity& p, const Flip& flip, const planner::Cut& today) {
   const std::size_t count = flip.cut.block_rows.size();
   const std::string decision = count == 1 ? "uncut" : short_cut(flip.cut);
-  return value_text(p, flip.value) + ": " + decision;
+  return value_text(p, flip.value) + ": " + decision + (has_same_blocks(flip.cut, today) ? ", " + short_variant(flip.variant) : "");
 }
 
-std::string excursion_text(const ParameterSensitivity& p, const Excursion& e) {
+std::string excursion_text(const ParameterSensitivity& p, const Excursion& e, const planner::Cut& today) {
   if (e.end_value == p.value) return "-";
   if (e.flips.empty()) return "never (to " + value_text(p, e.end_value) + ")";
   const Flip& nearest = e.flips.front();
-  std::string text = flip_text(p, nearest);
+  std::string text = flip_text(p, nearest, today);
   const auto stronger = std::find_if(e.flips.begin(), e.flips.end(),
                                      [](const Flip& flip) { return flip.kind != FlipKind::OtherLengths; });
-  if (stronger != e.flips.end() && stronger != e.flips.begin()) text += "; " + flip_text(p, *stronger);
+  if (stronger != e.flips.end() && stronger != e.flips.begin()) text += "; " + flip_text(p, *stronger, today);
   if (e.flips.back().kind == FlipKind::CutOrUncut && stronger != std::prev(e.flips.end()))
-    text += "; " + flip_text(p, e.flips.back());
+    text += "; " + flip_text(p, e.flips.back(), today);
   return text;
 }
 
@@ -149,6 +152,10 @@ std::string wrapped(const std::string& text, int width) {
 
 } // namespace
 
+bool has_same_blocks(const planner::Cut& a, const planner::Cut& b) {
+  return a == b || (a.block_rows.size() == 1 && b.block_rows.size() == 1);
+}
+
 double lost_us(const planner::Loss& loss) noexcept {
   return loss.difference ? loss.difference->sum_us() : loss.lost_us;
 }
@@ -178,7 +185,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   const double makespan_us = plan.timeline.makespan_us;
   Facts facts;
   facts.emplace_back(
-      "cut", short_cut(plan.cut) + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") + ", variant " + clipped(plan.variant.text(), 64));
+      "cut", short_cut(plan.cut) + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") + ", variant " + short_variant(plan.variant));
   facts.emplace_back("predicted", time_text(plan.makespan.us) + " (90 % interval " + time_text(plan.makespan.low_us) +
                                       " to " + time_text(plan.makespan.high_us) + ")");
   facts.emplace_back("provenance", std::string(to_string(plan.makespan.provenance)) + ": " +
@@ -221,7 +228,7 @@ Cells loss_cells(const Explanation& explanation) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto& loser = plan.runners_up[i];
     const auto& loss = explanation.losses[i];
-    std::vector<std::string> row{short_cut(loser.cut), clipped(loser.variant.text(), 24), time_text(loser.makespan_us),
+    std::vector<std::string> row{short_cut(loser.cut), short_variant(loser.variant), time_text(loser.makespan_us),
                                  signed_time(lost_us(loss))};
     if (loss.difference) {
       const Account& d = *loss.difference;
@@ -238,8 +245,8 @@ Cells loss_cells(const Explanation& explanation) {
 Cells sensitivity_cells(const Sensitivity& sensitivity) {
   Cells cells{{"parameter", "today", "lower: other decision at", "higher: other decision at", "costs 1 % at"}};
   for (const auto& p : sensitivity.parameters)
-    cells.push_back({parameter_text(p.parameter), value_text(p, p.value), excursion_text(p, p.lower),
-                     excursion_text(p, p.higher), loss_text(p)});
+    cells.push_back({parameter_text(p.parameter), value_text(p, p.value), excursion_text(p, p.lower, sensitivity.best_cut),
+                     excursion_text(p, p.higher, sensitivity.best_cut), loss_text(p)});
   return cells;
 }
 
@@ -249,7 +256,7 @@ std::string doubt_text(const Sensitivity& sensitivity) {
     for (const Excursion* e : {&p.lower, &p.higher}) {
       if (p.relative_interval == 0 || e->flips.empty() || std::abs(e->flips.front().value - 1) > p.relative_interval)
         continue;
-      text += (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " + flip_text(p, e->flips.front());
+      text += (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " + flip_text(p, e->flips.front(), sensitivity.best_cut);
     }
   return text.empty() ? text : "inside the curves' own 90 % interval the decision can be another: " + text;
 }
@@ -258,8 +265,8 @@ std::string other_choice_text(const Sensitivity& sensitivity) {
   if (sensitivity.is_best()) return {};
   char percent[48];
   std::snprintf(percent, sizeof percent, "%.2f %%", 100 * sensitivity.loss());
-  return "by the model as it is, " + short_cut(sensitivity.best_cut) +
-         " would be faster: " + time_text(sensitivity.best_us) + ", this plan " + time_text(sensitivity.kept_us) +
+  return "by the model as it is, " + short_cut(sensitivity.best_cut) + " with " +
+         short_variant(sensitivity.best_variant) + " would be faster: " + time_text(sensitivity.best_us) + ", this plan " + time_text(sensitivity.kept_us) +
          " (" + percent + " more); decisions below are compared with that choice, losses with this plan";
 }
 

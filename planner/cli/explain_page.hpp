@@ -17,6 +17,8 @@ using Cells = std::vector<std::vector<std::string>>;            ///< rows of a t
 [[nodiscard]] Cells lane_cells(const planner::Explanation& explanation);
 [[nodiscard]] Cells loss_cells(const planner::Explanation& explanation);
 [[nodiscard]] Cells sensitivity_cells(const planner::Sensitivity& sensitivity);
+/// Whether they are one cut; uncut is, whatever the operator's length.
+[[nodiscard]] bool has_same_blocks(const planner::Cut& a, const planner::Cut& b);
 /// What a runner-up lost by: by the model where it can tell, else as the plan states it.
 [[nodiscard]] double lost_us(const planner::Loss& loss) noexcept;
 /// "fixed cost of a block, compute".

@@ -169,6 +169,38 @@ class WorkedExampleTest(ExplainTest):
         self.assertIn("No samples", report.text)
         self.assertIn(plan["certificate"]["text"], report.text)
 
+    def test_variants_that_are_the_difference_are_named_in_full(self):
+        slices = [f"copy_engine(gemm_sms=132,slices={count},tile=128x128)" for count in (3, 4)]
+
+        def change(plan):
+            plan["runners_up"] = [{**plan["runners_up"][0], "cut": plan["cut"],
+                                   "variant": {"name": "copy_engine",
+                                               "fields": {"gemm_sms": "132", "slices": str(count), "tile": "128x128"}}}
+                                  for count in (3, 4)]
+
+        file = self.changed_plan(change)
+        text, _ = self.report(file, "--model", MODEL)
+        chart = self.drawings(text)["How much slower each runner-up is"]
+        labels = [label.text for label in chart.iter("text")]
+        for name in slices:
+            self.assertIn(name, labels)
+            self.assertEqual(text.count(f"<td>{name}</td>"), 1)
+            self.assertIn(name, self.explain(file, "--model", MODEL))
+
+    def test_a_decision_of_the_same_cut_names_its_variant(self):
+        model = json.loads(MODEL.read_text())
+        faster = json.loads(json.dumps(model["variants"][0]))
+        faster["variant"]["name"] = "faster"
+        faster["communication"]["fixed_us"] = 0
+        model["variants"][0]["communication"]["fixed_us"] = 50
+        model["variants"].append(faster)
+        file = self.directory / "two.json"
+        file.write_text(json.dumps(model))
+        # Without its fixed cost both variants are alike, and the first of them is as good.
+        text = " ".join(self.explain(self.plan_file(), "--model", file).split())
+        self.assertRegex(text, r"by the model as it is, (\S+ )+with faster would be faster")
+        self.assertRegex(text, r"fixed cost, communication 50.0 us 0.0 us: [0-9 x+]+, direct")
+
     def test_every_strategy_renders(self):
         for options, expected in ((["--strategy", "formula"], "The recipe's steps"),
                                   (["--blocks", "1024,512,2560"], "blocks given by the caller"),
