@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -126,6 +127,33 @@ TEST(Exporter, NcclRowsCarryTheBlocksBytes) {
   item.plan.op.kind = planner::OpKind::MatmulAllToAll;
   EXPECT_EQ(find_exporter("nccl-tuner").value()->write(std::vector{item}, {"ring", "ll"}).error().code,
             ErrorCode::Infeasible);
+}
+
+TEST(Exporter, OurKernelsThreadBlocksAreNotNcclsChannels) {
+  ExportItem item = short_first();
+  for (const char* name : {"persistent", "low_latency", "direct"}) {
+    item.plan.variant = {name, {{"ctas", "16"}}};
+    EXPECT_THAT(written("nccl-tuner", {item}, {"ring", "simple"}), HasSubstr(",ring,simple,-1,-1,")) << name;
+  }
+}
+
+TEST(Exporter, TunersHaveOneRuleForAMessage) {
+  // Blocks of 128 and 448 rows, and of 448 alone: two messages, whatever the plans' m.
+  const std::vector<ExportItem> items{short_first(), {plan_of({448, 448}, 896), {}}};
+  const std::string text = written("nccl-tuner", items, {"ring", "simple"});
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n') - std::count(text.begin(), text.end(), '#'), 2) << text;
+  const auto config = nlohmann::json::parse(written("hccl-tuner", items, {"aicpu:sole:nhr", ""}));
+  EXPECT_EQ(config["op_types"]["allreduce"]["rules"].size(), 2);
+}
+
+TEST(Exporter, NcclChannelsThatContradictEachOtherAreRefused) {
+  std::vector<ExportItem> items{short_first(), {plan_of({448, 448}, 896), {}}};
+  items[0].plan.variant = {"nccl", {{"ctas", "16"}}};
+  items[1].plan.variant = {"nccl_window", {{"ctas", "8"}}};
+  const auto refused = find_exporter("nccl-tuner").value()->write(items, {"ring", "simple"}).error();
+  EXPECT_EQ(refused.code, ErrorCode::InvalidSpec);
+  EXPECT_THAT(refused.message, testing::AllOf(HasSubstr("m=1024"), HasSubstr("nccl(ctas=16)"), HasSubstr("m=896"),
+                                              HasSubstr("nccl_window(ctas=8)"), HasSubstr("over 16 and 8 channels")));
 }
 
 TEST(Exporter, HcclCountsARanksInputOfAnAllGather) {

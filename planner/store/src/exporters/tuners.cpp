@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "exporters/parts.hpp"
 #include "mc2/planner/collective.hpp"
@@ -33,20 +34,20 @@ Result<void> require_name(const std::array<std::string_view, N>& legal, std::str
                    "; legal: " + names};
 }
 
-/// Full-array bytes of every block length of the plans, ascending, by operator.
-std::map<planner::OpSpec, std::set<std::int64_t>> message_sizes(std::span<const ExportItem> items) {
-  std::map<planner::OpSpec, std::set<std::int64_t>> sizes;
-  for (const ExportItem& item : items)
-    for (const std::int64_t rows : item.plan.cut.block_rows)
-      sizes[item.plan.op].insert(rows * planner::traits_of(item.plan.op.kind).message_bytes_per_unit(item.plan.op));
+/// Full-array bytes of every block length of the plan, ascending.
+std::set<std::int64_t> message_sizes(const planner::Plan& plan) {
+  std::set<std::int64_t> sizes;
+  for (const std::int64_t rows : plan.cut.block_rows)
+    sizes.insert(rows * planner::traits_of(plan.op.kind).message_bytes_per_unit(plan.op));
   return sizes;
 }
 
+/// The thread blocks of other variants are those of mc2's own kernels.
 std::string nccl_channels(const planner::Variant& variant) {
   const auto ctas = variant.fields.find("ctas");
   const bool is_number = ctas != variant.fields.end() && !ctas->second.empty() &&
                          ctas->second.find_first_not_of("0123456789") == std::string::npos;
-  return is_number ? ctas->second : "-1";
+  return is_number && variant.name.starts_with("nccl") ? ctas->second : "-1";
 }
 
 /// NCCL's name; empty for a collective that it does not tune.
@@ -102,6 +103,26 @@ Result<std::array<std::string, 3>> hccl_algorithm(const std::string& text) {
   return parts;
 }
 
+/// What NCCL's plugin tells messages apart by: collective, ranks and bytes of the full array.
+using NcclMessage = std::tuple<std::string_view, int, std::int64_t>;
+using NcclLines = std::map<NcclMessage, const planner::Plan*>;
+
+std::string plan_text(const planner::Plan& plan) { return plan.op.text() + " with " + plan.variant.text(); }
+
+/// Errors: InvalidSpec for a message that another plan gives other channels.
+Result<void> add_nccl_lines(const planner::Plan& plan, NcclLines& lines) {
+  for (const std::int64_t bytes : message_sizes(plan)) {
+    const NcclMessage message{nccl_name(planner::collective_of(plan.op.kind)), plan.op.world_size, bytes};
+    const planner::Plan& other = *lines.try_emplace(message, &plan).first->second;
+    const std::string channels = nccl_channels(plan.variant), other_channels = nccl_channels(other.variant);
+    if (channels == other_channels) continue;
+    return Error{ErrorCode::InvalidSpec, "PLAN",
+                 plan_text(other) + " and " + plan_text(plan) + " both exchange messages of " + std::to_string(bytes) +
+                     " bytes, over " + other_channels + " and " + channels + " channels (-1: NCCL's choice); export one of them"};
+  }
+  return {};
+}
+
 } // namespace
 
 /// The file of NCCL's example tuner plugin:
@@ -111,19 +132,20 @@ Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const Ex
   if (auto known = require_name(kNcclProtocols, options.protocol, "--protocol"); !known) return known.error();
   std::string text =
       "# NCCL tuner configuration by mc2: the messages of these plans' blocks, in bytes of the full array.\n";
-  std::map<planner::OpSpec, std::string> channels;
+  NcclLines lines;
   for (const ExportItem& item : items) {
     if (nccl_name(planner::collective_of(item.plan.op.kind)).empty())
       return Error{ErrorCode::Infeasible, "",
                    "NCCL's tuner knows no all-to-all, which " + std::string(to_string(item.plan.op.kind)) + " needs"};
     for (const auto& line : provenance_lines(item.plan)) text += "# " + line + "\n";
-    channels[item.plan.op] = nccl_channels(item.plan.variant);
+    if (auto added = add_nccl_lines(item.plan, lines); !added) return added.error();
   }
-  for (const auto& [op, sizes] : message_sizes(items))
-    for (const std::int64_t bytes : sizes)
-      text += std::string(nccl_name(planner::collective_of(op.kind))) + "," + std::to_string(bytes) + "," +
-              std::to_string(bytes) + "," + options.algorithm + "," + options.protocol + "," + channels[op] + ",-1," +
-              std::to_string(op.world_size) + ",-1,-1\n";
+  for (const auto& [message, plan] : lines) {
+    const auto& [collective, ranks, bytes] = message;
+    text += std::string(collective) + "," + std::to_string(bytes) + "," + std::to_string(bytes) + "," +
+            options.algorithm + "," + options.protocol + "," + nccl_channels(plan->variant) + ",-1," +
+            std::to_string(ranks) + ",-1,-1\n";
+  }
   return text;
 }
 
@@ -132,15 +154,18 @@ Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const Ex
   const auto algorithm = hccl_algorithm(options.algorithm);
   if (!algorithm) return algorithm.error();
   nlohmann::json op_types = nlohmann::json::object();
-  for (const auto& [op, sizes] : message_sizes(items)) {
+  std::set<std::tuple<Collective, int, std::string_view, std::int64_t>> known; ///< messages that have a rule
+  for (const ExportItem& item : items) {
+    const planner::OpSpec& op = item.plan.op;
     if (hccl_type(planner::exchange_type(op)).empty())
       return Error{ErrorCode::Infeasible, "dtype",
                    op.text() + " exchanges " + std::string(to_string(planner::exchange_type(op))) +
                        "; HCCL's plugin knows int8, fp16, fp32 and bfp16"};
     const Collective collective = planner::collective_of(op.kind);
     auto& rules = op_types[std::string(hccl_name(collective))]["rules"];
-    for (const std::int64_t bytes : sizes) {
+    for (const std::int64_t bytes : message_sizes(item.plan)) {
       const std::int64_t seen = hccl_bytes(collective, bytes, op.world_size);
+      if (!known.emplace(collective, op.world_size, hccl_type(planner::exchange_type(op)), seen).second) continue;
       rules.push_back({{"match",
                         {{"min_ranks", op.world_size},
                          {"max_ranks", op.world_size},
