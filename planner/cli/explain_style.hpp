@@ -28,7 +28,7 @@ p { margin: 6px 0; overflow-wrap: anywhere; } li { overflow-wrap: anywhere; }
 .plot { overflow-x: auto; } .plot svg { display: block; }
 table { border-collapse: collapse; font-size: 13px; margin: 8px 0; }
 th, td { text-align: left; vertical-align: top; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--edge); }
-th { color: var(--soft); font-weight: 500; } .plot td, .plot th { white-space: nowrap; } .plot td:last-child { white-space: normal; min-width: 110px; } .facts th { white-space: nowrap; } .facts td { overflow-wrap: anywhere; }
+th { color: var(--soft); font-weight: 500; } .plot td, .plot th { white-space: nowrap; } .plot td:nth-child(n+2):nth-child(-n+4) { white-space: normal; overflow-wrap: break-word; min-width: 72px; max-width: 230px; } .plot td:last-child { white-space: normal; min-width: 110px; } .facts th { white-space: nowrap; } .facts td { overflow-wrap: anywhere; }
 .legend { color: var(--soft); font-size: 13px; } .legend span { display: inline-block; margin-right: 16px; white-space: nowrap; }
 .legend svg { margin-right: 5px; vertical-align: -1px; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }
