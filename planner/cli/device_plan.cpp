@@ -1,6 +1,7 @@
 #include "device_plan.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "imported.hpp"
@@ -17,9 +18,23 @@ bool has_analytic_curve(const planner::CostModel& model) {
   });
 }
 
+/// Why nothing is known of the operator on a device that nothing is published of either.
+Error unknown_costs(const std::string& device, const planner::OpSpec& op, const store::Layers& layers, Error unpublished) {
+  if (unpublished.code != ErrorCode::UnknownName) return unpublished;
+  std::set<std::string> imported;
+  for (const auto& profile : layers.list_profiles({{"backend", "imported"}}))
+    if (const auto name = profile.fingerprint.fields.find("device"); name != profile.fingerprint.fields.end())
+      imported.insert(name->second);
+  if (imported.contains(device))
+    return {ErrorCode::NotFound, "--device",
+            "nothing was imported for " + op.text() + " on '" + device + "'; see mc2 import --help"};
+  if (!imported.empty()) unpublished.message += "; imported into the store:";
+  for (const auto& name : imported) unpublished.message += (name == *imported.begin() ? " " : ", ") + name;
+  return unpublished;
+}
+
 /// A model of samples alone, for a device that nothing is published of.
-Result<DeviceCosts> measured_costs(const planner::Profile& profile, const Error& unpublished) {
-  if (profile.samples.empty()) return unpublished;
+Result<DeviceCosts> measured_costs(const planner::Profile& profile) {
   auto fitted = profiler::fit_cost_model(profile);
   if (!fitted) return fitted.error();
   return DeviceCosts{std::move(fitted.value().model), false, std::move(fitted.value().notes)};
@@ -34,7 +49,8 @@ Result<DeviceCosts> device_costs(const std::string& device, const planner::OpSpe
   if (!imported) return imported.error();
   const planner::Profile profile = imported.value().profile_for(op);
   auto published = planner::device_model(device, op);
-  if (!published) return measured_costs(profile, published.error());
+  if (!published && profile.samples.empty()) return unknown_costs(device, op, layers.value(), published.error());
+  if (!published) return measured_costs(profile);
   auto overridden = profiler::override_model(std::move(published).value(), profile);
   if (!overridden) return overridden.error();
   DeviceCosts costs{std::move(overridden.value().model), false, {}};

@@ -101,6 +101,15 @@ class ImportTest(ProgramTest):
         self.refuse(USAGE, ["import", self.nccl, *OPERATOR[:-2], "--op", "matmul_all_reduce", "--ranks", 8], "--ranks: is 8 where the log says 4")
         self.refuse(USAGE, ["import", self.kernels, "--op", "matmul_all_reduce", "--ranks", 4], "--device: is missing")
 
+    def test_a_kind_that_no_log_holds_is_refused_by_its_name(self):
+        self.refuse(USAGE, ["import", self.nccl, "--op", "embedding_all_to_all", *OPERATOR], "--op: embedding_all_to_all is not imported", "mc2 profile")
+
+    def test_a_device_that_is_not_known_is_told_which_were_imported(self):
+        self.kept(self.nccl, self.kernels)
+        plan = ["plan", "--m", 4096, "--n", 8192, "--dtype", "f16", "--store", self.store]
+        self.refuse(USAGE, [*plan, "--k", 3072, "--device", "typo"], "--device: 'typo' is no device", "imported into the store: npu")
+        self.refuse(NO_ANSWER, [*plan, "--k", 64, "--ranks", 8, "--device", "npu"], "--device: nothing was imported for", "k=64")
+
     def test_a_dry_run_keeps_nothing_and_a_report_names_every_line(self):
         report = self.directory / "report.txt"
         said = self.succeed("import", "--dry-run", LOGS / "nccl_tests.log", "--report", report, "--store", self.store)
