@@ -61,7 +61,7 @@ struct Comparison {
 Result<Comparison> compare(const PublishedCurve& curve, const std::filesystem::path& data) {
   const auto topology = read_topology(data / "topologies" / (std::string(curve.topology) + ".json"));
   if (!topology) return topology.error();
-  auto points = read_points(data / "published" / (std::string(curve.points) + ".csv"));
+  auto points = read_points(data / "published" / (std::string(curve.points) + ".csv"), topology.value());
   if (!points) return points.error();
   std::vector<CollectivePoint> small;
   std::copy_if(points.value().begin(), points.value().end(), std::back_inserter(small),

@@ -85,7 +85,7 @@ Result<ExitCode> TopologyCommand::run() const {
   auto topology = read_topology(file);
   if (!topology) return topology.error();
   if (!points_file.empty()) {
-    const auto points = read_points(points_file);
+    const auto points = read_points(points_file, topology.value());
     if (!points) return points.error();
     const auto calibration = profiler::calibrate_topology(topology.value(), points.value());
     if (!calibration) return calibration.error();

@@ -15,7 +15,10 @@ enum Column : std::size_t { kCollective, kRanks, kBytes, kUs };
 constexpr std::array kColumns{CsvColumn{"collective", true}, CsvColumn{"ranks", true}, CsvColumn{"bytes", true},
                               CsvColumn{"us", true}};
 
-Result<CollectivePoint> read_point(const CsvRow& row) {
+/// The cell behind a field of planner::CollectiveSpec.
+std::size_t column_of(const std::string& field) { return field == "bytes" ? kBytes : kRanks; }
+
+Result<CollectivePoint> read_point(const CsvRow& row, const planner::Topology& topology) {
   const auto collective = planner::parse_collective(row.text(kCollective));
   if (!collective) return row.error(kCollective, kColumns[kCollective].name, collective.error().message);
   const auto ranks = row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize);
@@ -24,9 +27,14 @@ Result<CollectivePoint> read_point(const CsvRow& row) {
   if (!bytes) return bytes.error();
   const auto us = row.number(kUs, kColumns[kUs].name);
   if (!us) return us.error();
+  if (us.value() <= 0) return row.error(kUs, kColumns[kUs].name, "'" + row.text(kUs) + "' is no time above 0");
   CollectivePoint point;
   point.spec = {collective.value(), bytes.value(), static_cast<int>(ranks.value())};
   point.us = us.value();
+  if (const auto legal = point.spec.validate(topology); !legal) {
+    const std::size_t column = column_of(legal.error().field);
+    return row.error(column, kColumns[column].name, legal.error().message);
+  }
   return point;
 }
 
@@ -55,13 +63,13 @@ Result<planner::Topology> read_topology(const std::filesystem::path& path) {
   return topology;
 }
 
-Result<std::vector<CollectivePoint>> read_points(const std::filesystem::path& path) {
+Result<std::vector<CollectivePoint>> read_points(const std::filesystem::path& path, const planner::Topology& topology) {
   const auto content = read_file(path);
   if (!content) return content.error();
   std::vector<CollectivePoint> points;
   const auto read = read_csv(content.value(), path.string(), {kColumns, "point", profiler::kMaxCalibrationPoints},
                              [&](const CsvRow& row) -> Result<void> {
-                               const auto point = read_point(row);
+                               const auto point = read_point(row, topology);
                                if (!point) return point.error();
                                points.push_back(point.value());
                                return {};
