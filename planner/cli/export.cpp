@@ -36,6 +36,9 @@ struct ExportCommand {
   [[nodiscard]] Result<std::optional<planner::CostModel>> load_model() const;
   [[nodiscard]] Result<std::vector<store::ExportItem>> load_items(
       const std::optional<planner::CostModel>& model) const;
+  /// The only plan of a format that takes one.
+  [[nodiscard]] Result<store::StoredPlan> load_one(const std::optional<planner::CostModel>& model) const;
+  [[nodiscard]] Error not_one(std::size_t count) const;
   [[nodiscard]] Result<ExitCode> write_text(const std::string& text) const;
   [[nodiscard]] Result<ExitCode> write_document(const store::Exporter& exporter) const;
   [[nodiscard]] Result<ExitCode> write_picture() const;
@@ -87,6 +90,20 @@ Result<std::vector<store::ExportItem>> ExportCommand::load_items(
   return items;
 }
 
+Error ExportCommand::not_one(std::size_t count) const {
+  return {ErrorCode::InvalidSpec, rows.empty() ? "PLAN" : "--rows",
+          "the format " + format + " is of one plan; give one" + (rows.empty() ? "" : " m") + ", not " +
+              std::to_string(count)};
+}
+
+Result<store::StoredPlan> ExportCommand::load_one(const std::optional<planner::CostModel>& model) const {
+  if (rows.empty() && plans.size() == 1) return load_plan(plans.front(), "PLAN", store);
+  auto items = load_items(model);
+  if (!items) return items.error();
+  if (items.value().size() != 1) return not_one(items.value().size());
+  return unkept(std::move(items.value().front().plan));
+}
+
 Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
   if (out.empty())
     std::cout << text;
@@ -100,9 +117,7 @@ Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) 
   if (!model) return model.error();
   auto items = load_items(model.value());
   if (!items) return items.error();
-  if (!exporter.takes_many && items.value().size() > 1)
-    return Error{ErrorCode::InvalidSpec, "PLAN",
-                 "the format " + format + " is of one plan; give one, not " + std::to_string(items.value().size())};
+  if (!exporter.takes_many && items.value().size() > 1) return not_one(items.value().size());
   auto& sorted = items.value();
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.plan.op < b.plan.op; });
   if (model.value() && exporter.takes_many)
@@ -113,14 +128,11 @@ Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) 
 }
 
 Result<ExitCode> ExportCommand::write_picture() const {
-  if (plans.size() != 1)
-    return Error{ErrorCode::InvalidSpec, "PLAN",
-                 "the format " + format + " is of one plan; give one, not " + std::to_string(plans.size())};
-  const auto stored = load_plan(plans.front(), "PLAN", store);
-  if (!stored) return stored.error();
-  const planner::Plan& plan = stored.value().plan;
   auto model = load_model();
   if (!model) return model.error();
+  const auto stored = load_one(model.value());
+  if (!stored) return stored.error();
+  const planner::Plan& plan = stored.value().plan;
   Evidence evidence{stored.value().digest, stored.value().created_at, std::move(model).value(), {}, {}, {}};
   if (auto layers = store.open(StoreUse::Read)) look_up(evidence, plan, layers.value());
   drop_foreign(evidence, plan);

@@ -10,14 +10,6 @@
 namespace mc2::cli {
 namespace {
 
-store::StoredPlan unkept(planner::Plan plan) {
-  store::StoredPlan result;
-  result.document = store::encode(plan);
-  result.digest = store::digest(result.document);
-  result.plan = std::move(plan);
-  return result;
-}
-
 /// Errors: NotFound and the like under `option`.
 Result<store::StoredPlan> find_by_digest(const std::string& name, const char* option, const StoreOptions& store,
                                          const ServerOptions& server) {
@@ -45,6 +37,14 @@ Result<void> check_supported(const planner::OpSpec& op, const planner::Fingerpri
 }
 
 } // namespace
+
+store::StoredPlan unkept(planner::Plan plan) {
+  store::StoredPlan result;
+  result.document = store::encode(plan);
+  result.digest = store::digest(result.document);
+  result.plan = std::move(plan);
+  return result;
+}
 
 Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store,
                                     const ServerOptions& server) {

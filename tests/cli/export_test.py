@@ -108,6 +108,16 @@ class ExportTest(ProgramTest):
         # 860 px hold 120 letters of 12 px, each about 0.58 of that wide.
         self.assertLessEqual(max(map(len, texts)), 120)
 
+    def test_one_of_the_rows_is_a_plan_to_draw(self):
+        for name in ("svg", "html", "trace"):
+            self.succeed("export", "--model", MODEL, "--rows", 2048, "--format", name, "--out", self.directory / f"one.{name}")
+        self.assertIn("Fitted cost", (self.directory / "one.svg").read_text())
+        self.assertIn("m=2048", (self.directory / "one.html").read_text())
+        for name in ("svg", "ascendc"):
+            self.refuse(USAGE, ["export", "--model", MODEL, "--rows", "2048,4096", "--format", name],
+                        f"--rows: the format {name} is of one plan; give one m, not 2")
+        self.refuse(USAGE, ["export", "--format", "svg"], "PLAN: is missing")
+
     def test_what_cannot_be_exported(self):
         self.refuse(USAGE, ["export", self.plan, "--format", "yaml"], "unknown format 'yaml'", "ascendc", "png")
         self.refuse(USAGE, ["export", "--format", "csv"], "PLAN: is missing")
