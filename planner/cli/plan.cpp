@@ -146,6 +146,7 @@ Result<planner::Plan> PlanCommand::plan_from_sources(const store::PlanRequest& r
   if (!service) return service.error();
   const std::vector<client::PlanSource> sources{
       std::move(service).value(),
+      client::kept_plans(shared),
       {"own planner", [&](const client::PlanQuestion&) -> Result<client::FoundPlan> {
          auto plan = plan_from_store(request);
          if (!plan) return plan.error();

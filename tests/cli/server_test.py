@@ -90,8 +90,7 @@ class ServerTest(program.ProgramTest):
                     with self.subTest(command, why=why):
                         extra = ["--pairs", "3"] if command == "run" else []
                         done = self.complete(command, *QUESTION, *extra, "--store", self.own, "--server", url)
-                        source = "own planner" if command == "plan" else "kept plans"
-                        self.assertIn(f"plan from {source}; service: {url}: ", done.stderr)
+                        self.assertIn(f"plan from kept plans; service: {url}: ", done.stderr)
                         self.assertIn(why, done.stderr)
                 self.refuse(NO_ANSWER, ["run", *QUESTION, "--store", self.directory / "empty.db", "--server", url],
                             f"service: {url}: ", "own planner: ", "mc2 tune")
