@@ -134,6 +134,7 @@ void PeersBench::race_all(const std::vector<planner::OpSpec>& list, store::Store
 }
 
 Result<ExitCode> PeersBench::run() const {
+  if (auto kept = refuse_replacing("--json", json_file.value_or(""), {shapes_file}); !kept) return kept.error();
   const auto list = shapes();
   if (!list) return list.error();
   const auto backend = machine.find();

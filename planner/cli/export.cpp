@@ -174,6 +174,9 @@ Result<ExitCode> ExportCommand::read_back() const {
 }
 
 Result<ExitCode> ExportCommand::run() const {
+  std::vector<std::string> read = plans;
+  read.push_back(model_file);
+  if (auto kept = refuse_replacing("--out", out, read); !kept) return kept.error();
   if (reads_back) return read_back();
   if (format == "html" || format == "svg" || format == "png" || format == "trace") return write_picture();
   const auto exporter = store::find_exporter(format);

@@ -133,9 +133,6 @@ Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers,
   if (!report_file.empty()) every_line.emplace(report_file);
   std::string database, table;
   for (const std::string& file : files) {
-    std::error_code absent;
-    if (!report_file.empty() && std::filesystem::equivalent(file, report_file, absent))
-      return Error{ErrorCode::InvalidSpec, "--report", "would replace " + file + ", which is imported; name another file"};
     const auto summary = read_file(file, answers, imported.timings, every_line ? &every_line->stream() : nullptr);
     if (!summary) return summary.error();
     const bool is_database = summary.value().format == "msprof_db";
@@ -196,6 +193,8 @@ Result<void> ImportCommand::keep(const planner::Profile& profile) const {
 }
 
 Result<ExitCode> ImportCommand::run() const {
+  if (auto kept = refuse_replacing("--report", report_file, files); !kept) return kept.error();
+  if (auto kept = refuse_replacing("--out", out, files); !kept) return kept.error();
   const auto answers = terms.answers();
   if (!answers) return as_option(answers.error());
   const auto question = terms.question();

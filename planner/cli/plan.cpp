@@ -207,6 +207,7 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request, std::
 }
 
 Result<ExitCode> PlanCommand::run() const {
+  if (auto kept = refuse_replacing("--out", out, {model_file, topology_file, request_file}); !kept) return kept.error();
   if (auto legal = check_server(); !legal) return legal.error();
   const auto asked = request();
   if (!asked) return asked.error();

@@ -195,6 +195,9 @@ Command add_run(CLI::App& app, ServerOptions& server) {
   sub->footer("Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --trace run.trace.json\n"
               "  mc2 run --plan plan.json --link 2.5Gbit,20us");
   return {sub, [command] {
+            const std::vector<std::string> read{command->plan_name, command->counts_file};
+            if (auto kept = refuse_replacing("--trace", command->trace_file, read); !kept)
+              return Result<ExitCode>(kept.error());
             if (auto taken = command->take_counts(); !taken) return Result<ExitCode>(taken.error());
             if (command->seed == 0) command->seed = fresh_seed();
             command->race.min_rounds = std::min(command->race.min_rounds, command->race.max_rounds);

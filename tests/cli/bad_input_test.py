@@ -118,6 +118,28 @@ class OptionTest(ProgramTest):
             self.refuse(USAGE, [command, *SHAPE, option, "file.json", "--store", self.store], f"{option}: ", "leave out --m")
         self.refuse(USAGE, ["run", "--plan", "plan.json", "--blocks", "64,32", "--store", self.store], "--plan: ", "--blocks")
 
+    def test_an_output_that_is_an_input(self):
+        file = self.directory / "file.json"
+        link = self.directory / "link.json"
+        link.symlink_to(file)
+        file.write_text("{}")
+        for command in (["plan", *SHAPE, "--model", file, "--out", link], ["plan", *SHAPE, "--topology", file, "--out", file],
+                        ["plan", "--request", file, "--out", file], ["fit", "--profile", file, "--out", file],
+                        ["export", file, "--format", "html", "--out", file],
+                        ["export", "--format", "vllm", "--model", file, "--rows", 64, "--out", file],
+                        ["export", file, "--format", "ascendc", "--read", "--out", file],
+                        ["explain", file, "--html", file], ["explain", *SHAPE, "--model", file, "--html", file],
+                        ["explain", *SHAPE, "--profile", file, "--html", file], ["run", "--plan", file, "--trace", file],
+                        ["run", *SHAPE, "--counts", file, "--trace", file],
+                        ["sweep", "--shapes", file, "--out", file], ["sweep", "--model", file, "--out", file],
+                        ["sweep", "--topology", file, "--out", file], ["topology", file, "--out", file],
+                        ["topology", self.directory / "other.json", "--calibrate", file, "--out", file],
+                        ["bench", "peers", "--shapes", file, "--json", file]):
+            with self.subTest(command=command):
+                self.refuse(USAGE, command, f"{command[-2]}: would replace {file}, which is read; name another file")
+                self.assertEqual(file.read_text(), "{}")
+        self.assertFalse(self.store.exists())
+
     def test_shapes_and_sizes_together(self):
         self.refuse(USAGE, ["tune", *SHAPE, "--shapes", "shapes.csv", "--store", self.store], "--shapes", "--m")
 

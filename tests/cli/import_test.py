@@ -124,11 +124,14 @@ class ImportTest(ProgramTest):
         log.write_text("# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n4  21.76\n")
         self.assertIn("1 timing taken, 2 lines skipped", self.succeed("import", "--dry-run", log))
 
-    def test_a_report_replaces_neither_a_log_nor_a_store(self):
+    def test_an_output_replaces_neither_a_log_nor_a_store(self):
         log = self.directory / "log.csv"
         log.write_bytes(self.kernels.read_bytes())
-        self.refuse(USAGE, ["import", log, "--dry-run", "--report", log], "--report: would replace", "which is imported")
+        told = ["import", self.nccl, log, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store]
+        self.refuse(USAGE, ["import", log, "--dry-run", "--report", log], "--report: would replace", "which is read; name another file")
+        self.refuse(USAGE, [*told, "--out", log], "--out: would replace", "log.csv, which is read; name another file")
         self.assertEqual(log.read_bytes(), self.kernels.read_bytes())
+        self.assertFalse(self.store.exists())
         self.succeed("import", log, "--dry-run", "--report", log.with_name("report.txt"))
         self.succeed("import", self.nccl, *OPERATOR, "--op", "matmul_all_reduce", "--store", self.store)
         kept = self.store.read_bytes()
