@@ -215,6 +215,55 @@ TEST(Importer, TakesTheAOfTheMatmulBehindAnAllGather) {
   EXPECT_THAT(timings_text(imported.timings), testing::Contains("all_gather x0 4096 B 10500 ns"));
 }
 
+const std::string kMatmul =
+    "0,MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\"\n";
+const std::string kKernels =
+    "Device_id,Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n" + kMatmul;
+constexpr const char* kReduced = "0,hcom_allReduce__1,hcom_allReduce_,10.5,N/A,N/A,N/A\n";
+constexpr const char* kGathered = "0,hcom_allGather__1,hcom_allGather_,11.5,N/A,N/A,N/A\n";
+constexpr const char* kShapeless = "0,MatMulV3,MatMulV3,20.5,N/A,DT_BF16;DT_BF16,N/A\n";
+
+TEST(Importer, SkipsACollectiveBesideAMatmulThatTellsNoSize) {
+  // The matmul before it: not the one before that, of 64 x 16.
+  for (const std::string matmul :
+       {kShapeless, "0,BatchMatMulV2,BatchMatMulV2,20.5,\"\"\"4,8,8;4,8,8\"\"\",DT_BF16;DT_BF16,\"\"\"4,8,8\"\"\"\n",
+        "0,MatmulAllReduce,MatmulAllReduce,20.5,\"\"\"8,8;8,8\"\"\",DT_BF16;DT_BF16,\"\"\"8,8\"\"\"\n",
+        "0,MatMulV3,MatMulV3,20.5,\"\"\"8,8;8,8\"\"\",INT64;INT64,\"\"\"8,8\"\"\"\n",
+        "0,MatMulV3,MatMulV3,20.5,\"\"\"8,8;9,9\"\"\",DT_BF16;DT_BF16,\"\"\"8,8\"\"\"\n"}) {
+    const ImportedLog imported = import_text(kKernels + matmul + kReduced, {.bytes_from_neighbour = true});
+    ASSERT_TRUE(imported.summary) << imported.summary.error().text();
+    EXPECT_EQ(imported.summary.value().took_count, 1) << matmul;
+    EXPECT_EQ(imported.lines.back().text,
+              "the matmul before this collective has no shapes and element type that give its size");
+  }
+  const ImportedLog imported = import_text(kKernels + "0,MatMulV3,Mat\n" + kReduced,
+                                           {.bytes_from_neighbour = true});
+  EXPECT_EQ(imported.lines.back().text, "the matmul before this collective may be on a row that cannot be read");
+}
+
+TEST(Importer, SkipsAnAllGatherBeforeAMatmulThatTellsNoSize) {
+  const ImportedLog imported = import_text(kKernels + kGathered + kShapeless + kMatmul, {.bytes_from_neighbour = true});
+  EXPECT_EQ(imported.summary.value().took_count, 2); // the matmuls
+  EXPECT_THAT(imported.lines, testing::Contains(testing::Field(
+                                  &SaidOfLine::text, HasSubstr("the matmul behind this all-gather has no shapes"))));
+}
+
+TEST(Importer, NoAllGatherTakesTheSizeOfTheMatmulBeforeIt) {
+  std::string log = kKernels;
+  for (std::size_t i = 0; i < kMaxTimingsPerSize + 1; ++i) log += kGathered;
+  const ImportedLog imported = import_text(log, {.bytes_from_neighbour = true});
+  EXPECT_EQ(imported.summary.value().took_count, 1); // the matmul
+}
+
+TEST(Importer, TakesTheSizeOfAMatmulWhoseTimeIsWrong) {
+  const std::string log = kKernels +
+                          "0,MatMulV3,MatMulV3,nan,\"\"\"8,8;8,8\"\"\",DT_BF16;DT_BF16,\"\"\"8,8\"\"\"\n" + kReduced;
+  const ImportedLog imported = import_text(log, {.bytes_from_neighbour = true});
+  EXPECT_EQ(imported.summary.value().bad_count, 1);
+  // 8 x 8 elements of 2 bytes.
+  EXPECT_THAT(timings_text(imported.timings), testing::Contains("all_reduce x0 128 B 10500 ns"));
+}
+
 std::string database_text(const std::string& sql) {
   const std::filesystem::path path =
       std::filesystem::path(testing::TempDir()) / ("msprof_" + std::to_string(getpid()) + ".db");

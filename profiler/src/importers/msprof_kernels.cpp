@@ -48,10 +48,13 @@ const std::vector<WantedColumn>& columns() {
 }
 
 constexpr std::size_t kMaxDevices = 1024;
+constexpr const char* kNoShapes = "has no shapes and element type that give its size";
+constexpr const char* kUnreadable = "may be on a row that cannot be read";
 
 /// What stands beside a communication row on its device.
 struct Neighbours {
-  std::optional<Timing> before;                                 ///< the matmul before it
+  std::optional<Timing> before; ///< the matmul before it
+  std::string why_none = "no matmul stands before this collective"; ///< where `before` is empty
   std::vector<std::pair<std::int64_t, Timing>> waiting_gathers; ///< by line: their matmul comes behind them
 };
 
@@ -76,15 +79,18 @@ class KernelLog {
   void read(const Line& line) {
     if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");
     if (row_.is_heading(line.text)) return begin_again(line.number);
-    if (const auto fault = row_.read_row(line)) return sink_.bad(line.number, *fault);
+    if (const auto fault = row_.read_row(line)) return read_no_row(line.number, *fault);
     const std::string_view type = is_missing(row_.cell(kType)) ? std::string_view() : row_.cell(kType);
     const MsprofOperator found = find_msprof_operator(type, row_.cell(kName));
     switch (found.work) {
       case MsprofWork::Other: return sink_.skip(line.number, "another operator");
       case MsprofWork::OtherCollective: return sink_.skip(line.number, "no collective that mc2 plans");
       case MsprofWork::FusedMatmul:
+        forget(neighbours(), kNoShapes);
         return sink_.skip(line.number, "a fused operator: its parts cannot be told apart");
-      case MsprofWork::OtherMatmul: return sink_.skip(line.number, "a batched, grouped or quantised matmul");
+      case MsprofWork::OtherMatmul:
+        forget(neighbours(), kNoShapes);
+        return sink_.skip(line.number, "a batched, grouped or quantised matmul");
       case MsprofWork::KernelOfCollective:
         return sink_.skip(line.number, "the kernel of a collective that has a row of its own");
       case MsprofWork::Matmul: return read_matmul(line.number);
@@ -123,35 +129,53 @@ class KernelLog {
     return is_same;
   }
 
+  /// Any device may have been that row's.
+  void read_no_row(std::int64_t line, const std::string& fault) {
+    for (auto& [device, neighbours] : neighbours_) forget(neighbours, kUnreadable);
+    sink_.bad(line, fault);
+  }
+
   void read_matmul(std::int64_t line) {
     if (is_repeated()) return sink_.skip(line, "the same event as the row before");
+    auto matmul = find_matmul();
+    // Its size is right even where its time is not.
+    if (matmul)
+      remember(*matmul);
+    else
+      forget(neighbours(), kNoShapes);
     const auto time = duration(line);
     if (!time) return;
+    if (!matmul) return refuse_matmul(line);
+    matmul->time = *time;
+    sink_.take(line, *matmul,
+               "matmul n=" + std::to_string(matmul->n) + " k=" + std::to_string(matmul->k) + " " +
+                   std::string(planner::to_string(*matmul->dtype)));
+  }
+
+  [[nodiscard]] std::string_view element_type() const {
+    const std::string_view types = row_.cell(kInputTypes);
+    return bare(types.substr(0, types.find(';')));
+  }
+
+  /// The row's matmul without its time; empty where shapes or element type are missing or wrong.
+  [[nodiscard]] std::optional<Timing> find_matmul() const {
+    const auto shape = find_matmul_shape(row_.cell(kInputShapes), row_.cell(kOutputShapes));
+    const auto dtype = is_missing(element_type()) ? answers_.dtype : find_dtype(element_type());
+    if (!shape || !dtype) return std::nullopt;
+    return Timing{.component = Component::Matmul, .m = shape->m, .n = shape->n, .k = shape->k, .dtype = dtype};
+  }
+
+  /// Says why find_matmul() found none.
+  void refuse_matmul(std::int64_t line) {
     if (is_missing(row_.cell(kInputShapes)) || is_missing(row_.cell(kOutputShapes)))
       return sink_.skip(line, "a matmul without shapes: profile with --task-time=l1");
-    const auto shape = find_matmul_shape(row_.cell(kInputShapes), row_.cell(kOutputShapes));
-    if (!shape)
+    if (!find_matmul_shape(row_.cell(kInputShapes), row_.cell(kOutputShapes)))
       return sink_.bad(line, "the shapes do not multiply: " + shown(row_.cell(kInputShapes)) + " to " +
                                  shown(row_.cell(kOutputShapes)));
-    const std::string_view types = row_.cell(kInputTypes);
-    const std::string_view type = bare(types.substr(0, types.find(';')));
-    const auto dtype = find_dtype(type);
-    if (!dtype && !is_missing(type))
-      return sink_.skip(line, "a matmul of " + shown(type) + ", which mc2 does not plan");
-    const Timing matmul{.component = Component::Matmul,
-                        .m = shape->m,
-                        .n = shape->n,
-                        .k = shape->k,
-                        .dtype = dtype ? dtype : answers_.dtype,
-                        .time = *time};
-    if (!matmul.dtype) {
-      sink_.ask("which element type was multiplied (--dtype)");
-      return sink_.skip(line, "a matmul without element type");
-    }
-    sink_.take(line, matmul,
-               "matmul n=" + std::to_string(matmul.n) + " k=" + std::to_string(matmul.k) + " " +
-                   std::string(planner::to_string(*matmul.dtype)));
-    if (answers_.bytes_from_neighbour) remember(matmul);
+    if (!is_missing(element_type()))
+      return sink_.skip(line, "a matmul of " + shown(element_type()) + ", which mc2 does not plan");
+    sink_.ask("which element type was multiplied (--dtype)");
+    sink_.skip(line, "a matmul without element type");
   }
 
   void remember(const Timing& matmul) {
@@ -160,6 +184,15 @@ class KernelLog {
       take_collective(line, gather, bytes_beside(Collective::AllGather, matmul));
     beside.waiting_gathers.clear();
     beside.before = matmul;
+  }
+
+  /// Where the matmul that is met does not tell its size: an earlier or a later one's would be wrong.
+  void forget(Neighbours& beside, const char* fault) {
+    for (const auto& [line, gather] : beside.waiting_gathers)
+      sink_.skip(line, "the matmul behind this all-gather " + std::string(fault));
+    beside.waiting_gathers.clear();
+    beside.before.reset();
+    beside.why_none = "the matmul before this collective " + std::string(fault);
   }
 
   [[nodiscard]] Neighbours& neighbours() {
@@ -181,12 +214,15 @@ class KernelLog {
       return sink_.skip(line, "a " + std::string(planner::to_string(collective)) + " without its size");
     }
     Neighbours& beside = neighbours();
-    if (collective == Collective::AllGather && beside.waiting_gathers.size() < kMaxTimingsPerSize) {
-      beside.waiting_gathers.emplace_back(line, timing);
-      return;
-    }
-    if (!beside.before) return sink_.skip(line, "no matmul stands before this collective");
+    if (collective == Collective::AllGather) return wait_for_matmul(beside, line, timing);
+    if (!beside.before) return sink_.skip(line, beside.why_none);
     take_collective(line, timing, bytes_beside(collective, *beside.before));
+  }
+
+  void wait_for_matmul(Neighbours& beside, std::int64_t line, const Timing& gather) {
+    if (beside.waiting_gathers.size() == kMaxTimingsPerSize)
+      return sink_.skip(line, std::to_string(kMaxTimingsPerSize) + " all-gathers before this one wait for their matmul");
+    beside.waiting_gathers.emplace_back(line, gather);
   }
 
   void take_collective(std::int64_t line, Timing timing, std::optional<std::int64_t> bytes) {
