@@ -80,8 +80,7 @@ Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
     return planner::make_plan(request.op, offered.value(), request.options);
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
-  if (model.variants.empty()) return Error{ErrorCode::InvalidSpec, "model.variants", "is empty"};
-  return planner::predict_cut(request.op, offered.value(), offered.value().variants.front().variant, cut.value());
+  return planner::predict_cut(request.op, offered.value(), cut.value());
 }
 
 Result<void> PlanCommand::check_variant(const planner::OpSpec& spec) const {

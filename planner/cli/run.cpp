@@ -67,7 +67,10 @@ Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const pl
   if (!kept) return kept.error();
   const auto model = variant.restrict(kept.value());
   if (!model) return model.error();
-  return planner::predict_cut(spec, model.value(), model.value().variants.front().variant, cut.value());
+  // Variants behind the first may exchange equal splits only.
+  if (!counts.rows.empty())
+    return planner::predict_cut(spec, model.value(), model.value().variants.front().variant, cut.value());
+  return planner::predict_cut(spec, model.value(), cut.value());
 }
 
 Result<void> RunCommand::check_asked() const {

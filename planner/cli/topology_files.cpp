@@ -1,5 +1,6 @@
 #include "topology_files.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "csv.hpp"
@@ -38,6 +39,13 @@ Result<CollectivePoint> read_point(const CsvRow& row, const planner::Topology& t
   return point;
 }
 
+/// Of the variant that multiplies the whole operator fastest: others keep back a part of the device for communication.
+const planner::CostCurve& fastest_matmul(const planner::CostModel& model, const planner::OpSpec& op) {
+  const auto rows = static_cast<double>(planner::traits_of(op.kind).cut_axis_length(op));
+  const auto whole_us = [&](const planner::VariantCost& cost) { return cost.compute.curve.time_us(rows); };
+  return std::ranges::min_element(model.variants, {}, whole_us)->compute.curve;
+}
+
 /// The matmul of a model that was made for other ranks or another m, but for the same matmul otherwise.
 Result<planner::CostCurve> matmul_curve(const std::filesystem::path& model_file, const planner::OpSpec& op) {
   const auto content = read_file(model_file);
@@ -47,7 +55,7 @@ Result<planner::CostCurve> matmul_curve(const std::filesystem::path& model_file,
   planner::OpSpec same = model.value().op;
   same.m = op.m;
   same.world_size = op.world_size;
-  if (same == op) return model.value().variants.front().compute.curve;
+  if (same == op) return fastest_matmul(model.value(), op);
   return Error{ErrorCode::OutOfRange, "--model",
                "describes " + model.value().op.text() + "; its matmul answers for other m and ranks only, not for " +
                    op.text()};

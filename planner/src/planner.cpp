@@ -106,6 +106,19 @@ Result<void> validate_cut(const Cut& cut, const OpSpec& op) {
   return {};
 }
 
+Result<void> validate_given(const OpSpec& op, const CostModel& model, const Cut& cut) {
+  if (auto valid = validate_question(op, model); !valid) return valid;
+  return validate_cut(cut, op);
+}
+
+/// After validate_given().
+Result<Plan> predict_given(const OpSpec& op, const CostModel& model, const VariantCost& cost, const Cut& cut) {
+  const PlanOptions options;
+  Plan plan = strategies::predict(make_problem(op, model, options), cost, cut, "given");
+  plan.reason = "blocks given by the caller";
+  return require_finite(std::move(plan));
+}
+
 } // namespace
 
 std::string_view to_string(ShortBlockRule rule) noexcept { return name_of<ShortBlockRule>(kRuleNames, rule); }
@@ -146,17 +159,20 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
 }
 
 Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut) {
-  if (auto valid = validate_question(op, model); !valid) return valid.error();
+  if (auto valid = validate_given(op, model, cut); !valid) return valid.error();
+  for (const auto& cost : model.variants)
+    if (cost.variant == variant) return predict_given(op, model, cost, cut);
+  return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.name.substr(0, 64) + "'"};
+}
+
+Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut) {
+  if (auto valid = validate_given(op, model, cut); !valid) return valid.error();
   const PlanOptions options;
   const strategies::Problem problem = make_problem(op, model, options);
-  if (auto valid = validate_cut(cut, op); !valid) return valid.error();
-  for (const auto& cost : model.variants)
-    if (cost.variant == variant) {
-      Plan plan = strategies::predict(problem, cost, cut, "given");
-      plan.reason = "blocks given by the caller";
-      return require_finite(std::move(plan));
-    }
-  return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.name.substr(0, 64) + "'"};
+  const auto makespan_us = [&](const VariantCost& cost) {
+    return strategies::simulate_cut(problem, cost, cut).makespan_us;
+  };
+  return predict_given(op, model, *std::ranges::min_element(model.variants, {}, makespan_us), cut);
 }
 
 Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,

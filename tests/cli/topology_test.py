@@ -79,6 +79,20 @@ class TopologyTest(ClusterTest):
         self.refuse(NO_ANSWER, ["plan", "--topology", file, "--model", model, *OPERATOR, "--ranks", 64],
                     "--model: ", "its matmul answers for other m and ranks only")
 
+    def test_measured_matmul_is_the_fastest_variant_s(self):
+        document = json.loads((SOURCE_DIRECTORY / "data" / "worked_example_model.json").read_text())
+        slow = json.loads(json.dumps(document["variants"][0]))
+        slow["variant"]["name"] = "slow"
+        shape = slow["compute"]["curve"]["shape"]
+        for name in ("alpha_us", "beta_us_per_x"):
+            shape[name] = 2 * shape[name]
+        document["variants"].insert(0, slow)
+        model = self.directory / "model.json"
+        model.write_text(json.dumps(document))
+        plan = json.loads(self.succeed("plan", "--topology", TOPOLOGIES / "ascend_910b.json", "--model", model, "--m", 4096, "--n", 8192,
+                                       "--k", 3072, "--dtype", "f16", "--ranks", 64, "--json"))
+        self.assertAlmostEqual(plan["compute_us"], 803, delta=1)  # of the worked example
+
     def test_published_curves(self):
         page = self.succeed("bench", "topology", SOURCE_DIRECTORY / "data")
         for name in ("b200_4_nodes_all_reduce", "deepep_low_latency_all_to_all", "p3dn_efa_all_reduce", "calibrated with"):

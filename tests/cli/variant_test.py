@@ -3,7 +3,7 @@
 import json
 
 import program
-from program import MACHINE, NO_ANSWER, QUICK, SHAPE, USAGE, ProgramTest
+from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SOURCE_DIRECTORY, USAGE, ProgramTest
 
 FEW_PAIRS = ["--pairs", "5", "--budget", "1"]
 BY_RANK = "direct(order=rank)"
@@ -27,6 +27,17 @@ class VariantTest(ProgramTest):
         self.assertEqual(document["plan"]["variant"]["fields"], {"order": "rank"})
         self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--variant", "direct", "--store", self.store],
                     "--variant: ", "only of: direct(order=rank)")
+
+    def test_blocks_go_with_the_fastest_unless_one_is_named(self):
+        model = SOURCE_DIRECTORY / "data/h200_x4/models/matmul_all_reduce_m8192_n8192_k7168.json"
+        asked = ["plan", "--model", model, "--m", 6144, "--n", 8192, "--k", 7168, "--dtype", "bf16", "--ranks", 4, "--blocks", "12x512", "--json"]
+        times = {}
+        for variant in json.loads(model.read_text())["variants"]:
+            fields = ",".join(f"{key}={value}" for key, value in sorted(variant["variant"]["fields"].items()))
+            name = variant["variant"]["name"] + (f"({fields})" if fields else "")
+            times[name] = json.loads(self.succeed(*asked, "--variant", name))["makespan"]["us"]
+        self.assertGreater(len(times), 1)
+        self.assertEqual(json.loads(self.succeed(*asked))["makespan"]["us"], min(times.values()))
 
     def test_a_plan_tuned_for_it_stands_beside_the_best_of_all(self):
         of_all = self.at_store("tune", *QUICK, "--align", 16, "--json")

@@ -183,6 +183,24 @@ TEST(PredictCut, TakesAnyBlockListThatCoversTheAxis) {
   EXPECT_EQ(plan.timeline.first.size(), 3u);
 }
 
+TEST(PredictCut, TakesTheVariantThatIsFastestForTheseBlocks) {
+  // Matmul 1 us a row. First variant: 100 us and 1 us for each KiB on the link, so a row; second: 2 us, nothing fixed.
+  CostModel model = testing::model_of(testing::all_reduce_op(512, 256, 32, DType::F32, 2),
+                                      testing::affine(CurveAxis::Rows, 0, 1),
+                                      testing::affine(CurveAxis::Bytes, 100, 1.0 / 1024));
+  model.variants.push_back(model.variants.front());
+  model.variants.back().variant.name = "two_shot";
+  model.variants.back().communication.curve = testing::affine(CurveAxis::Bytes, 0, 2.0 / 1024);
+  // Uncut 512 + 612 against 512 + 1024; in 4 blocks 128 + 4 x 228 against 128 + 4 x 256; in 8, 64 + 8 x 164 against
+  // 64 + 8 x 128.
+  const auto variant_of = [&](const Cut& cut) { return predict_cut(model.op, model, cut).value().variant.name; };
+  EXPECT_EQ(variant_of(Cut{{512}}), "direct");
+  EXPECT_EQ(variant_of(Cut{std::vector<std::int64_t>(4, 128)}), "direct");
+  EXPECT_EQ(variant_of(Cut{std::vector<std::int64_t>(8, 64)}), "two_shot");
+  EXPECT_DOUBLE_EQ(predict_cut(model.op, model, Cut{std::vector<std::int64_t>(8, 64)}).value().makespan.us, 64 + 8 * 128);
+  EXPECT_EQ(predict_cut(model.op, model, Cut{{511}}).error().field, "blocks");
+}
+
 TEST(Search, OwnShardRunsWhileTheOthersArrive) {
   // Link 4 x 64 us. The own shard ends at 50, block i of 32 us follows its arrival: the last ends at 256 + 32.
   const CostModel model = testing::all_gather_model();

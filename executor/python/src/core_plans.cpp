@@ -201,8 +201,8 @@ Plan plan(const planner::OpSpec& op, const planner::CostModel& model, const py::
 
 Plan predict(const planner::OpSpec& op, const planner::CostModel& model, std::vector<std::int64_t> blocks,
              std::optional<planner::Variant> variant) {
-  unwrap(model.validate());
-  return unwrap(planner::predict_cut(op, model, variant ? *variant : model.variants.front().variant, {std::move(blocks)}));
+  const planner::Cut cut{std::move(blocks)};
+  return unwrap(variant ? planner::predict_cut(op, model, *variant, cut) : planner::predict_cut(op, model, cut));
 }
 
 } // namespace

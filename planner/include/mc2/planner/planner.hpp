@@ -57,6 +57,8 @@ struct PlanOptions {
 /// Errors: as make_plan, and InvalidSpec when the blocks are not positive or do not sum to the cut axis.
 [[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant,
                                        const Cut& cut);
+/// The same by the variant that is predicted fastest for this cut; of equals, the model's first.
+[[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut);
 
 /// predict_cut by the model anchored at the uncut parts' times: what the cut takes on a machine whose speed has drifted
 /// since it was profiled. The interval is the model's anchored_interval where it has one.
