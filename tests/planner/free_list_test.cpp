@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 
 #include "mc2/planner/planner.hpp"
@@ -76,6 +78,41 @@ TEST(FreeList, InsignificantGainIsNotTaken) {
   const Plan plan = make_plan(model.op, model, options).value();
   EXPECT_FALSE(plan.is_cut());
   EXPECT_FALSE(plan.runners_up.empty());
+}
+
+/// Strategies say "12.3 % slower" or "12.3 % faster" of a runner-up: against the plan beside which it stands.
+void expect_percentages_of(const Plan& plan) {
+  ASSERT_FALSE(plan.runners_up.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(plan.runners_up, {}, &RunnerUp::makespan_us));
+  for (const RunnerUp& loser : plan.runners_up) {
+    const double ratio = loser.makespan_us / plan.makespan.us - 1;
+    char text[64];
+    std::snprintf(text, sizeof text, "%.1f %% %s", std::abs(ratio) * 100, ratio > 0 ? "slower" : "faster by the curves");
+    EXPECT_TRUE(ratio == 0 || loser.reason.starts_with(text)) << loser.cut.text() << ": " << loser.reason;
+  }
+}
+
+TEST(FreeList, RunnersUpAreComparedWithTheChoice) {
+  CostModel model = testing::worked_example_model();
+  const Plan chosen = make_plan(model.op, model, free_options()).value();
+  EXPECT_EQ(chosen.cut.order(), BlockOrder::Free);
+  expect_percentages_of(chosen);
+  EXPECT_FALSE(chosen.runners_up.back().cut.block_rows.size() > 1);
+  // Where the gain is not significant, the free list is the first runner-up.
+  model.variants[0].compute.curve.relative_interval = model.variants[0].communication.curve.relative_interval = 1;
+  PlanOptions options = free_options();
+  options.require_significant_gain = true;
+  const Plan uncut = make_plan(model.op, model, options).value();
+  ASSERT_FALSE(uncut.is_cut());
+  expect_percentages_of(uncut);
+  EXPECT_EQ(uncut.runners_up.front().cut, chosen.cut);
+}
+
+TEST(FreeList, ShowsNoMoreRunnersUpThanAreWanted) {
+  const CostModel model = testing::worked_example_model();
+  PlanOptions options = free_options();
+  options.runner_up_count = 2;
+  EXPECT_EQ(make_plan(model.op, model, options).value().runners_up.size(), 3); // not cutting beside them
 }
 
 CostModel random_model() {

@@ -210,6 +210,22 @@ std::string certificate_text(const Certificate& family, const Found& found, cons
          percent_text(restricted.makespan.us / found.us - 1) + " longer";
 }
 
+/// The free list, the best short/long cut and what that one left behind, best first, as far as they are wanted.
+std::vector<RunnerUp> runners_up(const Problem& problem, const Found& found, const Plan& restricted, const Plan& plan) {
+  const auto wanted = static_cast<std::size_t>(problem.options.runner_up_count);
+  std::vector<RunnerUp> losers;
+  const auto add = [&](const VariantCost& cost, const Cut& cut) {
+    if (cut == plan.cut && cost.variant == plan.variant) return;
+    // Not cutting is shown even when many cuts beat it, as in strategy search.
+    const bool is_uncut = plan.is_cut() && cut.block_rows.size() == 1;
+    if (is_uncut || losers.size() < wanted) losers.push_back(to_runner_up(problem, plan, cost, cut));
+  };
+  if (found.cost != nullptr) add(*found.cost, found.cut);
+  add(cost_of(problem, restricted.variant), restricted.cut);
+  for (const auto& loser : restricted.runners_up) add(cost_of(problem, loser.variant), loser.cut);
+  return losers;
+}
+
 } // namespace
 
 Plan plan_by_free_list(const Problem& problem) {
@@ -221,19 +237,14 @@ Plan plan_by_free_list(const Problem& problem) {
   for (const auto& cost : problem.model.variants) search_variant(problem, cost, found);
 
   Plan plan = restricted;
-  std::vector<RunnerUp> runners_up = restricted.runners_up;
   if (found.cost != nullptr) {
     plan = predict(problem, *found.cost, found.cut, "free");
     plan.reason = std::string(to_string(plan.bound)) + " bound; free block lengths";
-    runners_up.insert(runners_up.begin(), {restricted.cut, restricted.variant, restricted.makespan.us,
-                                           percent_text(restricted.makespan.us / found.us - 1) +
-                                               " slower: the best of the short/long family"});
   }
   const double restriction_cost = restricted.makespan.us / plan.makespan.us - 1;
   plan = require_significance(problem, std::move(plan),
                               predict(problem, best_uncut_variant(problem), Cut{{problem.rows}}, "free"));
-  std::erase_if(runners_up, [&](const RunnerUp& loser) { return loser.cut == plan.cut; });
-  plan.runners_up = std::move(runners_up);
+  plan.runners_up = runners_up(problem, found, restricted, plan);
   plan.strategy = "free";
   Certificate certificate = *restricted.certificate;
   certificate.simulated_count += found.kept_count;

@@ -24,15 +24,10 @@ const VariantCost& best_uncut_variant(const Problem& problem) {
 
 namespace {
 
-const VariantCost& cost_of(const Problem& problem, const Plan& plan) {
-  return *std::find_if(problem.model.variants.begin(), problem.model.variants.end(),
-                       [&](const VariantCost& cost) { return cost.variant == plan.variant; });
-}
-
 double explained_gain_us(const Problem& problem, const Plan& plan, const Plan& uncut) {
   if (const auto& interval = problem.model.anchored_interval) return *interval * plan.makespan.us;
-  return std::hypot(curve_half_width_us(problem, cost_of(problem, plan), plan.cut),
-                    curve_half_width_us(problem, cost_of(problem, uncut), uncut.cut));
+  return std::hypot(curve_half_width_us(problem, cost_of(problem, plan.variant), plan.cut),
+                    curve_half_width_us(problem, cost_of(problem, uncut.variant), uncut.cut));
 }
 
 } // namespace

@@ -138,6 +138,10 @@ const VariantCost& best_serial_variant(const Problem& problem) noexcept {
                            });
 }
 
+const VariantCost& cost_of(const Problem& problem, const Variant& variant) {
+  return *std::ranges::find(problem.model.variants, variant, &VariantCost::variant);
+}
+
 double curve_half_width_us(const Problem& problem, const VariantCost& cost, const Cut& cut) {
   const Slowdown interval =
       problem.in_lane_order(cost.compute.curve.curve_interval(), cost.communication.curve.curve_interval());

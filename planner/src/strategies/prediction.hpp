@@ -45,6 +45,9 @@ struct Problem {
 /// The variant with the shortest uncut matmul + collective: what a plan has to beat.
 [[nodiscard]] const VariantCost& best_serial_variant(const Problem& problem) noexcept;
 
+/// Of a variant that the model has.
+[[nodiscard]] const VariantCost& cost_of(const Problem& problem, const Variant& variant);
+
 /// How far a makespan moves when each lane's times are stretched by 1 + `sign` times the lane's interval: the lanes'
 /// errors are independent, so their effects add as squares. docs/cost_model.md §5.
 /// @param stretched_us makespan as a function of the factors on the first and the second lane's times

@@ -165,8 +165,7 @@ void add_runners_up(const Problem& problem, const Podium& podium, const VariantC
   const auto wanted = static_cast<std::size_t>(problem.options.runner_up_count);
   const auto add = [&](const VariantCost& cost, const Cut& cut) {
     if (cut == plan.cut && cost.variant == plan.variant) return;
-    const Timeline timeline = simulate_cut(problem, cost, cut);
-    plan.runners_up.push_back({cut, cost.variant, timeline.makespan_us, loss_reason(plan.timeline, timeline)});
+    plan.runners_up.push_back(to_runner_up(problem, plan, cost, cut));
   };
   for (const auto& entry : podium.entries())
     if (plan.runners_up.size() < wanted) add(*entry.cost, cut_of(problem, entry));
@@ -186,6 +185,11 @@ Certificate certify(const Problem& problem, std::int64_t candidate_count) {
 }
 
 } // namespace
+
+RunnerUp to_runner_up(const Problem& problem, const Plan& plan, const VariantCost& cost, const Cut& cut) {
+  const Timeline timeline = simulate_cut(problem, cost, cut);
+  return {cut, cost.variant, timeline.makespan_us, loss_reason(plan.timeline, timeline)};
+}
 
 Plan plan_by_search(const Problem& problem) {
   Podium podium(static_cast<std::size_t>(problem.options.runner_up_count) + 1);
