@@ -88,6 +88,31 @@ TEST(Formula, RefusesWhenTheOtherLaneCannotFillOneAlignedBlock) {
   EXPECT_EQ(plan.error().code, ErrorCode::Infeasible);
 }
 
+TEST(Formula, RefusesMoreBlocksThanAreAllowed) {
+  CostModel model = testing::worked_example_model();
+  PlanOptions options = formula_options();
+  options.max_block_count = 5; // the published example's 512 + 4 x 896
+  EXPECT_TRUE(make_plan(model.op, model, options));
+  options.max_block_count = 4;
+  const Error refused = make_plan(model.op, model, options).error();
+  EXPECT_EQ(refused.code, ErrorCode::Infeasible);
+  EXPECT_EQ(refused.message, "cuts into 5 blocks, and max_block_count is 4; allow more, or use strategy search");
+  model.op.m = kMaxSize; // about a million blocks, which are not made first
+  EXPECT_EQ(make_plan(model.op, model, formula_options()).error().code, ErrorCode::Infeasible);
+}
+
+TEST(Formula, RefusesShorterBlocksThanAreAllowed) {
+  const CostModel model = testing::worked_example_model();
+  PlanOptions options = formula_options();
+  options.min_block_rows = 512; // as above
+  EXPECT_TRUE(make_plan(model.op, model, options));
+  options.min_block_rows = 513;
+  const Error refused = make_plan(model.op, model, options).error();
+  EXPECT_EQ(refused.code, ErrorCode::Infeasible);
+  EXPECT_EQ(refused.message,
+            "cuts a block of 512 rows, and min_block_rows is 513; allow shorter ones, or use strategy search");
+}
+
 TEST(Formula, RefusesAContentionBelowOne) {
   PlanOptions options = formula_options();
   options.formula_contention = 0.5;

@@ -59,6 +59,17 @@ Result<std::int64_t> balanced_rows(const Problem& problem, const VariantCost& co
   return aligned;
 }
 
+/// The recipe knows no such limits; a plan keeps to them.
+Result<void> check_limits(const PlanOptions& options, std::int64_t block_count, std::int64_t shortest_rows) {
+  if (block_count > options.max_block_count)
+    return infeasible("cuts into " + std::to_string(block_count) + " blocks, and max_block_count is " +
+                      std::to_string(options.max_block_count) + "; allow more, or use strategy search");
+  if (shortest_rows < options.min_block_rows)
+    return infeasible("cuts a block of " + std::to_string(shortest_rows) + " rows, and min_block_rows is " +
+                      std::to_string(options.min_block_rows) + "; allow shorter ones, or use strategy search");
+  return {};
+}
+
 /// Step 4: how many long blocks, and their final length.
 Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows, std::int64_t long_rows,
                    Recipe& recipe) {
@@ -73,6 +84,8 @@ Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows,
   const std::int64_t final_short = problem.rows - final_long * count;
   recipe.add("m1 final", static_cast<double>(final_long), "rows", "(m - m0) / count, aligned down to 128");
   recipe.add("m0 final", static_cast<double>(final_short), "rows", "m - m1 * count");
+  if (auto legal = check_limits(problem.options, count + 1, std::min(final_long, final_short)); !legal)
+    return legal.error();
   Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(count), final_long)};
   cut.block_rows.insert(bound == Bound::Communication ? cut.block_rows.begin() : cut.block_rows.end(), final_short);
   return cut;
