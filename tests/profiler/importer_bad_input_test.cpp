@@ -52,6 +52,18 @@ TEST(BadInput, TruncatedRowsAreNamedAndTheGoodOnesTaken) {
   EXPECT_EQ(timing_count(nccl), 2U);
 }
 
+TEST(BadInput, RowsWithoutAWholeSizeAreNamedAndNotTakenForComments) {
+  const std::string log = read_log("nccl_tests.log");
+  for (const std::string size : {"2.097152e6", "99999999999999999999999", "2097152.5", "2097152x", "nan", "N/A"}) {
+    const std::string text = replaced(log, "    2097152        524288", "    " + size + "        524288");
+    EXPECT_EQ(bad_line(text), "16: '" + size + "' is no size in bytes");
+    EXPECT_EQ(timing_count(text), timing_count(log) - 1);
+  }
+  EXPECT_EQ(bad_line(replaced(log, " 524288 ", " 5.24288e5 ")), "16: '5.24288e5' is no number of elements");
+  // With '#' it is a comment.
+  EXPECT_EQ(bad_line(replaced(log, "    2097152        524288", "#   2.1e6        524288")), "");
+}
+
 TEST(BadInput, ALogThatEndsInTheNextTestsHeadingIsCut) {
   const std::string whole = read_log("nccl_tests.log");
   EXPECT_EQ(bad_line(whole), "");

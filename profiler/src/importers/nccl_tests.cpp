@@ -33,9 +33,11 @@ struct Table {
   std::size_t error[2] = {kNone, kNone}; ///< of old versions: largest error, with an asterisk where it is too large
 };
 
-bool is_row(const std::vector<std::string_view>& parts) {
-  if (!parse_whole(parts.front())) return false;
-  return parts.size() < 2 || parse_whole(parts[1]).has_value();
+/// A row that was cut begins with two numbers; one that is whole, whatever its numbers, has an element type in its place.
+/// Lines that libraries write between rows may have as many words.
+bool is_row(const std::vector<std::string_view>& parts, const Table& table) {
+  if (parts.size() == table.cell_count && table.type != kNone && find_element_bytes(parts[table.type])) return true;
+  return parse_whole(parts.front()) && (parts.size() < 2 || parse_whole(parts[1]));
 }
 
 class NcclTestsLog {
@@ -49,7 +51,7 @@ class NcclTestsLog {
     if (is_comment) text = trimmed(text.substr(1));
     if (text.empty()) return sink_.skip(line.number, "comment");
     if (table_.cell_count > 0 && !is_comment)
-      if (const auto parts = words(text); is_row(parts)) return read_row(line, parts);
+      if (const auto parts = words(text); is_row(parts, table_)) return read_row(line, parts);
     read_comment(line.number, text);
   }
 
@@ -162,7 +164,10 @@ class NcclTestsLog {
           line.number,
           "two processes call themselves the same rank: nccl-tests was built without MPI=1 and each ran alone");
     const auto size = parse_whole(parts[table_.size]);
-    for (const bool is_in_place : {false, true}) read_timing(line.number, parts, size.value_or(0), is_in_place);
+    if (!size) return sink_.bad(line.number, "'" + shown(parts[table_.size]) + "' is no size in bytes");
+    if (table_.count != kNone && !parse_whole(parts[table_.count]))
+      return sink_.bad(line.number, "'" + shown(parts[table_.count]) + "' is no number of elements");
+    for (const bool is_in_place : {false, true}) read_timing(line.number, parts, *size, is_in_place);
   }
 
   void read_timing(std::int64_t line, const std::vector<std::string_view>& parts, std::int64_t size,
