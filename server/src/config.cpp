@@ -22,11 +22,12 @@ bool is_within(std::size_t bytes, std::size_t least, std::size_t most) { return 
 
 Result<void> Config::validate() const {
   constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+  constexpr std::size_t kMaxHeaderBytes = 64 << 10; // Boost.Beast throws where one header takes more
   const auto checks = {
       check(!store.empty(), "store", "the path of a file"),
       check(tls_certificate.empty() == tls_key.empty(), "tls-key", "given together with tls-certificate, or neither"),
       check(thread_count >= 0 && thread_count <= 256, "threads", "0 (as many as cores) to 256"),
-      check(is_within(limits.header_bytes, 256, 1 << 20), "header_bytes", "256 to 1048576"),
+      check(is_within(limits.header_bytes, 256, kMaxHeaderBytes), "header_bytes", "256 to 65536"),
       check(is_within(limits.body_bytes, 1024, kMaxBytes), "body_bytes", "1024 to 1073741824"),
       check(is_within(limits.upload_bytes, 1024, kMaxBytes), "upload_bytes", "1024 to 1073741824"),
       check(limits.upload_count >= 1 && limits.upload_count <= 1024, "uploads", "1 to 1024"),

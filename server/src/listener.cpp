@@ -16,6 +16,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <cstring>
+#include <exception>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -83,11 +84,21 @@ struct Listener::Impl {
   [[nodiscard]] Result<void> open_local();
   template <typename Protocol, typename Name>
   [[nodiscard]] net::awaitable<void> accept(Acceptor<Protocol>& acceptor, Name name_of);
+  template <typename Socket, typename Name>
+  void take(const net::any_io_executor& strand, Socket socket, Name name_of);
   void begin_session(const net::any_io_executor& strand, PlainStream stream, std::string client, bool has_tls);
   void begin_refusal(const net::any_io_executor& strand, PlainStream stream, bool has_tls);
   [[nodiscard]] net::awaitable<void> follow_certificate();
   [[nodiscard]] net::awaitable<void> wait_for_sessions();
   void begin_stop();
+  void run_io();
+  /// For what is spawned: only its connection ends with it.
+  [[nodiscard]] auto ended() const {
+    return [this](const std::exception_ptr& fault) {
+      if (fault) tell_of_fault(fault);
+    };
+  }
+  void tell_of_fault(const std::exception_ptr& fault) const noexcept;
   void tell(const std::string& event) const {
     if (logs.event) logs.event(event);
   }
@@ -138,7 +149,6 @@ Result<void> Listener::Impl::open_local() {
 
 template <typename Protocol, typename Name>
 net::awaitable<void> Listener::Impl::accept(Acceptor<Protocol>& acceptor, Name name_of) {
-  constexpr bool kIsTcp = std::is_same_v<Protocol, net::ip::tcp>;
   while (!is_stopping) {
     error_code error;
     const net::any_io_executor strand = net::make_strand(io);
@@ -150,24 +160,36 @@ net::awaitable<void> Listener::Impl::accept(Acceptor<Protocol>& acceptor, Name n
       co_await pause.async_wait(net::redirect_error(net::use_awaitable, error));
       continue;
     }
-    if (std::cmp_greater_equal(sessions.size(), limits.get()->connection_count)) {
-      service.count_refused_connection("limit");
-      if (turned_away_count < kMostTurnedAway) begin_refusal(strand, PlainStream(GenericSocket(std::move(socket))), kIsTcp && tls != nullptr);
-      continue;
+    try {
+      take(strand, std::move(socket), name_of);
+    } catch (const std::exception&) { // there may be memory for the next one
+      tell_of_fault(std::current_exception());
     }
-    if constexpr (kIsTcp) socket.set_option(net::ip::tcp::no_delay(true), error); // answers are written at once
-    std::string client = name_of(socket);
-    PlainStream stream(GenericSocket(std::move(socket)));
-    begin_session(strand, std::move(stream), std::move(client), kIsTcp && tls != nullptr);
   }
+}
+
+/// One that was accepted: serves it, or says that there are too many.
+template <typename Socket, typename Name>
+void Listener::Impl::take(const net::any_io_executor& strand, Socket socket, Name name_of) {
+  constexpr bool kIsTcp = std::is_same_v<typename Socket::protocol_type, net::ip::tcp>;
+  const bool has_tls = kIsTcp && tls != nullptr;
+  if (std::cmp_greater_equal(sessions.size(), limits.get()->connection_count)) {
+    service.count_refused_connection("limit");
+    if (turned_away_count < kMostTurnedAway) begin_refusal(strand, PlainStream(GenericSocket(std::move(socket))), has_tls);
+    return;
+  }
+  error_code ignored;
+  if constexpr (kIsTcp) socket.set_option(net::ip::tcp::no_delay(true), ignored); // answers are written at once
+  std::string client = name_of(socket);
+  begin_session(strand, PlainStream(GenericSocket(std::move(socket))), std::move(client), has_tls);
 }
 
 void Listener::Impl::begin_session(const net::any_io_executor& strand, PlainStream stream, std::string client, bool has_tls) {
   if (has_tls) {
     const auto certificate = tls->context();
-    net::co_spawn(strand, serve_connection(TlsStream(std::move(stream), *certificate), std::move(client), session_context()), net::detached);
+    net::co_spawn(strand, serve_connection(TlsStream(std::move(stream), *certificate), std::move(client), session_context()), ended());
   } else {
-    net::co_spawn(strand, serve_connection(std::move(stream), std::move(client), session_context()), net::detached);
+    net::co_spawn(strand, serve_connection(std::move(stream), std::move(client), session_context()), ended());
   }
 }
 
@@ -175,9 +197,9 @@ void Listener::Impl::begin_refusal(const net::any_io_executor& strand, PlainStre
   PlaceTaken place(turned_away_count);
   if (has_tls) {
     const auto certificate = tls->context();
-    net::co_spawn(strand, turn_away(TlsStream(std::move(stream), *certificate), std::move(place)), net::detached);
+    net::co_spawn(strand, turn_away(TlsStream(std::move(stream), *certificate), std::move(place)), ended());
   } else {
-    net::co_spawn(strand, turn_away(std::move(stream), std::move(place)), net::detached);
+    net::co_spawn(strand, turn_away(std::move(stream), std::move(place)), ended());
   }
 }
 
@@ -206,6 +228,28 @@ net::awaitable<void> Listener::Impl::wait_for_sessions() {
     co_await drain_timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
   }
   io.stop();
+}
+
+void Listener::Impl::tell_of_fault(const std::exception_ptr& fault) const noexcept {
+  try {
+    std::rethrow_exception(fault);
+  } catch (const std::exception& error) {
+    try {
+      tell(std::string("a connection was given up: ") + error.what());
+    } catch (const std::exception&) { // no memory to say so
+    }
+  }
+}
+
+/// Until stop(). What is thrown inside of an operation comes out here, after unwinding has ended the connection that it belongs to.
+void Listener::Impl::run_io() {
+  while (!io.stopped()) {
+    try {
+      io.run();
+    } catch (const std::exception&) {
+      tell_of_fault(std::current_exception());
+    }
+  }
 }
 
 void Listener::Impl::begin_stop() {
@@ -259,8 +303,8 @@ void Listener::run() {
   const int count = impl.config.thread_count > 0 ? impl.config.thread_count
                                                  : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::vector<std::jthread> threads;
-  for (int i = 1; i < count; ++i) threads.emplace_back([&impl] { impl.io.run(); });
-  impl.io.run();
+  for (int i = 1; i < count; ++i) threads.emplace_back([&impl] { impl.run_io(); });
+  impl.run_io();
   threads.clear();
   impl.upload_pool.join();
   impl.planning_pool.join();

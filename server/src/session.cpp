@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/read_size.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/http/span_body.hpp>
 #include <algorithm>
@@ -26,9 +27,36 @@ namespace {
 namespace http = beast::http;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
-using Parser = http::request_parser<http::string_body>;
 using RequestHeader = http::request_header<http::fields>;
 using Message = http::response<http::span_body<const char>>; // of bytes that the answer holds
+
+/// Reads a request, whose trailers it holds to the limit of headers, as Beast does not, and leaves out: nothing here reads them, and among the
+/// headers they would pass for some.
+template <typename Body>
+class BodyParser : public http::request_parser<Body> {
+ public:
+  explicit BodyParser(std::size_t header_bytes) : trailer_room_(header_bytes) {
+    this->header_limit(static_cast<std::uint32_t>(header_bytes));
+    this->body_limit(std::numeric_limits<std::uint64_t>::max()); // who may not ask is told that first
+  }
+  /// Goes on behind the header that the other one has read.
+  template <typename Other>
+  BodyParser(BodyParser<Other>&& header, std::size_t header_bytes)
+      : http::request_parser<Body>(static_cast<http::request_parser<Other>&&>(header)), trailer_room_(header_bytes) {}
+
+ private:
+  void on_field_impl(http::field name, beast::string_view name_text, beast::string_view value, error_code& error) override {
+    if (!this->is_header_done()) return this->get().insert(name, name_text, value);
+    const std::size_t byte_count = name_text.size() + value.size();
+    if (byte_count > trailer_room_)
+      error = http::error::header_limit;
+    else
+      trailer_room_ -= byte_count;
+  }
+
+  std::size_t trailer_room_; ///< bytes
+};
+using Parser = BodyParser<http::string_body>;
 
 /// Suspends the coroutine; what went wrong is in `error` afterwards.
 auto into(error_code& error) { return net::redirect_error(net::use_awaitable, error); }
@@ -223,16 +251,33 @@ class Connection {
       if (error == beast::error::timeout && is_first) context_.service.count_refused_connection("timeout");
       if (error) co_return false;
     }
-    Parser parser;
-    parser.header_limit(static_cast<std::uint32_t>(limits_->header_bytes));
-    parser.body_limit(std::numeric_limits<std::uint64_t>::max()); // who may not ask is told that first
+    Parser parser(limits_->header_bytes);
     lowest_.expires_after(limits_->header_timeout);
-    // Most requests have arrived whole: what can be read at once needs no turn of the event loop.
-    buffer_.consume(parser.put(buffer_.data(), error));
-    if (error == http::error::need_more) error = {};
-    if (!error && !parser.is_header_done()) co_await http::async_read_header(stream_, buffer_, parser, into(error));
+    error = co_await read(parser, Part::Header);
     if (error) co_return co_await refuse(error);
     co_return co_await read_and_answer(parser);
+  }
+
+  enum class Part : std::uint8_t { Header, Whole };
+
+  /// Parses what has been read, and reads on, until the part is there. Beast's own operations end the process where the parser throws, for
+  /// want of memory e.g.: Asio starts them inside of a function that is noexcept.
+  template <typename AnyParser>
+  net::awaitable<error_code> read(AnyParser& parser, Part part) {
+    constexpr std::size_t kMostAtOnce = 64 << 10;
+    parser.eager(part == Part::Whole);
+    error_code error;
+    while (!error && !(part == Part::Header ? parser.is_header_done() : parser.is_done())) {
+      if (buffer_.size() > 0) {
+        buffer_.consume(parser.put(buffer_.data(), error));
+        if (error != http::error::need_more) continue;
+        error = {};
+      }
+      const std::size_t room = beast::read_size(buffer_, kMostAtOnce);
+      if (room == 0) co_return http::error::buffer_overflow;
+      buffer_.commit(co_await stream_.async_read_some(buffer_.prepare(room), into(error)));
+    }
+    co_return error == net::error::eof ? error_code(http::error::partial_message) : error;
   }
 
   net::awaitable<bool> read_and_answer(Parser& parser) {
@@ -261,7 +306,7 @@ class Connection {
       if (error) co_return false;
     }
     if (may_be_large) co_return co_await read_upload(std::move(parser), std::move(request), admission.token_id);
-    if (!parser.is_done()) co_await http::async_read(stream_, buffer_, parser, into(error));
+    error = co_await read(parser, Part::Whole);
     if (error) co_return co_await refuse(error);
     request.body = std::move(parser.get().body());
     net::thread_pool* const pool = is_upload ? &context_.upload_pool : needs.time ? &context_.planning_pool : nullptr;
@@ -271,13 +316,12 @@ class Connection {
   net::awaitable<bool> read_upload(Parser&& header, Request request, const std::string& token_id) {
     constexpr std::size_t kPieceBytes = 64 << 10;
     Upload upload(context_.uploads, limits_->body_bytes);
-    http::request_parser<http::buffer_body> parser(std::move(header));
+    BodyParser<http::buffer_body> parser(std::move(header), limits_->header_bytes);
     std::vector<char> piece(kPieceBytes);
     auto& target = parser.get().body();
     while (!parser.is_done()) {
-      error_code error;
       target = {.data = piece.data(), .size = piece.size(), .more = true};
-      co_await http::async_read(stream_, buffer_, parser, into(error));
+      const error_code error = co_await read(parser, Part::Whole);
       if (error && error != http::error::need_buffer) co_return co_await refuse(error);
       const std::string_view fault = try_append(upload, {piece.data(), piece.size() - target.size});
       if (fault.empty()) continue;
@@ -389,7 +433,7 @@ class Connection {
   static constexpr std::size_t kFirstRead = 4096;
 
   static constexpr bool kHasTls = std::is_same_v<Stream, TlsStream>;
-  static constexpr std::size_t kMaxHeaderBytes = 1 << 20; ///< Config::validate
+  static constexpr std::size_t kMaxHeaderBytes = 64 << 10; ///< Config::validate
 
   Stream& stream_;
   Lowest& lowest_; ///< what has a socket and deadlines

@@ -6,6 +6,7 @@ listens with cpprestsdk 2.10.18 (docs/adr/0008-beast-on-the-wire.md).
 
 from serving import ServiceTest, program
 
+CHUNKED = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
 GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
 CASES = (
     ("chunk size -1", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n", 400),
@@ -18,6 +19,11 @@ CASES = (
     ("body announced too large", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 413),
     ("upload announced too large", b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 67108865\r\n\r\n", 413),
     ("headers too large", GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", 431),
+    ("trailer too large for Beast", CHUNKED + b"X: " + b"a" * 66_000 + b"\r\n\r\n", 431),
+    ("name of a trailer too large for Beast", CHUNKED + b"a" * 66_000 + b": x\r\n\r\n", 431),
+    ("trailers too large", CHUNKED + b"".join(b"X-%d: y\r\n" % i for i in range(2000)) + b"\r\n", 431),
+    ("trailer too large behind an upload", CHUNKED.replace(b"plan", b"models") + b"X: " + b"a" * 66_000 + b"\r\n\r\n", 431),
+    ("trailers above all memory", CHUNKED + b"X: " + b"a" * 2_000_000, 400),
     ("many headers", GET + b"".join(b"X-%d: y\r\n" % i for i in range(2000)) + b"\r\n", 431),
     ("endless first line", b"GET /" + b"a" * 20000, 431),
     ("no HTTP", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)), 400),
@@ -44,6 +50,11 @@ class HostileHttpTest(ServiceTest):
             with self.subTest(name):
                 self.assertEqual(status_of(service.raw(data)), status)
                 self.assertTrue(service.is_alive())
+
+    def test_trailers_within_the_limit_are_left_out(self):
+        service = self.start()
+        answer = service.raw(CHUNKED.replace(b"POST /v1/plan", b"GET /livez") + b"X: " + b"a" * 1000 + b"\r\nConnection: close\r\n\r\n")
+        self.assertEqual(status_of(answer), 200)
 
     def test_json_that_is_none(self):
         service = self.start()

@@ -1,6 +1,8 @@
 """Limits, deadlines, settings and the end of `mc2 serve`."""
 
 import json
+import re
+import resource
 import signal
 import socket
 import time
@@ -83,6 +85,26 @@ class LimitsTest(ServiceTest):
         self.assertEqual(service.request("POST", "/v1/plan", b" " * 2000)[0], 400)
         self.assertEqual(service.request("POST", "/v1/plan", b" " * 2001)[0], 413)
         self.assertEqual(service.request("POST", "/v1/models", b" " * 2001)[0], 400, "models may be larger")
+
+    def test_headers_up_to_the_most_that_can_be_allowed_are_taken(self):
+        service = self.start("--header-bytes", 65536)
+        for length, status in ((65000, 200), (66000, 431), (100_000, 431)):
+            self.assertEqual(service.request("GET", "/livez", headers={"X": "a" * length})[0], status, length)
+        self.refuse(program.USAGE, ["serve", "--header-bytes", 65537, "--store", self.store], "header_bytes", "256 to 65536")
+
+    def test_a_connection_for_which_there_is_no_memory_ends_alone(self):
+        service = self.start("--body-bytes", 1 << 30)
+        status = f"/proc/{service.process.pid}/status"
+        with open(status) as file:
+            taken = int(re.search(r"VmSize:\s+(\d+) kB", file.read()).group(1)) << 10
+        if taken > 1 << 40:
+            self.skipTest("a sanitizer takes terabytes of addresses itself")
+        resource.prlimit(service.process.pid, resource.RLIMIT_AS, (taken + (512 << 20), resource.RLIM_INFINITY))
+        for _ in range(3):
+            answer = service.raw(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{" % (1 << 30))
+            self.assertEqual(answer, b"")
+        self.assertIn("a connection was given up: ", service.log.read_text())
+        self.assertIn(b"mc2_connections 1\n", service.request("GET", "/metrics")[2], "only this one is left")
 
     def test_sigterm_answers_what_is_in_flight_and_ends(self):
         service = self.start()

@@ -46,6 +46,15 @@ class TlsTest(RunningTest):
             connection.sendall(GET)
             return read_all(connection)
 
+    def test_trailers_too_large_for_the_reader_end_their_connection_only(self):
+        files = self.make_certificate("one")
+        service = self.start(*self.options(files))
+        trailers = GET.replace(b"Connection: close\r\n", b"Transfer-Encoding: chunked\r\n") + b"0\r\nX: " + b"a" * 66_000 + b"\r\n\r\n"
+        with self.connect(service, files[0]) as connection:
+            connection.sendall(trailers)
+            self.assertTrue(connection.recv(65536).startswith(b"HTTP/1.1 431 "))
+        self.assertTrue(self.ask(service, files[0]).startswith(b"HTTP/1.1 200 OK"))
+
     def served_name(self, service):
         pem = ssl.get_server_certificate(("127.0.0.1", service.port))
         text = subprocess.run(["openssl", "x509", "-noout", "-subject"], input=pem, text=True, check=True, capture_output=True).stdout
