@@ -429,6 +429,8 @@ TEST(CStoreRefusals, OfStoresThatAreNewerMissingDamagedOrReadOnly) {
   MC2_ASSERT_OK(mc2_store_open(path.c_str(), 0, &store));
   mc2_plan* const plan = plan_of(op());
   MC2_ASSERT_OK(mc2_store_put_plan(store, plan, nullptr));
+  for (const char* purpose : {"two\nlines", "bad \xff byte"})
+    EXPECT_EQ(mc2_store_put_plan(store, plan, purpose), MC2_ERROR_INVALID_SPEC);
   MC2_ASSERT_OK(mc2_free_store(store));
   MC2_ASSERT_OK(mc2_store_open(path.c_str(), 1, &store));
   EXPECT_EQ(mc2_store_put_plan(store, plan, nullptr), MC2_ERROR_READ_ONLY);

@@ -1,7 +1,9 @@
 """Results that others measured: pushed to a service, served by it, and held against what was predicted."""
 
 import copy
+import hashlib
 import json
+import sqlite3
 import time
 
 from serving import SHAPE_QUERY, Service, ServiceTest, program
@@ -57,6 +59,17 @@ class ResultsTest(ServiceTest):
         self.assertEqual({item["purpose"] for item in self.service.json("GET", "/v1/plans")["items"]}, {"tuned", "tuned direct"})
         for purpose in ("", "other", "tuned%20", "tuned%20%0a", "tuned%20" + "x" * 300):
             self.service.json("POST", f"/v1/plans?purpose={purpose}", plan, status=400)
+
+    def test_a_purpose_of_an_older_store_that_is_no_text_does_not_take_the_list(self):
+        with sqlite3.connect(self.store) as database:
+            database.text_factory = bytes
+            row = database.execute("SELECT fingerprint_digest, kind, m, n, k, dtype, world_size, x'74ff0a', created_at, digest FROM plan").fetchone()
+            parts = [b"plan", *(str(value).encode() if isinstance(value, int) else value for value in row)]
+            checksum = hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).hexdigest()
+            database.execute("UPDATE plan SET purpose = CAST(x'74ff0a' AS TEXT), checksum = ?", (checksum,))
+        database.close()
+        item, = self.service.json("GET", "/v1/plans")["items"]
+        self.assertEqual(item["purpose"], "t\ufffd\n")
 
     def test_measurements_without_a_time_are_refused(self):
         race = self.exported()["measurements"][0]["document"]

@@ -100,6 +100,20 @@ TEST(Store, PurposesAndFingerprintsAreSeparateKeys) {
   expect_error(store.find_plan(key_of(there, "0123abcd")), ErrorCode::NotFound, "has no 0123abcd plan for");
 }
 
+TEST(Store, PurposesThatAnExportCouldNotCarryAreNotKept) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const planner::Plan plan = examples::plan();
+  for (const std::string& purpose : {std::string("line\nbreak"), std::string("\x1b[2J"), std::string("c1 \xc2\x9b"), std::string("nul\0", 4)}) {
+    expect_error(store.put_plan(plan, purpose, kNow), ErrorCode::InvalidSpec, "control characters");
+    EXPECT_EQ(store.put_plan(plan, purpose, kNow).error().field, "purpose");
+  }
+  expect_error(store.put_plan(plan, "bad \xff byte", kNow), ErrorCode::InvalidSpec, "not UTF-8");
+  EXPECT_EQ(store.put_plan(plan, "bad \xff byte", kNow).error().field, "purpose");
+  EXPECT_TRUE(store.put_plan(plan, "served by http://m\u00fcnchen:8471", kNow).ok());
+  EXPECT_EQ(store.stats().value().plan_count, 1);
+}
+
 TEST(Store, MissingPlanNamesWhatTheStoreHas) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

@@ -132,6 +132,17 @@ Result<void> require_readable_back(const T& value, const std::string& document) 
   return {};
 }
 
+/// By what reading an export back takes. Errors: InvalidSpec.
+Result<void> require_fit_purpose(const std::string& purpose) {
+  ReadStatus status;
+  const auto json = parse_json(dump(purpose));
+  if (!json) return Error{ErrorCode::InvalidSpec, "purpose", json.error().message};
+  const std::string read_back = Node(json.value(), status).text();
+  if (status.error) return Error{ErrorCode::InvalidSpec, "purpose", status.error->message};
+  if (read_back != purpose) return Error{ErrorCode::InvalidSpec, "purpose", "is text that is not UTF-8; give UTF-8, e.g. \"tuned\""};
+  return {};
+}
+
 /// Samples as records of one document per batch. Errors: InvalidSpec.
 Result<std::vector<Record>> sample_records(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                            std::span<const planner::Sample> samples, const std::string& created_at) {
@@ -241,6 +252,7 @@ Result<std::string> Store::put_model(const planner::CostModel& model, const std:
 
 Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string& purpose,
                                     const std::string& created_at) {
+  if (auto fit = require_fit_purpose(purpose); !fit) return fit.error();
   Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
   record.key.purpose = purpose;
   if (auto kept = require_readable_back(plan, record.document); !kept) return kept.error();

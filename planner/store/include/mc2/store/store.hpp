@@ -208,6 +208,7 @@ class Store {
       const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;
 
   /// Keeps a plan under its key, replacing an earlier one. Returns its digest.
+  /// @param purpose  UTF-8 without control characters
   /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] planner::Result<std::string> put_plan(const planner::Plan& plan, const std::string& purpose,
                                                       const std::string& created_at);
