@@ -49,6 +49,7 @@ std::string_view code_of(int status) {
     case 415: return "unsupported_media_type";
     case 429: return "too_many_requests";
     case 431: return "headers_too_large";
+    case 501: return "not_implemented";
     case 503: return "unavailable";
     default: return "internal";
   }
@@ -96,6 +97,7 @@ std::string_view reason_phrase(int status) noexcept {
     case 422: return "Unprocessable Content";
     case 429: return "Too Many Requests";
     case 431: return "Request Header Fields Too Large";
+    case 501: return "Not Implemented";
     case 503: return "Service Unavailable";
     default: return "Internal Server Error";
   }

@@ -110,6 +110,7 @@ std::string_view only_one(const Parser::value_type& message, http::field name) {
   return message.count(name) == 1 ? view(message[name]) : std::string_view();
 }
 
+constexpr std::size_t kShownCoding = 64; ///< characters, in messages
 constexpr std::string_view kTooManyUploads = "too many large bodies at a time; send it again in a second";
 
 /// Why there is no room for the bytes; empty when there is.
@@ -119,6 +120,19 @@ std::string_view try_append(Upload& upload, std::string_view bytes) {
   } catch (const planner::SystemError&) { // the disk is full or fails
     return "no room to keep the body while it comes";
   }
+}
+
+/// Why nobody can be sure where this request ends or whom it is for (RFC 9112 §3.2, §6.1, §6.3): what is in front of us may see another one, and
+/// what follows it would be taken for a request of its own.
+std::optional<Response> refuse_framing(const Parser& parser, std::string_view request_id) {
+  const auto& header = parser.get();
+  if (header.count(http::field::host) > 1) return problem(400, "has two headers Host; send one", request_id);
+  if (header.count(http::field::transfer_encoding) == 0) return std::nullopt;
+  if (header.version() < 11) return problem(400, "HTTP/1.0 has no Transfer-Encoding; send a Content-Length", request_id);
+  const std::string coding = joined(header, http::field::transfer_encoding);
+  if (beast::iequals(coding, "chunked")) return std::nullopt;
+  const std::string wrong = "Transfer-Encoding is \"" + coding.substr(0, kShownCoding) + "\"; must be chunked, and nothing else";
+  return problem(parser.chunked() ? 501 : 400, wrong, request_id);
 }
 
 std::optional<Body> try_finish(Upload& upload) {
@@ -284,6 +298,7 @@ class Connection {
     error_code error;
     const auto& header = parser.get();
     Request request = to_request(header);
+    if (const auto unsafe = refuse_framing(parser, request.id)) co_return co_await refuse(*unsafe);
     const Admission admission = admit(header, request);
     if (admission.refusal) co_return co_await turn_away(parser, request, admission);
     request.granted = admission.granted;

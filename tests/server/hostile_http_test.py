@@ -16,6 +16,9 @@ CASES = (
     ("length too large for 64 bits", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n", 400),
     ("two lengths", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
     ("length and chunks", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400),
+    ("length, and a coding that is none", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: gzip\r\n\r\n{}", 400),
+    ("chunks of HTTP/1.0", b"POST /v1/plan HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    ("two hosts", GET + b"Host: y\r\n\r\n", 400),
     ("body announced too large", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 413),
     ("upload announced too large", b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 67108865\r\n\r\n", 413),
     ("headers too large", GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", 431),
@@ -50,6 +53,17 @@ class HostileHttpTest(ServiceTest):
             with self.subTest(name):
                 self.assertEqual(status_of(service.raw(data)), status)
                 self.assertTrue(service.is_alive())
+
+    def test_a_body_of_unknown_end_is_no_second_request(self):
+        service = self.start()
+        for coding, status in (("gzip", 400), ("identity", 400), ("xchunked", 400), ("chunked, identity", 400), ("chunked, chunked", 400),
+                               ("gzip, chunked", 501), ("gzip\r\nTransfer-Encoding: chunked", 501), ("chunked\r\nTransfer-Encoding: gzip", 400)):
+            with self.subTest(coding):
+                answer = service.raw(f"POST /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {coding}\r\n\r\n".encode() + GET + b"\r\n")
+                self.assertEqual(status_of(answer), status)
+                self.assertEqual(answer.count(b"Server: mc2\r\n"), 1)
+                self.assertIn(b"Connection: close", answer)
+        self.assertEqual(status_of(service.raw(GET + b"Transfer-Encoding: Chunked\r\nConnection: close\r\n\r\n0\r\n\r\n")), 200)
 
     def test_trailers_within_the_limit_are_left_out(self):
         service = self.start()
