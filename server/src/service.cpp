@@ -18,6 +18,7 @@ namespace {
 /// What is asked most: a target of it that was read before is not read again.
 constexpr std::size_t kShownHost = 64; ///< characters, in messages
 constexpr std::string_view kPlanPattern = "/v1/plan";
+constexpr std::string_view kNoRoute = "none"; ///< in what is counted
 
 bool is_reading(std::string_view method) { return method == "GET" || method == "HEAD"; }
 
@@ -46,7 +47,7 @@ struct Service::Impl {
         compressor(config.cached_answer_count),
         context{config, *store, answers, questions, metrics, is_draining, drift, regret, std::move(surroundings)} {}
 
-  [[nodiscard]] Admission admit(const RequestHead& head, std::string_view& route_pattern);
+  [[nodiscard]] Admission admit(const RequestHead& head);
   /// Throws what the store throws.
   [[nodiscard]] Response answer(const Request& request, std::string_view& route_pattern);
 };
@@ -119,9 +120,8 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
   return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
 }
 
-Admission Service::Impl::admit(const RequestHead& head, std::string_view& route_pattern) {
+Admission Service::Impl::admit(const RequestHead& head) {
   const Match match = find_route(head.method, head.target.substr(0, head.target.find('?')));
-  if (match.route != nullptr) route_pattern = match.route->pattern;
   // What is not there is not told to everybody either.
   const Access needed = match.route != nullptr ? match.route->access : Access::Read;
   const Bearer bearer = keeper->identify(head.authorization, context.surroundings.utc_now);
@@ -142,16 +142,16 @@ Admission Service::Impl::admit(const RequestHead& head, std::string_view& route_
 }
 
 Admission Service::admit(const RequestHead& head) noexcept {
-  const auto start = std::chrono::steady_clock::now();
-  std::string_view route = "none";
-  Admission admission;
   try {
-    admission = impl_->admit(head, route);
+    return impl_->admit(head);
   } catch (const std::exception&) {
-    admission = {.refusal = problem(503, "out of memory; ask for less at a time", head.id)};
+    return {.refusal = problem(503, "out of memory; ask for less at a time", head.id)};
   }
-  if (admission.refusal) impl_->metrics.count_request(head.method, route, admission.refusal->status, std::chrono::steady_clock::now() - start);
-  return admission;
+}
+
+void Service::count_refusal(std::string_view method, std::string_view target, int status) {
+  const Match match = find_route(method, target.substr(0, target.find('?')));
+  impl_->metrics.count_request(method, match.route != nullptr ? match.route->pattern : kNoRoute, status, {});
 }
 
 namespace {
@@ -177,7 +177,7 @@ void become_not_modified(Response& response) {
 
 Response Service::answer(const Request& request) noexcept {
   const auto start = std::chrono::steady_clock::now();
-  std::string_view route = "none";
+  std::string_view route = kNoRoute;
   Response response;
   try {
     response = impl_->answer(request, route);

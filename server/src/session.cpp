@@ -164,10 +164,15 @@ Message to_message(const Response& response, const Request& request, unsigned ve
 }
 
 /// What a request that cannot be read is answered with; nothing where the client has gone or is too slow to be told.
-std::optional<Response> refusal(const error_code& error) {
-  const auto refuse = [](int status, std::string_view detail) { return std::optional(problem(status, detail, "-")); };
-  if (error == http::error::header_limit) return refuse(431, "the headers are too large");
-  if (error == http::error::body_limit) return refuse(413, "the body is too large");
+std::optional<Response> refusal(const error_code& error, const Request& request, const Limits& limits) {
+  const auto refuse = [&request](int status, std::string_view detail) { return std::optional(problem(status, detail, request.id)); };
+  const auto too_large = [](const char* part, std::size_t limit, const char* option) {
+    return std::string(part) + " above " + std::to_string(limit) + " bytes, the most that is taken here (mc2 serve " + option + ")";
+  };
+  if (error == http::error::header_limit) return refuse(431, too_large("the headers are", limits.header_bytes, "--header-bytes"));
+  if (error == http::error::body_limit)
+    return refuse(413, Service::needs(request.method, request.target).upload ? too_large("the body is", limits.upload_bytes, "--upload-bytes")
+                                                                             : too_large("the body is", limits.body_bytes, "--body-bytes"));
   if (error == beast::error::timeout) return refuse(408, "the request did not arrive in time");
   const bool is_of_http = error.category() == make_error_code(http::error::bad_method).category();
   if (is_of_http && error != http::error::end_of_stream && error != http::error::partial_message)
@@ -268,7 +273,10 @@ class Connection {
     Parser parser(limits_->header_bytes);
     lowest_.expires_after(limits_->header_timeout);
     error = co_await read(parser, Part::Header);
-    if (error) co_return co_await refuse(error);
+    if (error) {
+      const Request unread = nameless(); // named, as GCC 12 destroys temporaries of such expressions too early
+      co_return co_await refuse(error, unread);
+    }
     co_return co_await read_and_answer(parser);
   }
 
@@ -288,7 +296,7 @@ class Connection {
         error = {};
       }
       const std::size_t room = beast::read_size(buffer_, kMostAtOnce);
-      if (room == 0) co_return http::error::buffer_overflow;
+      if (room == 0) co_return http::error::header_limit; // trailers; all else is taken out of the buffer as it comes
       buffer_.commit(co_await stream_.async_read_some(buffer_.prepare(room), into(error)));
     }
     co_return error == net::error::eof ? error_code(http::error::partial_message) : error;
@@ -298,14 +306,14 @@ class Connection {
     error_code error;
     const auto& header = parser.get();
     Request request = to_request(header);
-    if (const auto unsafe = refuse_framing(parser, request.id)) co_return co_await refuse(*unsafe);
+    if (const auto unsafe = refuse_framing(parser, request.id)) co_return co_await refuse(*unsafe, request);
     const Admission admission = admit(header, request);
     if (admission.refusal) co_return co_await turn_away(parser, request, admission);
     request.granted = admission.granted;
     const Needs needs = Service::needs(request.method, request.target);
     const bool is_upload = !parser.is_done() && needs.upload;
     const std::size_t limit = is_upload ? limits_->upload_bytes : limits_->body_bytes;
-    if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit);
+    if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit, request);
     parser.body_limit(limit);
     const bool is_small = parser.content_length() && *parser.content_length() <= limits_->body_bytes;
     const bool may_be_large = is_upload && !is_small;
@@ -322,7 +330,7 @@ class Connection {
     }
     if (may_be_large) co_return co_await read_upload(std::move(parser), std::move(request), admission.token_id);
     error = co_await read(parser, Part::Whole);
-    if (error) co_return co_await refuse(error);
+    if (error) co_return co_await refuse(error, request);
     request.body = std::move(parser.get().body());
     net::thread_pool* const pool = is_upload ? &context_.upload_pool : needs.time ? &context_.planning_pool : nullptr;
     co_return co_await answer(parser, std::move(request), admission.token_id, pool);
@@ -337,16 +345,16 @@ class Connection {
     while (!parser.is_done()) {
       target = {.data = piece.data(), .size = piece.size(), .more = true};
       const error_code error = co_await read(parser, Part::Whole);
-      if (error && error != http::error::need_buffer) co_return co_await refuse(error);
+      if (error && error != http::error::need_buffer) co_return co_await refuse(error, request);
       const std::string_view fault = try_append(upload, {piece.data(), piece.size() - target.size});
       if (fault.empty()) continue;
       const Response full = busy(fault, request.id);
-      co_return co_await refuse(full);
+      co_return co_await refuse(full, request);
     }
     auto body = try_finish(upload);
     if (!body) {
       const Response unreadable = busy("the body cannot be read again", request.id);
-      co_return co_await refuse(unreadable);
+      co_return co_await refuse(unreadable, request);
     }
     request.body = std::move(*body);
     co_return co_await answer(parser, std::move(request), token_id, &context_.upload_pool);
@@ -371,7 +379,7 @@ class Connection {
 
   net::awaitable<bool> turn_away(const Parser& parser, const Request& request, const Admission& admission) {
     const bool goes_on = keeps_alive(parser) && parser.is_done();
-    log(request, *admission.refusal, admission.token_id, {});
+    note_refusal(request, *admission.refusal, admission.token_id);
     const bool is_written = co_await write(to_message(*admission.refusal, request, parser.get().version(), goes_on));
     if (is_written && !parser.is_done()) co_await end_early();
     co_return is_written && goes_on;
@@ -403,17 +411,22 @@ class Connection {
                   response.body ? response.body->size() : 0, std::chrono::duration<double, std::micro>(took).count()});
   }
 
-  /// Says why, and ends the connection: what follows on it cannot be told apart.
-  net::awaitable<bool> refuse(const error_code& why) {
-    if (why == beast::error::timeout) context_.service.count_refused_connection("timeout");
-    const auto response = refusal(why);
-    if (!response) co_return false;
-    co_return co_await refuse(*response);
+  /// Of a request that the service was not asked to answer.
+  void note_refusal(const Request& request, const Response& response, const std::string& token_id) const {
+    context_.service.count_refusal(request.method, request.target, response.status);
+    log(request, response, token_id, {});
   }
 
-  net::awaitable<bool> refuse(Response response) {
-    const Request request = nameless(); // named, as GCC 12 destroys temporaries of such expressions too early
-    log(request, response, {}, {});
+  /// Says why, and ends the connection: what follows on it cannot be told apart.
+  net::awaitable<bool> refuse(const error_code& why, const Request& request) {
+    if (why == beast::error::timeout) context_.service.count_refused_connection("timeout");
+    const auto response = refusal(why, request, *limits_);
+    if (!response) co_return false;
+    co_return co_await refuse(*response, request);
+  }
+
+  net::awaitable<bool> refuse(Response response, const Request& request) {
+    note_refusal(request, response, {});
     co_await write(to_message(response, request, 11, false));
     co_await end_early();
     co_return false;

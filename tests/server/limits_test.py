@@ -86,6 +86,48 @@ class LimitsTest(ServiceTest):
         self.assertEqual(service.request("POST", "/v1/plan", b" " * 2001)[0], 413)
         self.assertEqual(service.request("POST", "/v1/models", b" " * 2001)[0], 400, "models may be larger")
 
+    def refused(self, service, request):
+        """(status, X-Request-Id, problem) of what these bytes are answered with."""
+        head, _, body = service.raw(request, keeps_sending_open=True).partition(b"\r\n\r\n")
+        return int(head.split()[1]), re.search(r"X-Request-Id: (\S+)", head.decode()).group(1), json.loads(body)
+
+    def test_what_is_too_large_is_told_the_limit_under_its_own_name(self):
+        service = self.start("--body-bytes", 2000, "--upload-bytes", 3000, "--header-bytes", 1000, *SHORT)
+        for path, length, parts in (("/v1/plan", 2001, ("2000 bytes", "--body-bytes")), ("/v1/models", 3001, ("3000 bytes", "--upload-bytes"))):
+            for framing, body in ((f"Content-Length: {length}", b""), ("Transfer-Encoding: chunked", b"%x\r\n" % length)):
+                request = f"POST {path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\n{framing}\r\n\r\n".encode() + body
+                status, name, problem = self.refused(service, request)
+                self.assertEqual((status, name, problem["request_id"]), (413, "mine", "mine"), (path, framing))
+                for part in parts:
+                    self.assertIn(part, problem["detail"])
+        status, _, problem = self.refused(service, b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 1000)
+        self.assertEqual(status, 431)
+        self.assertIn("1000 bytes", problem["detail"])
+        self.assertIn("--header-bytes", problem["detail"])
+        service.raw(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nX-Request-Id: slow\r\nContent-Length: 9\r\n\r\n{", keeps_sending_open=True)
+        self.assertEqual(service.stop(), 0)  # by then all lines are written
+        records = [json.loads(line) for line in service.log.read_text().splitlines() if line.startswith("{")]
+        self.assertEqual([record["target"] for record in records if record["request_id"] == "mine"], ["/v1/plan"] * 2 + ["/v1/models"] * 2)
+        self.assertEqual([record["status"] for record in records if record["request_id"] == "slow"], [408])
+
+    def test_every_refusal_is_counted(self):
+        service = self.start("--requests-per-s", 7, "--body-bytes", 2000, *SHORT)
+        question = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\n"
+        for status, request, method, route in ((400, b"nonsense\r\n\r\n", "other", "none"),
+                                               (431, b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000, "other", "none"),
+                                               (400, b"GET /livez HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "GET", "/livez"),
+                                               (408, question + b"Content-Length: 9\r\n\r\n{", "POST", "/v1/plan"),
+                                               (413, question + b"Content-Length: 9999\r\n\r\n{", "POST", "/v1/plan"),
+                                               (415, question + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\n", "POST", "/v1/plan")):
+            service.raw(request, keeps_sending_open=True)
+            counted = f'mc2_requests_total{{method="{method}",route="{route}",status="{status}"}} 1\n'
+            time.sleep(0.2)  # requests of one address
+            self.assertIn(counted, service.request("GET", "/metrics")[2].decode(), request[:60])
+        statuses = [service.request("GET", "/livez")[0] for _ in range(20)]
+        time.sleep(1)
+        refused = f'mc2_requests_total{{method="GET",route="/livez",status="429"}} {statuses.count(429)}\n'
+        self.assertIn(refused, service.request("GET", "/metrics")[2].decode())
+
     def test_headers_up_to_the_most_that_can_be_allowed_are_taken(self):
         service = self.start("--header-bytes", 65536)
         for length, status in ((65000, 200), (66000, 431), (100_000, 431)):

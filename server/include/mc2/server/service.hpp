@@ -65,6 +65,9 @@ class Service {
   /// What a request of this target needs.
   [[nodiscard]] static Needs needs(std::string_view method, std::string_view target) noexcept;
 
+  /// Counts the answer to a request that was not handed to answer(): what admit() refused, and what could not be read.
+  void count_refusal(std::string_view method, std::string_view target, int status);
+
   /// What /metrics says of connections. Threads: safe to share.
   void count_connection(bool is_opened) noexcept;
   /// @param reason  "limit", "timeout", "tls": text that stays
