@@ -48,6 +48,8 @@ struct Service::Impl {
         context{config, *store, answers, questions, metrics, is_draining, drift, regret, std::move(surroundings)} {}
 
   [[nodiscard]] Admission admit(const RequestHead& head);
+  /// What no answer tells, as it names files.
+  void tell(std::string_view request_id, const std::exception& fault) const noexcept;
   /// Throws what the store throws.
   [[nodiscard]] Response answer(const Request& request, std::string_view& route_pattern);
 };
@@ -120,6 +122,14 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
   return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
 }
 
+void Service::Impl::tell(std::string_view request_id, const std::exception& fault) const noexcept {
+  if (!context.surroundings.event) return;
+  try {
+    context.surroundings.event("request " + std::string(request_id) + " failed: " + fault.what());
+  } catch (const std::exception&) { // no memory to say so
+  }
+}
+
 Admission Service::Impl::admit(const RequestHead& head) {
   const Match match = find_route(head.method, head.target.substr(0, head.target.find('?')));
   // What is not there is not told to everybody either.
@@ -144,7 +154,8 @@ Admission Service::Impl::admit(const RequestHead& head) {
 Admission Service::admit(const RequestHead& head) noexcept {
   try {
     return impl_->admit(head);
-  } catch (const std::exception&) {
+  } catch (const std::exception& fault) {
+    impl_->tell(head.id, fault);
     return {.refusal = problem(503, "out of memory; ask for less at a time", head.id)};
   }
 }
@@ -184,11 +195,14 @@ Response Service::answer(const Request& request) noexcept {
     if (response.status == 200) impl_->compressor.encode(response, request.accept_encoding);
     if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag))
       become_not_modified(response);
-  } catch (const planner::SystemError&) { // its text names files
+  } catch (const planner::SystemError& fault) {
+    impl_->tell(request.id, fault);
     response = problem(503, "the store could not be read or written; the log says why", request.id);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc& fault) {
+    impl_->tell(request.id, fault);
     response = problem(503, "out of memory; ask for less at a time", request.id);
-  } catch (const std::exception&) {
+  } catch (const std::exception& fault) {
+    impl_->tell(request.id, fault);
     response = problem(500, "an internal error; the log says what", request.id);
   }
   impl_->metrics.count_request(request.method, route, response.status, std::chrono::steady_clock::now() - start);

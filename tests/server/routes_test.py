@@ -362,6 +362,19 @@ class RoutesTest(ServiceTest):
         self.assertEqual(self.service.request("GET", f"/v1/plans/{digest}")[0], 500)
         self.assertEqual(self.answer_after(f"/v1/plan?{SHAPE_QUERY}", "model")["source"], "model")
 
+    def test_the_log_says_why_the_store_could_not_be_written(self):
+        plan = self.service.request("GET", "/v1/plans/" + self.service.json("GET", "/v1/plans")["items"][0]["digest"])[2]
+        with sqlite3.connect(self.store, isolation_level=None) as other:
+            other.execute("BEGIN IMMEDIATE")  # for longer than a writer waits: store/src/waiting.hpp
+            status, headers, body = self.service.request("POST", "/v1/plans", plan, {"X-Request-Id": "mine"})
+            other.execute("ROLLBACK")
+        other.close()
+        self.assertEqual((status, headers["X-Request-Id"]), (503, "mine"), body)
+        self.assertIn("the log says why", json.loads(body)["detail"])
+        self.assertNotIn("locked", body.decode())
+        told, = [line for line in self.service.log.read_text().splitlines() if line.startswith("mc2: request mine failed: ")]
+        self.assertIn("locked", told)
+
     def test_the_dashboard_is_compressed_guarded_and_kept_by_caches(self):
         if self.service.request("GET", "/")[0] == 404:
             self.skipTest("this build has no dashboard")
