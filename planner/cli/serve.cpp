@@ -69,9 +69,20 @@ CLI::Option* add(CLI::App& app, const std::string& name, Value& value, const std
   return app.add_option("--" + name, value, help)->envname(variable_of(name))->capture_default_str();
 }
 
+/// CLI11 lets what is no such word out as an exception of the standard library.
+CLI::Validator true_or_false() {
+  return {[](std::string& text) {
+            static const std::set<std::string> kLegal{"true", "on", "yes", "1", "false", "off", "no", "0"};
+            const bool is_legal = kLegal.contains(CLI::detail::to_lower(text));
+            return is_legal ? std::string() : "is '" + text.substr(0, 32) + "'; legal: true or false";
+          },
+          ""};
+}
+
 void add_flag(CLI::App& app, const std::string& name, std::function<void(bool)> set, const std::string& help) {
   app.add_flag_function("--" + name, [set = std::move(set)](std::int64_t count) { set(count > 0); }, help)
-      ->envname(variable_of(name));
+      ->envname(variable_of(name))
+      ->check(true_or_false());
 }
 
 void ServeCommand::add_to(CLI::App& app) {

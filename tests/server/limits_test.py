@@ -192,6 +192,19 @@ class LimitsTest(ServiceTest):
             self.refuse(program.UNSUPPORTED, ["serve", "--port", taken.getsockname()[1], "--store", self.store],
                         "cannot listen on 127.0.0.1 port", "in use")
 
+    def test_switches_are_true_or_false(self):
+        config = self.directory / "serve.json"
+        for name in ("require-tokens", "public-read", "insecure-network"):
+            variable = "MC2_SERVE_" + name.upper().replace("-", "_")
+            for wrong in ("maybe", "x", "2", "99999999999999999999"):
+                command = ["serve", "--port", 0, "--store", self.store]
+                self.refuse(program.USAGE, [*command, f"--{name}={wrong}"], f"--{name}", f"'{wrong}'", "true or false")
+                done = self.mc2(*command, env={**program.environment(self.directory), variable: wrong})
+                self.assert_refused(done, program.USAGE, f"--{name}", f"'{wrong}'", "true or false")
+                config.write_text(json.dumps({name: wrong}))
+                self.refuse(program.USAGE, [*command, "--config", config], "serve.json", f"--{name}", f"'{wrong}'", "true or false")
+        self.start("--public-read=Yes", "--require-tokens=off", "--insecure-network", MC2_SERVE_PUBLIC_READ="on")
+
     def test_a_unix_socket_is_private_and_removed(self):
         path = self.directory / "mc2.sock"
         service = self.start("--unix-socket", path)
