@@ -94,9 +94,12 @@ void Service::count_refused_connection(std::string_view reason) noexcept { impl_
 void Service::start_draining() noexcept { impl_->is_draining = true; }
 
 Needs Service::needs(std::string_view method, std::string_view target) noexcept {
-  if (method != "POST") return {}; // no other route has any
+  if (is_reading(method)) return {}; // no such route has any
   const Match match = find_route(method, target.substr(0, target.find('?')));
-  return match.route != nullptr ? match.route->needs : Needs{};
+  if (match.route == nullptr) return {};
+  Needs needs = match.route->needs;
+  needs.writer = match.route->access >= Access::Write;
+  return needs;
 }
 
 Response Service::Impl::answer(const Request& request, std::string_view& route_pattern) {

@@ -332,7 +332,10 @@ class Connection {
     error = co_await read(parser, Part::Whole);
     if (error) co_return co_await refuse(error, request);
     request.body = std::move(parser.get().body());
-    net::thread_pool* const pool = is_upload ? &context_.upload_pool : needs.time ? &context_.planning_pool : nullptr;
+    net::thread_pool* const pool = is_upload      ? &context_.upload_pool
+                                   : needs.writer ? &context_.writing_pool
+                                   : needs.time   ? &context_.planning_pool
+                                                  : nullptr;
     co_return co_await answer(parser, std::move(request), admission.token_id, pool);
   }
 

@@ -71,6 +71,7 @@ struct SessionContext {
   RateLimiter& rates;
   UploadRoom& uploads;
   net::thread_pool& upload_pool; ///< reads large documents, so that small answers need not wait for them
+  net::thread_pool& writing_pool; ///< changes the store, so that small answers need not wait for another process that does
   net::thread_pool& planning_pool; ///< makes many plans, or one of a model that came along, likewise
 };
 

@@ -1,5 +1,6 @@
 """Results that others measured: pushed to a service, served by it, and held against what was predicted."""
 
+import concurrent.futures
 import copy
 import hashlib
 import json
@@ -50,6 +51,24 @@ class ResultsTest(ServiceTest):
             self.assertEqual([entry["document"] for entry in pushed[name]], [entry["document"] for entry in worker[name]], name)
             listed = other.json("GET", f"/v1/{name}?m=96&dtype=f32")["items"]
             self.assertEqual(len(listed), len(worker[name]), name)
+
+    def test_who_only_asks_does_not_wait_for_those_who_wait_for_the_store(self):
+        """Another process changes the store for a while; more requests than there are threads wait for it."""
+        plan = json.dumps(self.exported()["plans"][0]["document"])
+        with sqlite3.connect(self.store, isolation_level=None) as other, concurrent.futures.ThreadPoolExecutor(16) as clients:
+            other.execute("BEGIN IMMEDIATE")
+            kept = [clients.submit(self.service.request, "POST", f"/v1/plans?purpose=tuned%20{i}", plan) for i in range(12)]
+            time.sleep(0.3)
+            asked = [clients.submit(self.service.request, "GET", path) for path in ("/livez", "/metrics", f"/v1/plan?{SHAPE_QUERY}", "/v1/plans")]
+            try:
+                for answer in asked:
+                    self.assertEqual(answer.result(timeout=10)[0], 200)
+                self.assertFalse(any(answer.done() for answer in kept))
+            finally:
+                other.execute("ROLLBACK")
+            for answer in kept:
+                self.assertEqual(answer.result()[0], 201)
+        other.close()
 
     def test_a_plan_of_one_variant_does_not_take_the_tuned_ones_place(self):
         plan = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]

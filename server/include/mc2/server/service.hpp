@@ -31,6 +31,7 @@ struct Admission {
 struct Needs {
   bool upload = false; ///< its body may have Limits::upload_bytes
   bool time = false;   ///< answering may take much longer than reading the store does
+  bool writer = false; ///< it changes the store, and waits for whoever is changing it, in another process too
 };
 
 /// What a service needs of the world.
