@@ -9,6 +9,7 @@
 #include "explain_html.hpp"
 #include "image_file.hpp"
 #include "kept_plan.hpp"
+#include "mc2/client/plan_source.hpp"
 #include "mc2/executor/cutting.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/render/timeline_chart.hpp"
@@ -101,7 +102,7 @@ Result<store::StoredPlan> ExportCommand::load_one(const std::optional<planner::C
   auto items = load_items(model);
   if (!items) return items.error();
   if (items.value().size() != 1) return not_one(items.value().size());
-  return unkept(std::move(items.value().front().plan));
+  return client::unkept(std::move(items.value().front().plan));
 }
 
 Result<ExitCode> ExportCommand::write_text(const std::string& text) const {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "mc2/client/plan_source.hpp"
 #include "mc2/executor/cutting.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -38,14 +39,6 @@ Result<void> check_supported(const planner::OpSpec& op, const planner::Fingerpri
 
 } // namespace
 
-store::StoredPlan unkept(planner::Plan plan) {
-  store::StoredPlan result;
-  result.document = store::encode(plan);
-  result.digest = store::digest(result.document);
-  result.plan = std::move(plan);
-  return result;
-}
-
 Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store,
                                     const ServerOptions& server) {
   if (!std::filesystem::exists(name)) return find_by_digest(name, option, store, server);
@@ -53,7 +46,7 @@ Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
   if (!content) return content.error();
   auto plan = store::decode_plan(content.value());
   if (!plan) return document_error(name, plan.error());
-  return unkept(std::move(plan).value());
+  return client::unkept(std::move(plan).value());
 }
 
 StoreUse look_up_use(const ServerOptions& server) { return server.is_given() ? StoreUse::Keep : StoreUse::Read; }

@@ -15,9 +15,6 @@ namespace mc2::cli {
 [[nodiscard]] Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
                                                   const StoreOptions& store, const ServerOptions& server = {});
 
-/// As load_plan gives a plan from a file.
-[[nodiscard]] store::StoredPlan unkept(planner::Plan plan);
-
 /// What looking something up does with the store: what a service answers is kept.
 [[nodiscard]] StoreUse look_up_use(const ServerOptions& server);
 

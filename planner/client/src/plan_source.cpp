@@ -30,6 +30,8 @@ std::string joined(const std::vector<std::string>& reasons) {
   return text;
 }
 
+} // namespace
+
 store::StoredPlan unkept(planner::Plan plan) {
   store::StoredPlan stored;
   stored.document = store::encode(plan);
@@ -37,8 +39,6 @@ store::StoredPlan unkept(planner::Plan plan) {
   stored.plan = std::move(plan);
   return stored;
 }
-
-} // namespace
 
 Result<FoundPlan> find_plan(std::span<const PlanSource> sources, const PlanQuestion& question) {
   std::vector<std::string> misses;

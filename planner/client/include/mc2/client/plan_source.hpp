@@ -24,6 +24,9 @@ struct FoundPlan {
   std::vector<std::string> misses; ///< "NAME: reason", in the order in which they were asked
 };
 
+/// A plan that no store holds, as one would hold it: with its document and digest, without a date.
+[[nodiscard]] store::StoredPlan unkept(planner::Plan plan);
+
 /// A place where plans come from. Threads: `find` may be called by several at once.
 struct PlanSource {
   std::string name;
