@@ -176,10 +176,9 @@ void TileReduceScatter::bind(const Matrices& matrices) {
   const planner::OpSpec& op = list_.op;
   const bool is_half = op.dtype == planner::DType::F16;
   const std::int64_t shard_rows = op.m / op.world_size;
-  for (TileRun* run : {&run_, &products_run_}) {
-    run->a = tensor_map({matrices.a, op.m, op.k, kTileRows}, is_half);
-    run->b = tensor_map(b_is_transposed_ ? Matrix{matrices.b, op.n, op.k, kTileRows} : Matrix{matrices.b, op.k, op.n, kDepth}, is_half);
-  }
+  products_run_.a = run_.a = tensor_map({matrices.a, op.m, op.k, kTileRows}, is_half);
+  products_run_.b = run_.b =
+      tensor_map(b_is_transposed_ ? Matrix{matrices.b, op.n, op.k, kTileRows} : Matrix{matrices.b, op.k, op.n, kDepth}, is_half);
   run_.c = tensor_map({matrices.c, shard_rows, op.n, kTileRows}, is_half, 1);
   products_run_.c = tensor_map({matrices.products, shard_rows, op.n, kTileRows}, is_half, op.world_size);
 }
