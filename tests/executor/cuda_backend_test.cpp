@@ -267,13 +267,22 @@ TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
     if (!opened.ok()) continue; // as many devices
     for (const DType dtype : {DType::Bf16, DType::F16}) {
       for (const Shape& shape : {Shape{1, 8, 8}, Shape{130, 264, 72}, Shape{300, 1000, 200}, Shape{2049, 2304, 64}}) {
-        const OpSpec spec{.kind = OpKind::MatmulReduceScatter, .m = shape.shard_rows * ranks, .n = shape.n, .k = shape.k, .dtype = dtype, .world_size = ranks};
-        ResidentProblem problem(spec, 9, *opened.value());
-        const Cut cut = shape.shard_rows > 100 ? Cut{{shape.shard_rows - 100, 99, 1}} : Cut{{shape.shard_rows}};
-        const planner::Variant variant{"tile_store", {{"slices", std::to_string(ranks)}}};
-        if (auto legal = cuda_backend().check_variant(spec, options, variant); !legal) GTEST_SKIP() << legal.error().text();
-        expect_right_again(problem, spec, cut, variant, *opened.value());
-        expect_right(spec, cut, variant, *opened.value());
+        const OpSpec scattered{.kind = OpKind::MatmulReduceScatter, .m = shape.shard_rows * ranks, .n = shape.n, .k = shape.k, .dtype = dtype, .world_size = ranks};
+        OpSpec to_all = scattered;
+        to_all.kind = OpKind::MatmulAllReduce;
+        to_all.m += 65; // no multiple of the ranks
+        for (const OpSpec& spec : {scattered, to_all}) {
+          ResidentProblem problem(spec, 9, *opened.value());
+          const std::int64_t rows = planner::traits_of(spec.kind).cut_axis_length(spec);
+          const Cut cut = shape.shard_rows > 100 ? Cut{{rows - 100, 99, 1}} : Cut{{rows}};
+          for (const char* tile : {"256x128", "128x128"}) {
+            planner::Variant variant{"tile_store", {{"tile", tile}}};
+            if (spec.kind == OpKind::MatmulReduceScatter) variant.fields["slices"] = std::to_string(ranks);
+            if (auto legal = cuda_backend().check_variant(spec, options, variant); !legal) GTEST_SKIP() << legal.error().text();
+            expect_right_again(problem, spec, cut, variant, *opened.value());
+            expect_right(spec, cut, variant, *opened.value());
+          }
+        }
       }
     }
   }

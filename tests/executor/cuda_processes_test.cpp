@@ -340,6 +340,8 @@ TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
               ElementsAre(0, kKilled));
   EXPECT_THAT(run_processes(kRanks, [&](int rank) { return run_until_it_ends(rank, OpKind::MatmulReduceScatter, {"tile_store", {{"slices", "2"}}}); }),
               ElementsAre(0, kKilled));
+  EXPECT_THAT(run_processes(kRanks, [&](int rank) { return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"tile_store", {}}); }),
+              ElementsAre(0, kKilled));
   EXPECT_THAT(run_processes(kRanks, [&](int rank) { return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"nccl", {}}); }),
               ElementsAre(0, kKilled));
 }

@@ -17,7 +17,7 @@ TEST(CudaVariants, TileByTileIsForHoppersShortTypesAndAlignedRows) {
   const GpuTraits hopper{.sm_count = 132, .compute_capability = 90};
   const auto is_proposed = [](const OpSpec& op, const GpuTraits& gpu) {
     const auto variants = cuda_variants(op, gpu);
-    return std::ranges::count(variants, "tile_store", &planner::Variant::name) == 1;
+    return std::ranges::count(variants, "tile_store", &planner::Variant::name) == 2; // of both widths
   };
   const auto refusal = [](const OpSpec& op, const GpuTraits& gpu) {
     const auto read = read_variant(op, {"tile_store", {{"slices", "4"}}}, gpu);
@@ -36,7 +36,10 @@ TEST(CudaVariants, TileByTileIsForHoppersShortTypesAndAlignedRows) {
   op.dtype = DType::F32;
   EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("bf16 and f16, not f32"));
   op = {.kind = OpKind::MatmulAllReduce, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 4};
-  EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("no variant \"tile_store\""));
+  EXPECT_TRUE(is_proposed(op, hopper));
+  EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("it has: gemm_sms, tile")) << "an all-reduce is not handed over rank by rank";
+  op.m = 64;
+  EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("no variant \"tile_store\"")) << "cut along n";
 }
 
 TEST(CudaVariants, ASettingThatAVariantHasNotIsAnsweredByThoseThatItHas) {
@@ -47,7 +50,8 @@ TEST(CudaVariants, ASettingThatAVariantHasNotIsAnsweredByThoseThatItHas) {
   };
   EXPECT_EQ(refusal("direct", "sms"), "\"direct\" has no setting \"sms\"; it has: gemm_sms, tile, ctas");
   EXPECT_EQ(refusal("copy_engine", "ctas"), "\"copy_engine\" has no setting \"ctas\"; it has: gemm_sms, tile, slices");
-  EXPECT_EQ(refusal("tile_store", "tile"), "\"tile_store\" has no setting \"tile\"; it has: gemm_sms, slices");
+  EXPECT_EQ(refusal("tile_store", "ctas"), "\"tile_store\" has no setting \"ctas\"; it has: gemm_sms, tile, slices");
+  EXPECT_EQ(refusal("tile_store", "tile"), "tile_store has no tile \"8\"; legal: 256x128, 128x128");
 }
 
 } // namespace

@@ -262,7 +262,7 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   }
   auto transport = make_transport(exchanged_as(stages.op), read.value());
   std::vector<std::int64_t> sizes = prepared_sizes(stages.op, transport->stages_pieces(), options.allow_independent);
-  if (read.value().stores_tiles) sizes.push_back(tile_memory_bytes(stages));
+  if (read.value().stores_tiles) sizes.push_back(tile_memory_bytes(stages, read.value().tile_columns));
   const auto has_room = [&]() -> planner::Result<void> {
     if (auto legal = check_free_memory(sizes); !legal || !group_) return legal;
     return check_shareable(group_->rank(), buffers.front(), reach_of(*transport, stages.first_lane));

@@ -62,7 +62,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
     if (transport_->stages_pieces())
       state.staging = make_exchange(rank, static_cast<std::size_t>(staging_bytes(list_.op)));
     if (variant_.stores_tiles)
-      state.tile_memory = make_exchange(rank, static_cast<std::size_t>(tile_memory_bytes(list_)));
+      state.tile_memory = make_exchange(rank, static_cast<std::size_t>(tile_memory_bytes(list_, variant_.tile_columns)));
     build(rank);
     if (transport_->has_windows()) register_windows(rank);
   });
@@ -183,15 +183,19 @@ void CudaPrepared::build_tiles(int rank) {
   RankState& state = state_of(rank);
   std::vector<std::byte*> memory;
   for (const Places& places : places_) memory.push_back(places.tiles);
-  state.tiles = std::make_unique<TileReduceScatter>(list_, rank, is_b_transposed(rank), variant_.gemm_sm_count, memory,
-                                                    communicator_.signals_of(rank).abort, *communicator_.device(rank).pool);
+  const TileReduction::Options options{
+      .tile_columns = variant_.tile_columns, .b_is_transposed = is_b_transposed(rank), .cta_count = variant_.gemm_sm_count};
+  state.tiles = std::make_unique<TileReduction>(list_, rank, options, memory, communicator_.signals_of(rank).abort,
+                                                *communicator_.device(rank).pool);
   bind_tiles(rank);
 }
 
 void CudaPrepared::bind_tiles(int rank) {
   const RankState& state = state_of(rank);
   const RankBuffers& buffers = state.buffers;
-  state.tiles->bind({.a = buffers.a.data(), .b = buffers.b.data(), .c = buffers.c.data(), .products = state.exchange->bytes().data()});
+  TileReduction::Matrices matrices{.a = buffers.a.data(), .b = buffers.b.data(), .c = {}, .products = state.exchange->bytes().data()};
+  for (std::size_t i = 0; i < places_.size(); ++i) matrices.c[i] = places_[i].c;
+  state.tiles->bind(matrices);
 }
 
 void CudaPrepared::build(int rank) {

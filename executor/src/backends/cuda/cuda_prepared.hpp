@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/cuda_communicator.hpp"
-#include "backends/cuda/tile_reduce_scatter.hpp"
+#include "backends/cuda/tile_reduction.hpp"
 #include "backends/cuda/gemm.hpp"
 #include "backends/cuda/pooling.hpp"
 #include "backends/cuda/transport.hpp"
@@ -28,8 +28,8 @@ namespace mc2::executor::cuda {
 /// of kinds that gather first. Blocks of a kind with row shards lie in it one after the other, each with its rows of
 /// every shard side by side, so that a block's collective is contiguous.
 ///
-/// Where the variant stores tiles, fused runs are TileReduceScatter's, without lanes and exchange memory, and so is the lanes' matmul:
-/// one kernel, whose products lie shard after shard.
+/// Where the variant stores tiles, fused runs are TileReduction's, without lanes and exchange memory, and so is the lanes' matmul:
+/// one kernel, whose products lie shard after shard, as in A.
 class CudaPrepared final : public Prepared {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
@@ -67,7 +67,7 @@ class CudaPrepared final : public Prepared {
     std::unique_ptr<DeviceMemory> spare;  ///< used by the communication lane of RunMode::Independent
     std::unique_ptr<DeviceMemory> staging; ///< for Transport::stages_pieces
     std::unique_ptr<DeviceMemory> tile_memory;   ///< for CudaVariant::stores_tiles
-    std::unique_ptr<TileReduceScatter> tiles; ///< does fused runs instead of the lanes
+    std::unique_ptr<TileReduction> tiles; ///< does fused runs instead of the lanes
     std::unique_ptr<DeviceMemory> transposed_b; ///< [n, k], of f8e4m3 where the caller's is [k, n]
     std::optional<Gemm> local_gemm;       ///< of kinds that gather first
     std::vector<std::vector<std::vector<Gemm>>> gemms; ///< by stage and slice

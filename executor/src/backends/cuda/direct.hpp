@@ -102,6 +102,11 @@ void enqueue_announcement(const SignalMemory& signals, cudaStream_t stream);
 /// DirectCollective::AllReduceLowLatency. Throws SystemError.
 void enqueue_mail(planner::DType dtype, const BlockExchange& block, const SignalMemory& signals, cudaStream_t stream);
 
+/// What each rank sums of so many bytes that all get, at most, in whole vectors of 16 bytes.
+[[nodiscard]] constexpr std::int64_t all_reduce_share_bytes(std::int64_t bytes, int world_size) noexcept {
+  return ((bytes + world_size - 1) / world_size + 15) / 16 * 16;
+}
+
 /// Pieces of one rank's own memory and their sum.
 struct LocalSum {
   std::array<const std::byte*, kMaxCudaRanks> pieces{};

@@ -81,9 +81,10 @@ __device__ inline std::uint64_t matrix_descriptor(std::uint32_t address, std::ui
 }
 
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void wait_for_products() {
-  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
-}
+__device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/// Until no more than so many that were begun and ended are under way.
+template <int kCount>
+__device__ void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kCount) : "memory"); }
 
 #define MC2_4(i) "+f"(sum[i]), "+f"(sum[(i) + 1]), "+f"(sum[(i) + 2]), "+f"(sum[(i) + 3])
 #define MC2_16(i) MC2_4(i), MC2_4((i) + 4), MC2_4((i) + 8), MC2_4((i) + 12)
@@ -100,8 +101,18 @@ __device__ inline void wait_for_products() {
       : MC2_16(0), MC2_16(16), MC2_16(32), MC2_16(48), MC2_16(64), MC2_16(80), MC2_16(96), MC2_16(112)                  \
       : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(kIsBContiguousAlongN ? 1 : 0))
 
-/// Starts sum (+)= A B of 64 x 16 by 16 x 256 by a warpgroup. Of thread t, sum[4 j + 2 h + i] is row 16 (t / 32) + t % 32 / 4 + 8 h and
-/// column 8 j + 2 (t % 4) + i.
+#define MC2_WGMMA_64X128X16(type)                                                                                       \
+  asm volatile(                                                                                                         \
+      "{.reg .pred adds;\nsetp.ne.b32 adds, %66, 0;\n"                                                                  \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                                                      \
+      " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,"    \
+      "%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,"    \
+      "%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, adds, 1, 1, 0, %67;\n}"                                              \
+      : MC2_16(0), MC2_16(16), MC2_16(32), MC2_16(48)                                                                   \
+      : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(kIsBContiguousAlongN ? 1 : 0))
+
+/// Starts sum (+)= A B of 64 x 16 by 16 x 256, or 16 x 128, by a warpgroup. Of thread t, sum[4 j + 2 h + i] is row
+/// 16 (t / 32) + t % 32 / 4 + 8 h and column 8 j + 2 (t % 4) + i.
 template <typename T, bool kIsBContiguousAlongN>
 __device__ inline void add_product(float (&sum)[128], std::uint64_t a, std::uint64_t b, bool adds) {
   if constexpr (std::is_same_v<T, __half>) {
@@ -110,6 +121,15 @@ __device__ inline void add_product(float (&sum)[128], std::uint64_t a, std::uint
     MC2_WGMMA_64X256X16("bf16");
   }
 }
+template <typename T, bool kIsBContiguousAlongN>
+__device__ inline void add_product(float (&sum)[64], std::uint64_t a, std::uint64_t b, bool adds) {
+  if constexpr (std::is_same_v<T, __half>) {
+    MC2_WGMMA_64X128X16("f16");
+  } else {
+    MC2_WGMMA_64X128X16("bf16");
+  }
+}
+#undef MC2_WGMMA_64X128X16
 #undef MC2_WGMMA_64X256X16
 #undef MC2_16
 #undef MC2_4

@@ -5,7 +5,8 @@
 #include "backends/cuda/kernels.cuh"
 #include "backends/cuda/tile_kernel.hpp"
 
-// One kernel multiplies all tiles, hands over those of other ranks' rows, and sums the others with what the peers hand over.
+// One kernel multiplies all tiles, hands over those that other ranks sum, sums the others with what the peers hand over, and stores the sums
+// in the rank's own C or in everybody's.
 // A thread block is a loading thread, a storing thread and two warpgroups that multiply 64 rows of the tile each; they meet at a
 // ring of buffers for what is loaded, and at one for the tile that is stored while the next is multiplied.
 //
@@ -15,22 +16,34 @@ namespace mc2::executor::cuda {
 namespace {
 
 constexpr int kABytes = kTileRows * kDepth * 2;
-constexpr int kBBytes = kTileColumns * kDepth * 2;
-constexpr int kSlotBytes = kABytes + kBBytes;
-constexpr int kSlots = 3; ///< what fits beside the tile
 constexpr int kBoxBytes = kTileRows * kBoxColumns * 2;
-constexpr int kTileBoxes = kTileColumns / kBoxColumns;
-constexpr int kBoxesPerSlot = kSlotBytes / kBoxBytes;
+constexpr int kBitBytes = kBitRows * kBoxColumns * 2;
 constexpr int kAlignment = 1024; ///< of swizzled memory
-constexpr int kDynamicBytes = kSlots * kSlotBytes + kTileBytes + kAlignment;
-constexpr int kWorkers = 2; ///< warpgroups that multiply
+constexpr int kWorkers = 2;      ///< warpgroups that multiply
 constexpr int kTileThreads = (1 + kWorkers) * hopper::kWarpgroup;
+
+/// What depends on the tile's width.
+template <int kColumns>
+struct TileShape {
+  static constexpr int kTileColumns = kColumns;
+  static constexpr int kTileBytes = tile_bytes(kColumns);
+  static constexpr int kTileBoxes = kColumns / kBoxColumns;
+  static constexpr int kBBytes = kColumns * kDepth * 2;
+  static constexpr int kSlotBytes = kABytes + kBBytes;
+  static constexpr int kSlots = kColumns == kWideTile ? 3 : 6; ///< what fits beside the tile
+  static constexpr int kBoxesPerSlot = kSlotBytes / kBoxBytes;
+  static constexpr int kDynamicBytes = kSlots * kSlotBytes + kTileBytes + kAlignment;
+  static constexpr int kSums = kColumns / 2; ///< of a thread: kTileRows / kWorkers rows by kColumns, of a warpgroup
+  /// Steps whose products may be under way while the next begins: those of a narrow tile are short.
+  static constexpr int kStepsBehind = kColumns == kWideTile ? 0 : 1;
+};
 
 constexpr int kTickets = 2; ///< tiles that have been taken and not been done with
 
+template <typename Shape>
 struct Barriers {
-  std::uint64_t full[kSlots];
-  std::uint64_t empty[kSlots];
+  std::uint64_t full[Shape::kSlots];
+  std::uint64_t empty[Shape::kSlots];
   std::uint64_t tile_full, tile_empty;
   std::uint64_t ticket_full[kTickets], ticket_empty[kTickets];
 };
@@ -46,15 +59,16 @@ struct Place {
     phase ^= 1U;
   }
 };
-using Slot = Place<kSlots>;
 
 /// Addresses in shared memory.
+template <typename Shape>
 struct Shared {
+  using Slot = Place<Shape::kSlots>;
   std::uint32_t ring;
   std::uint32_t tile;
-  const Barriers* barriers;
+  const Barriers<Shape>* barriers;
   volatile int* tickets; ///< [kTickets]
-  __device__ std::uint32_t slot(const Slot& at) const { return ring + at.index * kSlotBytes; }
+  __device__ std::uint32_t slot(const Slot& at) const { return ring + at.index * Shape::kSlotBytes; }
   __device__ std::uint32_t full(const Slot& at) const { return hopper::shared_address(&barriers->full[at.index]); }
   __device__ std::uint32_t empty(const Slot& at) const { return hopper::shared_address(&barriers->empty[at.index]); }
   __device__ std::uint32_t tile_full() const { return hopper::shared_address(&barriers->tile_full); }
@@ -62,9 +76,10 @@ struct Shared {
 };
 
 /// What the loading thread takes and all others follow.
+template <typename Shape>
 class Tickets {
  public:
-  __device__ Tickets(const TileRun& run, const Shared& shared) : run_(run), shared_(shared) {}
+  __device__ Tickets(const TileRun& run, const Shared<Shape>& shared) : run_(run), shared_(shared) {}
 
   /// The loading thread's next tile, or one that is none. Whoever takes the last of all number that is none leaves the counter at 0.
   __device__ int take() {
@@ -90,32 +105,35 @@ class Tickets {
   __device__ std::uint32_t empty() const { return hopper::shared_address(&shared_.barriers->ticket_empty[at_.index]); }
 
   const TileRun& run_;
-  const Shared& shared_;
+  const Shared<Shape>& shared_;
   Place<kTickets> at_;
 };
 
 /// A and B of one step. B of [n, k] comes in two boxes of kTileRows rows, else in columns of boxes.
-template <bool kIsBTransposed>
-__device__ void load_step(const TileRun& run, const Tile& tile, int step, const Shared& shared, const Slot& at) {
+template <typename Shape, bool kIsBTransposed>
+__device__ void load_step(const TileRun& run, const Tile& tile, int step, const Shared<Shape>& shared,
+                          const typename Shared<Shape>::Slot& at) {
   const std::uint32_t a = shared.slot(at), b = a + kABytes, full = shared.full(at);
   const int k = step * kDepth;
-  hopper::arrive_expecting(full, kSlotBytes);
+  hopper::arrive_expecting(full, Shape::kSlotBytes);
   hopper::load_box(a, &run.a, k, tile.a_row, full);
-  constexpr int kBoxes = kIsBTransposed ? kTileColumns / kTileRows : kTileBoxes;
+  constexpr int kBoxes = kIsBTransposed ? Shape::kTileColumns / kTileRows : Shape::kTileBoxes;
 #pragma unroll
   for (int i = 0; i < kBoxes; ++i) {
     if constexpr (kIsBTransposed)
-      hopper::load_box(b + i * kBBytes / kBoxes, &run.b, k, tile.column + i * kTileRows, full);
+      hopper::load_box(b + i * Shape::kBBytes / kBoxes, &run.b, k, tile.column + i * kTileRows, full);
     else
-      hopper::load_box(b + i * kBBytes / kBoxes, &run.b, tile.column + i * kBoxColumns, k, full);
+      hopper::load_box(b + i * Shape::kBBytes / kBoxes, &run.b, tile.column + i * kBoxColumns, k, full);
   }
 }
 
 /// The peers' pieces of an own tile, box by box and peer by peer, as many as fit a slot at a time.
-__device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared& shared, Slot& at, bool& is_aborted) {
-  const int box_count = kTileBoxes * run.peer_count;
-  for (int first = 0; first < box_count; first += kBoxesPerSlot, at.next()) {
-    const int count = min(kBoxesPerSlot, box_count - first);
+template <typename Shape>
+__device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared<Shape>& shared, typename Shared<Shape>::Slot& at,
+                            bool& is_aborted) {
+  const int box_count = Shape::kTileBoxes * run.peer_count;
+  for (int first = 0; first < box_count; first += Shape::kBoxesPerSlot, at.next()) {
+    const int count = min(Shape::kBoxesPerSlot, box_count - first);
     hopper::wait(shared.empty(at), at.phase ^ 1U);
     hopper::arrive_expecting(shared.full(at), count * kBoxBytes);
     for (int i = 0; i < count; ++i) {
@@ -128,31 +146,32 @@ __device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared& 
         *flag = 0; // the peer raises it in the next run, after the ranks have met
         hopper::order_with_bulk_copies();
       }
-      hopper::load_bytes(shared.slot(at) + i * kBoxBytes, run.arrived + (place + tile.index) * kTileBytes + box * kBoxBytes,
+      hopper::load_bytes(shared.slot(at) + i * kBoxBytes, run.arrived + (place + tile.index) * Shape::kTileBytes + box * kBoxBytes,
                          kBoxBytes, shared.full(at));
     }
   }
 }
 
-template <bool kIsBTransposed>
-__device__ void load_tiles(const TileRun& run, const Shared& shared) {
-  Slot at;
-  Tickets tickets(run, shared);
+template <typename Shape, bool kIsBTransposed>
+__device__ void load_tiles(const TileRun& run, const Shared<Shape>& shared) {
+  typename Shared<Shape>::Slot at;
+  Tickets<Shape> tickets(run, shared);
   bool is_aborted = false;
   for (int i = tickets.take(); i < run.tile_count; i = tickets.take()) {
     const Tile tile = run.tiles[i];
     for (int step = 0; step < run.depth_steps; ++step, at.next()) {
       hopper::wait(shared.empty(at), at.phase ^ 1U);
-      load_step<kIsBTransposed>(run, tile, step, shared, at);
+      load_step<Shape, kIsBTransposed>(run, tile, step, shared, at);
     }
     if (tile.distance == 0) load_pieces(run, tile, shared, at, is_aborted);
   }
 }
 
 /// Stores tiles as the workers put them down.
+template <typename Shape>
 class Storer {
  public:
-  __device__ Storer(const TileRun& run, const Shared& shared) : run_(run), shared_(shared), tickets_(run, shared) {}
+  __device__ Storer(const TileRun& run, const Shared<Shape>& shared) : run_(run), shared_(shared), tickets_(run, shared) {}
 
   __device__ void store_tiles() {
     std::uint32_t phase = 0;
@@ -165,45 +184,68 @@ class Storer {
       before = now;
       i = tickets_.follow();
       const bool is_last = i >= run_.tile_count;
+      const long long clocks = is_last ? 0 : tile_clocks_;
       if (tile.distance > 0)
-        send(tile, is_last ? 0 : tile_clocks_);
+        send(tile, clocks);
       else
-        store(tile);
+        store(tile, run_.c_count > 1 ? clocks : 0);
     }
     hopper::wait_until_stored();
+    if (run_.c_count > 1) meet_peers();
   }
 
  private:
-  __device__ void store(const Tile& tile) const {
-    for (int box = 0; box < kTileBoxes && tile.column + box * kBoxColumns < run_.column_count; ++box)
-      hopper::store_box(&run_.c, tile.column + box * kBoxColumns, tile.c_row, tile.c_matrix, shared_.tile + box * kBoxBytes);
-    hopper::commit_stores();
-    hopper::wait_until_stores_read();
-    hopper::arrive(shared_.tile_empty());
-  }
+  static constexpr int kBits = Shape::kTileBytes / kBitBytes;
 
   /// Bit by bit within most of `clocks`: all tiles of a wave at once would fill the links, and whatever waits for them holds up the
   /// loads of all SMs.
-  __device__ void send(const Tile& tile, long long clocks) const {
-    constexpr int kBitBytes = 4096;
-    constexpr int kBits = kTileBytes / kBitBytes;
+  template <typename StoreBit>
+  __device__ void store_paced(long long clocks, const StoreBit& store_bit) const {
     const long long start = clock64(), pace = clocks * 4 / 5 / kBits;
-    std::byte* to = run_.sent[tile.distance - 1] + std::int64_t{tile.index} * kTileBytes;
     for (int bit = 0; bit < kBits; ++bit) {
       while (clock64() - start < bit * pace) {}
-      hopper::store_bytes(to + bit * kBitBytes, shared_.tile + bit * kBitBytes, kBitBytes);
+      store_bit(bit);
       hopper::commit_stores();
     }
     hopper::wait_until_stores_read();
     hopper::arrive(shared_.tile_empty());
+  }
+
+  __device__ void store(const Tile& tile, long long clocks) const {
+    constexpr int kBitsPerBox = kTileRows / kBitRows;
+    store_paced(clocks, [&](int bit) {
+      const int column = tile.column + bit / kBitsPerBox * kBoxColumns;
+      if (column >= run_.column_count) return;
+      for (int i = 0; i < run_.c_count; ++i)
+        hopper::store_box(&run_.c[i], column, tile.c_row + bit % kBitsPerBox * kBitRows, tile.c_matrix, shared_.tile + bit * kBitBytes);
+    });
+  }
+
+  __device__ void send(const Tile& tile, long long clocks) const {
+    std::byte* to = run_.sent[tile.distance - 1] + std::int64_t{tile.index} * Shape::kTileBytes;
+    store_paced(clocks, [&](int bit) { hopper::store_bytes(to + bit * kBitBytes, shared_.tile + bit * kBitBytes, kBitBytes); });
     hopper::wait_until_stored();
     hopper::order_with_bulk_copies();
     raise(run_.sent_flags[tile.distance - 1] + tile.index, 1);
   }
 
+  /// The rank's last thread block tells the peers that it has stored all of its tiles in their C, and waits for theirs.
+  __device__ void meet_peers() const {
+    hopper::order_with_bulk_copies();
+    __threadfence_system();
+    if (atomicAdd(run_.ended, 1U) + 1 < gridDim.x) return;
+    *run_.ended = 0;
+    __threadfence_system();
+    for (int peer = 0; peer < run_.peer_count; ++peer) raise(run_.sent_end_flags[peer], 1);
+    for (int peer = 0; peer < run_.peer_count; ++peer) {
+      wait_until(run_.end_flags + peer, 1, run_.abort);
+      run_.end_flags[peer] = 0;
+    }
+  }
+
   const TileRun& run_;
-  const Shared& shared_;
-  Tickets tickets_;
+  const Shared<Shape>& shared_;
+  Tickets<Shape> tickets_;
   long long tile_clocks_ = kLongest; ///< the shortest time that a tile has taken so far
   static constexpr long long kLongest = 1LL << 40;
 };
@@ -222,18 +264,18 @@ __device__ inline std::uint32_t pack(float first, float second, __half /*type*/)
 }
 
 /// A warpgroup that multiplies rows of a tile.
-template <typename T, bool kIsBTransposed>
+template <typename T, typename Shape, bool kIsBTransposed>
 class Worker {
  public:
-  __device__ Worker(const TileRun& run, const Shared& shared, int number)
+  __device__ Worker(const TileRun& run, const Shared<Shape>& shared, int number)
       : run_(run), shared_(shared), number_(number), thread_(threadIdx.x % hopper::kWarpgroup),
         row_(number * kTileRows / kWorkers + thread_ / 32 * 16 + thread_ % 32 / 4) {}
 
   __device__ void multiply_tiles() {
     std::uint32_t tile_phase = 1;
-    Tickets tickets(run_, shared_);
+    Tickets<Shape> tickets(run_, shared_);
     for (int i = tickets.follow(); i < run_.tile_count; i = tickets.follow(), tile_phase ^= 1U) {
-      for (int step = 0; step < run_.depth_steps; ++step) multiply_step(step == 0);
+      multiply_tile();
       if (run_.tiles[i].distance == 0) add_pieces();
       hopper::wait(shared_.tile_empty(), tile_phase);
       put_down();
@@ -241,6 +283,20 @@ class Worker {
   }
 
  private:
+  using Slot = typename Shared<Shape>::Slot;
+
+  __device__ void multiply_tile() {
+    Slot used = at_;
+    for (int step = 0; step < run_.depth_steps; ++step) {
+      multiply_step(step == 0);
+      hopper::wait_for_products<Shape::kStepsBehind>();
+      if (step >= Shape::kStepsBehind) leave(used);
+    }
+    if constexpr (Shape::kStepsBehind == 0) return;
+    hopper::wait_for_products<0>();
+    leave(used);
+  }
+
   __device__ void multiply_step(bool is_first) {
     hopper::wait(shared_.full(at_), at_.phase);
     const std::uint32_t a = shared_.slot(at_) + number_ * kABytes / kWorkers, b = shared_.slot(at_) + kABytes;
@@ -256,13 +312,13 @@ class Worker {
                          : hopper::matrix_descriptor(b + i * kAcrossK, kDepth * kBoxColumns * 2),
           !is_first || i > 0);
     }
-    hopper::wait_for_products();
-    leave_slot();
+    hopper::end_products();
+    at_.next();
   }
 
-  __device__ void leave_slot() {
-    if (thread_ == 0) hopper::arrive(shared_.empty(at_));
-    at_.next();
+  __device__ void leave(Slot& slot) const {
+    if (thread_ == 0) hopper::arrive(shared_.empty(slot));
+    slot.next();
   }
 
   __device__ void meet_own() const { asm volatile("bar.sync %0, %1;" ::"r"(1 + number_), "n"(hopper::kWarpgroup) : "memory"); }
@@ -276,15 +332,15 @@ class Worker {
   __device__ void add_pieces() {
     int in_slot = 0;
 #pragma unroll
-    for (int box = 0; box < kTileBoxes; ++box) {
+    for (int box = 0; box < Shape::kTileBoxes; ++box) {
       for (int peer = 0; peer < run_.peer_count; ++peer) {
         if (in_slot == 0) hopper::wait(shared_.full(at_), at_.phase);
         add_box(box, shared_.slot(at_) + in_slot * kBoxBytes);
-        const bool is_last = box + 1 == kTileBoxes && peer + 1 == run_.peer_count;
-        if (++in_slot < kBoxesPerSlot && !is_last) continue;
+        const bool is_last = box + 1 == Shape::kTileBoxes && peer + 1 == run_.peer_count;
+        if (++in_slot < Shape::kBoxesPerSlot && !is_last) continue;
         in_slot = 0;
         meet_own();
-        leave_slot();
+        leave(at_);
       }
     }
   }
@@ -305,7 +361,7 @@ class Worker {
 
   __device__ void put_down() {
 #pragma unroll
-    for (int j = 0; j < kTileColumns / 8; ++j) {
+    for (int j = 0; j < Shape::kTileColumns / 8; ++j) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(shared_.tile + j / 8 * kBoxBytes + pair_offset(j % 8, half)),
@@ -319,21 +375,21 @@ class Worker {
   }
 
   const TileRun& run_;
-  const Shared& shared_;
+  const Shared<Shape>& shared_;
   int number_, thread_, row_;
   Slot at_;
-  float sum_[128]; ///< of kTileRows / kWorkers rows by kTileColumns
+  float sum_[Shape::kSums];
 };
 
-template <typename T, bool kIsBTransposed>
+template <typename T, typename Shape, bool kIsBTransposed>
 __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_constant__ TileRun run) {
   extern __shared__ std::uint8_t dynamic[];
-  __shared__ Barriers barriers;
+  __shared__ Barriers<Shape> barriers;
   __shared__ int tickets[kTickets];
   const std::uint32_t base = (hopper::shared_address(dynamic) + kAlignment - 1) / kAlignment * kAlignment;
-  const Shared shared{base, base + kSlots * kSlotBytes, &barriers, tickets};
+  const Shared<Shape> shared{base, base + Shape::kSlots * Shape::kSlotBytes, &barriers, tickets};
   if (threadIdx.x == 0) {
-    for (Slot at; at.phase == 0; at.next()) {
+    for (typename Shared<Shape>::Slot at; at.phase == 0; at.next()) {
       hopper::init_barrier(shared.full(at), 1);
       hopper::init_barrier(shared.empty(at), kWorkers);
     }
@@ -349,28 +405,38 @@ __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_cons
   const int warpgroup = threadIdx.x / hopper::kWarpgroup;
   if (warpgroup == 0) {
     hopper::give_registers_up<40>();
-    if (threadIdx.x == 0) load_tiles<kIsBTransposed>(run, shared);
-    if (threadIdx.x == 32) Storer(run, shared).store_tiles();
+    if (threadIdx.x == 0) load_tiles<Shape, kIsBTransposed>(run, shared);
+    if (threadIdx.x == 32) Storer<Shape>(run, shared).store_tiles();
   } else {
     hopper::take_registers<232>();
-    Worker<T, kIsBTransposed>(run, shared, warpgroup - 1).multiply_tiles();
+    Worker<T, Shape, kIsBTransposed>(run, shared, warpgroup - 1).multiply_tiles();
   }
+}
+
+template <typename T, typename Shape>
+TileKernel kernel_of(bool b_is_transposed) {
+  const auto function = b_is_transposed ? tile_kernel<T, Shape, true> : tile_kernel<T, Shape, false>;
+  MC2_CUDA(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kDynamicBytes));
+  return {.function = function, .shared_bytes = Shape::kDynamicBytes};
+}
+
+template <typename T>
+TileKernel kernel_of(int tile_columns, bool b_is_transposed) {
+  return tile_columns == kWideTile ? kernel_of<T, TileShape<kWideTile>>(b_is_transposed)
+                                   : kernel_of<T, TileShape<kNarrowTile>>(b_is_transposed);
 }
 
 } // namespace
 
-TileKernel tile_kernel_of(bool is_half, bool b_is_transposed) {
-  const TileKernel kernel = is_half ? (b_is_transposed ? tile_kernel<__half, true> : tile_kernel<__half, false>)
-                                    : (b_is_transposed ? tile_kernel<__nv_bfloat16, true> : tile_kernel<__nv_bfloat16, false>);
-  MC2_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kDynamicBytes));
-  return kernel;
+TileKernel tile_kernel_of(bool is_half, int tile_columns, bool b_is_transposed) {
+  return is_half ? kernel_of<__half>(tile_columns, b_is_transposed) : kernel_of<__nv_bfloat16>(tile_columns, b_is_transposed);
 }
 
-void enqueue_tiles(TileKernel kernel, const TileRun& run, int cta_count, cudaStream_t stream) {
+void enqueue_tiles(const TileKernel& kernel, const TileRun& run, int cta_count, cudaStream_t stream) {
   TileRun argument = run;
   std::array<void*, 1> arguments{&argument};
   const auto grid = static_cast<unsigned>(std::min(cta_count, run.tile_count));
-  MC2_CUDA(cudaLaunchKernel(kernel, grid, kTileThreads, arguments.data(), kDynamicBytes, stream));
+  MC2_CUDA(cudaLaunchKernel(kernel.function, grid, kTileThreads, arguments.data(), static_cast<std::size_t>(kernel.shared_bytes), stream));
 }
 
 } // namespace mc2::executor::cuda

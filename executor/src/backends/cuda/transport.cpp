@@ -184,6 +184,68 @@ class PushTransport final : public Transport {
   int cta_count_; ///< of a sum, which is as fast as memory
 };
 
+/// Each rank sums its share of a block and pushes the sum to all.
+class PushAllReduceTransport final : public Transport {
+ public:
+  PushAllReduceTransport(planner::DType dtype, std::vector<SignalMemory> signals, int sm_count)
+      : dtype_(dtype), signals_(std::move(signals)), cta_count_(2 * sm_count) {}
+
+  [[nodiscard]] bool stages_pieces() const noexcept override { return true; }
+  [[nodiscard]] bool writes_to_peers() const noexcept override { return true; }
+
+  void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
+    const SignalMemory& signals = signals_[static_cast<std::size_t>(rank)];
+    const Share own = share_of(rank, block);
+    const auto for_each_peer = [&](const auto& work) {
+      for (int distance = 1; distance < signals.world_size; ++distance) work((rank + distance) % signals.world_size);
+    };
+    for_each_peer([&](int peer) {
+      const Share share = share_of(peer, block);
+      copy(stage(rank, peer, block), block.send[static_cast<std::size_t>(rank)] + share.offset, share.bytes, stream);
+    });
+    std::byte* const sum = block.receive[static_cast<std::size_t>(rank)] + own.offset;
+    if (!block.leaves_sum) {
+      enqueue_meeting(signals, stream); // all pieces have arrived
+      LocalSum local{.piece_count = signals.world_size,
+                     .sum = sum,
+                     .element_count = own.bytes / planner::size_bytes(dtype_),
+                     .dtype = dtype_};
+      for (int from = 0; from < signals.world_size; ++from)
+        local.pieces[static_cast<std::size_t>(from)] =
+            from == rank ? block.send[static_cast<std::size_t>(rank)] + own.offset : stage(from, rank, block);
+      if (own.bytes > 0) enqueue_sum(local, cta_count_, stream);
+    }
+    for_each_peer([&](int peer) { copy(block.receive[static_cast<std::size_t>(peer)] + own.offset, sum, own.bytes, stream); });
+    enqueue_meeting(signals, stream); // peers may use their staging memory again, and have the sums
+  }
+
+ private:
+  struct Share {
+    std::int64_t offset; ///< bytes
+    std::int64_t bytes;
+  };
+
+  [[nodiscard]] std::int64_t share_bytes(const BlockExchange& block) const {
+    return all_reduce_share_bytes(block.element_count * planner::size_bytes(dtype_), signals_.front().world_size);
+  }
+  [[nodiscard]] Share share_of(int rank, const BlockExchange& block) const {
+    const std::int64_t all_bytes = block.element_count * planner::size_bytes(dtype_), most_bytes = share_bytes(block);
+    const std::int64_t offset = std::min(all_bytes, rank * most_bytes);
+    return {offset, std::min(all_bytes - offset, most_bytes)};
+  }
+  [[nodiscard]] std::byte* stage(int from, int to, const BlockExchange& block) const {
+    const int world_size = signals_.front().world_size;
+    return block.staging[static_cast<std::size_t>(to)] + (from - to - 1 + world_size) % world_size * share_bytes(block);
+  }
+  static void copy(std::byte* to, const std::byte* from, std::int64_t bytes, cudaStream_t stream) {
+    if (bytes > 0) MC2_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
+  }
+
+  planner::DType dtype_;
+  std::vector<SignalMemory> signals_; ///< by rank
+  int cta_count_; ///< of a sum, which is as fast as memory
+};
+
 ncclDataType_t nccl_type(planner::DType dtype) {
   switch (dtype) {
     case planner::DType::F32: return ncclFloat32;
@@ -330,7 +392,7 @@ std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, const 
 
 std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                std::vector<SignalMemory> signals, int sm_count) {
-  MC2_CHECK(op.kind != OpKind::MatmulAllReduce, "copy engines do not reduce to all");
+  if (op.kind == OpKind::MatmulAllReduce) return std::make_unique<PushAllReduceTransport>(op.dtype, std::move(signals), sm_count);
   if (planner::traits_of(op.kind).first_lane == planner::Lane::Communication)
     return std::make_unique<PullTransport>(op.dtype, variant.slice_count, std::move(signals));
   const bool sums = op.kind == OpKind::MatmulReduceScatter;

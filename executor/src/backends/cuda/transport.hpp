@@ -66,7 +66,7 @@ class Transport {
 
 /// Copies by copy engines, to or from the next rank first, so that no link is hit by all at once. Kinds that
 /// communicate first pull their peers' pieces. Those that compute first push theirs; what is to be summed waits in
-/// staging memory until all have arrived, and is summed by the SMs. No all-reduce.
+/// staging memory until all have arrived, and is summed by the SMs, for an all-reduce each rank's share of a block.
 /// @param sm_count of every rank's device
 [[nodiscard]] std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                              std::vector<SignalMemory> signals, int sm_count);

@@ -48,7 +48,11 @@ bool has_persistent(const planner::OpSpec& op) {
 
 bool is_tiled(const Variant& variant) { return variant.name == kTileStore; }
 
-bool has_tiles(const planner::OpSpec& op) { return op.kind == OpKind::MatmulReduceScatter; }
+bool has_tiles(const planner::OpSpec& op) { return has_persistent(op) && planner::cut_axis(op) == planner::CutAxis::Rows; }
+
+/// Of tile_store, by cuBLASLt's names, whose rows are our columns.
+constexpr const char* kWide = "256x128";
+constexpr const char* kNarrow = "128x128";
 
 /// Its instructions are Hopper's alone.
 Result<void> check_tiles(const planner::OpSpec& op, const GpuTraits& gpu) {
@@ -56,7 +60,7 @@ Result<void> check_tiles(const planner::OpSpec& op, const GpuTraits& gpu) {
   if (gpu.compute_capability == kHopper) return check_tile_shape(op);
   return Error{ErrorCode::Unsupported, "variant",
                "tile_store is for devices of compute capability 9.0, and these have " +
-                   capability_text(gpu.compute_capability) + "; choose copy_engine"};
+                   capability_text(gpu.compute_capability) + "; choose another variant"};
 }
 
 /// NCCL has one call for them, so its kernels for symmetric windows may take part.
@@ -115,9 +119,9 @@ Result<int> read_slices(const planner::OpSpec& op, const Variant& variant) {
 std::vector<std::string_view> legal_settings(const planner::OpSpec& op, const Variant& variant) {
   const bool is_copy = is_tiled(variant) || variant.name == kCopyEngine;
   std::vector<std::string_view> settings{kGemmSms};
-  if (!is_tiled(variant) && planner::traits_of(op.kind).work == planner::Work::Matmul) settings.push_back(kTile);
+  if (planner::traits_of(op.kind).work == planner::Work::Matmul) settings.push_back(kTile);
   if (!is_copy && variant.name != kNcclCopyEngine) settings.push_back(kCtas);
-  if (is_copy) settings.push_back(planner::kSlicesSetting);
+  if (is_copy && has_copies(op)) settings.push_back(planner::kSlicesSetting);
   return settings;
 }
 
@@ -145,6 +149,19 @@ void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& va
   for (const char* tile : {"128x128", "128x160"}) variants.push_back(with_tile(serial, tile));
 }
 
+Variant make_tile_store(const planner::OpSpec& op, int sm_count) {
+  return has_copies(op) ? make_sliced(op, sm_count, kTileStore) : make(kTileStore, 0, sm_count);
+}
+
+/// The width of its tiles.
+Result<int> read_tile_columns(const Variant& variant) {
+  const auto named = variant.fields.find(kTile);
+  if (named == variant.fields.end() || named->second == kWide) return kWideTile;
+  if (named->second == kNarrow) return kNarrowTile;
+  return Error{ErrorCode::InvalidSpec, "variant",
+               "tile_store has no tile \"" + named->second.substr(0, 64) + "\"; legal: " + kWide + ", " + kNarrow};
+}
+
 } // namespace
 
 std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& gpu) {
@@ -168,7 +185,11 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   add_tiles(op, sm_count, variants);
-  if (has_tiles(op) && check_tiles(op, gpu) && op.n >= kTileColumns / 2) variants.push_back(make_sliced(op, sm_count, kTileStore)); // else tiles are mostly padding
+  if (has_tiles(op) && check_tiles(op, gpu) && op.n >= kNarrowTile) { // else tiles are mostly padding
+    const Variant wide = make_tile_store(op, sm_count);
+    variants.push_back(wide);
+    variants.push_back(with_tile(wide, kNarrow));
+  }
   // Legal, not proposed: nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu.md).
   return variants;
 }
@@ -195,7 +216,11 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   const auto sms = read_number(variant, kGemmSms, 1, sm_count, sm_count);
   if (!sms) return sms.error();
   read.gemm_sm_count = sms.value();
-  if (const auto named = variant.fields.find(kTile); named != variant.fields.end()) {
+  if (sums_tiles) {
+    const auto columns = read_tile_columns(variant);
+    if (!columns) return columns.error();
+    read.tile_columns = columns.value();
+  } else if (const auto named = variant.fields.find(kTile); named != variant.fields.end()) {
     const auto tile = read_tile(named->second);
     if (!tile) return tile.error();
     read.gemm_tile = tile.value();
@@ -203,6 +228,7 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   read.is_low_latency = variant.name == kLowLatency;
   if (is_copy) {
     read.transport = CudaVariant::Transport::CopyEngine;
+    if (!has_copies(op)) return read;
     const auto slices = read_slices(op, variant);
     if (!slices) return slices.error();
     read.slice_count = slices.value();

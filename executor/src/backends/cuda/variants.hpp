@@ -5,7 +5,7 @@
 
 #include "backends/cuda/direct.hpp"
 #include "backends/cuda/machine.hpp"
-#include "backends/cuda/tile_reduce_scatter.hpp"
+#include "backends/cuda/tile_reduction.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
@@ -18,10 +18,11 @@ struct CudaVariant {
     Direct,     ///< our kernels reach into peers' memory ("direct", "low_latency"); fields: ctas
     Persistent, ///< one such kernel for all blocks ("persistent"), of kinds whose collective sums; fields: ctas
     Nccl,       ///< NCCL with a budget of thread blocks ("nccl", "nccl_window", "nccl_copy_engine"); fields: ctas
-    CopyEngine, ///< peer copies that take no SM ("copy_engine"), all kinds but matmul_all_reduce; fields: slices
+    CopyEngine, ///< peer copies that take no SM ("copy_engine"), of matmul_all_reduce only for "tile_store"; fields: slices
   };
   Transport transport = Transport::Direct;
-  bool stores_tiles = false;    ///< CopyEngine: fused runs and all matmuls are TileReduceScatter's ("tile_store"); the collective alone is that of "copy_engine", without its sum
+  bool stores_tiles = false; ///< fused runs and all matmuls are TileReduction's ("tile_store"); the transport carries the collective alone
+  int tile_columns = kWideTile; ///< of those ("tile")
   bool has_windows = false;     ///< Nccl: memory registered as symmetric windows ("nccl_window", "nccl_copy_engine")
   bool takes_no_sm = false;     ///< Nccl: CTA policy zero ("nccl_copy_engine"), all-gather, and all-to-all kinds uncut
   bool is_low_latency = false; ///< Direct all-reduce: small pieces by mail, which crosses the links once

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,26 +18,30 @@ namespace mc2::executor::cuda {
 /// Errors: Unsupported naming type, n or k.
 [[nodiscard]] planner::Result<void> check_tile_shape(const planner::OpSpec& op);
 
-/// Bytes of the memory that each rank brings for TileReduceScatter.
-[[nodiscard]] std::int64_t tile_memory_bytes(const StageList& stages);
+/// Bytes of the memory that each rank brings for TileReduction.
+[[nodiscard]] std::int64_t tile_memory_bytes(const StageList& stages, int tile_columns);
 
-/// A rank's part of a matmul_reduce_scatter inside its matmul, a kernel of our own: tiles of other ranks' rows are multiplied first
-/// and stored in those ranks' memory; the rank's own are multiplied last, and summed, in f32, with those that arrived.
-/// With several blocks, the own tiles of each come after the other ranks' tiles of the next.
-class TileReduceScatter {
+/// A rank's part of a matmul_reduce_scatter or matmul_all_reduce inside its matmul, a kernel of our own. Every tile is summed by one rank,
+/// in f32: by that of its shard, or where all get the sums, by one of the ranks, which share the tiles. What others sum is
+/// stored in those ranks' memory as it is multiplied; what the rank sums is stored in its C or in everybody's (TileOrder).
+class TileReduction {
  public:
+  struct Options {
+    int tile_columns = kWideTile;
+    bool b_is_transposed = false;
+    int cta_count = 0; ///< thread blocks, each an SM
+  };
   struct Matrices {
     const std::byte* a = nullptr;
     const std::byte* b = nullptr;
-    std::byte* c = nullptr;
-    std::byte* products = nullptr; ///< for enqueue_products(): [m, n]
+    std::array<std::byte*, kMaxCudaRanks> c{}; ///< by rank; only an all-reduce needs those of others
+    std::byte* products = nullptr;             ///< for enqueue_products(): [m, n]
   };
 
   /// @param memory of every rank, by rank, as this process reaches it: tile_memory_bytes() each, zero at first, outlives *this
-  /// @param cta_count thread blocks, each an SM
   /// @param pool of the device that runs it. Throws SystemError.
-  TileReduceScatter(const StageList& stages, int rank, bool b_is_transposed, int cta_count, std::span<std::byte* const> memory,
-                    const std::uint32_t* abort, DevicePool& pool);
+  TileReduction(const StageList& stages, int rank, const Options& options, std::span<std::byte* const> memory,
+                const std::uint32_t* abort, DevicePool& pool);
 
   /// The operands of the next runs, aligned to 16 bytes. Throws SystemError.
   void bind(const Matrices& matrices);
@@ -45,14 +51,11 @@ class TileReduceScatter {
   void enqueue_products(cudaStream_t stream) const;
 
  private:
-  [[nodiscard]] std::vector<Tile> block_tiles(std::size_t block, std::int32_t first_index) const;
-  [[nodiscard]] std::vector<Tile> all_tiles() const;
-  void upload_tiles(DevicePool& pool);
+  void upload_tiles(std::vector<Tile> tiles, DevicePool& pool);
 
-  StageList list_;
+  planner::OpSpec op_;
   int rank_;
-  bool b_is_transposed_;
-  int cta_count_;
+  Options options_;
   TileKernel kernel_;
   TileRun run_;
   TileRun products_run_;

@@ -1,4 +1,4 @@
-#include "backends/cuda/tile_reduce_scatter.hpp"
+#include "backends/cuda/tile_reduction.hpp"
 
 #include <gtest/gtest.h>
 
@@ -33,23 +33,24 @@ std::unique_ptr<DeviceMemory> resident(DevicePool& pool, std::span<const std::by
 /// All ranks side by side on device 0, each on a stream.
 class RanksOnOneDevice {
  public:
-  RanksOnOneDevice(DevicePool& pool, const OpSpec& op, const Cut& cut, bool b_is_transposed, const std::vector<int>& cta_counts)
+  RanksOnOneDevice(DevicePool& pool, const OpSpec& op, const Cut& cut, TileReduction::Options options, const std::vector<int>& cta_counts)
       : pool_(pool), op_(op), cut_(cut), problem_(op, 7), abort_(resident(pool, std::vector<std::byte>(4))) {
     const StageList stages = lower(op, cut).value();
     std::vector<std::byte*> addresses;
     for (int rank = 0; rank < op.world_size; ++rank) {
-      memory_.push_back(resident(pool, std::vector<std::byte>(static_cast<std::size_t>(tile_memory_bytes(stages)))));
+      memory_.push_back(resident(pool, std::vector<std::byte>(static_cast<std::size_t>(tile_memory_bytes(stages, options.tile_columns)))));
       addresses.push_back(memory_.back()->bytes().data());
     }
     for (int rank = 0; rank < op.world_size; ++rank) {
       const auto index = static_cast<std::size_t>(rank);
       const RankBuffers& host = problem_.buffers()[index];
       Rank& own = ranks_.emplace_back();
-      own.b = resident(pool, b_is_transposed ? transposed(host.b, op.k, op.n) : std::vector<std::byte>(host.b.begin(), host.b.end()));
+      own.b = resident(pool, options.b_is_transposed ? transposed(host.b, op.k, op.n) : std::vector<std::byte>(host.b.begin(), host.b.end()));
       own.c = resident(pool, host.c);
       own.products = std::make_unique<DeviceMemory>(pool, static_cast<std::size_t>(op.m * op.n * 2));
-      own.part = std::make_unique<TileReduceScatter>(stages, rank, b_is_transposed, cta_counts[index], addresses,
-                                                     reinterpret_cast<const std::uint32_t*>(abort_->bytes().data()), pool);
+      options.cta_count = cta_counts[index];
+      own.part = std::make_unique<TileReduction>(stages, rank, options, addresses,
+                                                 reinterpret_cast<const std::uint32_t*>(abort_->bytes().data()), pool);
       own.stream = make_stream(false);
     }
   }
@@ -59,14 +60,16 @@ class RanksOnOneDevice {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       Rank& own = ranks_[rank];
       own.a = resident(pool_, problem_.buffers()[rank].a);
-      own.part->bind({own.a->bytes().data(), own.b->bytes().data(), own.c->bytes().data(), own.products->bytes().data()});
+      TileReduction::Matrices matrices{own.a->bytes().data(), own.b->bytes().data(), {}, own.products->bytes().data()};
+      for (std::size_t other = 0; other < ranks_.size(); ++other) matrices.c[other] = ranks_[other].c->bytes().data();
+      own.part->bind(matrices);
     }
   }
   void enqueue(std::size_t rank) { ranks_[rank].part->enqueue(stream(rank)); }
   void enqueue_products(std::size_t rank) { ranks_[rank].part->enqueue_products(stream(rank)); }
   [[nodiscard]] cudaStream_t stream(std::size_t rank) const { return ranks_[rank].stream.get(); }
 
-  /// What a reduce-scatter makes of the products.
+  /// What the collective makes of the products.
   void sum_products() {
     if (op_.dtype == DType::F16)
       sum_products_as<F16>();
@@ -84,7 +87,7 @@ class RanksOnOneDevice {
  private:
   struct Rank {
     std::unique_ptr<DeviceMemory> a, b, c, products;
-    std::unique_ptr<TileReduceScatter> part;
+    std::unique_ptr<TileReduction> part;
     Stream stream;
   };
 
@@ -98,9 +101,10 @@ class RanksOnOneDevice {
       for (std::size_t i = 0; i < count; ++i) sums[i] += load(elements[i]);
     }
     for (std::size_t i = 0; i < count; ++i) store(sums[i], elements[i]);
-    const std::size_t shard = count / ranks_.size();
+    const bool is_scattered = op_.kind == OpKind::MatmulReduceScatter;
+    const std::size_t shard = is_scattered ? count / ranks_.size() : count;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      ranks_[rank].c->upload(std::as_bytes(std::span(elements).subspan(rank * shard, shard)));
+      ranks_[rank].c->upload(std::as_bytes(std::span(elements).subspan(is_scattered ? rank * shard : 0, shard)));
   }
 
   DevicePool& pool_;
@@ -121,10 +125,11 @@ class TilesOnOneDevice : public ::testing::Test {
     pool_ = std::make_unique<DevicePool>(0, DevicePool::Source::Cuda);
   }
 
-  void expect_right(const OpSpec& op, const Cut& cut, bool b_is_transposed, int cta_count) {
-    SCOPED_TRACE(op.text() + ", " + cut.text() + (b_is_transposed ? ", B of [n, k], " : ", ") + std::to_string(cta_count) + " thread blocks");
+  void expect_right(const OpSpec& op, const Cut& cut, const TileReduction::Options& options) {
+    SCOPED_TRACE(op.text() + ", " + cut.text() + (options.b_is_transposed ? ", B of [n, k], " : ", ") + std::to_string(options.cta_count) +
+                 " thread blocks, " + std::to_string(options.tile_columns) + " columns a tile");
     const auto ranks = static_cast<std::size_t>(op.world_size);
-    RanksOnOneDevice device(*pool_, op, cut, b_is_transposed, std::vector<int>(ranks, cta_count));
+    RanksOnOneDevice device(*pool_, op, cut, options, std::vector<int>(ranks, options.cta_count));
     for (std::uint64_t run = 0; run < 2; ++run) { // the flags of the first are gone in the second
       device.bind_another_a(run);
       for (std::size_t rank = 0; rank < ranks; ++rank) device.enqueue(rank);
@@ -143,30 +148,44 @@ class TilesOnOneDevice : public ::testing::Test {
 
 TEST_F(TilesOnOneDevice, AreSummedInEveryShapeTypeAndOrder) {
   struct Shape {
-    std::int64_t shard_rows, n, k;
+    std::int64_t rows, n, k;
     Cut cut;
   };
-  for (const int ranks : {2, 3, 4, 8}) {
-    for (const Shape& shape : {Shape{1, 8, 8, {{1}}}, Shape{130, 264, 72, {{1, 128, 1}}}, Shape{300, 1000, 200, {{300}}},
-                               Shape{1025, 520, 264, {{513, 256, 256}}}}) {
-      for (const DType dtype : {DType::Bf16, DType::F16}) {
-        const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = shape.shard_rows * ranks, .n = shape.n, .k = shape.k, .dtype = dtype, .world_size = ranks};
-        for (const bool b_is_transposed : {false, true}) expect_right(op, shape.cut, b_is_transposed, sm_count() / ranks);
+  const auto expect_right_in_every_way = [&](OpSpec op, const Cut& cut) {
+    for (const DType dtype : {DType::Bf16, DType::F16}) {
+      op.dtype = dtype;
+      for (const int tile_columns : {kWideTile, kNarrowTile}) {
+        for (const bool b_is_transposed : {false, true})
+          expect_right(op, cut, {.tile_columns = tile_columns, .b_is_transposed = b_is_transposed, .cta_count = sm_count() / op.world_size});
       }
     }
+  };
+  for (const int ranks : {2, 3, 4, 8}) {
+    const auto op = [&](OpKind kind, std::int64_t m, const Shape& shape) {
+      return OpSpec{.kind = kind, .m = m, .n = shape.n, .k = shape.k, .world_size = ranks};
+    };
+    for (const Shape& shape : {Shape{1, 8, 8, {{1}}}, Shape{130, 264, 72, {{1, 128, 1}}}, Shape{300, 1000, 200, {{300}}},
+                               Shape{1025, 520, 264, {{513, 256, 256}}}})
+      expect_right_in_every_way(op(OpKind::MatmulReduceScatter, shape.rows * ranks, shape), shape.cut);
+    for (const Shape& shape : {Shape{65, 8, 8, {{65}}}, Shape{130, 264, 72, {{1, 128, 1}}}, Shape{1001, 1000, 200, {{300, 300, 401}}},
+                               Shape{2049, 520, 264, {{513, 1536}}}})
+      expect_right_in_every_way(op(OpKind::MatmulAllReduce, shape.rows, shape), shape.cut);
   }
 }
 
 TEST_F(TilesOnOneDevice, AreSummedByFewThreadBlocks) {
   const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 1200, .n = 1000, .k = 200, .dtype = DType::Bf16, .world_size = 4};
-  for (const int cta_count : {1, 7}) expect_right(op, {{100, 200}}, false, cta_count);
+  for (const int cta_count : {1, 7}) expect_right(op, {{100, 200}}, {.cta_count = cta_count});
+  OpSpec to_all = op;
+  to_all.kind = OpKind::MatmulAllReduce;
+  for (const int cta_count : {1, 7}) expect_right(to_all, {{500, 700}}, {.tile_columns = kNarrowTile, .cta_count = cta_count});
 }
 
 // As beside a collective that waits for peers: rank 0 ends although few of rank 1's thread blocks have begun.
 TEST_F(TilesOnOneDevice, NeedNotAllBeInPlace) {
   constexpr int kThere = 10; // thread blocks of each rank
   const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 4096, .n = 1024, .k = 128, .dtype = DType::Bf16, .world_size = 2};
-  RanksOnOneDevice device(*pool_, op, {{1024, 1024}}, false, {kThere, sm_count()});
+  RanksOnOneDevice device(*pool_, op, {{1024, 1024}}, {}, {kThere, sm_count()});
   device.bind_another_a(3);
   unsigned* release = nullptr;
   MC2_CUDA(cudaMallocHost(&release, sizeof *release));

@@ -1,0 +1,118 @@
+#include "backends/cuda/tile_order.hpp"
+
+#include <algorithm>
+
+#include "mc2/planner/units.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+using planner::ceil_div;
+
+constexpr std::size_t kRasterRows = 16; ///< of tiles
+
+bool is_dealt(const planner::OpSpec& op) noexcept { return op.kind == planner::OpKind::MatmulAllReduce; }
+
+} // namespace
+
+std::int64_t summed_rows(const planner::OpSpec& op) noexcept { return is_dealt(op) ? op.m : op.m / op.world_size; }
+
+std::int64_t most_summed_tiles(const StageList& stages, int tile_columns) noexcept {
+  const planner::OpSpec& op = stages.op;
+  const std::int64_t tiles = ceil_div(summed_rows(op), kTileRows) * ceil_div(op.n, tile_columns);
+  if (!is_dealt(op)) return tiles;
+  return tiles / op.world_size + static_cast<std::int64_t>(stages.stages.size()); // each block's share, rounded
+}
+
+TileOrder::TileOrder(const StageList& stages, int tile_columns, int cta_count)
+    : op_(stages.op), tile_columns_(tile_columns), cta_count_(cta_count) {
+  for (const Stage& block : stages.stages) {
+    if (blocks_.empty() || is_wave(blocks_.back()))
+      blocks_.push_back(block);
+    else
+      blocks_.back().row_count += block.row_count;
+  }
+  if (blocks_.size() < 2 || is_wave(blocks_.back())) return;
+  const std::int64_t rest = blocks_.back().row_count;
+  blocks_.pop_back();
+  blocks_.back().row_count += rest;
+}
+
+/// Of all SMs or nearly.
+bool TileOrder::is_wave(const Stage& block) const noexcept {
+  const std::int64_t rows = block.row_count * (op_.m / summed_rows(op_)); // of all shards
+  return 10 * rows * ceil_div(op_.n, tile_columns_) >= 9 * kTileRows * std::int64_t{cta_count_};
+}
+
+/// In groups of rows, so that the tiles of a time share rows of A and columns of B in the L2 cache.
+std::vector<Tile> TileOrder::raster(std::span<const Row> rows) const {
+  const std::int64_t columns = ceil_div(op_.n, tile_columns_);
+  std::vector<Tile> tiles;
+  for (std::size_t group = 0; group < rows.size(); group += kRasterRows) {
+    const auto in_group = rows.subspan(group, std::min(kRasterRows, rows.size() - group));
+    for (std::int64_t column = 0; column < columns; ++column) {
+      for (const Row& row : in_group) {
+        tiles.push_back({.distance = row.distance,
+                         .a_row = static_cast<std::int32_t>(row.a_row),
+                         .c_matrix = 0,
+                         .c_row = static_cast<std::int32_t>(row.c_row),
+                         .column = static_cast<std::int32_t>(column * tile_columns_),
+                         .index = static_cast<std::int32_t>(row.c_row / kTileRows * columns + column)});
+      }
+    }
+  }
+  return tiles;
+}
+
+/// Those that begin in the block's rows of the shards at these distances, side by side, as they need the same columns of B.
+std::vector<Tile> TileOrder::shard_tiles(int rank, std::size_t block, int first_distance, int end_distance) const {
+  const std::int64_t first_row = blocks_[block].first_row, end_row = first_row + blocks_[block].row_count;
+  std::vector<Row> rows;
+  for (std::int64_t row = ceil_div(first_row, kTileRows) * kTileRows; row < end_row; row += kTileRows) {
+    for (int distance = first_distance; distance < end_distance; ++distance)
+      rows.push_back({.distance = distance, .a_row = (rank + distance) % op_.world_size * summed_rows(op_) + row, .c_row = row});
+  }
+  return raster(rows);
+}
+
+/// Without shards, a block is a part of all tiles, as large as its rows are, and is dealt out to the ranks. Blocks of whole rows would read
+/// all of B each.
+std::vector<Tile> TileOrder::dealt_tiles(int rank, std::size_t block, int first_distance, int end_distance) const {
+  std::vector<Row> rows;
+  for (std::int64_t row = 0; row < op_.m; row += kTileRows) rows.push_back({.distance = 0, .a_row = row, .c_row = row});
+  const std::vector<Tile> all = raster(rows);
+  const auto place_of = [&](std::int64_t row) { return static_cast<std::int64_t>(all.size()) * row / op_.m; };
+  const auto begin_of = [&](const Stage& part, int owner) {
+    const std::int64_t begin = place_of(part.first_row), end = place_of(part.first_row + part.row_count);
+    return begin + (end - begin) * owner / op_.world_size;
+  };
+  std::vector<Tile> tiles;
+  for (int distance = first_distance; distance < end_distance; ++distance) {
+    const int owner = (rank + distance) % op_.world_size;
+    std::int64_t index = 0;
+    for (std::size_t before = 0; before < block; ++before) index += begin_of(blocks_[before], owner + 1) - begin_of(blocks_[before], owner);
+    for (std::int64_t i = begin_of(blocks_[block], owner); i < begin_of(blocks_[block], owner + 1); ++i, ++index) {
+      Tile& tile = tiles.emplace_back(all[static_cast<std::size_t>(i)]);
+      tile.distance = distance;
+      tile.index = static_cast<std::int32_t>(index);
+    }
+  }
+  return tiles;
+}
+
+std::vector<Tile> TileOrder::of(int rank) const {
+  std::vector<Tile> order;
+  const auto add = [&](std::size_t block, int first_distance, int end_distance) {
+    const auto tiles = is_dealt(op_) ? dealt_tiles(rank, block, first_distance, end_distance)
+                                     : shard_tiles(rank, block, first_distance, end_distance);
+    order.insert(order.end(), tiles.begin(), tiles.end());
+  };
+  for (std::size_t block = 0; block < blocks_.size(); ++block) {
+    add(block, 1, op_.world_size);
+    if (block > 0) add(block - 1, 0, 1);
+  }
+  add(blocks_.size() - 1, 0, 1);
+  return order;
+}
+
+} // namespace mc2::executor::cuda
