@@ -79,6 +79,12 @@ std::string GivenOptions::text() const {
   return names;
 }
 
+Result<void> GivenOptions::none_beside(const char* field, const char* what) const {
+  const std::string given = text();
+  if (given.empty()) return {};
+  return Error{ErrorCode::InvalidSpec, field, "names the " + std::string(what) + "; leave out " + given};
+}
+
 void OpOptions::add_to(CLI::App& app, bool is_required) {
   const std::size_t first_option = app.get_options().size();
   app.add_option("--op", kind, legal_kinds())->capture_default_str();

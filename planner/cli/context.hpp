@@ -47,10 +47,13 @@ class GivenOptions {
  public:
   /// @param first_option  how many options `app` had before those of the group
   void set(const CLI::App& app, std::size_t first_option);
+  /// That none is given beside `field`, a document which names `what`. Errors: InvalidSpec naming `field` and those that are.
+  [[nodiscard]] Result<void> none_beside(const char* field, const char* what) const;
+
+ private:
   /// "--dtype, --ranks"; empty when none is given.
   [[nodiscard]] std::string text() const;
 
- private:
   std::vector<const CLI::Option*> options_; ///< the app's
 };
 

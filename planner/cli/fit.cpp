@@ -37,8 +37,7 @@ Result<planner::Profile> FitCommand::load_imported(const planner::OpSpec& spec) 
 
 Result<planner::Profile> FitCommand::load() const {
   if (!profile_file.empty()) {
-    if (op.is_given())
-      return Error{ErrorCode::InvalidSpec, "--profile", "names the operator; leave out --m, --n and --k"};
+    if (auto legal = op.given.none_beside("--profile", "operator"); !legal) return legal.error();
     const auto content = read_file(profile_file);
     if (!content) return content.error();
     auto profile = store::decode_profile(content.value());

@@ -51,9 +51,8 @@ struct PlanCommand {
 
 Result<store::PlanRequest> PlanCommand::request() const {
   if (!request_file.empty()) {
-    for (const auto& [given, what] : {std::pair{op.given.text(), "operator"}, {planning.given.text(), "options"}})
-      if (!given.empty())
-        return Error{ErrorCode::InvalidSpec, "--request", "names the " + std::string(what) + "; leave out " + given};
+    if (auto legal = op.given.none_beside("--request", "operator"); !legal) return legal.error();
+    if (auto legal = planning.given.none_beside("--request", "options"); !legal) return legal.error();
     const auto content = read_file(request_file);
     if (!content) return content.error();
     auto request = store::decode_request(content.value());

@@ -136,9 +136,9 @@ Result<ExitCode> RunCommand::run() const {
   if (!backend) return backend.error();
   std::optional<planner::Plan> named;
   if (!plan_name.empty()) {
-    if (op.is_given() || !blocks.empty() || variant.is_given())
-      return Error{ErrorCode::InvalidSpec, "--plan",
-                   "names operator, blocks and variant; leave out --m, --n, --k, --blocks and --variant"};
+    if (auto legal = op.given.none_beside("--plan", "operator"); !legal) return legal.error();
+    if (!blocks.empty() || variant.is_given())
+      return Error{ErrorCode::InvalidSpec, "--plan", "names blocks and variant; leave out --blocks and --variant"};
     auto loaded = load_plan(plan_name, "--plan", store, *server);
     if (!loaded) return loaded.error();
     named = std::move(loaded).value().plan;

@@ -117,6 +117,10 @@ class OptionTest(ProgramTest):
         for command, option in (("run", "--plan"), ("plan", "--request"), ("fit", "--profile")):
             self.refuse(USAGE, [command, *SHAPE, option, "file.json", "--store", self.store], f"{option}: ", "leave out --m")
         self.refuse(USAGE, ["run", "--plan", "plan.json", "--blocks", "64,32", "--store", self.store], "--plan: ", "--blocks")
+        for command in (["run", "--plan", "plan.json"], ["fit", "--profile", "profile.json"], ["explain", "plan.json"]):
+            with self.subTest(command=command):
+                self.refuse(USAGE, [*command, "--dtype", "bf16", "--ranks", 2, "--store", self.store],
+                            "names the operator; leave out --dtype, --ranks")
 
     def test_an_output_that_is_an_input(self):
         file = self.directory / "file.json"
