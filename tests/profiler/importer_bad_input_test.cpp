@@ -54,6 +54,12 @@ TEST(BadInput, TruncatedRowsAreNamedAndTheGoodOnesTaken) {
 
 TEST(BadInput, RowsWithoutAWholeSizeAreNamedAndNotTakenForComments) {
   const std::string log = read_log("nccl_tests.log");
+  for (const std::string size : {"1e3", "1024.5", "1K", "99999999999999999999999"}) {
+    EXPECT_EQ(bad_line(std::string(kOsu) + size + "  21.76\n4  1.5\n"), "3: '" + size + "' is no size in bytes");
+    EXPECT_EQ(timing_count(std::string(kOsu) + size + "  21.76\n4  1.5\n"), 1U);
+    EXPECT_EQ(bad_line(std::string(kHccl) + size + " | 2.5 | 0.4 | success\n", kHcclAnswers), "2: '" + size + "' is no size in bytes");
+  }
+  EXPECT_EQ(bad_line(std::string(kOsu) + "# 2026-11-22 10:00\nranks 4\n4  1.5\n"), "") << "a comment, and a line of another program";
   for (const std::string size : {"2.097152e6", "99999999999999999999999", "2097152.5", "2097152x", "nan", "N/A"}) {
     const std::string text = replaced(log, "    2097152        524288", "    " + size + "        524288");
     EXPECT_EQ(bad_line(text), "16: '" + size + "' is no size in bytes");

@@ -37,13 +37,17 @@ class HcclTestLog {
     if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
     const auto cells = split(text, '|');
     if (find_column(cells.front()) == kSize) return begin_table(line.number, cells);
-    const bool is_row =
-        parse_whole(cells.front()) || (cells.size() > 1 && !cells.front().empty() && cells.front()[0] == '-');
-    if (is_row && has_table_) return read_row(line, cells);
+    if (has_table_ && is_row(cells)) return read_row(line, cells);
     sink_.skip(line.number, "neither a heading nor a row");
   }
 
  private:
+  /// A row that was cut begins with a number.
+  [[nodiscard]] bool is_row(const std::vector<std::string_view>& cells) const {
+    const bool begins_below_zero = cells.size() > 1 && cells.front().starts_with('-');
+    return parse_whole(cells.front()) || begins_below_zero || (cells.size() > 1 && cells.size() == cell_count_);
+  }
+
   void take_launch(std::int64_t line, const LaunchLine& launch) {
     launch_ = launch;
     sink_.skip(line, "command line of a test");
@@ -79,8 +83,8 @@ class HcclTestLog {
       return sink_.bad(line.number, "the result check says " + shown(cells[place_[kCheck]]));
     const auto size = parse_whole(cells[place_[kSize]]);
     const auto time = parse_us(cells[place_[kTime]]);
-    if (!size || !time)
-      return sink_.bad(line.number, "'" + shown(cells[place_[time ? kSize : kTime]]) + "' is no number");
+    if (!size) return sink_.bad(line.number, "'" + shown(cells[place_[kSize]]) + "' is no size in bytes");
+    if (!time) return sink_.bad(line.number, "'" + shown(cells[place_[kTime]]) + "' is no number");
     take(line.number, *size, *time, check == "null");
   }
 

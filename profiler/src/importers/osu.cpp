@@ -60,14 +60,17 @@ class OsuLog {
     if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
     const auto parts = words(text);
     if (parts.front() == "Size") return begin_table(line.number, text);
-    if (parse_whole(parts.front()) && !columns_.empty() && looks_like_row(parts)) return read_row(line, parts);
+    const bool is_comment = without_launcher_tag(line.text).starts_with('#');
+    if (!is_comment && !columns_.empty() && looks_like_row(parts)) return read_row(line, parts);
     sink_.skip(line.number, "neither a title nor a row");
   }
 
  private:
-  static bool looks_like_row(const std::vector<std::string_view>& parts) {
-    return parts.size() < 2 || (parts[1][0] >= '0' && parts[1][0] <= '9') || parts[1][0] == '-' ||
-           parts[1] == "nan" || parts[1] == "inf";
+  /// A row that was cut begins with a whole number; one that is whole may have anything for its size that begins like a number.
+  [[nodiscard]] bool looks_like_row(const std::vector<std::string_view>& parts) const {
+    const auto begins_like_number = [](std::string_view text) { return (text[0] >= '0' && text[0] <= '9') || text[0] == '-'; };
+    if (!parse_whole(parts.front()) && (parts.size() != columns_.size() || !begins_like_number(parts.front()))) return false;
+    return parts.size() < 2 || begins_like_number(parts[1]) || parts[1] == "nan" || parts[1] == "inf";
   }
 
   void begin_test(std::int64_t line, std::string_view text) {
@@ -138,8 +141,8 @@ class OsuLog {
         return sink_.bad(line.number, "validation failed: " + shown(parts[i]));
     const auto size = parse_whole(parts.front());
     const auto time = parse_us(parts[time_column_]);
-    if (!size || !time)
-      return sink_.bad(line.number, "'" + shown(time ? parts.front() : parts[time_column_]) + "' is no number");
+    if (!size) return sink_.bad(line.number, "'" + shown(parts.front()) + "' is no size in bytes");
+    if (!time) return sink_.bad(line.number, "'" + shown(parts[time_column_]) + "' is no number");
     take(line.number, *size, *time);
   }
 
