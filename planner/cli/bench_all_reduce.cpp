@@ -5,13 +5,13 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <string_view>
 
 #include "measure.hpp"
 #include "render.hpp"
 #include "terminal.hpp"
+#include "text.hpp"
 #include "workbench.hpp"
 
 namespace mc2::cli {
@@ -19,7 +19,7 @@ namespace {
 
 using executor::Prepared;
 
-constexpr std::int64_t kFirstBytes = std::int64_t{16} << 10U, kLastBytes = std::int64_t{64} << 20U;
+constexpr std::int64_t kLeastBytes = std::int64_t{16} << 10U, kMostBytes = std::int64_t{64} << 20U;
 constexpr std::int64_t kStep = 4;
 /// Collectives of one run, so that starting and ending it weigh little; fewer where each takes long, so that their rows
 /// stay in the caches as those of one collective over and over would.
@@ -116,12 +116,6 @@ Result<Comparison> compare(Workbench& bench, std::int64_t count) {
   return Comparison{chosen.variant, median(ours_us), median(rival_us), median(ratios)};
 }
 
-std::string number(double value, const char* format) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 std::string size_text(std::int64_t bytes) {
   return bytes < (1 << 20) ? std::to_string(bytes >> 10U) + " KiB" : std::to_string(bytes >> 20U) + " MiB";
 }
@@ -142,7 +136,7 @@ Result<ExitCode> AllReduceBench::run() const {
   std::vector<std::vector<std::string>> rows{{"message", "ours", "", "MPI_Allreduce", "ratio"}};
   std::vector<double> ratios;
   std::string transports;
-  for (std::int64_t bytes = kFirstBytes; bytes <= kLastBytes; bytes *= kStep) {
+  for (std::int64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kStep) {
     std::cerr << "mc2: all-reduce of " << size_text(bytes) << "\n";
     auto bench = Workbench::open(*backend.value(), options.value(), carrier(bytes, ranks), fresh_seed());
     if (!bench) return bench.error();

@@ -3,7 +3,6 @@
 #include <array>
 #include <barrier>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "render.hpp"
 #include "seconds.hpp"
 #include "terminal.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -157,12 +157,6 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   }
   if (communicator.uses_host_memory()) result.copy_us = copy_us(message_bytes, ranks);
   return result;
-}
-
-std::string number(double value, const char* format) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
 }
 
 /// One row per size: time of every variant, in throughput mode with its share of the copy's bandwidth, and the winner.

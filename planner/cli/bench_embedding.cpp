@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <iostream>
 
@@ -11,6 +10,7 @@
 #include "measure.hpp"
 #include "render.hpp"
 #include "terminal.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -23,11 +23,7 @@ double us_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double, std::micro>(end - start).count();
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f us", value);
-  return text;
-}
+std::string in_us(double value) { return number(value, "%.2f us"); }
 
 double quantile(std::vector<double> values, double share) {
   std::ranges::sort(values);
@@ -35,7 +31,7 @@ double quantile(std::vector<double> values, double share) {
 }
 
 std::vector<std::string> row(const std::string& what, const std::vector<double>& values) {
-  return {what, number(quantile(values, 0.5)), number(quantile(values, 0.05)), number(quantile(values, 0.95))};
+  return {what, in_us(quantile(values, 0.5)), in_us(quantile(values, 0.05)), in_us(quantile(values, 0.95))};
 }
 
 /// Differences of runs that took turns, per block.
@@ -50,8 +46,8 @@ Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
       prepared.push_back(pair.prepared_us);
       more.push_back((pair.prepared_us - pair.by_hand_us) / blocks);
     }
-    rows.push_back({std::to_string(blocks), number(median(by_hand)), number(median(prepared)), number(median(more)),
-                    number(quantile(more, 0.05)), number(quantile(more, 0.95))});
+    rows.push_back({std::to_string(blocks), in_us(median(by_hand)), in_us(median(prepared)), in_us(median(more)),
+                    in_us(quantile(more, 0.05)), in_us(quantile(more, 0.95))});
   }
   return rows;
 }

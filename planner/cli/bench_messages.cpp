@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <iostream>
 
 #include "benches.hpp"
@@ -8,6 +7,7 @@
 #include "measure.hpp"
 #include "render.hpp"
 #include "terminal.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -37,12 +37,6 @@ Result<std::array<MessageTimes, kPaths.size()>> time_size(std::int64_t bytes) {
   for (std::size_t i = 0; i < kPaths.size(); ++i)
     medians[i] = {median(trials[i][0]), median(trials[i][1]), median(trials[i][2])};
   return medians;
-}
-
-std::string number(double value, const char* format) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
 }
 
 } // namespace

@@ -5,14 +5,10 @@
 #include <numeric>
 #include <string_view>
 
+#include "text.hpp"
+
 namespace mc2::cli {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 /// The part up to `separator`, which is taken off the text together with it.
 std::string_view next_part(std::string_view& text, char separator) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <optional>
 
+#include "text.hpp"
+
 namespace mc2::cli {
 namespace {
 
@@ -25,11 +27,6 @@ struct LineFault {
   std::size_t offset;
   std::string message;
 };
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(kSpace);
-  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 /// The end of the quoted cell that begins at `start`, its quotes removed; npos when nothing closes it.
 std::size_t take_quoted(std::string_view line, std::size_t start, std::string& cell) {

@@ -17,7 +17,7 @@ using render::Scale;
 using render::time_unit;
 using render::Unit;
 
-constexpr double kWidth = 860;
+constexpr double kPictureWidth = 860;
 constexpr Box kCurveBox{84, 36, 840, 316}, kResidualBox{84, 352, 840, 466};
 constexpr double kHeight = 508;
 constexpr int kLinePoints = 240;
@@ -178,7 +178,7 @@ render::Markup curve_chart(const CurveEvidence& evidence) {
   const Range range = range_of(evidence);
   const auto samples = drawn(evidence.samples);
   Markup out;
-  open_svg(out, kWidth, samples.empty() ? kResidualBox.top + 6 : kHeight,
+  open_svg(out, kPictureWidth, samples.empty() ? kResidualBox.top + 6 : kHeight,
            "Fitted cost of a block on the " + std::string(to_string(evidence.lane)) + " lane");
   draw_curve(out, evidence, range, samples);
   if (!samples.empty()) draw_residuals(out, evidence, range, samples);

@@ -186,7 +186,7 @@ Result<ExitCode> ExportCommand::run() const {
   return write_document(*exporter.value());
 }
 
-std::string format_names() {
+std::string exporter_names() {
   std::string text;
   for (const auto& exporter : store::exporter_registry()) text += std::string(exporter.name) + ", ";
   return text + kPictures;
@@ -198,7 +198,7 @@ Command add_export(CLI::App& app) {
   auto command = std::make_shared<ExportCommand>();
   auto* sub = app.add_subcommand("export", "write plans in the form in which other programs take them");
   sub->add_option("PLAN", command->plans, "plan files, or digests of kept plans; with --read an exported file");
-  sub->add_option("--format", command->format, format_names())->required();
+  sub->add_option("--format", command->format, exporter_names())->required();
   sub->add_option("--out", command->out, "write to this file rather than to standard output");
   sub->add_option("--model", command->model_file,
                   "model of the plans: says what it costs to use a neighbouring m, and draws the curves");

@@ -214,7 +214,7 @@ Result<ExitCode> ImportCommand::run() const {
   return ExitCode::Success;
 }
 
-std::string format_names() {
+std::string importer_names() {
   std::string text = "format of the files (default: detected):";
   for (const auto& importer : profiler::importer_registry()) text += " " + std::string(importer.name);
   return text;
@@ -228,7 +228,7 @@ Command add_import(CLI::App& app) {
       app.add_subcommand("import", "take timings from logs of msprof, nccl-tests, rccl-tests, hccl_test and OSU");
   sub->add_option("files", command->files, "logs, also compressed with gzip")->required();
   add_terms(*sub, command->terms);
-  sub->add_option("--format", command->format, format_names());
+  sub->add_option("--format", command->format, importer_names());
   sub->add_flag("--keep-good", command->keeps_good, "take the good lines of a log that has bad ones");
   sub->add_flag("--dry-run", command->is_dry, "say what the logs hold and keep nothing");
   sub->add_option("--report", command->report_file, "write what became of every line to this file");

@@ -1,0 +1,19 @@
+#include "text.hpp"
+
+#include <cstdio>
+
+namespace mc2::cli {
+
+std::string number(double value, const char* format) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string_view trimmed(std::string_view text) noexcept {
+  constexpr std::string_view kSpace = " \t\r";
+  const auto first = text.find_first_not_of(kSpace);
+  return first == std::string_view::npos ? std::string_view() : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mc2::cli {
+
+/// A number by a format of printf for one double, such as "%.2f us".
+[[nodiscard]] std::string number(double value, const char* format);
+
+/// Without white space at either end.
+[[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
+
+} // namespace mc2::cli
