@@ -65,7 +65,7 @@ std::string html_of(const Plan& plan) {
   return svg.substr(svg.find("<svg"));
 }
 
-std::string table_of(const Timeline& timeline) {
+std::string timeline_table(const Timeline& timeline) {
   std::vector<std::vector<std::string>> rows{{"block", "first lane, us", "second lane, us"}};
   const auto text = [](const planner::Span& span) { return us_text(span.start_us) + " to " + us_text(span.end_us); };
   for (std::size_t i = 0; i < timeline.first.size(); ++i)
@@ -80,7 +80,7 @@ void bind_timeline(py::module_& module) {
       .def_property_readonly("second", [](const Timeline& t) { return to_pairs(t.second); })
       .def_readonly("makespan_us", &Timeline::makespan_us)
       .def_readonly("overlap_us", &Timeline::overlap_us)
-      .def("_repr_html_", &table_of)
+      .def("_repr_html_", &timeline_table)
       .def("__eq__", [](const Timeline& a, const Timeline& b) { return a == b; }, py::is_operator());
   py::class_<planner::Estimate>(module, "Estimate", "A time with its 90 % interval and where it came from.")
       .def_readonly("us", &planner::Estimate::us)
