@@ -104,7 +104,8 @@ void enqueue_mail(planner::DType dtype, const BlockExchange& block, const Signal
 
 /// What each rank sums of so many bytes that all get, at most, in whole vectors of 16 bytes.
 [[nodiscard]] constexpr std::int64_t all_reduce_share_bytes(std::int64_t bytes, int world_size) noexcept {
-  return ((bytes + world_size - 1) / world_size + 15) / 16 * 16;
+  constexpr std::int64_t kVector = 16;
+  return planner::ceil_div(planner::ceil_div(bytes, world_size), kVector) * kVector;
 }
 
 /// Pieces of one rank's own memory and their sum.

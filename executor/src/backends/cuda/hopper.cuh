@@ -113,17 +113,15 @@ __device__ void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligne
 
 /// Starts sum (+)= A B of 64 x 16 by 16 x 256, or 16 x 128, by a warpgroup. Of thread t, sum[4 j + 2 h + i] is row
 /// 16 (t / 32) + t % 32 / 4 + 8 h and column 8 j + 2 (t % 4) + i.
-template <typename T, bool kIsBContiguousAlongN>
-__device__ inline void add_product(float (&sum)[128], std::uint64_t a, std::uint64_t b, bool adds) {
-  if constexpr (std::is_same_v<T, __half>) {
+template <typename T, bool kIsBContiguousAlongN, int kSums>
+__device__ inline void add_product(float (&sum)[kSums], std::uint64_t a, std::uint64_t b, bool adds) {
+  static_assert(kSums == 128 || kSums == 64);
+  constexpr bool kIsHalf = std::is_same_v<T, __half>;
+  if constexpr (kSums == 128 && kIsHalf) {
     MC2_WGMMA_64X256X16("f16");
-  } else {
+  } else if constexpr (kSums == 128) {
     MC2_WGMMA_64X256X16("bf16");
-  }
-}
-template <typename T, bool kIsBContiguousAlongN>
-__device__ inline void add_product(float (&sum)[64], std::uint64_t a, std::uint64_t b, bool adds) {
-  if constexpr (std::is_same_v<T, __half>) {
+  } else if constexpr (kIsHalf) {
     MC2_WGMMA_64X128X16("f16");
   } else {
     MC2_WGMMA_64X128X16("bf16");

@@ -11,9 +11,9 @@ using planner::ceil_div;
 
 constexpr std::size_t kRasterRows = 16; ///< of tiles
 
-bool is_dealt(const planner::OpSpec& op) noexcept { return op.kind == planner::OpKind::MatmulAllReduce; }
-
 } // namespace
+
+bool is_dealt(const planner::OpSpec& op) noexcept { return !planner::traits_of(op.kind).has_row_shards; }
 
 std::int64_t summed_rows(const planner::OpSpec& op) noexcept { return is_dealt(op) ? op.m : op.m / op.world_size; }
 
@@ -32,10 +32,12 @@ TileOrder::TileOrder(const StageList& stages, int tile_columns, int cta_count)
     else
       blocks_.back().row_count += block.row_count;
   }
-  if (blocks_.size() < 2 || is_wave(blocks_.back())) return;
-  const std::int64_t rest = blocks_.back().row_count;
-  blocks_.pop_back();
-  blocks_.back().row_count += rest;
+  if (blocks_.size() > 1 && !is_wave(blocks_.back())) {
+    const std::int64_t rest = blocks_.back().row_count;
+    blocks_.pop_back();
+    blocks_.back().row_count += rest;
+  }
+  if (is_dealt(op_)) deal();
 }
 
 /// Of all SMs or nearly.
@@ -77,25 +79,32 @@ std::vector<Tile> TileOrder::shard_tiles(int rank, std::size_t block, int first_
 
 /// Without shards, a block is a part of all tiles, as large as its rows are, and is dealt out to the ranks. Blocks of whole rows would read
 /// all of B each.
-std::vector<Tile> TileOrder::dealt_tiles(int rank, std::size_t block, int first_distance, int end_distance) const {
+void TileOrder::deal() {
   std::vector<Row> rows;
   for (std::int64_t row = 0; row < op_.m; row += kTileRows) rows.push_back({.distance = 0, .a_row = row, .c_row = row});
-  const std::vector<Tile> all = raster(rows);
-  const auto place_of = [&](std::int64_t row) { return static_cast<std::int64_t>(all.size()) * row / op_.m; };
-  const auto begin_of = [&](const Stage& part, int owner) {
-    const std::int64_t begin = place_of(part.first_row), end = place_of(part.first_row + part.row_count);
-    return begin + (end - begin) * owner / op_.world_size;
-  };
+  dealt_ = raster(rows);
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(op_.world_size)); // by owner
+  for (std::size_t block = 0; block < blocks_.size(); ++block) {
+    for (int owner = 0; owner < op_.world_size; ++owner) {
+      const Part part = part_of(owner, block);
+      for (Tile& tile : std::span(dealt_).subspan(part.first, part.count)) tile.index = counts[static_cast<std::size_t>(owner)]++;
+    }
+  }
+}
+
+TileOrder::Part TileOrder::part_of(int owner, std::size_t block) const noexcept {
+  const auto place_of = [&](std::int64_t row) { return static_cast<std::int64_t>(dealt_.size()) * row / op_.m; };
+  const std::int64_t begin = place_of(blocks_[block].first_row);
+  const std::int64_t count = place_of(blocks_[block].first_row + blocks_[block].row_count) - begin;
+  const std::int64_t first = count * owner / op_.world_size, end = count * (owner + 1) / op_.world_size;
+  return {static_cast<std::size_t>(begin + first), static_cast<std::size_t>(end - first)};
+}
+
+std::vector<Tile> TileOrder::dealt_tiles(int rank, std::size_t block, int first_distance, int end_distance) const {
   std::vector<Tile> tiles;
   for (int distance = first_distance; distance < end_distance; ++distance) {
-    const int owner = (rank + distance) % op_.world_size;
-    std::int64_t index = 0;
-    for (std::size_t before = 0; before < block; ++before) index += begin_of(blocks_[before], owner + 1) - begin_of(blocks_[before], owner);
-    for (std::int64_t i = begin_of(blocks_[block], owner); i < begin_of(blocks_[block], owner + 1); ++i, ++index) {
-      Tile& tile = tiles.emplace_back(all[static_cast<std::size_t>(i)]);
-      tile.distance = distance;
-      tile.index = static_cast<std::int32_t>(index);
-    }
+    const Part part = part_of((rank + distance) % op_.world_size, block);
+    for (const Tile& tile : std::span(dealt_).subspan(part.first, part.count)) tiles.emplace_back(tile).distance = distance;
   }
   return tiles;
 }

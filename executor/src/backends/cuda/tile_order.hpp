@@ -28,7 +28,13 @@ class TileOrder {
     int distance;
     std::int64_t a_row, c_row;
   };
+  /// Of dealt_.
+  struct Part {
+    std::size_t first, count;
+  };
   [[nodiscard]] bool is_wave(const Stage& block) const noexcept;
+  void deal();
+  [[nodiscard]] Part part_of(int owner, std::size_t block) const noexcept;
   [[nodiscard]] std::vector<Tile> raster(std::span<const Row> rows) const;
   [[nodiscard]] std::vector<Tile> shard_tiles(int rank, std::size_t block, int first_distance, int end_distance) const;
   [[nodiscard]] std::vector<Tile> dealt_tiles(int rank, std::size_t block, int first_distance, int end_distance) const;
@@ -37,7 +43,11 @@ class TileOrder {
   int tile_columns_;
   int cta_count_;
   std::vector<Stage> blocks_;
+  std::vector<Tile> dealt_; ///< all of is_dealt()
 };
+
+/// Whether ranks share the tiles, for sums that all get. Else each sums those of its shard.
+[[nodiscard]] bool is_dealt(const planner::OpSpec& op) noexcept;
 
 /// Rows that ranks divide or each has for its own: of C, whose sums they store.
 [[nodiscard]] std::int64_t summed_rows(const planner::OpSpec& op) noexcept;

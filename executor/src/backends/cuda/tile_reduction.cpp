@@ -19,8 +19,6 @@ using planner::ErrorCode;
 
 constexpr std::int64_t kRowMultiple = 8; ///< elements in 16 bytes
 
-bool is_all_reduce(const planner::OpSpec& op) { return op.kind == planner::OpKind::MatmulAllReduce; }
-
 /// A rank's memory: pieces that arrive, their flags, those of the end, and how many tiles have been taken and thread blocks have ended.
 struct Layout {
   std::int64_t tile_count;
@@ -117,7 +115,7 @@ void TileReduction::upload_tiles(std::vector<Tile> tiles, DevicePool& pool) {
   const std::size_t count = tiles.size();
   for (std::size_t i = 0; i < count; ++i) {
     Tile product = tiles[i];
-    product.c_matrix = is_all_reduce(op_) ? 0 : (rank_ + product.distance) % op_.world_size;
+    product.c_matrix = is_dealt(op_) ? 0 : (rank_ + product.distance) % op_.world_size;
     product.distance = 0;
     tiles.push_back(product);
   }
@@ -136,8 +134,8 @@ void TileReduction::bind(const Matrices& matrices) {
   products_run_.b = run_.b =
       tensor_map(options_.b_is_transposed ? Matrix{matrices.b, op_.n, op_.k, kTileRows} : Matrix{matrices.b, op_.k, op_.n, kDepth}, is_half);
   const auto target = [&](const std::byte* address, int count) { return tensor_map({address, summed_rows(op_), op_.n, kBitRows}, is_half, count); };
-  products_run_.c[0] = target(matrices.products, is_all_reduce(op_) ? 1 : op_.world_size);
-  run_.c_count = is_all_reduce(op_) ? op_.world_size : 1;
+  products_run_.c[0] = target(matrices.products, is_dealt(op_) ? 1 : op_.world_size);
+  run_.c_count = is_dealt(op_) ? op_.world_size : 1;
   for (int distance = 0; distance < run_.c_count; ++distance)
     run_.c[static_cast<std::size_t>(distance)] = target(matrices.c[static_cast<std::size_t>((rank_ + distance) % op_.world_size)], 1);
 }

@@ -22,6 +22,9 @@ DirectCollective direct_collective(OpKind kind) {
   return DirectCollective::Gather;
 }
 
+/// Where a rank's staging memory has what a peer pushes: in the order of next rank, next but one, ...
+int stage_place(int from, int to, int world_size) { return (from - to - 1 + world_size) % world_size; }
+
 /// Where a piece lies and goes, of elements of one size.
 class Pieces {
  public:
@@ -35,10 +38,8 @@ class Pieces {
   [[nodiscard]] std::byte* landing(int from, int to) const {
     return block_->receive[static_cast<std::size_t>(to)] + from * block_->receive_stride * element_bytes_;
   }
-  /// The peers' pieces lie in the order of next rank, next but one, ...
   [[nodiscard]] std::byte* stage(int from, int to, int world_size) const {
-    const int place = (from - to - 1 + world_size) % world_size;
-    return block_->staging[static_cast<std::size_t>(to)] + place * block_->element_count * element_bytes_;
+    return block_->staging[static_cast<std::size_t>(to)] + stage_place(from, to, world_size) * block_->element_count * element_bytes_;
   }
 
   void copy(std::byte* to, const std::byte* from, cudaStream_t stream) const {
@@ -234,8 +235,7 @@ class PushAllReduceTransport final : public Transport {
     return {offset, std::min(all_bytes - offset, most_bytes)};
   }
   [[nodiscard]] std::byte* stage(int from, int to, const BlockExchange& block) const {
-    const int world_size = signals_.front().world_size;
-    return block.staging[static_cast<std::size_t>(to)] + (from - to - 1 + world_size) % world_size * share_bytes(block);
+    return block.staging[static_cast<std::size_t>(to)] + stage_place(from, to, signals_.front().world_size) * share_bytes(block);
   }
   static void copy(std::byte* to, const std::byte* from, std::int64_t bytes, cudaStream_t stream) {
     if (bytes > 0) MC2_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
