@@ -25,9 +25,7 @@ Error unknown_costs(const std::string& device, const planner::OpSpec& op, const 
   for (const auto& profile : layers.list_profiles({{"backend", "imported"}}))
     if (const auto name = profile.fingerprint.fields.find("device"); name != profile.fingerprint.fields.end())
       imported.insert(name->second);
-  if (imported.contains(device))
-    return {ErrorCode::NotFound, "--device",
-            "nothing was imported for " + op.text() + " on '" + device + "'; see mc2 import --help"};
+  if (imported.contains(device)) return nothing_imported(op, device);
   if (!imported.empty()) unpublished.message += "; imported into the store:";
   for (const auto& name : imported) unpublished.message += (name == *imported.begin() ? " " : ", ") + name;
   return unpublished;

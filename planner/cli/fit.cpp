@@ -31,8 +31,7 @@ Result<planner::Profile> FitCommand::load_imported(const planner::OpSpec& spec) 
   if (!imported) return imported.error();
   auto profile = imported.value().profile_for(spec);
   if (!profile.samples.empty()) return profile;
-  return Error{ErrorCode::NotFound, "--device",
-               "nothing was imported for " + spec.text() + " on '" + device + "'; see mc2 import --help"};
+  return nothing_imported(spec, device);
 }
 
 Result<planner::Profile> FitCommand::load() const {
