@@ -54,14 +54,13 @@ class OsuLog {
   OsuLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
 
   void read(const Line& line) {
-    const std::string_view text = without_hash(without_launcher_tag(line.text));
+    const std::string_view untagged = without_launcher_tag(line.text), text = without_hash(untagged);
     if (text.empty()) return sink_.skip(line.number, "blank");
     if (is_title(text)) return begin_test(line.number, text);
     if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
     const auto parts = words(text);
     if (parts.front() == "Size") return begin_table(line.number, text);
-    const bool is_comment = without_launcher_tag(line.text).starts_with('#');
-    if (!is_comment && !columns_.empty() && looks_like_row(parts)) return read_row(line, parts);
+    if (!untagged.starts_with('#') && !columns_.empty() && looks_like_row(parts)) return read_row(line, parts);
     sink_.skip(line.number, "neither a title nor a row");
   }
 
