@@ -130,6 +130,8 @@ class CudaPrepared final : public Prepared {
   /// Whether a graph of this mode takes times between stages. A node that takes the time costs microseconds, and where lanes
   /// run side by side it ties them together (docs/gpu.md), so there are no more of them.
   [[nodiscard]] bool stamps_lengths(RunMode mode) const noexcept;
+  /// Whether a graph of this mode takes the time when each lane has ended: not where they wait for one another.
+  [[nodiscard]] static bool times_lanes(RunMode mode) noexcept { return mode != RunMode::Fused && mode != RunMode::Serial; }
   [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
   void capture(int rank, RunMode mode);
   [[nodiscard]] GraphExec captured(int rank, RunMode mode);
@@ -139,6 +141,7 @@ class CudaPrepared final : public Prepared {
   void check_takes_no_sm(int rank);
   void enqueue(int rank, RunMode mode, RunDetail detail);
   void enqueue_behind(int rank, cudaStream_t stream, Submission submission);
+  void enqueue_streams(const Job& job);
   void enqueue_lanes(const Job& job);
   void enqueue_tiles(const Job& job);
   void enqueue_products(const Job& job);

@@ -59,31 +59,39 @@ cudaGraphExec_t CudaPrepared::graph_for_bound_matrices(int rank) {
 }
 
 void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
-  RankState& state = state_of(rank);
-  const RankDevice& device = communicator_.device(rank);
-  const cudaStream_t compute = device.compute.get();
-  const cudaStream_t communication = device.communication.get();
+  const RankState& state = state_of(rank);
+  const cudaStream_t compute = communicator_.device(rank).compute.get();
   const Job job{rank, mode, detail};
-  const bool is_tiled = state.tiles && mode == RunMode::Fused;
   // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
   enqueue_meeting(communicator_.signals_of(rank), compute);
   take_time(state.begin, compute);
+  if (state.tiles && mode == RunMode::Fused)
+    enqueue_tiles(job);
+  else
+    enqueue_streams(job);
+  take_time(state.finish, compute);
+}
+
+/// What takes more than one stream.
+void CudaPrepared::enqueue_streams(const Job& job) {
+  RankState& state = state_of(job.rank);
+  const RankDevice& device = communicator_.device(job.rank);
+  const cudaStream_t compute = device.compute.get();
+  const cudaStream_t communication = device.communication.get();
   order(compute, communication, state.fork);
   if (uses_two_streams()) order(compute, device.second_compute.get(), state.fork);
-  if (is_tiled) {
-    enqueue_tiles(job);
-  } else if (mode == RunMode::Serial) {
+  if (job.mode == RunMode::Serial)
     enqueue_serial(job);
-  } else {
+  else
     enqueue_lanes(job);
-  }
   enqueue_gathered_a(job);
   if (uses_two_streams()) order(device.second_compute.get(), compute, state.fork);
-  if (spanned(mode, detail) > 0 && mode == RunMode::Fused) order(device.announcements.get(), communication, state.fork);
-  take_time(state.compute_end, compute);
-  take_time(state.communication_end, communication);
+  if (spanned(job.mode, job.detail) > 0 && job.mode == RunMode::Fused) order(device.announcements.get(), communication, state.fork);
+  if (times_lanes(job.mode)) {
+    take_time(state.compute_end, compute);
+    take_time(state.communication_end, communication);
+  }
   order(communication, compute, state.fork);
-  take_time(state.finish, compute);
 }
 
 void CudaPrepared::enqueue_lanes(const Job& job) {

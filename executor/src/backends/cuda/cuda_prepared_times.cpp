@@ -39,7 +39,7 @@ void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
   }
   times.local = read(state.local, has_stages && state.local_gemm && mode != RunMode::Serial);
   state.elapsed = between(state.begin, state.finish);
-  if (has_stages || mode == RunMode::Fused || mode == RunMode::Serial) return;
+  if (has_stages || !times_lanes(mode)) return;
   if (runs_lane(mode, Lane::Compute)) {
     if (state.local_gemm) times.local.end = local_end(rank, mode);
     share_lane_time(Lane::Compute, mode, times.local.end, rank);
