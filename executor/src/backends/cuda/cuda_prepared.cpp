@@ -71,7 +71,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
   communicator_.run([this](int rank) {
     if (transport_->takes_no_sm()) check_takes_no_sm(rank);
     if (variant_.stores_tiles) build_tiles(rank);
-    capture(rank, RunMode::Fused);
+    capture_enqueued(rank);
   });
 }
 
@@ -84,6 +84,7 @@ CudaPrepared::~CudaPrepared() {
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(rank);
     state_of(rank).graphs = {}; // before the memory that they use
+    state_of(rank).enqueued_graph = {};
     state_of(rank).moved_graphs.clear();
   }
   if (!transport_->has_windows()) return;

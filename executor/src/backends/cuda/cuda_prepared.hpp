@@ -15,7 +15,8 @@
 namespace mc2::executor::cuda {
 
 /// A stage list bound to device buffers. Each rank's whole pipeline is one CUDA graph per run mode, captured when the
-/// mode first runs (Fused while preparing) and replayed after; for matrices that come by rebind(), one of each that come again. The times of single stages that wait for one another are
+/// mode first runs and replayed after; what enqueue() submits is captured while preparing, and takes no times. For matrices that
+/// come by rebind() there is one of each that come again. The times of single stages that wait for one another are
 /// taken by launching them one by one instead; where a lane just runs, its time is shared among its stages by rows.
 ///
 /// Where the transport carries several blocks by one kernel, that kernel starts with the graph, and every block's matmul is
@@ -74,7 +75,8 @@ class CudaPrepared final : public Prepared {
     BagTables tables;                     ///< of kinds that pool bags, which have no matmuls
     std::unique_ptr<MappedWord> bag_fault; ///< of those
     std::vector<Gemm> serial_gemms;       ///< by stage, of kinds that gather first: all shards, the rank's own included
-    std::array<GraphExec, 5> graphs;      ///< by RunMode
+    std::array<GraphExec, 5> graphs;      ///< of run(), by RunMode
+    GraphExec enqueued_graph;             ///< of enqueue()
     std::map<MatrixAddresses, MovedGraph> moved_graphs;
     Event begin, compute_end, communication_end, finish, fork;
     Event entry; ///< between the caller's stream and ours
@@ -94,6 +96,7 @@ class CudaPrepared final : public Prepared {
     int rank;
     RunMode mode;
     RunDetail detail;
+    bool is_timed = true; ///< else nobody reads when it began and ended
   };
 
   [[nodiscard]] std::unique_ptr<DeviceMemory> make_exchange(int rank, std::size_t byte_count);
@@ -133,13 +136,15 @@ class CudaPrepared final : public Prepared {
   /// Whether a graph of this mode takes the time when each lane has ended: not where they wait for one another.
   [[nodiscard]] static bool times_lanes(RunMode mode) noexcept { return mode != RunMode::Fused && mode != RunMode::Serial; }
   [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
+  [[nodiscard]] static Job enqueued_job(int rank) noexcept { return {rank, RunMode::Fused, RunDetail::Makespan, false}; }
   void capture(int rank, RunMode mode);
-  [[nodiscard]] GraphExec captured(int rank, RunMode mode);
+  void capture_enqueued(int rank);
+  [[nodiscard]] GraphExec captured(const Job& job);
   [[nodiscard]] cudaGraphExec_t graph_for_bound_matrices(int rank);
   void forget_graphs();
   void register_windows(int rank);
   void check_takes_no_sm(int rank);
-  void enqueue(int rank, RunMode mode, RunDetail detail);
+  void enqueue(const Job& job);
   void enqueue_behind(int rank, cudaStream_t stream, Submission submission);
   void enqueue_streams(const Job& job);
   void enqueue_lanes(const Job& job);

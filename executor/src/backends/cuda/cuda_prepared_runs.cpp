@@ -25,13 +25,16 @@ void take_time(const Event& event, cudaStream_t stream) {
 
 } // namespace
 
-void CudaPrepared::capture(int rank, RunMode mode) { state_of(rank).graphs[index_of(mode)] = captured(rank, mode); }
+void CudaPrepared::capture(int rank, RunMode mode) { state_of(rank).graphs[index_of(mode)] = captured({rank, mode, RunDetail::Makespan}); }
 
-GraphExec CudaPrepared::captured(int rank, RunMode mode) {
+void CudaPrepared::capture_enqueued(int rank) { state_of(rank).enqueued_graph = captured(enqueued_job(rank)); }
+
+GraphExec CudaPrepared::captured(const Job& job) {
+  const int rank = job.rank;
   const cudaStream_t stream = communicator_.device(rank).compute.get();
   // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
   MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  enqueue(rank, mode, RunDetail::Makespan);
+  enqueue(job);
   cudaGraph_t graph = nullptr;
   MC2_CUDA(cudaStreamEndCapture(stream, &graph));
   cudaGraphExec_t executable = nullptr;
@@ -49,27 +52,26 @@ cudaGraphExec_t CudaPrepared::graph_for_bound_matrices(int rank) {
   constexpr int kUsesBeforeCapture = 2;
   constexpr std::size_t kMostMatrices = 256; // of a program that never comes round: it stays without graphs
   RankState& state = state_of(rank);
-  if (!has_stale_graphs_) return state.graphs[index_of(RunMode::Fused)].get();
+  if (!has_stale_graphs_) return state.enqueued_graph.get();
   if (!transport_->reaches_peers()) return nullptr;
   const MatrixAddresses addresses = addresses_of(state.buffers);
   if (state.moved_graphs.size() >= kMostMatrices && !state.moved_graphs.contains(addresses)) return nullptr;
   MovedGraph& moved = state.moved_graphs[addresses];
-  if (!moved.graph && ++moved.use_count > kUsesBeforeCapture) moved.graph = captured(rank, RunMode::Fused);
+  if (!moved.graph && ++moved.use_count > kUsesBeforeCapture) moved.graph = captured(enqueued_job(rank));
   return moved.graph.get();
 }
 
-void CudaPrepared::enqueue(int rank, RunMode mode, RunDetail detail) {
-  const RankState& state = state_of(rank);
-  const cudaStream_t compute = communicator_.device(rank).compute.get();
-  const Job job{rank, mode, detail};
+void CudaPrepared::enqueue(const Job& job) {
+  const RankState& state = state_of(job.rank);
+  const cudaStream_t compute = communicator_.device(job.rank).compute.get();
   // Ranks begin together, so that a rank's times hold no wait for a peer that was launched later.
-  enqueue_meeting(communicator_.signals_of(rank), compute);
-  take_time(state.begin, compute);
-  if (state.tiles && mode == RunMode::Fused)
+  enqueue_meeting(communicator_.signals_of(job.rank), compute);
+  if (job.is_timed) take_time(state.begin, compute);
+  if (state.tiles && job.mode == RunMode::Fused)
     enqueue_tiles(job);
   else
     enqueue_streams(job);
-  take_time(state.finish, compute);
+  if (job.is_timed) take_time(state.finish, compute);
 }
 
 /// What takes more than one stream.
@@ -256,6 +258,7 @@ void CudaPrepared::forget_graphs() {
   communicator_.run([&](int rank) {
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize", rank);
     state_of(rank).graphs = {};
+    capture_enqueued(rank);
   });
   has_stale_graphs_ = false;
 }
@@ -273,7 +276,7 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
     const RankState& state = state_of(rank);
     const cudaStream_t stream = communicator_.device(rank).compute.get();
     if (launches_stages) {
-      enqueue(rank, mode, detail);
+      enqueue({rank, mode, detail});
     } else {
       check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
     }
@@ -304,7 +307,7 @@ void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission subm
   } else {
     const cudaStream_t compute = communicator_.device(rank).compute.get();
     order(stream, compute, state.entry);
-    enqueue(rank, RunMode::Fused, RunDetail::Makespan);
+    enqueue(enqueued_job(rank));
     order(compute, stream, state.entry);
   }
   if (!is_callers_graph) MC2_CUDA(cudaEventRecord(state.last_use.get(), stream));
