@@ -6,6 +6,7 @@
 #include "mc2/planner/planner.hpp"
 #include "published_cases.hpp"
 #include "render.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -38,11 +39,7 @@ struct Tally {
     peer_above_uncut_count += other.peer_above_uncut_count;
   }
   [[nodiscard]] std::vector<std::string> row(const std::string& name) const {
-    const auto signed_percent = [](double ratio) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%+.3f %%", ratio * 100);
-      return std::string(text);
-    };
+    const auto signed_percent = [](double ratio) { return number(ratio * 100, "%+.3f %%"); };
     return {name, std::to_string(case_count), signed_percent(worst_peer_error), signed_percent(worst_uncut_error),
             signed_percent(worst_over_best), signed_percent(worst_over_uncut),
             signed_percent(std::exp(log_ratio_sum / case_count) - 1), std::to_string(peer_above_uncut_count)};
@@ -81,9 +78,7 @@ struct Regret {
   [[nodiscard]] std::vector<std::string> row(const std::string& strategy, double slowdown) {
     std::sort(ratios.begin(), ratios.end());
     const double median = ratios[ratios.size() / 2];
-    char factor[16];
-    std::snprintf(factor, sizeof factor, "%.2f", slowdown);
-    return {strategy, factor, std::to_string(ratios.size()), percent_text(median - 1),
+    return {strategy, number(slowdown, "%.2f"), std::to_string(ratios.size()), percent_text(median - 1),
             percent_text(ratios.back() - 1), std::to_string(slower_than_uncut_count), std::to_string(refused_count)};
   }
 };

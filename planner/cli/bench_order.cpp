@@ -1,10 +1,10 @@
 #include <array>
-#include <cstdio>
 #include <iostream>
 
 #include "bench_support.hpp"
 #include "benches.hpp"
 #include "render.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -43,11 +43,7 @@ OrderTimes time_orders(Prepared& by_rank, Prepared& staggered, RunMode mode) {
   return {median(rank_us), median(staggered_us), median(ratios)};
 }
 
-std::string times_text(double ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "x%.2f", 1 / ratio);
-  return text;
-}
+std::string times_text(double ratio) { return number(1 / ratio, "x%.2f"); }
 
 /// Errors: as open_bench, Workbench::prepare and Workbench::verify.
 Result<std::vector<std::string>> row_of(planner::OpKind kind) {

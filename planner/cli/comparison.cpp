@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "mc2/profiler/statistics.hpp"
+
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -67,10 +68,8 @@ void compare_curves(const std::string& name, const planner::CostCurve& a, const 
                      : a.axis == planner::CurveAxis::Columns ? " columns"
                                                              : " rows";
   for (const double x : shared_sizes(a, b, largest)) {
-    char size[32];
-    std::snprintf(size, sizeof size, "%.0f", x);
     if (a.time_us(x) > 0 && b.time_us(x) > 0)
-      rows.push_back(compared_row(name + " " + size + unit, curve_time(a, x), curve_time(b, x)));
+      rows.push_back(compared_row(name + " " + number(x, "%.0f") + unit, curve_time(a, x), curve_time(b, x)));
   }
 }
 
@@ -85,11 +84,7 @@ std::string_view to_string(Comparison comparison) noexcept {
   return "unknown";
 }
 
-std::string ratio_text(double ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", ratio);
-  return text;
-}
+std::string ratio_text(double ratio) { return number(ratio, "%.3f"); }
 
 ComparedRow compared_row(std::string what, const TimeInterval& a, const TimeInterval& b) {
   ComparedRow row{std::move(what), a.us, b.us, b.us / a.us};

@@ -8,6 +8,7 @@
 #include "explain_style.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "render.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -176,10 +177,8 @@ void recipe_section(Markup& out, const planner::Plan& plan) {
   Cells cells{{"step", "value", "unit", ""}};
   constexpr std::size_t kMaxSteps = 50;
   for (std::size_t i = 0; i < std::min(plan.recipe.size(), kMaxSteps); ++i) {
-    char value[32];
-    std::snprintf(value, sizeof value, "%.6g", plan.recipe[i].value);
-    cells.push_back({clipped(plan.recipe[i].name, 40), value, clipped(plan.recipe[i].unit, 20),
-                     clipped(plan.recipe[i].text, 300)});
+    const auto& step = plan.recipe[i];
+    cells.push_back({clipped(step.name, 40), number(step.value, "%.6g"), clipped(step.unit, 20), clipped(step.text, 300)});
   }
   out.element("h2", {}, "The recipe's steps");
   html_table(out, cells);

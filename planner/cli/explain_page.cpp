@@ -9,6 +9,7 @@
 
 #include "mc2/render/markup.hpp"
 #include "render.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -263,11 +264,9 @@ std::string doubt_text(const Sensitivity& sensitivity) {
 
 std::string other_choice_text(const Sensitivity& sensitivity) {
   if (sensitivity.is_best()) return {};
-  char percent[48];
-  std::snprintf(percent, sizeof percent, "%.2f %%", 100 * sensitivity.loss());
   return "by the model as it is, " + short_cut(sensitivity.best_cut) + " with " +
          short_variant(sensitivity.best_variant) + " would be faster: " + time_text(sensitivity.best_us) + ", this plan " + time_text(sensitivity.kept_us) +
-         " (" + percent + " more); decisions below are compared with that choice, losses with this plan";
+         " (" + number(100 * sensitivity.loss(), "%.2f %%") + " more); decisions below are compared with that choice, losses with this plan";
 }
 
 std::vector<std::string> all_notes(const Explanation& explanation, const Evidence& evidence) {

@@ -1,20 +1,17 @@
 #include "numbers.hpp"
 
 #include <charconv>
-#include <cstdio>
 #include <string>
 #include <system_error>
+
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
 
 std::string number_text(std::int64_t value) { return std::to_string(value); }
 
-std::string number_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
-}
+std::string number_text(double value) { return number(value, "%g"); }
 
 /// Empty when `text` is a number within low..high.
 template <typename Number>

@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "render.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
 
 constexpr double kLeastEfficiency = 0.01; ///< a geometric mean has no place for less
 
-std::string ratio_text(double ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3fx", ratio);
-  return text;
-}
+std::string ratio_text(double ratio) { return number(ratio, "%.3fx"); }
 
 std::string signed_percent(double ratio) { return (ratio >= 0 ? "+" : "") + percent_text(ratio); }
 

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "text.hpp"
+
 namespace mc2::cli {
 namespace {
 
@@ -20,11 +22,7 @@ extern "C" void on_interrupt(int) {
   [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
 }
 
-std::string seconds_text(std::chrono::milliseconds time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.0f s", static_cast<double>(time.count()) / 1000);
-  return text;
-}
+std::string seconds_text(std::chrono::milliseconds time) { return number(static_cast<double>(time.count()) / 1000, "%.0f s"); }
 
 } // namespace
 

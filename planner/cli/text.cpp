@@ -5,8 +5,9 @@
 namespace mc2::cli {
 
 std::string number(double value, const char* format) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
+  const auto length = static_cast<std::size_t>(std::snprintf(nullptr, 0, format, value));
+  std::string text(length, '\0');
+  std::snprintf(text.data(), length + 1, format, value);
   return text;
 }
 

@@ -5,7 +5,7 @@
 
 namespace mc2::cli {
 
-/// A number by a format of printf for one double, such as "%.2f us".
+/// A number by a format of printf for one double, such as "%.2f us". Formats are the program's own.
 [[nodiscard]] std::string number(double value, const char* format);
 
 /// Without white space at either end.

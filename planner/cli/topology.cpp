@@ -9,6 +9,7 @@
 #include "mc2/store/codec.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
+#include "text.hpp"
 #include "topology_files.hpp"
 
 namespace mc2::cli {
@@ -30,16 +31,11 @@ std::string bytes_text(double bytes) {
   constexpr std::array kUnits{"B", "KiB", "MiB", "GiB"};
   std::size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.0f %s", bytes, kUnits[unit]);
-  return text;
+  return number(bytes, "%.0f ") + kUnits[unit];
 }
 
 std::string bandwidth_text(const CollectiveSpec& spec, double us) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f",
-                spec.message_bytes * bus_factor(spec.collective, spec.world_size) / us / 1e3);
-  return text;
+  return number(spec.message_bytes * bus_factor(spec.collective, spec.world_size) / us / 1e3, "%.2f");
 }
 
 /// Sizes from 1 KiB to 4 GiB, the time of every algorithm, and what the fastest makes of it.
@@ -73,10 +69,7 @@ std::string heading_text(const Topology& topology, const CollectiveSpec& spec) {
 std::string calibration_page(const profiler::TopologyCalibration& calibration) {
   std::vector<std::vector<std::string>> rows{{"constant", "factor", "90 % interval", "determined by the points"}};
   for (const auto& factor : calibration.factors) {
-    char value[32], interval[64];
-    std::snprintf(value, sizeof value, "%.3g", factor.factor);
-    std::snprintf(interval, sizeof interval, "%.3g to %.3g", factor.low, factor.high);
-    rows.push_back({factor.name, value, interval, factor.is_determined ? "yes" : "no"});
+    rows.push_back({factor.name, number(factor.factor, "%.3g"), number(factor.low, "%.3g") + number(factor.high, " to %.3g"), factor.is_determined ? "yes" : "no"});
   }
   return table(rows) + calibration.text + "\n\n";
 }

@@ -5,6 +5,7 @@
 #include "mc2/profiler/recalibrate.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -81,12 +82,8 @@ std::string uncut_reason(const planner::OpSpec& op, const Race& race) {
   if (best == nullptr) return "do not cut: no cut is predicted faster than " +
            std::string(to_string(planner::traits_of(op.kind).work)) + " then collective";
   const planner::Validation v = race.validation(*best);
-  char text[256];
-  std::snprintf(text, sizeof text,
-                "do not cut: the best cut, %s, measured %+.1f %% (95 %% interval %+.1f to %+.1f %%), not faster than "
-                "serial beyond the noise",
-                best->cut.text().c_str(), v.benefit * 100, v.benefit_low * 100, v.benefit_high * 100);
-  return text;
+  return "do not cut: the best cut, " + best->cut.text() + number(v.benefit * 100, ", measured %+.1f %% (95 %% interval ") +
+         number(v.benefit_low * 100, "%+.1f to ") + number(v.benefit_high * 100, "%+.1f %%), not faster than serial beyond the noise");
 }
 
 /// What the winner left behind, as predicted and as measured.
@@ -97,10 +94,9 @@ std::vector<planner::RunnerUp> losers(const Race& race, const std::vector<planne
     if ((contenders[i].cut == winner.cut && contenders[i].variant == winner.variant) ||
         !overlaps(winner.op, contenders[i].variant, contenders[i].cut))
       continue;
-    char text[96];
-    std::snprintf(text, sizeof text, "measured benefit %.1f %% against %.1f %%",
-                  race.validation(race.contenders[i]).benefit * 100, winning_benefit * 100);
-    result.push_back({contenders[i].cut, contenders[i].variant, contenders[i].makespan.us, text});
+    result.push_back({contenders[i].cut, contenders[i].variant, contenders[i].makespan.us,
+                      number(race.validation(race.contenders[i]).benefit * 100, "measured benefit %.1f %% against ") +
+                          number(winning_benefit * 100, "%.1f %%")});
   }
   return result;
 }
