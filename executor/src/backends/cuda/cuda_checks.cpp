@@ -194,7 +194,7 @@ std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept {
 
 std::int64_t staging_bytes(const planner::OpSpec& op) noexcept {
   if (planner::cut_axis(op) == planner::CutAxis::Columns) return exchange_bytes(op); // a block's sum
-  return all_reduce_share_bytes(exchange_bytes(op), op.world_size) * (op.world_size - 1);
+  return rank_share_bytes(exchange_bytes(op), op.world_size) * (op.world_size - 1);
 }
 
 std::vector<std::int64_t> prepared_sizes(const planner::OpSpec& op, bool stages_pieces, bool allow_independent) {

@@ -102,8 +102,8 @@ void enqueue_announcement(const SignalMemory& signals, cudaStream_t stream);
 /// DirectCollective::AllReduceLowLatency. Throws SystemError.
 void enqueue_mail(planner::DType dtype, const BlockExchange& block, const SignalMemory& signals, cudaStream_t stream);
 
-/// What each rank sums of so many bytes that all get, at most, in whole vectors of 16 bytes.
-[[nodiscard]] constexpr std::int64_t all_reduce_share_bytes(std::int64_t bytes, int world_size) noexcept {
+/// A rank's share of so many bytes, at most, in whole vectors of 16 bytes.
+[[nodiscard]] constexpr std::int64_t rank_share_bytes(std::int64_t bytes, int world_size) noexcept {
   constexpr std::int64_t kVector = 16;
   return planner::ceil_div(planner::ceil_div(bytes, world_size), kVector) * kVector;
 }

@@ -227,7 +227,7 @@ class PushAllReduceTransport final : public Transport {
   };
 
   [[nodiscard]] std::int64_t share_bytes(const BlockExchange& block) const {
-    return all_reduce_share_bytes(block.element_count * planner::size_bytes(dtype_), signals_.front().world_size);
+    return rank_share_bytes(block.element_count * planner::size_bytes(dtype_), signals_.front().world_size);
   }
   [[nodiscard]] Share share_of(int rank, const BlockExchange& block) const {
     const std::int64_t all_bytes = block.element_count * planner::size_bytes(dtype_), most_bytes = share_bytes(block);
