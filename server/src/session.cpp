@@ -323,7 +323,7 @@ class Connection {
       co_return co_await turn_away(parser, request, full);
     }
     lowest_.expires_after(limits_->body_timeout);
-    if (view(header[http::field::expect]) == "100-continue" && !parser.is_done()) {
+    if (beast::iequals(header[http::field::expect], "100-continue") && !parser.is_done()) {
       http::response<http::empty_body> go_on{http::status::continue_, header.version()};
       co_await http::async_write(stream_, go_on, into(error));
       if (error) co_return false;

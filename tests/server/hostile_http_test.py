@@ -4,7 +4,7 @@ The first case is the reason why the bytes on the wire are read by Boost.Beast: 
 listens with cpprestsdk 2.10.18 (docs/adr/0008-beast-on-the-wire.md).
 """
 
-from serving import ServiceTest, program
+from serving import ServiceTest, program, read_all
 
 CHUNKED = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
 GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
@@ -80,6 +80,15 @@ class HostileHttpTest(ServiceTest):
                 with self.subTest(name, path=path):
                     self.assertEqual(service.request("POST", path, body)[0], 400)
         self.assertTrue(service.is_alive())
+
+    def test_who_asks_before_a_body_is_told_to_go_on(self):
+        service = self.start()
+        for expectation in (b"100-continue", b"100-Continue"):
+            with self.subTest(expectation), service.connect() as connection:
+                connection.sendall(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\nExpect: " + expectation + b"\r\n\r\n")
+                self.assertTrue(connection.recv(4096).startswith(b"HTTP/1.1 100 "))
+                connection.sendall(b"{")
+                self.assertEqual(status_of(read_all(connection)), 400)
 
     def test_requests_that_end_early(self):
         service = self.start()
