@@ -88,7 +88,7 @@ class Prepared {
  public:
   virtual ~Prepared() = default;
 
-  /// Runs once and returns when every local rank has finished; the record stays valid until the next run.
+  /// Runs once, behind what this plan has been enqueued, and returns when every local rank has finished; the record stays valid until the next run.
   /// Order: *collective* over processes. Threads: one run at a time per Communicator; a second thread gets SystemError.
   /// Throws: SystemError when a lane fails or the communicator's deadline passes; the communicator is then aborted
   /// and every later run throws too. Independent without PrepareOptions::allow_independent is a programming error.

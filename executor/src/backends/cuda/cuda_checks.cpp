@@ -258,7 +258,18 @@ Result<void> check_window_memory(const planner::OpSpec& op, std::span<const Rank
   return {};
 }
 
+/// Of what is put down row by row: a 2D copy's pitch has 31 bits.
+Result<void> check_pitch(const planner::OpSpec& op) {
+  const bool is_side_by_side = op.kind == planner::OpKind::EmbeddingAllToAll;
+  if (!is_side_by_side && planner::cut_axis(op) != planner::CutAxis::Columns) return {};
+  const std::int64_t row_bytes = (is_side_by_side ? op.world_size : 1) * op.n * planner::size_bytes(planner::product_type(op));
+  if (row_bytes <= std::numeric_limits<std::int32_t>::max()) return {};
+  return Error{ErrorCode::Unsupported, "n",
+               "rows of C have " + std::to_string(row_bytes) + " bytes; the devices' copies reach to the next row below 2^31 bytes only"};
+}
+
 Result<void> check_carries(const StageList& stages, const CudaVariant& variant) {
+  if (auto legal = check_pitch(stages.op); !legal) return legal;
   const bool is_exchanged = planner::collective_of(stages.op.kind) == planner::Collective::AllToAll;
   if (!variant.takes_no_sm || !is_exchanged || stages.stages.size() == 1) return {};
   return Error{ErrorCode::Unsupported, "variant",
@@ -283,6 +294,7 @@ Result<void> check_crosses_processes(const CudaVariant& variant) {
 }
 
 Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach) {
+  const OnDevice on_device(rank);
   const bool is_a_shared = !reach.a || is_shareable(buffers.a.data());
   if (is_a_shared && (!reach.c || is_shareable(buffers.c.data()))) return {};
   return Error{ErrorCode::Unsupported, "buffers",

@@ -88,6 +88,7 @@ void CudaCommunicator::share_signals() {
 CudaCommunicator::~CudaCommunicator() {
   aborts_.clear(); // waits for them
   try {
+    workers_.run([](int /*rank*/) { log_failure(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }); // kernels may read other ranks' memory
     workers_.run([this](int rank) {
       for (auto& [settings, communicators] : nccl_) communicators[static_cast<std::size_t>(rank)] = {};
       RankDevice& device = devices_[static_cast<std::size_t>(rank)];
@@ -252,6 +253,8 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
     if (auto legal = check_device_types(stages.op); !legal) return legal;
     if (auto legal = check_carries(stages, read.value()); !legal) return legal;
     if (auto legal = check_tile_places(read.value(), ranks_, buffers); !legal) return legal;
+    if (std::ranges::any_of(ranks_, [this](int rank) { return is_in_capture(rank); }))
+      return planner::Error{planner::ErrorCode::Unsupported, "streams", kInCapture};
     if (group_) return check_crosses_processes(read.value());
     return read.value().has_windows ? check_window_memory(stages.op, buffers) : planner::Result<void>{};
   };
@@ -291,6 +294,11 @@ void CudaCommunicator::abort() noexcept {
     for (NcclCommunicator& communicator : communicators)
       if (communicator) aborts_.emplace_back([handle = communicator.release()] { destroy(handle); });
   }
+}
+
+bool CudaCommunicator::is_in_capture(int rank) {
+  const OnDevice on_device(rank);
+  return is_capturing(device(rank).compute.get());
 }
 
 void CudaCommunicator::wait(int rank, cudaStream_t stream) const {

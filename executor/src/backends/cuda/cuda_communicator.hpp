@@ -43,6 +43,9 @@ struct SharedAddresses {
   std::vector<std::shared_ptr<std::byte>> mappings; ///< shared with all that use the same allocations: what keeps them mapped
 };
 
+/// Why nothing can be prepared or run: our streams are part of a capture.
+inline constexpr const char* kInCapture = "a graph that is being captured holds a run of this communicator; end the capture first";
+
 /// The ranks of a world, one GPU each: all of them in this process, each with a thread of its own, or one.
 class CudaCommunicator final : public Communicator {
  public:
@@ -83,6 +86,8 @@ class CudaCommunicator final : public Communicator {
   /// Makes the times of every rank those that its own process has taken. Order: *collective*. Throws SystemError.
   /// @param ranks by rank, with as many stages each
   void gather_times(std::vector<RankTimes>& ranks);
+  /// Whether a graph that a caller is capturing holds a run, so that the rank's streams are part of that capture.
+  [[nodiscard]] bool is_in_capture(int rank);
   /// Waits until `rank`'s `stream` is idle. Throws SystemError naming the rank after the deadline.
   void wait(int rank, cudaStream_t stream) const;
   /// Waits until what `event` recorded has ended, likewise.

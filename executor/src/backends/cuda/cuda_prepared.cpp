@@ -71,6 +71,7 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
   communicator_.run([this](int rank) {
     if (transport_->takes_no_sm()) check_takes_no_sm(rank);
     if (variant_.stores_tiles) build_tiles(rank);
+    capture(rank, RunMode::Fused);
     capture_enqueued(rank);
   });
 }
@@ -78,7 +79,8 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
 CudaPrepared::~CudaPrepared() {
   try { // the memory of runs under way is another plan's next
     for (const int rank : communicator_.local_ranks()) communicator_.wait(rank, state_of(rank).last_use);
-  } catch (const std::exception& error) { // of an aborted communicator, say, whose memory no plan gets
+  } catch (const std::exception& error) { // of an aborted communicator, or of a caller's stream that is held up
+    std::ranges::for_each(ranks_, &RankState::keep_memory);
     std::fprintf(stderr, "mc2: level=error text=\"closing a plan: %s\"\n", error.what());
   }
   for (const int rank : communicator_.local_ranks()) {
@@ -93,6 +95,11 @@ CudaPrepared::~CudaPrepared() {
   } catch (const std::exception& error) { // an aborted communicator has lost its windows already
     std::fprintf(stderr, "mc2: level=error text=\"releasing windows: %s\"\n", error.what());
   }
+}
+
+void CudaPrepared::RankState::keep_memory() noexcept {
+  for (auto* memory : {&exchange, &spare, &staging, &tile_memory, &transposed_b}) (void)memory->release();
+  (void)tiles.release();
 }
 
 /// The same on all ranks, although each knows only its own matrices' alignment where peers do not reach them.

@@ -15,8 +15,8 @@
 namespace mc2::executor::cuda {
 
 /// A stage list bound to device buffers. Each rank's whole pipeline is one CUDA graph per run mode, captured when the
-/// mode first runs and replayed after; what enqueue() submits is captured while preparing, and takes no times. For matrices that
-/// come by rebind() there is one of each that come again. The times of single stages that wait for one another are
+/// mode first runs (Fused while preparing) and replayed after. What enqueue() submits takes no times and has a graph of its own; of
+/// matrices that come by rebind() there is one for each that come again. The times of single stages that wait for one another are
 /// taken by launching them one by one instead; where a lane just runs, its time is shared among its stages by rows.
 ///
 /// Where the transport carries several blocks by one kernel, that kernel starts with the graph, and every block's matmul is
@@ -84,6 +84,9 @@ class CudaPrepared final : public Prepared {
     StageEvents local;
     std::vector<StageEvents> compute, communication;
     std::chrono::nanoseconds elapsed{0};
+
+    /// From all plans to come, as runs under way may use it. The pool frees it with the communicator.
+    void keep_memory() noexcept;
   };
 
   /// Of one rank, as this process reaches it; of a rank of another process null where the transport does not reach for it.

@@ -1,3 +1,5 @@
+#include <cerrno>
+
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/cuda_prepared.hpp"
 #include "mc2/planner/error.hpp"
@@ -256,7 +258,8 @@ void CudaPrepared::enqueue_gathered_a(const Job& job) {
 /// What is under way on the callers' streams still uses them.
 void CudaPrepared::forget_graphs() {
   communicator_.run([&](int rank) {
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize", rank);
+    communicator_.wait(rank, state_of(rank).last_use);
+    communicator_.wait(rank, communicator_.device(rank).compute.get());
     state_of(rank).graphs = {};
     capture_enqueued(rank);
   });
@@ -267,6 +270,8 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   MC2_CHECK(mode != RunMode::Independent || ranks_.front().spare != nullptr,
             "RunMode::Independent needs PrepareOptions::allow_independent");
   const RunTurn turn(communicator_.turn());
+  for (const int rank : communicator_.local_ranks())
+    if (communicator_.is_in_capture(rank)) throw planner::SystemError("run", EBUSY, kInCapture);
   const bool launches_stages =
       detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
   if (has_stale_graphs_) forget_graphs();
@@ -275,6 +280,7 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
   communicator_.run([&](int rank) {
     const RankState& state = state_of(rank);
     const cudaStream_t stream = communicator_.device(rank).compute.get();
+    MC2_CUDA(cudaStreamWaitEvent(stream, state.last_use.get(), 0)); // what was enqueued uses the same memory
     if (launches_stages) {
       enqueue({rank, mode, detail});
     } else {
@@ -291,6 +297,11 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
 planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission submission) {
   if (auto legal = check_streams(streams, communicator_.local_ranks()); !legal) return legal.error();
   const RunTurn turn(communicator_.turn());
+  for (const int rank : communicator_.local_ranks()) {
+    const OnDevice on_device(rank);
+    const bool is_captured = is_capturing(static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]));
+    if (!is_captured && communicator_.is_in_capture(rank)) return planner::Error{planner::ErrorCode::InvalidSpec, "streams", kInCapture};
+  }
   communicator_.run([&](int rank) {
     require_legal_bags(rank); // of the runs before, which nobody has waited for here
     enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);

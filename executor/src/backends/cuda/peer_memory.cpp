@@ -7,6 +7,7 @@
 
 #include "backends/cuda/check.hpp"
 #include "backends/cuda/driver.hpp"
+#include "backends/cuda/handles.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {
@@ -55,7 +56,12 @@ std::shared_ptr<std::byte> PeerMemory::open(std::string_view text) {
   if (!allocation) {
     void* base = nullptr;
     MC2_CUDA(cudaIpcOpenMemHandle(&base, offer.allocation, cudaIpcMemLazyEnablePeerAccess));
-    allocation = {static_cast<std::byte*>(base), [](std::byte* mapped) { log_failure(cudaIpcCloseMemHandle(mapped), "cudaIpcCloseMemHandle"); }};
+    int device = 0;
+    MC2_CUDA(cudaGetDevice(&device));
+    allocation = {static_cast<std::byte*>(base), [device](std::byte* mapped) {
+                    const OnDevice on_device(device); // whoever drops the last use may be on another
+                    log_failure(cudaIpcCloseMemHandle(mapped), "cudaIpcCloseMemHandle");
+                  }};
     known = allocation;
   }
   return {allocation, allocation.get() + offer.offset};
