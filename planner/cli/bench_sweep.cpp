@@ -96,7 +96,7 @@ Result<ExitCode> bench_sweep() {
       {"format", "threads", "plans", "of them cut", "refused", "median", "plans/s", "table"}};
   for (const auto& [format, name] : {std::pair{TableFormat::Csv, "csv"}, std::pair{TableFormat::Json, "json"}})
     for (const int thread_count : {1, 2}) {
-      GridRun run{{}, format, thread_count, false};
+      GridRun run{.options = {}, .kept_options = {}, .format = format, .thread_count = thread_count};
       run.options.runner_up_count = 0;
       std::vector<double> seconds;
       Timing last{};

@@ -92,7 +92,7 @@ class StoreSource : public ModelSource {
       auto answer =
           machine ? find_kept_model(layers, machine.value(), op, true) : Result<FoundModel>(machine.error());
       if (answer)
-        kept.models.push_back(std::move(answer).value());
+        kept.models.emplace_back(std::move(answer).value()).is_kept = true;
       else
         kept.failure = Error{answer.error().code, "", any_length(op) + answer.error().text()};
     }

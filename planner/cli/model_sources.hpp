@@ -22,6 +22,7 @@ struct FoundModel {
   bool can_require_significance = true;
   /// Where the model was measured for another n and k; its plans are marked with it.
   std::shared_ptr<const planner::Transfer> transfer = nullptr;
+  bool is_kept = false; ///< by the store, for this machine: its backend has a say in the alignment
 };
 
 /// A place where cost models come from. Threads: find() may be called by several at once.

@@ -50,6 +50,11 @@ struct PlanCommand {
 };
 
 Result<store::PlanRequest> PlanCommand::request() const {
+  // A model or topology document describes some other machine, so this machine's backend has no say in its alignment.
+  const auto backend = executor::find_backend(machine.backend);
+  if (!backend) return backend.error();
+  const bool is_foreign = !model_file.empty() || !topology_file.empty() || !device.empty();
+  const std::int64_t alignment = is_foreign ? planner::PlanOptions{}.alignment : backend.value()->default_alignment();
   if (!request_file.empty()) {
     if (auto legal = op.given.none_beside("--request", "operator"); !legal) return legal.error();
     if (auto legal = planning.given.none_beside("--request", "options"); !legal) return legal.error();
@@ -57,16 +62,11 @@ Result<store::PlanRequest> PlanCommand::request() const {
     if (!content) return content.error();
     auto request = store::decode_request(content.value());
     if (!request) return document_error(request_file, request.error());
-    return request;
+    return store::PlanRequest{request.value().op, request.value().options_with(alignment)};
   }
   const auto spec = op.spec();
   if (!spec) return spec.error();
-  // A model or topology document describes some other machine, so this machine's backend has no say in its alignment.
-  const auto backend = executor::find_backend(machine.backend);
-  if (!backend) return backend.error();
-  const bool is_foreign = !model_file.empty() || !topology_file.empty() || !device.empty();
-  const auto options =
-      planning.checked(is_foreign ? planner::PlanOptions{}.alignment : backend.value()->default_alignment());
+  const auto options = planning.checked(alignment);
   if (!options) return options.error();
   return store::PlanRequest{spec.value(), options.value()};
 }
@@ -127,7 +127,7 @@ Result<client::PlanQuestion> PlanCommand::question(const store::PlanRequest& req
   const PlanningOptions none_chosen;
   const auto usual = none_chosen.checked(backend.value()->default_alignment());
   if (!usual) return usual.error();
-  const bool has_options = !request_file.empty() || request.options != usual.value();
+  const bool has_options = request.options != usual.value();
   return client::PlanQuestion{.op = request.op,
                               .machine = here.value(),
                               .options = has_options ? std::optional(request.options) : std::nullopt};

@@ -62,7 +62,7 @@ class RowPlanner {
   Result<Plan> plan_op(const OpSpec& op) {
     if (!model_ || !model_->ok() || op.m > model_->value().valid_to_m) model_ = find_model(sources_, op);
     if (!model_->ok()) return model_->error();
-    planner::PlanOptions options = run_.options;
+    planner::PlanOptions options = model_->value().is_kept ? run_.kept_options : run_.options;
     if (!model_->value().can_require_significance) options.require_significant_gain = false;
     auto plan = planner::make_plan(op, *model_->value().model, options);
     const auto& transfer = model_->value().transfer;

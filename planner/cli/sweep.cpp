@@ -133,11 +133,11 @@ Result<GridRun> SweepCommand::settings() const {
   GridRun result;
   const auto backend = executor::find_backend(machine.backend);
   if (!backend) return backend.error();
-  auto options =
-      planning.checked(is_foreign() ? planner::PlanOptions{}.alignment : backend.value()->default_alignment());
-  if (!options) return options.error();
-  result.options = options.value();
-  result.options.runner_up_count = 0; // a row has no place for them
+  const auto kept = planning.checked(backend.value()->default_alignment());
+  if (!kept) return kept.error();
+  result.kept_options = kept.value();
+  result.options = is_foreign() ? planning.checked(planner::PlanOptions{}.alignment).value() : kept.value();
+  result.options.runner_up_count = result.kept_options.runner_up_count = 0; // a row has no place for them
   const auto parsed = parse_table_format(format);
   if (!parsed) return parsed.error();
   result.format = parsed.value();

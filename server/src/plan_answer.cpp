@@ -49,7 +49,10 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
   const auto machine = find_machine(store, question.machine);
   if (!machine) return machine.error();
   const planner::OpSpec& op = question.request.op;
-  if (!question.has_options) {
+  const planner::Fingerprint& fingerprint = machine.value().fingerprint;
+  const auto usual = executor::default_options_on(fingerprint);
+  const auto options = question.request.options_with(usual.alignment);
+  if (options == usual) { // else only a plan made for these options answers
     auto kept = store.find_plan(store::PlanKey{op, machine.value().digest});
     if (kept) {
       store::StoredPlan& plan = kept.value();
@@ -57,10 +60,8 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
     }
     // A damaged plan is a miss: the model may still answer, and mc2 db check names the damage.
   }
-  const planner::Fingerprint& fingerprint = machine.value().fingerprint;
   const auto model = store.find_model(op, fingerprint);
   if (!model) return model.error();
-  const auto options = question.has_options ? question.request.options : executor::default_options_on(fingerprint);
   const auto plan = planner::make_plan(op, model.value(), options);
   if (!plan) return plan.error();
   return sourced("model", plan.value(), store::encode(plan.value()), {});
@@ -99,7 +100,7 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
 }
 
 KeyedQuestion with_key(PlanQuestion question) {
-  std::string key = std::string(question.has_options ? "options " : "") + question.machine + " " + store::encode(question.request);
+  std::string key = question.machine + " " + store::encode(question.request);
   return {std::move(question), std::move(key)};
 }
 

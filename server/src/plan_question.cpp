@@ -83,19 +83,20 @@ Result<OpSpec> read_op(const Query& query, Reader& reader) {
   return op;
 }
 
-Result<planner::PlanOptions> read_options(const Query& query, Reader& reader) {
-  planner::PlanOptions options;
+/// Errors: as read_plan_question.
+Result<void> read_options(const Query& query, Reader& reader, store::PlanRequest& request) {
+  planner::PlanOptions& options = request.options;
+  request.has_alignment = query.text("alignment").has_value();
+  request.has_min_block_rows = query.text("min_block_rows").has_value();
   options.strategy = query.text("strategy").value_or(options.strategy);
   reader.read("alignment", options.alignment);
-  options.min_block_rows = options.alignment;
   reader.read("min_block_rows", options.min_block_rows);
   reader.read("max_block_count", options.max_block_count);
   reader.read("runner_up_count", options.runner_up_count);
   reader.read("objective_quantile", options.objective_quantile);
   options.require_significant_gain = !reader.flag("allow_small_gain");
   if (reader.error()) return *reader.error();
-  if (auto legal = options.validate(); !legal) return legal.error();
-  return options;
+  return options.validate();
 }
 
 } // namespace
@@ -104,14 +105,13 @@ Result<PlanQuestion> read_plan_question(const Query& query) {
   Reader reader(query);
   const auto op = read_op(query, reader);
   if (!op) return op.error();
-  const auto options = read_options(query, reader);
-  if (!options) return options.error();
-  return to_plan_question(query, {op.value(), options.value()});
+  auto request = store::PlanRequest::usual(op.value());
+  if (auto read = read_options(query, reader, request); !read) return read.error();
+  return to_plan_question(query, std::move(request));
 }
 
 Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request) {
   PlanQuestion question;
-  question.has_options = request.options != planner::PlanOptions{};
   question.request = std::move(request);
   question.machine = query.text("machine").value_or("");
   const auto epoch = query.integer("epoch");

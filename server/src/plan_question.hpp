@@ -13,7 +13,6 @@ namespace mc2::server {
 /// What a plan query asks.
 struct PlanQuestion {
   store::PlanRequest request;
-  bool has_options = false;           ///< some planning option was given: only a plan made for it answers
   std::string machine;                ///< digest of a fingerprint, or a prefix; empty: the only one there is
   std::optional<std::int64_t> epoch;  ///< of an answer that another rank has got
 };

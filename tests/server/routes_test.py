@@ -271,6 +271,21 @@ class RoutesTest(ServiceTest):
         other = self.service.json("GET", "/v1/plan?m=160&n=64&k=64")
         self.assertEqual((other["source"], other["created_at"]), ("model", None))
 
+    def test_what_is_not_said_is_the_machines(self):
+        for alignment, source in ((64, "stored"), (128, "model")):  # the host's own, and PlanOptions'
+            self.assertEqual(self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&alignment={alignment}")["source"], source)
+        cut = lambda answer: answer["plan"]["cut"]
+        question = "/v1/plan?m=5000&n=64&k=64"
+        usual = cut(self.service.json("GET", question))
+        self.assertEqual(cut(self.service.json("GET", question + "&runner_up_count=3")), usual)
+        op = self.service.json("GET", question)["plan"]["op"]
+        request = lambda options: {"schema": "mc2.request/1", "op": op, "options": options}
+        self.assertEqual(cut(self.service.json("POST", "/v1/plan", request({"runner_up_count": 3}))), usual)
+        for options in ({"alignment": 128}, {"alignment": 128, "min_block_rows": 128}):
+            posted = self.service.json("POST", "/v1/plan", request(options))
+            self.assertEqual(cut(posted), cut(self.service.json("GET", question + "&alignment=128")))
+            self.assertTrue(all(rows % 128 == 0 for rows in sorted(cut(posted)["block_rows"])[1:-1]), cut(posted))
+
     def test_equal_questions_get_equal_bytes_until_the_plan_is_replaced(self):
         first = self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")
         for _ in range(100):

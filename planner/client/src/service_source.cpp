@@ -99,8 +99,9 @@ class ServiceSource {
 };
 
 std::string key_of(const PlanQuestion& question) {
-  const std::string request = store::encode(store::PlanRequest{question.op, question.options.value_or(planner::PlanOptions{})});
-  return (question.options ? "options " : "") + question.machine.canonical_text() + "\n" + request;
+  const std::string request =
+      store::encode(question.options ? store::PlanRequest{question.op, *question.options} : store::PlanRequest::usual(question.op));
+  return question.machine.canonical_text() + "\n" + request;
 }
 
 FoundPlan to_found(const store::PlanAnswer& answer, const PlanQuestion& question, std::string source) {

@@ -5,24 +5,28 @@ namespace {
 
 using planner::PlanOptions;
 
-Json write_options(const PlanOptions& options) {
-  return {{"alignment", options.alignment},
-          {"formula_contention", finite(options.formula_contention)},
-          {"formula_short_block", to_string(options.formula_short_block)},
-          {"max_block_count", options.max_block_count},
-          {"min_block_rows", options.min_block_rows},
-          {"objective_quantile", finite(options.objective_quantile)},
-          {"require_significant_gain", options.require_significant_gain},
-          {"runner_up_count", options.runner_up_count},
-          {"strategy", options.strategy}};
+Json write_options(const PlanRequest& request) {
+  const PlanOptions& options = request.options;
+  Json json{{"formula_contention", finite(options.formula_contention)},
+            {"formula_short_block", to_string(options.formula_short_block)},
+            {"max_block_count", options.max_block_count},
+            {"objective_quantile", finite(options.objective_quantile)},
+            {"require_significant_gain", options.require_significant_gain},
+            {"runner_up_count", options.runner_up_count},
+            {"strategy", options.strategy}};
+  if (request.has_alignment) json["alignment"] = options.alignment;
+  if (request.has_min_block_rows) json["min_block_rows"] = options.min_block_rows;
+  return json;
 }
 
 /// Every option may be left out: a request says only what differs from the defaults.
-PlanOptions read_options(const Node& node) {
+void read_options(const Node& node, PlanRequest& request) {
   const Fields fields(node, {},
                       {"alignment", "formula_contention", "formula_short_block", "max_block_count", "min_block_rows",
                        "objective_quantile", "require_significant_gain", "runner_up_count", "strategy"});
-  PlanOptions options;
+  PlanOptions& options = request.options;
+  request.has_alignment = fields.has("alignment");
+  request.has_min_block_rows = fields.has("min_block_rows");
   if (fields.has("strategy")) options.strategy = fields["strategy"].text();
   if (fields.has("alignment")) options.alignment = fields["alignment"].integer();
   if (fields.has("min_block_rows")) options.min_block_rows = fields["min_block_rows"].integer();
@@ -35,14 +39,20 @@ PlanOptions read_options(const Node& node) {
   if (fields.has("formula_short_block"))
     options.formula_short_block = fields["formula_short_block"].name(planner::parse_short_block_rule);
   if (node.is_ok()) node.check(options.validate());
-  return options;
 }
 
 } // namespace
 
+PlanOptions PlanRequest::options_with(std::int64_t alignment) const {
+  PlanOptions result = options;
+  if (!has_alignment) result.alignment = alignment;
+  if (!has_min_block_rows) result.min_block_rows = result.alignment;
+  return result;
+}
+
 std::string encode(const PlanRequest& request) {
   return dump({{"op", write_op(request.op)},
-               {"options", write_options(request.options)},
+               {"options", write_options(request)},
                {"schema", schema_name("request")}});
 }
 
@@ -50,9 +60,8 @@ template <>
 PlanRequest read_document<PlanRequest>(const Node& node) {
   check_schema(node, "request");
   const Fields fields(node, {"op", "schema"}, {"options"});
-  PlanRequest request;
-  request.op = read_op(fields["op"]);
-  if (fields.has("options")) request.options = read_options(fields["options"]);
+  PlanRequest request = PlanRequest::usual(read_op(fields["op"]));
+  if (fields.has("options")) read_options(fields["options"], request);
   return request;
 }
 

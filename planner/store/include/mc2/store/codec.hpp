@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mc2/planner/cost_model.hpp"
@@ -21,7 +23,16 @@ namespace mc2::store {
 struct PlanRequest {
   planner::OpSpec op;
   planner::PlanOptions options;
+  bool has_alignment = true;      ///< else the machine's
+  bool has_min_block_rows = true; ///< else as long as the alignment
   bool operator==(const PlanRequest&) const = default;
+
+  /// Without a word of how: as the machine has it.
+  [[nodiscard]] static PlanRequest usual(planner::OpSpec op) {
+    return {.op = std::move(op), .options = {}, .has_alignment = false, .has_min_block_rows = false};
+  }
+  /// @param alignment the machine's
+  [[nodiscard]] planner::PlanOptions options_with(std::int64_t alignment) const;
 };
 
 /// A question and the model to answer it from: the body of a what-if.
