@@ -51,7 +51,7 @@ Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
   const auto content = read_file(path);
   if (!content) return content.error();
   ExchangeCounts counts;
-  std::string_view rest = content.value();
+  std::string_view rest = without_byte_order_mark(content.value());
   int line_count = 0, line = 0;
   while (!rest.empty()) {
     ++line;

@@ -167,8 +167,7 @@ Result<double> CsvRow::number(std::size_t column, std::string_view name) const {
 
 Result<void> read_csv(std::string_view text, const std::string& file, const CsvFormat& format,
                       const std::function<Result<void>(const CsvRow&)>& visit) {
-  // Spreadsheets begin a UTF-8 file with a byte order mark.
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  text = without_byte_order_mark(text);
   Heading heading;
   std::vector<CsvCell> cells;
   std::size_t row_count = 0;

@@ -11,6 +11,11 @@ std::string number(double value, const char* format) {
   return text;
 }
 
+std::string_view without_byte_order_mark(std::string_view text) noexcept {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 std::string_view trimmed(std::string_view text) noexcept {
   constexpr std::string_view kSpace = " \t\r";
   const auto first = text.find_first_not_of(kSpace);

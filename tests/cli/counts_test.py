@@ -33,6 +33,9 @@ class CountsTest(ProgramTest):
         self.file.write_text(text)
         self.refuse(USAGE, ["run", "--op", op, *SHAPE, *more, *MACHINE, "--counts", self.file, "--store", self.store], *texts)
 
+    def test_a_byte_order_mark_is_no_number(self):
+        self.refuse_counts("\N{ZERO WIDTH NO-BREAK SPACE}1,2\n3,4\n", "--counts: are of 2 ranks; --ranks says 3")
+
     def test_files_that_are_no_counts(self):
         self.refuse_counts("1,2\n3,4\n", "--counts: are of 2 ranks; --ranks says 3")
         self.refuse_counts("1,2,3\n4,5\n6,7,8\n", "counts.csv:2", "has 2 numbers and the first line 3")

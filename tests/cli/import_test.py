@@ -128,6 +128,7 @@ class ImportTest(ProgramTest):
         log = self.directory / "log.csv"
         log.write_bytes(self.kernels.read_bytes())
         told = ["import", self.nccl, log, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store]
+        self.refuse(USAGE, ["import", log, "--dry-run", "--out", log.with_name("p.json")], "--out: gets the profile that is kept, and --dry-run keeps none")
         self.refuse(USAGE, ["import", log, "--dry-run", "--report", log], "--report: would replace", "which is read; name another file")
         self.refuse(USAGE, [*told, "--out", log], "--out: would replace", "log.csv, which is read; name another file")
         self.assertEqual(log.read_bytes(), self.kernels.read_bytes())

@@ -164,7 +164,7 @@ std::string what_text(std::span<const CollectivePoint> points) {
 }
 
 std::string summary_text(const TopologyCalibration& result) {
-  char text[128];
+  char text[704]; // two doubles of any size
   std::snprintf(text, sizeof text, "median error %.1f %% before, %.1f %% after", result.error_before * 100,
                 result.error_after * 100);
   std::string open;
