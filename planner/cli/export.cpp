@@ -44,6 +44,7 @@ struct ExportCommand {
   [[nodiscard]] Result<ExitCode> write_document(const store::Exporter& exporter) const;
   [[nodiscard]] Result<ExitCode> write_picture() const;
   [[nodiscard]] Result<ExitCode> read_back() const;
+  [[nodiscard]] Result<void> check_options() const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -174,7 +175,21 @@ Result<ExitCode> ExportCommand::read_back() const {
                "is missing: the file holds " + std::to_string(items.value().size()) + " plans"};
 }
 
+/// Errors: InvalidSpec naming an option that says nothing to this format or way.
+Result<void> ExportCommand::check_options() const {
+  const bool is_nccl = format == "nccl-tuner", has_algorithm = is_nccl || format == "hccl-tuner";
+  const std::string made = "is of plans that are made, and --read turns an exported file back into one; leave one of them out";
+  if (m && !reads_back) return Error{ErrorCode::InvalidSpec, "--m", "says which plan of a table --read takes; leave it out, or give --read"};
+  if (reads_back && !rows.empty()) return Error{ErrorCode::InvalidSpec, "--rows", made};
+  if (reads_back && !model_file.empty()) return Error{ErrorCode::InvalidSpec, "--model", made};
+  if (!options.algorithm.empty() && !has_algorithm)
+    return Error{ErrorCode::InvalidSpec, "--algorithm", "is of nccl-tuner and hccl-tuner, not of " + format + "; leave it out"};
+  if (!options.protocol.empty() && !is_nccl) return Error{ErrorCode::InvalidSpec, "--protocol", "is of nccl-tuner, not of " + format + "; leave it out"};
+  return {};
+}
+
 Result<ExitCode> ExportCommand::run() const {
+  if (auto legal = check_options(); !legal) return legal.error();
   std::vector<std::string> read = plans;
   read.push_back(model_file);
   if (auto kept = refuse_replacing("--out", out, read); !kept) return kept.error();

@@ -122,6 +122,11 @@ class ExportTest(ProgramTest):
         self.refuse(USAGE, ["export", self.plan, "--format", "yaml"], "unknown format 'yaml'", "ascendc", "png")
         self.refuse(USAGE, ["export", "--format", "csv"], "PLAN: is missing")
         self.refuse(USAGE, ["export", self.plan, "--format", "nccl-tuner"], "--algorithm: is missing")
+        for option, value, form, text in (("--m", 5, "csv", "says which plan of a table --read takes"), ("--algorithm", "ring", "csv", "is of nccl-tuner and hccl-tuner, not of csv"),
+                                          ("--protocol", "ll", "hccl-tuner", "is of nccl-tuner, not of hccl-tuner")):
+            self.refuse(USAGE, ["export", self.plan, "--format", form, option, value], f"{option}: {text}")
+        for option in ("--rows", "--model"):
+            self.refuse(USAGE, ["export", self.plan, "--format", "ascendc", "--read", option, "512"], f"{option}: is of plans that are made")
         self.refuse(USAGE, ["export", self.plan, self.plan, "--format", "ascendc"], "give one, not 2")
         self.refuse(USAGE, ["export", self.plan, "--format", "html", "--rows", "1:2"][:4] + [self.plan], "give one, not 2")
         self.refuse(UNSUPPORTED, ["export", self.plan, "--format", "markdown", "--read"], "cannot be read back")
