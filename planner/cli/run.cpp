@@ -55,7 +55,12 @@ Result<void> RunCommand::take_counts() {
                  "are of " + std::to_string(counts.ranks) + " ranks; --ranks says " + std::to_string(op.ranks)};
   if (counts.largest() > planner::kMaxSize / counts.ranks)
     return Error{ErrorCode::InvalidSpec, "--counts", "are too large: m would exceed " + std::to_string(planner::kMaxSize)};
-  if (plan_name.empty() && !op.m) op.m = counts.ranks * counts.largest();
+  const std::int64_t least_m = counts.ranks * counts.largest();
+  if (op.m && *op.m < least_m)
+    return Error{ErrorCode::InvalidSpec, "--m",
+                 "is " + std::to_string(*op.m) + "; a rank of --counts sends " + std::to_string(counts.largest()) + " rows to one of " +
+                     std::to_string(counts.ranks) + ", so it must be at least " + std::to_string(least_m)};
+  if (plan_name.empty() && !op.m) op.m = least_m;
   return {};
 }
 

@@ -51,7 +51,7 @@ class CountsTest(ProgramTest):
 
     def test_counts_that_a_plan_cannot_have(self):
         self.succeed("tune", "--op", "all_to_all_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
-        self.refuse_counts("17,1,1\n1,1,1\n1,1,1\n", "rank 0 sends 17 rows with rank 0; legal: 0 to m / ranks = 16",
+        self.refuse_counts("17,1,1\n1,1,1\n1,1,1\n", "--m: is 48; a rank of --counts sends 17 rows to one of 3, so it must be at least 51",
                            more=["--m", 48])
         self.refuse_counts("16,1,1\n0,0,0\n1,1,1\n", "rank 1 sends no row at all", more=["--m", 48])
         self.succeed("tune", "--op", "all_gather_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
