@@ -164,7 +164,7 @@ class MpiTest(JobTest):
         done = self.complete_job(*ask)
         self.assertIn("correct: ", done.stdout)
         self.assertIn("218 of at most 512 rows", done.stderr)
-        for counts, text in (("129,1\n1,1\n", "rank 0 sends 129 rows with rank 0; legal: 0 to m / ranks = 128"),
+        for counts, text in (("129,1\n1,1\n", "--m: is 256; a rank of --counts sends 129 rows to one of 2, so it must be at least 258"),
                              ("0,9\n0,9\n", "rank 0 receives no row at all")):
             file.write_text(counts)
             done = self.job(2, *ask)
