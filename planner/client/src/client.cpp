@@ -140,11 +140,12 @@ Result<Client> Client::open(const Options& options) {
 
 const std::string& Client::url() const noexcept { return impl_->options.url; }
 
+store::PlanRequest PlanQuestion::request() const { return options ? store::PlanRequest{op, *options} : store::PlanRequest::usual(op); }
+
 Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const AskOptions& ask) const {
   const std::string machine = store::digest(question.machine.canonical_text());
   const std::string target = "/v1/plan?machine=" + machine + (ask.epoch ? "&epoch=" + std::to_string(*ask.epoch) : "");
-  const auto request = question.options ? store::PlanRequest{question.op, *question.options} : store::PlanRequest::usual(question.op);
-  const auto body = impl_->ask({.method = "POST", .target = target, .body = store::encode(request)}, ask);
+  const auto body = impl_->ask({.method = "POST", .target = target, .body = store::encode(question.request())}, ask);
   if (!body) return body.error();
   auto answer = impl_->decoded(store::decode_answer(body.value()));
   if (!answer) return answer;

@@ -99,9 +99,7 @@ class ServiceSource {
 };
 
 std::string key_of(const PlanQuestion& question) {
-  const std::string request =
-      store::encode(question.options ? store::PlanRequest{question.op, *question.options} : store::PlanRequest::usual(question.op));
-  return question.machine.canonical_text() + "\n" + request;
+  return question.machine.canonical_text() + "\n" + store::encode(question.request());
 }
 
 FoundPlan to_found(const store::PlanAnswer& answer, const PlanQuestion& question, std::string source) {
@@ -193,7 +191,7 @@ void ServiceSource::learn(const std::string& key, const PlanQuestion& question, 
 
 std::string ServiceSource::purpose(const PlanQuestion& question) const {
   const std::string served = "served by " + client_.url();
-  return question.options ? served + " for " + store::digest(store::encode(store::PlanRequest{question.op, *question.options}))
+  return question.options ? served + " for " + store::digest(store::encode(question.request()))
                           : served;
 }
 

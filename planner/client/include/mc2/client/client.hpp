@@ -19,6 +19,7 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/profile.hpp"
 #include "mc2/store/answer.hpp"
+#include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
 
 #pragma GCC visibility push(default)
@@ -46,6 +47,8 @@ struct PlanQuestion {
   planner::Fingerprint machine;
   /// Unset: the tuned plan, or one by the defaults of the machine.
   std::optional<planner::PlanOptions> options = std::nullopt;
+
+  [[nodiscard]] store::PlanRequest request() const;
 };
 
 /// How one question is asked.
