@@ -45,7 +45,8 @@ class CountsTest(ProgramTest):
         self.refuse_counts("1,-2,3\n4,5,6\n7,8,9\n", "'-2' is no number of rows")
         self.refuse_counts("1,,3\n4,5,6\n7,8,9\n", "'' is no number of rows")
         self.refuse_counts("1,2,9999999999999999999\n4,5,6\n7,8,9\n", "is no number of rows")
-        self.refuse_counts("0,0,0\n0,0,0\n0,0,0\n", "every count is 0")
+        self.refuse_counts("# to all\n1,2,3\n0,0,0\n7,8,9\n", "counts.csv:3", "rank 1 sends no row at all")
+        self.refuse_counts("1,2,0\n4,5,0\n7,8,0\n", "counts.csv: rank 2 receives no row at all")
         self.refuse_counts("", "ends after 0 lines")
         self.refuse_counts("999999999,2,3\n4,5,6\n7,8,9\n", "m would exceed")
 
