@@ -1,6 +1,7 @@
 #include "context.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -85,6 +86,10 @@ Result<void> GivenOptions::none_beside(const char* field, const char* what) cons
   return Error{ErrorCode::InvalidSpec, field, "names the " + std::string(what) + "; leave out " + given};
 }
 
+bool GivenOptions::has(const char* name) const {
+  return std::ranges::any_of(options_, [&](const CLI::Option* option) { return option->get_name() == name && option->count() > 0; });
+}
+
 void OpOptions::add_to(CLI::App& app, bool is_required) {
   const std::size_t first_option = app.get_options().size();
   app.add_option("--op", kind, legal_kinds())->capture_default_str();
@@ -105,6 +110,21 @@ void OpOptions::add_to(CLI::App& app, bool is_required) {
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--pooling", pooling, "embedding_all_to_all: sum (default) or mean");
   given.set(app, first_option);
+}
+
+void OpOptions::complete_with(const planner::OpSpec& op) {
+  if (!given.has("--op")) kind = to_string(op.kind);
+  m = m.value_or(op.m);
+  n = n.value_or(op.n);
+  k = k.value_or(op.k);
+  if (!given.has("--dtype")) dtype = to_string(op.dtype);
+  if (!given.has("--ranks")) ranks = op.world_size;
+  if (!given.has("--bias")) epilogue.has_bias = op.epilogue.has_bias;
+  if (!given.has("--residual")) epilogue.has_residual = op.epilogue.has_residual;
+  if (!op.tables || kind != to_string(op.kind)) return;
+  tables = tables.value_or(op.tables->table_count);
+  table_rows = table_rows.value_or(op.tables->row_count);
+  pooling = pooling.value_or(std::string(to_string(op.tables->pooling)));
 }
 
 Result<std::optional<planner::EmbeddingTables>> OpOptions::embedding_tables() const {

@@ -49,6 +49,8 @@ class GivenOptions {
   void set(const CLI::App& app, std::size_t first_option);
   /// That none is given beside `field`, a document which names `what`. Errors: InvalidSpec naming `field` and those that are.
   [[nodiscard]] Result<void> none_beside(const char* field, const char* what) const;
+  /// @param name  of one of the group, e.g. "--dtype"
+  [[nodiscard]] bool has(const char* name) const;
 
  private:
   /// "--dtype, --ranks"; empty when none is given.
@@ -71,6 +73,8 @@ struct OpOptions {
   /// @param is_required whether --m, --n and --k must be given
   void add_to(CLI::App& app, bool is_required);
   [[nodiscard]] bool is_given() const noexcept { return m || n || k; }
+  /// What was left out becomes as in `op`.
+  void complete_with(const planner::OpSpec& op);
   /// Errors: UnknownName, InvalidSpec.
   [[nodiscard]] Result<planner::OpSpec> spec() const;
 

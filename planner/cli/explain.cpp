@@ -12,6 +12,7 @@
 #include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
 #include "measure.hpp"
+#include "model_file.hpp"
 #include "numbers.hpp"
 #include "race_page.hpp"
 #include "terminal.hpp"
@@ -66,10 +67,8 @@ void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& p
 Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
   Evidence evidence{stored.digest, stored.created_at, {}, {}, {}, {}};
   if (!model_file.empty()) {
-    const auto content = read_file(model_file);
-    if (!content) return content.error();
-    auto model = store::decode_model(content.value());
-    if (!model) return document_error(model_file, model.error());
+    auto model = read_model(model_file);
+    if (!model) return model.error();
     evidence.model = std::move(model).value();
   }
   if (!profile_file.empty()) {

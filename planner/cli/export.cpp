@@ -16,6 +16,7 @@
 #include "mc2/render/trace.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/exporter.hpp"
+#include "model_file.hpp"
 #include "neighbour_loss.hpp"
 #include "number_list.hpp"
 #include "numbers.hpp"
@@ -50,10 +51,8 @@ struct ExportCommand {
 
 Result<std::optional<planner::CostModel>> ExportCommand::load_model() const {
   if (model_file.empty()) return std::optional<planner::CostModel>();
-  const auto content = read_file(model_file);
-  if (!content) return content.error();
-  auto model = store::decode_model(content.value());
-  if (!model) return document_error(model_file, model.error());
+  auto model = read_model(model_file);
+  if (!model) return model.error();
   return std::optional(std::move(model).value());
 }
 

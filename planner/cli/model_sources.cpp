@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mc2/planner/analytic_model.hpp"
-#include "mc2/store/codec.hpp"
+#include "model_file.hpp"
 #include "terminal.hpp"
 #include "topology_files.hpp"
 
@@ -157,10 +157,8 @@ Result<FoundModel> find_model(const ModelSources& sources, const OpSpec& op) {
 Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files) {
   auto source = std::make_unique<DocumentSource>();
   for (const auto& file : files) {
-    const auto content = read_file(file);
-    if (!content) return content.error();
-    auto model = store::decode_model(content.value());
-    if (!model) return document_error(file, model.error());
+    auto model = read_model(file);
+    if (!model) return model.error();
     source->add(file, std::move(model).value());
   }
   return std::unique_ptr<ModelSource>(std::move(source));

@@ -9,6 +9,7 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/store/codec.hpp"
+#include "model_file.hpp"
 #include "model_sources.hpp"
 #include "render.hpp"
 #include "server_options.hpp"
@@ -30,9 +31,14 @@ struct PlanCommand {
   bool is_json = false;
   bool no_transfer = false;
 
-  [[nodiscard]] Result<store::PlanRequest> request() const;
+  /// @param model what is left out of the operator is as in it
+  [[nodiscard]] Result<store::PlanRequest> request(const std::optional<planner::CostModel>& model) const;
+  /// The model document's, where it answers and not only for a topology's matmul. Errors: as read_model.
+  [[nodiscard]] Result<std::optional<planner::CostModel>> given_model() const;
+  /// @param model  given_model()
   /// @param notes  what a person should know beside the plan
-  [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request, std::vector<std::string>& notes) const;
+  [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request, const std::optional<planner::CostModel>& model,
+                                           std::vector<std::string>& notes) const;
   [[nodiscard]] Result<planner::Plan> plan_for_device(const store::PlanRequest& request,
                                                       std::vector<std::string>& notes) const;
   [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
@@ -49,7 +55,14 @@ struct PlanCommand {
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-Result<store::PlanRequest> PlanCommand::request() const {
+Result<std::optional<planner::CostModel>> PlanCommand::given_model() const {
+  if (model_file.empty() || !topology_file.empty() || !device.empty()) return std::optional<planner::CostModel>();
+  auto model = read_model(model_file);
+  if (!model) return model.error();
+  return std::optional(std::move(model).value());
+}
+
+Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::CostModel>& model) const {
   // A model or topology document describes some other machine, so this machine's backend has no say in its alignment.
   const auto backend = executor::find_backend(machine.backend);
   if (!backend) return backend.error();
@@ -64,7 +77,9 @@ Result<store::PlanRequest> PlanCommand::request() const {
     if (!request) return document_error(request_file, request.error());
     return store::PlanRequest{request.value().op, request.value().options_with(alignment)};
   }
-  const auto spec = op.spec();
+  OpOptions asked = op;
+  if (model) asked.complete_with(model->op);
+  const auto spec = asked.spec();
   if (!spec) return spec.error();
   const auto options = planning.checked(alignment);
   if (!options) return options.error();
@@ -184,33 +199,30 @@ Result<planner::Plan> PlanCommand::plan_for_device(const store::PlanRequest& req
   return plan_with(asked, costs.value().model);
 }
 
-Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request, std::vector<std::string>& notes) const {
+Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request, const std::optional<planner::CostModel>& model,
+                                        std::vector<std::string>& notes) const {
   if (!device.empty()) return plan_for_device(request, notes);
   if (!topology_file.empty()) {
-    const auto model = read_analytic_model(topology_file, model_file, request.op);
-    if (!model) return model.error();
+    const auto described = read_analytic_model(topology_file, model_file, request.op);
+    if (!described) return described.error();
     store::PlanRequest analytic = request;
     // A wrong constant moves all block lengths alike; the test of significance takes their errors as independent.
     analytic.options.require_significant_gain = false;
-    return plan_with(analytic, model.value());
+    return plan_with(analytic, described.value());
   }
-  if (!model_file.empty()) {
-    const auto content = read_file(model_file);
-    if (!content) return content.error();
-    const auto model = store::decode_model(content.value());
-    if (!model) return document_error(model_file, model.error());
-    return plan_with(request, model.value());
-  }
+  if (model) return plan_with(request, *model);
   return plan_from_sources(request);
 }
 
 Result<ExitCode> PlanCommand::run() const {
   if (auto kept = refuse_replacing("--out", out, {model_file, topology_file, request_file}); !kept) return kept.error();
   if (auto legal = check_server(); !legal) return legal.error();
-  const auto asked = request();
+  const auto model = given_model();
+  if (!model) return model.error();
+  const auto asked = request(model.value());
   if (!asked) return asked.error();
   std::vector<std::string> notes;
-  const auto plan = make(asked.value(), notes);
+  const auto plan = make(asked.value(), model.value(), notes);
   if (!plan) return plan.error();
   const std::string document = store::encode(plan.value());
   if (!out.empty()) write_file(out, store::pretty(document));
@@ -235,7 +247,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   command->planning.add_to(*sub);
   command->variant.add_to(*sub);
   server.add_to(*sub);
-  sub->add_option("--model", command->model_file, "use this model document instead of a kept one");
+  sub->add_option("--model", command->model_file, "use this model document instead of a kept one; what is left out of the operator is as in it");
   sub->add_option("--topology", command->topology_file,
                   "plan without measurements for the cluster that this document describes; --model gives its matmul");
   sub->add_option(

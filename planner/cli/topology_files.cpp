@@ -6,6 +6,7 @@
 #include "csv.hpp"
 #include "mc2/planner/analytic_model.hpp"
 #include "mc2/store/codec.hpp"
+#include "model_file.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -48,10 +49,8 @@ const planner::CostCurve& fastest_matmul(const planner::CostModel& model, const 
 
 /// The matmul of a model that was made for other ranks or another m, but for the same matmul otherwise.
 Result<planner::CostCurve> matmul_curve(const std::filesystem::path& model_file, const planner::OpSpec& op) {
-  const auto content = read_file(model_file);
-  if (!content) return content.error();
-  const auto model = store::decode_model(content.value());
-  if (!model) return document_error(model_file, model.error());
+  const auto model = read_model(model_file);
+  if (!model) return model.error();
   planner::OpSpec same = model.value().op;
   same.m = op.m;
   same.world_size = op.world_size;

@@ -60,6 +60,21 @@ class FewRowsTest(ProgramTest):
             self.assertGreater(len(plan["cut"]["block_columns"]), 1, backend)
 
 
+class OperatorOfAModelTest(ProgramTest):
+    def test_what_is_left_out_is_as_in_the_model(self):
+        model = json.loads(INVENTED_MODEL.read_text())
+        model["op"].update(kind="matmul_reduce_scatter", m=2048, dtype="bf16", world_size=4, epilogue="bias")
+        file = self.directory / "model.json"
+        file.write_text(json.dumps(model))
+        asked = lambda *options: json.loads(self.succeed("plan", "--model", file, *options, "--json"))["op"]
+        self.assertEqual(asked(), model["op"])
+        self.assertEqual(asked("--m", 1024), {**model["op"], "m": 1024})
+        whole = ["--op", "matmul_reduce_scatter", "--m", 1024, "--n", model["op"]["n"], "--k", model["op"]["k"], "--dtype", "bf16", "--ranks", 4, "--bias"]
+        self.assertEqual(asked(*whole), {**model["op"], "m": 1024})
+        for options in (["--op", "matmul_all_reduce"], ["--n", model["op"]["n"] + 8], ["--dtype", "f32"], ["--ranks", 2], ["--residual"]):
+            self.refuse(NO_ANSWER, ["plan", "--model", file, *options], "model: describes matmul_reduce_scatter")
+
+
 class EpilogueTest(ProgramTest):
     def test_epilogues_and_types_are_kept_apart_and_run(self):
         """On real lanes: a busy host may make the times unfit for fitting; that is said, not crashed."""
