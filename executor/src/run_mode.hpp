@@ -1,12 +1,19 @@
 #pragma once
 
+#include <cstddef>
+
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor {
 
+inline constexpr std::size_t kRunModeCount = static_cast<std::size_t>(RunMode::SerialCompute) + 1;
+
+/// Whether a lane starts when the other has done all its blocks, or would if it ran.
+[[nodiscard]] constexpr bool is_serial(RunMode mode) noexcept { return mode == RunMode::Serial || mode == RunMode::SerialCompute; }
+
 [[nodiscard]] constexpr bool runs_lane(RunMode mode, planner::Lane lane) noexcept {
-  if (mode == RunMode::ComputeOnly) return lane == planner::Lane::Compute;
+  if (mode == RunMode::ComputeOnly || mode == RunMode::SerialCompute) return lane == planner::Lane::Compute;
   if (mode == RunMode::CommunicationOnly) return lane == planner::Lane::Communication;
   return true;
 }

@@ -144,24 +144,19 @@ Result<Field> make_field(Workbench& bench, const std::vector<planner::Plan>& pla
   return field;
 }
 
-/// The uncut parts of every variant in the field, each once.
+/// The parts of serial, and those of every uncut variant in the field, each once.
 void time_parts(Workbench& bench, Race& race, const Field& field) {
-  const auto time_once = [&](executor::Prepared& uncut) {
-    const double compute_us = bench.timed_us(uncut, RunMode::ComputeOnly);
-    const double communication_us = bench.timed_us(uncut, RunMode::CommunicationOnly);
-    if (&uncut == field.serial) {
-      race.compute_us.push_back(compute_us);
-      race.communication_us.push_back(communication_us);
-    }
+  race.compute_us.push_back(bench.timed_us(*field.serial, RunMode::SerialCompute));
+  race.communication_us.push_back(bench.timed_us(*field.serial, RunMode::CommunicationOnly));
+  for (executor::Prepared* uncut : std::set(field.uncut.begin(), field.uncut.end())) {
+    const double compute_us = bench.timed_us(*uncut, RunMode::ComputeOnly);
+    const double communication_us = uncut == field.serial ? race.communication_us.back() : bench.timed_us(*uncut, RunMode::CommunicationOnly);
     for (std::size_t i = 0; i < field.uncut.size(); ++i) {
-      if (field.uncut[i] != &uncut) continue;
+      if (field.uncut[i] != uncut) continue;
       race.contenders[i].compute_us.push_back(compute_us);
       race.contenders[i].communication_us.push_back(communication_us);
     }
-  };
-  std::set<executor::Prepared*> distinct(field.uncut.begin(), field.uncut.end());
-  distinct.insert(field.serial);
-  for (executor::Prepared* uncut : distinct) time_once(*uncut);
+  }
 }
 
 /// One measured round of a race.

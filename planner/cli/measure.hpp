@@ -64,8 +64,8 @@ struct RaceSettings {
 struct Race {
   std::vector<Contender> contenders;
   planner::Variant serial_variant;      ///< the fastest uncut
-  std::vector<double> compute_us;       ///< its uncut matmul alone
-  std::vector<double> communication_us; ///< its uncut collective alone
+  std::vector<double> compute_us;       ///< its matmul alone, of all rows
+  std::vector<double> communication_us; ///< its collective alone
 
   [[nodiscard]] planner::Validation validation(const Contender& contender) const;
   /// Median over rounds of (serial - fused) / (serial - max(compute, communication)) with its 95 % interval.

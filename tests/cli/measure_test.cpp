@@ -46,7 +46,7 @@ class FakePrepared final : public executor::Prepared {
       if (mode == RunMode::Fused || mode == RunMode::Serial) // serial is asked of uncut plans only
         communication = std::max(communication, compute);
       times.communication.push_back(
-          next(communication, mode == RunMode::ComputeOnly ? 0 : 20 + row_us_ * stage.row_count));
+          next(communication, mode == RunMode::ComputeOnly || mode == RunMode::SerialCompute ? 0 : 20 + row_us_ * stage.row_count));
     }
     record_.ranks.assign(2, times);
     record_.ranks[1].rank = 1;

@@ -415,6 +415,20 @@ TEST_P(BackendConformance, TheLanesOneAfterTheOtherGiveTheResult) {
   expect_right(spec, *bound.problem);
 }
 
+TEST_P(BackendConformance, WhatSerialMultipliesRunsAlone) {
+  const OpSpec spec = op(90, 24, 32, 2);
+  auto bound = bind(spec, {{90}});
+  bound.prepared->run(RunMode::Serial);
+  bound.problem->poison();
+  const auto& record = bound.prepared->run(RunMode::SerialCompute);
+  EXPECT_GT(record.makespan.count(), 0);
+  EXPECT_EQ(record.ranks[0].communication[0].end.count(), 0);
+  if (planner::traits_of(spec.kind).first_lane == planner::Lane::Compute)
+    EXPECT_TRUE(is_poisoned(spec, *bound.problem)); // the collective writes C
+  else
+    expect_right(spec, *bound.problem);
+}
+
 TEST_P(BackendConformance, EachModeRecordsItsOwnLanesOnly) {
   const OpSpec spec = op(90, 24, 32, runs(4) ? 4 : 2);
   auto bound = bind(spec, {{50, 40}});

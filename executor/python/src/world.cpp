@@ -10,15 +10,16 @@ planner::Error not_usable(const char* message) { return {planner::ErrorCode::Inv
 
 executor::RunMode parse_mode(const std::string& name) {
   using executor::RunMode;
-  constexpr std::array<std::pair<const char*, RunMode>, 5> kModes{{{"fused", RunMode::Fused},
+  constexpr std::array<std::pair<const char*, RunMode>, 6> kModes{{{"fused", RunMode::Fused},
                                                                    {"serial", RunMode::Serial},
+                                                                   {"serial_compute", RunMode::SerialCompute},
                                                                    {"compute", RunMode::ComputeOnly},
                                                                    {"communication", RunMode::CommunicationOnly},
                                                                    {"independent", RunMode::Independent}}};
   for (const auto& [text, mode] : kModes)
     if (name == text) return mode;
   throw Failure({planner::ErrorCode::UnknownName, "mode",
-                 "'" + name + "' is none; there are fused, serial, compute, communication, independent"});
+                 "'" + name + "' is none; there are fused, serial, serial_compute, compute, communication, independent"});
 }
 
 } // namespace

@@ -31,6 +31,8 @@ enum class RunMode : std::uint8_t {
                ///< what C is made of then means nothing
   Serial,      ///< the second lane, local part included, starts when the first has done all its blocks. Uncut, it is
                ///< what a program without mc2 does
+  SerialCompute, ///< what Serial multiplies, alone: where all rows of A are there, some backends multiply them at once, others as
+                 ///< ComputeOnly. C is written as by ComputeOnly, from the rows that the last Serial run brought
 };
 
 /// How closely a run is timed.

@@ -11,6 +11,7 @@
 #include "backends/cuda/gemm.hpp"
 #include "backends/cuda/pooling.hpp"
 #include "backends/cuda/transport.hpp"
+#include "run_mode.hpp"
 
 namespace mc2::executor::cuda {
 
@@ -75,7 +76,7 @@ class CudaPrepared final : public Prepared {
     BagTables tables;                     ///< of kinds that pool bags, which have no matmuls
     std::unique_ptr<MappedWord> bag_fault; ///< of those
     std::vector<Gemm> serial_gemms;       ///< by stage, of kinds that gather first: all shards, the rank's own included
-    std::array<GraphExec, 5> graphs;      ///< of run(), by RunMode
+    std::array<GraphExec, kRunModeCount> graphs; ///< of run(), by RunMode
     GraphExec enqueued_graph;             ///< of enqueue()
     std::map<MatrixAddresses, MovedGraph> moved_graphs;
     Event begin, compute_end, communication_end, finish, fork;
@@ -124,7 +125,11 @@ class CudaPrepared final : public Prepared {
                                      int last_shard);
   [[nodiscard]] Gemm make_column_gemm(int rank, GemmContext& context, const Stage& stage);
   [[nodiscard]] std::vector<Gemm> make_slice_gemms(int rank, std::size_t stage, int slice);
-  [[nodiscard]] bool uses_two_streams() const noexcept { return gathers_first_ && transport_->slice_count() > 1; }
+  /// Whether matmuls take turns on two streams, so that one fills the last wave of the one before: not beside a collective's
+  /// kernel, whose SMs the second would take.
+  [[nodiscard]] bool uses_two_streams() const noexcept {
+    return gathers_first_ && variant_.transport == CudaVariant::Transport::CopyEngine;
+  }
   [[nodiscard]] bool carries_at_once(RunMode mode) const noexcept;
   [[nodiscard]] Stage whole() const noexcept;
   [[nodiscard]] bool is_on_second_stream(std::size_t stage, int slice) const noexcept;
@@ -136,8 +141,10 @@ class CudaPrepared final : public Prepared {
   /// Whether a graph of this mode takes times between stages. A node that takes the time costs microseconds, and where lanes
   /// run side by side it ties them together (docs/gpu.md), so there are no more of them.
   [[nodiscard]] bool stamps_lengths(RunMode mode) const noexcept;
-  /// Whether a graph of this mode takes the time when each lane has ended: not where they wait for one another.
-  [[nodiscard]] static bool times_lanes(RunMode mode) noexcept { return mode != RunMode::Fused && mode != RunMode::Serial; }
+  /// Whether a graph of this mode takes the time when the own shard's matmul has ended.
+  [[nodiscard]] static bool stamps_local(RunMode mode) noexcept { return mode == RunMode::ComputeOnly || mode == RunMode::Independent; }
+  /// Whether a graph of this mode takes the time when each lane has ended: not where they wait for one another, nor of what Serial does.
+  [[nodiscard]] static bool times_lanes(RunMode mode) noexcept { return mode != RunMode::Fused && !is_serial(mode); }
   [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
   [[nodiscard]] static Job enqueued_job(int rank) noexcept { return {rank, RunMode::Fused, RunDetail::Makespan, false}; }
   void capture(int rank, RunMode mode);
@@ -162,7 +169,6 @@ class CudaPrepared final : public Prepared {
   void enqueue_communication(const Job& job, std::size_t stage, int slice);
   void enqueue_gathered_a(const Job& job);
   void read_times(int rank, RunMode mode, bool has_stages);
-  [[nodiscard]] std::chrono::nanoseconds local_end(int rank, RunMode mode) const;
   void share_lane_time(planner::Lane lane, RunMode mode, std::chrono::nanoseconds start, int rank);
   void finish_record(bool has_stages);
 

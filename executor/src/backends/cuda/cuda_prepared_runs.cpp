@@ -84,7 +84,7 @@ void CudaPrepared::enqueue_streams(const Job& job) {
   const cudaStream_t communication = device.communication.get();
   order(compute, communication, state.fork);
   if (uses_two_streams()) order(compute, device.second_compute.get(), state.fork);
-  if (job.mode == RunMode::Serial)
+  if (is_serial(job.mode))
     enqueue_serial(job);
   else
     enqueue_lanes(job);
@@ -184,7 +184,7 @@ void CudaPrepared::enqueue_local(const Job& job) {
     MC2_CUDA(cudaStreamWaitEvent(stream, state.ready.front().front().get(), 0));
   if (is_timed) take_time(state.local.start, stream);
   state.local_gemm->enqueue(stream);
-  if (is_timed || stamps_lengths(job.mode)) take_time(state.local.end, stream);
+  if (is_timed || stamps_local(job.mode)) take_time(state.local.end, stream);
 }
 
 void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice) {
@@ -192,9 +192,9 @@ void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice)
   const NamedRange range(block_range_name(Lane::Compute), static_cast<std::int64_t>(stage));
   RankState& state = state_of(job.rank);
   const RankDevice& device = communicator_.device(job.rank);
-  const cudaStream_t stream = (is_on_second_stream(stage, slice) ? device.second_compute : device.compute).get();
   const auto index = static_cast<std::size_t>(slice);
-  const bool is_timed = job.detail == RunDetail::Stages;
+  const bool is_timed = job.detail == RunDetail::Stages; // one after the other, as the lane's stages are told
+  const cudaStream_t stream = (is_on_second_stream(stage, slice) && !is_timed ? device.second_compute : device.compute).get();
   const bool ends = slice + 1 == transport_->slice_count();
   const bool is_last_stamped = is_stamped(Lane::Compute, job.mode, stage);
   const bool waits = gathers_first_ && job.mode == RunMode::Fused;

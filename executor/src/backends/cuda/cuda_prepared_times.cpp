@@ -41,19 +41,12 @@ void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
   state.elapsed = between(state.begin, state.finish);
   if (has_stages || !times_lanes(mode)) return;
   if (runs_lane(mode, Lane::Compute)) {
-    if (state.local_gemm) times.local.end = local_end(rank, mode);
+    if (state.local_gemm) times.local.end = between(state.begin, state.local.end);
     share_lane_time(Lane::Compute, mode, times.local.end, rank);
   }
   if (runs_lane(mode, Lane::Communication)) {
     share_lane_time(Lane::Communication, mode, {}, rank);
   }
-}
-
-/// When the own shard's matmul ended: it is one shard, the stages are the world_size - 1 others.
-std::chrono::nanoseconds CudaPrepared::local_end(int rank, RunMode mode) const {
-  const RankState& state = state_of(rank);
-  if (stamps_lengths(mode)) return between(state.begin, state.local.end);
-  return between(state.begin, state.compute_end) / list_.op.world_size;
 }
 
 /// Whether the lane's graph takes the time when the stage is done: where the blocks' length changes, and where one kernel

@@ -14,8 +14,8 @@ namespace mc2::executor::mpi {
 namespace {
 
 constexpr std::uint64_t kRandomSeed = 0x6D63326D70693031ULL;
-constexpr std::array<const char*, 5> kModeNames{"fused", "compute_only", "communication_only", "independent",
-                                                "serial"};
+constexpr std::array kModeNames{"fused", "compute_only", "communication_only", "independent", "serial", "serial_compute"};
+static_assert(kModeNames.size() == kRunModeCount);
 
 std::size_t index_of(planner::Lane lane) { return lane == planner::Lane::Compute ? 0 : 1; }
 

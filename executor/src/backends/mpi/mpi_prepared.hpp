@@ -14,6 +14,7 @@
 #include "backends/mpi/direct_collective.hpp"
 #include "backends/mpi/mpi_communicator.hpp"
 #include "backends/mpi/node_heap.hpp"
+#include "run_mode.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -64,7 +65,7 @@ class MpiPrepared final : public Prepared, private host::LaneTask {
   MpiCommunicator& communicator_;
   StageList list_;
   Settings settings_;
-  std::array<std::string, 5> calls_; ///< by run mode
+  std::array<std::string, kRunModeCount> calls_; ///< by run mode
   SegmentLayout layout_;
   std::unique_ptr<host::SymmetricHeap> own_heap_; ///< null where the settings bring a heap
   std::vector<host::RankMatrices> matrices_;      ///< by rank; of the others what this one has mapped
