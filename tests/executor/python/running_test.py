@@ -1,6 +1,7 @@
 """Plans run on numpy arrays, without copies; profiles and races on the host backend."""
 
 import os
+import pathlib
 import sys
 import tempfile
 import threading
@@ -17,6 +18,7 @@ from values_test import Refusals
 
 KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
 RANKS = 2
+CPU_FEATURES = set(pathlib.Path("/proc/cpuinfo").read_text().split())
 VIRTUAL = {"link": "1Gbit,20us", "virtual_compute": "1Gflops,5us"}  # lanes that sleep: the same on a busy host
 
 
@@ -91,17 +93,28 @@ class NumpyTest(Refusals):
                     for c, expected in zip(prepared.c, oracle(op, a, b)):
                         np.testing.assert_allclose(c, expected, atol=1e-4)
 
-    def test_shorter_types_give_the_oracles_result(self):
+    def refused_without(self, feature, *arguments, **options):
+        """Whether this CPU lacks the feature; then preparing is refused for the type."""
+        if feature in CPU_FEATURES:
+            return False
+        self.refused("unsupported", "dtype", self.prepare, *arguments, **options)
+        return True
+
+    def test_f16_is_refused(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, dtype="f16", ranks=RANKS)
+        a, b = ([x.astype(np.float16) for x in side] for side in operands(op))
+        self.refused("unsupported", "dtype", self.prepare, op, [140], a, b)  # no CPU multiplies it
+
+    def test_bf16_gives_the_oracles_result(self):
         op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, dtype="bf16", ranks=RANKS)
         a, b = ([bits_of(x) for x in side] for side in operands(op))
+        if self.refused_without("avx512_bf16", op, [140], a, b):
+            return
         prepared = self.prepare(op, [140], a, b)
         prepared.run()
         for c, expected in zip(prepared.c, oracle(op, [values_of(x) for x in a], [values_of(x) for x in b])):
             # Two products and their sum, each rounded to 8 bits.
             np.testing.assert_allclose(values_of(c), expected, atol=3 * 2.0**-8 * np.abs(expected).max())
-        halves = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, dtype="f16", ranks=RANKS)
-        a, b = ([x.astype(np.float16) for x in side] for side in operands(halves))
-        self.refused("unsupported", "dtype", self.prepare, halves, [140], a, b)  # no CPU multiplies it
 
     def test_bytes_are_multiplied_with_their_scales(self):
         op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, dtype="i8", ranks=RANKS)
@@ -109,6 +122,8 @@ class NumpyTest(Refusals):
         a, b = ([rng.integers(-9, 9, shape).astype(np.int8) for _ in range(RANKS)] for shape in ((140, 24), (24, 36)))
         a_scales = [np.full((1, 1), 0.5, np.float32) for _ in range(RANKS)]
         b_scales = [rng.uniform(0.5, 1, 36).astype(np.float32) for _ in range(RANKS)]
+        if self.refused_without("avx512_vnni", op, [140], a, b, a_scales=a_scales, b_scales=b_scales):
+            return
         prepared = self.prepare(op, [140], a, b, a_scales=a_scales, b_scales=b_scales)
         prepared.run()
         expected = sum((x.astype(np.float64) @ y) * 0.5 * s for x, y, s in zip(a, b, b_scales))
