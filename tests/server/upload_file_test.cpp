@@ -5,20 +5,16 @@
 #include <filesystem>
 #include <string>
 
+#include "store/place.hpp"
+
 namespace mc2::server {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Place {
-  fs::path path = fs::path(testing::TempDir()) / "mc2_upload_file_test";
-  Place() { fs::create_directories(path); }
-  ~Place() { fs::remove_all(path); }
-};
-
 TEST(UploadFile, BodyIsWhatWasAppendedAndOutlivesTheFile) {
-  const Place place;
-  UploadRoom room(place.path, 1);
+  const store::place::TemporaryDirectory place;
+  UploadRoom room(place.path(), 1);
   Body body;
   const std::string piece(100'000, 'x');
   {
@@ -29,12 +25,12 @@ TEST(UploadFile, BodyIsWhatWasAppendedAndOutlivesTheFile) {
     body = file->finish();
   }
   EXPECT_EQ(std::string_view(body), piece + "end");
-  EXPECT_TRUE(fs::is_empty(place.path)) << "the file has no name";
+  EXPECT_TRUE(fs::is_empty(place.path())) << "the file has no name";
 }
 
 TEST(UploadFile, PlaceIsTakenUntilFileAndBodyAreGone) {
-  const Place place;
-  UploadRoom room(place.path, 1);
+  const store::place::TemporaryDirectory place;
+  UploadRoom room(place.path(), 1);
   Body body;
   {
     auto file = room.enter();
@@ -49,8 +45,8 @@ TEST(UploadFile, PlaceIsTakenUntilFileAndBodyAreGone) {
 }
 
 TEST(Upload, TakesAPlaceOnceItIsNotSmallAnyMore) {
-  const Place place;
-  UploadRoom room(place.path, 1);
+  const store::place::TemporaryDirectory place;
+  UploadRoom room(place.path(), 1);
   Upload upload(room, 4), other(room, 4);
   EXPECT_TRUE(upload.append("1234"));
   EXPECT_TRUE(other.append("abc"));
@@ -65,8 +61,8 @@ TEST(Upload, TakesAPlaceOnceItIsNotSmallAnyMore) {
 }
 
 TEST(UploadFile, EmptyBodyNeedsNoMapping) {
-  const Place place;
-  UploadRoom room(place.path, 1);
+  const store::place::TemporaryDirectory place;
+  UploadRoom room(place.path(), 1);
   EXPECT_EQ(std::string_view(room.enter()->finish()), "");
 }
 
