@@ -74,9 +74,9 @@ Result<ExitCode> DbCommand::list() const {
   const auto stats = opened.value().stats();
   if (!stats) return stats.error();
   std::cout << table(rows);
-  if (stats.value().plan_count > std::ssize(plans.value()))
-    std::cerr << "mc2: note: " << stats.value().plan_count - std::ssize(plans.value())
-              << " damaged plans are not listed; mc2 db check says what is wrong\n";
+  const auto damaged_count = stats.value().plan_count - std::ssize(plans.value());
+  if (damaged_count > 0)
+    std::cerr << "mc2: note: damaged plans not listed: " << damaged_count << "; mc2 db check says what is wrong\n";
   return ExitCode::Success;
 }
 

@@ -125,7 +125,7 @@ class BadStoreTest(ProgramTest):
         self.assertEqual(done.returncode, NEGATIVE)
         self.assertIn("DAMAGED", done.stdout)
         self.assertIn("plan row 1", done.stdout)
-        self.assertIn("1 damaged plans", self.mc2("db", "list", "--store", self.store).stderr)
+        self.assertIn("damaged plans not listed: 1;", self.mc2("db", "list", "--store", self.store).stderr)
         self.refuse(STORE, ["run", *SHAPE, *MACHINE, "--store", self.store], "store.db: ", "checksum")
         salvaged = self.directory / "salvaged.json"
         exported = self.mc2("db", "export", salvaged, "--store", self.store)
