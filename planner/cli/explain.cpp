@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "document_file.hpp"
 #include "explain_evidence.hpp"
 #include "explain_html.hpp"
 #include "explain_page.hpp"
@@ -72,10 +73,8 @@ Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
     evidence.model = std::move(model).value();
   }
   if (!profile_file.empty()) {
-    const auto content = read_file(profile_file);
-    if (!content) return content.error();
-    auto profile = store::decode_profile(content.value());
-    if (!profile) return document_error(profile_file, profile.error());
+    auto profile = read_document(profile_file, store::decode_profile);
+    if (!profile) return profile.error();
     evidence.profile = std::move(profile).value();
   }
   auto layers = store.open(look_up_use(*server));

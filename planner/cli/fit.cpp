@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "document_file.hpp"
 #include "imported.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/store/codec.hpp"
@@ -37,11 +38,7 @@ Result<planner::Profile> FitCommand::load_imported(const planner::OpSpec& spec) 
 Result<planner::Profile> FitCommand::load() const {
   if (!profile_file.empty()) {
     if (auto legal = op.given.none_beside("--profile", "operator"); !legal) return legal.error();
-    const auto content = read_file(profile_file);
-    if (!content) return content.error();
-    auto profile = store::decode_profile(content.value());
-    if (!profile) return document_error(profile_file, profile.error());
-    return profile;
+    return read_document(profile_file, store::decode_profile);
   }
   if (!op.is_given())
     return Error{ErrorCode::InvalidSpec, "--m, --n, --k",

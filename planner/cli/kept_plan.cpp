@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "document_file.hpp"
 #include "mc2/client/plan_source.hpp"
 #include "mc2/executor/cutting.hpp"
 #include "mc2/store/codec.hpp"
@@ -42,10 +43,8 @@ Result<void> check_supported(const planner::OpSpec& op, const planner::Fingerpri
 Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store,
                                     const ServerOptions& server) {
   if (!std::filesystem::exists(name)) return find_by_digest(name, option, store, server);
-  const auto content = read_file(name);
-  if (!content) return content.error();
-  auto plan = store::decode_plan(content.value());
-  if (!plan) return document_error(name, plan.error());
+  auto plan = read_document(name, store::decode_plan);
+  if (!plan) return plan.error();
   return client::unkept(std::move(plan).value());
 }
 

@@ -7,7 +7,7 @@
 
 namespace mc2::cli {
 
-/// A model document. Errors: as read_file; those of the document, naming the file.
+/// A model document. Errors: as read_document.
 [[nodiscard]] Result<planner::CostModel> read_model(const std::filesystem::path& path);
 
 } // namespace mc2::cli

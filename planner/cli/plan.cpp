@@ -5,6 +5,7 @@
 #include "blocks.hpp"
 #include "commands.hpp"
 #include "device_plan.hpp"
+#include "document_file.hpp"
 #include "kept_plan.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
@@ -71,10 +72,8 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
   if (!request_file.empty()) {
     if (auto legal = op.given.none_beside("--request", "operator"); !legal) return legal.error();
     if (auto legal = planning.given.none_beside("--request", "options"); !legal) return legal.error();
-    const auto content = read_file(request_file);
-    if (!content) return content.error();
-    auto request = store::decode_request(content.value());
-    if (!request) return document_error(request_file, request.error());
+    const auto request = read_document(request_file, store::decode_request);
+    if (!request) return request.error();
     return store::PlanRequest{request.value().op, request.value().options_with(alignment)};
   }
   OpOptions asked = op;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "csv.hpp"
+#include "document_file.hpp"
 #include "mc2/planner/analytic_model.hpp"
 #include "mc2/store/codec.hpp"
 #include "model_file.hpp"
@@ -63,11 +64,7 @@ Result<planner::CostCurve> matmul_curve(const std::filesystem::path& model_file,
 } // namespace
 
 Result<planner::Topology> read_topology(const std::filesystem::path& path) {
-  const auto content = read_file(path);
-  if (!content) return content.error();
-  auto topology = store::decode_topology(content.value());
-  if (!topology) return document_error(path, topology.error());
-  return topology;
+  return read_document(path, store::decode_topology);
 }
 
 Result<std::vector<CollectivePoint>> read_points(const std::filesystem::path& path, const planner::Topology& topology) {

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+#include <type_traits>
+
+#include "context.hpp"
+
+namespace mc2::cli {
+
+/// What `decode`, e.g. store::decode_plan, makes of a file's text. Errors: as read_file; those of the document, naming the file.
+template <typename Decode>
+[[nodiscard]] std::invoke_result_t<Decode, std::string_view> read_document(const std::filesystem::path& path, Decode decode) {
+  const auto content = read_file(path);
+  if (!content) return content.error();
+  auto document = decode(content.value());
+  if (!document) return document_error(path, document.error());
+  return document;
+}
+
+} // namespace mc2::cli
