@@ -1,7 +1,6 @@
 #include "mc2/planner/cost_model.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -14,15 +13,10 @@
 namespace mc2::planner {
 namespace {
 
-/// What the variant says of its slices; nothing when it is no whole number from 1 to kMaxSliceCount.
-std::optional<int> read_slices(const Variant& variant) noexcept {
+/// What the variant says of its slices; nothing when it cannot be read.
+std::optional<Slices> read_slices(const Variant& variant) {
   const auto found = variant.fields.find(std::string(kSlicesSetting));
-  if (found == variant.fields.end()) return 1;
-  const std::string& text = found->second;
-  int value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
-  return is_whole && value >= 1 && value <= kMaxSliceCount ? std::optional(value) : std::nullopt;
+  return found == variant.fields.end() ? Slices() : Slices::parse(found->second);
 }
 
 Result<void> validate_variant(const Variant& variant, const std::string& field) {
@@ -30,7 +24,7 @@ Result<void> validate_variant(const Variant& variant, const std::string& field) 
   if (!read_slices(variant))
     return Error{ErrorCode::InvalidSpec, field + "." + std::string(kSlicesSetting),
                  "is \"" + variant.fields.at(std::string(kSlicesSetting)) + "\"; must be a whole number from 1 to " +
-                     std::to_string(kMaxSliceCount)};
+                     std::to_string(kMaxSliceCount) + ", or slices' proportions as in 1+2+4"};
   return {};
 }
 
@@ -81,7 +75,7 @@ Variant parse_variant(std::string_view text) {
   return variant.text() == text ? variant : plain;
 }
 
-int slice_count(const Variant& variant) noexcept { return read_slices(variant).value_or(1); }
+Slices slices_of(const Variant& variant) { return read_slices(variant).value_or(Slices()); }
 
 double VariantCost::local_us(const OpSpec& op) const {
   const OpTraits& traits = traits_of(op.kind);

@@ -52,17 +52,17 @@ void advance(LaneState& lane, int index, double elapsed_us, double rate, bool is
   ++lane.next;
 }
 
-std::vector<double> sliced(std::span<const double> blocks_us, int slice_count) {
+std::vector<double> sliced(std::span<const double> blocks_us, const Slices& slices) {
   std::vector<double> slices_us;
   for (const double us : blocks_us)
-    slices_us.insert(slices_us.end(), static_cast<std::size_t>(slice_count), us / slice_count);
+    for (const double share : slices.shares()) slices_us.push_back(us * share);
   return slices_us;
 }
 
-std::vector<Span> merged(const std::vector<Span>& slices, int slice_count) {
-  const auto step = static_cast<std::size_t>(slice_count);
+std::vector<Span> merged(const std::vector<Span>& spans, const Slices& slices) {
+  const std::size_t step = slices.shares().size();
   std::vector<Span> blocks;
-  for (std::size_t i = 0; i < slices.size(); i += step) blocks.push_back({slices[i].start_us, slices[i + step - 1].end_us});
+  for (std::size_t i = 0; i < spans.size(); i += step) blocks.push_back({spans[i].start_us, spans[i + step - 1].end_us});
   return blocks;
 }
 
@@ -90,23 +90,23 @@ double run_pipeline(std::span<const double> first_us, std::span<const double> se
 } // namespace
 
 Timeline simulate(std::span<const double> first_us, std::span<const double> second_us, const Slowdown& slowdown,
-                  int slice_count) {
-  const auto first = sliced(first_us, slice_count), second = sliced(second_us, slice_count);
+                  const Slices& slices) {
+  const auto first = sliced(first_us, slices), second = sliced(second_us, slices);
   Timeline timeline;
   timeline.first.resize(first.size());
   timeline.second.resize(second.size());
   TimelineRecorder recorder{timeline};
   timeline.makespan_us = run_pipeline(first, second, slowdown, recorder);
-  timeline.first = merged(timeline.first, slice_count);
-  timeline.second = merged(timeline.second, slice_count);
+  timeline.first = merged(timeline.first, slices);
+  timeline.second = merged(timeline.second, slices);
   return timeline;
 }
 
 double makespan_us(std::span<const double> first_us, std::span<const double> second_us,
-                   const Slowdown& slowdown, int slice_count) noexcept {
+                   const Slowdown& slowdown, const Slices& slices) noexcept {
   const Contention contention(slowdown);
   PipelineState state;
-  for (std::size_t i = 0; i < first_us.size(); ++i) state.pass(first_us[i], second_us[i], contention, slice_count);
+  for (std::size_t i = 0; i < first_us.size(); ++i) state.pass(first_us[i], second_us[i], contention, slices);
   return state.second_path_us;
 }
 

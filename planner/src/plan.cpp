@@ -91,7 +91,7 @@ Result<void> Plan::validate() const {
 }
 
 bool overlaps(const OpSpec& op, const Variant& variant, const Cut& cut) {
-  return cut.block_rows.size() > 1 || traits_of(op.kind).has_local_part || slice_count(variant) > 1;
+  return cut.block_rows.size() > 1 || traits_of(op.kind).has_local_part || slices_of(variant).count() > 1;
 }
 
 BlockOrder Cut::order() const noexcept {

@@ -468,7 +468,7 @@ TEST_P(BackendConformance, WhatPassesBetweenTheLanesExplainsAFusedRun) {
 TEST_P(BackendConformance, RecordedTimesFollowTheOrderOfTheLanes) {
   const OpSpec spec = op(90, 24, 32, 2);
   auto bound = bind(spec, {{30, 30, 30}});
-  const bool is_sliced = planner::slice_count(default_variant(spec)) > 1;
+  const bool is_sliced = planner::slices_of(default_variant(spec)).count() > 1;
   const auto& record = bound.prepared->run(RunMode::Fused);
   ASSERT_EQ(record.ranks.size(), 2U);
   const auto& traits = planner::traits_of(spec.kind);

@@ -250,7 +250,7 @@ TEST(UncutPlan, IsWhatTheBackendRunsUnfusedAndReadsBack) {
     if (traits.kind == planner::OpKind::EmbeddingAllToAll) op.tables = {2, 100, planner::Pooling::Sum};
     const auto plan = uncut_plan(op, machine);
     ASSERT_TRUE(plan.ok()) << plan.error().text();
-    EXPECT_EQ(planner::slice_count(plan.value().variant), 1);
+    EXPECT_EQ(planner::slices_of(plan.value().variant).count(), 1);
     EXPECT_FALSE(plan.value().is_local_first);
     EXPECT_EQ(plan.value().cut.block_rows.size(), 1U);
     EXPECT_EQ(store::decode_plan(store::encode(plan.value())).value(), plan.value());

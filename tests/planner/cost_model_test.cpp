@@ -149,16 +149,18 @@ TEST(CostModel, RefusesWhatNoLaneCanBeNamingTheField) {
   EXPECT_EQ(field_of(model), "variants[0].compute.curve.axis");
 }
 
-TEST(CostModel, RefusesSlicesThatAreNoCount) {
+TEST(CostModel, RefusesSlicesThatCannotBeRead) {
   CostModel model = example_model();
-  for (const char* text : {"0", "-1", "1025", "4x", "", "1.5"}) {
+  for (const char* text : {"0", "-1", "1025", "4x", "", "1.5", "1+", "+1", "1++2", "1+0", "1+1024", "1+99999999999"}) {
     model.variants[0].variant.fields["slices"] = text;
     EXPECT_EQ(model.validate().error().field, "variants[0].variant.slices") << text;
-    EXPECT_EQ(slice_count(model.variants[0].variant), 1);
+    EXPECT_EQ(slices_of(model.variants[0].variant).count(), 1);
   }
-  model.variants[0].variant.fields["slices"] = "1024";
-  EXPECT_TRUE(model.validate());
-  EXPECT_EQ(slice_count(model.variants[0].variant), 1024);
+  for (const auto& [text, count] : {std::pair{"1024", 1024}, std::pair{"1+2+4", 3}, std::pair{"1+1023", 2}}) {
+    model.variants[0].variant.fields["slices"] = text;
+    EXPECT_TRUE(model.validate()) << text;
+    EXPECT_EQ(slices_of(model.variants[0].variant).count(), count);
+  }
 }
 
 TEST(Variant, TextNamesTheSettingsAndIsReadBack) {

@@ -8,6 +8,7 @@
 
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
+#include "support/random_slices.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -132,7 +133,7 @@ CostModel random_model() {
   }
   model.variants[0].compute.curve.axis = compute_axis(model.op);
   model.variants[0].communication.fixed_us = number(0, 20, 1);
-  if (*rc::gen::arbitrary<bool>()) model.variants[0].variant.fields["slices"] = std::to_string(*rc::gen::inRange(1, 9));
+  if (*rc::gen::arbitrary<bool>()) model.variants[0].variant.fields["slices"] = testing::random_slices();
   return model;
 }
 

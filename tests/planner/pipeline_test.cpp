@@ -7,6 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "support/random_slices.hpp"
+
 namespace mc2::planner {
 namespace {
 
@@ -98,23 +100,35 @@ RC_GTEST_PROP(Pipeline, TimelineObeysTheRules, ()) {
 TEST(Pipeline, TheSecondLaneStartsOnTheFirstSlice) {
   // One block of 40 and 20 in 4 slices: the second lane works on 5 us of it after 10, 20, 30 and 40.
   const std::vector<double> first{40}, second{20};
-  const Timeline timeline = simulate(first, second, {}, 4);
+  const Timeline timeline = simulate(first, second, {}, Slices::equal(4));
   ASSERT_EQ(timeline.second.size(), 1U);
   EXPECT_DOUBLE_EQ(timeline.second[0].start_us, 10.0);
   EXPECT_DOUBLE_EQ(timeline.first[0].end_us, 40.0);
   EXPECT_DOUBLE_EQ(timeline.makespan_us, 45.0);
-  EXPECT_DOUBLE_EQ(makespan_us(first, second, {}, 4), 45.0);
+  EXPECT_DOUBLE_EQ(makespan_us(first, second, {}, Slices::equal(4)), 45.0);
+}
+
+TEST(Pipeline, SlicesTakeTheirShares) {
+  // One block of 40 and 20 as 1 + 3 quarters: the second lane has 5 us of work after 10, the rest after 40.
+  const std::vector<double> first{40}, second{20};
+  const Slices slices = Slices::parse("1+3").value();
+  const Timeline timeline = simulate(first, second, {}, slices);
+  EXPECT_DOUBLE_EQ(timeline.second[0].start_us, 10.0);
+  EXPECT_DOUBLE_EQ(timeline.makespan_us, 55.0);
+  EXPECT_DOUBLE_EQ(makespan_us(first, second, {}, slices), 55.0);
 }
 
 RC_GTEST_PROP(Pipeline, SlicesAreBlocksOneBehindTheOther, ()) {
   const auto count = static_cast<std::size_t>(*rc::gen::inRange(1, 6));
-  const int slices = *rc::gen::inRange(1, 9);
+  const Slices slices = Slices::parse(testing::random_slices()).value();
   std::vector<double> first, second, fine_first, fine_second;
   for (std::size_t i = 0; i < count; ++i) {
     first.push_back(*rc::gen::inRange(1, 400) / 10.0);
     second.push_back(*rc::gen::inRange(1, 400) / 10.0);
-    fine_first.insert(fine_first.end(), static_cast<std::size_t>(slices), first.back() / slices);
-    fine_second.insert(fine_second.end(), static_cast<std::size_t>(slices), second.back() / slices);
+    for (const double share : slices.shares()) {
+      fine_first.push_back(first.back() * share);
+      fine_second.push_back(second.back() * share);
+    }
   }
   const Slowdown slowdown{1 + *rc::gen::inRange(0, 30) / 10.0, 1 + *rc::gen::inRange(0, 30) / 10.0};
   const double expected_us = makespan_us(fine_first, fine_second, slowdown);

@@ -37,7 +37,7 @@ Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Finge
   const auto variants = backend.value()->variants(op, options_of(op, machine));
   // Slices overlap the lanes even of an uncut plan.
   const auto whole =
-      std::ranges::find_if(variants, [](const auto& variant) { return planner::slice_count(variant) == 1; });
+      std::ranges::find_if(variants, [](const auto& variant) { return planner::slices_of(variant).count() == 1; });
   if (whole == variants.end()) {
     return Error{ErrorCode::Unsupported, "op",
                  "the " + std::string(backend.value()->name()) + " backend has no variant for " + op.text()};

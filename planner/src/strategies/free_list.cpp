@@ -38,7 +38,7 @@ class FreeListSearch {
  public:
   FreeListSearch(const Problem& problem, const VariantCost& cost, bool is_rest_first)
       : problem_(problem), cost_(cost), contention_(problem.slowdown(cost)), local_us_(cost.local_us(problem.op)),
-        slice_count_(slice_count(cost.variant)) {
+        slices_(slices_of(cost.variant)) {
     const std::int64_t step = free_step(problem);
     for (std::int64_t at = is_rest_first ? problem.rows % step : 0; at < problem.rows; at += step) points_.push_back(at);
     if (points_.empty() || points_.front() != 0) points_.insert(points_.begin(), 0);
@@ -95,7 +95,7 @@ class FreeListSearch {
     for (std::size_t from = last(); from-- > 0;)
       for (std::size_t to = from + 1; to <= last(); ++to) {
         if (!is_legal(from, to)) continue;
-        const PathShare block(first_us(from, to), second_us(from, to), contention_, slice_count_);
+        const PathShare block(first_us(from, to), second_us(from, to), contention_, slices_);
         behind_us_[from] = std::min(behind_us_[from], block.behind + behind_us_[to]);
         early_us_[from] = std::min(early_us_[from], block.change + behind_us_[to]);
         late_us_[from] = std::min(late_us_[from], to == last() ? block.change : block.before + late_us_[to]);
@@ -123,7 +123,7 @@ class FreeListSearch {
         for (std::size_t to = at + 1; to <= last(); ++to) {
           if (!is_legal(at, to)) continue;
           State next{state.paths, state.count + 1, static_cast<std::int32_t>(at), static_cast<std::int32_t>(i)};
-          next.paths.pass(first_us(at, to), second_us(at, to), contention_, slice_count_);
+          next.paths.pass(first_us(at, to), second_us(at, to), contention_, slices_);
           if (to == last()) {
             if (next.paths.second_path_us >= best_us_) continue;
             best_us_ = next.paths.second_path_us;
@@ -167,7 +167,7 @@ class FreeListSearch {
   const VariantCost& cost_;
   Contention contention_;
   double local_us_;
-  int slice_count_;
+  Slices slices_;
   std::vector<std::int64_t> points_; ///< cut points, 0 and the axis' length included
   std::vector<double> first_us_, second_us_; ///< [from, to]
   std::vector<double> late_us_, early_us_, behind_us_;

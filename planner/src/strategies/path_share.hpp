@@ -10,12 +10,14 @@ namespace mc2::planner::strategies {
 /// docs/cost_model.md §4.
 struct PathShare {
   double before, change, behind;
-  /// A path changes lanes in one of a block's equal slices; the best of them is its first or its last.
-  PathShare(double first_us, double second_us, const Contention& contention, int slice_count) noexcept
-      : before(first_us + contention.kappa * second_us), change(first_us + second_us),
-        behind(contention.gamma * first_us + second_us) {
-    const double early = change + (slice_count - 1) * behind, late = (slice_count - 1) * before + change;
-    change = (contention.is_overlap_useful ? std::max(early, late) : std::min(early, late)) / slice_count;
+  /// A path changes lanes in one of a block's slices, the best of them.
+  PathShare(double first_us, double second_us, const Contention& contention, const Slices& slices) noexcept
+      : before(first_us + contention.kappa * second_us), behind(contention.gamma * first_us + second_us) {
+    const double inside = first_us + second_us;
+    const auto length = [&](const Slices::Change& at) { return at.before * before + at.inside * inside + at.behind * behind; };
+    change = length(slices.changes().front());
+    for (const Slices::Change& at : slices.changes().subspan(1))
+      change = contention.is_overlap_useful ? std::max(change, length(at)) : std::min(change, length(at));
   }
 };
 

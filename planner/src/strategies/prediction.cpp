@@ -12,7 +12,7 @@ namespace {
 struct BlockTimes {
   std::vector<double> first_us;
   std::vector<double> second_us;
-  int slice_count = 1;
+  Slices slices;
   bool is_local_first = false; ///< the local part is block 0
 
   /// Makespan with every block of a lane stretched.
@@ -21,7 +21,7 @@ struct BlockTimes {
     PipelineState state;
     for (std::size_t i = 0; i < first_us.size(); ++i)
       state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention,
-                 slice_count);
+                 slices);
     return state.second_path_us;
   }
 };
@@ -29,8 +29,8 @@ struct BlockTimes {
 BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cut& cut) {
   const bool is_cut = cut.block_rows.size() > 1;
   const bool overlaps = has_overlap(problem, cost, is_cut);
-  BlockTimes times{{}, {}, overlaps ? slice_count(cost.variant) : 1, problem.traits.has_local_part && overlaps};
-  const bool hands_over = is_cut || times.slice_count > 1;
+  BlockTimes times{{}, {}, overlaps ? slices_of(cost.variant) : Slices(), problem.traits.has_local_part && overlaps};
+  const bool hands_over = is_cut || times.slices.count() > 1;
   if (times.is_local_first) {
     times.first_us.push_back(0);
     times.second_us.push_back(cost.local_us(problem.op));
@@ -149,19 +149,20 @@ double curve_half_width_us(const Problem& problem, const VariantCost& cost, cons
 }
 
 bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut) {
-  const int slices = slice_count(cost.variant);
+  const Slices slices = slices_of(cost.variant);
   if (is_cut) return true;
-  if (!problem.traits.has_local_part && slices == 1) return false;
+  if (!problem.traits.has_local_part && slices.count() == 1) return false;
   const Contention contention(problem.slowdown(cost));
   PipelineState state = PipelineState::start(cost.local_us(problem.op), contention);
-  state.pass(problem.lane_us(cost, true, problem.rows, slices > 1), problem.lane_us(cost, false, problem.rows, slices > 1),
+  const bool hands_over = slices.count() > 1;
+  state.pass(problem.lane_us(cost, true, problem.rows, hands_over), problem.lane_us(cost, false, problem.rows, hands_over),
              contention, slices);
   return state.second_path_us < problem.serial_us(cost);
 }
 
 Timeline simulate_cut(const Problem& problem, const VariantCost& cost, const Cut& cut) {
   const BlockTimes times = block_times(problem, cost, cut);
-  return simulate(times.first_us, times.second_us, problem.slowdown(cost), times.slice_count);
+  return simulate(times.first_us, times.second_us, problem.slowdown(cost), times.slices);
 }
 
 Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, std::string strategy) {
@@ -180,7 +181,7 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.serial_us = plan.compute_us + plan.communication_us;
   plan.ideal_us = std::max(plan.compute_us, plan.communication_us);
   plan.bound = plan.communication_us > plan.compute_us ? Bound::Communication : Bound::Compute;
-  plan.timeline = simulate(times.first_us, times.second_us, plan.slowdown, times.slice_count);
+  plan.timeline = simulate(times.first_us, times.second_us, plan.slowdown, times.slices);
   plan.makespan = judged_estimate(problem, cost, cut);
   plan.makespan.us = plan.timeline.makespan_us;
   fill_interval(problem, cost, times, plan.makespan);

@@ -75,7 +75,7 @@ class VariantSearch {
  public:
   VariantSearch(const Problem& problem, const VariantCost& cost)
       : problem_(problem), cost_(cost), table_(problem, cost), contention_(problem.slowdown(cost)),
-        objective_(problem, cost), local_us_(cost.local_us(problem.op)), slice_count_(slice_count(cost.variant)) {}
+        objective_(problem, cost), local_us_(cost.local_us(problem.op)), slices_(slices_of(cost.variant)) {}
 
   /// How many there are; each is offered to the podium.
   std::int64_t run(Podium& podium) const {
@@ -94,14 +94,14 @@ class VariantSearch {
   /// gains nothing). A path follows the first lane to one block, changes lanes there and follows the second; among
   /// equal blocks the change belongs at one of the two ends, so a member takes O(1). docs/cost_model.md §5.
   [[nodiscard]] double makespan_us(const FamilyMember& m, double first, double second) const noexcept {
-    const PathShare each(first * table_.long_first_us(m), second * table_.long_second_us(m), contention_, slice_count_);
+    const PathShare each(first * table_.long_first_us(m), second * table_.long_second_us(m), contention_, slices_);
     const auto others = static_cast<double>(m.long_count - 1);
     const double local_us = second * local_us_, start_us = contention_.kappa * local_us;
     // The change of lanes in the first or in the last of the long blocks.
     const double early_us = each.change + others * each.behind, late_us = others * each.before + each.change;
     const double behind_us = others * each.behind + each.behind;
     if (m.odd_rows == 0) return extreme(local_us + behind_us, start_us + extreme(early_us, late_us));
-    const PathShare odd(first * table_.odd_first_us(m), second * table_.odd_second_us(m), contention_, slice_count_);
+    const PathShare odd(first * table_.odd_first_us(m), second * table_.odd_second_us(m), contention_, slices_);
     const double stay_us = local_us + odd.behind + behind_us;
     if (m.odd_first)
       return extreme(stay_us, start_us + extreme(odd.change + behind_us, odd.before + extreme(early_us, late_us)));
@@ -118,7 +118,7 @@ class VariantSearch {
   Contention contention_;
   Objective objective_;
   double local_us_;
-  int slice_count_;
+  Slices slices_;
 };
 
 Cut cut_of(const Problem& problem, const Scored& scored) {

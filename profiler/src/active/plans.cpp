@@ -34,7 +34,7 @@ class Simulator {
  public:
   explicit Simulator(const ActiveQuestion& question)
       : is_matmul_first_(planner::traits_of(question.op.kind).first_lane == planner::Lane::Compute),
-        slice_count_(planner::slice_count(planner::parse_variant(question.variant))) {}
+        slices_(planner::slices_of(planner::parse_variant(question.variant))) {}
 
   [[nodiscard]] double makespan_us(const Cut& cut, const Times& times) {
     matmul_us_.clear();
@@ -46,14 +46,14 @@ class Simulator {
     }
     if (is_matmul_first_)
       return planner::makespan_us(matmul_us_, collective_us_, {times.matmul_slowdown, times.collective_slowdown},
-                                  slice_count_);
+                                  slices_);
     return planner::makespan_us(collective_us_, matmul_us_, {times.collective_slowdown, times.matmul_slowdown},
-                                slice_count_);
+                                slices_);
   }
 
  private:
   bool is_matmul_first_;
-  int slice_count_;
+  planner::Slices slices_;
   std::vector<double> matmul_us_, collective_us_;
 };
 

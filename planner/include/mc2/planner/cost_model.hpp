@@ -11,6 +11,7 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/slices.hpp"
 
 #pragma GCC visibility push(default)
 
@@ -30,13 +31,11 @@ struct Variant {
 /// free of ( ) , and =. A text of another form is a name without settings.
 [[nodiscard]] Variant parse_variant(std::string_view text);
 
-/// The one setting that the planner reads, too: in how many equal slices a block passes from lane to lane.
+/// The one setting that the planner reads, too: the slices in which a block passes from lane to lane, as Slices::parse() takes them.
 inline constexpr std::string_view kSlicesSetting = "slices";
-inline constexpr int kMaxSliceCount = 1024;
 
-/// Slices of every block: the second lane starts when the first slice is there, so that even an uncut plan overlaps.
-/// 1 without the setting, and for a value that CostModel::validate() refuses.
-[[nodiscard]] int slice_count(const Variant& variant) noexcept;
+/// Of every block. One without the setting, and for a value that CostModel::validate() refuses.
+[[nodiscard]] Slices slices_of(const Variant& variant);
 
 /// One lane's cost of a block: curve + fixed, stretched by `slowdown` while the other lane is busy.
 struct LaneCost {
@@ -74,8 +73,8 @@ struct CostModel {
   std::optional<double> anchored_interval = std::nullopt;
 
   /// Errors: InvalidSpec for no variants, an invalid curve, a slow-down below 1, a fixed cost below 0, a local
-  /// curve for a kind without a local part, slices that are no whole number from 1 to kMaxSliceCount, or an anchored
-  /// interval that is not finite and above 0. Stale for a compute curve over rows of an operator whose blocks are
+  /// curve for a kind without a local part, slices that Slices::parse() does not take, or an anchored interval
+  /// that is not finite and above 0. Stale for a compute curve over rows of an operator whose blocks are
   /// columns: it was profiled by an earlier mc2.
   [[nodiscard]] Result<void> validate() const;
 

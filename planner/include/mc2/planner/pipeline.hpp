@@ -3,6 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "mc2/planner/slices.hpp"
+
 #pragma GCC visibility push(default)
 
 namespace mc2::planner {
@@ -33,9 +35,9 @@ struct Timeline {
 /// as block i has left the first and block i-1 the second. While both lanes are busy each runs slower by its factor.
 /// Exact for these assumptions: rates are piecewise constant and every change of rate is an event.
 /// Source: docs/cost_model.md §4. Both spans have the same length; times in us, >= 0.
-/// @param slice_count each block passes as so many equal blocks one behind the other
+/// @param slices each block passes as so many blocks one behind the other
 [[nodiscard]] Timeline simulate(std::span<const double> first_us, std::span<const double> second_us,
-                                const Slowdown& slowdown, int slice_count = 1);
+                                const Slowdown& slowdown, const Slices& slices = Slices::whole());
 
 /// The two constants by which contention enters the closed form of the makespan: with block times a and c on the two
 /// lanes, kappa = s2 (1 - 1/s1) and gamma = s1 (1 - 1/s2); both are 0 without contention and below 1 while overlap
@@ -70,15 +72,15 @@ struct PipelineState {
     second_path_us = (contention.is_overlap_useful == (busy_us >= idle_us) ? busy_us : idle_us) + second_us;
     first_path_us = idle_us + contention.kappa * second_us;
   }
-  /// The next block in equal slices.
-  void pass(double first_us, double second_us, const Contention& contention, int slice_count) noexcept {
-    for (int slice = 0; slice < slice_count; ++slice) pass(first_us / slice_count, second_us / slice_count, contention);
+  /// The next block in slices.
+  void pass(double first_us, double second_us, const Contention& contention, const Slices& slices) noexcept {
+    for (const double share : slices.shares()) pass(first_us * share, second_us * share, contention);
   }
 };
 
 /// simulate(...).makespan_us without recording the blocks: allocates nothing. Equal to it but for rounding.
 [[nodiscard]] double makespan_us(std::span<const double> first_us, std::span<const double> second_us,
-                                 const Slowdown& slowdown, int slice_count = 1) noexcept;
+                                 const Slowdown& slowdown, const Slices& slices = Slices::whole()) noexcept;
 
 } // namespace mc2::planner
 
