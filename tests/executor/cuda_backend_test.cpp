@@ -1,6 +1,7 @@
 #include "backends/cuda/cuda_backend.hpp"
 
 #include <cstring>
+#include <functional>
 
 #include "conformance/backend_conformance.hpp"
 #include "executor/cuda_plan.hpp"
@@ -21,6 +22,15 @@ class CudaBackend : public ::testing::Test {
   }
 
   static std::unique_ptr<Communicator> open() { return cuda_backend().open({}).value(); }
+
+  /// On every number of ranks for which there are devices.
+  static void for_each_world(const std::function<void(Communicator&, int ranks)>& test) {
+    for (const int ranks : {2, 3, 4, 8}) {
+      CommunicatorOptions options;
+      options.world_size = ranks;
+      if (auto opened = cuda_backend().open(options)) test(*opened.value(), ranks);
+    }
+  }
 
   static OpSpec op(OpKind kind, std::int64_t m) {
     OpSpec spec{.kind = kind, .m = m, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 2};
@@ -94,14 +104,16 @@ TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
 }
 
 TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
-  auto communicator = open();
-  for (const auto& traits : planner::op_registry()) {
-    const OpSpec spec = op(traits.kind, 2048);
-    const std::int64_t rows = traits.cut_axis_length(spec);
-    for (const planner::Variant& variant : cuda_backend().variants(spec, {}))
-      for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}})
-        expect_right(spec, cut, variant, *communicator);
-  }
+  for_each_world([](Communicator& communicator, int ranks) {
+    for (const auto& traits : planner::op_registry()) {
+      OpSpec spec = op(traits.kind, std::int64_t{1000} * ranks);
+      spec.world_size = ranks;
+      const std::int64_t rows = traits.cut_axis_length(spec);
+      for (const planner::Variant& variant : cuda_backend().variants(spec, {}))
+        for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}})
+          expect_right(spec, cut, variant, communicator);
+    }
+  });
 }
 
 // Few rows: blocks are columns, with and without 16 bytes at a time.
@@ -236,23 +248,19 @@ TEST_F(CudaBackend, BagsOfRowsThatTheTableHasNotAreNamed) {
 
 // More blocks than one kernel takes, all the ranks there are, and thread blocks that do and do not come in pairs.
 TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
-  for (const int ranks : {2, 3, 4}) {
-    CommunicatorOptions options;
-    options.world_size = ranks;
-    auto opened = cuda_backend().open(options);
-    if (!opened.ok()) continue; // as many devices
+  for_each_world([](Communicator& communicator, int ranks) {
     for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter}) {
       OpSpec spec = op(kind, std::int64_t{72} * 32 * 12);
       spec.world_size = ranks;
       const std::int64_t rows = planner::traits_of(kind).cut_axis_length(spec);
-      ResidentProblem problem(spec, 9, *opened.value());
+      ResidentProblem problem(spec, 9, communicator);
       Cut ragged{{1, 7, rows / 2}};
       ragged.block_rows.push_back(rows - 8 - rows / 2);
       for (const Cut& cut : {Cut{std::vector<std::int64_t>(72, rows / 72)}, ragged}) {
-        for (const char* ctas : {"3", "4", "12"}) expect_right_again(problem, spec, cut, {"persistent", {{"ctas", ctas}}}, *opened.value());
+        for (const char* ctas : {"3", "4", "12"}) expect_right_again(problem, spec, cut, {"persistent", {{"ctas", ctas}}}, communicator);
       }
     }
-  }
+  });
 }
 
 // Tiles that stick out of C, of A and of a block; one and many; all the ranks there are.
@@ -260,11 +268,7 @@ TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
   struct Shape {
     std::int64_t shard_rows, n, k;
   };
-  for (const int ranks : {2, 3, 4}) {
-    CommunicatorOptions options;
-    options.world_size = ranks;
-    auto opened = cuda_backend().open(options);
-    if (!opened.ok()) continue; // as many devices
+  for_each_world([](Communicator& communicator, int ranks) {
     for (const DType dtype : {DType::Bf16, DType::F16}) {
       for (const Shape& shape : {Shape{1, 8, 8}, Shape{130, 264, 72}, Shape{300, 1000, 200}, Shape{2049, 2304, 64}}) {
         const OpSpec scattered{.kind = OpKind::MatmulReduceScatter, .m = shape.shard_rows * ranks, .n = shape.n, .k = shape.k, .dtype = dtype, .world_size = ranks};
@@ -272,20 +276,20 @@ TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
         to_all.kind = OpKind::MatmulAllReduce;
         to_all.m += 65; // no multiple of the ranks
         for (const OpSpec& spec : {scattered, to_all}) {
-          ResidentProblem problem(spec, 9, *opened.value());
+          ResidentProblem problem(spec, 9, communicator);
           const std::int64_t rows = planner::traits_of(spec.kind).cut_axis_length(spec);
           const Cut cut = shape.shard_rows > 100 ? Cut{{rows - 100, 99, 1}} : Cut{{rows}};
           for (const char* tile : {"256x128", "128x128"}) {
             planner::Variant variant{"tile_store", {{"tile", tile}}};
             if (spec.kind == OpKind::MatmulReduceScatter) variant.fields["slices"] = std::to_string(ranks);
-            if (auto legal = cuda_backend().check_variant(spec, options, variant); !legal) GTEST_SKIP() << legal.error().text();
-            expect_right_again(problem, spec, cut, variant, *opened.value());
-            expect_right(spec, cut, variant, *opened.value());
+            if (auto legal = cuda_backend().check_variant(spec, {}, variant); !legal) GTEST_SKIP() << legal.error().text();
+            expect_right_again(problem, spec, cut, variant, communicator);
+            expect_right(spec, cut, variant, communicator);
           }
         }
       }
     }
-  }
+  });
 }
 
 TEST_F(CudaBackend, TileByTileNeedsAlignedMatrices) {
