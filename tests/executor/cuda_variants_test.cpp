@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
+
+#include "backends/cuda/transport.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -52,6 +55,55 @@ TEST(CudaVariants, ASettingThatAVariantHasNotIsAnsweredByThoseThatItHas) {
   EXPECT_EQ(refusal("copy_engine", "ctas"), "\"copy_engine\" has no setting \"ctas\"; it has: gemm_sms, tile, slices");
   EXPECT_EQ(refusal("tile_store", "ctas"), "\"tile_store\" has no setting \"ctas\"; it has: gemm_sms, tile, slices");
   EXPECT_EQ(refusal("tile_store", "tile"), "tile_store has no tile \"8\"; legal: 256x128, 128x128");
+}
+
+TEST(CudaVariants, SlicesDoubleWhereRanksDo) {
+  const GpuTraits hopper{.sm_count = 132, .compute_capability = 90};
+  OpSpec op{.kind = OpKind::AllGatherMatmul, .m = 1680, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 4};
+  const auto read = [&](const char* slices) { return read_variant(op, {"copy_engine", {{"slices", slices}}}, hopper); };
+  const auto is_proposed = [&](const std::string& slices) {
+    return std::ranges::any_of(cuda_variants(op, hopper), [&](const planner::Variant& variant) {
+      return variant.name == "copy_engine" && variant.fields.contains("slices") && variant.fields.at("slices") == slices;
+    });
+  };
+  EXPECT_EQ(read("1+2").value().slicing, CudaVariant::Slicing::Doubling);
+  EXPECT_EQ(read("3").value().slicing, CudaVariant::Slicing::ByRank);
+  EXPECT_THAT(read("2+1").error().text(), ::testing::HasSubstr("slices=3 or slices=1+2"));
+  EXPECT_TRUE(is_proposed("1+2"));
+  op.world_size = 8;
+  EXPECT_EQ(read("1+2+4").value().slicing, CudaVariant::Slicing::Doubling);
+  EXPECT_FALSE(read("1+2"));
+  EXPECT_TRUE(is_proposed("1+2+4"));
+  for (const int ranks : {2, 3, 5, 6, 7}) {
+    op.world_size = ranks;
+    EXPECT_FALSE(read("1+2")) << ranks;
+    EXPECT_FALSE(is_proposed("1+2")) << ranks;
+  }
+  op = {.kind = OpKind::MatmulAllToAll, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 4};
+  EXPECT_THAT(read("1+2").error().text(), ::testing::EndsWith("it needs slices=4")) << "the matmul comes first";
+}
+
+TEST(CudaTransport, SlicesOfAGatherHoldEveryPeerOnce) {
+  using Slicing = CudaVariant::Slicing;
+  const GpuTraits hopper{.sm_count = 132, .compute_capability = 90};
+  for (const Slicing slicing : {Slicing::ByRank, Slicing::Doubling}) {
+    for (const int ranks : {4, 8}) {
+      const OpSpec op{.kind = OpKind::AllGatherMatmul, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = ranks};
+      const std::vector<SignalMemory> signals(static_cast<std::size_t>(ranks), SignalMemory{.world_size = ranks});
+      const auto transport = make_copy_transport(op, {.transport = CudaVariant::Transport::CopyEngine, .slicing = slicing}, signals, hopper.sm_count);
+      for (int rank = 0; rank < ranks; ++rank) {
+        std::vector<int> held(static_cast<std::size_t>(ranks));
+        for (int slice = 0; slice < transport->slice_count(); ++slice) {
+          const RankRange slice_ranks = transport->slice_ranks(rank, slice);
+          EXPECT_EQ(slice_ranks.last - slice_ranks.first, slicing == Slicing::Doubling ? 1 << slice : 1);
+          for (int peer = slice_ranks.first; peer < slice_ranks.last; ++peer) ++held.at(static_cast<std::size_t>(peer));
+        }
+        std::vector<int> expected(static_cast<std::size_t>(ranks), 1);
+        expected[static_cast<std::size_t>(rank)] = 0;
+        EXPECT_EQ(held, expected) << "rank " << rank << " of " << ranks;
+      }
+    }
+  }
 }
 
 } // namespace

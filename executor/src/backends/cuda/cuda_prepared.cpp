@@ -326,8 +326,8 @@ std::vector<Gemm> CudaPrepared::make_slice_gemms(int rank, std::size_t stage, in
   const Stage& block = list_.stages[stage];
   std::vector<Gemm> gemms;
   if (transport_->slice_count() > 1) {
-    const int shard = (rank + 1 + slice) % world_size;
-    gemms.push_back(make_block_gemm(rank, context, block, shard, shard + 1));
+    const RankRange shards = transport_->slice_ranks(rank, slice);
+    gemms.push_back(make_block_gemm(rank, context, block, shards.first, shards.last));
   } else if (!gathers_first_) {
     gemms.push_back(make_block_gemm(rank, context, block, 0, world_size));
   } else { // the rank's own shard is the local part, and lies between the others
@@ -376,7 +376,7 @@ PoolingRun CudaPrepared::pooling_of(int rank, std::size_t stage, int slice) cons
   const Stage& block = list_.stages[stage];
   const bool is_one_shard = transport_->slice_count() > 1;
   const std::int64_t shard_rows = op.m / op.world_size;
-  const int shard = is_one_shard ? (rank + 1 + slice) % op.world_size : 0;
+  const int shard = is_one_shard ? transport_->slice_ranks(rank, slice).first : 0;
   const std::int64_t product_row = block.first_row * op.world_size + shard * block.row_count;
   return {.first_sample = shard * shard_rows + block.first_row,
           .row_count = block.row_count,

@@ -1,6 +1,7 @@
 #include "backends/cuda/transport.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "mc2/planner/error.hpp"
@@ -120,28 +121,54 @@ class PersistentTransport final : public Transport {
   std::vector<SignalMemory> signals_; ///< by rank
 };
 
+/// A slice for each rank, the next one's first.
+RankRange one_rank(int rank, int slice, int world_size) {
+  const int other = (rank + 1 + slice) % world_size;
+  return {other, other + 1};
+}
+
 class PullTransport final : public Transport {
  public:
-  PullTransport(planner::DType dtype, int slice_count, std::vector<SignalMemory> signals)
-      : dtype_(dtype), slice_count_(slice_count), signals_(std::move(signals)) {}
+  using Slicing = CudaVariant::Slicing;
 
-  [[nodiscard]] int slice_count() const noexcept override { return slice_count_; }
+  PullTransport(planner::DType dtype, Slicing slicing, std::vector<SignalMemory> signals)
+      : dtype_(dtype), slicing_(slicing), world_size_(signals.front().world_size), signals_(std::move(signals)) {}
+
+  [[nodiscard]] int slice_count() const noexcept override {
+    switch (slicing_) {
+      case Slicing::Whole: return 1;
+      case Slicing::ByRank: return world_size_ - 1;
+      case Slicing::Doubling: return std::countr_zero(static_cast<unsigned>(world_size_));
+    }
+    return 1;
+  }
+  [[nodiscard]] RankRange slice_ranks(int rank, int slice) const override {
+    if (slicing_ != Slicing::Doubling) return one_rank(rank, slice, world_size_);
+    const int count = 1 << slice;
+    const int first = (rank ^ count) & ~(count - 1);
+    return {first, first + count};
+  }
 
   void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const override {
-    const SignalMemory& signals = signals_[static_cast<std::size_t>(rank)];
     const Pieces pieces(block, dtype_);
     if (slice == 0) pieces.copy_own(rank, stream);
-    const int peer_count = signals.world_size - 1;
-    for (int i = slice * peer_count / slice_count_; i < (slice + 1) * peer_count / slice_count_; ++i) {
-      const int peer = (rank + 1 + i) % signals.world_size;
+    for (int step = first_step(slice); step < first_step(slice + 1); ++step) {
+      const int peer = slicing_ == Slicing::Doubling ? rank ^ step : (rank + step) % world_size_;
       pieces.copy(pieces.landing(peer, rank), pieces.source(peer, rank), stream);
     }
-    if (block.meets_after && slice + 1 == slice_count_) enqueue_meeting(signals, stream);
+    if (block.meets_after && slice + 1 == slice_count()) enqueue_meeting(signals_[static_cast<std::size_t>(rank)], stream);
   }
 
  private:
+  /// Steps 1, 2, ... go through the peers.
+  [[nodiscard]] int first_step(int slice) const noexcept {
+    if (slicing_ == Slicing::Doubling) return 1 << slice;
+    return slice == slice_count() ? world_size_ : slice + 1;
+  }
+
   planner::DType dtype_;
-  int slice_count_; ///< 1 or the number of peers
+  Slicing slicing_;
+  int world_size_;
   std::vector<SignalMemory> signals_; ///< by rank
 };
 
@@ -151,13 +178,14 @@ class PushTransport final : public Transport {
       : dtype_(dtype), sums_(sums), signals_(std::move(signals)), cta_count_(2 * sm_count) {}
 
   [[nodiscard]] int slice_count() const noexcept override { return signals_.front().world_size; }
+  [[nodiscard]] RankRange slice_ranks(int rank, int slice) const override { return one_rank(rank, slice, slice_count()); }
   [[nodiscard]] bool stages_pieces() const noexcept override { return sums_; }
   [[nodiscard]] bool writes_to_peers() const noexcept override { return !sums_; }
 
   void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const override {
     const SignalMemory& signals = signals_[static_cast<std::size_t>(rank)];
     const Pieces pieces(block, dtype_);
-    const int peer = (rank + 1 + slice) % signals.world_size;
+    const int peer = slice_ranks(rank, slice).first;
     if (peer != rank) {
       const std::byte* from = pieces.source(rank, peer);
       if (!sums_) return pieces.put_down(rank, peer, from, stream);
@@ -354,6 +382,11 @@ class NcclTransport final : public Transport {
 
 } // namespace
 
+RankRange Transport::slice_ranks(int /*rank*/, int /*slice*/) const {
+  MC2_CHECK(false, "this transport hands blocks over whole");
+  return {};
+}
+
 void Transport::enqueue_span(int /*rank*/, const std::vector<BlockExchange>& /*blocks*/, bool /*waits*/,
                              cudaStream_t /*stream*/) const {
   MC2_CHECK(false, "this transport carries no spans");
@@ -394,7 +427,7 @@ std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const 
                                                std::vector<SignalMemory> signals, int sm_count) {
   if (op.kind == OpKind::MatmulAllReduce) return std::make_unique<PushAllReduceTransport>(op.dtype, std::move(signals), sm_count);
   if (planner::traits_of(op.kind).first_lane == planner::Lane::Communication)
-    return std::make_unique<PullTransport>(op.dtype, variant.slice_count, std::move(signals));
+    return std::make_unique<PullTransport>(op.dtype, variant.slicing, std::move(signals));
   const bool sums = op.kind == OpKind::MatmulReduceScatter;
   return std::make_unique<PushTransport>(op.dtype, sums, std::move(signals), sm_count);
 }

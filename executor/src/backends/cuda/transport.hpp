@@ -12,14 +12,21 @@
 
 namespace mc2::executor::cuda {
 
+/// The ranks from `first` to before `last`.
+struct RankRange {
+  int first = 0, last = 0;
+};
+
 /// Carries the collectives of one operator's blocks.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// In how many slices a block passes between the lanes: 1, or one per rank whose rows it needs or makes. Slice s of
-  /// rank r then is about rank (r + 1 + s) mod ranks; where the matmul comes first the last slice is the rank's own.
+  /// In how many slices a block passes between the lanes.
   [[nodiscard]] virtual int slice_count() const noexcept { return 1; }
+  /// Where there are several: of which ranks a slice holds the rows that `rank` needs or makes. Where the matmul comes
+  /// first the last slice is the rank's own.
+  [[nodiscard]] virtual RankRange slice_ranks(int rank, int slice) const;
   /// Whether BlockExchange::staging is used, of staging_bytes().
   [[nodiscard]] virtual bool stages_pieces() const noexcept { return false; }
   /// Whether peers' memory is reached by its address. Else BlockExchange needs the rank's own only.
@@ -65,7 +72,8 @@ class Transport {
                                                              std::vector<ncclComm_t> communicators);
 
 /// Copies by copy engines, to or from the next rank first, so that no link is hit by all at once. Kinds that
-/// communicate first pull their peers' pieces. Those that compute first push theirs; what is to be summed waits in
+/// communicate first pull their peers' pieces; where slices double, from rank ^ 1, rank ^ 2 and so on: then, too, every rank reads
+/// another peer, and the ranks of a slice follow one another. Those that compute first push theirs; what is to be summed waits in
 /// staging memory until all have arrived, and is summed by the SMs, for an all-reduce each rank's share of a block.
 /// @param sm_count of every rank's device
 [[nodiscard]] std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,

@@ -1,6 +1,7 @@
 #include "backends/cuda/variants.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -32,6 +33,17 @@ constexpr const char* kTile = "tile";
 int rank_slice_count(const planner::OpSpec& op) {
   const bool is_own_included = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
   return is_own_included ? op.world_size : op.world_size - 1;
+}
+
+/// "1+2+4": a slice of one peer's rows, then of two, of four. Matmuls of few rows leave SMs idle, so they are fewer and longer
+/// towards the end. Of kinds that communicate first; for other numbers of ranks the peers of a slice would not touch in C.
+std::optional<std::string> doubling_slices(const planner::OpSpec& op) {
+  constexpr int kLeastRanks = 4;
+  if (!planner::traits_of(op.kind).has_local_part || op.world_size < kLeastRanks || !std::has_single_bit(static_cast<unsigned>(op.world_size)))
+    return std::nullopt;
+  std::string slices = "1";
+  for (int peers = 2; peers < op.world_size; peers *= 2) slices += "+" + std::to_string(peers);
+  return slices;
 }
 
 Variant make(const char* name, int ctas, int gemm_sms) {
@@ -71,12 +83,15 @@ bool has_nccl_copies(const planner::OpSpec& op) {
   return op.kind == OpKind::AllGatherMatmul || op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::AllToAllMatmul;
 }
 
+Variant with_slices(Variant variant, const std::string& slices) {
+  variant.fields[std::string(planner::kSlicesSetting)] = slices;
+  return variant;
+}
+
 /// Copies that are handed over rank by rank. Where the matmul comes first there are no others: one slice per rank, its
 /// own included; else one per peer.
 Variant make_sliced(const planner::OpSpec& op, int gemm_sms, const char* name = kCopyEngine) {
-  Variant variant = make(name, 0, gemm_sms);
-  variant.fields[std::string(planner::kSlicesSetting)] = std::to_string(rank_slice_count(op));
-  return variant;
+  return with_slices(make(name, 0, gemm_sms), std::to_string(rank_slice_count(op)));
 }
 
 std::string legal_names(const planner::OpSpec& op) {
@@ -105,15 +120,19 @@ Result<int> read_number(const Variant& variant, const char* key, int least, int 
                    (found == variant.fields.end() ? "; it is missing" : ", not \"" + found->second + "\"")};
 }
 
-Result<int> read_slices(const planner::OpSpec& op, const Variant& variant) {
+Result<CudaVariant::Slicing> read_slicing(const planner::OpSpec& op, const Variant& variant) {
+  using Slicing = CudaVariant::Slicing;
   const bool is_compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
-  const int by_rank = rank_slice_count(op);
-  const int slices = planner::slice_count(variant);
-  const bool is_given = variant.fields.contains(std::string(planner::kSlicesSetting));
-  if ((is_given && slices == by_rank) || (!is_given && !is_compute_first)) return slices;
+  const std::string by_rank = std::to_string(rank_slice_count(op));
+  const std::optional<std::string> doubling = doubling_slices(op);
+  const auto given = variant.fields.find(std::string(planner::kSlicesSetting));
+  if (given == variant.fields.end() && !is_compute_first) return Slicing::Whole;
+  if (given != variant.fields.end() && given->second == by_rank) return Slicing::ByRank;
+  if (given != variant.fields.end() && given->second == doubling) return Slicing::Doubling;
   return Error{ErrorCode::InvalidSpec, "variant",
                "\"" + variant.name + "\" hands blocks of " + std::string(to_string(op.kind)) + " over rank by rank: it " +
-                   (is_compute_first ? "needs" : "takes no setting slices, or") + " slices=" + std::to_string(by_rank)};
+                   (is_compute_first ? "needs" : "takes no setting slices, or") + " slices=" + by_rank +
+                   (doubling ? " or slices=" + *doubling : "")};
 }
 
 std::vector<std::string_view> legal_settings(const planner::OpSpec& op, const Variant& variant) {
@@ -171,6 +190,7 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   if (has_copies(op)) {
     const bool is_compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
     if (is_compute_first || rank_slice_count(op) > 1) variants.push_back(make_sliced(op, sm_count));
+    if (const auto slices = doubling_slices(op)) variants.push_back(with_slices(make(kCopyEngine, 0, sm_count), *slices));
     if (!is_compute_first) variants.push_back(make(kCopyEngine, 0, sm_count));
   }
   // A few thread blocks fill the links; how many SMs the matmul can spare depends on where its waves end.
@@ -229,9 +249,9 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   if (is_copy) {
     read.transport = CudaVariant::Transport::CopyEngine;
     if (!has_copies(op)) return read;
-    const auto slices = read_slices(op, variant);
-    if (!slices) return slices.error();
-    read.slice_count = slices.value();
+    const auto slicing = read_slicing(op, variant);
+    if (!slicing) return slicing.error();
+    read.slicing = slicing.value();
     return read;
   }
   if (is_persistent) read.transport = CudaVariant::Transport::Persistent;

@@ -20,6 +20,12 @@ struct CudaVariant {
     Nccl,       ///< NCCL with a budget of thread blocks ("nccl", "nccl_window", "nccl_copy_engine"); fields: ctas
     CopyEngine, ///< peer copies that take no SM ("copy_engine"), of matmul_all_reduce only for "tile_store"; fields: slices
   };
+  /// What of a block the lanes hand over at a time.
+  enum class Slicing : std::uint8_t {
+    Whole,
+    ByRank,   ///< a rank's rows; where the matmul comes first the own ones, too
+    Doubling, ///< the rows of 1, 2, 4, ... peers
+  };
   Transport transport = Transport::Direct;
   bool stores_tiles = false; ///< fused runs and all matmuls are TileReduction's ("tile_store"); the transport carries the collective alone
   int tile_columns = kWideTile; ///< of those ("tile")
@@ -29,7 +35,7 @@ struct CudaVariant {
   int cta_count = 0;        ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
   int gemm_sm_count = 0;    ///< SMs that the matmul counts on; 0 for all
   int gemm_tile = 0;        ///< the matmul's tile, as GemmShape::tile ("tile")
-  int slice_count = 1;      ///< CopyEngine: pieces of a block that are handed over one by one, each a rank's rows
+  Slicing slicing = Slicing::Whole; ///< CopyEngine ("slices")
 };
 
 /// Every variant of an operator that is proposed on such devices, best known default first.
