@@ -37,6 +37,10 @@ __device__ inline void wait(std::uint32_t barrier, std::uint32_t phase) {
       : "memory");
 }
 
+/// Asks for a tensor's description before it is used, or for memory.
+__device__ inline void prefetch(const CUtensorMap* tensor) { asm volatile("prefetch.tensormap [%0];" ::"l"(tensor) : "memory"); }
+__device__ inline void prefetch(const void* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory"); }
+
 /// One thread's copy of a tensor's box from column and row on into shared memory; what is outside of the tensor becomes zero.
 __device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int column, int row, std::uint32_t barrier) {
   asm volatile(
@@ -66,6 +70,20 @@ __device__ inline void wait_until_stored() { asm volatile("cp.async.bulk.wait_gr
 /// Between a thread's own accesses and bulk copies or matrix products of the same memory.
 __device__ inline void order_with_bulk_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
 __device__ inline void order_shared_with_bulk_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// A warp's four matrices of 8 x 8 elements of 2 bytes ("stmatrix", "ldmatrix"): thread t says where row t % 8 of matrix t / 8 is, 16 bytes, and
+// has, as pairs, columns 2 (t % 4) and the next of row t / 4 of each.
+__device__ inline void store_matrices(std::uint32_t row, const std::uint32_t (&pairs)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(pairs[0]), "r"(pairs[1]),
+               "r"(pairs[2]), "r"(pairs[3])
+               : "memory");
+}
+__device__ inline void load_matrices(std::uint32_t row, std::uint32_t (&pairs)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
+               : "r"(row)
+               : "memory");
+}
 
 template <int kCount>
 __device__ void give_registers_up() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount)); }

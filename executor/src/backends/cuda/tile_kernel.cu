@@ -159,9 +159,10 @@ __device__ void load_tiles(const TileRun& run, const Shared<Shape>& shared) {
   bool is_aborted = false;
   for (int i = tickets.take(); i < run.tile_count; i = tickets.take()) {
     const Tile tile = run.tiles[i];
+    const bool is_backwards = i / gridDim.x % 2 == 1; // what the wave before has read of A and B last is still in the L2 cache
     for (int step = 0; step < run.depth_steps; ++step, at.next()) {
       hopper::wait(shared.empty(at), at.phase ^ 1U);
-      load_step<Shape, kIsBTransposed>(run, tile, step, shared, at);
+      load_step<Shape, kIsBTransposed>(run, tile, is_backwards ? run.depth_steps - 1 - step : step, shared, at);
     }
     if (tile.distance == 0) load_pieces(run, tile, shared, at, is_aborted);
   }
@@ -186,9 +187,9 @@ class Storer {
       const bool is_last = i >= run_.tile_count;
       const long long clocks = is_last ? 0 : tile_clocks_;
       if (tile.distance > 0)
-        send(tile, clocks);
+        send(tile, is_last, clocks);
       else
-        store(tile, run_.c_count > 1 ? clocks : 0);
+        store(tile, is_last, run_.c_count > 1 ? clocks : 0);
     }
     hopper::wait_until_stored();
     if (run_.c_count > 1) meet_peers();
@@ -197,33 +198,37 @@ class Storer {
  private:
   static constexpr int kBits = Shape::kTileBytes / kBitBytes;
 
-  /// Bit by bit within most of `clocks`: all tiles of a wave at once would fill the links, and whatever waits for them holds up the
-  /// loads of all SMs.
-  template <typename StoreBit>
-  __device__ void store_paced(long long clocks, const StoreBit& store_bit) const {
-    const long long start = clock64(), pace = clocks * 4 / 5 / kBits;
-    for (int bit = 0; bit < kBits; ++bit) {
-      while (clock64() - start < bit * pace) {}
-      store_bit(bit);
+  /// Piece by piece. Each takes 0.2 us, whatever its size up to kBitBytes, and a box as much as two bits.
+  template <typename StorePiece>
+  __device__ void store_pieces(int count, long long clocks, const StorePiece& store_piece) const {
+    const long long start = clock64(), pace = clocks * 4 / 5 / count;
+    for (int piece = 0; piece < count; ++piece) {
+      while (clock64() - start < piece * pace) {}
+      store_piece(piece);
       hopper::commit_stores();
     }
     hopper::wait_until_stores_read();
     hopper::arrive(shared_.tile_empty());
   }
 
-  __device__ void store(const Tile& tile, long long clocks) const {
-    constexpr int kBitsPerBox = kTileRows / kBitRows;
-    store_paced(clocks, [&](int bit) {
-      const int column = tile.column + bit / kBitsPerBox * kBoxColumns;
+  /// In bits within most of `clocks`: all tiles of a wave at once would fill the links, and whatever waits for them, or for memory, holds up
+  /// the loads of all SMs. The last has nothing beside it.
+  __device__ void store(const Tile& tile, bool is_last, long long clocks) const {
+    const int rows = is_last ? kTileRows : kBitRows, pieces_per_box = kTileRows / rows;
+    store_pieces(is_last ? Shape::kTileBoxes : kBits, clocks, [&](int piece) {
+      const int column = tile.column + piece / pieces_per_box * kBoxColumns;
       if (column >= run_.column_count) return;
       for (int i = 0; i < run_.c_count; ++i)
-        hopper::store_box(&run_.c[i], column, tile.c_row + bit % kBitsPerBox * kBitRows, tile.c_matrix, shared_.tile + bit * kBitBytes);
+        hopper::store_box(is_last ? &run_.c[i].boxes : &run_.c[i].bits, column, tile.c_row + piece % pieces_per_box * rows, tile.c_matrix,
+                          shared_.tile + piece * rows * kBoxColumns * 2);
     });
   }
 
-  __device__ void send(const Tile& tile, long long clocks) const {
+  __device__ void send(const Tile& tile, bool is_last, long long clocks) const {
     std::byte* to = run_.sent[tile.distance - 1] + std::int64_t{tile.index} * Shape::kTileBytes;
-    store_paced(clocks, [&](int bit) { hopper::store_bytes(to + bit * kBitBytes, shared_.tile + bit * kBitBytes, kBitBytes); });
+    const int bytes = is_last ? kBoxBytes : kBitBytes;
+    store_pieces(is_last ? Shape::kTileBoxes : kBits, clocks,
+                 [&](int piece) { hopper::store_bytes(to + piece * bytes, shared_.tile + piece * bytes, bytes); });
     hopper::wait_until_stored();
     hopper::order_with_bulk_copies();
     raise(run_.sent_flags[tile.distance - 1] + tile.index, 1);
@@ -269,7 +274,7 @@ class Worker {
  public:
   __device__ Worker(const TileRun& run, const Shared<Shape>& shared, int number)
       : run_(run), shared_(shared), number_(number), thread_(threadIdx.x % hopper::kWarpgroup),
-        row_(number * kTileRows / kWorkers + thread_ / 32 * 16 + thread_ % 32 / 4) {}
+        row_(number * kTileRows / kWorkers + thread_ / 32 * 16 + thread_ % 16) {}
 
   __device__ void multiply_tiles() {
     std::uint32_t tile_phase = 1;
@@ -323,10 +328,10 @@ class Worker {
 
   __device__ void meet_own() const { asm volatile("bar.sync %0, %1;" ::"r"(1 + number_), "n"(hopper::kWarpgroup) : "memory"); }
 
-  /// Where a pair of the thread's elements lies in a box: 16 bytes each change places by row, as CU_TENSOR_MAP_SWIZZLE_128B has them.
-  __device__ std::uint32_t pair_offset(int j, int half) const {
-    const int row = row_ + 8 * half;
-    return row * kBoxColumns * 2 + ((j ^ (row & 7)) << 4) + thread_ % 4 * 4;
+  /// Where in a box the thread's row of the four matrices from column 8 j on lies: 8 rows, the 8 below them, and the same 8 columns further.
+  /// 16 bytes each change places by row, as CU_TENSOR_MAP_SWIZZLE_128B has them.
+  __device__ std::uint32_t row_offset(int j) const {
+    return row_ * kBoxColumns * 2 + (((j + thread_ % 32 / 16) ^ (row_ & 7)) << 4);
   }
 
   __device__ void add_pieces() {
@@ -347,27 +352,25 @@ class Worker {
 
   __device__ void add_box(int box, std::uint32_t from) {
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
+    for (int j = 0; j < 8; j += 2) {
+      std::uint32_t pairs[4];
+      hopper::load_matrices(from + row_offset(j), pairs);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        std::uint32_t word;
-        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(from + pair_offset(j, half)));
-        const float2 pair = unpack(word, T{});
-        sum_[(box * 8 + j) * 4 + half * 2] += pair.x;
-        sum_[(box * 8 + j) * 4 + half * 2 + 1] += pair.y;
+      for (int i = 0; i < 4; ++i) {
+        const float2 pair = unpack(pairs[i], T{});
+        sum_[(box * 8 + j) * 4 + i * 2] += pair.x;
+        sum_[(box * 8 + j) * 4 + i * 2 + 1] += pair.y;
       }
     }
   }
 
   __device__ void put_down() {
 #pragma unroll
-    for (int j = 0; j < Shape::kTileColumns / 8; ++j) {
+    for (int j = 0; j < Shape::kTileColumns / 8; j += 2) {
+      std::uint32_t pairs[4];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(shared_.tile + j / 8 * kBoxBytes + pair_offset(j % 8, half)),
-                     "r"(pack(sum_[j * 4 + half * 2], sum_[j * 4 + half * 2 + 1], T{}))
-                     : "memory");
-      }
+      for (int i = 0; i < 4; ++i) pairs[i] = pack(sum_[j * 4 + i * 2], sum_[j * 4 + i * 2 + 1], T{});
+      hopper::store_matrices(shared_.tile + j / 8 * kBoxBytes + row_offset(j % 8), pairs);
     }
     hopper::order_shared_with_bulk_copies();
     meet_own();
@@ -384,6 +387,10 @@ class Worker {
 template <typename T, typename Shape, bool kIsBTransposed>
 __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_constant__ TileRun run) {
   extern __shared__ std::uint8_t dynamic[];
+  if (threadIdx.x == 32) {
+    for (const CUtensorMap* tensor : {&run.a, &run.b, &run.c[0].bits}) hopper::prefetch(tensor);
+    hopper::prefetch(run.tiles + blockIdx.x); // most likely the first
+  }
   __shared__ Barriers<Shape> barriers;
   __shared__ int tickets[kTickets];
   const std::uint32_t base = (hopper::shared_address(dynamic) + kAlignment - 1) / kAlignment * kAlignment;

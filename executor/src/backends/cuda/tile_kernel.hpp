@@ -19,7 +19,7 @@ inline constexpr int kNarrowTile = 128;
 constexpr int tile_bytes(int columns) { return kTileRows * columns * 2; } ///< bf16, f16
 /// A tile's boxes, as CUtensorMap counts them, in elements: 128 bytes wide, which is what its swizzle takes.
 inline constexpr int kBoxColumns = 64;
-inline constexpr int kBitRows = 32; ///< of a box, of C: what is stored at a time
+inline constexpr int kBitRows = 32; ///< of a box: what is sent or stored at a time while another tile is multiplied
 inline constexpr int kDepth = 64; ///< of A and B that is loaded at a time
 
 /// In the order in which tiles are multiplied.
@@ -35,7 +35,12 @@ struct Tile {
 /// Flags and pieces: [peer][tile that the rank sums]; peers from the next rank on. Flags are 0 between runs.
 struct TileRun {
   CUtensorMap a, b;
-  std::array<CUtensorMap, kMaxCudaRanks> c; ///< each of matrices of as many rows: where what the rank has summed goes, the own first
+  /// Each of matrices of as many rows: where what the rank has summed goes, the own first.
+  struct Target {
+    CUtensorMap bits;  ///< in boxes of kBitRows rows
+    CUtensorMap boxes; ///< of kTileRows
+  };
+  std::array<Target, kMaxCudaRanks> c;
   int c_count = 1; ///< more than one for an all-reduce: everybody's
   const Tile* tiles = nullptr;
   int tile_count = 0;       ///< of all ranks

@@ -133,7 +133,10 @@ void TileReduction::bind(const Matrices& matrices) {
   products_run_.a = run_.a = tensor_map({matrices.a, op_.m, op_.k, kTileRows}, is_half);
   products_run_.b = run_.b =
       tensor_map(options_.b_is_transposed ? Matrix{matrices.b, op_.n, op_.k, kTileRows} : Matrix{matrices.b, op_.k, op_.n, kDepth}, is_half);
-  const auto target = [&](const std::byte* address, int count) { return tensor_map({address, summed_rows(op_), op_.n, kBitRows}, is_half, count); };
+  const auto target = [&](const std::byte* address, int count) {
+    const Matrix bits{address, summed_rows(op_), op_.n, kBitRows}, boxes{address, summed_rows(op_), op_.n, kTileRows};
+    return TileRun::Target{tensor_map(bits, is_half, count), tensor_map(boxes, is_half, count)};
+  };
   products_run_.c[0] = target(matrices.products, is_dealt(op_) ? 1 : op_.world_size);
   run_.c_count = is_dealt(op_) ? op_.world_size : 1;
   for (int distance = 0; distance < run_.c_count; ++distance)
