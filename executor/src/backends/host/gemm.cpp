@@ -41,10 +41,11 @@ Layout row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::data_typ
   return {{rows, columns}, type, dnnl::memory::format_tag::ab};
 }
 
+constexpr std::int64_t kCacheLineBytes = 64;
+
 /// Row-major with rows an odd number of cache lines apart. Rows whose distance is a multiple of 4 KiB, as where a matmul has
 /// 1024 columns, lie in the same sets of the first-level cache, and a kernel that reads B where it lies then runs at half its rate.
 Layout padded_row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::data_type type) {
-  constexpr std::int64_t kCacheLineBytes = 64;
   const auto line_elements = kCacheLineBytes / static_cast<std::int64_t>(dnnl::memory::data_type_size(type));
   const std::int64_t lines = (columns + line_elements - 1) / line_elements;
   return {{rows, columns}, type, dnnl::memory::dims{(lines | 1) * line_elements, 1}};
@@ -124,11 +125,12 @@ struct Gemm::State {
                            post_ops.describe(shape.rows, shape.columns, element_type(planner::product_type(op))));
   }
 
-  /// The layout that the library prefers, padded where that is B as it is.
+  /// The layout that the library prefers, padded where that is B as it is and a row is longer than a cache line.
   [[nodiscard]] dnnl::matmul::primitive_desc describe_with_own_layout(const GemmShape& shape) const {
     const auto type = element_type(op.dtype);
     auto preferred = describe(shape, {{op.k, shape.columns}, type, dnnl::memory::format_tag::any});
-    if (preferred.weights_desc() != row_major(op.k, shape.columns, type)) return preferred;
+    const bool is_short = shape.columns * planner::size_bytes(op.dtype) <= kCacheLineBytes;
+    if (is_short || preferred.weights_desc() != row_major(op.k, shape.columns, type)) return preferred;
     return describe(shape, padded_row_major(op.k, shape.columns, type));
   }
 
