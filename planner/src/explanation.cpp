@@ -11,22 +11,6 @@ namespace mc2::planner {
 namespace {
 
 constexpr double kSamePrediction = 0.001; ///< relative
-constexpr double kTouching = 1e-9; ///< relative: times that were rounded to a document's digits may overlap by this
-
-Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, const std::string& field) {
-  if (blocks.size() != count)
-    return Error{ErrorCode::InvalidSpec, field,
-                 "has " + std::to_string(blocks.size()) + " spans; the plan has " + std::to_string(count) + " blocks"};
-  double last_us = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string place = field + "[" + std::to_string(i) + "]";
-    if (auto valid = validate_time(place + ".end_us", blocks[i].end_us); !valid) return valid;
-    if (!(blocks[i].start_us >= last_us * (1 - kTouching)) || !(blocks[i].end_us >= blocks[i].start_us))
-      return Error{ErrorCode::InvalidSpec, place, "must start after the block before it and end after it starts"};
-    last_us = blocks[i].end_us;
-  }
-  return {};
-}
 
 /// Time during which a span of each lane is running; both lists are in order.
 double overlap_us(std::span<const Span> first, std::span<const Span> second) {
@@ -153,22 +137,9 @@ TimelineUse timeline_use(const Timeline& timeline) noexcept {
           overlap_us(timeline.first, timeline.second)};
 }
 
-Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count) {
-  if (auto valid = validate_time("timeline.makespan_us", timeline.makespan_us); !valid) return valid;
-  for (const auto& [field, lane] :
-       {std::pair{"timeline.first", &timeline.first}, {"timeline.second", &timeline.second}}) {
-    if (auto valid = validate_lane(*lane, block_count, field); !valid) return valid;
-    if (!lane->empty() && lane->back().end_us * (1 - kTouching) > timeline.makespan_us)
-      return Error{ErrorCode::InvalidSpec, "timeline.makespan_us",
-                   "is " + number_text(timeline.makespan_us) + " us, before the last block of " + field + " ends"};
-  }
-  return {};
-}
-
 Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options) {
   if (auto valid = plan.validate(); !valid) return valid.error();
-  const std::size_t span_count = plan.cut.block_rows.size() + (plan.is_local_first ? 1 : 0);
-  if (auto valid = validate_timeline(plan.timeline, span_count); !valid) return valid.error();
+  if (auto valid = validate_timeline(plan.timeline, plan.span_count()); !valid) return valid.error();
   if (auto valid = options.validate(); !valid) return valid.error();
   Explanation explanation;
   explanation.plan = plan;

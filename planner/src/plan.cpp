@@ -51,14 +51,26 @@ Result<void> validate_slowdown(const Plan& plan) {
   return {};
 }
 
-Result<void> validate_spans(const Plan& plan) {
-  for (const auto& [field, lane] : {std::pair{"timeline.first[", &plan.timeline.first}, {"timeline.second[", &plan.timeline.second}})
-    for (std::size_t i = 0; i < lane->size(); ++i) {
-      const std::string place = field + std::to_string(i) + "].";
-      if (auto valid = validate_time(place + "start_us", (*lane)[i].start_us); !valid) return valid;
-      if (auto valid = validate_time(place + "end_us", (*lane)[i].end_us); !valid) return valid;
-    }
+constexpr double kTouching = 1e-9; ///< relative: times that were rounded to a document's digits may overlap by this
+
+Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, const std::string& field) {
+  if (blocks.size() != count)
+    return Error{ErrorCode::InvalidSpec, field,
+                 "has " + std::to_string(blocks.size()) + " spans; the plan has " + std::to_string(count) + " blocks"};
+  double last_us = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string place = field + "[" + std::to_string(i) + "]";
+    for (const auto& [name, us] : {std::pair{".start_us", blocks[i].start_us}, {".end_us", blocks[i].end_us}})
+      if (auto valid = validate_time(place + name, us); !valid) return valid;
+    if (!(blocks[i].start_us >= last_us * (1 - kTouching)) || !(blocks[i].end_us >= blocks[i].start_us))
+      return Error{ErrorCode::InvalidSpec, place, "must start after the block before it and end after it starts"};
+    last_us = blocks[i].end_us;
+  }
   return {};
+}
+
+Result<void> validate_spans(const Plan& plan) {
+  return plan.has_timeline() ? validate_timeline(plan.timeline, plan.span_count()) : Result<void>();
 }
 
 bool all_equal(std::span<const std::int64_t> rows) {
@@ -83,6 +95,18 @@ Result<BlockOrder> parse_block_order(std::string_view text) {
 }
 std::string_view to_string(Bound bound) noexcept { return name_of<Bound>(kBoundNames, bound); }
 Result<Bound> parse_bound(std::string_view text) { return parse_name<Bound>(kBoundNames, text, "bound"); }
+
+Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count) {
+  if (auto valid = validate_time("timeline.makespan_us", timeline.makespan_us); !valid) return valid;
+  for (const auto& [field, lane] :
+       {std::pair{"timeline.first", &timeline.first}, {"timeline.second", &timeline.second}}) {
+    if (auto valid = validate_lane(*lane, block_count, field); !valid) return valid;
+    if (!lane->empty() && lane->back().end_us * (1 - kTouching) > timeline.makespan_us)
+      return Error{ErrorCode::InvalidSpec, "timeline.makespan_us",
+                   "is " + number_text(timeline.makespan_us) + " us, before the last block of " + field + " ends"};
+  }
+  return {};
+}
 
 Result<void> Plan::validate() const {
   for (const auto& check : {validate_times, validate_intervals, validate_slowdown, validate_spans})

@@ -50,6 +50,17 @@ class MainJobTest(ProgramTest):
         self.assertIn(EMULATED, page)
         self.assertIn("correct: ", page)
         self.assert_trace(json.loads(trace_file.read_text()), len(plan["cut"]["block_rows"]))
+        self.check_timelines(plan, ["run", *MACHINE, *FEW_PAIRS, "--store", self.store, "--trace", trace_file, "--plan"])
+        self.assertNotIn("predicted", trace_file.read_text())
+
+    def check_timelines(self, plan, run):
+        """A timeline fits the plan's cut, or there is none."""
+        edited = self.directory / "edited.json"
+        blocks = len(plan["cut"]["block_rows"])
+        edited.write_text(json.dumps({**plan, "timeline": {**plan["timeline"], "first": [*plan["timeline"]["first"], *plan["timeline"]["first"]]}}))
+        self.refuse(program.USAGE, [*run, edited], f"edited.json: timeline.first: has {2 * blocks} spans; the plan has {blocks} blocks")
+        edited.write_text(json.dumps({**plan, "timeline": {**plan["timeline"], "first": [], "second": []}}))
+        self.succeed(*run, edited)
 
     def assert_trace(self, trace, block_count):
         processes = {event["pid"]: event["args"]["name"] for event in trace["traceEvents"]

@@ -54,6 +54,8 @@ TEST(Plan, ValidateNamesWhatCannotBe) {
       {"runners_up[0].makespan_us", [](Plan& plan) { plan.runners_up = {{{{128}}, {"direct", {}}, -1, ""}}; }},
       {"validation.serial_us", [](Plan& plan) { plan.validation = {1, -1, 0, 0, 0, 3}; }},
       {"validation.benefit_low", [](Plan& plan) { plan.validation = {1, 1, 0.1, 0.3, 0.2, 3}; }},
+      {"timeline.first", [](Plan& plan) { plan.timeline.first.clear(); }},
+      {"timeline.second", [](Plan& plan) { plan.timeline.second.push_back({30, 30}); }},
       {"timeline.second[0].start_us", [](Plan& plan) { plan.timeline.second[0].start_us = -1; }}};
   for (const auto& [field, change] : changes) {
     Plan plan = serial_plan();

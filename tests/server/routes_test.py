@@ -202,9 +202,11 @@ class RoutesTest(ServiceTest):
         self.ask("GET", f"/v1/plans/{kept}/explanation", 200)
         self.ask("GET", f"/v1/plans/{kept}", 406, headers={"Accept": "text/html"})
         self.ask("GET", f"/v1/plans/{kept}?format=png", 400)
-        torn = copy.deepcopy(plan)
-        torn["timeline"]["first"] = []
-        self.ask("GET", f"/v1/plans/{self.ask('POST', '/v1/plans', 201, torn)['digest']}?format=svg", 422)
+        other = copy.deepcopy(plan)
+        other["timeline"]["first"] = []
+        self.ask("POST", "/v1/plans", 400, other)
+        other["timeline"]["second"] = []  # a plan without a timeline, which cannot be drawn
+        self.ask("GET", f"/v1/plans/{self.ask('POST', '/v1/plans', 201, other)['digest']}?format=svg", 422)
         self.ask("POST", "/v1/plans", 201, plan)
         self.ask("GET", f"/v1/plans/{kept}", 304, headers={"If-None-Match": f'"{kept}"'})
         model = self.service.json("GET", "/v1/models")["items"][0]["digest"]

@@ -329,6 +329,7 @@ TEST(Codec, PlansThatCannotBeAreInvalid) {
       {"/serial_us", -121},           {"/compute_us", 1.1e15},               {"/communication_us", -0.5},
       {"/ideal_us", -1},              {"/slowdown/first", 0.5},              {"/slowdown/second", 1e300},
       {"/timeline/makespan_us", -90}, {"/timeline/overlap_us", -1},          {"/timeline/first/1/end_us", -70},
+      {"/timeline/first", json::array()}, {"/timeline/second", json::array()},
       {"/runners_up/0/makespan_us", -1}, {"/validation/fused_us", -91},      {"/validation/serial_us", 1e300},
       {"/validation/benefit_low", 0.6}, {"/strategy", ""},                   {"/variant/name", ""},
       {"/runners_up/0/variant/name", ""}};

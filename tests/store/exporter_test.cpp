@@ -19,6 +19,13 @@ using testing::HasSubstr;
 planner::Plan plan_of(std::vector<std::int64_t> blocks, std::int64_t m = 1024) {
   planner::Plan plan = examples::plan(m);
   plan.cut.block_rows = std::move(blocks);
+  plan.timeline = {};
+  for (std::size_t i = 0; i < plan.cut.block_rows.size(); ++i) {
+    const auto start_us = 10.0 * static_cast<double>(i);
+    plan.timeline.first.push_back({start_us, start_us + 10});
+    plan.timeline.second.push_back({start_us + 10, start_us + 20});
+    plan.timeline.makespan_us = start_us + 20;
+  }
   return plan;
 }
 ExportItem short_first() { return {plan_of({128, 448, 448}), {}}; }

@@ -55,6 +55,7 @@ class TraceWriter {
 std::int64_t shard_rows(const planner::OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); }
 
 void add_predicted(TraceWriter& trace, const planner::Plan& plan) {
+  if (!plan.has_timeline()) return;
   trace.name_process(kPredictedProcess, "predicted");
   const bool compute_first = planner::traits_of(plan.op.kind).first_lane == planner::Lane::Compute;
   const auto& compute = compute_first ? plan.timeline.first : plan.timeline.second;

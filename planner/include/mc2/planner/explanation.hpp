@@ -80,14 +80,10 @@ struct Explanation {
 [[nodiscard]] LaneUse lane_use(std::span<const Span> blocks, double makespan_us) noexcept;
 [[nodiscard]] TimelineUse timeline_use(const Timeline& timeline) noexcept;
 
-/// Errors: InvalidSpec naming the time that is negative or above kMaxTimeUs, spans that overlap, or a lane with
-/// more or fewer spans than `block_count`: the cut's blocks, and the local part where it comes first.
-[[nodiscard]] Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count);
-
 /// Explains a plan from any source. Without a model the parts that need one are named in `notes`.
 /// @param model    the model that the plan was made from, or nullptr
 /// @param options  the limits within which the plan was made; used for the sensitivity
-/// Errors: InvalidSpec for a plan that contradicts itself: as Plan::validate and validate_timeline.
+/// Errors: InvalidSpec for a plan that contradicts itself: as Plan::validate, or has no timeline.
 [[nodiscard]] Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options);
 
 } // namespace mc2::planner

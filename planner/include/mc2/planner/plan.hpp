@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -105,7 +106,7 @@ struct Plan {
   double ideal_us = 0;     ///< max(compute_us, communication_us): no plan can beat it
   Bound bound = Bound::Compute;
   Slowdown slowdown;       ///< {compute, communication} factors used
-  Timeline timeline;       ///< predicted; first = the kind's first lane; block 0 is the local part where it comes first
+  Timeline timeline;       ///< predicted; first = the kind's first lane; block 0 is the local part where it comes first; may be empty
   std::vector<RunnerUp> runners_up; ///< best first
   std::optional<Certificate> certificate; ///< strategies search and free only
   std::vector<RecipeStep> recipe;   ///< strategy formula only
@@ -119,11 +120,19 @@ struct Plan {
     return serial_us > ideal_us ? (serial_us - makespan.us) / (serial_us - ideal_us) : 0;
   }
   [[nodiscard]] bool is_cut() const noexcept { return cut.block_rows.size() > 1; }
-  /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, or a slow-down below 1. That the
-  /// timeline fits the cut is validate_timeline's.
+  /// Without one, nothing was predicted of the blocks: a plan that was made by hand.
+  [[nodiscard]] bool has_timeline() const noexcept { return !timeline.first.empty() || !timeline.second.empty(); }
+  /// Of each lane of its timeline.
+  [[nodiscard]] std::size_t span_count() const noexcept { return cut.block_rows.size() + (is_local_first ? 1 : 0); }
+  /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, a slow-down below 1, or a timeline
+  /// that does not fit the cut as validate_timeline.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Plan&) const = default;
 };
+
+/// Errors: InvalidSpec naming the time that is negative or above kMaxTimeUs, spans that overlap, or a lane with
+/// more or fewer spans than `block_count`: the cut's blocks, and the local part where it comes first.
+[[nodiscard]] Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count);
 
 } // namespace mc2::planner
 

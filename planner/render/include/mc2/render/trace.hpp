@@ -18,7 +18,7 @@ struct MeasuredLanes {
 
 /// A Chrome trace (chrome://tracing, ui.perfetto.dev): one process per measured rank with its two lanes, and one
 /// process "predicted" with the plan's lanes beside them. Times in us from the start of the run.
-/// The plan's timeline must be one that planner::validate_timeline takes.
+/// The plan must be one that planner::Plan::validate takes; without a timeline nothing is predicted.
 /// @param here  where the ranks were measured
 [[nodiscard]] std::string chrome_trace(const planner::Plan& plan, std::span<const MeasuredLanes> ranks,
                                        const planner::Fingerprint& here);
