@@ -1,12 +1,14 @@
 """mc2.torch on gloo: the same tests run in every rank of jobs of 2 and 3 processes."""
 
 import datetime
+import gc
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 import warnings
+import weakref
 
 try:
     import torch
@@ -345,6 +347,18 @@ class RanksTest(Refusals):
                     self.assert_near(mc2.torch.matmul_all_reduce(x, w), oracle("matmul_all_reduce", x, w))
                 self.assertTrue(RANK != 0 or word in str(caught[0].message), [str(w.message) for w in caught])
         _plans.settings.server = ""
+
+    def test_what_is_forgotten_keeps_no_group(self):
+        group = dist.new_group()
+        x, w = matrices("matmul_all_reduce")
+        mc2.torch.matmul_all_reduce(x, w, group=group)
+        mc2.torch.tune("matmul_all_reduce", m=M, n=N, k=K, dtype=torch.float32, group=group, device="cpu", rounds=3, race_rounds=3)
+        gone = weakref.ref(group)
+        dist.destroy_process_group(group)
+        del group
+        mc2.torch.forget()
+        gc.collect()
+        self.assertIsNone(gone())
 
     def test_disabled_everything_is_unfused(self):
         fuse("matmul_all_reduce", [200, M - 200])

@@ -3,6 +3,8 @@
 Without a plan, and where mc2 cannot help, the operators are the unfused calls of torch.
 """
 
+import atexit
+
 from ._groups import forget as _forget_groups
 from ._plans import forget as _forget_plans
 from .functional import forget as _forget_arguments
@@ -28,3 +30,6 @@ def forget() -> None:
     _forget_arguments()
     _forget_groups()
     _forget_plans()
+
+
+atexit.register(forget)  # groups have threads, which must not outlive what they work on

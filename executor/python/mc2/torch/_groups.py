@@ -74,12 +74,6 @@ def _add(handle: typing.Any) -> Group:
     return group
 
 
-def forget() -> None:
-    """After destroy_process_group: names may come again."""
-    _by_name.clear()
-    _by_handle.clear()
-
-
 @functools.lru_cache(maxsize=None)
 def _cpu_model() -> str:
     try:
@@ -109,3 +103,10 @@ def fingerprint(group: Group, device: torch.device, calls: Calls = EAGER) -> Fin
         fields["cpu_model"] = _cpu_model()
         fields["threads"] = str(torch.get_num_threads())
     return Fingerprint(fields)
+
+
+def forget() -> None:
+    """After destroy_process_group: names may come again, and nothing of a group may outlive it."""
+    _by_name.clear()
+    _by_handle.clear()
+    fingerprint.cache_clear()

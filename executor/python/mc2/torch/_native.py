@@ -28,14 +28,6 @@ _tuned: dict[tuple[Problem, tuple[int, ...], str], Native] = {}  # with plain we
 _in_graphs: set[Native] = set()  # their memory stays as long as the program's graphs may be replayed
 
 
-def forget() -> None:
-    _tuned.clear()
-    _in_graphs.clear()
-    for world in _worlds.values():
-        world.close()
-    _worlds.clear()
-
-
 @functools.lru_cache(maxsize=None)
 def machine() -> str:
     return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -105,6 +97,15 @@ def fingerprint(group: Group) -> typing.Any:
     from .. import _executor
 
     return _executor.fingerprint("cuda", group.size)
+
+
+def forget() -> None:
+    _tuned.clear()
+    _in_graphs.clear()
+    fingerprint.cache_clear()
+    for world in _worlds.values():
+        world.close()
+    _worlds.clear()
 
 
 def _aligned(tensor: torch.Tensor) -> torch.Tensor:

@@ -16,10 +16,6 @@ _Operator = typing.Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 _in_graphs: dict[int, torch.Tensor] = {}  # by address
 
 
-def forget() -> None:
-    _in_graphs.clear()
-
-
 @functools.lru_cache(maxsize=None)
 def _workspaces() -> dict[str, torch.Tensor] | None:
     """By group, where this PyTorch keeps what its operators work in; None where that is not to be found."""
@@ -65,3 +61,8 @@ def operator(kind: str, group: Group) -> _Operator | None:
         return typing.cast(torch.Tensor, y)
 
     return call
+
+
+def forget() -> None:
+    _in_graphs.clear()
+    operator.cache_clear()
