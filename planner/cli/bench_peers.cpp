@@ -8,7 +8,9 @@
 #include <sstream>
 
 #include "bench_support.hpp"
+#include "image_file.hpp"
 #include "numbers.hpp"
+#include "overlap_chart.hpp"
 #include "render.hpp"
 #include "seconds.hpp"
 #include "shapes.hpp"
@@ -47,6 +49,17 @@ std::string turn_text(const PeerRace& shape) {
   return text + " (" + std::to_string(static_cast<int>(shape.whole_s + 0.5)) + " s)";
 }
 
+/// Empty where no shape has finished its turn.
+std::vector<OverlapRow> chart_rows(const PeerRun& run) {
+  std::vector<OverlapRow> rows;
+  for (const auto& shape : run.shapes) {
+    if (shape.error) continue;
+    OverlapRow& row = rows.emplace_back(OverlapRow{shape.op, shape.serial_us(), shape.ideal_us(), shape.speedup().value, std::nullopt});
+    if (const std::string peer = shape.torch.peer(); !peer.empty()) row.peer_over_mc2 = shape.torch.ratio(peer).value;
+  }
+  return rows;
+}
+
 } // namespace
 
 void PeersBench::add_to(CLI::App& app) {
@@ -67,6 +80,7 @@ void PeersBench::add_to(CLI::App& app) {
       ->check(real_number(0, 86'400));
   app.add_option("--store", store_path, "keep profiles and plans in this store (default: nowhere)");
   app.add_option("--json", json_file, "also write everything into this file, after every shape");
+  app.add_option("--chart", chart_file, "also draw every shape's times beside its serial's to this .svg or .png file");
   app.add_option("--torch", torch, "auto: python3 if it has PyTorch; off; or an interpreter that has it")
       ->capture_default_str();
   app.footer("Example:\n  mc2 bench peers --backend cuda --shapes data/gpu_shapes.csv --json peers.json");
@@ -135,6 +149,12 @@ void PeersBench::race_all(const std::vector<planner::OpSpec>& list, store::Store
 
 Result<ExitCode> PeersBench::run() const {
   if (auto kept = refuse_replacing("--json", json_file.value_or(""), {shapes_file}); !kept) return kept.error();
+  std::optional<ImageFile> chart;
+  if (!chart_file.empty()) {
+    auto opened = ImageFile::open(chart_file, "--chart");
+    if (!opened) return opened.error();
+    chart = std::move(opened).value();
+  }
   const auto list = shapes();
   if (!list) return list.error();
   const auto backend = machine.find();
@@ -156,6 +176,9 @@ Result<ExitCode> PeersBench::run() const {
   race_all(list.value(), store.value(), seat, run);
   std::cout << peer_page(run);
   if (json_file) write_file(*json_file, peer_document(run));
+  if (const auto rows = chart_rows(run); chart && !rows.empty())
+    chart->write(overlap_chart("mc2 beside serial" + std::string(run.torch_reason.empty() ? " and PyTorch" : "") + ", " + run.fingerprint.label(),
+                               "PyTorch", rows));
   if (is_interrupted()) return Error{ErrorCode::Cancelled, "peers", "interrupted; the shapes before it are printed"};
   for (const auto& shape : run.shapes)
     if (shape.error) return Error{shape.error->code, shape.op.text(), shape.error->text()};

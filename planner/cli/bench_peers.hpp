@@ -19,6 +19,7 @@ struct PeersBench {
   std::optional<double> time_limit_s;
   std::string store_path;
   std::optional<std::string> json_file;
+  std::string chart_file; ///< empty: none
   std::string torch = "auto";
 
   PeersBench() { machine.backend = "cuda"; }

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree
 
 from program import BUSY_HOST, SOURCE_DIRECTORY, SUCCESS, UNSUPPORTED, USAGE, ProgramTest, environment, main
 
@@ -38,8 +39,11 @@ class PeersTest(ProgramTest):
 
     def test_races_mc2_serial_and_torch_on_the_same_operands(self):
         before = leftovers()
-        page, document = self.run_peers()
+        chart = self.directory / "peers.svg"
+        page, document = self.run_peers("--chart", chart)
         self.assertEqual(leftovers() - before, set())
+        texts = [element.text for element in xml.etree.ElementTree.parse(chart).iter() if element.tag.endswith("}text")]
+        self.assertLessEqual({"matmul_all_reduce", "all_gather_matmul", "PyTorch/mc2"}, set(texts))
         self.assertIn("matmul_all_reduce\n", page)
         self.assertIn("all_gather_matmul\n", page)
         self.assertIn("no graphs here", page)
@@ -103,6 +107,7 @@ class PeersTest(ProgramTest):
         self.refuse(USAGE, [*bench, "--shapes", self.shapes, "--ops", "matmul_reduce_scatter"], "--ops", "no shape")
         self.refuse(USAGE, [*bench, "--shapes", self.shapes, "--ranks", "7"], "--ranks", "7")
         self.refuse(USAGE, [*bench, "--shapes", self.shapes, "--budget", "0"], "--budget")
+        self.refuse(USAGE, [*bench, "--shapes", self.shapes, "--chart", "peers.gif"], "--chart", ".svg")
 
     def test_every_shipped_shape_is_legal(self):
         """No time to run any."""
