@@ -92,22 +92,27 @@ std::string run_page(const planner::Plan& plan, const Race& race, const executor
   if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
   page += "\n";
   page += "  correct: " + verification.text + "\n\n";
-  page += table({{"", "fused", "serial", work + " alone", "collective alone", "ideal"},
-                 {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us),
-                  time_text(communication_us), time_text(std::max(compute_us, communication_us))},
-                 {"predicted", time_text(plan.makespan.us), time_text(plan.serial_us), time_text(plan.compute_us),
-                  time_text(plan.communication_us), time_text(plan.ideal_us)}});
+  const bool is_predicted = plan.makespan.us > 0;
+  std::vector<std::vector<std::string>> rows{
+      {"", "fused", "serial", work + " alone", "collective alone", "ideal"},
+      {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us), time_text(communication_us),
+       time_text(std::max(compute_us, communication_us))}};
+  if (is_predicted)
+    rows.push_back({"predicted", time_text(plan.makespan.us), time_text(plan.serial_us), time_text(plan.compute_us),
+                    time_text(plan.communication_us), time_text(plan.ideal_us)});
+  const auto predicted = [&](double share) { return is_predicted ? ", predicted " + percent_text(share) : ""; };
+  page += table(rows);
   page += "\n  cut                 " + plan.cut.text();
-  page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
-          ", predicted " + percent_text(plan.benefit());
+  page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) + predicted(plan.benefit());
   const bool has_overlap = planner::overlaps(plan.op, plan.variant, plan.cut);
   if (has_overlap)
     page += "\n  overlap efficiency  " + interval_text(efficiency.value, efficiency.low, efficiency.high) +
-            ", predicted " + percent_text(plan.overlap_efficiency());
+            predicted(plan.overlap_efficiency());
   page += "\n  verdict             " + (has_overlap ? verdict(measured) : std::string("this plan is not cut: it is serial")) +
           "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs\n\n";
   page += "  measured, one run, slowest rank\n" + draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
-  page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);
+  if (plan.has_timeline()) page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);
+  if (!is_predicted) page += "  nothing is predicted: " + plan.reason + "\n";
   return page;
 }
 

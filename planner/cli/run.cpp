@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <span>
 
 #include "blocks.hpp"
 #include "commands.hpp"
@@ -32,9 +33,12 @@ struct RunCommand {
   RaceSettings race;
   double budget_s = 60;
 
-  [[nodiscard]] Result<planner::Plan> find_plan(store::Layers& layers, const planner::Fingerprint& here) const;
-  [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
-                                                     const planner::Fingerprint& here) const;
+  [[nodiscard]] Result<planner::Plan> find_plan(store::Layers& layers, const planner::Fingerprint& here,
+                                                std::span<const planner::Variant> variants) const;
+  [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec, const planner::Fingerprint& here,
+                                                     std::span<const planner::Variant> variants) const;
+  [[nodiscard]] Result<planner::CostModel> model_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
+                                                           const planner::Fingerprint& here) const;
   /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
   [[nodiscard]] Result<void> take_counts();
   /// The operator that is asked for, and whether it takes counts. Errors: as OpOptions::spec, InvalidSpec.
@@ -64,14 +68,20 @@ Result<void> RunCommand::take_counts() {
   return {};
 }
 
-Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
-                                                 const planner::Fingerprint& here) const {
+Result<planner::CostModel> RunCommand::model_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
+                                                       const planner::Fingerprint& here) const {
+  auto kept = kept_model(spec, here, layers, *server);
+  return kept ? variant.restrict(std::move(kept).value()) : kept;
+}
+
+/// Without a kept model nothing is predicted, and the first of the variants runs them.
+Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec, const planner::Fingerprint& here,
+                                                 std::span<const planner::Variant> variants) const {
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
-  const auto kept = kept_model(spec, here, layers, *server);
-  if (!kept) return kept.error();
-  const auto model = variant.restrict(kept.value());
-  if (!model) return model.error();
+  const auto model = model_of_blocks(layers, spec, here);
+  if (!model && model.error().code != ErrorCode::NotFound) return model.error();
+  if (!model) return planner::unpredicted_plan(spec, here, variants.front(), cut.value());
   // Variants behind the first may exchange equal splits only.
   if (!counts.rows.empty())
     return planner::predict_cut(spec, model.value(), model.value().variants.front().variant, cut.value());
@@ -94,10 +104,11 @@ Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) c
 }
 
 /// The blocks given, the tuned plan kept for this operator and machine, or a plan from the kept model.
-Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner::Fingerprint& here) const {
+Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner::Fingerprint& here,
+                                            std::span<const planner::Variant> variants) const {
   const auto spec = op.spec();
   if (!spec) return spec.error();
-  if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here);
+  if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here, variants);
   auto found = find_plan_for(spec.value(), here, layers, {variant, *server});
   if (!found) return found.error();
   return std::move(found).value().plan;
@@ -125,8 +136,9 @@ Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
               << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";
-  else if (auto kept = layers.writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
-    std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
+  else if (plan.makespan.us > 0) // a measurement is kept beside its prediction
+    if (auto kept = layers.writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
+      std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
   if (is_json)
     std::cout << run_json(plan, raced.value(), checked.value(), bench.fingerprint());
   else
@@ -153,15 +165,16 @@ Result<ExitCode> RunCommand::run() const {
   const int ranks = named ? named->op.world_size : op.ranks;
   const auto options = machine.communicator_options(ranks);
   if (!options) return options.error();
-  if (variant.is_given()) {
-    const auto spec = op.spec();
-    if (!spec) return spec.error();
-    if (auto known = variant.choose(*backend.value(), options.value(), spec.value()); !known) return known.error();
+  std::vector<planner::Variant> variants;
+  if (!named) {
+    auto chosen = variant.choose(*backend.value(), options.value(), op.spec().value());
+    if (!chosen) return chosen.error();
+    variants = std::move(chosen).value();
   }
   const planner::Fingerprint here = backend.value()->fingerprint(options.value());
   auto layers = named ? store.open(StoreUse::Keep) : open_asked(here);
   if (!layers) return with_advice_on_counts(layers.error());
-  const auto plan = named ? Result<planner::Plan>(*named) : find_plan(layers.value(), here);
+  const auto plan = named ? Result<planner::Plan>(*named) : find_plan(layers.value(), here, variants);
   if (!plan) return with_advice_on_counts(plan.error());
   if (!counts.rows.empty() && counts.ranks != ranks)
     return Error{ErrorCode::InvalidSpec, "--counts",

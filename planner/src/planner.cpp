@@ -175,6 +175,20 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cu
   return predict_given(op, model, *std::ranges::min_element(model.variants, {}, makespan_us), cut);
 }
 
+Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant, const Cut& cut) {
+  if (auto valid = op.validate(); !valid) return valid.error();
+  if (auto valid = validate_cut(cut, op); !valid) return valid.error();
+  Plan plan;
+  plan.op = op;
+  plan.fingerprint = machine;
+  plan.strategy = "given";
+  plan.variant = variant;
+  plan.cut = cut;
+  plan.is_local_first = traits_of(op.kind).has_local_part;
+  plan.reason = "blocks given by the caller; there is no model to predict them by";
+  return plan;
+}
+
 Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,
                               double compute_us, double communication_us) {
   for (const double us : {compute_us, communication_us})

@@ -108,6 +108,18 @@ class MainJobTest(ProgramTest):
             page = self.succeed("run", "--op", kind, *SHAPE, *real, "--blocks", "16,32", *FEW_PAIRS)
             self.assertIn("compared element by element", page)
 
+    def test_blocks_run_without_a_model_and_without_a_store(self):
+        asked = ["run", "--op", "all_gather_matmul", *SHAPE, *MACHINE, *FEW_PAIRS, "--trace", self.directory / "trace.json"]
+        page = self.succeed(*asked, "--blocks", "16,32")
+        self.assertIn("nothing is predicted: ", page)
+        self.assertNotIn(", predicted", page)
+        plan = json.loads(self.succeed(*asked, "--blocks", "16,32", "--json"))["plan"]
+        self.assert_valid(plan, "mc2.plan/1")
+        self.assertEqual(plan["cut"]["block_rows"], [16, 32])
+        self.assertEqual(plan["timeline"]["first"], [])
+        self.refuse(program.USAGE, [*asked, "--blocks", "16,33"], "--blocks: ", "sum to more than 48 rows")
+        self.refuse(NO_ANSWER, [*asked, "--blocks", "16,32", "--store", self.directory / "none.db"], "no such store")
+
     def test_rows_that_the_ranks_cannot_share_are_refused(self):
         odd = ["--m", 97, "--n", 64, "--k", 64, *MACHINE, "--store", self.store]
         for kind in ("matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul"):

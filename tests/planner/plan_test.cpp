@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "mc2/planner/planner.hpp"
+
 namespace mc2::planner {
 namespace {
 
@@ -30,6 +32,20 @@ TEST(Plan, BenefitAndOverlapEfficiency) {
   plan.makespan.us = 70;
   EXPECT_DOUBLE_EQ(plan.benefit(), 0.3);              // (100 - 70) / 100
   EXPECT_DOUBLE_EQ(plan.overlap_efficiency(), 0.75);  // 30 of 40 possible
+}
+
+TEST(Plan, OfBlocksWithoutAModelPredictsNothing) {
+  const OpSpec op{OpKind::AllGatherMatmul, 512, 64, 64, DType::F32, 2};
+  const Fingerprint machine{{{"backend", "host"}}};
+  const Plan plan = unpredicted_plan(op, machine, {"direct", {}}, {{128, 128}}).value();
+  EXPECT_TRUE(plan.validate().ok());
+  EXPECT_EQ(plan.op, op);
+  EXPECT_EQ(plan.fingerprint, machine);
+  EXPECT_FALSE(plan.has_timeline());
+  EXPECT_EQ(plan.makespan.us, 0);
+  EXPECT_TRUE(plan.is_local_first);
+  EXPECT_EQ(unpredicted_plan(op, machine, {"direct", {}}, {{128, 64}}).error().field, "blocks");
+  EXPECT_EQ(unpredicted_plan({op.kind, 0, 64, 64, DType::F32, 2}, machine, {"direct", {}}, {{256}}).error().code, ErrorCode::InvalidSpec);
 }
 
 /// 10 us then 20 us, uncut.

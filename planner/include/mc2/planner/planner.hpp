@@ -60,6 +60,10 @@ struct PlanOptions {
 /// The same by the variant that is predicted fastest for this cut; of equals, the model's first.
 [[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut);
 
+/// The caller's blocks, where there is no model to predict them by: without timeline, its times 0.
+/// Errors: InvalidSpec as predict_cut.
+[[nodiscard]] Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant, const Cut& cut);
+
 /// predict_cut by the model anchored at the uncut parts' times: what the cut takes on a machine whose speed has drifted
 /// since it was profiled. The interval is the model's anchored_interval where it has one.
 /// Errors: as predict_cut, and InvalidSpec when a time is not positive and finite.
