@@ -173,7 +173,7 @@ std::optional<Response> refusal(const error_code& error, const Request& request,
   if (error == http::error::body_limit)
     return refuse(413, Service::needs(request.method, request.target).upload ? too_large("the body is", limits.upload_bytes, "--upload-bytes")
                                                                              : too_large("the body is", limits.body_bytes, "--body-bytes"));
-  if (error == beast::error::timeout) return refuse(408, "the request did not arrive in time");
+  if (error == beast::error::timeout) return refuse(408, "the request did not arrive in time"); // for the log: Beast has closed the connection
   const bool is_of_http = error.category() == make_error_code(http::error::bad_method).category();
   if (is_of_http && error != http::error::end_of_stream && error != http::error::partial_message)
     return refuse(400, "this is no HTTP/1.1 request: " + error.message());

@@ -18,7 +18,7 @@ class LimitsTest(ServiceTest):
         service = self.start(*SHORT)
         silent = [service.connect() for _ in range(20)]
         for connection in silent:
-            self.assertIn(read_all(connection)[:12], (b"", b"HTTP/1.1 408"))
+            self.assertEqual(read_all(connection), b"")
             connection.close()
         for _ in range(100):  # the service counts them a moment after the clients have noticed
             metrics = service.request("GET", "/metrics")[2].decode()
@@ -33,7 +33,7 @@ class LimitsTest(ServiceTest):
         for start in (b"GET /livez HTTP/1.1\r\n", b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"):
             with service.connect() as connection:
                 connection.sendall(start)
-                self.assertIn(read_all(connection)[:12], (b"", b"HTTP/1.1 408"))
+                self.assertEqual(read_all(connection), b"")
         self.assertTrue(service.is_alive())
 
     def test_idle_connections_are_closed_later(self):
