@@ -152,7 +152,8 @@ Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const pla
                                    std::pair("collective alone, predicted", &planner::Plan::communication_us)})
     if (!rows.empty() && a.*part > 0 && b.*part > 0)
       rows.push_back(compared_row(name, as_well(a.*part, a), as_well(b.*part, b)));
-  return rows;
+  if (!rows.empty()) return rows;
+  return Error{ErrorCode::NotFound, "B", "has no time that A has, too: one of the plans predicts nothing, and no race is in both"};
 }
 
 } // namespace mc2::cli

@@ -134,9 +134,9 @@ struct StoreOptions {
   [[nodiscard]] Result<store::Layers> open(StoreUse use) const;
   /// --store, or the user's store. Errors: as user_path.
   [[nodiscard]] Result<std::filesystem::path> writable_path() const;
+  [[nodiscard]] bool is_named() const; ///< with --store or MC2_STORE
 
  private:
-  [[nodiscard]] bool is_named() const; ///< with --store or MC2_STORE
   mutable std::set<std::string> told_; ///< notes that were printed
 };
 

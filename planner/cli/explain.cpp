@@ -41,7 +41,7 @@ struct ExplainCommand {
 Result<store::StoredPlan> ExplainCommand::find() const {
   if (!plan_name.empty()) {
     if (auto legal = op.given.none_beside("PLAN", "operator"); !legal) return legal.error();
-    return load_plan(plan_name, "PLAN", store, *server);
+    return load_predicted_plan(plan_name, "PLAN", store, *server);
   }
   if (!op.is_given())
     return Error{ErrorCode::InvalidSpec, "PLAN",

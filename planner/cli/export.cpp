@@ -84,7 +84,7 @@ Result<std::vector<store::ExportItem>> ExportCommand::load_items(
                  "is missing; give plan files or digests of kept plans, or --model with --rows"};
   std::vector<store::ExportItem> items;
   for (const auto& name : plans) {
-    auto stored = load_plan(name, "PLAN", store);
+    auto stored = load_predicted_plan(name, "PLAN", store);
     if (!stored) return stored.error();
     items.push_back({std::move(stored).value().plan});
   }
@@ -98,7 +98,7 @@ Error ExportCommand::not_one(std::size_t count) const {
 }
 
 Result<store::StoredPlan> ExportCommand::load_one(const std::optional<planner::CostModel>& model) const {
-  if (rows.empty() && plans.size() == 1) return load_plan(plans.front(), "PLAN", store);
+  if (rows.empty() && plans.size() == 1) return load_predicted_plan(plans.front(), "PLAN", store);
   auto items = load_items(model);
   if (!items) return items.error();
   if (items.value().size() != 1) return not_one(items.value().size());

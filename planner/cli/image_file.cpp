@@ -64,6 +64,7 @@ Result<ImageFile> ImageFile::open(const std::string& file, const char* option) {
   const std::filesystem::path path = std::filesystem::absolute(file);
   if (!std::filesystem::is_directory(path.parent_path()))
     return Error{ErrorCode::InvalidSpec, option, "'" + path.parent_path().string() + "' is no directory"};
+  if (std::filesystem::is_directory(path)) return Error{ErrorCode::InvalidSpec, option, "'" + file + "' is a directory; name a file"};
   if (is_png && run_converter({"--version"}) != 0)
     return Error{
         ErrorCode::Unsupported, option,

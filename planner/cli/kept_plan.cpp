@@ -48,6 +48,14 @@ Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
   return client::unkept(std::move(plan).value());
 }
 
+Result<store::StoredPlan> load_predicted_plan(const std::string& name, const char* option, const StoreOptions& store,
+                                              const ServerOptions& server) {
+  auto loaded = load_plan(name, option, store, server);
+  if (!loaded || loaded.value().plan.makespan.us > 0) return loaded;
+  return Error{ErrorCode::InvalidSpec, option,
+               name + " predicts nothing: its blocks were given where no model was kept; name a plan of mc2 plan or mc2 tune"};
+}
+
 StoreUse look_up_use(const ServerOptions& server) { return server.is_given() ? StoreUse::Keep : StoreUse::Read; }
 
 Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOptions& server, const planner::OpSpec& op,

@@ -15,6 +15,10 @@ namespace mc2::cli {
 [[nodiscard]] Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
                                                   const StoreOptions& store, const ServerOptions& server = {});
 
+/// As load_plan. Errors: InvalidSpec under `option` for a plan without predictions.
+[[nodiscard]] Result<store::StoredPlan> load_predicted_plan(const std::string& name, const char* option, const StoreOptions& store,
+                                                            const ServerOptions& server = {});
+
 /// What looking something up does with the store: what a service answers is kept.
 [[nodiscard]] StoreUse look_up_use(const ServerOptions& server);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "mc2/render/plot.hpp"
@@ -19,7 +20,7 @@ using render::Scale;
 using render::short_number;
 using render::Unit;
 
-constexpr double kWidth = 960, kLeft = 236, kRight = 700, kSerialEnd = kRight + 74, kRatioEnd = kRight + 152, kPeerEnd = kRight + 246, kTop = 104;
+constexpr double kWidth = 960, kLeft = 260, kRight = 700, kSerialEnd = kRight + 74, kRatioEnd = kRight + 152, kPeerEnd = kRight + 246, kTop = 104;
 constexpr double kRowHeight = 21, kKindHeight = 36, kFoot = 58;
 constexpr double kDotRadius = 5, kCrossRadius = 4.5, kTickHeight = 7;
 constexpr double kMostPercent = 200; ///< what takes longer is drawn at the edge
@@ -29,7 +30,7 @@ constexpr const char* kStyle = R"css(
 text { font: 13px 'DejaVu Sans', Verdana, sans-serif; fill: #1d2126; }
 .tick, .axis, .note { fill: #4a525c; font-size: 12px; } .heading { font-size: 15px; font-weight: bold; } .kind { font-weight: bold; }
 .page { fill: #ffffff; } .grid { stroke: #e4e7ea; } .serial { stroke: #1d2126; stroke-width: 1.5; }
-.hidden { stroke: #9bc7e4; stroke-width: 6; } .left { stroke: #e4e7ea; stroke-width: 6; } .ideal { stroke: #1d2126; stroke-width: 2; }
+.gained { stroke: #9bc7e4; stroke-width: 6; } .left { stroke: #e4e7ea; stroke-width: 6; } .lost { stroke: #f3b79a; stroke-width: 6; } .ideal { stroke: #1d2126; stroke-width: 2; }
 .mc2 { fill: #0072b2; } .peer { fill: none; stroke: #d55e00; stroke-width: 2.4; }
 )css";
 
@@ -65,32 +66,35 @@ void draw_cross(Markup& out, double x, double y) {
 void draw_ideal(Markup& out, double x, double y) { segment(out, {x, y - kTickHeight}, {x, y + kTickHeight}, "ideal"); }
 
 void draw_legend(Markup& out, const std::string& peer_name, bool has_peer) {
-  constexpr double kY = 56, kMark = 16, kStep = 120;
-  double x = kLeft;
+  constexpr double kY = 56, kMark = 26, kStep = 116;
+  double x = kLeft - 112;
   const auto name = [&](const std::string& text) {
     label(out, x + kMark, kY + 4, "start", "", text);
     x += kStep;
   };
-  draw_dot(out, x + 5, kY);
+  draw_dot(out, x + 13, kY);
   name("mc2");
-  draw_ideal(out, x + 5, kY);
+  draw_ideal(out, x + 13, kY);
   name("ideal");
-  segment(out, {x + 5, kY - kTickHeight}, {x + 5, kY + kTickHeight}, "serial");
-  name("serial = 100");
+  for (const auto& [style, text] : {std::pair{"gained", "gained"}, {"left", "left to gain"}, {"lost", "lost"}}) {
+    segment(out, {x, kY}, {x + 20, kY}, style);
+    name(text);
+  }
   if (!has_peer) return;
-  draw_cross(out, x + 5, kY);
+  draw_cross(out, x + 13, kY);
   name(peer_name);
 }
 
 std::string shape_text(const planner::OpSpec& op) {
-  return std::to_string(op.m) + " x " + std::to_string(op.n) + " x " + std::to_string(op.k);
+  return std::to_string(op.m) + " x " + std::to_string(op.n) + " x " + std::to_string(op.k) + " " + std::string(to_string(op.dtype)) + " x" +
+         std::to_string(op.world_size);
 }
 
 void draw_row(Markup& out, const Scale& x, double y, const OverlapRow& row) {
   const double ideal = x.at(ideal_percent(row)), mc2 = x.at(mc2_percent(row)), serial = x.at(100);
   label(out, kLeft - 12, y + 4, "end", "", shape_text(row.op));
   segment(out, {std::min(ideal, mc2), y}, {std::max(ideal, mc2), y}, "left");
-  segment(out, {mc2, y}, {serial, y}, "hidden");
+  segment(out, {mc2, y}, {serial, y}, mc2 <= serial ? "gained" : "lost");
   draw_ideal(out, ideal, y);
   if (const auto peer = peer_percent(row)) draw_cross(out, x.at(*peer), y);
   draw_dot(out, mc2, y);
@@ -115,7 +119,7 @@ std::string overlap_chart(const std::string& title, const std::string& peer_name
   rectangle(out, {0, 0, kWidth, bottom + kFoot}, "page");
   label(out, 24, 28, "start", "heading", title);
   draw_legend(out, peer_name, has_peer);
-  label(out, kLeft - 12, kTop - 12, "end", "note", "m x n x k of one rank");
+  label(out, kLeft - 12, kTop - 12, "end", "note", "m x n x k, type, ranks");
   label(out, kSerialEnd, kTop - 12, "end", "note", "serial");
   label(out, kRatioEnd, kTop - 12, "end", "note", "serial/mc2");
   if (has_peer) label(out, kPeerEnd, kTop - 12, "end", "note", peer_name + "/mc2");

@@ -33,11 +33,11 @@ struct RunCommand {
   RaceSettings race;
   double budget_s = 60;
 
-  [[nodiscard]] Result<planner::Plan> find_plan(store::Layers& layers, const planner::Fingerprint& here,
+  [[nodiscard]] Result<planner::Plan> find_plan(store::Layers* layers, const planner::Fingerprint& here,
                                                 std::span<const planner::Variant> variants) const;
-  [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec, const planner::Fingerprint& here,
+  [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers* layers, const planner::OpSpec& spec, const planner::Fingerprint& here,
                                                      std::span<const planner::Variant> variants) const;
-  [[nodiscard]] Result<planner::CostModel> model_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
+  [[nodiscard]] Result<planner::CostModel> model_of_blocks(store::Layers* layers, const planner::OpSpec& spec,
                                                            const planner::Fingerprint& here) const;
   /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
   [[nodiscard]] Result<void> take_counts();
@@ -46,7 +46,7 @@ struct RunCommand {
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
   [[nodiscard]] Result<ExitCode> run() const;
-  [[nodiscard]] Result<ExitCode> measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const;
+  [[nodiscard]] Result<ExitCode> measure(Workbench& bench, const planner::Plan& plan, store::Layers* layers) const;
 };
 
 Result<void> RunCommand::take_counts() {
@@ -68,14 +68,21 @@ Result<void> RunCommand::take_counts() {
   return {};
 }
 
-Result<planner::CostModel> RunCommand::model_of_blocks(store::Layers& layers, const planner::OpSpec& spec,
+/// Errors: NotFound without one, after a note where the service could not be asked; as kept_model.
+Result<planner::CostModel> RunCommand::model_of_blocks(store::Layers* layers, const planner::OpSpec& spec,
                                                        const planner::Fingerprint& here) const {
-  auto kept = kept_model(spec, here, layers, *server);
+  if (layers == nullptr) return Error{ErrorCode::NotFound, "store", "there is none"};
+  auto kept = kept_model(spec, here, *layers);
+  if (!kept && kept.error().code == ErrorCode::NotFound && server->is_given()) {
+    auto served = kept_model(spec, here, *layers, *server);
+    if (served) return variant.restrict(std::move(served).value());
+    std::cerr << "mc2: note: " << served.error().text() << "\n";
+  }
   return kept ? variant.restrict(std::move(kept).value()) : kept;
 }
 
 /// Without a kept model nothing is predicted, and the first of the variants runs them.
-Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers& layers, const planner::OpSpec& spec, const planner::Fingerprint& here,
+Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers* layers, const planner::OpSpec& spec, const planner::Fingerprint& here,
                                                  std::span<const planner::Variant> variants) const {
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
@@ -104,12 +111,12 @@ Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) c
 }
 
 /// The blocks given, the tuned plan kept for this operator and machine, or a plan from the kept model.
-Result<planner::Plan> RunCommand::find_plan(store::Layers& layers, const planner::Fingerprint& here,
+Result<planner::Plan> RunCommand::find_plan(store::Layers* layers, const planner::Fingerprint& here,
                                             std::span<const planner::Variant> variants) const {
   const auto spec = op.spec();
   if (!spec) return spec.error();
   if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here, variants);
-  auto found = find_plan_for(spec.value(), here, layers, {variant, *server});
+  auto found = find_plan_for(spec.value(), here, *layers, {variant, *server});
   if (!found) return found.error();
   return std::move(found).value().plan;
 }
@@ -120,7 +127,7 @@ Error RunCommand::with_advice_on_counts(const Error& missing) const {
   return {missing.code, missing.field, missing.message + ", --m " + std::to_string(*op.m) + " in place of --counts"};
 }
 
-Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan, store::Layers& layers) const {
+Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
   auto checked = bench.verify(plan.cut, plan.variant);
   if (!checked) return checked.error();
   RaceSettings settings = race;
@@ -136,8 +143,8 @@ Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
               << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";
-  else if (plan.makespan.us > 0) // a measurement is kept beside its prediction
-    if (auto kept = layers.writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
+  else if (plan.makespan.us > 0 && layers != nullptr) // a measurement is kept beside its prediction
+    if (auto kept = layers->writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
       std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
   if (is_json)
     std::cout << run_json(plan, raced.value(), checked.value(), bench.fingerprint());
@@ -173,8 +180,10 @@ Result<ExitCode> RunCommand::run() const {
   }
   const planner::Fingerprint here = backend.value()->fingerprint(options.value());
   auto layers = named ? store.open(StoreUse::Keep) : open_asked(here);
-  if (!layers) return with_advice_on_counts(layers.error());
-  const auto plan = named ? Result<planner::Plan>(*named) : find_plan(layers.value(), here, variants);
+  const bool needs_store = blocks.empty() || store.is_named();
+  if (!layers && (needs_store || layers.error().code == ErrorCode::Unsupported)) return with_advice_on_counts(layers.error());
+  store::Layers* const kept = layers ? &layers.value() : nullptr;
+  const auto plan = named ? Result<planner::Plan>(*named) : find_plan(kept, here, variants);
   if (!plan) return with_advice_on_counts(plan.error());
   if (!counts.rows.empty() && counts.ranks != ranks)
     return Error{ErrorCode::InvalidSpec, "--counts",
@@ -186,7 +195,7 @@ Result<ExitCode> RunCommand::run() const {
   auto bench = Workbench::open(*backend.value(), options.value(), plan.value().op, {seed, counts.rows}, variant);
   if (!bench) return bench.error();
   if (!counts.rows.empty()) bench.value()->keep_variants({plan.value().variant}); // others may take equal splits only
-  return measure(*bench.value(), plan.value(), layers.value());
+  return measure(*bench.value(), plan.value(), kept);
 }
 
 } // namespace
@@ -201,7 +210,8 @@ Command add_run(CLI::App& app, ServerOptions& server) {
   command->variant.add_to(*sub);
   server.add_to(*sub);
   sub->add_option("--plan", command->plan_name, "a plan file, or the digest of a kept plan");
-  sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896");
+  sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896")
+      ->check([](const std::string& text) { return text.empty() ? std::string("is empty; name the rows of each block") : std::string(); });
   sub->add_option("--counts", command->counts_file,
                   "exchange these rows: a CSV file, line r column q for what rank r sends rank q (all-to-all kinds)");
   sub->add_option("--trace", command->trace_file, "write a Chrome/Perfetto trace, measured beside predicted");

@@ -185,7 +185,8 @@ Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, cons
   plan.variant = variant;
   plan.cut = cut;
   plan.is_local_first = traits_of(op.kind).has_local_part;
-  plan.reason = "blocks given by the caller; there is no model to predict them by";
+  plan.makespan.reason = "nothing is predicted";
+  plan.reason = "blocks given by the caller; no model of this operator is kept to predict them by";
   return plan;
 }
 

@@ -118,7 +118,19 @@ class MainJobTest(ProgramTest):
         self.assertEqual(plan["cut"]["block_rows"], [16, 32])
         self.assertEqual(plan["timeline"]["first"], [])
         self.refuse(program.USAGE, [*asked, "--blocks", "16,33"], "--blocks: ", "sum to more than 48 rows")
+        self.refuse(program.USAGE, [*asked, "--blocks", ""], "--blocks: is empty")
         self.refuse(NO_ANSWER, [*asked, "--blocks", "16,32", "--store", self.directory / "none.db"], "no such store")
+        done = self.mc2(*asked, "--blocks", "16,32", "--server", "http://127.0.0.1:1")
+        self.assertEqual(done.returncode, program.SUCCESS, done.stderr)
+        self.assertIn("mc2: note: ", done.stderr)
+        nowhere = {name: value for name, value in program.environment(self.directory).items() if name not in ("HOME", "XDG_DATA_HOME", "MC2_STORE")}
+        self.assertEqual(self.mc2(*asked, "--blocks", "16,32", env=nowhere).returncode, program.SUCCESS)
+
+        file = self.directory / "given.json"
+        file.write_text(json.dumps(plan))
+        for command in (["explain", file], ["export", "--format", "csv", file]):
+            self.refuse(program.USAGE, command, "given.json predicts nothing")
+        self.refuse(NO_ANSWER, ["compare", file, file], "predicts nothing")
 
     def test_rows_that_the_ranks_cannot_share_are_refused(self):
         odd = ["--m", 97, "--n", 64, "--k", 64, *MACHINE, "--store", self.store]

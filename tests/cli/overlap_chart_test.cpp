@@ -31,7 +31,7 @@ TEST(OverlapChart, HasARowPerOperatorUnderItsKind) {
   const std::vector<OverlapRow> rows{row(OpKind::AllGatherMatmul, 150, 140, 160), row(OpKind::MatmulAllReduce, 160, 120),
                                      row(OpKind::AllGatherMatmul, 100, 90, 210)};
   const std::string svg = overlap_chart("times <here>", "others", rows);
-  EXPECT_EQ(count(svg, "1024 x 512 x 256"), 3U);
+  EXPECT_EQ(count(svg, "1024 x 512 x 256 bf16 x2"), 3U);
   EXPECT_EQ(count(svg, ">all_gather_matmul<"), 1U);
   EXPECT_LT(svg.rfind("2.00x"), svg.find(">matmul_all_reduce<")) << "kinds stay together";
   EXPECT_EQ(count(svg, "class=\"mc2\""), 3U + 1U) << "and in the legend";

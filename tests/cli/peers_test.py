@@ -108,6 +108,10 @@ class PeersTest(ProgramTest):
         self.refuse(USAGE, [*bench, "--shapes", self.shapes, "--ranks", "7"], "--ranks", "7")
         self.refuse(USAGE, [*bench, "--shapes", self.shapes, "--budget", "0"], "--budget")
         self.refuse(USAGE, [*bench, "--shapes", self.shapes, "--chart", "peers.gif"], "--chart", ".svg")
+        both = self.directory / "both.svg"
+        self.refuse(USAGE, [*bench, "--shapes", self.shapes, "--json", both, "--chart", both], "--chart", "--json")
+        shapes = self.shapes.rename(both)
+        self.refuse(USAGE, [*bench, "--shapes", shapes, "--chart", both], "--chart", "would replace")
 
     def test_every_shipped_shape_is_legal(self):
         """No time to run any."""
