@@ -149,14 +149,14 @@ void PeersBench::race_all(const std::vector<planner::OpSpec>& list, store::Store
 }
 
 Result<ExitCode> PeersBench::run() const {
-  if (auto kept = refuse_replacing("--json", json_file.value_or(""), {shapes_file}); !kept) return kept.error();
+  if (auto kept = check_output("--json", json_file.value_or(""), {shapes_file}); !kept) return kept.error();
   std::optional<ImageFile> chart;
   if (!chart_file.empty()) {
-    if (auto kept = refuse_replacing("--chart", chart_file, {shapes_file}); !kept) return kept.error();
     if (json_file && std::filesystem::weakly_canonical(*json_file) == std::filesystem::weakly_canonical(chart_file))
       return Error{ErrorCode::InvalidSpec, "--chart", "is the file of --json, too; name another file"};
     auto opened = ImageFile::open(chart_file, "--chart");
     if (!opened) return opened.error();
+    if (auto kept = check_output("--chart", chart_file, {shapes_file}); !kept) return kept.error();
     chart = std::move(opened).value();
   }
   const auto list = shapes();

@@ -314,13 +314,14 @@ Error document_error(const std::filesystem::path& path, const Error& error) {
   return {ErrorCode::Malformed, path.string(), error.text()};
 }
 
-Result<void> refuse_replacing(const char* option, const std::filesystem::path& written,
-                              const std::vector<std::string>& read) {
+Result<void> check_output(const char* option, const std::filesystem::path& written, const std::vector<std::string>& read) {
+  if (written.empty()) return {};
   std::error_code missing;
-  if (!std::filesystem::is_regular_file(written, missing)) return {};
-  for (const auto& file : read)
-    if (std::filesystem::equivalent(written, file, missing))
-      return Error{ErrorCode::InvalidSpec, option, "would replace " + file + ", which is read; name another file"};
+  if (std::filesystem::is_regular_file(written, missing))
+    for (const auto& file : read)
+      if (std::filesystem::equivalent(written, file, missing))
+        return Error{ErrorCode::InvalidSpec, option, "would replace " + file + ", which is read; name another file"};
+  OutputFile::check(written);
   return {};
 }
 

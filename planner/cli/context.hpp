@@ -150,10 +150,9 @@ struct StoreOptions {
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
 /// What is wrong with a document, under its file's name: Malformed, whatever the reason.
 [[nodiscard]] Error document_error(const std::filesystem::path& path, const Error& error);
-/// Errors: InvalidSpec, naming the option, where its file is one of those that the command reads. Devices and pipes are not
-/// replaced; digests of kept plans name no file.
-[[nodiscard]] Result<void> refuse_replacing(const char* option, const std::filesystem::path& written,
-                                            const std::vector<std::string>& read);
+/// Before any work: whether the option's file, if one is named, can be written. Digests of kept plans among what is read name no file.
+/// Errors: InvalidSpec, naming the option, where the command reads that file. Throws as OutputFile::check().
+[[nodiscard]] Result<void> check_output(const char* option, const std::filesystem::path& written, const std::vector<std::string>& read);
 /// As an OutputFile. Throws SystemError.
 void write_file(const std::filesystem::path& path, std::span<const std::string> pieces);
 void write_file(const std::filesystem::path& path, const std::string& content);

@@ -132,7 +132,7 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
 }
 
 Result<ExitCode> ExplainCommand::run() const {
-  if (auto kept = refuse_replacing("--html", html_file, {plan_name, model_file, profile_file}); !kept) return kept.error();
+  if (auto kept = check_output("--html", html_file, {plan_name, model_file, profile_file}); !kept) return kept.error();
   const auto stored = find();
   if (!stored) return stored.error();
   const planner::Plan& plan = stored.value().plan;

@@ -191,7 +191,7 @@ Result<ExitCode> ExportCommand::run() const {
   if (auto legal = check_options(); !legal) return legal.error();
   std::vector<std::string> read = plans;
   read.push_back(model_file);
-  if (auto kept = refuse_replacing("--out", out, read); !kept) return kept.error();
+  if (auto kept = check_output("--out", out, read); !kept) return kept.error();
   if (reads_back) return read_back();
   if (format == "html" || format == "svg" || format == "png" || format == "trace") return write_picture();
   const auto exporter = store::find_exporter(format);

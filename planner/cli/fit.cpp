@@ -54,7 +54,7 @@ Result<planner::Profile> FitCommand::load() const {
 }
 
 Result<ExitCode> FitCommand::run() const {
-  if (auto kept = refuse_replacing("--out", out, {profile_file}); !kept) return kept.error();
+  if (auto kept = check_output("--out", out, {profile_file}); !kept) return kept.error();
   const auto profile = load();
   if (!profile) return profile.error();
   const auto fitted = profiler::fit_cost_model(profile.value());

@@ -195,8 +195,8 @@ Result<void> ImportCommand::keep(const planner::Profile& profile) const {
 Result<ExitCode> ImportCommand::run() const {
   if (is_dry && !out.empty())
     return Error{ErrorCode::InvalidSpec, "--out", "gets the profile that is kept, and --dry-run keeps none; leave one of them out"};
-  if (auto kept = refuse_replacing("--report", report_file, files); !kept) return kept.error();
-  if (auto kept = refuse_replacing("--out", out, files); !kept) return kept.error();
+  if (auto kept = check_output("--report", report_file, files); !kept) return kept.error();
+  if (auto kept = check_output("--out", out, files); !kept) return kept.error();
   const auto answers = terms.answers();
   if (!answers) return as_option(answers.error());
   const auto question = terms.question();

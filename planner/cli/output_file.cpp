@@ -1,5 +1,7 @@
 #include "output_file.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <string_view>
@@ -33,18 +35,35 @@ bool is_store(const fs::path& path) {
   return std::string_view(start.data(), start.size()) == kSqliteHeader;
 }
 
+/// A device or a pipe, which is written as it is. The path's own links are not followed by hand: /dev/stdout leads to a pipe without a name.
+bool is_special(const fs::path& path) {
+  std::error_code failure;
+  const fs::file_status status = fs::status(path, failure);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
 } // namespace
 
-OutputFile::OutputFile(const fs::path& path) : path_(path), target_(without_links(path)) {
+void OutputFile::check(const fs::path& path) {
+  if (is_special(path)) return;
+  const fs::path target = without_links(path);
   std::error_code failure;
-  const fs::file_status status = fs::status(target_, failure);
-  if (fs::is_directory(status)) refuse(path_, EISDIR, "it is a directory; name a file");
-  const bool is_special = fs::exists(status) && !fs::is_regular_file(status);
-  if (fs::is_regular_file(status) && is_store(target_)) refuse(path_, EEXIST, "it is a store, which would be lost; name another file");
+  const fs::file_status status = fs::status(target, failure);
+  if (fs::is_directory(status)) refuse(path, EISDIR, "it is a directory; name a file");
+  if (fs::is_regular_file(status) && is_store(target)) refuse(path, EEXIST, "it is a store, which would be lost; name another file");
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  if (access(folder.c_str(), W_OK | X_OK) != 0) refuse(path, errno, std::generic_category().message(errno));
+}
+
+OutputFile::OutputFile(const fs::path& path) : path_(path), target_(is_special(path) ? path : without_links(path)) {
+  check(path);
+  const bool is_special = cli::is_special(path);
   if (!is_special) temporary_ = target_.string() + ".part";
   errno = 0;
   stream_.open(is_special ? target_ : temporary_, is_special ? std::ios::binary : std::ios::binary | std::ios::trunc);
   if (!stream_) refuse(path_, errno, std::generic_category().message(errno));
+  std::error_code failure;
+  const fs::file_status status = fs::status(target_, failure);
   if (fs::is_regular_file(status)) fs::permissions(temporary_, status.permissions(), failure);
 }
 

@@ -9,7 +9,10 @@ namespace mc2::cli {
 /// its permissions. A symbolic link stays, and what it names is replaced; devices and pipes are written as they are.
 class OutputFile {
  public:
-  /// Throws SystemError where the path names a directory, a store, which would be lost, or nothing that can be written.
+  /// Before the work whose result is written. Throws SystemError where the path names a directory, a store, which would be lost, or
+  /// nothing that can be written.
+  static void check(const std::filesystem::path& path);
+  /// Throws as check().
   explicit OutputFile(const std::filesystem::path& path);
   /// Leaves what was at the path, unless it was kept.
   ~OutputFile();

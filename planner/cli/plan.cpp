@@ -214,7 +214,7 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request, const
 }
 
 Result<ExitCode> PlanCommand::run() const {
-  if (auto kept = refuse_replacing("--out", out, {model_file, topology_file, request_file}); !kept) return kept.error();
+  if (auto kept = check_output("--out", out, {model_file, topology_file, request_file}); !kept) return kept.error();
   if (auto legal = check_server(); !legal) return legal.error();
   const auto model = given_model();
   if (!model) return model.error();

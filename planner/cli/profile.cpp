@@ -24,6 +24,7 @@ struct ProfileCommand {
 };
 
 Result<ExitCode> ProfileCommand::run() const {
+  if (auto legal = check_output("--out", out, {}); !legal) return legal.error();
   const auto spec = op.spec();
   if (!spec) return spec.error();
   const auto backend = machine.find();

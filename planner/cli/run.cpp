@@ -227,7 +227,7 @@ Command add_run(CLI::App& app, ServerOptions& server) {
               "  mc2 run --plan plan.json --link 2.5Gbit,20us");
   return {sub, [command] {
             const std::vector<std::string> read{command->plan_name, command->counts_file};
-            if (auto kept = refuse_replacing("--trace", command->trace_file, read); !kept)
+            if (auto kept = check_output("--trace", command->trace_file, read); !kept)
               return Result<ExitCode>(kept.error());
             if (auto taken = command->take_counts(); !taken) return Result<ExitCode>(taken.error());
             if (command->seed == 0) command->seed = fresh_seed();

@@ -155,7 +155,7 @@ Result<ExitCode> SweepCommand::run() const {
   std::vector<std::string> read = model_files;
   read.insert(read.end(), topology_files.begin(), topology_files.end());
   read.push_back(shapes_file);
-  if (auto kept = refuse_replacing("--out", out, read); !kept) return kept.error();
+  if (auto kept = check_output("--out", out, read); !kept) return kept.error();
   const auto start = std::chrono::steady_clock::now();
   const auto settled = settings();
   if (!settled) return settled.error();

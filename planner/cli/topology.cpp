@@ -75,7 +75,7 @@ std::string calibration_page(const profiler::TopologyCalibration& calibration) {
 }
 
 Result<ExitCode> TopologyCommand::run() const {
-  if (auto kept = refuse_replacing("--out", out, {file, points_file}); !kept) return kept.error();
+  if (auto kept = check_output("--out", out, {file, points_file}); !kept) return kept.error();
   auto topology = read_topology(file);
   if (!topology) return topology.error();
   if (!points_file.empty()) {

@@ -144,6 +144,14 @@ class OptionTest(ProgramTest):
                 self.assertEqual(file.read_text(), "{}")
         self.assertFalse(self.store.exists())
 
+    def test_an_output_that_cannot_be_written_is_told_before_the_work(self):
+        nowhere = self.directory / "nowhere" / "file.json"
+        for command in (["run", *SHAPE, *MACHINE, "--blocks", "48,48", "--trace", nowhere], ["profile", *SHAPE, *MACHINE, "--out", nowhere],
+                        ["sweep", "--out", nowhere], ["bench", "peers", "--json", nowhere]):
+            with self.subTest(command=command):
+                self.refuse(SYSTEM, command, f"write {nowhere} failed", "No such file or directory; nothing was changed")
+        self.assertFalse(self.store.exists())
+
     def test_shapes_and_sizes_together(self):
         self.refuse(USAGE, ["tune", *SHAPE, "--shapes", "shapes.csv", "--store", self.store], "--shapes", "--m")
 

@@ -91,6 +91,27 @@ TEST_F(OutputFiles, GoIntoPipesThatStay) {
   EXPECT_TRUE(fs::is_fifo(pipe));
 }
 
+// As /dev/stdout is where the output goes into another program.
+TEST_F(OutputFiles, GoIntoPipesWithoutAName) {
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  write("/proc/self/fd/" + std::to_string(ends[1]), "new");
+  char got[8] = {};
+  EXPECT_EQ(read(ends[0], got, sizeof got), 3);
+  EXPECT_STREQ(got, "new");
+  EXPECT_EQ(close(ends[0]) + close(ends[1]), 0);
+}
+
+TEST_F(OutputFiles, AreCheckedWithoutBeingTouched) {
+  put(folder_ / "a", "old");
+  OutputFile::check(folder_ / "a");
+  OutputFile::check(folder_ / "b");
+  EXPECT_EQ(content(folder_ / "a"), "old");
+  EXPECT_EQ(file_count(), 1);
+  EXPECT_THROW(OutputFile::check(folder_), planner::SystemError);
+  EXPECT_THROW(OutputFile::check(folder_ / "nowhere" / "a"), planner::SystemError);
+}
+
 TEST_F(OutputFiles, AreNoStoresAndNoDirectories) {
   const std::string store = std::string("SQLite format 3\0", 16) + "and what it keeps";
   put(folder_ / "a.db", store);
