@@ -173,7 +173,7 @@ class ModelTest(ProgramTest):
             asked = [command, *SHAPE, *MACHINE, "--store", self.store, "--blocks"]
             self.refuse(USAGE, [*asked, "64,16"], "--blocks: ", "sum to 80", "96 rows")
             self.refuse(USAGE, [*asked, "64,33"], "--blocks: ", "sum to more than 96 rows")
-            for text in ("0,96", "-1,97", "a", ",", "64,", "2x", "x48", "1025x1", "99999999999999999999", "64;32", "64 32"):
+            for text in ("0,96", "-1,97", "a", ",", "64,", "64+", " ", "6 4,32", "2x", "x48", "1025x1", "99999999999999999999", "64;32", "64 32"):
                 self.refuse(USAGE, [*asked, text], "--blocks: ", "512,4x896")
 
     def test_other_operators(self):

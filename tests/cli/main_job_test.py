@@ -114,6 +114,8 @@ class MainJobTest(ProgramTest):
         self.assertIn("nothing is predicted: ", page)
         self.assertNotIn(", predicted", page)
         plan = json.loads(self.succeed(*asked, "--blocks", "16,32", "--json"))["plan"]
+        for printed in ("16 + 32", "16+ 1 x 32 "):
+            self.assertEqual(json.loads(self.succeed(*asked, "--blocks", printed, "--json"))["plan"]["cut"], plan["cut"])
         self.assert_valid(plan, "mc2.plan/1")
         self.assertEqual(plan["cut"]["block_rows"], [16, 32])
         self.assertEqual(plan["timeline"]["first"], [])
