@@ -7,6 +7,7 @@
 #include <iostream>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "bench_support.hpp"
 #include "image_file.hpp"
@@ -23,11 +24,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// As it was typed: the arguments of this process.
+/// As a shell takes it.
+std::string shell_word(const std::string& argument) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=/.,:@%";
+  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) return argument;
+  std::string text = "'";
+  for (const char c : argument) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 std::string command_line() {
   std::ifstream stream("/proc/self/cmdline", std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  while (text.ends_with('\0')) text.pop_back();
-  std::ranges::replace(text, '\0', ' ');
+  std::string text;
+  for (std::string argument; std::getline(stream, argument, '\0');) text += (text.empty() ? "" : " ") + shell_word(argument);
   return text;
 }
 

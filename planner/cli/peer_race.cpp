@@ -105,11 +105,11 @@ Result<void> race_torch(Workbench& bench, TorchPeer& torch, PeerRace& shape) {
 
 /// PyTorch's failures are no failures of the shape.
 void race_torch_if_there(Workbench& bench, TorchSeat& seat, PeerRace& shape) {
-  TorchPeer* torch = shape.op.world_size == seat.rank_count() ? seat.peer() : nullptr;
+  const bool has_ranks = shape.op.world_size == seat.rank_count();
+  TorchPeer* torch = has_ranks ? seat.peer() : nullptr;
   if (torch == nullptr) {
-    shape.torch.failure = shape.op.world_size == seat.rank_count()
-                              ? seat.reason()
-                              : "torch: runs with " + std::to_string(seat.rank_count()) + " ranks, the first shape's";
+    const bool is_there = seat.reason().empty();
+    shape.torch.failure = is_there ? "torch: runs with " + std::to_string(seat.rank_count()) + " ranks, the first shape's" : seat.reason();
     return;
   }
   const auto raced = race_torch(bench, *torch, shape);

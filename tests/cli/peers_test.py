@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 import time
@@ -39,7 +40,7 @@ class PeersTest(ProgramTest):
 
     def test_races_mc2_serial_and_torch_on_the_same_operands(self):
         before = leftovers()
-        chart = self.directory / "peers.svg"
+        chart = self.directory / "mc2 and 'PyTorch'.svg"
         page, document = self.run_peers("--chart", chart)
         self.assertEqual(leftovers() - before, set())
         texts = [element.text for element in xml.etree.ElementTree.parse(chart).iter() if element.tag.endswith("}text")]
@@ -47,7 +48,7 @@ class PeersTest(ProgramTest):
         self.assertIn("matmul_all_reduce\n", page)
         self.assertIn("all_gather_matmul\n", page)
         self.assertIn("no graphs here", page)
-        self.assertIn("bench peers --backend host", document["command"])
+        self.assertEqual(shlex.split(document["command"])[1:], list(map(str, self.arguments("--chart", chart))))
         self.assertEqual(document["software"]["torch"], "0.0-fake")
         self.assertEqual(len(document["shapes"]), 2)
         for shape in document["shapes"]:
@@ -86,6 +87,12 @@ class PeersTest(ProgramTest):
         self.assertIn("has no module torch", page)
         page, _ = self.run_peers("--ops", "all_gather_matmul", torch="/no/such/python3")
         self.assertIn("cannot be started", page)
+
+    def test_says_of_every_number_of_ranks_why_there_is_no_torch(self):
+        self.shapes.write_text(HEADING + "240,64,64,matmul_all_reduce,f32,2\n240,64,64,matmul_all_reduce,f32,3\n")
+        page, document = self.run_peers(torch="off")
+        self.assertEqual([shape["torch"]["failure"] for shape in document["shapes"]], ["left out by --torch off"] * 2)
+        self.assertNotIn("the first shape's", page)
 
     def test_leaves_out_what_the_time_limit_cuts(self):
         page, document = self.run_peers("--time-limit", "0.001", torch="off")
