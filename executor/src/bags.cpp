@@ -1,6 +1,5 @@
 #include "bags.hpp"
 
-#include <cstring>
 #include <optional>
 #include <string>
 
@@ -12,13 +11,6 @@ namespace {
 using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
-
-template <typename Number>
-std::int64_t load(std::span<const std::byte> from, std::int64_t place) noexcept {
-  Number value;
-  std::memcpy(&value, from.data() + static_cast<std::size_t>(place) * sizeof value, sizeof value);
-  return value;
-}
 
 Error bag_error(std::int64_t table, std::int64_t sample, const std::string& detail) {
   return {ErrorCode::InvalidSpec, "bags",
@@ -48,17 +40,6 @@ BagReader::BagReader(const planner::OpSpec& op, const EmbeddingBags& bags) noexc
       sample_count_(op.m),
       row_count_(op.tables->row_count),
       index_count_(static_cast<std::int64_t>(bags.indices.size()) / size_bytes(bags.type)) {}
-
-std::int64_t BagReader::number(std::span<const std::byte> from, std::int64_t place) const noexcept {
-  return bags_.type == IndexType::I32 ? load<std::int32_t>(from, place) : load<std::int64_t>(from, place);
-}
-
-BagReader::Range BagReader::range_of(std::int64_t table, std::int64_t sample) const noexcept {
-  const std::int64_t bag = table * sample_count_ + sample;
-  return {number(bags_.offsets, bag), number(bags_.offsets, bag + 1)};
-}
-
-std::int64_t BagReader::row_at(std::int64_t place) const noexcept { return number(bags_.indices, place); }
 
 Result<void> BagReader::check(std::int64_t table, std::int64_t sample) const {
   const Range range = range_of(table, sample);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "mc2/executor/buffer.hpp"
@@ -24,9 +25,12 @@ class BagReader {
     std::int64_t end = 0;
     [[nodiscard]] std::int64_t length() const noexcept { return end - first; }
   };
-  [[nodiscard]] Range range_of(std::int64_t table, std::int64_t sample) const noexcept;
+  [[nodiscard]] Range range_of(std::int64_t table, std::int64_t sample) const noexcept {
+    const std::int64_t bag = table * sample_count_ + sample;
+    return {number(bags_.offsets, bag), number(bags_.offsets, bag + 1)};
+  }
   /// Row number at a place in such a range.
-  [[nodiscard]] std::int64_t row_at(std::int64_t place) const noexcept;
+  [[nodiscard]] std::int64_t row_at(std::int64_t place) const noexcept { return number(bags_.indices, place); }
 
   /// Of all bags together.
   [[nodiscard]] std::int64_t index_count() const noexcept { return index_count_; }
@@ -36,7 +40,15 @@ class BagReader {
   [[nodiscard]] planner::Result<void> check(std::int64_t table, std::int64_t sample) const;
 
  private:
-  [[nodiscard]] std::int64_t number(std::span<const std::byte> from, std::int64_t place) const noexcept;
+  template <typename Number>
+  [[nodiscard]] static std::int64_t number_as(std::span<const std::byte> from, std::int64_t place) noexcept {
+    Number value;
+    std::memcpy(&value, from.data() + static_cast<std::size_t>(place) * sizeof value, sizeof value);
+    return value;
+  }
+  [[nodiscard]] std::int64_t number(std::span<const std::byte> from, std::int64_t place) const noexcept {
+    return bags_.type == IndexType::I32 ? number_as<std::int32_t>(from, place) : number_as<std::int64_t>(from, place);
+  }
 
   EmbeddingBags bags_;
   std::int64_t sample_count_;

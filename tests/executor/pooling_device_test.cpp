@@ -168,6 +168,23 @@ TEST(Pooling, AnEmptyTableLookupForTheWholeBatchGivesZeros) {
   for (const auto& rank : problem.results) EXPECT_EQ(rank, std::vector<float>(16, 0.0F));
 }
 
+// Of whole vectors and of what is left over.
+TEST(Pooling, TablesOfEveryWidth) {
+  auto communicator = open_two();
+  for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::F16}) {
+    for (const std::int64_t columns : {1, 3, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 111, 112, 128, 1100}) {
+      OpSpec op{OpKind::EmbeddingAllToAll, 12, 2 * columns, 5, dtype, 2};
+      op.tables = {.table_count = 2, .row_count = 40, .pooling = Pooling::Mean};
+      SCOPED_TRACE(op.text());
+      RandomProblem problem(op, static_cast<std::uint64_t>(columns));
+      problem.poison();
+      communicator->prepare(lower(op, {{2, 4}}).value(), {"direct", {}}, problem.buffers(), {}).value()->run(RunMode::Fused);
+      const auto found = verify_result(op, problem.buffers(), {{2, 4}}, 1);
+      EXPECT_TRUE(found.ok()) << found.error().text();
+    }
+  }
+}
+
 TEST(Pooling, TheCheckOfResultsFindsAWrongFeature) {
   auto communicator = open_two();
   OpSpec op{OpKind::EmbeddingAllToAll, 48, 24, 5, planner::DType::F16, 2};

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <string>
 
 #include "backends/host/compute_device.hpp"
@@ -11,9 +12,31 @@
 namespace mc2::executor::host {
 namespace {
 
-constexpr std::int64_t kTileElements = 1024; // the accumulators stay in the first-level cache
 constexpr std::int64_t kPlacesAhead = 8;
-constexpr std::int64_t kLineBytes = 64, kFetchedBytes = 8 * kLineBytes; // of a row; the processor sees how a longer one goes on
+constexpr std::int64_t kLineBytes = 64;
+
+/// Sums of kColumns columns, at most as many as fit the vector registers that every x86-64 has: sums in memory would be read and written for
+/// every row.
+using Lanes = float __attribute__((vector_size(16)));
+constexpr std::int64_t kLaneCount = sizeof(Lanes) / sizeof(float), kMostColumns = 16 * kLaneCount;
+template <std::int64_t kColumns>
+using Sums = std::array<Lanes, kColumns / kLaneCount>;
+
+template <std::size_t kCount>
+[[gnu::always_inline]] inline void add_row(const float* row, std::array<Lanes, kCount>& sums) noexcept {
+  for (std::size_t i = 0; i < kCount; ++i) {
+    Lanes lanes;
+    std::memcpy(&lanes, row + i * kLaneCount, sizeof lanes);
+    sums[i] += lanes;
+  }
+}
+
+template <typename Element, std::size_t kCount>
+[[gnu::always_inline]] inline void add_row(const Element* row, std::array<Lanes, kCount>& sums) noexcept {
+  std::array<float, kCount * kLaneCount> floats;
+  for (std::size_t i = 0; i < floats.size(); ++i) floats[i] = load(row[i]);
+  add_row(floats.data(), sums);
+}
 
 /// The tables of one rank and the bags that name rows of them.
 template <typename Element>
@@ -30,25 +53,47 @@ class Pool {
   void pool(std::int64_t table, std::int64_t sample, Element* features) const {
     const Element* rows = tables_ + table * table_elements_;
     const BagReader::Range range = bags_.range_of(table, sample);
-    for (std::int64_t first = 0; first < columns_; first += kTileElements) {
-      pool_tile(rows + first, range, features + first, std::min(kTileElements, columns_ - first));
-    }
+    std::int64_t first = pool_columns<kMostColumns>(rows, range, features, 0);
+    first = pool_columns<kMostColumns / 2>(rows, range, features, first);
+    first = pool_columns<kMostColumns / 4>(rows, range, features, first);
+    pool_rest(rows + first, range, features + first, columns_ - first);
   }
 
   [[nodiscard]] const BagReader& bags() const noexcept { return bags_; }
   [[nodiscard]] std::int64_t columns() const noexcept { return columns_; }
 
  private:
-  void pool_tile(const Element* rows, const BagReader::Range& range, Element* features, std::int64_t count) const {
-    std::array<float, kTileElements> sums;
-    std::fill_n(sums.begin(), count, 0.0F);
+  /// From the first column on, as long as there are kColumns. Returns the first that is left.
+  template <std::int64_t kColumns>
+  std::int64_t pool_columns(const Element* rows, const BagReader::Range& range, Element* features, std::int64_t first) const {
+    for (; first + kColumns <= columns_; first += kColumns) {
+      Sums<kColumns> sums{};
+      for (std::int64_t place = range.first; place < range.end; ++place) {
+        fetch(rows + first, place + kPlacesAhead, kColumns);
+        add_row(rows + first + bags_.row_at(place) * columns_, sums);
+      }
+      std::array<float, kColumns> floats;
+      std::memcpy(floats.data(), sums.data(), sizeof floats);
+      put_down(floats.data(), range, features + first, kColumns);
+    }
+    return first;
+  }
+
+  /// Fewer columns than any vectors hold.
+  void pool_rest(const Element* rows, const BagReader::Range& range, Element* features, std::int64_t count) const {
+    if (count == 0) return;
+    std::array<float, kMostColumns / 4> sums{};
     for (std::int64_t place = range.first; place < range.end; ++place) {
-      const Element* row = rows + bags_.row_at(place) * columns_;
       fetch(rows, place + kPlacesAhead, count);
+      const Element* row = rows + bags_.row_at(place) * columns_;
       for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] += load(row[i]);
     }
+    put_down(sums.data(), range, features, count);
+  }
+
+  void put_down(const float* sums, const BagReader::Range& range, Element* features, std::int64_t count) const {
     const float divisor = is_mean_ && range.length() > 0 ? static_cast<float>(range.length()) : 1.0F;
-    for (std::int64_t i = 0; i < count; ++i) store(sums[static_cast<std::size_t>(i)] / divisor, features[i]);
+    for (std::int64_t i = 0; i < count; ++i) store(sums[i] / divisor, features[i]);
   }
 
   /// Asks for the row of a place that is pooled soon, most often of the same table's next bags: rows lie anywhere in a table that
@@ -57,8 +102,7 @@ class Pool {
   [[gnu::always_inline]] void fetch(const Element* rows, std::int64_t place, std::int64_t count) const noexcept {
     if (place >= bags_.index_count()) return;
     const Element* row = rows + bags_.row_at(place) * columns_;
-    const std::int64_t end = std::min(count, kFetchedBytes / std::int64_t{sizeof(Element)});
-    for (std::int64_t i = 0; i < end; i += kLineBytes / std::int64_t{sizeof(Element)}) __builtin_prefetch(row + i);
+    for (std::int64_t i = 0; i < count; i += kLineBytes / std::int64_t{sizeof(Element)}) __builtin_prefetch(row + i);
   }
 
   BagReader bags_;
