@@ -133,6 +133,7 @@ std::string call_text(const StageList& list, const planner::Variant& variant, co
   std::string text = list.op.text() + " in blocks of";
   for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);
   if (!list.is_local_first) text += ", own shard later";
+  if (list.is_serial) text += ", one lane after the other";
   text += " " + std::string(to_string(planner::cut_axis(list.op))) + " with " + variant.text();
   return text + (options.allow_independent ? ", lanes also independent" : "");
 }
@@ -153,9 +154,12 @@ Result<void> check_stages(const StageList& list) {
   auto expected = lower(list.op, cut);
   if (!expected) return expected.error();
   expected.value().is_local_first = list.is_local_first;
+  expected.value().is_serial = list.is_serial;
   if (expected.value() != list) {
     return Error{ErrorCode::InvalidSpec, "stages", "the stages are not those that lower() makes from their lengths"};
   }
+  if (list.is_serial && list.stages.size() > 1)
+    return Error{ErrorCode::InvalidSpec, "stages", "are " + std::to_string(list.stages.size()) + "; one lane after the other takes one"};
   return {};
 }
 

@@ -32,6 +32,7 @@ Result<StageList> bind(const planner::Plan& plan, const Communicator& communicat
   auto stages = lower(plan.op, plan.cut);
   if (!stages) return stages.error();
   if (planner::traits_of(plan.op.kind).has_local_part) stages.value().is_local_first = plan.is_local_first;
+  stages.value().is_serial = plan.is_serial;
   return stages;
 }
 

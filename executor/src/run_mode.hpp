@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "mc2/executor/communicator.hpp"
+#include "mc2/executor/stage.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor {
@@ -11,6 +12,11 @@ inline constexpr std::size_t kRunModeCount = static_cast<std::size_t>(RunMode::S
 
 /// Whether a lane starts when the other has done all its blocks, or would if it ran.
 [[nodiscard]] constexpr bool is_serial(RunMode mode) noexcept { return mode == RunMode::Serial || mode == RunMode::SerialCompute; }
+
+/// What the stages make of the mode that is asked for.
+[[nodiscard]] constexpr RunMode mode_of(const StageList& list, RunMode asked) noexcept {
+  return list.is_serial && asked == RunMode::Fused ? RunMode::Serial : asked;
+}
 
 [[nodiscard]] constexpr bool runs_lane(RunMode mode, planner::Lane lane) noexcept {
   if (mode == RunMode::ComputeOnly || mode == RunMode::SerialCompute) return lane == planner::Lane::Compute;

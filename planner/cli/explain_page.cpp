@@ -195,7 +195,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   facts.emplace_back("serial", time_text(plan.serial_us) + " = " +
                                    std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " + time_text(plan.compute_us) +
                                    " + collective " + time_text(plan.communication_us));
-  facts.emplace_back("ideal", time_text(plan.ideal_us) + " (no plan can beat it)");
+  facts.emplace_back("ideal", time_text(plan.ideal_us) + " (serial's longer part)");
   facts.emplace_back(
       "benefit", percent_text(plan.benefit()) + ", overlap efficiency " + percent_text(plan.overlap_efficiency()));
   facts.emplace_back("head exposed", share_text(explanation.use.second.before_us, makespan_us));

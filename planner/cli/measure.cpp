@@ -131,7 +131,7 @@ Result<Field> make_field(Workbench& bench, const std::vector<planner::Plan>& pla
   const planner::Cut whole{{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}};
   Field field{.contenders = {}, .uncut = {}, .serial = nullptr};
   for (const auto& plan : plans) {
-    auto ready = bench.prepare(plan.cut, plan.variant);
+    auto ready = bench.prepare(plan.cut, plan.variant, plan.is_serial);
     if (!ready) return ready.error();
     auto uncut = bench.prepare(whole, plan.variant);
     if (!uncut) return uncut.error();

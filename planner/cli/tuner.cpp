@@ -107,8 +107,7 @@ Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostMo
   const auto searched = planner::make_plan(op, model, options);
   if (!searched) return searched.error();
   if (winner < 0) {
-    const planner::Cut uncut{{planner::traits_of(op.kind).cut_axis_length(op)}};
-    auto plan = planner::predict_cut(op, model, race.serial_variant, uncut);
+    auto plan = planner::serial_plan(op, model, race.serial_variant);
     if (!plan) return plan.error();
     plan.value().strategy = searched.value().strategy;
     plan.value().reason = uncut_reason(op, race);

@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* kKeySeparator = ": ";
 
-std::string key_of(const planner::Cut& cut, const planner::Variant& variant) {
-  return variant.text() + kKeySeparator + cut.text();
+std::string key_of(const planner::Cut& cut, const planner::Variant& variant, bool is_serial = false) {
+  return variant.text() + kKeySeparator + cut.text() + (is_serial ? ", serial" : "");
 }
 
 } // namespace
@@ -50,11 +50,12 @@ void Workbench::keep_variants(std::vector<planner::Variant> variants) {
   });
 }
 
-Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant) {
-  auto& slot = prepared_[key_of(cut, variant)];
+Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant, bool is_serial) {
+  auto& slot = prepared_[key_of(cut, variant, is_serial)];
   if (slot) return slot.get();
-  const auto stages = executor::lower(op_, cut);
+  auto stages = executor::lower(op_, cut);
   if (!stages) return stages.error();
+  stages.value().is_serial = is_serial;
   auto prepared = communicator_->prepare(stages.value(), variant, problem_.buffers(), {.allow_independent = true});
   if (!prepared) return prepared.error();
   slot = std::move(prepared).value();
@@ -70,8 +71,8 @@ void Workbench::release(const planner::Cut& cut, const planner::Variant& variant
   prepared_.erase(key_of(cut, variant));
 }
 
-Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const planner::Variant& variant) {
-  auto prepared = prepare(cut, variant);
+Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const planner::Variant& variant, bool is_serial) {
+  auto prepared = prepare(cut, variant, is_serial);
   if (!prepared) return prepared.error();
   problem_.refill_a(++seed_); // what an earlier run left behind must not pass for this one's work
   problem_.poison();

@@ -51,8 +51,8 @@ class Workbench {
   [[nodiscard]] std::span<const executor::RankBuffers> host_buffers() const noexcept { return problem_.host().buffers(); }
 
   /// Prepared once, kept. Errors: as Communicator::prepare.
-  [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant);
-
+  /// @param is_serial  as Plan::is_serial
+  [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant, bool is_serial = false);
   [[nodiscard]] bool is_prepared(const planner::Cut& cut, const planner::Variant& variant) const;
   /// Frees what was prepared; nothing to do when nothing was.
   void release(const planner::Cut& cut, const planner::Variant& variant);
@@ -64,7 +64,7 @@ class Workbench {
   [[nodiscard]] double total_timed_us() const noexcept { return total_timed_us_; }
 
   /// Renews A, poisons the outputs, runs the cut once and compares with the oracle. Errors: Mismatch, and as prepare.
-  [[nodiscard]] Result<executor::Verification> verify(const planner::Cut& cut, const planner::Variant& variant);
+  [[nodiscard]] Result<executor::Verification> verify(const planner::Cut& cut, const planner::Variant& variant, bool is_serial = false);
 
  private:
   Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,

@@ -67,10 +67,15 @@ std::string bound_text(const Plan& plan, const TimelineUse& use) {
          " after the first lane ends";
 }
 
+/// The plan's cut, in its order, by the model.
+Result<Plan> predicted_again(const Plan& plan, const CostModel& model) {
+  return plan.is_serial ? serial_plan(plan.op, model, plan.variant) : predict_cut(plan.op, model, plan.variant, plan.cut);
+}
+
 /// A model that was fitted again since predicts something else for the same cut.
 void compare_with_model(Explanation& explanation, const CostModel& model) {
   const Plan& plan = explanation.plan;
-  const auto predicted = predict_cut(plan.op, model, plan.variant, plan.cut);
+  const auto predicted = predicted_again(plan, model);
   if (!predicted) return;
   const double us = predicted.value().makespan.us;
   const auto differs = [&](const Loss& loss) {
@@ -85,23 +90,22 @@ void compare_with_model(Explanation& explanation, const CostModel& model) {
                               time_text(plan.makespan.us) + ": the model has changed since, or is another one");
 }
 
-/// By the model, so that both sides of the difference come from the same numbers.
-std::optional<Account> model_account(const Plan& plan, const CostModel& model, const Variant& variant,
-                                     const Cut& cut) {
+/// By the model, so that both sides of the difference come from the same numbers; none of a cut of too many blocks.
+template <typename Predict>
+std::optional<Account> model_account(const Cut& cut, const Predict& predict) {
   if (std::ssize(cut.block_rows) > kMaxBlockCount) return std::nullopt;
-  const auto predicted = predict_cut(plan.op, model, variant, cut);
-  if (!predicted) return std::nullopt;
-  return account_of(predicted.value());
+  const Result<Plan> predicted = predict();
+  return predicted ? std::optional(account_of(predicted.value())) : std::nullopt;
 }
 
 void add_losses(Explanation& explanation, const CostModel* model) {
   const Plan& plan = explanation.plan;
-  const auto ours = model == nullptr ? std::nullopt : model_account(plan, *model, plan.variant, plan.cut);
+  const auto ours = model == nullptr ? std::nullopt : model_account(plan.cut, [&] { return predicted_again(plan, *model); });
   for (const auto& loser : plan.runners_up) {
     if (std::ssize(explanation.losses) == kMaxRunnerUpCount) break;
     Loss loss{loser.makespan_us - plan.makespan.us, std::nullopt};
     if (ours)
-      if (const auto theirs = model_account(plan, *model, loser.variant, loser.cut))
+      if (const auto theirs = model_account(loser.cut, [&] { return predict_cut(plan.op, *model, loser.variant, loser.cut); }))
         loss.difference = minus(*theirs, *ours);
     explanation.losses.push_back(loss);
   }
@@ -113,6 +117,11 @@ void add_sensitivity(Explanation& explanation, const CostModel* model, const Pla
     return;
   }
   compare_with_model(explanation, *model);
+  const Plan& plan = explanation.plan;
+  if (plan.is_serial && overlaps(plan.op, plan.variant, plan.cut)) {
+    explanation.notes.push_back("sensitivity is left out: a race decided against overlapping, and the model only knows the uncut operator that overlaps");
+    return;
+  }
   auto sensitivity = analyse_sensitivity(explanation.plan, *model, options);
   if (sensitivity)
     explanation.sensitivity = std::move(sensitivity).value();

@@ -69,6 +69,11 @@ Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, c
   return {};
 }
 
+Result<void> validate_order(const Plan& plan) {
+  if (!plan.is_serial || (!plan.is_cut() && !plan.is_local_first)) return {};
+  return Error{ErrorCode::InvalidSpec, "is_serial", plan.is_cut() ? "is of plans that are not cut; this one is" : "excludes is_local_first"};
+}
+
 Result<void> validate_spans(const Plan& plan) {
   return plan.has_timeline() ? validate_timeline(plan.timeline, plan.span_count()) : Result<void>();
 }
@@ -109,7 +114,7 @@ Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count
 }
 
 Result<void> Plan::validate() const {
-  for (const auto& check : {validate_times, validate_intervals, validate_slowdown, validate_spans})
+  for (const auto& check : {validate_times, validate_intervals, validate_slowdown, validate_order, validate_spans})
     if (auto valid = check(*this); !valid) return valid;
   return {};
 }

@@ -190,6 +190,22 @@ Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, cons
   return plan;
 }
 
+Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant) {
+  auto plan = predict_cut(op, model, variant, {{traits_of(op.kind).cut_axis_length(op)}});
+  if (!plan) return plan;
+  Plan& serial = plan.value();
+  serial.is_serial = true;
+  serial.is_local_first = false;
+  const bool computes_first = traits_of(op.kind).first_lane == Lane::Compute;
+  const double first_us = computes_first ? serial.compute_us : serial.communication_us;
+  serial.timeline = {.first = {{0, first_us}}, .second = {{first_us, serial.serial_us}}, .makespan_us = serial.serial_us, .overlap_us = 0};
+  const double factor = serial.makespan.us > 0 ? serial.serial_us / serial.makespan.us : 1;
+  serial.makespan.us = serial.serial_us;
+  serial.makespan.low_us *= factor;
+  serial.makespan.high_us *= factor;
+  return plan;
+}
+
 Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,
                               double compute_us, double communication_us) {
   for (const double us : {compute_us, communication_us})

@@ -509,6 +509,36 @@ TEST_P(BackendConformance, AnOwnShardThatIsNotFirstWaitsForTheOthers) {
   expect_right(spec, problem);
 }
 
+TEST_P(BackendConformance, ASerialPlanOverlapsNothing) {
+  const OpSpec spec = op(90, 24, 32, 2);
+  const bool computes_first = planner::traits_of(spec.kind).first_lane == planner::Lane::Compute;
+  auto communicator = open(2);
+  ResidentProblem problem(spec, 9, *communicator);
+  auto serial = plan(spec, {{90}}, *communicator);
+  serial.is_local_first = false;
+  serial.is_serial = true;
+  for (const planner::Variant& variant : backend().variants(spec, options_for(2))) {
+    SCOPED_TRACE(variant.text());
+    serial.variant = variant;
+    problem.poison();
+    const auto prepared = prepare(serial, problem, *communicator);
+    for (const auto& rank : prepared->run(RunMode::Fused).ranks) {
+      const auto& first = (computes_first ? rank.compute : rank.communication).front();
+      const auto& second = (computes_first ? rank.communication : rank.compute).front();
+      EXPECT_GE(second.start, first.end);
+      EXPECT_GE(second.end, second.start);
+      if (rank.local.end.count() > 0) { // the own shard, where it is told apart
+        EXPECT_GE(rank.local.start, first.end);
+      }
+    }
+    expect_right(spec, problem);
+  }
+  serial.cut = {{45, 45}};
+  const auto cut = executor::prepare(serial, problem.buffers(), *communicator);
+  ASSERT_FALSE(cut.ok());
+  EXPECT_EQ(cut.error().code, ErrorCode::InvalidSpec);
+}
+
 TEST_P(BackendConformance, FingerprintIsTheSameEveryTimeAndSaysWhatIsEmulated) {
   auto communicator = open(2);
   CommunicatorOptions options = GetParam().under_test.options;

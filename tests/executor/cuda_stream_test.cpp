@@ -177,6 +177,23 @@ TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
   for (ncclComm_t communicator : opened) EXPECT_EQ(ncclCommDestroy(communicator), ncclSuccess);
 }
 
+TEST_F(CudaStream, AllAreCapturedOrNone) {
+  const OpSpec op{.kind = OpKind::MatmulAllReduce, .m = 1024, .n = 512, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  ResidentProblem resident(op, 1, *communicator_);
+  const auto prepared = executor::prepare(cuda_plan(op, Cut{{op.m}}, {"direct", {}}), resident.buffers(), *communicator_).value();
+  const Streams streams;
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(streams.of(0), cudaStreamCaptureModeRelaxed), cudaSuccess);
+  const auto enqueued = prepared->enqueue(streams.handles(), Submission::Graph);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(streams.of(0), &graph), cudaSuccess);
+  if (graph != nullptr) {
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  }
+  ASSERT_FALSE(enqueued.ok());
+  EXPECT_EQ(enqueued.error().text(), "streams: rank 0's is being captured and rank 1's is not; capture all of them, or none");
+}
+
 TEST_F(CudaStream, ASecondThreadOnACommunicatorIsToldSo) {
   const OpSpec op{.kind = OpKind::MatmulAllReduce, .m = 1024, .n = 512, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
   ResidentProblem resident(op, 1, *communicator_);

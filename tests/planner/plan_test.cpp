@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mc2/planner/planner.hpp"
+#include "support/models.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -46,6 +47,31 @@ TEST(Plan, OfBlocksWithoutAModelPredictsNothing) {
   EXPECT_TRUE(plan.is_local_first);
   EXPECT_EQ(unpredicted_plan(op, machine, {"direct", {}}, {{128, 64}}).error().field, "blocks");
   EXPECT_EQ(unpredicted_plan({op.kind, 0, 64, 64, DType::F32, 2}, machine, {"direct", {}}, {{256}}).error().code, ErrorCode::InvalidSpec);
+}
+
+TEST(Plan, ThatIsNotToBeCutTakesAsLongAsSerial) {
+  const CostModel computes_first = testing::model_of(testing::all_reduce_op(512, 256, 64, DType::F32, 2), testing::affine(CurveAxis::Rows, 10, 1),
+                                                     testing::affine(CurveAxis::Bytes, 20, 1));
+  for (const CostModel& model : {testing::all_gather_model(), computes_first}) {
+    const Plan plan = serial_plan(model.op, model, model.variants.front().variant).value();
+    EXPECT_TRUE(plan.validate().ok());
+    EXPECT_TRUE(plan.is_serial);
+    EXPECT_FALSE(plan.is_cut() || plan.is_local_first);
+    EXPECT_EQ(plan.benefit(), 0);
+    EXPECT_EQ(plan.timeline.overlap_us, 0);
+    EXPECT_EQ(plan.timeline.makespan_us, plan.serial_us);
+    EXPECT_EQ(plan.makespan.us, plan.serial_us);
+    EXPECT_LE(plan.makespan.low_us, plan.makespan.us);
+    const bool is_compute_first = traits_of(model.op.kind).first_lane == Lane::Compute;
+    EXPECT_EQ(plan.timeline.first.front().end_us, is_compute_first ? plan.compute_us : plan.communication_us);
+    EXPECT_EQ(serial_plan(model.op, model, {"none", {}}).error().code, predict_cut(model.op, model, {"none", {}}, plan.cut).error().code);
+    Plan wrong = plan;
+    wrong.is_local_first = true;
+    EXPECT_EQ(wrong.validate().error().field, "is_serial");
+    wrong = plan;
+    wrong.cut.block_rows = {plan.cut.block_rows[0] - 1, 1};
+    EXPECT_EQ(wrong.validate().error().field, "is_serial");
+  }
 }
 
 /// 10 us then 20 us, uncut.

@@ -14,7 +14,7 @@ import warnings
 import jsonschema
 
 OPTIONAL_KEYS = {"certificate", "validation", "options", "sensitivity", "measured", "difference", "kept_us",
-                 "one_percent_value", "end_loss", "anchored_interval", "is_local_first", "local_compute",
+                 "one_percent_value", "end_loss", "anchored_interval", "is_local_first", "is_serial", "local_compute",
                  "restriction_cost", "epilogue", "neighbour_loss", "all_gather", "all_reduce", "all_to_all", "reduce_scatter"}
 FREE_OBJECTS = {"fingerprint", "fields", "sources"}  # any key, text values
 

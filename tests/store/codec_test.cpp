@@ -242,6 +242,18 @@ TEST(Codec, RowsOfAnOperatorThatIsCutAlongNAreStale) {
   expect_refused(reencoded(decode_model(curves.dump())), ErrorCode::Stale, "variants[0].compute.curve.axis", "");
 }
 
+TEST(Codec, PlansThatAreNotToBeCutSaySo) {
+  planner::Plan plan = examples::plan();
+  EXPECT_FALSE(json::parse(encode(plan)).contains("is_serial"));
+  plan.is_serial = true;
+  EXPECT_EQ(decode_plan(encode(plan)).error().field, "is_serial") << "it is cut";
+  plan.cut = {{planner::traits_of(plan.op.kind).cut_axis_length(plan.op)}};
+  plan.is_local_first = false;
+  plan.timeline = {};
+  EXPECT_EQ(json::parse(encode(plan))["is_serial"], true);
+  EXPECT_EQ(decode_plan(encode(plan)).value(), plan);
+}
+
 TEST(Codec, EpilogueIsWrittenWhereThereIsOne) {
   planner::Plan plan = examples::plan();
   EXPECT_FALSE(json::parse(encode(plan))["op"].contains("epilogue"));

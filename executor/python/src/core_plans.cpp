@@ -132,6 +132,7 @@ void bind_plan(py::module_& module) {
       .def_property_readonly("cut", [](const Plan& p) { return p.cut.text(); })
       .def_property_readonly("is_cut", &Plan::is_cut)
       .def_readonly("is_local_first", &Plan::is_local_first)
+      .def_readonly("is_serial", &Plan::is_serial)
       .def_readonly("makespan", &Plan::makespan)
       .def_property_readonly("makespan_us", [](const Plan& p) { return p.makespan.us; })
       .def_readonly("serial_us", &Plan::serial_us)

@@ -80,7 +80,7 @@ std::string summary_fields(const planner::Plan& plan) {
   page += field("serial", time_text(plan.serial_us) + "  = " + std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +
                               time_text(plan.compute_us) + " + collective " +
                               time_text(plan.communication_us));
-  page += field("ideal", time_text(plan.ideal_us) + "  (no plan can beat it)");
+  page += field("ideal", time_text(plan.ideal_us) + "  (serial's longer part)");
   page += field("benefit", percent_text(plan.benefit()) + "  overlap efficiency " +
                                percent_text(plan.overlap_efficiency()));
   page += field("bound", std::string(to_string(plan.bound)));

@@ -122,6 +122,7 @@ void read_decision(const Fields& fields, planner::Plan& plan) {
   plan.variant = read_variant(fields["variant"]);
   plan.cut = read_cut(fields["cut"], plan.op);
   plan.is_local_first = fields.has("is_local_first") && fields["is_local_first"].boolean();
+  plan.is_serial = fields.has("is_serial") && fields["is_serial"].boolean();
   plan.reason = fields["reason"].text();
 }
 
@@ -173,6 +174,7 @@ Json write_plan(const planner::Plan& plan) {
                  {"timeline", write_timeline(plan.timeline)},
                  {"variant", write_variant(plan.variant)}};
   if (plan.is_local_first) result["is_local_first"] = true;
+  if (plan.is_serial) result["is_serial"] = true;
   if (plan.certificate) result["certificate"] = write_certificate(*plan.certificate);
   if (plan.validation) result["validation"] = write_validation(*plan.validation);
   return result;
@@ -185,7 +187,7 @@ planner::Plan read_document<planner::Plan>(const Node& node) {
       node,
       {"bound", "communication_us", "compute_us", "cut", "fingerprint", "ideal_us", "makespan", "op", "reason",
        "recipe", "runners_up", "schema", "serial_us", "slowdown", "strategy", "timeline", "variant"},
-      {"certificate", "is_local_first", "validation"});
+      {"certificate", "is_local_first", "is_serial", "validation"});
   planner::Plan plan;
   read_decision(fields, plan);
   read_prediction(fields, plan);

@@ -28,6 +28,8 @@ struct StageList {
   /// Kinds with a local part: a fused run multiplies the rank's own shard at once. False: only when the first stage has
   /// arrived, so that the uncut operator does not overlap at all.
   bool is_local_first = true;
+  /// The fused run is the serial one. One stage only.
+  bool is_serial = false;
   bool operator==(const StageList&) const = default;
 };
 

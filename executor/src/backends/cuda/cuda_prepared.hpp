@@ -146,7 +146,7 @@ class CudaPrepared final : public Prepared {
   /// Whether a graph of this mode takes the time when each lane has ended: not where they wait for one another, nor of what Serial does.
   [[nodiscard]] static bool times_lanes(RunMode mode) noexcept { return mode != RunMode::Fused && !is_serial(mode); }
   [[nodiscard]] bool is_stamped(planner::Lane lane, RunMode mode, std::size_t stage) const noexcept;
-  [[nodiscard]] static Job enqueued_job(int rank) noexcept { return {rank, RunMode::Fused, RunDetail::Makespan, false}; }
+  [[nodiscard]] Job enqueued_job(int rank) const noexcept { return {rank, mode_of(list_, RunMode::Fused), RunDetail::Makespan, false}; }
   void capture(int rank, RunMode mode);
   void capture_enqueued(int rank);
   [[nodiscard]] GraphExec captured(const Job& job);

@@ -1,4 +1,6 @@
 #include <cerrno>
+#include <optional>
+#include <string>
 
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/cuda_prepared.hpp"
@@ -266,7 +268,8 @@ void CudaPrepared::forget_graphs() {
   has_stale_graphs_ = false;
 }
 
-const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
+const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
+  const RunMode mode = mode_of(list_, asked);
   MC2_CHECK(mode != RunMode::Independent || ranks_.front().spare != nullptr,
             "RunMode::Independent needs PrepareOptions::allow_independent");
   const RunTurn turn(communicator_.turn());
@@ -297,11 +300,17 @@ const RunRecord& CudaPrepared::run(RunMode mode, RunDetail detail) {
 planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission submission) {
   if (auto legal = check_streams(streams, communicator_.local_ranks()); !legal) return legal.error();
   const RunTurn turn(communicator_.turn());
+  std::optional<int> captured_rank, free_rank;
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(rank);
     const bool is_captured = is_capturing(static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]));
+    (is_captured ? captured_rank : free_rank) = rank;
     if (!is_captured && communicator_.is_in_capture(rank)) return planner::Error{planner::ErrorCode::InvalidSpec, "streams", kInCapture};
   }
+  if (captured_rank && free_rank)
+    return planner::Error{planner::ErrorCode::InvalidSpec, "streams",
+                          "rank " + std::to_string(*captured_rank) + "'s is being captured and rank " + std::to_string(*free_rank) +
+                              "'s is not; capture all of them, or none"};
   communicator_.run([&](int rank) {
     require_legal_bags(rank); // of the runs before, which nobody has waited for here
     enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);

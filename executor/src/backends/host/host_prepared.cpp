@@ -105,7 +105,8 @@ void HostPrepared::touch(const RankMatrices& own, int rank) const {
   }
 }
 
-const RunRecord& HostPrepared::run(RunMode mode, RunDetail /*detail*/) {
+const RunRecord& HostPrepared::run(RunMode asked, RunDetail /*detail*/) {
+  const RunMode mode = mode_of(list_, asked);
   MC2_CHECK(mode != RunMode::Independent || !matrices_.front().spare_intermediate.empty(),
             "RunMode::Independent needs PrepareOptions::allow_independent");
   const RunTurn turn(communicator_.turn());

@@ -90,7 +90,8 @@ void MpiPrepared::build() {
       host::make_device(list_.op, communicator_.rank(), own().buffers, host::shapes_of(local_work_, stage_work_));
 }
 
-const RunRecord& MpiPrepared::run(RunMode mode, RunDetail /*detail*/) {
+const RunRecord& MpiPrepared::run(RunMode asked, RunDetail /*detail*/) {
+  const RunMode mode = mode_of(list_, asked);
   MC2_CHECK(mode != RunMode::Independent || settings_.allow_independent,
             "RunMode::Independent needs PrepareOptions::allow_independent");
   const RunTurn turn(communicator_.turn());

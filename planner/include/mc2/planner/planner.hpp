@@ -60,6 +60,10 @@ struct PlanOptions {
 /// The same by the variant that is predicted fastest for this cut; of equals, the model's first.
 [[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut);
 
+/// The plan that says "do not cut": the variant's uncut parts one after the other, Plan::is_serial. Its times are serial's of the model.
+/// Errors: as predict_cut.
+[[nodiscard]] Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant);
+
 /// The caller's blocks, where there is no model to predict them by: without timeline, its times 0.
 /// Errors: InvalidSpec as predict_cut.
 [[nodiscard]] Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant, const Cut& cut);
