@@ -108,6 +108,14 @@ class MainJobTest(ProgramTest):
             page = self.succeed("run", "--op", kind, *SHAPE, *real, "--blocks", "16,32", *FEW_PAIRS)
             self.assertIn("compared element by element", page)
 
+    def test_what_cannot_be_cut_is_kept_as_serial(self):
+        self.at_store("tune", *QUICK, "--align", 96)
+        document = json.loads(self.at_store("run", *FEW_PAIRS, "--json"))
+        self.assertTrue(document["plan"]["is_serial"])
+        self.assertEqual(document["plan"]["makespan"]["us"], document["plan"]["serial_us"])
+        self.assertIn("do not cut", document["plan"]["reason"])
+        self.assertIn(" 0.0 % predicted", self.succeed("db", "list", "--store", self.store))
+
     def test_blocks_run_without_a_model_and_without_a_store(self):
         asked = ["run", "--op", "all_gather_matmul", *SHAPE, *MACHINE, *FEW_PAIRS, "--trace", self.directory / "trace.json"]
         page = self.succeed(*asked, "--blocks", "16,32")
