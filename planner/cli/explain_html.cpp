@@ -79,7 +79,7 @@ void cards(Markup& out, const Explanation& explanation, const Evidence& evidence
   card(out, "predicted", time_text(plan.makespan.us),
        time_text(plan.makespan.low_us) + " to " + time_text(plan.makespan.high_us) + ", " +
            std::string(to_string(plan.makespan.provenance)));
-  card(out, "benefit over serial", percent_text(plan.benefit()), "serial " + time_text(plan.serial_us));
+  card(out, plan.validation ? "predicted benefit" : "benefit over serial", percent_text(plan.benefit()), "serial " + time_text(plan.serial_us));
   if (plan.validation)
     card(out, "measured", time_text(plan.validation->fused_us), "benefit " + percent_text(plan.validation->benefit));
   else if (evidence.measurement)

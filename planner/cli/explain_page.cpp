@@ -197,7 +197,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
                                    " + collective " + time_text(plan.communication_us));
   facts.emplace_back("ideal", time_text(plan.ideal_us) + " (serial's longer part)");
   facts.emplace_back(
-      "benefit", percent_text(plan.benefit()) + ", overlap efficiency " + percent_text(plan.overlap_efficiency()));
+      "benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") + ", overlap efficiency " + percent_text(plan.overlap_efficiency()));
   facts.emplace_back("head exposed", share_text(explanation.use.second.before_us, makespan_us));
   facts.emplace_back("tail exposed", share_text(explanation.use.first.after_us, makespan_us));
   facts.emplace_back("why", clipped(plan.reason, kMaxText));

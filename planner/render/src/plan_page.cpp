@@ -81,7 +81,7 @@ std::string summary_fields(const planner::Plan& plan) {
                               time_text(plan.compute_us) + " + collective " +
                               time_text(plan.communication_us));
   page += field("ideal", time_text(plan.ideal_us) + "  (serial's longer part)");
-  page += field("benefit", percent_text(plan.benefit()) + "  overlap efficiency " +
+  page += field("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") + "  overlap efficiency " +
                                percent_text(plan.overlap_efficiency()));
   page += field("bound", std::string(to_string(plan.bound)));
   if (plan.validation) page += field("measured", measured_text(*plan.validation));

@@ -298,7 +298,8 @@ void CudaCommunicator::abort() noexcept {
 
 bool CudaCommunicator::is_in_capture(int rank) {
   const OnDevice on_device(rank);
-  return is_capturing(device(rank).compute.get());
+  const cudaStream_t stream = device(rank).compute.get();
+  return is_capturing(stream) || has_broken_capture(stream);
 }
 
 void CudaCommunicator::wait(int rank, cudaStream_t stream) const {

@@ -32,6 +32,7 @@ struct RankDevice {
   std::unique_ptr<GemmContext> second_gemm; ///< for second_compute, opened when first needed
   std::unique_ptr<DeviceMemory> signals;
   std::unique_ptr<DeviceMemory> mail;
+  cudaEvent_t last_use = nullptr; ///< of the plan that was enqueued last, while it is there: plans share streams, signals and mail
 };
 
 /// The ranks that this process holds by these options.

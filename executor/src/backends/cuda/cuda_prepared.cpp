@@ -85,6 +85,7 @@ CudaPrepared::~CudaPrepared() {
   }
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(rank);
+    if (communicator_.device(rank).last_use == state_of(rank).last_use.get()) communicator_.device(rank).last_use = nullptr;
     state_of(rank).graphs = {}; // before the memory that they use
     state_of(rank).enqueued_graph = {};
     state_of(rank).moved_graphs.clear();
@@ -146,6 +147,8 @@ planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers)
     return Error{ErrorCode::Unsupported, "buffers", "tables and bags stay where the plan was prepared with them; prepare it for others"};
   if (transport_->has_windows())
     return Error{ErrorCode::Unsupported, "variant", "NCCL's windows are registered for the matrices that they were prepared with"};
+  // NCCL wants one capture replayed by all ranks, or none: also where this rank's matrices are refused and others' are taken.
+  if (!transport_->reaches_peers()) has_stale_graphs_ = true;
   const auto ranks = communicator_.local_ranks();
   if (auto legal = check_buffers(list_.op, ranks, buffers); !legal) return legal.error();
   if (auto legal = check_places(ranks, buffers); !legal) return legal.error();

@@ -283,7 +283,9 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
   communicator_.run([&](int rank) {
     const RankState& state = state_of(rank);
     const cudaStream_t stream = communicator_.device(rank).compute.get();
-    MC2_CUDA(cudaStreamWaitEvent(stream, state.last_use.get(), 0)); // what was enqueued uses the same memory
+    // What was enqueued uses the same memory, and of other plans the same signals.
+    for (const cudaEvent_t use : {state.last_use.get(), communicator_.device(rank).last_use})
+      if (use != nullptr) MC2_CUDA(cudaStreamWaitEvent(stream, use, 0));
     if (launches_stages) {
       enqueue({rank, mode, detail});
     } else {
@@ -303,7 +305,10 @@ planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Subm
   std::optional<int> captured_rank, free_rank;
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(rank);
-    const bool is_captured = is_capturing(static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]));
+    const auto stream = static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]);
+    if (has_broken_capture(stream))
+      return planner::Error{planner::ErrorCode::InvalidSpec, "streams", "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
+    const bool is_captured = is_capturing(stream);
     (is_captured ? captured_rank : free_rank) = rank;
     if (!is_captured && communicator_.is_in_capture(rank)) return planner::Error{planner::ErrorCode::InvalidSpec, "streams", kInCapture};
   }
@@ -330,7 +335,9 @@ void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission subm
     enqueue(enqueued_job(rank));
     order(compute, stream, state.entry);
   }
-  if (!is_callers_graph) MC2_CUDA(cudaEventRecord(state.last_use.get(), stream));
+  if (is_callers_graph) return;
+  MC2_CUDA(cudaEventRecord(state.last_use.get(), stream));
+  communicator_.device(rank).last_use = state.last_use.get();
 }
 
 } // namespace mc2::executor::cuda

@@ -7,13 +7,20 @@
 namespace mc2::executor::cuda {
 
 RankWorkers::RankWorkers(std::span<const int> ranks) {
-  for (const int rank : ranks) {
-    Worker& worker = *workers_.emplace_back(std::make_unique<Worker>(rank));
-    worker.thread = std::jthread([this, &worker](const std::stop_token& stop) { serve(worker, stop); });
+  try {
+    for (const int rank : ranks) {
+      Worker& worker = *workers_.emplace_back(std::make_unique<Worker>(rank));
+      worker.thread = std::jthread([this, &worker](const std::stop_token& stop) { serve(worker, stop); });
+    }
+  } catch (...) { // no more threads: those that have begun wait for their start
+    end_all();
+    throw;
   }
 }
 
-RankWorkers::~RankWorkers() {
+RankWorkers::~RankWorkers() { end_all(); }
+
+void RankWorkers::end_all() noexcept {
   for (const auto& worker : workers_) {
     worker->thread.request_stop();
     worker->start.release();

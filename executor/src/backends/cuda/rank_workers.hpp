@@ -33,6 +33,7 @@ class RankWorkers {
   };
 
   void serve(Worker& self, const std::stop_token& stop);
+  void end_all() noexcept;
 
   std::vector<std::unique_ptr<Worker>> workers_;
   const std::function<void(int)>* work_ = nullptr;

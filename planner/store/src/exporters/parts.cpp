@@ -50,7 +50,7 @@ std::vector<BlockGroup> block_groups(const planner::Cut& cut) {
 std::vector<std::string> provenance_lines(const planner::Plan& plan) {
   const auto& makespan = plan.makespan;
   std::vector<std::string> lines{
-      plan.op.text() + ": " + plan.cut.text() + " " + std::string(to_string(planner::cut_axis(plan.op))) +
+      plan.op.text() + ": " + plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
           ", variant " + plan.variant.text(),
       "predicted " + us_text(makespan.us) + " (90 % interval " + us_text(makespan.low_us) + " to " +
           us_text(makespan.high_us) + "), one after the other " + us_text(plan.serial_us) + ", gain " +
