@@ -472,4 +472,8 @@ if __name__ == "__main__":
     if RANK >= 0:
         dist.init_process_group("gloo", init_method="file://" + os.environ["MC2_TEST_MEETING"], rank=RANK, world_size=RANKS,
                                 timeout=datetime.timedelta(seconds=60))  # fmt: skip
-    unittest.main()
+    outcome = unittest.main(exit=False).result
+    if RANK >= 0:  # groups have threads, which the end of the interpreter may find at work
+        dist.destroy_process_group()
+        mc2.torch.forget()
+    sys.exit(not outcome.wasSuccessful())
