@@ -23,7 +23,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// As it was typed: the arguments of this process.
 /// As a shell takes it.
 std::string shell_word(const std::string& argument) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=/.,:@%";
@@ -33,6 +32,7 @@ std::string shell_word(const std::string& argument) {
   return text + "'";
 }
 
+/// As it was typed: the arguments of this process.
 std::string command_line() {
   std::ifstream stream("/proc/self/cmdline", std::ios::binary);
   std::string text;

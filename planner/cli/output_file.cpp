@@ -17,8 +17,17 @@ namespace fs = std::filesystem;
   throw planner::SystemError("write " + path.string(), code, what + "; nothing was changed");
 }
 
-/// Also where a link leads to a file that is not there yet.
-fs::path without_links(fs::path path) {
+/// A device or a pipe, which is written as it is.
+bool is_special(const fs::path& path) {
+  std::error_code failure;
+  const fs::file_status status = fs::status(path, failure);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
+/// What is written: where links lead, also to a file that is not there yet, but for a special file, which need have no name: /dev/stdout may
+/// lead to a pipe.
+fs::path target_of(fs::path path) {
+  if (is_special(path)) return path;
   constexpr int kMostLinks = 40; // as many as Linux follows
   std::error_code failure;
   for (int i = 0; i < kMostLinks && fs::is_symlink(path, failure); ++i) {
@@ -35,18 +44,11 @@ bool is_store(const fs::path& path) {
   return std::string_view(start.data(), start.size()) == kSqliteHeader;
 }
 
-/// A device or a pipe, which is written as it is. The path's own links are not followed by hand: /dev/stdout leads to a pipe without a name.
-bool is_special(const fs::path& path) {
-  std::error_code failure;
-  const fs::file_status status = fs::status(path, failure);
-  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
-}
-
 } // namespace
 
 void OutputFile::check(const fs::path& path) {
-  if (is_special(path)) return;
-  const fs::path target = without_links(path);
+  const fs::path target = target_of(path);
+  if (is_special(target)) return;
   std::error_code failure;
   const fs::file_status status = fs::status(target, failure);
   if (fs::is_directory(status)) refuse(path, EISDIR, "it is a directory; name a file");
@@ -55,12 +57,14 @@ void OutputFile::check(const fs::path& path) {
   if (access(folder.c_str(), W_OK | X_OK) != 0) refuse(path, errno, std::generic_category().message(errno));
 }
 
-OutputFile::OutputFile(const fs::path& path) : path_(path), target_(is_special(path) ? path : without_links(path)) {
+OutputFile::OutputFile(const fs::path& path) : path_(path), target_(target_of(path)) {
   check(path);
-  const bool is_special = cli::is_special(path);
-  if (!is_special) temporary_ = target_.string() + ".part";
+  if (!is_special(target_)) temporary_ = target_.string() + ".part";
   errno = 0;
-  stream_.open(is_special ? target_ : temporary_, is_special ? std::ios::binary : std::ios::binary | std::ios::trunc);
+  if (temporary_.empty())
+    stream_.open(target_, std::ios::binary);
+  else
+    stream_.open(temporary_, std::ios::binary | std::ios::trunc);
   if (!stream_) refuse(path_, errno, std::generic_category().message(errno));
   std::error_code failure;
   const fs::file_status status = fs::status(target_, failure);
