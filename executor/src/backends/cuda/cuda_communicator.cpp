@@ -298,8 +298,7 @@ void CudaCommunicator::abort() noexcept {
 
 bool CudaCommunicator::is_in_capture(int rank) {
   const OnDevice on_device(rank);
-  const cudaStream_t stream = device(rank).compute.get();
-  return is_capturing(stream) || has_broken_capture(stream);
+  return capture_status(device(rank).compute.get()) != cudaStreamCaptureStatusNone;
 }
 
 void CudaCommunicator::wait(int rank, cudaStream_t stream) const {

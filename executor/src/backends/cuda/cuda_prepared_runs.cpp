@@ -305,10 +305,10 @@ planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Subm
   std::optional<int> captured_rank, free_rank;
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(rank);
-    const auto stream = static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]);
-    if (has_broken_capture(stream))
+    const cudaStreamCaptureStatus status = capture_status(static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]));
+    if (status == cudaStreamCaptureStatusInvalidated)
       return planner::Error{planner::ErrorCode::InvalidSpec, "streams", "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
-    const bool is_captured = is_capturing(stream);
+    const bool is_captured = status == cudaStreamCaptureStatusActive;
     (is_captured ? captured_rank : free_rank) = rank;
     if (!is_captured && communicator_.is_in_capture(rank)) return planner::Error{planner::ErrorCode::InvalidSpec, "streams", kInCapture};
   }

@@ -29,19 +29,13 @@ Event make_event(bool has_timing) {
   return Event(event);
 }
 
-namespace {
-
 cudaStreamCaptureStatus capture_status(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   MC2_CUDA(cudaStreamIsCapturing(stream, &status));
   return status;
 }
 
-} // namespace
-
 bool is_capturing(cudaStream_t stream) { return capture_status(stream) == cudaStreamCaptureStatusActive; }
-
-bool has_broken_capture(cudaStream_t stream) { return capture_status(stream) == cudaStreamCaptureStatusInvalidated; }
 
 OnDevice::OnDevice(int device) noexcept {
   log_failure(cudaGetDevice(&before_), "cudaGetDevice");

@@ -57,8 +57,8 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
 [[nodiscard]] Event make_event(bool has_timing);
 /// Whether what a stream is given becomes part of a graph.
 [[nodiscard]] bool is_capturing(cudaStream_t stream);
-/// Whether a capture of the stream has gone wrong and waits to be ended.
-[[nodiscard]] bool has_broken_capture(cudaStream_t stream);
+/// Invalidated: a capture of the stream has gone wrong and waits to be ended.
+[[nodiscard]] cudaStreamCaptureStatus capture_status(cudaStream_t stream);
 
 /// The calling thread works on `device` until *this goes: host programs keep the device that they have chosen.
 class OnDevice {
