@@ -284,7 +284,29 @@ planner::Result<void> CudaCommunicator::check_free_memory(std::span<const std::i
 }
 
 void CudaCommunicator::run(const std::function<void(int)>& work) {
-  together([&] { workers_.run(work, [this] { abort(); }); });
+  together([&] {
+    try {
+      workers_.run(work, [this] { abort(); });
+    } catch (...) {
+      settle();
+      throw;
+    }
+  });
+}
+
+void CudaCommunicator::settle() noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::seconds{1}; // aborted kernels end within milliseconds
+  for (const int rank : ranks_) {
+    const OnDevice on_device(rank);
+    const RankDevice& own = device(rank);
+    for (const Stream* stream : {&own.compute, &own.second_compute, &own.communication, &own.announcements}) {
+      cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+      if (!*stream || cudaStreamIsCapturing(stream->get(), &status) != cudaSuccess || status != cudaStreamCaptureStatusNone) continue;
+      while (cudaStreamQuery(stream->get()) == cudaErrorNotReady && Clock::now() < end) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    (void)cudaGetLastError(); // what has failed is told already
+  }
 }
 
 /// NCCL's kernels end at once, but its call returns only when no captured graph holds them: their plans go when the caller has the error.

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -77,8 +79,10 @@ class CudaCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Transport> make_transport(const planner::OpSpec& op, const CudaVariant& variant);
 
   /// Runs `work(rank)` on every rank's thread. The first failure stops every waiting kernel, and every later call
-  /// throws. Throws SystemError.
+  /// throws. Throws SystemError, when the ranks' streams are idle or cannot be made so.
   void run(const std::function<void(int)>& work);
+  /// Whether every later call throws.
+  [[nodiscard]] bool has_failed() const noexcept { return failure_.has_value(); }
   /// Every rank's addresses, of shareable memory of its device; null ones stay null.
   /// Order: *collective*. Throws SystemError. @param own by local rank, as many from each
   [[nodiscard]] SharedAddresses share(const std::vector<std::vector<std::byte*>>& own);
@@ -89,6 +93,8 @@ class CudaCommunicator final : public Communicator {
   void gather_times(std::vector<RankTimes>& ranks);
   /// Whether a graph that a caller is capturing holds a run, so that the rank's streams are part of that capture.
   [[nodiscard]] bool is_in_capture(int rank);
+  /// Other processes' memory that runs under way may still use: unmapped when the communicator goes.
+  void keep(std::vector<std::shared_ptr<std::byte>> mappings) { std::ranges::move(mappings, std::back_inserter(kept_mappings_)); }
   /// Waits until `rank`'s `stream` is idle. Throws SystemError naming the rank after the deadline.
   void wait(int rank, cudaStream_t stream) const;
   /// Waits until what `event` recorded has ended, likewise.
@@ -98,6 +104,8 @@ class CudaCommunicator final : public Communicator {
   void open_device(int rank);
   void share_signals();
   void abort() noexcept;
+  /// Waits for a moment until nothing of an aborted run uses the matrices any more.
+  void settle() noexcept;
   /// What all local ranks do together; a failure is every process's, and lasts. Throws what `work` throws.
   template <typename Work>
   auto together(const Work& work);
@@ -126,6 +134,7 @@ class CudaCommunicator final : public Communicator {
   std::optional<MappedWord> abort_word_;
   PeerMemory peer_memory_;
   SharedAddresses signal_addresses_;
+  std::vector<std::shared_ptr<std::byte>> kept_mappings_;
   std::vector<RankDevice> devices_;                   ///< by rank; closed for those of other processes
   std::vector<SignalMemory> signals_;                 ///< by rank
   std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank

@@ -77,11 +77,16 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
 }
 
 CudaPrepared::~CudaPrepared() {
+  bool is_over = !communicator_.has_failed();
   try { // the memory of runs under way is another plan's next
     for (const int rank : communicator_.local_ranks()) communicator_.wait(rank, state_of(rank).last_use);
   } catch (const std::exception& error) { // of an aborted communicator, or of a caller's stream that is held up
-    std::ranges::for_each(ranks_, &RankState::keep_memory);
+    is_over = false;
     std::fprintf(stderr, "mc2: level=error text=\"closing a plan: %s\"\n", error.what());
+  }
+  if (!is_over) {
+    std::ranges::for_each(ranks_, &RankState::keep_memory);
+    communicator_.keep(std::move(mappings_));
   }
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(rank);
