@@ -5,6 +5,7 @@
 
 #include "conformance/backend_conformance.hpp"
 #include "executor/cuda_plan.hpp"
+#include "support/gpus.hpp"
 
 namespace mc2::testing {
 namespace {
@@ -106,10 +107,10 @@ TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
 TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   for_each_world([](Communicator& communicator, int ranks) {
     for (const auto& traits : planner::op_registry()) {
-      OpSpec spec = op(traits.kind, std::int64_t{1000} * ranks);
+      OpSpec spec = op(traits.kind, std::int64_t{are_gpus_simulated() ? 200 : 1000} * ranks);
       spec.world_size = ranks;
       const std::int64_t rows = traits.cut_axis_length(spec);
-      for (const planner::Variant& variant : cuda_backend().variants(spec, {}))
+      for (const planner::Variant& variant : tried_variants(spec))
         for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}})
           expect_right(spec, cut, variant, communicator);
     }
@@ -122,7 +123,7 @@ TEST_F(CudaBackend, CutsColumnsWhereThereAreFewRows) {
   for (const std::int64_t m : {1, 7, 64}) {
     const OpSpec spec = op(OpKind::MatmulAllReduce, m);
     ASSERT_EQ(planner::cut_axis(spec), planner::CutAxis::Columns);
-    for (const planner::Variant& variant : cuda_backend().variants(spec, {}))
+    for (const planner::Variant& variant : tried_variants(spec))
       for (const Cut& cut : {Cut{{512}}, Cut{{128, 384}}, Cut{{1, 200, 311}}})
         expect_right(spec, cut, variant, *communicator);
   }
@@ -132,16 +133,16 @@ TEST_F(CudaBackend, F8IsRightWithEveryVariant) {
   auto communicator = open();
   for (const auto& traits : planner::op_registry()) {
     if (traits.work != planner::Work::Matmul) continue;
-    OpSpec spec = op(traits.kind, 2048);
+    OpSpec spec = op(traits.kind, are_gpus_simulated() ? 512 : 2048);
     spec.dtype = DType::F8E4m3;
     if (const auto supported = cuda_backend().supports(spec); !supported) GTEST_SKIP() << supported.error().text();
     const std::int64_t rows = traits.cut_axis_length(spec);
-    for (const planner::Variant& variant : cuda_backend().variants(spec, {}))
+    for (const planner::Variant& variant : tried_variants(spec))
       for (const Cut& cut : {Cut{{rows}}, Cut{{131, rows - 133, 2}}}) expect_right(spec, cut, variant, *communicator);
   }
   OpSpec few = op(OpKind::MatmulAllReduce, 7);
   few.dtype = DType::F8E4m3;
-  for (const planner::Variant& variant : cuda_backend().variants(few, {}))
+  for (const planner::Variant& variant : tried_variants(few))
     for (const Cut& cut : {Cut{{512}}, Cut{{16, 400, 96}}}) expect_right(few, cut, variant, *communicator);
 }
 
@@ -207,7 +208,7 @@ TEST_F(CudaBackend, PoolsBagsOfEveryTypeAndWidth) {
         spec.tables = planner::EmbeddingTables{.table_count = shape.tables, .row_count = 33, .pooling = pooling};
         const std::int64_t rows = shape.m / 2;
         const Cut cut = rows > 3 ? Cut{{1, rows - 3, 2}} : Cut{{rows}};
-        for (const planner::Variant& variant : cuda_backend().variants(spec, {})) {
+        for (const planner::Variant& variant : tried_variants(spec)) {
           SCOPED_TRACE(variant.text() + ", " + spec.text());
           ResidentProblem problem(spec, 11, *communicator);
           auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), *communicator);
@@ -352,9 +353,10 @@ void expect_deadline_error(const planner::Variant& variant) {
   SCOPED_TRACE(variant.text());
   CommunicatorOptions options;
   options.deadline = std::chrono::milliseconds{1}; // the matmuls below take tens
+  const std::int64_t m = are_gpus_simulated() ? 512 : 8192;
   auto communicator = cuda_backend().open(options).value();
   const OpSpec spec{
-      .kind = OpKind::MatmulAllReduce, .m = 8192, .n = 16384, .k = 8192, .dtype = DType::F32, .world_size = 2};
+      .kind = OpKind::MatmulAllReduce, .m = m, .n = 2 * m, .k = m, .dtype = DType::F32, .world_size = 2};
   std::vector<std::unique_ptr<executor::RankMemory>> memory;
   std::vector<RankBuffers> buffers;
   for (int rank = 0; rank < 2; ++rank) {
@@ -364,7 +366,7 @@ void expect_deadline_error(const planner::Variant& variant) {
     const auto last = memory.end();
     buffers.push_back({(*(last - 3))->bytes(), (*(last - 2))->bytes(), (*(last - 1))->bytes()});
   }
-  auto prepared = executor::prepare(cuda_plan(spec, {{8192}}, variant), buffers, *communicator).value();
+  auto prepared = executor::prepare(cuda_plan(spec, {{m}}, variant), buffers, *communicator).value();
   const auto message_of = [&] {
     try {
       prepared->run(RunMode::Fused, executor::RunDetail::Makespan);

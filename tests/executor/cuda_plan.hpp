@@ -1,11 +1,14 @@
 #pragma once
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/cuda_backend.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/plan.hpp"
+#include "support/gpus.hpp"
 
 namespace mc2::testing {
 
@@ -18,6 +21,21 @@ inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cu
   made.is_local_first = planner::traits_of(op.kind).has_local_part;
   made.fingerprint = executor::cuda::cuda_backend().fingerprint({});
   return made;
+}
+
+/// All; of simulated GPUs' those that differ there, where neither thread blocks nor the library's tiles mean
+/// anything.
+inline std::vector<planner::Variant> tried_variants(const planner::OpSpec& op,
+                                                    const executor::CommunicatorOptions& options = {}) {
+  auto variants = executor::cuda::cuda_backend().variants(op, options);
+  if (!are_gpus_simulated()) return variants;
+  std::set<std::string> met;
+  std::erase_if(variants, [&](planner::Variant variant) {
+    for (const char* setting : {"ctas", "gemm_sms"}) variant.fields.erase(setting);
+    if (variant.name != "tile_store") variant.fields.erase("tile");
+    return !met.insert(variant.text()).second;
+  });
+  return variants;
 }
 
 } // namespace mc2::testing

@@ -1,0 +1,428 @@
+// What the product's kernels do, as one thread does it: with the same words between ranks, but flags of its own.
+#include "simulated_gpu/kernels.hpp"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/cuda/direct.hpp"
+#include "backends/cuda/pooling.hpp"
+#include "backends/cuda/tile_kernel.hpp"
+#include "simulated_gpu/device.hpp"
+#include "simulated_gpu/matmul.hpp"
+#include "simulated_gpu/numbers.hpp"
+
+namespace mc2::simulated {
+namespace {
+
+using executor::cuda::BagTables;
+using executor::cuda::BlockExchange;
+using executor::cuda::BlockSpan;
+using executor::cuda::DirectCollective;
+using executor::cuda::kMaxCudaRanks;
+using executor::cuda::kMaxLowLatencyBytes;
+using executor::cuda::PoolingRun;
+using executor::cuda::SignalMemory;
+using executor::cuda::Tile;
+using executor::cuda::TileRun;
+
+struct Names {
+  std::mutex mutex;
+  std::map<const void*, std::string> by_function;
+};
+
+Names& names() {
+  static auto* const found = new Names;
+  return *found;
+}
+
+// Places in a rank's signal memory, kMaxCudaRanks words each.
+enum Place { kStart, kEnd, kMeeting, kAnnounced, kCounters };
+enum Counter { kKernels, kMeetings, kMails, kAnnouncements };
+
+std::uint32_t* place(const SignalMemory& signals, int rank, Place region) {
+  return signals.words[static_cast<std::size_t>(rank)] + region * kMaxCudaRanks;
+}
+
+std::uint32_t& counter(const SignalMemory& signals, Counter which) {
+  return place(signals, signals.rank, kCounters)[which];
+}
+
+std::uint32_t look(const std::uint32_t* flag) {
+  return std::atomic_ref(*const_cast<std::uint32_t*>(flag)).load(std::memory_order_acquire);
+}
+void raise(std::uint32_t* flag, std::uint32_t value) {
+  std::atomic_ref(*flag).store(value, std::memory_order_release);
+}
+
+void wait_until(const std::uint32_t* flag, std::uint32_t value, const std::uint32_t* abort) {
+  spin_until([&] { return static_cast<std::int32_t>(look(flag) - value) >= 0 || look(abort) != 0; });
+}
+
+void meet(const SignalMemory& signals, Place region, std::uint32_t value) {
+  for (int peer = 0; peer < signals.world_size; ++peer) raise(place(signals, peer, region) + signals.rank, value);
+  for (int peer = 0; peer < signals.world_size; ++peer)
+    wait_until(place(signals, signals.rank, region) + peer, value, signals.abort);
+}
+
+void meeting(const SignalMemory& signals) {
+  for (int peer = 0; peer < signals.world_size; ++peer) raise(place(signals, signals.rank, kAnnounced) + peer, 0);
+  counter(signals, kAnnouncements) = 0;
+  meet(signals, kMeeting, ++counter(signals, kMeetings));
+}
+
+void announcement(const SignalMemory& signals) {
+  const std::uint32_t count = ++counter(signals, kAnnouncements);
+  for (int peer = 0; peer < signals.world_size; ++peer) raise(place(signals, peer, kAnnounced) + signals.rank, count);
+}
+
+/// Where element i of a piece is put down.
+std::int64_t landing(const BlockExchange& block, std::int64_t i) {
+  return block.row_elements == 0 ? i : i / block.row_elements * block.receive_pitch + i % block.row_elements;
+}
+
+template <typename T>
+T summed(const BlockExchange& block, int rank_count, int first_rank, std::int64_t i) {
+  float sum = 0;
+  for (int r = 0; r < rank_count; ++r)
+    sum += to_f32(reinterpret_cast<const T*>(block.send[static_cast<std::size_t>((first_rank + r) % rank_count)])[i]);
+  return from_f32<T>(sum);
+}
+
+template <typename T>
+T* elements(std::byte* bytes) {
+  return reinterpret_cast<T*>(bytes);
+}
+template <typename T>
+const T* elements(const std::byte* bytes) {
+  return reinterpret_cast<const T*>(bytes);
+}
+
+template <typename T>
+void gather(const BlockExchange& block, const SignalMemory& signals) {
+  for (int distance = 1; distance < signals.world_size; ++distance) {
+    const auto peer = static_cast<std::size_t>((signals.rank + distance) % signals.world_size);
+    const T* from = elements<T>(block.send[peer]) + signals.rank * block.send_stride;
+    T* to = elements<T>(block.receive[static_cast<std::size_t>(signals.rank)]) +
+            static_cast<std::int64_t>(peer) * block.receive_stride;
+    for (std::int64_t i = 0; i < block.element_count; ++i) to[landing(block, i)] = from[i];
+  }
+}
+
+template <typename T>
+void all_reduce(const BlockExchange& block, const SignalMemory& signals, const BlockSpan::Place& at) {
+  const std::int64_t share = planner::ceil_div(at.element_count, signals.world_size);
+  const std::int64_t last = std::min(share * (signals.rank + 1), at.element_count);
+  for (std::int64_t i = share * signals.rank; i < last; ++i) {
+    const T sum = summed<T>(block, signals.world_size, signals.rank, at.send_first + i);
+    for (int r = 0; r < signals.world_size; ++r)
+      elements<T>(block.receive[static_cast<std::size_t>(r)])[at.receive_first + landing(block, i)] = sum;
+  }
+}
+
+template <typename T>
+void reduce_scatter(const BlockExchange& block, const SignalMemory& signals, const BlockSpan::Place& at) {
+  T* own = elements<T>(block.receive[static_cast<std::size_t>(signals.rank)]) + at.receive_first;
+  for (std::int64_t i = 0; i < at.element_count; ++i)
+    own[i] = summed<T>(block, signals.world_size, signals.rank, at.send_first + signals.rank * at.element_count + i);
+}
+
+template <typename T>
+void direct(DirectCollective collective, const BlockExchange& block, const SignalMemory& signals) {
+  const std::uint32_t turn = ++counter(signals, kKernels);
+  if (block.meets_before) meet(signals, kStart, turn);
+  const BlockSpan::Place whole{0, 0, block.element_count};
+  if (collective == DirectCollective::AllReduce) all_reduce<T>(block, signals, whole);
+  if (collective == DirectCollective::ReduceScatter) reduce_scatter<T>(block, signals, whole);
+  if (collective == DirectCollective::Gather) gather<T>(block, signals);
+  if (block.meets_after) meet(signals, kEnd, turn);
+}
+
+template <typename T>
+void span(DirectCollective collective, const BlockSpan& blocks, const SignalMemory& signals) {
+  const std::uint32_t turn = ++counter(signals, kKernels);
+  for (int i = 0; i < blocks.block_count; ++i) {
+    for (int peer = 0; blocks.waits && peer < signals.world_size; ++peer)
+      wait_until(place(signals, signals.rank, kAnnounced) + peer, static_cast<std::uint32_t>(i + 1), signals.abort);
+    const BlockSpan::Place& at = blocks.places[static_cast<std::size_t>(i)];
+    if (collective == DirectCollective::AllReduce)
+      all_reduce<T>(blocks.base, signals, at);
+    else
+      reduce_scatter<T>(blocks.base, signals, at);
+  }
+  if (blocks.base.meets_after) meet(signals, kEnd, turn);
+}
+
+/// Data and flag of a packet arrive together, as 16 bytes do on a GPU: the flags are written last here.
+template <typename T>
+void mail(const BlockExchange& block, const SignalMemory& signals) {
+  constexpr std::int64_t kElements = sizeof(uint2) / sizeof(T);
+  constexpr std::int64_t kMaxPackets = kMaxLowLatencyBytes / sizeof(uint2);
+  using Packet = std::array<T, kElements>;
+  const std::uint32_t turn = ++counter(signals, kMails);
+  const std::int64_t half = static_cast<std::int64_t>(turn % 2) * kMaxCudaRanks * kMaxPackets;
+  const T* mine = elements<T>(block.send[static_cast<std::size_t>(signals.rank)]);
+  T* sums = elements<T>(block.receive[static_cast<std::size_t>(signals.rank)]);
+  const auto count_in = [&](std::int64_t packet) {
+    return std::min(kElements, block.element_count - packet * kElements);
+  };
+  const std::int64_t packet_count = planner::ceil_div(block.element_count, kElements);
+  for (std::int64_t packet = 0; packet < packet_count; ++packet) {
+    Packet values{};
+    std::copy_n(mine + packet * kElements, count_in(packet), values.begin());
+    const auto words = std::bit_cast<std::array<std::uint32_t, 2>>(values);
+    for (int peer = 0; peer < signals.world_size; ++peer) {
+      uint4& slot = signals.mail[static_cast<std::size_t>(peer)][half + signals.rank * kMaxPackets + packet];
+      slot.x = words[0];
+      slot.z = words[1];
+      raise(&slot.y, turn);
+      raise(&slot.w, turn);
+    }
+  }
+  for (std::int64_t packet = 0; packet < packet_count; ++packet) {
+    std::array<float, kElements> sum{};
+    for (int rank = 0; rank < signals.world_size; ++rank) {
+      const uint4& slot = signals.mail[static_cast<std::size_t>(signals.rank)][half + rank * kMaxPackets + packet];
+      spin_until([&] { return (look(&slot.y) == turn && look(&slot.w) == turn) || look(signals.abort) != 0; });
+      const auto values = std::bit_cast<Packet>(std::array<std::uint32_t, 2>{slot.x, slot.z});
+      for (std::size_t i = 0; i < values.size(); ++i) sum[i] += to_f32(values[i]);
+    }
+    for (std::int64_t i = 0; i < count_in(packet); ++i)
+      sums[landing(block, packet * kElements + i)] = from_f32<T>(sum[static_cast<std::size_t>(i)]);
+  }
+}
+
+template <typename T>
+void sum_pieces(const BlockExchange& block, int piece_count) {
+  for (std::int64_t i = 0; i < block.element_count; ++i)
+    elements<T>(block.receive[0])[i] = summed<T>(block, piece_count, 0, i);
+}
+
+template <typename Index>
+std::int64_t index_at(const std::byte* bytes, std::int64_t i) {
+  return static_cast<std::int64_t>(reinterpret_cast<const Index*>(bytes)[i]);
+}
+
+std::int64_t index_of(const BagTables& tables, const std::byte* bytes, std::int64_t i) {
+  return tables.index_bytes == 4 ? index_at<std::int32_t>(bytes, i) : index_at<std::int64_t>(bytes, i);
+}
+
+template <typename T>
+void pool(const BagTables& tables, const PoolingRun& run) {
+  const std::int64_t samples = run.row_count * run.shard_count;
+  std::vector<float> sum(static_cast<std::size_t>(tables.columns));
+  for (std::int64_t bag = 0; bag < samples * tables.table_count; ++bag) {
+    const std::int64_t table = bag / samples, row = bag % samples;
+    const std::int64_t sample = run.first_sample + row / run.row_count * run.sample_stride + row % run.row_count;
+    const std::int64_t first = index_of(tables, tables.offsets, table * tables.sample_count + sample);
+    const std::int64_t end = index_of(tables, tables.offsets, table * tables.sample_count + sample + 1);
+    bool is_legal = first >= 0 && first <= end && end <= tables.index_count;
+    std::ranges::fill(sum, 0.0F);
+    for (std::int64_t i = first; is_legal && i < end; ++i) {
+      const std::int64_t named = index_of(tables, tables.indices, i);
+      is_legal = named >= 0 && named < tables.row_count;
+      if (!is_legal) break;
+      const T* values = elements<T>(tables.rows) + (table * tables.row_count + named) * tables.columns;
+      for (std::int64_t c = 0; c < tables.columns; ++c) sum[static_cast<std::size_t>(c)] += to_f32(values[c]);
+    }
+    if (!is_legal) raise(tables.fault, 1);
+    const float divisor = tables.is_mean && end > first ? static_cast<float>(end - first) : 1.0F;
+    T* features = elements<T>(run.product) + (row * tables.table_count + table) * tables.columns;
+    for (std::int64_t c = 0; c < tables.columns; ++c)
+      features[c] = from_f32<T>(is_legal ? sum[static_cast<std::size_t>(c)] / divisor
+                                         : std::numeric_limits<float>::quiet_NaN());
+  }
+}
+
+void transpose(const std::uint8_t* from, std::uint8_t* to, std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t column = 0; column < columns; ++column) to[column * rows + row] = from[row * columns + column];
+}
+
+Tensor tensor_of(const CUtensorMap& map) {
+  Tensor tensor;
+  std::memcpy(static_cast<void*>(&tensor), &map, sizeof tensor);
+  return tensor;
+}
+
+/// Tiles travel row by row, as wide as a tile is, where real ones travel as shared memory holds them.
+template <typename T>
+class TileRunner {
+ public:
+  TileRunner(const TileRun& run, std::int64_t tile_columns, bool b_is_transposed)
+      : run_(run),
+        a_(tensor_of(run.a)),
+        b_(tensor_of(run.b)),
+        tile_columns_(tile_columns),
+        b_is_transposed_(b_is_transposed) {}
+
+  void run() {
+    for (int i = 0; i < run_.tile_count; ++i) {
+      const Tile& tile = run_.tiles[i];
+      MatrixF32 sums = product_of(tile);
+      if (tile.distance > 0) {
+        send(tile, sums);
+      } else {
+        add_pieces(tile, sums);
+        store(tile, sums);
+      }
+    }
+    if (run_.c_count == 1) return;
+    for (int peer = 0; peer < run_.peer_count; ++peer) raise(run_.sent_end_flags[static_cast<std::size_t>(peer)], 1);
+    for (int peer = 0; peer < run_.peer_count; ++peer) take(run_.end_flags + peer);
+  }
+
+ private:
+  static constexpr std::int64_t kRows = executor::cuda::kTileRows;
+
+  void take(std::uint32_t* flag) const {
+    wait_until(flag, 1, run_.abort);
+    raise(flag, 0);
+  }
+
+  /// As large as a tile, or as what lies inside the matrices.
+  [[nodiscard]] MatrixF32 product_of(const Tile& tile) const {
+    const std::int64_t rows = std::min(kRows, a_.rows - tile.a_row);
+    const std::int64_t columns = std::min<std::int64_t>(tile_columns_, run_.column_count - tile.column);
+    const MatrixF32 a = matrix_of(elements<T>(a_.address) + tile.a_row * a_.columns, rows, a_.columns, a_.columns);
+    if (b_is_transposed_)
+      return product(
+          a, matrix_of(elements<T>(b_.address) + tile.column * b_.columns, columns, b_.columns, b_.columns), true);
+    return product(a, matrix_of(elements<T>(b_.address) + tile.column, b_.rows, columns, b_.columns), false);
+  }
+
+  void send(const Tile& tile, const MatrixF32& sums) const {
+    const auto peer = static_cast<std::size_t>(tile.distance - 1);
+    T* to = elements<T>(run_.sent[peer]) + tile.index * kRows * tile_columns_;
+    std::ranges::transform(sums.values, to, from_f32<T>);
+    raise(run_.sent_flags[peer] + tile.index, 1);
+  }
+
+  void add_pieces(const Tile& tile, MatrixF32& sums) const {
+    for (int peer = 0; peer < run_.peer_count; ++peer) {
+      const std::int64_t at = std::int64_t{peer} * run_.shard_tile_count + tile.index;
+      take(run_.arrived_flags + at);
+      const T* from = elements<T>(run_.arrived) + at * kRows * tile_columns_;
+      for (float& sum : sums.values) sum += to_f32(*from++);
+    }
+  }
+
+  void store(const Tile& tile, const MatrixF32& sums) const {
+    for (int i = 0; i < run_.c_count; ++i) {
+      const Tensor c = tensor_of(run_.c[static_cast<std::size_t>(i)].boxes);
+      T* first = elements<T>(c.address) + (tile.c_matrix * c.rows + tile.c_row) * c.columns + tile.column;
+      for (std::int64_t row = 0; row < std::min(sums.rows, c.rows - tile.c_row); ++row)
+        std::transform(sums.row(row), sums.row(row) + sums.columns, first + row * c.columns, from_f32<T>);
+    }
+  }
+
+  TileRun run_;
+  Tensor a_, b_;
+  std::int64_t tile_columns_;
+  bool b_is_transposed_;
+};
+
+void hold(const volatile unsigned* release) {
+  const auto end = Clock::now() + std::chrono::seconds(10);
+  spin_until([&] { return *release != 0 || Clock::now() > end; });
+}
+
+template <typename T>
+const T& argument(void** arguments, int index) {
+  return *static_cast<const T*>(arguments[index]);
+}
+
+template <typename Function>
+Work typed(std::string_view name, const Function& work) {
+  if (name.find("<__half") != std::string_view::npos) return work(executor::F16{});
+  if (name.find("<__nv_bfloat16") != std::string_view::npos) return work(Bf16{});
+  return work(float{});
+}
+
+DirectCollective collective_in(std::string_view name) {
+  constexpr std::string_view kType = "DirectCollective)";
+  return static_cast<DirectCollective>(name[name.find(kType) + kType.size()] - '0');
+}
+
+/// By the function's name and template arguments, as the compiler writes them.
+std::optional<Work> work_of(std::string_view name, void** arguments) {
+  const auto is = [&](std::string_view kernel) { return name.find(kernel) != std::string_view::npos; };
+  if (is("::meeting_kernel")) return [signals = argument<SignalMemory>(arguments, 0)] { meeting(signals); };
+  if (is("::announcement_kernel")) return [signals = argument<SignalMemory>(arguments, 0)] { announcement(signals); };
+  if (is("::direct_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [collective = collective_in(name), block = argument<BlockExchange>(arguments, 0),
+              signals = argument<SignalMemory>(arguments, 1)] { direct<decltype(type)>(collective, block, signals); };
+    });
+  }
+  if (is("::span_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [collective = collective_in(name), blocks = argument<BlockSpan>(arguments, 0),
+              signals = argument<SignalMemory>(arguments, 1)] { span<decltype(type)>(collective, blocks, signals); };
+    });
+  }
+  if (is("::mail_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [block = argument<BlockExchange>(arguments, 0), signals = argument<SignalMemory>(arguments, 1)] {
+        mail<decltype(type)>(block, signals);
+      };
+    });
+  }
+  if (is("::sum_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [block = argument<BlockExchange>(arguments, 0), count = argument<int>(arguments, 1)] {
+        sum_pieces<decltype(type)>(block, count);
+      };
+    });
+  }
+  if (is("::pool_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [tables = argument<BagTables>(arguments, 0), run = argument<PoolingRun>(arguments, 1)] {
+        pool<decltype(type)>(tables, run);
+      };
+    });
+  }
+  if (is("::tile_kernel")) {
+    return typed(name, [&](auto type) -> Work {
+      return [run = argument<TileRun>(arguments, 0), columns = is("TileShape<256>") ? 256 : 128,
+              b_is_transposed = is(", true>")] { TileRunner<decltype(type)>(run, columns, b_is_transposed).run(); };
+    });
+  }
+  if (is("::transpose_kernel")) {
+    return [from = argument<const std::uint8_t*>(arguments, 0), to = argument<std::uint8_t*>(arguments, 1),
+            rows = argument<std::int64_t>(arguments, 2),
+            columns = argument<std::int64_t>(arguments, 3)] { transpose(from, to, rows, columns); };
+  }
+  if (is("::hold(")) return [release = argument<const volatile unsigned*>(arguments, 0)] { hold(release); };
+  return std::nullopt;
+}
+
+} // namespace
+
+void register_kernel(const void* function, const char* name) {
+  int status = 0;
+  char* readable = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  Names& all = names();
+  const std::lock_guard lock(all.mutex);
+  all.by_function[function] = status == 0 ? readable : name;
+  std::free(readable);
+}
+
+std::optional<Work> kernel_work(const void* function, void** arguments) {
+  Names& all = names();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.by_function.find(function);
+  if (found == all.by_function.end()) return std::nullopt;
+  return work_of(found->second, arguments);
+}
+
+} // namespace mc2::simulated
