@@ -84,7 +84,7 @@ class Pause {
 struct ProcessGroup::Shared {
   struct alignas(64) Rank {
     std::atomic<std::int32_t> process;    ///< 0 until it has come
-    std::atomic<std::uint64_t> started;   ///< start_time(process)
+    std::atomic<std::uint64_t> started;   ///< start_time(process), 0 until it has told
     std::atomic<std::uint64_t> round;     ///< of all_gather, that it has written
     std::atomic<std::uint32_t> has_left;
     std::array<std::uint32_t, 2> byte_counts;
@@ -163,10 +163,10 @@ void ProcessGroup::join(const std::string& name, Clock::time_point end) {
 void ProcessGroup::sign_in() {
   auto& own = shared_->ranks[static_cast<std::size_t>(rank_)];
   std::int32_t nobody = 0;
-  own.started = start_time(getpid());
   if (!own.process.compare_exchange_strong(nobody, getpid()))
     throw SystemError("meet", EEXIST, rank_text(rank_) + " is there twice: processes " + std::to_string(nobody) + " and " +
                                           std::to_string(getpid()) + "; every process needs a rank of its own");
+  own.started = start_time(getpid());
   if (rank_ == 0) shared_->is_ready.store(kIsReady, std::memory_order_release);
 }
 
@@ -186,7 +186,7 @@ void ProcessGroup::wait_for_all(Clock::time_point end) const {
 
 bool ProcessGroup::has_ended(int rank) const {
   const auto& other = shared_->ranks[static_cast<std::size_t>(rank)];
-  return other.has_left == 0 && start_time(other.process) != other.started;
+  return other.has_left == 0 && other.started != 0 && start_time(other.process) != other.started;
 }
 
 std::optional<std::string> ProcessGroup::failure() const {
@@ -196,6 +196,12 @@ std::optional<std::string> ProcessGroup::failure() const {
     tell(rank_text(rank) + " has ended (process " + std::to_string(shared_->ranks[static_cast<std::size_t>(rank)].process) + ")");
     return shared_->failure;
   }
+  return std::nullopt;
+}
+
+std::optional<std::string> ProcessGroup::departure() const {
+  for (int rank = 0; rank < world_size_; ++rank)
+    if (shared_->ranks[static_cast<std::size_t>(rank)].has_left != 0) return rank_text(rank) + " has left";
   return std::nullopt;
 }
 

@@ -19,7 +19,7 @@ namespace mc2::executor {
 /// The processes of a world on one machine, one rank each, and what they tell one another beside their devices: through memory
 /// that they share, which has no name any more once all have come.
 /// A rank that has failed, and one whose process has ended without leaving, is noticed by all that wait.
-/// Threads: one at a time, but for fail(), failure() and abort_word().
+/// Threads: one at a time, but for fail(), failure(), departure() and abort_word().
 class ProcessGroup {
  public:
   /// Order: *collective*; the n-th group with a key in one process meets the n-th in the others.
@@ -47,6 +47,8 @@ class ProcessGroup {
   void fail(std::string_view why) noexcept;
   /// What the first rank that cannot go on has told, or that its process has ended; names it.
   [[nodiscard]] std::optional<std::string> failure() const;
+  /// Names a rank that has left without failing: it takes part in nothing any more.
+  [[nodiscard]] std::optional<std::string> departure() const;
   /// 0 until a rank fails; at the start of a page of its own, which devices may map.
   [[nodiscard]] std::uint32_t* abort_word() const noexcept;
   static constexpr std::size_t kAbortPageBytes = 4096;

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "mc2/planner/error.hpp"
 
@@ -14,6 +16,11 @@ class RunTurn {
   explicit RunTurn(std::atomic_flag& is_taken) : is_taken_(is_taken) {
     if (is_taken.test_and_set(std::memory_order_acquire))
       throw planner::SystemError("run", EBUSY, "another thread runs on this communicator; one run at a time");
+  }
+  struct Waits {};
+  /// Comes after another thread's turn, for what cannot fail.
+  RunTurn(std::atomic_flag& is_taken, Waits /*tag*/) noexcept : is_taken_(is_taken) {
+    while (is_taken.test_and_set(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   ~RunTurn() { is_taken_.clear(std::memory_order_release); }
   RunTurn(const RunTurn&) = delete;

@@ -380,6 +380,54 @@ TEST_F(CudaProcesses, WhatIsEnqueuedAfterAnotherRanksFailureIsRefused) {
               Each(0));
 }
 
+TEST_F(CudaProcesses, ClosingEndsRunsThatOtherRanksNeverJoin) {
+  const auto enqueue_and_close = [](int rank, OpKind kind, const planner::Variant& variant) {
+    auto own = options(rank, "unmatched");
+    own.deadline = std::chrono::seconds{3};
+    auto communicator = cuda_backend().open(own).value();
+    const OpSpec op = op_of(kind);
+    RankProblem problem(op, rank);
+    const RankBuffers buffers[] = {problem.buffers()};
+    const std::int64_t rows = planner::traits_of(kind).cut_axis_length(op);
+    auto prepared = executor::prepare(cuda_plan(op, {{rows}}, variant), buffers, *communicator).value();
+    cudaStream_t stream = nullptr;
+    if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return 2;
+    void* const streams[] = {stream};
+    for (int run = 0; run < (rank == 0 ? 2 : 1); ++run)
+      if (!prepared->enqueue(streams, Submission::Graph)) return 3;
+    prepared.reset();
+    communicator.reset();
+    return cudaStreamSynchronize(stream) == cudaSuccess ? 0 : 4;
+  };
+  for (const planner::Variant& variant : {planner::Variant{"direct", {{"ctas", "8"}}}, {"nccl", {}}, {"copy_engine", {{"gemm_sms", "100"}, {"slices", "2"}}}}) {
+    SCOPED_TRACE(variant.text());
+    EXPECT_THAT(run_processes(kRanks, [&](int rank) { return enqueue_and_close(rank, OpKind::MatmulReduceScatter, variant); }), Each(0));
+  }
+}
+
+TEST_F(CudaProcesses, ARunThatARankHasLeftEndsWithItsName) {
+  EXPECT_THAT(run_processes(kRanks, [](int rank) {
+                auto communicator = cuda_backend().open(options(rank, "departure")).value();
+                const OpSpec op = op_of(OpKind::MatmulAllReduce);
+                RankProblem problem(op, rank);
+                const RankBuffers buffers[] = {problem.buffers()};
+                auto prepared = executor::prepare(cuda_plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
+                (void)prepared->run(RunMode::Fused);
+                if (rank == 1) {
+                  prepared.reset();
+                  communicator.reset();
+                  return 0;
+                }
+                try {
+                  (void)prepared->run(RunMode::Fused);
+                } catch (const planner::SystemError& error) {
+                  return std::string(error.what()).find("rank 1 has left") != std::string::npos ? 0 : say(rank, error.what());
+                }
+                return say(rank, "no error");
+              }),
+              Each(0));
+}
+
 TEST_F(CudaProcesses, AnEmulatedLinkIsRefusedOnAllRanks) {
   EXPECT_THAT(run_processes(2, [](int rank) {
                 auto chosen = options(rank, "many");

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -15,11 +17,27 @@
 #include "backends/cuda/machine.hpp"
 #include "checks.hpp"
 #include "mc2/planner/error.hpp"
+#include "run_turn.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
 
 using planner::SystemError;
+
+/// Does something unless it goes before the deadline.
+class AfterDeadline {
+ public:
+  AfterDeadline(std::chrono::milliseconds deadline, std::function<void()> work)
+      : thread_([this, deadline, work = std::move(work)](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          if (!changed_.wait_for(lock, stop, deadline, [] { return false; }) && !stop.stop_requested()) work();
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::jthread thread_; ///< last: it uses the others
+};
 
 ncclUniqueId new_nccl_id() {
   ncclUniqueId id;
@@ -39,13 +57,17 @@ std::vector<int> ranks_held(const CommunicatorOptions& options) {
 template <typename Work>
 auto CudaCommunicator::together(const Work& work) {
   // Another process's failure has ended the kernels of this one, too, and what they leave is no result.
-  if (!failure_ && group_ && abort_word_ && abort_word_->get() != 0) failure_ = group_->failure();
+  if (!failure_ && group_ && abort_word_ && abort_word_->get() != 0) {
+    failure_ = group_->failure();
+    abort(); // NCCL's kernels do not look at the word
+  }
   if (failure_) throw SystemError("communicator", ECANCELED, "aborted by an earlier failure: " + *failure_);
   try {
     return work();
   } catch (const std::exception& error) {
     failure_ = error.what();
     if (group_) group_->fail(*failure_);
+    abort();
     throw;
   }
 }
@@ -86,16 +108,27 @@ void CudaCommunicator::share_signals() {
 }
 
 CudaCommunicator::~CudaCommunicator() {
-  aborts_.clear(); // waits for them
+  const auto synchronize = [](int /*rank*/) { log_failure(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); };
   try {
-    workers_.run([](int /*rank*/) { log_failure(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }); // kernels may read other ranks' memory
-    workers_.run([this](int rank) {
-      for (auto& [settings, communicators] : nccl_) communicators[static_cast<std::size_t>(rank)] = {};
+    { // kernels may read other ranks' memory; those that wait for runs that never come end when they are aborted
+      const AfterDeadline guard(options_.deadline, [this] { abort(); });
+      workers_.run(synchronize);
+    }
+    for (auto& [settings, communicators] : nccl_)
+      for (NcclCommunicator& communicator : communicators)
+        if (communicator) closing_.start(std::move(communicator));
+    const bool is_closed = closing_.wait(options_.deadline);
+    if (!is_closed) {
+      std::fprintf(stderr, "mc2: level=error text=\"closing devices: a graph that was captured holds runs of NCCL; "
+                           "destroy it before its communicator is closed. Memory stays allocated\"\n");
+    }
+    workers_.run([&](int rank) {
       RankDevice& device = devices_[static_cast<std::size_t>(rank)];
       device.mail.reset();
       device.signals.reset();
       device.second_gemm.reset();
       device.gemm.reset();
+      if (!is_closed) (void)device.pool.release(); // what such a graph uses
       device.pool.reset();
     });
   } catch (const std::exception& error) {
@@ -246,6 +279,7 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
                                                                      const planner::Variant& variant,
                                                                      std::span<const RankBuffers> buffers,
                                                                      const PrepareOptions& options) {
+  const RunTurn turn(turn_);
   const auto read = read_variant(stages.op, variant, gpu_traits());
   const auto own = [&]() -> planner::Result<void> {
     if (auto legal = check_request(stages, options_.world_size, ranks_, buffers); !legal) return legal.error();
@@ -263,20 +297,30 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
     const auto same = together([&] { return group_->agree("prepare " + call_text(stages, variant, options)); });
     if (!same) return same.error();
   }
+  const auto sizes = sizes_of(stages, read.value(), options);
+  if (auto all = share_error(together([&] { return check_free_memory(sizes); })); !all) return all.error();
   auto transport = make_transport(exchanged_as(stages.op), read.value());
-  std::vector<std::int64_t> sizes = prepared_sizes(stages.op, transport->stages_pieces(), options.allow_independent);
-  if (read.value().stores_tiles) sizes.push_back(tile_memory_bytes(stages, read.value().tile_columns));
-  const auto has_room = [&]() -> planner::Result<void> {
-    if (auto legal = check_free_memory(sizes); !legal || !group_) return legal;
-    return check_shareable(group_->rank(), buffers.front(), reach_of(*transport, stages.first_lane));
-  };
-  if (auto all = share_error(together(has_room)); !all) return all.error();
-  return std::unique_ptr<Prepared>(
-      std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers, options));
+  const PeerReach reach = reach_of(*transport, stages.first_lane);
+  const auto is_shareable = [&] { return group_ ? check_shareable(group_->rank(), buffers.front(), reach) : planner::Result<void>{}; };
+  if (auto all = share_error(together(is_shareable)); !all) return all.error();
+  auto prepared = std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers);
+  if (auto all = prepared->make_ready(options); !all) return all.error();
+  return std::unique_ptr<Prepared>(std::move(prepared));
+}
+
+std::vector<std::int64_t> CudaCommunicator::sizes_of(const StageList& stages, const CudaVariant& variant, const PrepareOptions& options) {
+  auto sizes = prepared_sizes(stages.op, stages_pieces(stages.op, variant), options.allow_independent);
+  if (variant.stores_tiles) {
+    sizes.push_back(tile_memory_bytes(stages, variant.tile_columns));
+    sizes.push_back(tile_list_bytes(stages, variant.tile_columns));
+  }
+  if (uses_two_streams(stages, variant) && !device(ranks_.front()).second_gemm) sizes.push_back(kGemmScratchBytes);
+  return sizes;
 }
 
 planner::Result<void> CudaCommunicator::check_free_memory(std::span<const std::int64_t> sizes_per_rank) {
-  const std::int64_t needed_bytes = std::accumulate(sizes_per_rank.begin(), sizes_per_rank.end(), std::int64_t{0});
+  std::int64_t needed_bytes = 0;
+  for (const std::int64_t size : sizes_per_rank) needed_bytes += DevicePool::block_bytes(size);
   for (const int rank : ranks_) {
     if (auto legal = check_memory(rank, needed_bytes, device(rank).pool->reusable_bytes(sizes_per_rank)); !legal) return legal.error();
   }
@@ -294,6 +338,33 @@ void CudaCommunicator::run(const std::function<void(int)>& work) {
   });
 }
 
+planner::Result<void> CudaCommunicator::attempt(const std::function<void(int)>& work) {
+  std::vector<std::string> failures(ranks_.size());
+  const auto tried = [&]() -> planner::Result<void> {
+    workers_.run([&](int rank) {
+      try {
+        work(rank);
+      } catch (const SystemError& error) {
+        failures[local_index(rank)] = error.what();
+        (void)cudaGetLastError(); // clears it: what this thread launches next has nothing to do with it
+      }
+    });
+    for (const int rank : ranks_) {
+      const std::string& failure = failures[local_index(rank)];
+      if (!failure.empty()) return planner::Error{planner::ErrorCode::Unsupported, group_ ? "prepare" : "rank " + std::to_string(rank), failure};
+    }
+    return {};
+  };
+  return share_error(together(tried));
+}
+
+void CudaCommunicator::fail(const std::string& why) noexcept {
+  if (!failure_) failure_ = why;
+  if (group_) group_->fail(why);
+  abort();
+  settle();
+}
+
 void CudaCommunicator::settle() noexcept {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::seconds{1}; // aborted kernels end within milliseconds
@@ -309,12 +380,12 @@ void CudaCommunicator::settle() noexcept {
   }
 }
 
-/// NCCL's kernels end at once, but its call returns only when no captured graph holds them: their plans go when the caller has the error.
+/// NCCL's kernels end at once, its communicators when their plans are gone: when the caller has the error.
 void CudaCommunicator::abort() noexcept {
   if (abort_word_) abort_word_->set(1);
   for (auto& [settings, communicators] : nccl_) {
     for (NcclCommunicator& communicator : communicators)
-      if (communicator) aborts_.emplace_back([handle = communicator.release()] { destroy(handle); });
+      if (communicator) closing_.start(std::move(communicator));
   }
 }
 
@@ -337,7 +408,9 @@ void CudaCommunicator::wait_until(int rank, const char* call, const std::functio
   const auto deadline = start + options_.deadline;
   constexpr std::chrono::milliseconds kSpin{5}; // most runs end sooner, and a sleep would cost more than it saves
   constexpr std::chrono::milliseconds kBetweenLooks{20}; // at the other processes
+  constexpr std::chrono::seconds kWithoutPeers{1};
   auto next_look = start + kBetweenLooks;
+  auto last_with_all = start;
   for (;;) {
     const cudaError_t code = query();
     if (code == cudaSuccess) return;
@@ -350,6 +423,10 @@ void CudaCommunicator::wait_until(int rank, const char* call, const std::functio
     }
     if (group_ && now > next_look) {
       if (const auto failure = group_->failure()) throw SystemError("run", ECANCELED, *failure);
+      const auto departure = group_->departure();
+      if (!departure) last_with_all = now;
+      // Who leaves has waited for its runs, so that all ranks have met in them: what is left to do of them is short.
+      if (now - last_with_all > kWithoutPeers) throw SystemError("run", ECANCELED, *departure);
       next_look = now + kBetweenLooks;
     }
     if (now - start > kSpin) std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -15,6 +15,7 @@
 #include "backends/cuda/device_pool.hpp"
 #include "backends/cuda/gemm.hpp"
 #include "backends/cuda/handles.hpp"
+#include "backends/cuda/nccl_closing.hpp"
 #include "backends/cuda/peer_memory.hpp"
 #include "backends/cuda/rank_workers.hpp"
 #include "backends/cuda/transport.hpp"
@@ -81,6 +82,11 @@ class CudaCommunicator final : public Communicator {
   /// Runs `work(rank)` on every rank's thread. The first failure stops every waiting kernel, and every later call
   /// throws. Throws SystemError, when the ranks' streams are idle or cannot be made so.
   void run(const std::function<void(int)>& work);
+  /// Runs `work(rank)` on every rank's thread, where no rank waits for another: what it throws is the error of all ranks and ends nothing.
+  /// Order: *collective*. Errors: Unsupported, in the words of what `work` threw. Throws SystemError where another process is gone.
+  [[nodiscard]] planner::Result<void> attempt(const std::function<void(int)>& work);
+  /// Ends what all ranks do and wait for, because of what this process's have met.
+  void fail(const std::string& why) noexcept;
   /// Whether every later call throws.
   [[nodiscard]] bool has_failed() const noexcept { return failure_.has_value(); }
   /// Every rank's addresses, of shareable memory of its device; null ones stay null.
@@ -124,6 +130,8 @@ class CudaCommunicator final : public Communicator {
   void wait_until(int rank, const char* call, const std::function<cudaError_t()>& query) const;
   /// Errors: Unsupported when a rank's device and pool have less to give.
   [[nodiscard]] planner::Result<void> check_free_memory(std::span<const std::int64_t> sizes_per_rank);
+  /// Bytes of each memory that a rank takes for the plan.
+  [[nodiscard]] std::vector<std::int64_t> sizes_of(const StageList& stages, const CudaVariant& variant, const PrepareOptions& options);
 
   CommunicatorOptions options_;
   planner::Fingerprint fingerprint_;
@@ -139,7 +147,7 @@ class CudaCommunicator final : public Communicator {
   std::vector<SignalMemory> signals_;                 ///< by rank
   std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank
   std::optional<std::string> failure_;
-  std::vector<std::jthread> aborts_; ///< NCCL's, each until its plans are gone
+  NcclClosing closing_;
 };
 
 } // namespace mc2::executor::cuda

@@ -37,8 +37,7 @@ int count_kernels(cudaGraph_t graph) {
 } // namespace
 
 CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
-                           std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers,
-                           const PrepareOptions& options)
+                           std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers)
     : communicator_(communicator),
       list_(stages),
       variant_(variant),
@@ -46,7 +45,6 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
       gathers_first_(stages.first_lane == Lane::Communication),
       cuts_columns_(planner::cut_axis(stages.op) == planner::CutAxis::Columns),
       ranks_(buffers.size()) {
-  const auto byte_count = static_cast<std::size_t>(exchange_bytes(list_.op));
   for (int rank = 0; rank < communicator.world_size(); ++rank) {
     record_.ranks.push_back({.rank = rank,
                              .compute = std::vector<StageTime>(list_.stages.size()),
@@ -54,34 +52,52 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
                              .local = {}});
   }
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].buffers = ranks_[i].prepared_with = buffers[i];
-  // Every rank's exchange memory exists before any rank captures a pointer to it.
-  communicator_.run([&](int rank) {
-    RankState& state = state_of(rank);
-    state.exchange = make_exchange(rank, byte_count);
-    if (options.allow_independent) state.spare = make_exchange(rank, byte_count);
-    if (transport_->stages_pieces())
-      state.staging = make_exchange(rank, static_cast<std::size_t>(staging_bytes(list_.op)));
-    if (variant_.stores_tiles)
-      state.tile_memory = make_exchange(rank, static_cast<std::size_t>(tile_memory_bytes(list_, variant_.tile_columns)));
+}
+
+planner::Result<void> CudaPrepared::make_ready(const PrepareOptions& options) {
+  const auto made = communicator_.attempt([&](int rank) {
+    make_memory(rank, options);
     build(rank);
-    if (transport_->has_windows()) register_windows(rank);
   });
+  if (!made) return made;
+  // Every rank's exchange memory exists before any rank captures a pointer to it.
+  if (transport_->has_windows()) communicator_.run([this](int rank) { register_windows(rank); });
   share_places();
   span_length_ = shortest_span();
-  communicator_.run([this](int rank) {
+  const auto capture_graphs = [this](int rank) {
     if (transport_->takes_no_sm()) check_takes_no_sm(rank);
     if (variant_.stores_tiles) build_tiles(rank);
     capture(rank, RunMode::Fused);
     capture_enqueued(rank);
-  });
+  };
+  if (!transport_->reaches_peers())
+    communicator_.run(capture_graphs); // NCCL connects its ranks meanwhile
+  else if (auto captured = communicator_.attempt(capture_graphs); !captured)
+    return captured;
+  is_ready_ = true;
+  return {};
+}
+
+void CudaPrepared::make_memory(int rank, const PrepareOptions& options) {
+  RankState& state = state_of(rank);
+  const auto byte_count = static_cast<std::size_t>(exchange_bytes(list_.op));
+  state.exchange = make_exchange(rank, byte_count);
+  if (options.allow_independent) state.spare = make_exchange(rank, byte_count);
+  if (stages_pieces(list_.op, variant_)) state.staging = make_exchange(rank, static_cast<std::size_t>(staging_bytes(list_.op)));
+  if (variant_.stores_tiles)
+    state.tile_memory = make_exchange(rank, static_cast<std::size_t>(tile_memory_bytes(list_, variant_.tile_columns)));
 }
 
 CudaPrepared::~CudaPrepared() {
+  std::optional<RunTurn> turn; // in prepare() it is taken
+  if (is_ready_) turn.emplace(communicator_.turn(), RunTurn::Waits{});
   bool is_over = !communicator_.has_failed();
   try { // the memory of runs under way is another plan's next
-    for (const int rank : communicator_.local_ranks()) communicator_.wait(rank, state_of(rank).last_use);
+    for (const int rank : communicator_.local_ranks())
+      if (state_of(rank).last_use) communicator_.wait(rank, state_of(rank).last_use);
   } catch (const std::exception& error) { // of an aborted communicator, or of a caller's stream that is held up
     is_over = false;
+    communicator_.fail(error.what()); // else closing it would wait for what never ends
     std::fprintf(stderr, "mc2: level=error text=\"closing a plan: %s\"\n", error.what());
   }
   if (!is_over) {
@@ -492,12 +508,11 @@ void CudaPrepared::register_windows(int rank) {
 /// A transport's promise, checked on its graph: that of the collectives alone holds no kernel but our meetings.
 void CudaPrepared::check_takes_no_sm(int rank) {
   const cudaStream_t stream = communicator_.device(rank).communication.get();
-  MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  StreamCapture capture(stream);
   BlockExchange block = exchange_of(0, RunMode::CommunicationOnly);
   block.meets_after = false;
   transport_->enqueue(rank, block, 0, stream);
-  cudaGraph_t graph = nullptr;
-  MC2_CUDA(cudaStreamEndCapture(stream, &graph));
+  const cudaGraph_t graph = capture.end();
   const int kernel_count = count_kernels(graph);
   log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
   if (kernel_count == 0) return;

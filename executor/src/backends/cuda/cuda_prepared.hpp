@@ -34,11 +34,14 @@ namespace mc2::executor::cuda {
 /// one kernel, whose products lie shard after shard, as in A.
 class CudaPrepared final : public Prepared {
  public:
-  /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
-  CudaPrepared(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
-               std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers,
-               const PrepareOptions& options);
+  /// The arguments have been checked; `communicator` and the buffers outlive *this.
+  CudaPrepared(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant, std::unique_ptr<Transport> transport,
+               std::span<const RankBuffers> buffers);
   ~CudaPrepared() override;
+
+  /// Before all else, once: memory, matmuls, graphs. Order: *collective*.
+  /// Errors: Unsupported, naming the rank and what its device refused; the communicator goes on. Throws SystemError where that cannot be.
+  [[nodiscard]] planner::Result<void> make_ready(const PrepareOptions& options);
 
   using Prepared::run;
   const RunRecord& run(RunMode mode, RunDetail detail) override;
@@ -67,7 +70,7 @@ class CudaPrepared final : public Prepared {
     RankBuffers prepared_with; ///< as aligned as those of later runs must be
     std::unique_ptr<DeviceMemory> exchange;
     std::unique_ptr<DeviceMemory> spare;  ///< used by the communication lane of RunMode::Independent
-    std::unique_ptr<DeviceMemory> staging; ///< for Transport::stages_pieces
+    std::unique_ptr<DeviceMemory> staging; ///< where stages_pieces()
     std::unique_ptr<DeviceMemory> tile_memory;   ///< for CudaVariant::stores_tiles
     std::unique_ptr<TileReduction> tiles; ///< does fused runs instead of the lanes
     std::unique_ptr<DeviceMemory> transposed_b; ///< [n, k], of f8e4m3 where the caller's is [k, n]
@@ -109,6 +112,7 @@ class CudaPrepared final : public Prepared {
   [[nodiscard]] const RankState& state_of(int rank) const noexcept { return ranks_[communicator_.local_index(rank)]; }
   void share_places();
   void replace(int rank, const RankBuffers& next);
+  void make_memory(int rank, const PrepareOptions& options);
   void build(int rank);
   void build_tiles(int rank);
   void build_gemms(int rank);
@@ -125,11 +129,7 @@ class CudaPrepared final : public Prepared {
                                      int last_shard);
   [[nodiscard]] Gemm make_column_gemm(int rank, GemmContext& context, const Stage& stage);
   [[nodiscard]] std::vector<Gemm> make_slice_gemms(int rank, std::size_t stage, int slice);
-  /// Whether matmuls take turns on two streams, so that one fills the last wave of the one before: not beside a collective's
-  /// kernel, whose SMs the second would take.
-  [[nodiscard]] bool uses_two_streams() const noexcept {
-    return gathers_first_ && variant_.transport == CudaVariant::Transport::CopyEngine;
-  }
+  [[nodiscard]] bool uses_two_streams() const noexcept { return cuda::uses_two_streams(list_, variant_); }
   [[nodiscard]] bool carries_at_once(RunMode mode) const noexcept;
   [[nodiscard]] Stage whole() const noexcept;
   [[nodiscard]] bool is_on_second_stream(std::size_t stage, int slice) const noexcept;
@@ -178,6 +178,7 @@ class CudaPrepared final : public Prepared {
   std::unique_ptr<Transport> transport_;
   bool gathers_first_;
   bool cuts_columns_; ///< stages count columns of B and C then
+  bool is_ready_ = false;
   bool has_stale_graphs_ = false; ///< captured with matrices that have been replaced since
   std::size_t span_length_ = 0; ///< blocks, from the first on, that one kernel carries in runs that are not timed by stage
   std::vector<RankState> ranks_;                       ///< the local ones, in their order

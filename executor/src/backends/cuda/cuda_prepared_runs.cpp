@@ -36,11 +36,9 @@ void CudaPrepared::capture_enqueued(int rank) { state_of(rank).enqueued_graph = 
 GraphExec CudaPrepared::captured(const Job& job) {
   const int rank = job.rank;
   const cudaStream_t stream = communicator_.device(rank).compute.get();
-  // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
-  MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  StreamCapture capture(stream);
   enqueue(job);
-  cudaGraph_t graph = nullptr;
-  MC2_CUDA(cudaStreamEndCapture(stream, &graph));
+  const cudaGraph_t graph = capture.end();
   cudaGraphExec_t executable = nullptr;
   const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
   log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
@@ -309,6 +307,12 @@ planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Subm
     if (status == cudaStreamCaptureStatusInvalidated)
       return planner::Error{planner::ErrorCode::InvalidSpec, "streams", "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
     const bool is_captured = status == cudaStreamCaptureStatusActive;
+    // A stream that is captured does not tell its device, but takes no event of another.
+    if (is_captured && cudaEventRecord(state_of(rank).entry.get(), static_cast<cudaStream_t>(streams[communicator_.local_index(rank)])) != cudaSuccess) {
+      (void)cudaGetLastError(); // clears it
+      return planner::Error{planner::ErrorCode::InvalidSpec, "streams",
+                            "rank " + std::to_string(rank) + "'s is being captured and is not of device " + std::to_string(rank) + ", as it must be"};
+    }
     (is_captured ? captured_rank : free_rank) = rank;
     if (!is_captured && communicator_.is_in_capture(rank)) return planner::Error{planner::ErrorCode::InvalidSpec, "streams", kInCapture};
   }

@@ -54,6 +54,10 @@ std::byte* DevicePool::take(std::size_t byte_count) {
   return static_cast<std::byte*>(base);
 }
 
+std::int64_t DevicePool::block_bytes(std::int64_t byte_count) noexcept {
+  return static_cast<std::int64_t>(rounded_up(static_cast<std::size_t>(byte_count)));
+}
+
 void DevicePool::give_back(std::byte* base) noexcept {
   const std::lock_guard lock(mutex_);
   idle_.emplace(sizes_.at(base), base);
@@ -66,7 +70,7 @@ std::int64_t DevicePool::reusable_bytes(std::span<const std::int64_t> byte_count
   for (const std::int64_t byte_count : byte_counts) {
     const auto found = fitting(idle, rounded_up(static_cast<std::size_t>(byte_count)));
     if (found == idle.end()) continue;
-    sum += byte_count;
+    sum += block_bytes(byte_count);
     idle.erase(found);
   }
   return sum;

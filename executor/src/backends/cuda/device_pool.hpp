@@ -30,7 +30,9 @@ class DevicePool {
   [[nodiscard]] std::byte* take(std::size_t byte_count);
   void give_back(std::byte* base) noexcept;
   [[nodiscard]] int device() const noexcept { return device_; }
-  /// How much of such requests, one after the other, the pool could serve without asking the device.
+  /// What a request of so many bytes takes of the device.
+  [[nodiscard]] static std::int64_t block_bytes(std::int64_t byte_count) noexcept;
+  /// How much of the blocks of such requests, one after the other, the pool has.
   [[nodiscard]] std::int64_t reusable_bytes(std::span<const std::int64_t> byte_counts) const;
 
  private:

@@ -37,7 +37,7 @@ struct SignalMemory {
 struct BlockExchange {
   std::array<const std::byte*, kMaxCudaRanks> send{}; ///< by rank
   std::array<std::byte*, kMaxCudaRanks> receive{};    ///< by rank
-  std::array<std::byte*, kMaxCudaRanks> staging{};    ///< by rank: room for a piece of every peer, for Transport::stages_pieces
+  std::array<std::byte*, kMaxCudaRanks> staging{};    ///< by rank: room for a piece of every peer, where stages_pieces()
   std::int64_t element_count = 0;
   std::int64_t send_stride = 0;    ///< elements; 0: the same piece for all
   std::int64_t receive_stride = 0; ///< elements

@@ -12,9 +12,6 @@
 namespace mc2::executor::cuda {
 namespace {
 
-// cuBLAS recommends 32 MiB on Hopper.
-constexpr std::size_t kScratchBytes = std::size_t{32} << 20U;
-
 cudaDataType_t data_type(planner::DType dtype) {
   switch (dtype) {
     case planner::DType::F32: return CUDA_R_32F;
@@ -105,7 +102,7 @@ std::uint32_t alignment_of(const void* address) noexcept {
   return 1U << static_cast<unsigned>(value == 0 ? kMostBits : std::min(kMostBits, std::countr_zero(value)));
 }
 
-GemmContext::GemmContext(DevicePool& pool) : library(open_library(pool.device())), scratch(pool, kScratchBytes) {}
+GemmContext::GemmContext(DevicePool& pool) : library(open_library(pool.device())), scratch(pool, kGemmScratchBytes) {}
 
 Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands)
     : context_(&context),
@@ -127,7 +124,7 @@ Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& ope
 
 void Gemm::choose_algorithm(int tile) {
   const Preference preference;
-  set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kScratchBytes));
+  set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kGemmScratchBytes));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(operands_.b));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(operands_.a));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(operands_.c));
@@ -148,7 +145,7 @@ void Gemm::enqueue(cudaStream_t stream) const {
   const float zero = 0;
   MC2_CUDA(cublasLtMatmul(context_->library.get(), descriptor_.get(), &one, operands_.b, b_.get(), operands_.a,
                           a_.get(), &zero, operands_.c, c_.get(), operands_.c, c_.get(), &algorithm_,
-                          context_->scratch.bytes().data(), kScratchBytes, stream));
+                          context_->scratch.bytes().data(), kGemmScratchBytes, stream));
 }
 
 } // namespace mc2::executor::cuda

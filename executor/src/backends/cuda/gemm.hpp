@@ -11,6 +11,9 @@
 
 namespace mc2::executor::cuda {
 
+/// Of a GemmContext: cuBLAS recommends 32 MiB on Hopper.
+inline constexpr std::size_t kGemmScratchBytes = std::size_t{32} << 20U;
+
 /// C_i = A_i B for i < batch_count, row-major; A_i is [rows, k] and follows A_(i-1) by a_stride elements, C_i likewise. B is [k, n],
 /// or [n, k] where it is stored transposed, as f8e4m3 must be. C is of planner::product_type().
 struct GemmShape {

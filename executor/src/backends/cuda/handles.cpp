@@ -37,6 +37,25 @@ cudaStreamCaptureStatus capture_status(cudaStream_t stream) {
 
 bool is_capturing(cudaStream_t stream) { return capture_status(stream) == cudaStreamCaptureStatusActive; }
 
+StreamCapture::StreamCapture(cudaStream_t stream) : stream_(stream) {
+  // Relaxed: NCCL connects its ranks on first use, with calls that the stricter modes refuse.
+  MC2_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+}
+
+StreamCapture::~StreamCapture() {
+  if (stream_ == nullptr) return;
+  cudaGraph_t graph = nullptr;
+  (void)cudaStreamEndCapture(stream_, &graph); // why it is given up is told already
+  if (graph != nullptr) log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  (void)cudaGetLastError();
+}
+
+cudaGraph_t StreamCapture::end() {
+  cudaGraph_t graph = nullptr;
+  MC2_CUDA(cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph));
+  return graph;
+}
+
 OnDevice::OnDevice(int device) noexcept {
   log_failure(cudaGetDevice(&before_), "cudaGetDevice");
   log_failure(cudaSetDevice(device), "cudaSetDevice");

@@ -60,6 +60,21 @@ using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
 /// Invalidated: a capture of the stream has gone wrong and waits to be ended.
 [[nodiscard]] cudaStreamCaptureStatus capture_status(cudaStream_t stream);
 
+/// A capture of a stream, which is given up with all streams that have joined it unless it is ended.
+class StreamCapture {
+ public:
+  /// Throws SystemError.
+  explicit StreamCapture(cudaStream_t stream);
+  ~StreamCapture();
+  StreamCapture(const StreamCapture&) = delete;
+  StreamCapture& operator=(const StreamCapture&) = delete;
+  /// The caller destroys it. Throws SystemError.
+  [[nodiscard]] cudaGraph_t end();
+
+ private:
+  cudaStream_t stream_; ///< null once it has ended
+};
+
 /// The calling thread works on `device` until *this goes: host programs keep the device that they have chosen.
 class OnDevice {
  public:

@@ -82,6 +82,11 @@ planner::Result<void> check_tile_shape(const planner::OpSpec& op) {
 
 std::int64_t tile_memory_bytes(const StageList& stages, int tile_columns) { return Layout(stages, tile_columns).bytes(); }
 
+std::int64_t tile_list_bytes(const StageList& stages, int tile_columns) {
+  constexpr std::int64_t kLists = 2; // of the run and of the products alone
+  return kLists * stages.op.world_size * most_summed_tiles(stages, tile_columns) * static_cast<std::int64_t>(sizeof(Tile));
+}
+
 TileReduction::TileReduction(const StageList& stages, int rank, const Options& options, std::span<std::byte* const> memory,
                              const std::uint32_t* abort, DevicePool& pool)
     : op_(stages.op), rank_(rank), options_(options),

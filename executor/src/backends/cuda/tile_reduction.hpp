@@ -20,6 +20,8 @@ namespace mc2::executor::cuda {
 
 /// Bytes of the memory that each rank brings for TileReduction.
 [[nodiscard]] std::int64_t tile_memory_bytes(const StageList& stages, int tile_columns);
+/// At most so many bytes are what a TileReduction takes of its pool.
+[[nodiscard]] std::int64_t tile_list_bytes(const StageList& stages, int tile_columns);
 
 /// A rank's part of a matmul_reduce_scatter or matmul_all_reduce inside its matmul, a kernel of our own. Every tile is summed by one rank,
 /// in f32: by that of its shard, or where all get the sums, by one of the ranks, which share the tiles. What others sum is

@@ -179,7 +179,6 @@ class PushTransport final : public Transport {
 
   [[nodiscard]] int slice_count() const noexcept override { return signals_.front().world_size; }
   [[nodiscard]] RankRange slice_ranks(int rank, int slice) const override { return one_rank(rank, slice, slice_count()); }
-  [[nodiscard]] bool stages_pieces() const noexcept override { return sums_; }
   [[nodiscard]] bool writes_to_peers() const noexcept override { return !sums_; }
 
   void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const override {
@@ -219,7 +218,6 @@ class PushAllReduceTransport final : public Transport {
   PushAllReduceTransport(planner::DType dtype, std::vector<SignalMemory> signals, int sm_count)
       : dtype_(dtype), signals_(std::move(signals)), cta_count_(2 * sm_count) {}
 
-  [[nodiscard]] bool stages_pieces() const noexcept override { return true; }
   [[nodiscard]] bool writes_to_peers() const noexcept override { return true; }
 
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
@@ -293,11 +291,10 @@ class NcclTransport final : public Transport {
         type_(nccl_type(op.dtype)),
         has_windows_(variant.has_windows),
         takes_no_sm_(variant.takes_no_sm),
-        arrives_dense_(op.kind == OpKind::EmbeddingAllToAll || planner::cut_axis(op) == planner::CutAxis::Columns),
+        arrives_dense_(stages_pieces(op, variant)),
         communicators_(std::move(communicators)),
         windows_(communicators_.size()) {}
 
-  [[nodiscard]] bool stages_pieces() const noexcept override { return arrives_dense_; }
   [[nodiscard]] bool reaches_peers() const noexcept override { return false; }
   [[nodiscard]] bool has_windows() const override { return has_windows_; }
   [[nodiscard]] bool takes_no_sm() const override { return takes_no_sm_; }
@@ -360,11 +357,11 @@ class NcclTransport final : public Transport {
       const int to = (rank + distance) % world_size;
       const int from = (rank + world_size - distance) % world_size;
       check(ncclSend(pieces.source(rank, to), count, type_, to, communicator, stream), "ncclSend", rank);
-      std::byte* place = stages_pieces() ? pieces.stage(from, rank, world_size) : pieces.landing(from, rank);
+      std::byte* place = arrives_dense_ ? pieces.stage(from, rank, world_size) : pieces.landing(from, rank);
       check(ncclRecv(place, count, type_, from, communicator, stream), "ncclRecv", rank);
     }
     check(ncclGroupEnd(), "ncclGroupEnd", rank);
-    for (int distance = 1; stages_pieces() && distance < world_size; ++distance) {
+    for (int distance = 1; arrives_dense_ && distance < world_size; ++distance) {
       const int from = (rank + distance) % world_size;
       pieces.put_down(from, rank, pieces.stage(from, rank, world_size), stream);
     }
@@ -394,6 +391,21 @@ void Transport::enqueue_span(int /*rank*/, const std::vector<BlockExchange>& /*b
 
 void Transport::announce(int /*rank*/, cudaStream_t /*stream*/) const {
   MC2_CHECK(false, "this transport carries no spans");
+}
+
+bool stages_pieces(const planner::OpSpec& op, const CudaVariant& variant) noexcept {
+  switch (variant.transport) {
+    case CudaVariant::Transport::CopyEngine: return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
+    case CudaVariant::Transport::Nccl: // what is put down row by row arrives dense
+      return op.kind == OpKind::EmbeddingAllToAll || planner::cut_axis(op) == planner::CutAxis::Columns;
+    case CudaVariant::Transport::Direct:
+    case CudaVariant::Transport::Persistent: break;
+  }
+  return false;
+}
+
+bool uses_two_streams(const StageList& stages, const CudaVariant& variant) noexcept {
+  return stages.first_lane == planner::Lane::Communication && variant.transport == CudaVariant::Transport::CopyEngine;
 }
 
 PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcept {

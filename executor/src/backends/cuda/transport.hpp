@@ -27,8 +27,6 @@ class Transport {
   /// Where there are several: of which ranks a slice holds the rows that `rank` needs or makes. Where the matmul comes
   /// first the last slice is the rank's own.
   [[nodiscard]] virtual RankRange slice_ranks(int rank, int slice) const;
-  /// Whether BlockExchange::staging is used, of staging_bytes().
-  [[nodiscard]] virtual bool stages_pieces() const noexcept { return false; }
   /// Whether peers' memory is reached by its address. Else BlockExchange needs the rank's own only.
   [[nodiscard]] virtual bool reaches_peers() const noexcept { return true; }
   /// Whether peers write to a rank's receive memory, rather than the rank itself.
@@ -54,6 +52,13 @@ class Transport {
   /// Enqueues the word that `rank`'s next block of the span is ready.
   virtual void announce(int rank, cudaStream_t stream) const;
 };
+
+/// Whether a variant's transport uses BlockExchange::staging, of staging_bytes().
+[[nodiscard]] bool stages_pieces(const planner::OpSpec& op, const CudaVariant& variant) noexcept;
+
+/// Whether matmuls take turns on two streams, so that one fills the last wave of the one before: not beside a collective's kernel, whose
+/// SMs the second would take.
+[[nodiscard]] bool uses_two_streams(const StageList& stages, const CudaVariant& variant) noexcept;
 
 /// Which of the caller's matrices peers reach; A is what kinds that communicate first send, C what the others receive.
 [[nodiscard]] PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcept;
