@@ -33,7 +33,7 @@ Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Finge
   if (auto legal = op.validate(); !legal) return legal.error();
   const auto backend = backend_of(machine);
   if (!backend) return backend.error();
-  if (auto can = backend.value()->supports(op); !can) return can.error();
+  if (auto can = backend.value()->takes(op); !can) return can.error();
   const auto variants = backend.value()->variants(op, options_of(op, machine));
   // Slices overlap the lanes even of an uncut plan.
   const auto whole =

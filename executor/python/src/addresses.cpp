@@ -19,15 +19,16 @@ std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const O
   auto& communicator = world->communicator();
   if (communicator.local_ranks().size() != 1)
     throw Failure({planner::ErrorCode::InvalidSpec, "communicator", "holds several ranks; open it with process=(rank, key)"});
-  unwrap(op.validate());
-  const auto stages = unwrap(executor::lower(op, {std::move(blocks)}));
-  const Variant chosen = variant ? *variant : world->backend().variants(op, world->options()).front();
-  const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed)};
+  const auto legal = op.validate();
+  const auto stages = legal ? executor::lower(op, {std::move(blocks)}) : planner::Result<executor::StageList>(legal.error());
   std::unique_ptr<executor::Prepared> prepared;
   {
     const py::gil_scoped_release released;
     const World::Turn turn(*world);
-    prepared = unwrap(communicator.prepare(stages, chosen, buffers, {.allow_independent = allow_independent}));
+    unwrap(communicator.share_error(stages ? planner::Result<void>{} : stages.error())); // the others would wait for this rank
+    const Variant chosen = variant ? *variant : world->backend().variants(op, world->options()).front();
+    const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed)};
+    prepared = unwrap(communicator.prepare(stages.value(), chosen, buffers, {.allow_independent = allow_independent}));
   }
   return std::make_unique<Binding>(world, std::move(prepared), op, std::move(keep_alive), allow_independent, b_is_transposed);
 }

@@ -97,6 +97,17 @@ std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::s
   return buffers;
 }
 
+/// What only this process is refused the others learn, too: they wait for it, the first time in executor::prepare() to share its error.
+template <typename Work>
+auto together(executor::Communicator& ranks, const Work& work) {
+  try {
+    return work();
+  } catch (const CallFailed& own) {
+    static_cast<void>(ranks.share_error(planner::Error{planner::ErrorCode::InvalidSpec, own.field, own.message}));
+    throw;
+  }
+}
+
 executor::RunMode read_mode(std::int32_t mode) {
   if (mode == MC2_RUN_FUSED) return executor::RunMode::Fused;
   if (mode == MC2_RUN_SERIAL) return executor::RunMode::Serial;
@@ -153,9 +164,11 @@ mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, con
     const Pinned<PlanObject> by(plan);
     const SharedCommunicator::Turn turn(*on->shared);
     executor::Communicator& ranks = on->shared->get();
-    const auto views = read_buffers(buffers, count, ranks.local_ranks().size(), by->plan().op);
     executor::ExecuteOptions execute;
-    execute.accept_other_fingerprint = read_optional_struct(options, "options").accept_other_machine != 0;
+    const auto views = together(ranks, [&] {
+      execute.accept_other_fingerprint = read_optional_struct(options, "options").accept_other_machine != 0;
+      return read_buffers(buffers, count, ranks.local_ranks().size(), by->plan().op);
+    });
     hand_out(std::make_unique<PreparedObject>(on->shared, take(executor::prepare(by->plan(), views, ranks, execute))),
              prepared);
   });

@@ -105,8 +105,10 @@ class Backend {
                                                             const planner::Variant& variant) const = 0;
   /// Rows or columns that blocks should be multiples of here; planning starts from it unless the user says otherwise.
   [[nodiscard]] virtual std::int64_t default_alignment() const noexcept = 0;
-  /// Whether the backend can run this operator and type here. Errors: Unsupported with the reason, InvalidSpec.
+  /// Whether the backend can run this operator and type here, with operands of its own. Errors: Unsupported with the reason, InvalidSpec.
   [[nodiscard]] virtual planner::Result<void> supports(const planner::OpSpec& op) const = 0;
+  /// As supports(), but for memory: of an operator whose operands are there already. Opens no device.
+  [[nodiscard]] virtual planner::Result<void> takes(const planner::OpSpec& op) const { return supports(op); }
   /// What makes measurements on this backend comparable; queries the machine. `options` are valid.
   [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
   /// Starts the ranks. Order: *collective* where processes hold them. Errors: InvalidSpec (options), Unsupported. Throws SystemError.

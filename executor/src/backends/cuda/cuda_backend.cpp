@@ -71,10 +71,14 @@ class CudaBackend final : public Backend {
   // One tile of the matmul library: a shorter block leaves part of every tile empty.
   [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 128; }
 
-  [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
+  [[nodiscard]] Result<void> takes(const planner::OpSpec& op) const override {
     if (auto legal = check_operator(op); !legal) return legal.error();
     if (auto legal = check_devices(op.world_size); !legal) return legal.error();
-    if (auto legal = check_device_types(op); !legal) return legal.error();
+    return check_device_types(op);
+  }
+
+  [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
+    if (auto legal = takes(op); !legal) return legal.error();
     const auto sizes = prepared_sizes(op, false, true);
     const std::int64_t needed_bytes = std::accumulate(sizes.begin(), sizes.end(), operand_bytes(op));
     for (int rank = 0; rank < op.world_size; ++rank) {
