@@ -119,6 +119,23 @@ TEST_F(CudaFailures, AStreamOfAnotherDeviceThatIsCapturedIsRefusedAndEndsNothing
   expect_right(*prepared, resident, op);
 }
 
+TEST_F(CudaFailures, MatricesThatPeersMayNotReachAreRefusedWhereTheyDo) {
+  const OpSpec op = op_of(OpKind::AllGatherMatmul);
+  ResidentProblem resident(op, 1, *communicator_);
+  std::vector<executor::RankBuffers> buffers(resident.buffers().begin(), resident.buffers().end());
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  void* pooled = nullptr;
+  ASSERT_EQ(cudaMallocAsync(&pooled, buffers[1].a.size(), nullptr), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  buffers[1].a = {static_cast<std::byte*>(pooled), buffers[1].a.size()};
+  const auto refused = executor::prepare(cuda_plan(op, halves(op), {"direct", {{"ctas", "8"}}}), buffers, *communicator_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text(), HasSubstr("rank 1 A is memory that device 0 may not reach"));
+  EXPECT_TRUE(executor::prepare(cuda_plan(op, halves(op), {"nccl", {}}), buffers, *communicator_).ok()); // which copies it itself
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(cudaFree(pooled), cudaSuccess);
+}
+
 TEST_F(CudaFailures, PlansAreMadeAndGoWhileOthersRunOrAreToldSo) {
   const OpSpec op = op_of(OpKind::MatmulAllReduce);
   ResidentProblem resident(op, 1, *communicator_), others(op, 2, *communicator_);

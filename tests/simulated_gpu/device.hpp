@@ -43,9 +43,10 @@ struct Allocation {
   int device = 0;
   int file = -1;          ///< of memory that other processes can map
   bool is_mapped = false; ///< of another process
+  bool is_pooled = false; ///< of the device's default pool, which no other device may reach
 };
 
-enum class Source { Malloc, VirtualMemory };
+enum class Source { Malloc, VirtualMemory, Pool };
 
 /// On the current device, as cudaMalloc or as the driver's virtual memory management makes it.
 [[nodiscard]] cudaError_t allocate(std::size_t byte_count, Source source, void** out);

@@ -192,6 +192,11 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return done(allocate(bytes, Source::Malloc, memory));
 }
 
+cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) {
+  MC2_MAY_FAIL();
+  return done(allocate(bytes, Source::Pool, memory));
+}
+
 cudaError_t cudaFree(void* memory) {
   if (memory == nullptr) return cudaSuccess;
   if (const auto found = allocation_of(memory)) drain_device(found->device);
@@ -536,9 +541,31 @@ CUresult address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr addres
   return CUDA_SUCCESS;
 }
 
+/// Handles of pools are the devices' numbers, from 1 on.
+CUresult pointer_attributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
+  const auto found = allocation_of(reinterpret_cast<const void*>(address));
+  for (unsigned i = 0; i < count; ++i) {
+    if (attributes[i] != CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE) return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<std::intptr_t*>(data[i]) = found && found->is_pooled ? found->device + 1 : 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult pool_access(CUmemAccess_flags* flags, CUmemoryPool pool, CUmemLocation* location) {
+  const bool is_own = location->id + 1 == reinterpret_cast<std::intptr_t>(pool);
+  *flags = is_own ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
+/// ncclMemAlloc() lets every device reach what it maps.
+CUresult mapping_access(unsigned long long* flags, const CUmemLocation*, CUdeviceptr) {
+  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return CUDA_SUCCESS;
+}
+
 CUresult retain_allocation(CUmemGenericAllocationHandle* handle, void* address) {
   const auto found = allocation_of(address);
-  if (!found || found->file >= 0) return CUDA_ERROR_INVALID_VALUE; // cudaMalloc's has none
+  if (!found || found->file >= 0 || found->is_pooled) return CUDA_ERROR_INVALID_VALUE; // cudaMalloc's has none
   *handle = 1;
   return CUDA_SUCCESS;
 }
@@ -569,7 +596,10 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void**
   static const std::map<std::string, void*> kFunctions{
       {"cuMemGetAddressRange", reinterpret_cast<void*>(&address_range)},
       {"cuMemRetainAllocationHandle", reinterpret_cast<void*>(&retain_allocation)},
-      {"cuMemRelease", reinterpret_cast<void*>(&release_allocation)},
+      {"cuPointerGetAttributes", reinterpret_cast<void*>(&pointer_attributes)},
+                                                       {"cuMemPoolGetAccess", reinterpret_cast<void*>(&pool_access)},
+                                                       {"cuMemGetAccess", reinterpret_cast<void*>(&mapping_access)},
+                                                       {"cuMemRelease", reinterpret_cast<void*>(&release_allocation)},
       {"cuGetErrorName", reinterpret_cast<void*>(&error_name)},
       {"cuTensorMapEncodeTiled", reinterpret_cast<void*>(&encode_tensor)}};
   const auto found = kFunctions.find(name);

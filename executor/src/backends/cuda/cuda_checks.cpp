@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -87,6 +88,41 @@ bool has_allocation_handle(const std::byte* address) {
   CUmemGenericAllocationHandle handle{};
   if (kRetain(&handle, const_cast<std::byte*>(address)) != CUDA_SUCCESS) return false;
   return kRelease(handle) == CUDA_SUCCESS;
+}
+
+/// What a device may do with memory of pools or with a mapping of the driver's; nothing for memory that is neither.
+std::optional<unsigned long long> access_of(const std::byte* address, int device) {
+  static const auto kAttributes = reinterpret_cast<decltype(&cuPointerGetAttributes)>(driver_function("cuPointerGetAttributes"));
+  static const auto kOfPool = reinterpret_cast<decltype(&cuMemPoolGetAccess)>(driver_function("cuMemPoolGetAccess"));
+  static const auto kOfMapping = reinterpret_cast<decltype(&cuMemGetAccess)>(driver_function("cuMemGetAccess"));
+  CUmemLocation location{};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  location.id = device;
+  CUmemoryPool pool = nullptr;
+  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
+  void* found[] = {&pool};
+  const auto place = reinterpret_cast<CUdeviceptr>(address);
+  if (kAttributes(1, &attribute, found, place) == CUDA_SUCCESS && pool != nullptr) {
+    CUmemAccess_flags flags{};
+    check(kOfPool(&flags, pool, &location), "cuMemPoolGetAccess");
+    return flags;
+  }
+  if (!has_allocation_handle(address)) return std::nullopt;
+  unsigned long long flags = 0;
+  check(kOfMapping(&flags, &location, place), "cuMemGetAccess");
+  return flags;
+}
+
+/// @param needed CUmemAccess_flags
+Result<void> check_access(int rank, const char* matrix, const std::byte* address, unsigned long long needed, std::span<const int> ranks) {
+  for (const int device : ranks) {
+    const auto access = device == rank ? std::nullopt : access_of(address, device);
+    if (!access || (*access & needed) == needed) continue;
+    return Error{ErrorCode::Unsupported, "buffers",
+                 "rank " + std::to_string(rank) + " " + matrix + " is memory that device " + std::to_string(device) +
+                     " may not reach; give it access (cudaMemPoolSetAccess, cuMemSetAccess), or allocate it with cudaMalloc"};
+  }
+  return {};
 }
 
 } // namespace
@@ -300,6 +336,19 @@ Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerRea
   return Error{ErrorCode::Unsupported, "buffers",
                "rank " + std::to_string(rank) + " " + (is_a_shared ? "C" : "A") +
                    " is memory that other processes cannot map; it must come from cudaMalloc (PyTorch: without expandable segments)"};
+}
+
+Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankBuffers> buffers, const PeerReach& reach) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const OnDevice on_device(ranks[i]);
+    if (reach.a) {
+      if (auto legal = check_access(ranks[i], "A", buffers[i].a.data(), CU_MEM_ACCESS_FLAGS_PROT_READ, ranks); !legal) return legal;
+    }
+    if (reach.c) {
+      if (auto legal = check_access(ranks[i], "C", buffers[i].c.data(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE, ranks); !legal) return legal;
+    }
+  }
+  return {};
 }
 
 Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers) {

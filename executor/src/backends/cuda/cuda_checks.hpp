@@ -69,6 +69,11 @@ namespace mc2::executor::cuda {
 /// Whether other processes can map those of a rank's matrices that they reach. Errors: Unsupported naming rank and matrix.
 [[nodiscard]] planner::Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach);
 
+/// Whether the other devices may read those of a rank's matrices that its peers reach, and write C: in one process. cudaMalloc's memory
+/// they may; that of pools and of the driver's virtual memory management where its owner has said so.
+/// Errors: Unsupported naming rank, matrix and device.
+[[nodiscard]] planner::Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankBuffers> buffers, const PeerReach& reach);
+
 /// Whether local rank's matrices lie in memory of their devices. Errors: InvalidSpec naming rank and matrix.
 [[nodiscard]] planner::Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers);
 

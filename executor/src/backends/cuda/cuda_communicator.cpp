@@ -301,8 +301,10 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   if (auto all = share_error(together([&] { return check_free_memory(sizes); })); !all) return all.error();
   auto transport = make_transport(exchanged_as(stages.op), read.value());
   const PeerReach reach = reach_of(*transport, stages.first_lane);
-  const auto is_shareable = [&] { return group_ ? check_shareable(group_->rank(), buffers.front(), reach) : planner::Result<void>{}; };
-  if (auto all = share_error(together(is_shareable)); !all) return all.error();
+  const auto is_reached = [&] {
+    return group_ ? check_shareable(group_->rank(), buffers.front(), reach) : check_peer_access(ranks_, buffers, reach);
+  };
+  if (auto all = share_error(together(is_reached)); !all) return all.error();
   auto prepared = std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers);
   if (auto all = prepared->make_ready(options); !all) return all.error();
   return std::unique_ptr<Prepared>(std::move(prepared));
