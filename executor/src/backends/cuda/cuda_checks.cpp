@@ -33,9 +33,13 @@ using planner::Result;
 
 constexpr std::int64_t kF8Multiple = 16; ///< of n and k, and of addresses in bytes, for cuBLASLt
 
-std::string gib_text(std::int64_t bytes) {
+std::string memory_text(std::int64_t bytes) {
+  const auto count = static_cast<double>(bytes);
   char text[32];
-  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / 0x1p30);
+  if (count >= 0x1p30)
+    std::snprintf(text, sizeof text, "%.2f GiB", count / 0x1p30);
+  else
+    std::snprintf(text, sizeof text, "%.1f MiB", count / 0x1p20);
   return text;
 }
 
@@ -249,8 +253,8 @@ Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t reus
   const std::int64_t available = static_cast<std::int64_t>(free_bytes) + reusable_bytes;
   if (needed_bytes <= available) return {};
   return Error{ErrorCode::Unsupported, "m",
-               "rank " + std::to_string(rank) + " needs " + gib_text(needed_bytes) +
-                   " of device memory and its device has " + gib_text(available) + " available"};
+               "rank " + std::to_string(rank) + " needs " + memory_text(needed_bytes) +
+                   " of device memory and its device has " + memory_text(available) + " available"};
 }
 
 Result<void> check_streams(std::span<void* const> streams, std::span<const int> ranks) {

@@ -1,0 +1,45 @@
+"""mc2 with --backend cuda, on simulated GPUs: two of them, with 256 MiB of memory each."""
+
+import json
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+from program import NEGATIVE, SUCCESS, UNSUPPORTED, ProgramTest, main  # noqa: E402  (tests/cli is no package)
+
+ROWS_OF_A_RANK = ["matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul"]
+
+
+class SimulatedGpuTest(ProgramTest):
+    def run_blocks(self, kind, blocks, *more):
+        return self.mc2("run", "--backend", "cuda", "--op", kind, "--m", 512, "--n", 256, "--k", 128, "--dtype", "bf16", "--ranks", 2,
+                        "--blocks", blocks, "--pairs", 5, *more)
+
+    def test_doctor_names_the_gpus(self):
+        page = self.succeed("doctor", "--store", self.store)
+        self.assertIn("backend cuda: available, 2 x simulated GPU, CUDA ", page)
+
+    def test_every_kind_runs_and_is_right(self):
+        for kind, blocks in [("matmul_all_reduce", "128,384"), *((kind, "128,128") for kind in ROWS_OF_A_RANK)]:
+            done = self.run_blocks(kind, blocks, "--json")
+            self.assertIn(done.returncode, (SUCCESS, NEGATIVE), done.stderr)  # whether it gains is the CPU's business
+            document = json.loads(done.stdout)
+            self.assertLessEqual(document["verification"]["worst_error_ratio"], 1, kind)
+
+    def test_nccl_copy_engines_and_our_kernels_run(self):
+        for variant in ["nccl", "direct(ctas=8)", "persistent(ctas=8,gemm_sms=124)", "copy_engine(gemm_sms=132,slices=2)", "tile_store(gemm_sms=132,slices=2)"]:
+            done = self.run_blocks("matmul_reduce_scatter", "128,128", "--variant", variant)
+            self.assertIn(done.returncode, (SUCCESS, NEGATIVE), f"{variant}: {done.stderr}")
+            self.assertIn("verdict", done.stdout)
+
+    def test_refusals_name_what_was_found(self):
+        three = self.mc2("run", "--backend", "cuda", "--op", "matmul_all_reduce", "--m", 512, "--n", 256, "--k", 128, "--dtype", "bf16", "--ranks", 3,
+                         "--blocks", "512", "--store", self.store)
+        self.assert_refused(three, UNSUPPORTED, "3 ranks need as many CUDA devices and this machine has 2")
+        large = self.mc2("run", "--backend", "cuda", "--op", "matmul_all_reduce", "--m", 8192, "--n", 8192, "--k", 8192, "--dtype", "bf16", "--ranks", 2,
+                         "--blocks", "8192", "--store", self.store)
+        self.assert_refused(large, UNSUPPORTED, "of device memory and its device has 256.0 MiB available")
+
+
+if __name__ == "__main__":
+    main()
