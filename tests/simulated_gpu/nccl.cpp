@@ -11,9 +11,12 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "simulated_gpu/device.hpp"
@@ -49,15 +52,22 @@ struct Identity {
 };
 static_assert(sizeof(Identity) <= sizeof(ncclUniqueId));
 
+/// Mapped once in a process, so that whoever watches its threads sees one memory. Never unmapped.
 Meeting* open_meeting(const ncclUniqueId& id) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, int>, Meeting*> mapped;
   Identity identity{};
   std::memcpy(&identity, &id, sizeof identity);
+  const std::lock_guard lock(mutex);
+  Meeting*& found = mapped[{identity.process, identity.file}];
+  if (found != nullptr) return found;
   const std::string path = "/proc/" + std::to_string(identity.process) + "/fd/" + std::to_string(identity.file);
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return nullptr;
   void* memory = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
-  return memory == MAP_FAILED ? nullptr : static_cast<Meeting*>(memory);
+  if (memory != MAP_FAILED) found = static_cast<Meeting*>(memory);
+  return found;
 }
 
 /// One rank's communicator. What is captured in graphs shares it, and like NCCL's it is not gone before they are.
