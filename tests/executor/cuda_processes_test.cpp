@@ -383,7 +383,7 @@ TEST_F(CudaProcesses, WhatIsEnqueuedAfterAnotherRanksFailureIsRefused) {
 TEST_F(CudaProcesses, ClosingEndsRunsThatOtherRanksNeverJoin) {
   const auto enqueue_and_close = [](int rank, OpKind kind, const planner::Variant& variant) {
     auto own = options(rank, "unmatched");
-    own.deadline = std::chrono::seconds{3};
+    own.deadline = std::chrono::seconds{2};
     auto communicator = cuda_backend().open(own).value();
     const OpSpec op = op_of(kind);
     RankProblem problem(op, rank);

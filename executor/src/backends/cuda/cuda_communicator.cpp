@@ -65,9 +65,7 @@ auto CudaCommunicator::together(const Work& work) {
   try {
     return work();
   } catch (const std::exception& error) {
-    failure_ = error.what();
-    if (group_) group_->fail(*failure_);
-    abort();
+    fail(error.what());
     throw;
   }
 }
@@ -111,7 +109,7 @@ CudaCommunicator::~CudaCommunicator() {
   const auto synchronize = [](int /*rank*/) { log_failure(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); };
   try {
     { // kernels may read other ranks' memory; those that wait for runs that never come end when they are aborted
-      const AfterDeadline guard(options_.deadline, [this] { abort(); });
+      const AfterDeadline guard(options_.deadline, [this] { fail("closed while runs were under way that other ranks have not joined"); });
       workers_.run(synchronize);
     }
     for (auto& [settings, communicators] : nccl_)
@@ -364,7 +362,6 @@ void CudaCommunicator::fail(const std::string& why) noexcept {
   if (!failure_) failure_ = why;
   if (group_) group_->fail(why);
   abort();
-  settle();
 }
 
 void CudaCommunicator::settle() noexcept {

@@ -85,8 +85,6 @@ class CudaCommunicator final : public Communicator {
   /// Runs `work(rank)` on every rank's thread, where no rank waits for another: what it throws is the error of all ranks and ends nothing.
   /// Order: *collective*. Errors: Unsupported, in the words of what `work` threw. Throws SystemError where another process is gone.
   [[nodiscard]] planner::Result<void> attempt(const std::function<void(int)>& work);
-  /// Ends what all ranks do and wait for, because of what this process's have met.
-  void fail(const std::string& why) noexcept;
   /// Whether every later call throws.
   [[nodiscard]] bool has_failed() const noexcept { return failure_.has_value(); }
   /// Every rank's addresses, of shareable memory of its device; null ones stay null.
@@ -110,6 +108,8 @@ class CudaCommunicator final : public Communicator {
   void open_device(int rank);
   void share_signals();
   void abort() noexcept;
+  /// Ends what all ranks do and wait for.
+  void fail(const std::string& why) noexcept;
   /// Waits for a moment until nothing of an aborted run uses the matrices any more.
   void settle() noexcept;
   /// What all local ranks do together; a failure is every process's, and lasts. Throws what `work` throws.

@@ -97,7 +97,6 @@ CudaPrepared::~CudaPrepared() {
       if (state_of(rank).last_use) communicator_.wait(rank, state_of(rank).last_use);
   } catch (const std::exception& error) { // of an aborted communicator, or of a caller's stream that is held up
     is_over = false;
-    communicator_.fail(error.what()); // else closing it would wait for what never ends
     std::fprintf(stderr, "mc2: level=error text=\"closing a plan: %s\"\n", error.what());
   }
   if (!is_over) {
