@@ -352,7 +352,10 @@ class RanksTest(Refusals):
         group = dist.new_group()
         x, w = matrices("matmul_all_reduce")
         mc2.torch.matmul_all_reduce(x, w, group=group)
-        mc2.torch.tune("matmul_all_reduce", m=M, n=N, k=K, dtype=torch.float32, group=group, device="cpu", rounds=3, race_rounds=3)
+        try:
+            mc2.torch.tune("matmul_all_reduce", m=M, n=N, k=K, dtype=torch.float32, group=group, device="cpu", rounds=3, race_rounds=3)
+        except mc2.Error as error:  # of all ranks; what was measured counts for nothing here
+            self.assertIn("quieter machine", str(error))
         gone = weakref.ref(group)
         dist.destroy_process_group(group)
         del group
