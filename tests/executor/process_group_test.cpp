@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <array>
 #include <cstring>
 #include <thread>
 
@@ -141,6 +142,29 @@ TEST(ProcessGroup, ARankThatIsThereTwiceIsRefused) {
   });
   EXPECT_THAT(codes, ::testing::UnorderedElementsAre(0, 0, 7));
   EXPECT_EQ(codes.front(), 0) << "rank 0 is there once";
+}
+
+// Whoever waits looks whether the others are still the processes that came, by when they started.
+TEST(ProcessGroup, OneThatIsThereTwiceDoesNotMakeTheOtherLookEnded) {
+  const auto take_part = [](int rank) {
+    try {
+      ProcessGroup group({rank, key("claimed")}, 3, kDeadline);
+      if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      (void)group.all_gather("x");
+      return 0;
+    } catch (const planner::SystemError& error) {
+      return has(error.what(), "no error");
+    }
+  };
+  EXPECT_THAT(run_processes(4, [&](int place) {
+                if (place < 2) return take_part(place);
+                std::this_thread::sleep_for(std::chrono::milliseconds{place == 2 ? 100 : 300}); // one after the other
+                if (place == 3) return take_part(2);
+                const std::string same = key("claimed");
+                const auto claim = [&](int) { return has(thrown([&] { ProcessGroup({1, same}, 3, kDeadline); }), "rank 1 is there twice"); };
+                return run_processes(1, claim).front(); // a process that has started later than rank 1's
+              }),
+              Each(0));
 }
 
 TEST(ProcessGroup, WhatAnEndedJobLeftBehindIsPassedOver) {
