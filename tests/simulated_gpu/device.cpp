@@ -107,18 +107,22 @@ cudaError_t allocate(std::size_t byte_count, Source source, void** out) {
   return cudaSuccess;
 }
 
-cudaError_t map_file(int process, int file, std::size_t byte_count, void** out) {
+void* map_shared(int process, int file, std::size_t byte_count) {
   const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file);
   const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (opened < 0) return cudaErrorInvalidValue;
-  void* base = mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0);
+  if (opened < 0) return nullptr;
+  void* const base = mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0);
   close(opened);
-  if (base == MAP_FAILED) return cudaErrorMapBufferObjectFailed;
+  return base == MAP_FAILED ? nullptr : base;
+}
+
+cudaError_t map_file(int process, int file, std::size_t byte_count, void** out) {
+  auto* const place = static_cast<std::byte*>(map_shared(process, file, byte_count));
+  if (place == nullptr) return cudaErrorMapBufferObjectFailed;
   Memory& all = memory();
   const std::lock_guard lock(all.mutex);
-  auto* const place = static_cast<std::byte*>(base);
   all.allocations[place] = {.base = place, .bytes = byte_count, .device = current, .is_mapped = true};
-  *out = base;
+  *out = place;
   return cudaSuccess;
 }
 

@@ -53,7 +53,9 @@ enum class Source { Malloc, VirtualMemory, Pool };
 /// What an earlier call has made, or map_file().
 [[nodiscard]] cudaError_t release(void* base);
 [[nodiscard]] std::optional<Allocation> allocation_of(const void* address);
-/// Another process's memory.
+/// A process's file, by its descriptor there; null where that cannot be.
+[[nodiscard]] void* map_shared(int process, int file, std::size_t byte_count);
+/// Another process's device memory.
 [[nodiscard]] cudaError_t map_file(int process, int file, std::size_t byte_count, void** out);
 [[nodiscard]] std::size_t free_bytes(int device);
 

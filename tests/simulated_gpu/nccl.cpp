@@ -2,7 +2,6 @@
 // the kernel.
 #include <nccl.h>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -60,13 +59,7 @@ Meeting* open_meeting(const ncclUniqueId& id) {
   std::memcpy(&identity, &id, sizeof identity);
   const std::lock_guard lock(mutex);
   Meeting*& found = mapped[{identity.process, identity.file}];
-  if (found != nullptr) return found;
-  const std::string path = "/proc/" + std::to_string(identity.process) + "/fd/" + std::to_string(identity.file);
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) return nullptr;
-  void* memory = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  if (memory != MAP_FAILED) found = static_cast<Meeting*>(memory);
+  if (found == nullptr) found = static_cast<Meeting*>(map_shared(identity.process, identity.file, sizeof(Meeting)));
   return found;
 }
 
