@@ -35,8 +35,8 @@ class BagReader {
   /// Of all bags together.
   [[nodiscard]] std::int64_t index_count() const noexcept { return index_count_; }
 
-  /// Errors: InvalidSpec naming table, sample and value: a range that does not lie within the row numbers, or a row that
-  /// the table does not have.
+  /// Errors: InvalidSpec naming table, sample and value: a range that does not lie within the row numbers, or a row
+  /// that the table does not have.
   [[nodiscard]] planner::Result<void> check(std::int64_t table, std::int64_t sample) const;
 
  private:
@@ -57,8 +57,8 @@ class BagReader {
 };
 
 /// Errors: InvalidSpec naming rank, table, sample and value, for offsets that do not ascend from 0 to the number of
-/// indices, and rows that a table does not have. `op` is legal, check_buffers() has passed, the memory is this process's.
-/// Nothing to check for kinds without tables.
+/// indices, and rows that a table does not have. `op` is legal, check_buffers() has passed, the memory is this
+/// process's. Nothing to check for kinds without tables.
 [[nodiscard]] planner::Result<void> check_bags(const planner::OpSpec& op, std::span<const int> ranks,
                                                std::span<const RankBuffers> buffers);
 

@@ -27,8 +27,7 @@ struct Overlap {
 };
 
 /// @param alone  the lane's times without the other; the rank's own shard counts as a block of the matmul lane
-Overlap overlap_of(const RankTimes& rank, Component component, std::size_t full_count,
-                   const BlockTime& alone) {
+Overlap overlap_of(const RankTimes& rank, Component component, std::size_t full_count, const BlockTime& alone) {
   const auto& lane = lane_of(rank, component);
   const auto& other = lane_of(rank, component == Component::Matmul ? Component::Collective : Component::Matmul);
   Overlap result;
@@ -53,22 +52,21 @@ BlockTime mean_block(const RunRecord& record, Component component, std::size_t f
   BlockTime slowest;
   for (const auto& rank : record.ranks) {
     const auto& lane = lane_of(rank, component);
-    const double block_us =
-        to_us(lane[full_count - 1].end - lane.front().start) / static_cast<double>(full_count);
-    if (block_us > slowest.block_us)
-      slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us};
+    const double block_us = to_us(lane[full_count - 1].end - lane.front().start) / static_cast<double>(full_count);
+    if (block_us > slowest.block_us) slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us};
     slowest.local_us = std::max(slowest.local_us, to_us(rank.local.end - rank.local.start));
   }
   return slowest;
 }
 
 BlockTime contended_block(const RunRecord& record, Component component, std::size_t full_count,
-                         const BlockTime& alone) {
+                          const BlockTime& alone) {
   BlockTime slowest;
   for (const auto& rank : record.ranks) {
     const Overlap seen = overlap_of(rank, component, full_count, alone);
     const double shared_work_us = seen.alone_us - (seen.total_us - seen.overlap_us);
-    const double slowdown = std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown);
+    const double slowdown =
+        std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown);
     if (slowdown * alone.block_us > slowest.block_us)
       slowest = {slowdown * alone.block_us, rank.rank, std::max(seen.count, 1)};
   }

@@ -62,7 +62,8 @@ std::vector<NamedBytes> all_bags(const planner::OpSpec& op, std::span<const int>
   return arrays;
 }
 
-Result<void> check_gathers(const planner::OpSpec& op, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
+Result<void> check_gathers(const planner::OpSpec& op, std::span<const int> ranks,
+                           std::span<const RankBuffers> buffers) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].gathered_a.empty() || op.kind == planner::OpKind::AllGatherMatmul) continue;
     return Error{ErrorCode::InvalidSpec, "buffers",
@@ -117,14 +118,17 @@ Result<void> check_world(const StageList& list, int world_size) {
 
 Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend) {
   if (!options.process) return {};
-  return Error{ErrorCode::Unsupported, "process", "the " + std::string(backend) + " backend takes no place among processes; leave it out"};
+  return Error{ErrorCode::Unsupported, "process",
+               "the " + std::string(backend) + " backend takes no place among processes; leave it out"};
 }
 
-Result<void> check_b_is_plain(std::span<const int> ranks, std::span<const RankBuffers> buffers, std::string_view backend) {
+Result<void> check_b_is_plain(std::span<const int> ranks, std::span<const RankBuffers> buffers,
+                              std::string_view backend) {
   for (std::size_t i = 0; i < std::min(ranks.size(), buffers.size()); ++i) {
     if (!buffers[i].b_is_transposed) continue;
     return Error{ErrorCode::Unsupported, "buffers",
-                 "rank " + std::to_string(ranks[i]) + " B is [n, k]; the " + std::string(backend) + " backend takes [k, n] only"};
+                 "rank " + std::to_string(ranks[i]) + " B is [n, k]; the " + std::string(backend) +
+                     " backend takes [k, n] only"};
   }
   return {};
 }
@@ -159,7 +163,8 @@ Result<void> check_stages(const StageList& list) {
     return Error{ErrorCode::InvalidSpec, "stages", "the stages are not those that lower() makes from their lengths"};
   }
   if (list.is_serial && list.stages.size() > 1)
-    return Error{ErrorCode::InvalidSpec, "stages", "are " + std::to_string(list.stages.size()) + "; one lane after the other takes one"};
+    return Error{ErrorCode::InvalidSpec, "stages",
+                 "are " + std::to_string(list.stages.size()) + "; one lane after the other takes one"};
   return {};
 }
 

@@ -25,7 +25,8 @@ namespace mc2::executor {
                                                      std::string_view backend);
 
 /// What a rank prepares, as every rank must: for processes to compare and to show.
-[[nodiscard]] std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options);
+[[nodiscard]] std::string call_text(const StageList& list, const planner::Variant& variant,
+                                    const PrepareOptions& options);
 
 /// For backends that know neither. Errors: Unsupported for an epilogue or i8.
 [[nodiscard]] planner::Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend);
@@ -33,8 +34,9 @@ namespace mc2::executor {
 /// Errors: InvalidSpec for stages that lower() would not have made from their own block lengths.
 [[nodiscard]] planner::Result<void> check_stages(const StageList& list);
 
-/// Errors: InvalidSpec naming rank and buffer: count, size by operand_shapes() or by the rank's own counts, alignment to an
-/// element, a C that overlaps another buffer; counts that are illegal or that two ranks do not agree on. `op` is legal.
+/// Errors: InvalidSpec naming rank and buffer: count, size by operand_shapes() or by the rank's own counts, alignment
+/// to an element, a C that overlaps another buffer; counts that are illegal or that two ranks do not agree on. `op` is
+/// legal.
 [[nodiscard]] planner::Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
 /// The same for the ranks that this process holds: one set of buffers for each of `ranks`.

@@ -28,8 +28,8 @@ double dot(std::span<const double> left, std::span<const double> right) {
 
 double norm(std::span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
-/// Rounding of the sums in f32, per unit of sum |a| |b|. Tensor cores keep 14 bits of the partial sums of f8 products that they do
-/// not hand on to f32 yet (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.3.2).
+/// Rounding of the sums in f32, per unit of sum |a| |b|. Tensor cores keep 14 bits of the partial sums of f8 products
+/// that they do not hand on to f32 yet (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.3.2).
 double accumulation_roundoff(const planner::OpSpec& op) {
   constexpr double kTensorCoreRoundoff = 0x1p-13;
   const double short_sums = op.dtype == planner::DType::F8E4m3 ? 2 * kTensorCoreRoundoff : 0;

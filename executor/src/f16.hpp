@@ -14,7 +14,8 @@ struct F16 {
 [[nodiscard]] inline float to_float(F16 value) noexcept {
   const std::uint32_t sign = (value.bits & 0x8000U) << 16U;
   const std::uint32_t magnitude = (value.bits & 0x7FFFU) << 13U;
-  // The exponents' biases differ by 112; multiplying by 2^112 also makes subnormal numbers normal. Always done, so that loops have no branch.
+  // The exponents' biases differ by 112; multiplying by 2^112 also makes subnormal numbers normal. Always done, so that
+  // loops have no branch.
   const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
   return std::bit_cast<float>(sign | (magnitude >= 0x7C00U << 13U ? magnitude | 0x7F800000U : finite));
 }
@@ -26,7 +27,7 @@ struct F16 {
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
   if (magnitude > 0x7F800000U) return {static_cast<std::uint16_t>(sign | 0x7E00U)};
   if (magnitude >= 0x477FF000U) return {static_cast<std::uint16_t>(sign | 0x7C00U)}; // 65520 and more
-  if (magnitude < 0x38800000U) { // below 2^-14: multiples of 2^-24
+  if (magnitude < 0x38800000U) {                                                     // below 2^-14: multiples of 2^-24
     const float steps = std::nearbyint(std::bit_cast<float>(magnitude) * 0x1p24F);
     return {static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(steps))};
   }

@@ -27,7 +27,7 @@ struct F8E4m3 {
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
   if (magnitude > 0x7F800000U) return {static_cast<std::uint8_t>(sign | 0x7FU)};
   if (magnitude >= 0x43E00000U) return {static_cast<std::uint8_t>(sign | 0x7EU)}; // 448 and more
-  if (magnitude < 0x3C800000U) { // below 2^-6: multiples of 2^-9
+  if (magnitude < 0x3C800000U) {                                                  // below 2^-6: multiples of 2^-9
     const float steps = std::nearbyint(std::bit_cast<float>(magnitude) * 0x1p9F);
     return {static_cast<std::uint8_t>(sign | static_cast<std::uint32_t>(steps))};
   }

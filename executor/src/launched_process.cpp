@@ -23,21 +23,29 @@ struct Launcher {
 };
 
 constexpr std::array kLaunchers{
-    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    Launcher{"RANK",
+             "WORLD_SIZE",
+             "LOCAL_RANK",
+             "LOCAL_WORLD_SIZE",
              {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
-    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+    Launcher{"OMPI_COMM_WORLD_RANK",
+             "OMPI_COMM_WORLD_SIZE",
+             "OMPI_COMM_WORLD_LOCAL_RANK",
+             "OMPI_COMM_WORLD_LOCAL_SIZE",
              {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri", nullptr}},
 };
 
 Result<int> number(const Variables& variable, const char* name, int least, int most) {
   const char* const text = variable(name);
-  if (text == nullptr) return Error{ErrorCode::InvalidSpec, name, "is not set, though the launcher's other variables are"};
+  if (text == nullptr)
+    return Error{ErrorCode::InvalidSpec, name, "is not set, though the launcher's other variables are"};
   int value = 0;
   const char* const end = text + std::strlen(text);
   const auto [stop, error] = std::from_chars(text, end, value);
   if (error == std::errc() && stop == end && value >= least && value <= most) return value;
-  return Error{ErrorCode::InvalidSpec, name,
-               "is '" + std::string(text).substr(0, 32) + "'; legal: " + std::to_string(least) + " to " + std::to_string(most)};
+  return Error{
+      ErrorCode::InvalidSpec, name,
+      "is '" + std::string(text).substr(0, 32) + "'; legal: " + std::to_string(least) + " to " + std::to_string(most)};
 }
 
 std::string job_key(const Launcher& launcher, const Variables& variable) {
@@ -64,7 +72,8 @@ Result<std::optional<LaunchedProcess>> read(const Launcher& launcher, const Vari
                  std::to_string(local_size.value()) + " of " + std::to_string(size.value()) +
                      " ranks are on this machine; all must be, in the launcher's order"};
   }
-  return std::optional<LaunchedProcess>{{.world_size = size.value(), .place = {.rank = rank.value(), .key = job_key(launcher, variable)}}};
+  return std::optional<LaunchedProcess>{
+      {.world_size = size.value(), .place = {.rank = rank.value(), .key = job_key(launcher, variable)}}};
 }
 
 } // namespace

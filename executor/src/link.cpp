@@ -211,7 +211,8 @@ Result<void> CommunicatorOptions::validate() const {
                      std::to_string(world_size - 1)};
   }
   if (process && process->key.empty())
-    return Error{ErrorCode::InvalidSpec, "process", "has no key; give one that all processes of this world share and no others"};
+    return Error{ErrorCode::InvalidSpec, "process",
+                 "has no key; give one that all processes of this world share and no others"};
   return {};
 }
 

@@ -50,8 +50,7 @@ void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& w
   loop.rethrow();
 }
 
-std::optional<std::int64_t> parallel_find_first(std::int64_t count,
-                                                const std::function<bool(std::int64_t)>& is_found) {
+std::optional<std::int64_t> parallel_find_first(std::int64_t count, const std::function<bool(std::int64_t)>& is_found) {
   std::atomic<std::int64_t> first{count};
   parallel_for(count, [&](std::int64_t i) {
     if (i >= first.load() || !is_found(i)) return;

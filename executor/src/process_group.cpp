@@ -39,7 +39,8 @@ std::uint64_t start_time(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text, '\0'); // all of it; empty when the process ends meanwhile
-  // Fields after the name, which is in parentheses and may hold anything: state is the third, start time the 22nd (proc(5)).
+  // Fields after the name, which is in parentheses and may hold anything: state is the third, start time the 22nd
+  // (proc(5)).
   std::size_t at = text.rfind(')');
   constexpr int kFieldsBefore = 20;
   for (int field = 0; field < kFieldsBefore && at != std::string::npos; ++field) at = text.find(' ', at + 1);
@@ -83,9 +84,9 @@ class Pause {
 
 struct ProcessGroup::Shared {
   struct alignas(64) Rank {
-    std::atomic<std::int32_t> process;    ///< 0 until it has come
-    std::atomic<std::uint64_t> started;   ///< start_time(process), 0 until it has told
-    std::atomic<std::uint64_t> round;     ///< of all_gather, that it has written
+    std::atomic<std::int32_t> process;  ///< 0 until it has come
+    std::atomic<std::uint64_t> started; ///< start_time(process), 0 until it has told
+    std::atomic<std::uint64_t> round;   ///< of all_gather, that it has written
     std::atomic<std::uint32_t> has_left;
     std::array<std::uint32_t, 2> byte_counts;
     /// By turns: nobody writes round n + 2 before everybody has written n + 1, and so has read n.
@@ -103,7 +104,8 @@ struct ProcessGroup::Shared {
 ProcessGroup::ProcessGroup(const ProcessPlace& place, int world_size, std::chrono::milliseconds deadline)
     : rank_(place.rank), world_size_(world_size), deadline_(deadline) {
   if (world_size > kMostRanks)
-    throw SystemError("ProcessGroup", EINVAL, std::to_string(world_size) + " processes; at most " + std::to_string(kMostRanks));
+    throw SystemError("ProcessGroup", EINVAL,
+                      std::to_string(world_size) + " processes; at most " + std::to_string(kMostRanks));
   const std::string name = name_of(place.key, next_number(place.key));
   const auto end = Clock::now() + deadline;
   try {
@@ -131,7 +133,8 @@ void ProcessGroup::create(const std::string& name) {
   const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0) throw SystemError("shm_open", errno, rank_text(rank_) + ": " + std::strerror(errno));
   const bool has_size = ftruncate(file, sizeof(Shared)) == 0;
-  void* const place = has_size ? mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  void* const place =
+      has_size ? mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   const int code = errno;
   close(file);
   if (place == MAP_FAILED) throw SystemError("mmap", code, rank_text(rank_) + ": " + std::strerror(code));
@@ -144,8 +147,10 @@ void ProcessGroup::join(const std::string& name, Clock::time_point end) {
     const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
     if (file < 0) continue;
     struct stat status {};
-    const bool is_whole = fstat(file, &status) == 0 && status.st_size == static_cast<off_t>(sizeof(Shared)) && status.st_uid == getuid();
-    void* const place = is_whole ? mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    const bool is_whole =
+        fstat(file, &status) == 0 && status.st_size == static_cast<off_t>(sizeof(Shared)) && status.st_uid == getuid();
+    void* const place =
+        is_whole ? mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
     close(file);
     if (place == MAP_FAILED) continue;
     auto* const found = static_cast<Shared*>(place);
@@ -164,8 +169,9 @@ void ProcessGroup::sign_in() {
   auto& own = shared_->ranks[static_cast<std::size_t>(rank_)];
   std::int32_t nobody = 0;
   if (!own.process.compare_exchange_strong(nobody, getpid()))
-    throw SystemError("meet", EEXIST, rank_text(rank_) + " is there twice: processes " + std::to_string(nobody) + " and " +
-                                          std::to_string(getpid()) + "; every process needs a rank of its own");
+    throw SystemError("meet", EEXIST,
+                      rank_text(rank_) + " is there twice: processes " + std::to_string(nobody) + " and " +
+                          std::to_string(getpid()) + "; every process needs a rank of its own");
   own.started = start_time(getpid());
   if (rank_ == 0) shared_->is_ready.store(kIsReady, std::memory_order_release);
 }
@@ -174,13 +180,15 @@ void ProcessGroup::wait_for_all(Clock::time_point end) const {
   const auto missing = [&] {
     std::string list;
     for (int rank = 0; rank < world_size_; ++rank)
-      if (shared_->ranks[static_cast<std::size_t>(rank)].process == 0) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+      if (shared_->ranks[static_cast<std::size_t>(rank)].process == 0)
+        list += (list.empty() ? "" : ", ") + std::to_string(rank);
     return list;
   };
   for (const Pause pause; !missing().empty(); pause()) {
     if (Clock::now() > end)
-      throw SystemError("meet", ETIMEDOUT, "of " + std::to_string(world_size_) + " ranks these did not come within " +
-                                               std::to_string(deadline_.count()) + " ms: " + missing());
+      throw SystemError("meet", ETIMEDOUT,
+                        "of " + std::to_string(world_size_) + " ranks these did not come within " +
+                            std::to_string(deadline_.count()) + " ms: " + missing());
   }
 }
 
@@ -193,7 +201,8 @@ std::optional<std::string> ProcessGroup::failure() const {
   if (shared_->failure_state.load(std::memory_order_acquire) == kIsWritten) return shared_->failure;
   for (int rank = 0; rank < world_size_; ++rank) {
     if (!has_ended(rank)) continue;
-    tell(rank_text(rank) + " has ended (process " + std::to_string(shared_->ranks[static_cast<std::size_t>(rank)].process) + ")");
+    tell(rank_text(rank) + " has ended (process " +
+         std::to_string(shared_->ranks[static_cast<std::size_t>(rank)].process) + ")");
     return shared_->failure;
   }
   return std::nullopt;
@@ -219,7 +228,8 @@ void ProcessGroup::wait_for_round(int rank, std::uint64_t round) const {
     // What it wrote before it left or ended counts.
     if (reason && other.round.load(std::memory_order_acquire) < round) throw SystemError("meet", ECANCELED, *reason);
     if (now - start > deadline_)
-      throw SystemError("meet", ETIMEDOUT, rank_text(rank) + " did not come within " + std::to_string(deadline_.count()) + " ms");
+      throw SystemError("meet", ETIMEDOUT,
+                        rank_text(rank) + " did not come within " + std::to_string(deadline_.count()) + " ms");
   }
 }
 
@@ -234,7 +244,8 @@ void ProcessGroup::exchange_round(std::string_view own, std::vector<std::string>
   for (int rank = 0; rank < world_size_; ++rank) {
     wait_for_round(rank, round_);
     const auto& other = shared_->ranks[static_cast<std::size_t>(rank)];
-    all[static_cast<std::size_t>(rank)].append(other.slots[turn], std::min<std::size_t>(other.byte_counts[turn], kSlotBytes));
+    all[static_cast<std::size_t>(rank)].append(other.slots[turn],
+                                               std::min<std::size_t>(other.byte_counts[turn], kSlotBytes));
   }
 }
 
@@ -285,7 +296,8 @@ void ProcessGroup::fail(std::string_view why) noexcept {
   if (shared_->failure_state == kNoFailure) tell(rank_text(rank_).append(": ").append(why));
 }
 
-/// Unless something was told before. Returns when something is written; a writer that is killed meanwhile leaves what it had.
+/// Unless something was told before. Returns when something is written; a writer that is killed meanwhile leaves what
+/// it had.
 void ProcessGroup::tell(std::string_view what) const noexcept {
   std::uint32_t nothing = kNoFailure;
   if (shared_->failure_state.compare_exchange_strong(nothing, kIsBeingWritten)) {

@@ -16,10 +16,10 @@
 
 namespace mc2::executor {
 
-/// The processes of a world on one machine, one rank each, and what they tell one another beside their devices: through memory
-/// that they share, which has no name any more once all have come.
-/// A rank that has failed, and one whose process has ended without leaving, is noticed by all that wait.
-/// Threads: one at a time, but for fail(), failure(), departure() and abort_word().
+/// The processes of a world on one machine, one rank each, and what they tell one another beside their devices: through
+/// memory that they share, which has no name any more once all have come. A rank that has failed, and one whose process
+/// has ended without leaving, is noticed by all that wait. Threads: one at a time, but for fail(), failure(),
+/// departure() and abort_word().
 class ProcessGroup {
  public:
   /// Order: *collective*; the n-th group with a key in one process meets the n-th in the others.
@@ -39,8 +39,8 @@ class ProcessGroup {
   [[nodiscard]] std::int64_t maximum(std::int64_t own);
   /// The first error by rank, the same on every rank. As all_gather.
   [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own);
-  /// Whether all say the same. As all_gather. Errors: Mismatch, the same on every rank, naming the first that says something
-  /// else than rank 0.
+  /// Whether all say the same. As all_gather. Errors: Mismatch, the same on every rank, naming the first that says
+  /// something else than rank 0.
   [[nodiscard]] planner::Result<void> agree(std::string_view text);
 
   /// Tells every rank that this one cannot go on, unless one has told so before, and raises the abort word.

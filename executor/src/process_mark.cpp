@@ -10,7 +10,8 @@ namespace {
 /// Forks between the first process that asked and this one.
 std::atomic<std::uint64_t>& fork_count() noexcept {
   static std::atomic<std::uint64_t> count{0};
-  static const int is_registered = pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
+  static const int is_registered =
+      pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
   static_cast<void>(is_registered);
   return count;
 }

@@ -46,8 +46,7 @@ ResidentProblem::ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, 
                          .receive_counts = matrices.receive_counts,
                          .gathered_a = bytes_of(mirror.gathered_a)});
     RankBuffers& own = resident_.back();
-    for (auto operand :
-         {&RankBuffers::bias, &RankBuffers::residual, &RankBuffers::a_scales, &RankBuffers::b_scales}) {
+    for (auto operand : {&RankBuffers::bias, &RankBuffers::residual, &RankBuffers::a_scales, &RankBuffers::b_scales}) {
       mirror.others.push_back(mirror_of(matrices.*operand, rank, communicator));
       own.*operand = bytes_of(mirror.others.back());
     }

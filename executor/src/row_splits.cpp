@@ -30,8 +30,8 @@ Result<void> check_direction(const planner::OpSpec& op, int rank, const char* di
   for (std::size_t peer = 0; peer < counts.size(); ++peer) {
     if (counts[peer] >= 0 && counts[peer] <= most) continue;
     return count_error(rank, direction,
-                       std::to_string(counts[peer]) + " rows with rank " + std::to_string(peer) + "; legal: 0 to m / ranks = " +
-                           std::to_string(most));
+                       std::to_string(counts[peer]) + " rows with rank " + std::to_string(peer) +
+                           "; legal: 0 to m / ranks = " + std::to_string(most));
   }
   if (sum(counts) > 0) return {};
   return count_error(rank, direction, "no row at all; every rank needs at least one");
@@ -94,9 +94,9 @@ Result<void> check_splits(const planner::OpSpec& op, std::span<const int> ranks,
     const RankBuffers& rank = buffers[i];
     if (rank.send_counts.empty() && rank.receive_counts.empty()) continue;
     if (!may_have_counts(op))
-      return count_error(ranks[i], "has",
-                         "counts; matmul_all_to_all and all_to_all_matmul take them, not " +
-                             std::string(planner::to_string(op.kind)));
+      return count_error(
+          ranks[i], "has",
+          "counts; matmul_all_to_all and all_to_all_matmul take them, not " + std::string(planner::to_string(op.kind)));
     if (auto legal = check_direction(op, ranks[i], "sends", rank.send_counts); !legal) return legal;
     if (auto legal = check_direction(op, ranks[i], "receives", rank.receive_counts); !legal) return legal;
   }
@@ -125,8 +125,9 @@ Result<void> check_equal_splits(std::span<const RankBuffers> buffers) {
   const bool are_equal = std::ranges::all_of(
       buffers, [](const RankBuffers& rank) { return rank.send_counts.empty() && rank.receive_counts.empty(); });
   if (are_equal) return {};
-  return Error{ErrorCode::Unsupported, "counts",
-               "this backend exchanges equal splits only; leave send_counts and receive_counts out, or use the host backend"};
+  return Error{
+      ErrorCode::Unsupported, "counts",
+      "this backend exchanges equal splits only; leave send_counts and receive_counts out, or use the host backend"};
 }
 
 } // namespace mc2::executor

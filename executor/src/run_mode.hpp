@@ -11,7 +11,9 @@ namespace mc2::executor {
 inline constexpr std::size_t kRunModeCount = static_cast<std::size_t>(RunMode::SerialCompute) + 1;
 
 /// Whether a lane starts when the other has done all its blocks, or would if it ran.
-[[nodiscard]] constexpr bool is_serial(RunMode mode) noexcept { return mode == RunMode::Serial || mode == RunMode::SerialCompute; }
+[[nodiscard]] constexpr bool is_serial(RunMode mode) noexcept {
+  return mode == RunMode::Serial || mode == RunMode::SerialCompute;
+}
 
 /// What the stages make of the mode that is asked for.
 [[nodiscard]] constexpr RunMode mode_of(const StageList& list, RunMode asked) noexcept {

@@ -20,7 +20,8 @@ class RunTurn {
   struct Waits {};
   /// Comes after another thread's turn, for what cannot fail.
   RunTurn(std::atomic_flag& is_taken, Waits /*tag*/) noexcept : is_taken_(is_taken) {
-    while (is_taken.test_and_set(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    while (is_taken.test_and_set(std::memory_order_acquire))
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   ~RunTurn() { is_taken_.clear(std::memory_order_release); }
   RunTurn(const RunTurn&) = delete;

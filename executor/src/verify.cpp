@@ -24,8 +24,7 @@ using planner::Result;
 /// C of every rank. Safe to share.
 class Results {
  public:
-  Results(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
-      : op_(op), splits_(op, buffers) {
+  Results(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op), splits_(op, buffers) {
     for (const RankBuffers& rank : buffers) {
       readers_.emplace_back(planner::product_type(op), rank.c, op.n);
       ends_.push_back(row_count() + rank_shapes(op, rank).c.rows);
@@ -51,8 +50,8 @@ class Results {
 
   [[nodiscard]] Result<void> check_written() const {
     const auto is_bad = [](double value) { return !std::isfinite(value); };
-    const auto bad_row = parallel_find_first(
-        row_count(), [&](std::int64_t i) { return std::ranges::any_of(read(row_at(i)), is_bad); });
+    const auto bad_row =
+        parallel_find_first(row_count(), [&](std::int64_t i) { return std::ranges::any_of(read(row_at(i)), is_bad); });
     if (!bad_row) return {};
     const auto values = read(row_at(*bad_row));
     const auto bad = std::ranges::find_if(values, is_bad);
@@ -157,7 +156,8 @@ std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const plann
   } else {
     const RowSplits& splits = results.splits();
     for (int from = 0; from < op.world_size; ++from)
-      add_edges(cut, splits.receive_offset(static_cast<int>(rank), from), splits.count(from, static_cast<int>(rank)), rows);
+      add_edges(cut, splits.receive_offset(static_cast<int>(rank), from), splits.count(from, static_cast<int>(rank)),
+                rows);
   }
   for (int i = 0; i < kRandomRows; ++i) {
     rows.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(row_count)));
@@ -224,9 +224,9 @@ Result<double> compare_projections(const planner::OpSpec& op, const ProjectedOra
 std::string success_text(const planner::OpSpec& op, const Verification& found, std::int64_t row_count,
                          const char* projections) {
   return std::to_string(found.element_count) + " elements written and finite, " +
-         (all_get_the_same(op) ? "all ranks equal to the bit, " : "") + std::to_string(found.exact_row_count) +
-         " of " + std::to_string(row_count) + " rows compared element by element" + projections +
-         "; the largest error is " + percent_text(found.worst_error_ratio) + " of what rounding allows";
+         (all_get_the_same(op) ? "all ranks equal to the bit, " : "") + std::to_string(found.exact_row_count) + " of " +
+         std::to_string(row_count) + " rows compared element by element" + projections + "; the largest error is " +
+         percent_text(found.worst_error_ratio) + " of what rounding allows";
 }
 
 /// What comes from the compute lanes: the partial products of all ranks, and what the exchange adds to them.
@@ -289,8 +289,7 @@ Result<Verification> verify_sums(const planner::OpSpec& op,
   std::vector<double> ratios(static_cast<std::size_t>(results.row_count()));
   parallel_for(results.row_count(), [&](std::int64_t i) {
     const ResultRow at = results.row_at(i);
-    ratios[static_cast<std::size_t>(i)] =
-        worst_element(results.read(at), sum_of_partials(op, partials, at)).ratio;
+    ratios[static_cast<std::size_t>(i)] = worst_element(results.read(at), sum_of_partials(op, partials, at)).ratio;
   });
   const auto bad = std::ranges::find_if(ratios, [](double ratio) { return ratio > 1; });
   if (bad != ratios.end()) {
@@ -338,8 +337,7 @@ MovedRows moved_rows(const planner::OpSpec& op, std::span<const std::span<const 
 }
 
 /// Rows that a collective only moves arrive to the bit: row a_row of A makes row a_row of the product.
-Result<Verification> verify_moves(const planner::OpSpec& op,
-                                  std::span<const std::span<const std::byte>> intermediates,
+Result<Verification> verify_moves(const planner::OpSpec& op, std::span<const std::span<const std::byte>> intermediates,
                                   std::span<const RankBuffers> buffers) {
   const MovedRows moved = moved_rows(op, intermediates, buffers);
   const RowSplits splits(op, buffers);

@@ -39,9 +39,7 @@ class PoolingCheck {
   }
 
   /// As many as ranks, tables and samples together.
-  [[nodiscard]] std::int64_t feature_count() const noexcept {
-    return op_.world_size * op_.tables->table_count * op_.m;
-  }
+  [[nodiscard]] std::int64_t feature_count() const noexcept { return op_.world_size * op_.tables->table_count * op_.m; }
 
   [[nodiscard]] Feature feature(std::int64_t index) const noexcept {
     const std::int64_t sample = index % op_.m, table = index / op_.m % op_.tables->table_count;
@@ -85,9 +83,7 @@ class PoolingCheck {
   static constexpr double kSecondOrder = 1.01;
 
   /// What rounding below a type's normal range adds: sums of ordinary numbers get there in f16 only.
-  static double half_smallest(planner::DType dtype) noexcept {
-    return dtype == planner::DType::F16 ? 0x1p-25 : 0;
-  }
+  static double half_smallest(planner::DType dtype) noexcept { return dtype == planner::DType::F16 ? 0x1p-25 : 0; }
 
   /// Adds the bag's rows and their magnitudes; returns how many there are.
   double add_bag(const Feature& feature, std::span<double> sums, std::span<double> magnitudes) const {
@@ -107,8 +103,9 @@ class PoolingCheck {
   [[nodiscard]] std::string text_of(const Feature& feature, double got, double wanted, double allowed,
                                     std::int64_t column) const {
     const auto poison = poison_of(op_.dtype);
-    const auto bytes = results_[feature.at.rank].row_bytes(feature.at.row).subspan(
-        static_cast<std::size_t>(column) * poison.size(), poison.size());
+    const auto bytes = results_[feature.at.rank]
+                           .row_bytes(feature.at.row)
+                           .subspan(static_cast<std::size_t>(column) * poison.size(), poison.size());
     if (std::ranges::equal(bytes, poison)) return "was not written";
     return "is " + number_text(got) + ", should be " + number_text(wanted) + " within " + number_text(allowed) +
            ": sample " + std::to_string(feature.sample) + " of table " + std::to_string(feature.table) + " of rank " +
@@ -127,9 +124,8 @@ class PoolingCheck {
 Result<Verification> verify_pooling(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
   const PoolingCheck check(op, buffers);
   std::vector<double> ratios(static_cast<std::size_t>(check.feature_count()));
-  parallel_for(check.feature_count(), [&](std::int64_t i) {
-    ratios[static_cast<std::size_t>(i)] = check.check(check.feature(i)).ratio;
-  });
+  parallel_for(check.feature_count(),
+               [&](std::int64_t i) { ratios[static_cast<std::size_t>(i)] = check.check(check.feature(i)).ratio; });
   const auto bad = std::ranges::find_if(ratios, [](double ratio) { return !(ratio <= 1); });
   if (bad != ratios.end()) {
     const Feature feature = check.feature(bad - ratios.begin());
@@ -140,8 +136,10 @@ Result<Verification> verify_pooling(const planner::OpSpec& op, std::span<const R
                      .element_count = op.world_size * operand_shapes(op).c.element_count(),
                      .exact_row_count = op.m,
                      .text = {}};
-  found.text = std::to_string(found.element_count) + " pooled features written, finite and compared one by one; the largest "
-               "error is " + percent_text(found.worst_error_ratio) + " of what rounding allows";
+  found.text = std::to_string(found.element_count) +
+               " pooled features written, finite and compared one by one; the largest "
+               "error is " +
+               percent_text(found.worst_error_ratio) + " of what rounding allows";
   return found;
 }
 

@@ -20,8 +20,8 @@
 namespace mc2::cli {
 namespace {
 
-/// Gathers lines and writes many at once, from a thread of its own: a system call and a woken thread for each line would cost
-/// more than the answer that it tells of.
+/// Gathers lines and writes many at once, from a thread of its own: a system call and a woken thread for each line
+/// would cost more than the answer that it tells of.
 class GatheringSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   GatheringSink() : writer_([this](const std::stop_token& ends) { write_until(ends); }) {}
@@ -66,9 +66,9 @@ class GatheringSink final : public spdlog::sinks::base_sink<std::mutex> {
     while (!never.wait_for(lock, ends, kInterval, [&] { return ends.stop_requested(); })) write(take());
   }
 
-  std::string lines_;            ///< under the base's mutex
+  std::string lines_;              ///< under the base's mutex
   std::int64_t dropped_count_ = 0; ///< under the base's mutex
-  std::jthread writer_;          ///< last: it uses the others
+  std::jthread writer_;            ///< last: it uses the others
 };
 
 /// What most texts are: nothing in them has to be escaped.
@@ -123,7 +123,8 @@ std::string to_json_line(const server::AccessRecord& record, std::string_view ti
 }
 
 server::AccessLog make_access_log() {
-  auto logger = std::make_shared<spdlog::logger>("access", std::make_shared<GatheringSink>()); // shared by the copies of the log
+  // shared by the copies of the log
+  auto logger = std::make_shared<spdlog::logger>("access", std::make_shared<GatheringSink>());
   return [logger](const server::AccessRecord& record) { logger->info(to_json_line(record, this_second())); };
 }
 

@@ -4,8 +4,9 @@
 
 namespace mc2::cli {
 
-/// JSON lines on standard error, a tenth of a second late: answers wait neither for the terminal nor for one another. Lines that
-/// come faster than they are taken are dropped, and counted in a line of their own. Written to the end when the last copy goes.
+/// JSON lines on standard error, a tenth of a second late: answers wait neither for the terminal nor for one another.
+/// Lines that come faster than they are taken are dropped, and counted in a line of their own. Written to the end when
+/// the last copy goes.
 [[nodiscard]] server::AccessLog make_access_log();
 
 /// One record without its line end. @param time  ISO 8601 UTC

@@ -100,8 +100,7 @@ Result<profiler::ActiveSummary> profile_variant(Workbench& bench, const ProfileS
     if (!kept && !store_error) store_error = kept.error();
   };
   hooks.is_cancelled = [&] { return is_interrupted() || store_error.has_value(); };
-  auto summary =
-      profiler::run_active_sweep(options_of(bench, settings, variant), hooks, bench.fingerprint(), earlier);
+  auto summary = profiler::run_active_sweep(options_of(bench, settings, variant), hooks, bench.fingerprint(), earlier);
   progress.reset();
   if (store_error) return *store_error;
   if (summary) std::cerr << label << ": stopped: " << summary.value().termination << "\n";
@@ -117,8 +116,7 @@ Result<profiler::SweepSummary> profile_actively(Workbench& bench, const ProfileS
   for (const planner::Variant& variant : bench.variants()) {
     auto active = profile_variant(bench, settings, variant, store, sweep.samples);
     if (!active) return active.error();
-    add(sweep, std::move(active).value(), variant, planner::cut_axis(bench.op()),
-        bench.variants().size() == 1);
+    add(sweep, std::move(active).value(), variant, planner::cut_axis(bench.op()), bench.variants().size() == 1);
   }
   auto kept = store.replace_samples(bench.op(), bench.fingerprint(), sweep.samples, utc_now());
   if (!kept) return kept.error();

@@ -69,8 +69,8 @@ Result<ExitCode> BenchCommand::overlap() const {
                                        {1024, 1024, 2048, "1Gbit,20us"},
                                        {1024, 768, 3072, "1Gbit,20us"},
                                        {1024, 1024, 2048, "2.5Gbit,20us"}};
-  std::vector<std::vector<std::string>> rows{{"shape", "link", "ideal", "tuned", "efficiency", "95 % interval",
-                                              "best of family", "cuts", "tuned/best"}};
+  std::vector<std::vector<std::string>> rows{
+      {"shape", "link", "ideal", "tuned", "efficiency", "95 % interval", "best of family", "cuts", "tuned/best"}};
   for (const auto& c : cases) {
     ScratchStore scratch;
     auto store = scratch.open();
@@ -85,11 +85,13 @@ Result<ExitCode> BenchCommand::overlap() const {
     const FamilyRace& family = raced.value();
     const profiler::Interval efficiency = efficiency_of(family.race, cut);
     rows.push_back({bench.value()->op().text(), c.link, percent_text(ideal_benefit(family.race)), cut.text(),
-                    percent_text(efficiency.value), percent_text(efficiency.low) + " to " + percent_text(efficiency.high),
-                    family.best_cut.text(), std::to_string(family.family_size), percent_text(family.regret_of(cut))});
+                    percent_text(efficiency.value),
+                    percent_text(efficiency.low) + " to " + percent_text(efficiency.high), family.best_cut.text(),
+                    std::to_string(family.family_size), percent_text(family.regret_of(cut))});
     std::cerr << "mc2: " << rows.back()[0] << " " << c.link << ": efficiency " << rows.back()[4] << "\n";
   }
-  std::cout << "Overlap efficiency of tuned plans on emulated links, 2 ranks (median of paired runs)\n" << table(rows) << "\n";
+  std::cout << "Overlap efficiency of tuned plans on emulated links, 2 ranks (median of paired runs)\n"
+            << table(rows) << "\n";
   return ExitCode::Success;
 }
 
@@ -127,7 +129,8 @@ void print_errors(const std::string& title, const std::vector<PredictionError>& 
                     percent_text(error.relative())});
     sizes.push_back(std::abs(error.relative()));
   }
-  std::cout << title << "\n" << table(rows) << "  median error " << percent_text(median(sizes)) << ", worst "
+  std::cout << title << "\n"
+            << table(rows) << "  median error " << percent_text(median(sizes)) << ", worst "
             << percent_text(quantile(sizes, 1)) << " over " << errors.size() << " shapes\n\n";
 }
 
@@ -212,8 +215,8 @@ planner::CostModel published_model() {
   compute.shape = planner::AffineCurve{0, 803.0 / 4096};
   compute.valid_max_x = 1e9;
   communication.axis = planner::CurveAxis::Bytes;
-  communication.shape = planner::PiecewiseCurve{8 * planner::kBytesPerMib, planner::kBytesPerMib, -0.9698202,
-                                                27.0622573, 14.769, 13.58491263, 61.508333};
+  communication.shape = planner::PiecewiseCurve{
+      8 * planner::kBytesPerMib, planner::kBytesPerMib, -0.9698202, 27.0622573, 14.769, 13.58491263, 61.508333};
   communication.valid_max_x = 1e12;
   model.variants.push_back({{"direct", {}}, {compute, 0, 1.05}, {communication, 0, 1.15}});
   return model;
@@ -227,8 +230,11 @@ Result<ExitCode> BenchCommand::planning() const {
     int repeat_count;
   };
   std::vector<std::vector<std::string>> rows{{"strategy", "alignment", "candidates", "simulated", "median", "p99"}};
-  for (const auto& [strategy, alignment, repeat_count] :
-       {Question{"search", 128, 3000}, {"search", 64, 3000}, {"search", 32, 3000}, {"free", 128, 300}, {"free", 64, 300}}) {
+  for (const auto& [strategy, alignment, repeat_count] : {Question{"search", 128, 3000},
+                                                          {"search", 64, 3000},
+                                                          {"search", 32, 3000},
+                                                          {"free", 128, 300},
+                                                          {"free", 64, 300}}) {
     planner::PlanOptions options;
     options.strategy = strategy;
     options.alignment = alignment;
@@ -250,15 +256,16 @@ Result<ExitCode> BenchCommand::planning() const {
 }
 
 Result<ExitCode> BenchCommand::all() const {
-  for (const auto member : {&BenchCommand::planning, &BenchCommand::sweep, &BenchCommand::topology,
-                            &BenchCommand::virtual_prediction, &BenchCommand::shared_memory, &BenchCommand::overlap,
-                            &BenchCommand::prediction})
+  for (const auto member :
+       {&BenchCommand::planning, &BenchCommand::sweep, &BenchCommand::topology, &BenchCommand::virtual_prediction,
+        &BenchCommand::shared_memory, &BenchCommand::overlap, &BenchCommand::prediction})
     if (auto done = (this->*member)(); !done) return done;
   return ExitCode::Success;
 }
 
 Result<ExitCode> BenchCommand::run() const {
-  if (action && is_peers) return Error{ErrorCode::InvalidSpec, "--peers", "is a figure of its own; leave the other out"};
+  if (action && is_peers)
+    return Error{ErrorCode::InvalidSpec, "--peers", "is a figure of its own; leave the other out"};
   if (action) return action();
   if (is_peers) return peers.run();
   return Error{ErrorCode::InvalidSpec, "bench", "says which figure; `mc2 bench --help` lists them"};
@@ -273,7 +280,8 @@ Command add_bench(CLI::App& app) {
   bench->add_flag("--peers", command->is_peers, "the same as `mc2 bench peers`");
   bench->add_option("--backend", command->peers.machine.backend, "of --peers")->capture_default_str();
   const auto add_race_budget = [raw = command.get()](CLI::App& app) {
-    app.add_option("--race-budget", raw->race_budget_s, "seconds for each race")->capture_default_str()
+    app.add_option("--race-budget", raw->race_budget_s, "seconds for each race")
+        ->capture_default_str()
         ->check(CLI::Range(0.1, 3600.0));
   };
   add_race_budget(*bench); // scripts that were written for it to stand here go on
@@ -300,18 +308,24 @@ Command add_bench(CLI::App& app) {
       ->callback([raw = command.get()] { raw->action = [] { return bench_order(); }; });
   bench->add_subcommand("operators", "every operator tuned on emulated links, its overlap efficiency; about 10 minutes")
       ->callback([raw = command.get()] { raw->action = [raw] { return bench_operators(raw->settings()); }; });
-  bench->add_subcommand("transfer", "models that answer for another n and k, one shape left out in turn; about 2 minutes")
+  bench
+      ->add_subcommand("transfer",
+                       "models that answer for another n and k, one shape left out in turn; about 2 minutes")
       ->callback([raw = command.get()] { raw->action = [] { return bench_transfer(); }; });
-  auto* collectives = bench->add_subcommand("collectives", "all-reduce alone, every variant of a backend, 1 KiB to 64 MiB, in three timing modes");
+  auto* collectives = bench->add_subcommand(
+      "collectives", "all-reduce alone, every variant of a backend, 1 KiB to 64 MiB, in three timing modes");
   command->collectives.add_to(*collectives);
   collectives->callback([raw = command.get()] { raw->action = [raw] { return raw->collectives.run(); }; });
-  auto* all_reduce = bench->add_subcommand("allreduce", "all-reduce between processes of one node beside MPI_Allreduce");
+  auto* all_reduce =
+      bench->add_subcommand("allreduce", "all-reduce between processes of one node beside MPI_Allreduce");
   command->all_reduce.add_to(*all_reduce);
   all_reduce->callback([raw = command.get()] { raw->action = [raw] { return raw->all_reduce.run(); }; });
   bench->add_subcommand("messages", "message rate and latency: pull, push, and push by a proxy thread; some seconds")
       ->callback([raw = command.get()] { raw->action = [] { return bench_messages(); }; });
-  auto* embedding = bench->add_subcommand("embedding", "what looking up a plan and running it costs a host program; some seconds");
-  embedding->add_option("--pairs", command->embedding_pairs, "runs by hand and by mc2, in turn")->capture_default_str()
+  auto* embedding =
+      bench->add_subcommand("embedding", "what looking up a plan and running it costs a host program; some seconds");
+  embedding->add_option("--pairs", command->embedding_pairs, "runs by hand and by mc2, in turn")
+      ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
   embedding->callback([raw = command.get()] { raw->action = [raw] { return bench_embedding(raw->embedding_pairs); }; });
   bench->add_subcommand("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes")

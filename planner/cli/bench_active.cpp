@@ -88,8 +88,10 @@ struct MeasuredShape {
   std::int64_t m, n, k;
   const char* link;
 };
-constexpr MeasuredShape kShapes[] = {{1024, 1024, 1024, "2.5Gbit,20us"}, {832, 768, 2048, "1Gbit,20us"},
-                                     {1216, 1536, 768, "2.5Gbit,20us"}, {704, 1280, 1280, "1Gbit,20us"},
+constexpr MeasuredShape kShapes[] = {{1024, 1024, 1024, "2.5Gbit,20us"},
+                                     {832, 768, 2048, "1Gbit,20us"},
+                                     {1216, 1536, 768, "2.5Gbit,20us"},
+                                     {704, 1280, 1280, "1Gbit,20us"},
                                      {960, 896, 1536, "2.5Gbit,20us"}};
 
 /// What one way of profiling led to.
@@ -113,8 +115,8 @@ Result<Profiled> profile_and_plan(Workbench& bench, const ProfileSettings& setti
 }
 
 Result<ExitCode> measured() {
-  std::vector<std::vector<std::string>> rows{{"shape", "link", "active: measurements", "plan", "regret",
-                                              "sweep: measurements", "plan", "regret", "share"}};
+  std::vector<std::vector<std::string>> rows{
+      {"shape", "link", "active: measurements", "plan", "regret", "sweep: measurements", "plan", "regret", "share"}};
   for (const auto& shape : kShapes) {
     auto bench = open_bench(bench_op(shape.m, shape.n, shape.k), shape.link);
     if (!bench) return bench.error();
@@ -127,8 +129,7 @@ Result<ExitCode> measured() {
     const auto active = profile_and_plan(*bench.value(), settings);
     if (!active) return active.error();
     const planner::Cut &active_cut = active.value().plan.cut, &grid_cut = grid.value().plan.cut;
-    const auto raced =
-        race_family(*bench.value(), settings.plan, active.value().plan.variant, {active_cut, grid_cut});
+    const auto raced = race_family(*bench.value(), settings.plan, active.value().plan.variant, {active_cut, grid_cut});
     if (!raced) return raced.error();
     const int active_count = active.value().measurement_count, grid_count = grid.value().measurement_count;
     rows.push_back({bench.value()->op().text(), shape.link, std::to_string(active_count), active_cut.text(),
@@ -136,8 +137,9 @@ Result<ExitCode> measured() {
                     percent_text(raced.value().regret_of(grid_cut)),
                     percent_text(static_cast<double>(active_count) / grid_count)});
   }
-  std::cout << "Active profile against the default sweep on this machine; regret to the fastest cut of the family, raced\n"
-            << table(rows) << "\n";
+  std::cout
+      << "Active profile against the default sweep on this machine; regret to the fastest cut of the family, raced\n"
+      << table(rows) << "\n";
   return ExitCode::Success;
 }
 

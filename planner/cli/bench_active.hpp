@@ -9,10 +9,10 @@
 namespace mc2::cli {
 
 struct ActiveBench {
-  int truth_count = 60;       ///< simulated machines
+  int truth_count = 60; ///< simulated machines
   std::uint64_t seed = 1;
   std::optional<std::string> chart_file;
-  bool is_measured = false;   ///< on the host backend with emulated links instead
+  bool is_measured = false; ///< on the host backend with emulated links instead
 
   void add_to(CLI::App& app);
   /// Plan quality against number of measurements: active, the sweep's grid in three orders, and brute force. Measured:

@@ -68,7 +68,8 @@ Result<Runner> make_runner(Workbench& bench, const planner::Variant& variant, st
 }
 
 /// The variants of these names that the backend offers. Errors: Unsupported when there is none.
-Result<std::vector<Runner>> make_runners(Workbench& bench, std::span<const std::string_view> names, std::int64_t count) {
+Result<std::vector<Runner>> make_runners(Workbench& bench, std::span<const std::string_view> names,
+                                         std::int64_t count) {
   std::vector<Runner> runners;
   for (const auto& variant : bench.variants()) {
     if (std::ranges::find(names, variant.name) == names.end()) continue;
@@ -151,9 +152,10 @@ Result<ExitCode> AllReduceBench::run() const {
   double log_sum = 0;
   for (const double ratio : ratios) log_sum += std::log(ratio);
   std::cout << "All-reduce in f32, " << ranks << " ranks, " << backend.value()->availability().reason
-            << ", transports: " << transports << "\nthroughput mode: back to back, " << kBackToBack
-            << " but at most " << size_text(kBytesPerRun) << " together, after one of 4 KiB that is not counted; time of one on the slowest rank, medians of " << kPairs
-            << " pairs in turn\n"
+            << ", transports: " << transports << "\nthroughput mode: back to back, " << kBackToBack << " but at most "
+            << size_text(kBytesPerRun)
+            << " together, after one of 4 KiB that is not counted; time of one on the slowest rank, medians of "
+            << kPairs << " pairs in turn\n"
             << table(rows) << "geometric mean of the ratios "
             << number(std::exp(log_sum / static_cast<double>(ratios.size())), "%.2f") << ", least "
             << number(*std::ranges::min_element(ratios), "%.2f") << "\n";

@@ -40,9 +40,14 @@ struct Tally {
   }
   [[nodiscard]] std::vector<std::string> row(const std::string& name) const {
     const auto signed_percent = [](double ratio) { return number(ratio * 100, "%+.3f %%"); };
-    return {name, std::to_string(case_count), signed_percent(worst_peer_error), signed_percent(worst_uncut_error),
-            signed_percent(worst_over_best), signed_percent(worst_over_uncut),
-            signed_percent(std::exp(log_ratio_sum / case_count) - 1), std::to_string(peer_above_uncut_count)};
+    return {name,
+            std::to_string(case_count),
+            signed_percent(worst_peer_error),
+            signed_percent(worst_uncut_error),
+            signed_percent(worst_over_best),
+            signed_percent(worst_over_uncut),
+            signed_percent(std::exp(log_ratio_sum / case_count) - 1),
+            std::to_string(peer_above_uncut_count)};
   }
 };
 
@@ -78,8 +83,13 @@ struct Regret {
   [[nodiscard]] std::vector<std::string> row(const std::string& strategy, double slowdown) {
     std::sort(ratios.begin(), ratios.end());
     const double median = ratios[ratios.size() / 2];
-    return {strategy, number(slowdown, "%.2f"), std::to_string(ratios.size()), percent_text(median - 1),
-            percent_text(ratios.back() - 1), std::to_string(slower_than_uncut_count), std::to_string(refused_count)};
+    return {strategy,
+            number(slowdown, "%.2f"),
+            std::to_string(ratios.size()),
+            percent_text(median - 1),
+            percent_text(ratios.back() - 1),
+            std::to_string(slower_than_uncut_count),
+            std::to_string(refused_count)};
   }
 };
 
@@ -111,14 +121,16 @@ Result<void> print_strategies(const std::vector<PublishedCase>& cases) {
   std::vector<std::vector<std::string>> rows{
       {"strategy", "slow-down", "cases", "median regret", "worst", "above serial", "refused"}};
   for (const double slowdown : {1.0, 1.15, 1.5})
-    for (const auto& [strategy, reference] : {std::pair{"search", "free"}, {"wave_groups", "free"}, {"formula", "search"}}) {
+    for (const auto& [strategy, reference] :
+         {std::pair{"search", "free"}, {"wave_groups", "free"}, {"formula", "search"}}) {
       auto regret = regret_of(cases, strategy, reference, slowdown);
       if (!regret) return regret.error();
       rows.push_back(regret.value().row(strategy, slowdown));
     }
-  std::cout << "\nStrategies on the same cases, simulated with both lanes slowed down under each other; regret against\n"
-               "the exact optimum of the lists that a strategy may choose from (free lists; short/long for formula)\n"
-            << table(rows);
+  std::cout
+      << "\nStrategies on the same cases, simulated with both lanes slowed down under each other; regret against\n"
+         "the exact optimum of the lists that a strategy may choose from (free lists; short/long for formula)\n"
+      << table(rows);
   return {};
 }
 
@@ -129,8 +141,8 @@ Result<ExitCode> bench_published_cases(const std::string& file) {
   if (!content) return content.error();
   const auto cases = parse_published_cases(content.value(), file);
   if (!cases) return cases.error();
-  std::vector<std::vector<std::string>> rows{{"kind", "cases", "worst error: peer", "uncut", "plan over best", "over uncut",
-                                              "geomean to peer", "peer above uncut"}};
+  std::vector<std::vector<std::string>> rows{{"kind", "cases", "worst error: peer", "uncut", "plan over best",
+                                              "over uncut", "geomean to peer", "peer above uncut"}};
   Tally all;
   for (const auto& traits : planner::op_registry()) {
     Tally tally;

@@ -39,12 +39,8 @@ constexpr std::int64_t kFewestRows = 65; // fewer would be cut along n
 
 /// All-reduces of `message_bytes`, back to back; the matmul is there for its buffers only.
 planner::OpSpec carrier(std::int64_t message_bytes, std::int64_t count, planner::DType dtype, int ranks) {
-  planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
-                     .m = 0,
-                     .n = 0,
-                     .k = 16,
-                     .dtype = dtype,
-                     .world_size = ranks};
+  planner::OpSpec op{
+      .kind = planner::OpKind::MatmulAllReduce, .m = 0, .n = 0, .k = 16, .dtype = dtype, .world_size = ranks};
   const std::int64_t elements = message_bytes / planner::size_bytes(planner::product_type(op));
   op.n = std::min(kMostColumns, elements);
   while (op.n > 1 && count * (elements / op.n) < kFewestRows) op.n /= 2;
@@ -187,11 +183,14 @@ std::string mode_table(std::span<const CollectiveTimes> sizes, std::span<const s
 void CollectivesBench::add_to(CLI::App& app) {
   machine.add_to(app);
   app.add_option("--dtype", dtype, "element type: f32, f16, bf16")->capture_default_str();
-  app.add_option("--ranks", ranks, "ranks that take part")->capture_default_str()
+  app.add_option("--ranks", ranks, "ranks that take part")
+      ->capture_default_str()
       ->check(whole_number(2, planner::kMaxWorldSize));
-  app.add_option("--to", last_bytes, "largest message in bytes; sizes double from 1 KiB")->capture_default_str()
+  app.add_option("--to", last_bytes, "largest message in bytes; sizes double from 1 KiB")
+      ->capture_default_str()
       ->check(whole_number(kFirstBytes, std::int64_t{1} << 30U));
-  app.add_option("--budget", budget_s, "seconds for each size after which no new round starts")->capture_default_str()
+  app.add_option("--budget", budget_s, "seconds for each size after which no new round starts")
+      ->capture_default_str()
       ->check(real_number(0.001, 3600));
   app.add_option("--chart", chart_file, "also draw bus bandwidth over size to this .svg or .png file");
 }
@@ -227,24 +226,28 @@ Result<ExitCode> CollectivesBench::run() const {
   }
   print(sizes, names, communicator.value()->fingerprint().label());
   if (chart)
-    chart->write(collectives_chart(sizes, names, ranks, "All-reduce in " + dtype + ", " + std::to_string(ranks) + " ranks"));
+    chart->write(
+        collectives_chart(sizes, names, ranks, "All-reduce in " + dtype + ", " + std::to_string(ranks) + " ranks"));
   return ExitCode::Success;
 }
 
 void CollectivesBench::print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants,
                              const std::string& machine_label) const {
-  std::cout << "All-reduce in " << dtype << ", " << ranks << " ranks, " << machine_label
-            << "; medians of up to " << kMostRounds << " rounds in turn, slowest rank\n";
+  std::cout << "All-reduce in " << dtype << ", " << ranks << " ranks, " << machine_label << "; medians of up to "
+            << kMostRounds << " rounds in turn, slowest rank\n";
   if (sizes.front().copy_us > 0)
-    std::cout << "direct reads what lies there from the start; the others also wait for what their peers do in the run\n";
+    std::cout
+        << "direct reads what lies there from the start; the others also wait for what their peers do in the run\n";
   const double bus_factor = 2.0 * (ranks - 1) / ranks;
   const std::array explanations{
       std::pair{TimingMode::LaneTime, "first start to last end on the communication lanes, of one"},
-      std::pair{TimingMode::Throughput, "back to back, time of one, and its share of the speed of light: as many bytes copied by "
-                                        "every rank at once (column copy)"},
+      std::pair{TimingMode::Throughput,
+                "back to back, time of one, and its share of the speed of light: as many bytes copied by "
+                "every rank at once (column copy)"},
       std::pair{TimingMode::Latency, "one at a time, waiting for each, from the caller's call to its return"}};
   for (const auto& [mode, explanation] : explanations)
-    std::cout << "\n" << to_string(mode) << ": " << explanation << "\n"
+    std::cout << "\n"
+              << to_string(mode) << ": " << explanation << "\n"
               << mode_table(sizes, variants, mode, bus_factor) << "fastest by " << to_string(mode) << ": "
               << switch_overs(sizes, variants, mode) << "\n";
 }

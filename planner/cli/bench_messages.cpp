@@ -42,8 +42,7 @@ Result<std::array<MessageTimes, kPaths.size()>> time_size(std::int64_t bytes) {
 } // namespace
 
 Result<ExitCode> bench_messages() {
-  std::vector<std::vector<std::string>> rows{
-      {"message", "path", "throughput", "bandwidth", "latency", "lane time"}};
+  std::vector<std::vector<std::string>> rows{{"message", "path", "throughput", "bandwidth", "latency", "lane time"}};
   for (const std::int64_t bytes : kSizes) {
     const auto times = time_size(bytes);
     if (!times) return times.error();

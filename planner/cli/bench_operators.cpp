@@ -19,8 +19,7 @@ struct OperatorCase {
 /// Every kind, blocks of rows and of columns, on links that take about as long as the compute lane does.
 std::vector<OperatorCase> operator_cases(int world_size, bool is_virtual) {
   const auto matmul = [&](OpKind kind, std::int64_t m, std::int64_t n, const char* link) {
-    return OperatorCase{
-        {kind, m, n, 1024, planner::DType::F32, world_size}, link, is_virtual ? "100Gflops,10us" : ""};
+    return OperatorCase{{kind, m, n, 1024, planner::DType::F32, world_size}, link, is_virtual ? "100Gflops,10us" : ""};
   };
   const char* slow = is_virtual ? "2.5Gbit,20us" : "1Gbit,20us";
   const std::int64_t sharded_m = 1024 * world_size;
@@ -73,10 +72,11 @@ Result<ExitCode> bench_operators(const TuneSettings& settings) {
   std::vector<OperatorCase> cases = operator_cases(lanes_fit ? 4 : 2, false);
   for (const OperatorCase& emulated : operator_cases(4, true)) cases.push_back(emulated);
   return print_rows("Every operator, tuned, on EMULATED links (medians of paired runs, 95 % intervals)",
-                    {"operator", "compute", "link", "ideal", "kept plan", "variant", "benefit", "efficiency"}, cases.size(),
-                    [&](std::size_t i) {
+                    {"operator", "compute", "link", "ideal", "kept plan", "variant", "benefit", "efficiency"},
+                    cases.size(), [&](std::size_t i) {
                       auto row = row_of(cases[i], settings);
-                      if (row) std::cerr << "mc2: " << row.value().front() << ": efficiency " << row.value().back() << "\n";
+                      if (row)
+                        std::cerr << "mc2: " << row.value().front() << ": efficiency " << row.value().back() << "\n";
                       return row;
                     });
 }

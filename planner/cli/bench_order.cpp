@@ -80,8 +80,8 @@ Result<ExitCode> bench_order() {
     if (!row) return row.error();
     rows.push_back(std::move(row).value());
   }
-  std::cout << "Order in which ranks turn to their peers, EMULATED: link " << kLink
-            << " in each direction of each of " << kRanks << " ranks, virtual compute " << kVirtualCompute << "\n"
+  std::cout << "Order in which ranks turn to their peers, EMULATED: link " << kLink << " in each direction of each of "
+            << kRanks << " ranks, virtual compute " << kVirtualCompute << "\n"
             << table(rows) << "\n";
   return ExitCode::Success;
 }

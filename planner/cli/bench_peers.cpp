@@ -36,7 +36,8 @@ std::string shell_word(const std::string& argument) {
 std::string command_line() {
   std::ifstream stream("/proc/self/cmdline", std::ios::binary);
   std::string text;
-  for (std::string argument; std::getline(stream, argument, '\0');) text += (text.empty() ? "" : " ") + shell_word(argument);
+  for (std::string argument; std::getline(stream, argument, '\0');)
+    text += (text.empty() ? "" : " ") + shell_word(argument);
   return text;
 }
 
@@ -64,7 +65,8 @@ std::vector<OverlapRow> chart_rows(const PeerRun& run) {
   std::vector<OverlapRow> rows;
   for (const auto& shape : run.shapes) {
     if (shape.error) continue;
-    OverlapRow& row = rows.emplace_back(OverlapRow{shape.op, shape.serial_us(), shape.ideal_us(), shape.speedup().value, std::nullopt});
+    OverlapRow& row = rows.emplace_back(
+        OverlapRow{shape.op, shape.serial_us(), shape.ideal_us(), shape.speedup().value, std::nullopt});
     if (const std::string peer = shape.torch.peer(); !peer.empty()) row.peer_over_mc2 = shape.torch.ratio(peer).value;
   }
   return rows;
@@ -190,7 +192,8 @@ Result<ExitCode> PeersBench::run() const {
   std::cout << peer_page(run);
   if (json_file) write_file(*json_file, peer_document(run));
   if (const auto rows = chart_rows(run); chart && !rows.empty())
-    chart->write(overlap_chart("mc2 beside serial" + std::string(run.torch_reason.empty() ? " and PyTorch" : "") + ", " + run.fingerprint.label(),
+    chart->write(overlap_chart("mc2 beside serial" + std::string(run.torch_reason.empty() ? " and PyTorch" : "") +
+                                   ", " + run.fingerprint.label(),
                                "PyTorch", rows));
   if (is_interrupted()) return Error{ErrorCode::Cancelled, "peers", "interrupted; the shapes before it are printed"};
   for (const auto& shape : run.shapes)

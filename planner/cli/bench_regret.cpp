@@ -132,8 +132,8 @@ void judge(const planner::Plan& kept, const Race& race, RegretFigure& figure) {
 }
 
 void print_figures(const std::vector<RegretFigure>& figures) {
-  std::vector<std::vector<std::string>> rows{
-      {"shape", "plans", "kept plan", "measured", "fastest of all", "measured", "regret", "tuned in", "brute force in"}};
+  std::vector<std::vector<std::string>> rows{{"shape", "plans", "kept plan", "measured", "fastest of all", "measured",
+                                              "regret", "tuned in", "brute force in"}};
   std::vector<double> regrets;
   for (const auto& each : figures) {
     rows.push_back({each.op.text(), std::to_string(each.contender_count), each.planned, time_text(each.planned_us),
@@ -141,7 +141,8 @@ void print_figures(const std::vector<RegretFigure>& figures) {
                     time_text(each.brute_force_s * 1e6)});
     regrets.push_back(each.regret);
   }
-  std::cout << "Tuned plans against brute force: every cut of the short/long family with every variant\n" << table(rows);
+  std::cout << "Tuned plans against brute force: every cut of the short/long family with every variant\n"
+            << table(rows);
   if (regrets.empty()) return;
   std::cout << "  regret: median " << percent_text(median(regrets)) << ", worst "
             << percent_text(*std::ranges::max_element(regrets)) << "\n";

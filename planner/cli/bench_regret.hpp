@@ -19,7 +19,8 @@ struct RegretFigure {
   double best_us = 0;
   double tuning_s = 0;
   double brute_force_s = 0;
-  /// How much slower the kept plan is than the fastest, relative; paired with serial in one race, 0 if it is the fastest.
+  /// How much slower the kept plan is than the fastest, relative; paired with serial in one race, 0 if it is the
+  /// fastest.
   double regret = 0;
 };
 

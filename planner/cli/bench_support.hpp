@@ -40,9 +40,10 @@ class ScratchStore {
 /// Benefit of a plan that hides the shorter lane completely.
 [[nodiscard]] double ideal_benefit(const Race& race);
 
-/// Prints a table of so many rows, which `row_of` makes one after the other. Where it fails, rows that were finished are printed
-/// nevertheless: each takes minutes. Errors: as row_of.
-[[nodiscard]] Result<ExitCode> print_rows(const std::string& title, const std::vector<std::string>& header, std::size_t count,
+/// Prints a table of so many rows, which `row_of` makes one after the other. Where it fails, rows that were finished
+/// are printed nevertheless: each takes minutes. Errors: as row_of.
+[[nodiscard]] Result<ExitCode> print_rows(const std::string& title, const std::vector<std::string>& header,
+                                          std::size_t count,
                                           const std::function<Result<std::vector<std::string>>(std::size_t)>& row_of);
 
 /// A race of every cut of the family, and of those that were asked for.

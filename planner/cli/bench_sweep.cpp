@@ -26,8 +26,8 @@ class RateSource : public ModelSource {
     constexpr double kFlopPerUs = 400e6, kBytesPerUs = 150e3, kLatencyUs = 12, kLaunchUs = 4;
     const auto& traits = planner::traits_of(op.kind);
     planner::CostCurve compute, communication;
-    compute.shape = planner::AffineCurve{
-        kLaunchUs, op.flop_count() / static_cast<double>(traits.cut_axis_length(op)) / kFlopPerUs};
+    compute.shape =
+        planner::AffineCurve{kLaunchUs, op.flop_count() / static_cast<double>(traits.cut_axis_length(op)) / kFlopPerUs};
     compute.valid_max_x = static_cast<double>(planner::kMaxSize);
     communication.axis = planner::CurveAxis::Bytes;
     communication.shape = planner::AffineCurve{kLatencyUs, 1 / kBytesPerUs};
@@ -70,8 +70,7 @@ Result<Timing> time_sweep(const PlanGrid& grid, const ModelSources& sources, con
   if (!planned) return planned.error();
   const PlanCounts counts = planned.value().counts;
   const auto table = make_table(run.format, run.options, std::move(planned.value().rows), counts);
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()));
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()));
   write_file(file, table);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   const auto bytes = std::filesystem::file_size(file);

@@ -112,18 +112,16 @@ std::vector<std::string> print_curve(const PublishedCurve& curve, const Comparis
 } // namespace
 
 Result<ExitCode> bench_topology(const std::string& data_folder) {
-  std::vector<std::vector<std::string>> rows{{"published curve", "points", "published constants, all points",
-                                              "larger", "published constants, larger points",
-                                              "calibrated, larger points"}};
+  std::vector<std::vector<std::string>> rows{{"published curve", "points", "published constants, all points", "larger",
+                                              "published constants, larger points", "calibrated, larger points"}};
   for (const PublishedCurve& curve : kCurves) {
     const auto comparison = compare(curve, data_folder);
     if (!comparison) return comparison.error();
     rows.push_back(print_curve(curve, comparison.value()));
   }
-  std::cout
-      << "Collective model against published curves: |model / published - 1|; larger points are those that were "
-         "not calibrated with\n"
-      << table(rows) << "\n";
+  std::cout << "Collective model against published curves: |model / published - 1|; larger points are those that were "
+               "not calibrated with\n"
+            << table(rows) << "\n";
   return ExitCode::Success;
 }
 

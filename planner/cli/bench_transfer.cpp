@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kLink = "2.5Gbit,20us";
 constexpr std::int64_t kRows = 768;
-constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{512, 512},  {512, 1024},  {1024, 512}, {1024, 1024},
+constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{512, 512},  {512, 1024}, {1024, 512}, {1024, 1024},
                                                              {768, 2048}, {2048, 768}, {1536, 1536}}; // n, k
 
 Result<planner::CostModel> profiled_model(std::int64_t n, std::int64_t k) {
@@ -31,7 +31,8 @@ Result<planner::CostModel> profiled_model(std::int64_t n, std::int64_t k) {
 }
 
 void print_errors(const std::vector<planner::TransferError>& errors) {
-  std::vector<std::vector<std::string>> rows{{"shape left out", "answered by", "curve", "median error", "worst", "covered"}};
+  std::vector<std::vector<std::string>> rows{
+      {"shape left out", "answered by", "curve", "median error", "worst", "covered"}};
   for (const auto& error : errors)
     rows.push_back({"n=" + std::to_string(error.target.n) + " k=" + std::to_string(error.target.k),
                     "n=" + std::to_string(error.source.n) + " k=" + std::to_string(error.source.k),

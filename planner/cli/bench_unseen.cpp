@@ -27,11 +27,12 @@ struct UnseenResult {
   planner::OpSpec op;
   std::string link, cut;
   double predicted_us = 0, measured_us = 0;
-  double regret = 0;                          ///< of the planner's choice, to the fastest cut that was measured
+  double regret = 0; ///< of the planner's choice, to the fastest cut that was measured
   std::optional<double> wave_groups_regret;
-  double free_gain = 0;                       ///< of strategy free over strategy search
-  bool is_slower_than_serial = false;         ///< beyond the 95 % interval
-  std::vector<double> misses;                 ///< |measured - predicted| / half-width of the interval, of every raced cut
+  double free_gain = 0;               ///< of strategy free over strategy search
+  bool is_slower_than_serial = false; ///< beyond the 95 % interval
+  /// |measured - predicted| / half-width of the interval, of every raced cut
+  std::vector<double> misses;
 
   [[nodiscard]] double error() const { return predicted_us / measured_us - 1; }
 };
@@ -107,8 +108,8 @@ Result<planner::CostModel> tuned_model(const UnseenOperator& asked, const TuneSe
 }
 
 void print_unseen(const std::vector<UnseenResult>& results) {
-  std::vector<std::vector<std::string>> rows{{"shape (not used for fitting)", "link", "plan", "predicted", "measured", "error",
-                                              "regret", "wave_groups", "free gains"}};
+  std::vector<std::vector<std::string>> rows{{"shape (not used for fitting)", "link", "plan", "predicted", "measured",
+                                              "error", "regret", "wave_groups", "free gains"}};
   std::vector<double> errors, regrets, wave_regrets, free_gains, misses;
   int slower_count = 0;
   for (const auto& r : results) {

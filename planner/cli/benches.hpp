@@ -13,13 +13,13 @@ namespace mc2::cli {
 /// Errors: as read_file and parse_published_cases.
 [[nodiscard]] Result<ExitCode> bench_published_cases(const std::string& file);
 
-/// `mc2 bench sweep`: how long a sweep of 10,000 plans takes on one and on two threads. The layers of data/llm_layers.csv at
-/// 2, 4 and 8 ranks, m in steps up to 16384, models that cost nothing to find, the table included.
-/// Errors: Cancelled.
+/// `mc2 bench sweep`: how long a sweep of 10,000 plans takes on one and on two threads. The layers of
+/// data/llm_layers.csv at 2, 4 and 8 ranks, m in steps up to 16384, models that cost nothing to find, the table
+/// included. Errors: Cancelled.
 [[nodiscard]] Result<ExitCode> bench_sweep();
 
-/// `mc2 bench transfer`: leave-one-shape-out errors of models that answer for another n and k, profiled on this machine.
-/// Errors: as profile_operator and profiler::fit_cost_model.
+/// `mc2 bench transfer`: leave-one-shape-out errors of models that answer for another n and k, profiled on this
+/// machine. Errors: as profile_operator and profiler::fit_cost_model.
 [[nodiscard]] Result<ExitCode> bench_transfer();
 
 /// `mc2 bench unseen`: models tuned at one m, asked for others: prediction errors, coverage of the intervals, regret to
@@ -40,8 +40,8 @@ namespace mc2::cli {
 /// Errors: as read_topology, read_points and profiler::calibrate_topology.
 [[nodiscard]] Result<ExitCode> bench_topology(const std::string& data_folder);
 
-/// `mc2 bench collectives`: the all-reduce of every variant of a backend over message sizes, each checked, then timed in
-/// turn in three modes (collective_times.hpp). Errors: UnknownName, InvalidSpec, Unsupported, Cancelled, Mismatch.
+/// `mc2 bench collectives`: the all-reduce of every variant of a backend over message sizes, each checked, then timed
+/// in turn in three modes (collective_times.hpp). Errors: UnknownName, InvalidSpec, Unsupported, Cancelled, Mismatch.
 struct CollectivesBench {
   MachineOptions machine;
   std::string dtype = "f32";
@@ -62,8 +62,9 @@ struct CollectivesBench {
 /// against push, a proxy thread against the sender's own. Errors: Cancelled.
 [[nodiscard]] Result<ExitCode> bench_messages();
 
-/// `mc2 bench embedding`: time to find a plan that is remembered and one that is not, and what Prepared::run() of the host backend
-/// costs for each block beside the same calls written by hand, in so many pairs. Errors: as Store::open; Cancelled.
+/// `mc2 bench embedding`: time to find a plan that is remembered and one that is not, and what Prepared::run() of the
+/// host backend costs for each block beside the same calls written by hand, in so many pairs. Errors: as Store::open;
+/// Cancelled.
 [[nodiscard]] Result<ExitCode> bench_embedding(int pair_count);
 
 } // namespace mc2::cli

@@ -35,7 +35,8 @@ planner::Result<planner::Cut> parse_blocks(std::string_view text) {
     const std::size_t end = text.find_first_of(",+");
     const std::string_view part = text.substr(0, end);
     const std::size_t cross = part.find('x');
-    const auto count = cross == std::string_view::npos ? std::optional<std::int64_t>(1) : parse_positive(part.substr(0, cross));
+    const auto count =
+        cross == std::string_view::npos ? std::optional<std::int64_t>(1) : parse_positive(part.substr(0, cross));
     const auto rows = parse_positive(cross == std::string_view::npos ? part : part.substr(cross + 1));
     if (!count || !rows || static_cast<std::uint64_t>(*count) > kMaxBlockCount - cut.block_rows.size())
       return unreadable(part);

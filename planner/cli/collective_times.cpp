@@ -24,7 +24,8 @@ text { font: 13px 'DejaVu Sans', Verdana, sans-serif; fill: #1d2126; }
 .tick, .axis { fill: #4a525c; } .heading { font-size: 14px; font-weight: bold; }
 .page { fill: #ffffff; } .frame { fill: none; stroke: #b4bbc3; } .grid { stroke: #e4e7ea; }
 path { fill: none; stroke-linejoin: round; } [class^="series"], .copy { stroke-width: 2; }
-.series0 { stroke: #0072b2; } .series1 { stroke: #d55e00; stroke-dasharray: 8 3; } .series2 { stroke: #b38600; stroke-dasharray: 3 3; }
+.series0 { stroke: #0072b2; } .series1 { stroke: #d55e00; stroke-dasharray: 8 3; }
+.series2 { stroke: #b38600; stroke-dasharray: 3 3; }
 .series3 { stroke: #009e73; stroke-dasharray: 9 3 2 3; } .series4 { stroke: #cc79a7; stroke-dasharray: 14 4; }
 .series5 { stroke: #1d2126; stroke-dasharray: 6 2 1 2 1 2; } .copy { stroke: #6b747e; stroke-dasharray: 2 4; }
 )css";
@@ -96,8 +97,8 @@ std::string switch_overs(std::span<const CollectiveTimes> sizes, std::span<const
   return text;
 }
 
-std::string collectives_chart(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants,
-                              int ranks, const std::string& title) {
+std::string collectives_chart(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants, int ranks,
+                              const std::string& title) {
   const auto lines = lines_of(sizes, variants, ranks);
   double least = lines.front().points.front().y, most = least;
   for (const Line& line : lines) {

@@ -43,7 +43,7 @@ struct CollectiveTimes {
                                        TimingMode mode);
 
 /// Bus bandwidth over message size: one line per variant, and the copy's.
-[[nodiscard]] std::string collectives_chart(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants,
-                                            int ranks, const std::string& title);
+[[nodiscard]] std::string collectives_chart(std::span<const CollectiveTimes> sizes,
+                                            std::span<const std::string> variants, int ranks, const std::string& title);
 
 } // namespace mc2::cli

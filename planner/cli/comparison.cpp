@@ -24,10 +24,9 @@ std::map<SizeKey, std::vector<double>> times_of(const planner::Profile& profile)
   std::map<SizeKey, std::vector<double>> times;
   for (const auto& sample : profile.samples) {
     if (sample.is_outlier || sample.time.count() <= 0) continue;
-    const std::int64_t size =
-        sample.component == planner::Component::Matmul ? sample.block_rows : sample.message_bytes;
-    times[{sample.variant, sample.component, sample.context, size}].push_back(
-        static_cast<double>(sample.time.count()) / planner::kNsPerUs);
+    const std::int64_t size = sample.component == planner::Component::Matmul ? sample.block_rows : sample.message_bytes;
+    times[{sample.variant, sample.component, sample.context, size}].push_back(static_cast<double>(sample.time.count()) /
+                                                                              planner::kNsPerUs);
   }
   return times;
 }
@@ -153,7 +152,8 @@ Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const pla
     if (!rows.empty() && a.*part > 0 && b.*part > 0)
       rows.push_back(compared_row(name, as_well(a.*part, a), as_well(b.*part, b)));
   if (!rows.empty()) return rows;
-  return Error{ErrorCode::NotFound, "B", "has no time that A has, too: one of the plans predicts nothing, and no race is in both"};
+  return Error{ErrorCode::NotFound, "B",
+               "has no time that A has, too: one of the plans predicts nothing, and no race is in both"};
 }
 
 } // namespace mc2::cli

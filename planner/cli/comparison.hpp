@@ -40,8 +40,7 @@ struct TimeInterval {
 
 /// Both curves of each variant that both sides have, at sizes that both know, with the curves' own intervals.
 /// Errors: NotFound when they share no variant, or no size.
-[[nodiscard]] Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a,
-                                                              const planner::CostModel& b);
+[[nodiscard]] Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, const planner::CostModel& b);
 
 /// Makespan and its parts, predicted, and measured where both were. Errors: InvalidSpec for different operators.
 [[nodiscard]] Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const planner::Plan& b);

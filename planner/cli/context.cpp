@@ -87,7 +87,8 @@ Result<void> GivenOptions::none_beside(const char* field, const char* what) cons
 }
 
 bool GivenOptions::has(const char* name) const {
-  return std::ranges::any_of(options_, [&](const CLI::Option* option) { return option->get_name() == name && option->count() > 0; });
+  return std::ranges::any_of(
+      options_, [&](const CLI::Option* option) { return option->get_name() == name && option->count() > 0; });
 }
 
 void OpOptions::add_to(CLI::App& app, bool is_required) {
@@ -99,8 +100,10 @@ void OpOptions::add_to(CLI::App& app, bool is_required) {
   add_size("--m", m, "rows of one rank's product; embedding_all_to_all: samples of the batch");
   add_size("--n", n, "columns of one rank's product; embedding_all_to_all: features of a rank's tables");
   add_size("--k", k, "inner length of one rank's matmul; embedding_all_to_all: mean length of a bag");
-  app.add_option("--dtype", dtype, "element type of A and B: f32, f16, bf16; i8 or f8e4m3 with scales (bf16 product)")->capture_default_str();
-  app.add_option("--ranks", ranks, "ranks that take part")->capture_default_str()
+  app.add_option("--dtype", dtype, "element type of A and B: f32, f16, bf16; i8 or f8e4m3 with scales (bf16 product)")
+      ->capture_default_str();
+  app.add_option("--ranks", ranks, "ranks that take part")
+      ->capture_default_str()
       ->check(whole_number(2, planner::kMaxWorldSize));
   app.add_flag("--bias", epilogue.has_bias, "add a bias, one number per column, to the result");
   app.add_flag("--residual", epilogue.has_residual, "add a residual matrix to the result");
@@ -168,7 +171,8 @@ void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--virtual-compute", virtual_compute,
                  "sleep for a modelled time instead of multiplying, e.g. 90Gflops,10us");
   app.add_flag("--no-pin", no_pin, "do not pin lanes to cores");
-  app.add_option("--deadline", deadline_s, "abort a run that takes longer, in seconds")->capture_default_str()
+  app.add_option("--deadline", deadline_s, "abort a run that takes longer, in seconds")
+      ->capture_default_str()
       ->check(real_number(0.001, 86'400));
 }
 
@@ -214,17 +218,21 @@ void PlanningOptions::add_to(CLI::App& app) {
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--min-block", min_block_rows, "no block of a cut plan is shorter (default: --align)")
       ->check(whole_number(1, planner::kMaxSize));
-  app.add_option("--max-blocks", values.max_block_count, "most blocks of a plan")->capture_default_str()
+  app.add_option("--max-blocks", values.max_block_count, "most blocks of a plan")
+      ->capture_default_str()
       ->check(whole_number(1, planner::kMaxBlockCount));
-  app.add_option("--runners-up", values.runner_up_count, "rejected candidates to show")->capture_default_str()
+  app.add_option("--runners-up", values.runner_up_count, "rejected candidates to show")
+      ->capture_default_str()
       ->check(whole_number(0, planner::kMaxRunnerUpCount));
   app.add_option("--objective", values.objective_quantile,
                  "what is minimised: 0.5 the expected makespan, 0.95 the one exceeded in 5 % of cases")
-      ->capture_default_str()->check(real_number(planner::kMinObjectiveQuantile, planner::kMaxObjectiveQuantile));
+      ->capture_default_str()
+      ->check(real_number(planner::kMinObjectiveQuantile, planner::kMaxObjectiveQuantile));
   app.add_flag("!--allow-small-gain", values.require_significant_gain,
                "cut even when the curves' intervals can explain the gain");
   app.add_option("--contention", values.formula_contention, "the recipe's contention factor (strategy formula)")
-      ->capture_default_str()->check(real_number(planner::kMinFormulaContention, planner::kMaxFormulaContention));
+      ->capture_default_str()
+      ->check(real_number(planner::kMinFormulaContention, planner::kMaxFormulaContention));
   app.add_option("--short-block", short_block, "the recipe's short block: largest or smallest (strategy formula)")
       ->capture_default_str();
   given.set(app, first_option);
@@ -247,7 +255,8 @@ void StoreOptions::add_to(CLI::App& app) {
 
 Result<std::filesystem::path> StoreOptions::user_path() {
   if (auto found = embed::store_path(embed::process_variables()); !found.empty()) return found;
-  return Error{ErrorCode::NotFound, "--store", "none of MC2_STORE, XDG_DATA_HOME and HOME is set; name a store with --store PATH"};
+  return Error{ErrorCode::NotFound, "--store",
+               "none of MC2_STORE, XDG_DATA_HOME and HOME is set; name a store with --store PATH"};
 }
 
 std::vector<std::filesystem::path> StoreOptions::system_paths() {
@@ -267,11 +276,11 @@ Result<store::Layers> StoreOptions::open(StoreUse use) const {
   const auto writable = writable_path();
   if (!writable) return writable.error();
   if (use == StoreUse::Read && is_named() && is_missing(writable.value()))
-    return Error{ErrorCode::NotFound, writable.value().string(),
-                 "there is no such store; name one that is there, or make it with mc2 tune, profile, import or db import"};
-  store::LayerPaths layers{.read_only = system_paths(),
-                           .writable = writable.value(),
-                           .may_be_read_only = use != StoreUse::Write};
+    return Error{
+        ErrorCode::NotFound, writable.value().string(),
+        "there is no such store; name one that is there, or make it with mc2 tune, profile, import or db import"};
+  store::LayerPaths layers{
+      .read_only = system_paths(), .writable = writable.value(), .may_be_read_only = use != StoreUse::Write};
   auto opened = store::Layers::open(layers);
   if (opened)
     for (const auto& note : opened.value().notes())
@@ -297,9 +306,11 @@ Result<std::string> read_file(const std::filesystem::path& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
   if (!std::filesystem::exists(status)) return Error{ErrorCode::InvalidSpec, path.string(), "no such file"};
-  if (std::filesystem::is_directory(status)) return Error{ErrorCode::InvalidSpec, path.string(), "is a directory, not a file"};
+  if (std::filesystem::is_directory(status))
+    return Error{ErrorCode::InvalidSpec, path.string(), "is a directory, not a file"};
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return Error{ErrorCode::InvalidSpec, path.string(), std::string("cannot be opened: ") + std::strerror(errno)};
+  if (!stream)
+    return Error{ErrorCode::InvalidSpec, path.string(), std::string("cannot be opened: ") + std::strerror(errno)};
   std::string content;
   char chunk[65536];
   while (stream.read(chunk, sizeof chunk) || stream.gcount() > 0) {
@@ -314,7 +325,8 @@ Error document_error(const std::filesystem::path& path, const Error& error) {
   return {ErrorCode::Malformed, path.string(), error.text()};
 }
 
-Result<void> check_output(const char* option, const std::filesystem::path& written, const std::vector<std::string>& read) {
+Result<void> check_output(const char* option, const std::filesystem::path& written,
+                          const std::vector<std::string>& read) {
   if (written.empty()) return {};
   std::error_code missing;
   if (std::filesystem::is_regular_file(written, missing))

@@ -20,7 +20,7 @@
 namespace CLI {
 class App;
 class Option;
-}
+} // namespace CLI
 
 namespace mc2::cli {
 
@@ -47,7 +47,8 @@ class GivenOptions {
  public:
   /// @param first_option  how many options `app` had before those of the group
   void set(const CLI::App& app, std::size_t first_option);
-  /// That none is given beside `field`, a document which names `what`. Errors: InvalidSpec naming `field` and those that are.
+  /// That none is given beside `field`, a document which names `what`. Errors: InvalidSpec naming `field` and those
+  /// that are.
   [[nodiscard]] Result<void> none_beside(const char* field, const char* what) const;
   /// @param name  of one of the group, e.g. "--dtype"
   [[nodiscard]] bool has(const char* name) const;
@@ -129,8 +130,8 @@ struct StoreOptions {
   [[nodiscard]] static Result<std::filesystem::path> user_path();
   /// System stores that are read when present.
   [[nodiscard]] static std::vector<std::filesystem::path> system_paths();
-  /// Errors: as Layers::open; NotFound for a named store that is to be read and missing. Notes about skipped layers go to
-  /// standard error, each once however often this is called.
+  /// Errors: as Layers::open; NotFound for a named store that is to be read and missing. Notes about skipped layers go
+  /// to standard error, each once however often this is called.
   [[nodiscard]] Result<store::Layers> open(StoreUse use) const;
   /// --store, or the user's store. Errors: as user_path.
   [[nodiscard]] Result<std::filesystem::path> writable_path() const;
@@ -150,9 +151,11 @@ struct StoreOptions {
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
 /// What is wrong with a document, under its file's name: Malformed, whatever the reason.
 [[nodiscard]] Error document_error(const std::filesystem::path& path, const Error& error);
-/// Before any work: whether the option's file, if one is named, can be written. Digests of kept plans among what is read name no file.
-/// Errors: InvalidSpec, naming the option, where the command reads that file. Throws as OutputFile::check().
-[[nodiscard]] Result<void> check_output(const char* option, const std::filesystem::path& written, const std::vector<std::string>& read);
+/// Before any work: whether the option's file, if one is named, can be written. Digests of kept plans among what is
+/// read name no file. Errors: InvalidSpec, naming the option, where the command reads that file. Throws as
+/// OutputFile::check().
+[[nodiscard]] Result<void> check_output(const char* option, const std::filesystem::path& written,
+                                        const std::vector<std::string>& read);
 /// As an OutputFile. Throws SystemError.
 void write_file(const std::filesystem::path& path, std::span<const std::string> pieces);
 void write_file(const std::filesystem::path& path, const std::string& content);

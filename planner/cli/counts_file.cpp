@@ -47,7 +47,8 @@ Result<std::vector<std::int64_t>> read_line(const std::filesystem::path& path, i
 std::int64_t ExchangeCounts::largest() const noexcept { return *std::ranges::max_element(rows); }
 std::int64_t ExchangeCounts::received_by(int rank) const noexcept {
   std::int64_t sum = 0;
-  for (auto at = static_cast<std::size_t>(rank); at < rows.size(); at += static_cast<std::size_t>(ranks)) sum += rows[at];
+  for (auto at = static_cast<std::size_t>(rank); at < rows.size(); at += static_cast<std::size_t>(ranks))
+    sum += rows[at];
   return sum;
 }
 std::int64_t ExchangeCounts::total() const noexcept { return std::reduce(rows.begin(), rows.end(), std::int64_t{0}); }
@@ -74,7 +75,8 @@ Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
       return line_error(path, line,
                         "is one line too many; " + ranks + " numbers a line mean " + ranks + " ranks, a line each");
     if (std::ranges::count(row.value(), 0) == counts.ranks)
-      return line_error(path, line, "rank " + std::to_string(line_count - 1) + " sends no row at all; every rank needs at least one");
+      return line_error(
+          path, line, "rank " + std::to_string(line_count - 1) + " sends no row at all; every rank needs at least one");
     counts.rows.insert(counts.rows.end(), row.value().begin(), row.value().end());
   }
   if (counts.ranks < 2 || line_count != counts.ranks)

@@ -71,9 +71,8 @@ std::optional<LineFault> fault_in(std::string_view line) {
     return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
   });
   if (control == line.end()) return std::nullopt;
-  return LineFault{
-      static_cast<std::size_t>(control - line.begin()),
-      "holds the control character " + std::to_string(static_cast<int>(*control)) + "; write plain text"};
+  return LineFault{static_cast<std::size_t>(control - line.begin()),
+                   "holds the control character " + std::to_string(static_cast<int>(*control)) + "; write plain text"};
 }
 
 std::string listed(std::span<const CsvColumn> columns) {
@@ -185,8 +184,8 @@ Result<void> read_csv(std::string_view text, const std::string& file, const CsvF
       continue;
     }
     if (row_count++ == format.max_row_count)
-      return malformed(place_text(file, number, 0),
-                       "is beyond the limit of " + std::to_string(format.max_row_count) + " " + std::string(format.noun) + "s");
+      return malformed(place_text(file, number, 0), "is beyond the limit of " + std::to_string(format.max_row_count) +
+                                                        " " + std::string(format.noun) + "s");
     if (auto visited = visit(CsvRow(file, number, heading.cell_of, cells)); !visited) return visited;
   }
   if (row_count > 0) return {};

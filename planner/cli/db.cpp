@@ -112,8 +112,8 @@ Result<ExitCode> DbCommand::import_from() const {
   auto opened = open(store::OpenMode::ReadWrite);
   if (!opened) return opened.error();
   const auto merged = opened.value().import_json(content.value());
-  const bool is_store_at_fault = !merged && to_exit_code(merged.error().code) == ExitCode::Store &&
-                                 merged.error().code != ErrorCode::NewerVersion;
+  const bool is_store_at_fault =
+      !merged && to_exit_code(merged.error().code) == ExitCode::Store && merged.error().code != ErrorCode::NewerVersion;
   if (!merged && !is_store_at_fault) return document_error(file, merged.error());
   return report_merge(merged);
 }
@@ -161,11 +161,14 @@ Command add_db(CLI::App& app) {
   add(*db, command, "export", "write the whole store as JSON", "export plans.json", &DbCommand::export_to)
       ->add_option("file", command->file, "where to write; standard output when omitted");
   add(*db, command, "import", "add the content of an exported JSON file", "import plans.json", &DbCommand::import_from)
-      ->add_option("file", command->file, "the exported file")->required();
+      ->add_option("file", command->file, "the exported file")
+      ->required();
   add(*db, command, "merge", "add the content of another store", "merge colleague.db", &DbCommand::merge_from)
-      ->add_option("file", command->file, "the other store")->required();
+      ->add_option("file", command->file, "the other store")
+      ->required();
   add(*db, command, "backup", "copy the store while others use it", "backup plans-monday.db", &DbCommand::back_up_to)
-      ->add_option("file", command->file, "the copy, which must not exist yet")->required();
+      ->add_option("file", command->file, "the copy, which must not exist yet")
+      ->required();
   db->footer("Examples:\n  mc2 db check\n  mc2 db export plans.json\n  mc2 db merge colleague.db");
   return {db, [command] { return command->action(); }};
 }

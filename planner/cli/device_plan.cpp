@@ -19,7 +19,8 @@ bool has_analytic_curve(const planner::CostModel& model) {
 }
 
 /// Why nothing is known of the operator on a device that nothing is published of either.
-Error unknown_costs(const std::string& device, const planner::OpSpec& op, const store::Layers& layers, Error unpublished) {
+Error unknown_costs(const std::string& device, const planner::OpSpec& op, const store::Layers& layers,
+                    Error unpublished) {
   if (unpublished.code != ErrorCode::UnknownName) return unpublished;
   std::set<std::string> imported;
   for (const auto& profile : layers.list_profiles({{"backend", "imported"}}))

@@ -21,7 +21,8 @@ struct DoctorCommand {
 
 nlohmann::ordered_json examine_dtypes(const executor::Backend& backend, planner::OpKind kind, int world_size) {
   nlohmann::ordered_json result;
-  for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::F16, planner::DType::I8, planner::DType::F8E4m3}) {
+  for (const auto dtype :
+       {planner::DType::F32, planner::DType::Bf16, planner::DType::F16, planner::DType::I8, planner::DType::F8E4m3}) {
     planner::OpSpec op{kind, 1024, 1024, 1024, dtype, world_size};
     if (planner::traits_of(kind).work == planner::Work::Pooling) op.tables = {.table_count = 1, .row_count = 1024};
     const auto supported = backend.supports(op);
@@ -34,9 +35,8 @@ nlohmann::ordered_json DoctorCommand::examine_backends() const {
   auto result = nlohmann::ordered_json::array();
   for (const auto* backend : executor::backend_registry()) {
     const auto availability = backend->availability();
-    nlohmann::ordered_json entry{{"name", backend->name()},
-                                 {"available", availability.is_available},
-                                 {"reason", availability.reason}};
+    nlohmann::ordered_json entry{
+        {"name", backend->name()}, {"available", availability.is_available}, {"reason", availability.reason}};
     if (availability.is_available) {
       executor::CommunicatorOptions options;
       for (const auto& [key, value] : backend->fingerprint(options).fields) entry["fingerprint"][key] = value;
@@ -91,8 +91,9 @@ void print_page(const nlohmann::ordered_json& report) {
     }
   }
   const auto& store = report["store"];
-  std::cout << "\nstore " << store.value("path", "") << ": " << (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ")
-            << store["reason"].get<std::string>() << "\n";
+  std::cout << "\nstore " << store.value("path", "") << ": "
+            << (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ") << store["reason"].get<std::string>()
+            << "\n";
   for (const char* count : {"plans", "models", "samples"})
     if (store.contains(count)) std::cout << "  " << count << ": " << store[count].get<std::int64_t>() << "\n";
 }

@@ -8,9 +8,11 @@
 
 namespace mc2::cli {
 
-/// What `decode`, e.g. store::decode_plan, makes of a file's text. Errors: as read_file; those of the document, naming the file.
+/// What `decode`, e.g. store::decode_plan, makes of a file's text. Errors: as read_file; those of the document, naming
+/// the file.
 template <typename Decode>
-[[nodiscard]] std::invoke_result_t<Decode, std::string_view> read_document(const std::filesystem::path& path, Decode decode) {
+[[nodiscard]] std::invoke_result_t<Decode, std::string_view> read_document(const std::filesystem::path& path,
+                                                                           Decode decode) {
   const auto content = read_file(path);
   if (!content) return content.error();
   auto document = decode(content.value());

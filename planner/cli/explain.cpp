@@ -58,7 +58,8 @@ Result<store::StoredPlan> ExplainCommand::find() const {
 void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& plan) const {
   if (evidence.model || !server->is_given()) return;
   const auto client = server->open();
-  auto model = client ? client.value().find_model(plan.op, plan.fingerprint) : Result<planner::CostModel>(client.error());
+  auto model =
+      client ? client.value().find_model(plan.op, plan.fingerprint) : Result<planner::CostModel>(client.error());
   if (model)
     evidence.model = std::move(model).value();
   else
@@ -179,13 +180,11 @@ Command add_explain(CLI::App& app, ServerOptions& server) {
   sub->add_flag("--accept-other-machine", command->accept_other_machine,
                 "measure a plan that was made for another machine");
   sub->add_option("--model", command->model_file, "use this model document instead of the kept one");
-  sub->add_option("--profile", command->profile_file,
-                  "show this profile document's samples instead of the kept ones");
+  sub->add_option("--profile", command->profile_file, "show this profile document's samples instead of the kept ones");
   sub->add_option("--align", command->limits.alignment,
                   "alignment that the plan was made with (default: the backend's)")
       ->check(whole_number(1, planner::kMaxSize));
-  sub->add_option("--min-block", command->limits.min_block_rows,
-                  "shortest block that it could have (default: --align)")
+  sub->add_option("--min-block", command->limits.min_block_rows, "shortest block that it could have (default: --align)")
       ->check(whole_number(1, planner::kMaxSize));
   sub->add_option("--max-blocks", command->limits.max_block_count, "most blocks that it could have (default: 64)")
       ->check(whole_number(1, planner::kMaxBlockCount));

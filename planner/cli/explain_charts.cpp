@@ -109,7 +109,8 @@ void sensitivity_row(Markup& out, const Rows& rows, std::size_t row, const Param
 double ratio_base(const ParameterSensitivity& p) { return p.value; }
 
 /// Parameters as multiples of today's value.
-void ratio_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters, const planner::Cut& today) {
+void ratio_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters,
+                 const planner::Cut& today) {
   const double bottom = top + kRowHeight * static_cast<double>(parameters.size());
   constexpr double kMost = planner::kMaxSensitivityFactor * 1.6; // room for words beside the bars
   const Rows rows{Scale::logarithmic(1 / kMost, kMost, kLeft, kWidth - 20), top, &today};
@@ -133,7 +134,8 @@ double shown_us(const std::vector<ParameterSensitivity>& parameters) {
   return most;
 }
 
-void added_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters, const planner::Cut& today) {
+void added_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters,
+                 const planner::Cut& today) {
   const double bottom = top + kRowHeight * static_cast<double>(parameters.size());
   const Rows rows{Scale::linear(0, shown_us(parameters), kLeft, kWidth - kRight), top, &today};
   time_axis(out, rows.x, top, bottom, time_unit(rows.x.high()), "per block");
@@ -190,8 +192,9 @@ Markup loss_chart(const Explanation& explanation) {
   for (std::size_t i = 0; i < count; ++i) most = std::max(most, loss(i)), least = std::min(least, loss(i));
   Markup out;
   open_svg(out, kWidth, static_cast<double>(count) * kRowHeight + 52, "How much slower each runner-up is");
-  const bool has_variants = std::any_of(plan.runners_up.begin(), plan.runners_up.begin() + static_cast<std::ptrdiff_t>(count),
-                                        [&](const auto& loser) { return loser.variant != plan.variant; });
+  const bool has_variants =
+      std::any_of(plan.runners_up.begin(), plan.runners_up.begin() + static_cast<std::ptrdiff_t>(count),
+                  [&](const auto& loser) { return loser.variant != plan.variant; });
   const double left = has_variants ? kVariantLeft : kLeft;
   const Rows rows{Scale::linear(least, most, left, kWidth - kLossTextWidth), 4};
   const double bottom = 4 + kRowHeight * static_cast<double>(count);

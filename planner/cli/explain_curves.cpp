@@ -61,7 +61,8 @@ Scale y_scale(const CurveEvidence& e, const Range& range) {
 }
 
 Unit x_unit(const planner::CostCurve& curve, const Range& range) {
-  return curve.axis == planner::CurveAxis::Bytes ? render::byte_unit(range.high_x) : Unit{1, std::string(to_string(curve.axis))};
+  return curve.axis == planner::CurveAxis::Bytes ? render::byte_unit(range.high_x)
+                                                 : Unit{1, std::string(to_string(curve.axis))};
 }
 
 /// Where curves are evaluated: evenly along the axis, and just around the sizes that blocks have.
@@ -156,8 +157,7 @@ double residual_limit(const CurveEvidence& e, const std::vector<CurveSample>& sa
   return std::min(*std::max_element(sizes.begin(), sizes.end()), 1000.0);
 }
 
-void draw_residuals(Markup& out, const CurveEvidence& e, const Range& range,
-                    const std::vector<CurveSample>& samples) {
+void draw_residuals(Markup& out, const CurveEvidence& e, const Range& range, const std::vector<CurveSample>& samples) {
   const planner::CostCurve& curve = e.cost.curve;
   const Unit unit = x_unit(curve, range);
   const double limit = residual_limit(e, samples), half_width = 100 * curve.relative_interval;

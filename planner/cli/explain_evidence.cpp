@@ -76,9 +76,8 @@ std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evide
   const planner::VariantCost* cost = find_cost(*evidence.model, plan.variant);
   if (cost == nullptr) return {};
   const auto bytes = static_cast<double>(planner::traits_of(plan.op.kind).message_bytes_per_unit(plan.op));
-  std::vector<CurveEvidence> result{
-      {planner::Lane::Compute, cost->compute, {}, block_sizes(plan, 1)},
-      {planner::Lane::Communication, cost->communication, {}, block_sizes(plan, bytes)}};
+  std::vector<CurveEvidence> result{{planner::Lane::Compute, cost->compute, {}, block_sizes(plan, 1)},
+                                    {planner::Lane::Communication, cost->communication, {}, block_sizes(plan, bytes)}};
   if (!evidence.profile) return result;
   result[0].samples = profiler::curve_samples(*evidence.profile, Component::Matmul, plan.variant.text());
   result[1].samples = profiler::curve_samples(*evidence.profile, Component::Collective, plan.variant.text());

@@ -79,7 +79,8 @@ void cards(Markup& out, const Explanation& explanation, const Evidence& evidence
   card(out, "predicted", time_text(plan.makespan.us),
        time_text(plan.makespan.low_us) + " to " + time_text(plan.makespan.high_us) + ", " +
            std::string(to_string(plan.makespan.provenance)));
-  card(out, plan.validation ? "predicted benefit" : "benefit over serial", percent_text(plan.benefit()), "serial " + time_text(plan.serial_us));
+  card(out, plan.validation ? "predicted benefit" : "benefit over serial", percent_text(plan.benefit()),
+       "serial " + time_text(plan.serial_us));
   if (plan.validation)
     card(out, "measured", time_text(plan.validation->fused_us), "benefit " + percent_text(plan.validation->benefit));
   else if (evidence.measurement)
@@ -120,14 +121,13 @@ std::string curve_facts(const CurveEvidence& e) {
 
 void curve_section(Markup& out, const CurveEvidence& e) {
   const auto& curve = e.cost.curve;
-  out.element("h3", {},
-              std::string(to_string(e.lane)) + ": " + std::string(curve.family()) + ", " +
-                  clipped(curve.formula_text(), 200));
+  out.element(
+      "h3", {},
+      std::string(to_string(e.lane)) + ": " + std::string(curve.family()) + ", " + clipped(curve.formula_text(), 200));
   paragraph(out, clipped(curve.quality.reason, 400));
   plot(out, curve_chart(e));
   if (!e.samples.empty())
-    legend(out,
-           {{"alone", "sample, alone"}, {"corun", "sample, other lane busy"}, {"outlier", "outlier, not fitted"}});
+    legend(out, {{"alone", "sample, alone"}, {"corun", "sample, other lane busy"}, {"outlier", "outlier, not fitted"}});
   legend(out, {{"fit", "fit"},
                {"slowed", "fit, other lane busy"},
                {"band", "90 % interval"},
@@ -139,14 +139,12 @@ void curve_section(Markup& out, const CurveEvidence& e) {
 void curves_section(Markup& out, const std::vector<CurveEvidence>& curves) {
   if (curves.empty()) return;
   out.element("h2", {}, "Curve fits");
-  const bool has_samples =
-      std::any_of(curves.begin(), curves.end(), [](const auto& e) { return !e.samples.empty(); });
-  paragraph(
-      out,
-      has_samples
-          ? "Each sample is divided by the drift factor of its round, as the fit does. Residuals of samples that "
-            "were taken while the other lane was busy are relative to the slowed curve."
-          : "No samples: only the fitted curves can be drawn.");
+  const bool has_samples = std::any_of(curves.begin(), curves.end(), [](const auto& e) { return !e.samples.empty(); });
+  paragraph(out,
+            has_samples
+                ? "Each sample is divided by the drift factor of its round, as the fit does. Residuals of samples that "
+                  "were taken while the other lane was busy are relative to the slowed curve."
+                : "No samples: only the fitted curves can be drawn.");
   for (const auto& each : curves) curve_section(out, each);
 }
 
@@ -178,7 +176,8 @@ void recipe_section(Markup& out, const planner::Plan& plan) {
   constexpr std::size_t kMaxSteps = 50;
   for (std::size_t i = 0; i < std::min(plan.recipe.size(), kMaxSteps); ++i) {
     const auto& step = plan.recipe[i];
-    cells.push_back({clipped(step.name, 40), number(step.value, "%.6g"), clipped(step.unit, 20), clipped(step.text, 300)});
+    cells.push_back(
+        {clipped(step.name, 40), number(step.value, "%.6g"), clipped(step.unit, 20), clipped(step.text, 300)});
   }
   out.element("h2", {}, "The recipe's steps");
   html_table(out, cells);

@@ -48,12 +48,12 @@ std::string measured_text(double fused_us, double serial_us, double benefit, dou
 void add_measured(Facts& facts, const planner::Plan& plan, const Evidence& evidence) {
   if (plan.validation) {
     const auto& v = *plan.validation;
-    facts.emplace_back(
-        "measured", measured_text(v.fused_us, v.serial_us, v.benefit, v.benefit_low, v.benefit_high, v.pair_count));
+    facts.emplace_back("measured",
+                       measured_text(v.fused_us, v.serial_us, v.benefit, v.benefit_low, v.benefit_high, v.pair_count));
   } else if (evidence.measurement) {
     const auto& m = *evidence.measurement;
-    facts.emplace_back(
-        "measured", measured_text(m.fused_us, m.serial_us, m.benefit, m.benefit_low, m.benefit_high, m.pair_count));
+    facts.emplace_back("measured",
+                       measured_text(m.fused_us, m.serial_us, m.benefit, m.benefit_low, m.benefit_high, m.pair_count));
   } else {
     facts.emplace_back("measured", "not yet; mc2 run times it");
   }
@@ -79,7 +79,8 @@ std::string value_text(const ParameterSensitivity& p, double value) {
 std::string flip_text(const ParameterSensitivity& p, const Flip& flip, const planner::Cut& today) {
   const std::size_t count = flip.cut.block_rows.size();
   const std::string decision = count == 1 ? "uncut" : short_cut(flip.cut);
-  return value_text(p, flip.value) + ": " + decision + (has_same_blocks(flip.cut, today) ? ", " + short_variant(flip.variant) : "");
+  return value_text(p, flip.value) + ": " + decision +
+         (has_same_blocks(flip.cut, today) ? ", " + short_variant(flip.variant) : "");
 }
 
 std::string excursion_text(const ParameterSensitivity& p, const Excursion& e, const planner::Cut& today) {
@@ -185,19 +186,20 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   const planner::Plan& plan = explanation.plan;
   const double makespan_us = plan.timeline.makespan_us;
   Facts facts;
-  facts.emplace_back(
-      "cut", short_cut(plan.cut) + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") + ", variant " + short_variant(plan.variant));
+  facts.emplace_back("cut", short_cut(plan.cut) +
+                                (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
+                                ", variant " + short_variant(plan.variant));
   facts.emplace_back("predicted", time_text(plan.makespan.us) + " (90 % interval " + time_text(plan.makespan.low_us) +
                                       " to " + time_text(plan.makespan.high_us) + ")");
-  facts.emplace_back("provenance", std::string(to_string(plan.makespan.provenance)) + ": " +
-                                       clipped(plan.makespan.reason, kMaxText));
+  facts.emplace_back("provenance",
+                     std::string(to_string(plan.makespan.provenance)) + ": " + clipped(plan.makespan.reason, kMaxText));
   add_measured(facts, plan, evidence);
   facts.emplace_back("serial", time_text(plan.serial_us) + " = " +
-                                   std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " + time_text(plan.compute_us) +
-                                   " + collective " + time_text(plan.communication_us));
+                                   std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +
+                                   time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us));
   facts.emplace_back("ideal", time_text(plan.ideal_us) + " (serial's longer part)");
-  facts.emplace_back(
-      "benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") + ", overlap efficiency " + percent_text(plan.overlap_efficiency()));
+  facts.emplace_back("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") +
+                                    ", overlap efficiency " + percent_text(plan.overlap_efficiency()));
   facts.emplace_back("head exposed", share_text(explanation.use.second.before_us, makespan_us));
   facts.emplace_back("tail exposed", share_text(explanation.use.first.after_us, makespan_us));
   facts.emplace_back("why", clipped(plan.reason, kMaxText));
@@ -208,8 +210,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
 
 Cells lane_cells(const Explanation& explanation) {
   const planner::Lane first = planner::traits_of(explanation.plan.op.kind).first_lane;
-  const planner::Lane second =
-      first == planner::Lane::Compute ? planner::Lane::Communication : planner::Lane::Compute;
+  const planner::Lane second = first == planner::Lane::Compute ? planner::Lane::Communication : planner::Lane::Compute;
   Cells cells{{"lane", "", "busy", "idle before", "idle between", "idle after"}};
   const auto add = [&](const char* source, const planner::TimelineUse& use, double makespan_us) {
     for (const auto& [lane, u] : {std::pair{first, &use.first}, std::pair{second, &use.second}})
@@ -246,7 +247,8 @@ Cells loss_cells(const Explanation& explanation) {
 Cells sensitivity_cells(const Sensitivity& sensitivity) {
   Cells cells{{"parameter", "today", "lower: other decision at", "higher: other decision at", "costs 1 % at"}};
   for (const auto& p : sensitivity.parameters)
-    cells.push_back({parameter_text(p.parameter), value_text(p, p.value), excursion_text(p, p.lower, sensitivity.best_cut),
+    cells.push_back({parameter_text(p.parameter), value_text(p, p.value),
+                     excursion_text(p, p.lower, sensitivity.best_cut),
                      excursion_text(p, p.higher, sensitivity.best_cut), loss_text(p)});
   return cells;
 }
@@ -257,7 +259,8 @@ std::string doubt_text(const Sensitivity& sensitivity) {
     for (const Excursion* e : {&p.lower, &p.higher}) {
       if (p.relative_interval == 0 || e->flips.empty() || std::abs(e->flips.front().value - 1) > p.relative_interval)
         continue;
-      text += (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " + flip_text(p, e->flips.front(), sensitivity.best_cut);
+      text += (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " +
+              flip_text(p, e->flips.front(), sensitivity.best_cut);
     }
   return text.empty() ? text : "inside the curves' own 90 % interval the decision can be another: " + text;
 }
@@ -265,8 +268,9 @@ std::string doubt_text(const Sensitivity& sensitivity) {
 std::string other_choice_text(const Sensitivity& sensitivity) {
   if (sensitivity.is_best()) return {};
   return "by the model as it is, " + short_cut(sensitivity.best_cut) + " with " +
-         short_variant(sensitivity.best_variant) + " would be faster: " + time_text(sensitivity.best_us) + ", this plan " + time_text(sensitivity.kept_us) +
-         " (" + number(100 * sensitivity.loss(), "%.2f %%") + " more); decisions below are compared with that choice, losses with this plan";
+         short_variant(sensitivity.best_variant) + " would be faster: " + time_text(sensitivity.best_us) +
+         ", this plan " + time_text(sensitivity.kept_us) + " (" + number(100 * sensitivity.loss(), "%.2f %%") +
+         " more); decisions below are compared with that choice, losses with this plan";
 }
 
 std::vector<std::string> all_notes(const Explanation& explanation, const Evidence& evidence) {
@@ -305,8 +309,7 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
       if (!text.empty()) page += wrapped(text, width);
     page += table(sensitivity_cells(*explanation.sensitivity));
   }
-  if (plan.certificate)
-    page += heading("Certificate", color) + "  " + clipped(plan.certificate->text, kMaxText) + "\n";
+  if (plan.certificate) page += heading("Certificate", color) + "  " + clipped(plan.certificate->text, kMaxText) + "\n";
   const auto notes = all_notes(explanation, evidence);
   if (!notes.empty()) page += heading("Notes", color);
   for (const auto& note : notes) page += wrapped(note, width);

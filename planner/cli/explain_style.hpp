@@ -19,17 +19,24 @@ inline constexpr const char* kExplainStyle = R"css(
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 920px; margin: 0 auto; padding: 20px 16px 60px; }
-h1 { font-size: 22px; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 18px; margin: 34px 0 6px; } h3 { font-size: 15px; margin: 24px 0 2px; overflow-wrap: anywhere; }
+h1 { font-size: 22px; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 18px; margin: 34px 0 6px; }
+h3 { font-size: 15px; margin: 24px 0 2px; overflow-wrap: anywhere; }
 p { margin: 6px 0; overflow-wrap: anywhere; } li { overflow-wrap: anywhere; }
 .machine { color: var(--soft); } .emulated { color: var(--bad); }
 .cards { display: flex; flex-wrap: wrap; gap: 10px; margin: 16px 0; }
-.card { flex: 1 1 140px; background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 10px 12px; }
+.card { flex: 1 1 140px; background: var(--card); border: 1px solid var(--edge);
+border-radius: 8px; padding: 10px 12px; }
 .card .name, .card .detail { color: var(--soft); font-size: 13px; } .card .value { font-size: 19px; font-weight: 600; }
 .plot { overflow-x: auto; } .plot svg { display: block; }
 table { border-collapse: collapse; font-size: 13px; margin: 8px 0; }
 th, td { text-align: left; vertical-align: top; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--edge); }
-th { color: var(--soft); font-weight: 500; } .plot td, .plot th { white-space: nowrap; } .plot td:nth-child(n+2):nth-child(-n+4) { white-space: normal; overflow-wrap: break-word; min-width: 72px; max-width: 230px; } .plot td:last-child { white-space: normal; min-width: 110px; } .facts th { white-space: nowrap; } .facts td { overflow-wrap: anywhere; }
-.legend { color: var(--soft); font-size: 13px; } .legend span { display: inline-block; margin-right: 16px; white-space: nowrap; }
+th { color: var(--soft); font-weight: 500; } .plot td, .plot th { white-space: nowrap; }
+.plot td:nth-child(n+2):nth-child(-n+4) { white-space: normal; overflow-wrap: break-word;
+min-width: 72px; max-width: 230px; }
+.plot td:last-child { white-space: normal; min-width: 110px; } .facts th { white-space: nowrap; }
+.facts td { overflow-wrap: anywhere; }
+.legend { color: var(--soft); font-size: 13px; }
+.legend span { display: inline-block; margin-right: 16px; white-space: nowrap; }
 .legend svg { margin-right: 5px; vertical-align: -1px; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }
 svg .tick, svg .axis { fill: var(--soft); } svg .group, svg .strong { font-weight: 600; }
@@ -37,13 +44,18 @@ svg .frame { fill: none; stroke: var(--edge); } svg .grid { stroke: var(--grid);
 svg .compute { fill: var(--compute); } svg .compute.odd { fill: var(--compute2); }
 svg .communication { fill: var(--comm); } svg .communication.odd { fill: var(--comm2); }
 svg .onblock { fill: var(--onblock); } svg .exposed { fill: var(--exposed); } svg .onexposed { fill: var(--soft); }
-svg .part { fill: var(--part); } svg .total { fill: var(--total); } svg .serial { fill: var(--serial); } svg .loser { fill: var(--loser); }
-svg .fit { fill: none; stroke: var(--fit); stroke-width: 1.6; } svg .slowed { fill: none; stroke: var(--corun); stroke-width: 1.3; stroke-dasharray: 5 4; }
+svg .part { fill: var(--part); } svg .total { fill: var(--total); } svg .serial { fill: var(--serial); }
+svg .loser { fill: var(--loser); }
+svg .fit { fill: none; stroke: var(--fit); stroke-width: 1.6; }
+svg .slowed { fill: none; stroke: var(--corun); stroke-width: 1.3; stroke-dasharray: 5 4; }
 svg .band { fill: var(--band); } svg .outside { fill: var(--outside); }
-svg .alone { fill: var(--alone); fill-opacity: .75; } svg .corun { fill: none; stroke: var(--corun); stroke-width: 1.1; } svg .outlier { stroke: var(--bad); stroke-width: 1.3; }
+svg .alone { fill: var(--alone); fill-opacity: .75; }
+svg .corun { fill: none; stroke: var(--corun); stroke-width: 1.1; }
+svg .outlier { stroke: var(--bad); stroke-width: 1.3; }
 svg .blocksize { stroke: var(--mark); stroke-width: 1.4; stroke-dasharray: 2 3; } svg .blocktext { fill: var(--mark); }
 svg .samecut { fill: var(--same); } svg .samecount { fill: var(--count); } svg .tried { fill: var(--tried); }
-svg .onepercent { stroke: var(--bad); stroke-width: 2; } svg .today { stroke: var(--ink); stroke-width: 2; } svg .flip { font-size: 11px; }
+svg .onepercent { stroke: var(--bad); stroke-width: 2; } svg .today { stroke: var(--ink); stroke-width: 2; }
+svg .flip { font-size: 11px; }
 @media print { body { background: #fff; } .plot { overflow: visible; } }
 )css";
 

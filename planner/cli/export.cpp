@@ -36,8 +36,7 @@ struct ExportCommand {
   bool reads_back = false;
 
   [[nodiscard]] Result<std::optional<planner::CostModel>> load_model() const;
-  [[nodiscard]] Result<std::vector<store::ExportItem>> load_items(
-      const std::optional<planner::CostModel>& model) const;
+  [[nodiscard]] Result<std::vector<store::ExportItem>> load_items(const std::optional<planner::CostModel>& model) const;
   /// The only plan of a format that takes one.
   [[nodiscard]] Result<store::StoredPlan> load_one(const std::optional<planner::CostModel>& model) const;
   [[nodiscard]] Error not_one(std::size_t count) const;
@@ -70,8 +69,7 @@ Result<std::vector<store::ExportItem>> plans_for(const planner::CostModel& model
   return items;
 }
 
-Result<std::vector<store::ExportItem>> ExportCommand::load_items(
-    const std::optional<planner::CostModel>& model) const {
+Result<std::vector<store::ExportItem>> ExportCommand::load_items(const std::optional<planner::CostModel>& model) const {
   if (!rows.empty()) {
     if (!model || !plans.empty())
       return Error{ErrorCode::InvalidSpec, "--rows", "makes plans of a model: give --model, and no PLAN"};
@@ -137,7 +135,8 @@ Result<ExitCode> ExportCommand::write_picture() const {
   Evidence evidence{stored.value().digest, stored.value().created_at, std::move(model).value(), {}, {}, {}};
   if (auto layers = store.open(StoreUse::Read)) look_up(evidence, plan, layers.value());
   drop_foreign(evidence, plan);
-  const auto explained = planner::explain(plan, evidence.model ? &*evidence.model : nullptr, executor::likely_limits(plan));
+  const auto explained =
+      planner::explain(plan, evidence.model ? &*evidence.model : nullptr, executor::likely_limits(plan));
   if (!explained) return explained.error();
   if (format == "trace") return write_text(render::chrome_trace(plan, {}, plan.fingerprint));
   if (format == "html") return write_text(explain_html(explained.value(), evidence));
@@ -177,13 +176,18 @@ Result<ExitCode> ExportCommand::read_back() const {
 /// Errors: InvalidSpec naming an option that says nothing to this format or way.
 Result<void> ExportCommand::check_options() const {
   const bool is_nccl = format == "nccl-tuner", has_algorithm = is_nccl || format == "hccl-tuner";
-  const std::string made = "is of plans that are made, and --read turns an exported file back into one; leave one of them out";
-  if (m && !reads_back) return Error{ErrorCode::InvalidSpec, "--m", "says which plan of a table --read takes; leave it out, or give --read"};
+  const std::string made =
+      "is of plans that are made, and --read turns an exported file back into one; leave one of them out";
+  if (m && !reads_back)
+    return Error{ErrorCode::InvalidSpec, "--m",
+                 "says which plan of a table --read takes; leave it out, or give --read"};
   if (reads_back && !rows.empty()) return Error{ErrorCode::InvalidSpec, "--rows", made};
   if (reads_back && !model_file.empty()) return Error{ErrorCode::InvalidSpec, "--model", made};
   if (!options.algorithm.empty() && !has_algorithm)
-    return Error{ErrorCode::InvalidSpec, "--algorithm", "is of nccl-tuner and hccl-tuner, not of " + format + "; leave it out"};
-  if (!options.protocol.empty() && !is_nccl) return Error{ErrorCode::InvalidSpec, "--protocol", "is of nccl-tuner, not of " + format + "; leave it out"};
+    return Error{ErrorCode::InvalidSpec, "--algorithm",
+                 "is of nccl-tuner and hccl-tuner, not of " + format + "; leave it out"};
+  if (!options.protocol.empty() && !is_nccl)
+    return Error{ErrorCode::InvalidSpec, "--protocol", "is of nccl-tuner, not of " + format + "; leave it out"};
   return {};
 }
 

@@ -64,11 +64,11 @@ Result<ImageFile> ImageFile::open(const std::string& file, const char* option) {
   const std::filesystem::path path = std::filesystem::absolute(file);
   if (!std::filesystem::is_directory(path.parent_path()))
     return Error{ErrorCode::InvalidSpec, option, "'" + path.parent_path().string() + "' is no directory"};
-  if (std::filesystem::is_directory(path)) return Error{ErrorCode::InvalidSpec, option, "'" + file + "' is a directory; name a file"};
+  if (std::filesystem::is_directory(path))
+    return Error{ErrorCode::InvalidSpec, option, "'" + file + "' is a directory; name a file"};
   if (is_png && run_converter({"--version"}) != 0)
-    return Error{
-        ErrorCode::Unsupported, option,
-        "PNG needs the program rsvg-convert (Debian package librsvg2-bin); or name a file that ends in .svg"};
+    return Error{ErrorCode::Unsupported, option,
+                 "PNG needs the program rsvg-convert (Debian package librsvg2-bin); or name a file that ends in .svg"};
   return ImageFile(path, is_png);
 }
 
@@ -81,9 +81,8 @@ void ImageFile::write(const std::string& svg) const {
   write_file(drawing.path(), svg);
   const int status = run_converter({"--zoom", "2", "--output", picture.path().string(), drawing.path().string()});
   if (status != 0)
-    throw planner::SystemError(
-        "rsvg-convert to " + path_.string(), status,
-        status < 0 ? std::system_category().message(-status) : "it failed; nothing was changed");
+    throw planner::SystemError("rsvg-convert to " + path_.string(), status,
+                               status < 0 ? std::system_category().message(-status) : "it failed; nothing was changed");
   OutputFile file(path_);
   file.stream() << std::ifstream(picture.path(), std::ios::binary).rdbuf();
   file.keep();

@@ -52,11 +52,9 @@ struct ImportCommand {
   bool keeps_good = false;
   bool is_dry = false;
 
-  [[nodiscard]] Result<profiler::LogSummary> read_file(const std::string& file,
-                                                       const profiler::ImportAnswers& answers,
+  [[nodiscard]] Result<profiler::LogSummary> read_file(const std::string& file, const profiler::ImportAnswers& answers,
                                                        profiler::TimingSet& timings, std::ofstream* every_line) const;
-  [[nodiscard]] Result<void> read_files(const profiler::ImportAnswers& answers,
-                                        profiler::ImportedLogs& imported) const;
+  [[nodiscard]] Result<void> read_files(const profiler::ImportAnswers& answers, profiler::ImportedLogs& imported) const;
   [[nodiscard]] Result<void> keep(const planner::Profile& profile) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
@@ -74,8 +72,7 @@ std::string lines_text(const profiler::LineGroup& group) {
 std::string report_text(const profiler::ImportReport& report) {
   std::vector<std::vector<std::string>> rows{{"", "count", "lines", "what"}};
   for (const auto& [key, group] : report.groups())
-    rows.push_back(
-        {std::string(to_string(key.first)), std::to_string(group.count), lines_text(group), key.second});
+    rows.push_back({std::string(to_string(key.first)), std::to_string(group.count), lines_text(group), key.second});
   if (report.groups().size() > profiler::ImportReport::kMaxGroups)
     rows.push_back({"", "", "", "--report FILE names each line"});
   return table(rows);
@@ -89,8 +86,7 @@ profiler::ImportHooks hooks_of(profiler::ImportReport& report, const std::string
   hooks.on_line = [&report, &file, every_line](const profiler::LineVerdict& verdict) {
     report.add(verdict);
     if (every_line != nullptr)
-      *every_line << file << ':' << verdict.line << '\t' << to_string(verdict.verdict) << '\t' << verdict.text
-                  << '\n';
+      *every_line << file << ':' << verdict.line << '\t' << to_string(verdict.verdict) << '\t' << verdict.text << '\n';
   };
   hooks.is_cancelled = is_interrupted;
   hooks.on_progress = [&progress, start](std::int64_t done, std::int64_t total) {
@@ -114,8 +110,8 @@ Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, c
   Result<profiler::LogSummary> read = Error{};
   {
     ProgressLine progress("import " + file);
-    read = profiler::import_log(*source.value(), format, answers, timings,
-                                hooks_of(report, file, every_line, progress));
+    read =
+        profiler::import_log(*source.value(), format, answers, timings, hooks_of(report, file, every_line, progress));
   }
   if (!read)
     return Error{read.error().code, read.error().field.empty() ? file : read.error().field, read.error().message};
@@ -127,8 +123,7 @@ Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, c
   return read;
 }
 
-Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers,
-                                       profiler::ImportedLogs& imported) const {
+Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, profiler::ImportedLogs& imported) const {
   std::optional<OutputFile> every_line;
   if (!report_file.empty()) every_line.emplace(report_file);
   std::string database, table;
@@ -194,7 +189,8 @@ Result<void> ImportCommand::keep(const planner::Profile& profile) const {
 
 Result<ExitCode> ImportCommand::run() const {
   if (is_dry && !out.empty())
-    return Error{ErrorCode::InvalidSpec, "--out", "gets the profile that is kept, and --dry-run keeps none; leave one of them out"};
+    return Error{ErrorCode::InvalidSpec, "--out",
+                 "gets the profile that is kept, and --dry-run keeps none; leave one of them out"};
   if (auto kept = check_output("--report", report_file, files); !kept) return kept.error();
   if (auto kept = check_output("--out", out, files); !kept) return kept.error();
   const auto answers = terms.answers();

@@ -9,7 +9,8 @@ Result<store::ImportedMachine> find_imported(const store::Layers& layers, const 
 }
 
 Error nothing_imported(const planner::OpSpec& op, const std::string& device) {
-  return {ErrorCode::NotFound, "--device", "nothing was imported for " + op.text() + " on '" + device + "'; see mc2 import --help"};
+  return {ErrorCode::NotFound, "--device",
+          "nothing was imported for " + op.text() + " on '" + device + "'; see mc2 import --help"};
 }
 
 } // namespace mc2::cli

@@ -52,8 +52,9 @@ Result<store::StoredPlan> load_predicted_plan(const std::string& name, const cha
                                               const ServerOptions& server) {
   auto loaded = load_plan(name, option, store, server);
   if (!loaded || loaded.value().plan.makespan.us > 0) return loaded;
-  return Error{ErrorCode::InvalidSpec, option,
-               name + " predicts nothing: its blocks were given where no model was kept; name a plan of mc2 plan or mc2 tune"};
+  return Error{
+      ErrorCode::InvalidSpec, option,
+      name + " predicts nothing: its blocks were given where no model was kept; name a plan of mc2 plan or mc2 tune"};
 }
 
 StoreUse look_up_use(const ServerOptions& server) { return server.is_given() ? StoreUse::Keep : StoreUse::Read; }
@@ -88,14 +89,16 @@ Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::
   if (!client) return client.error();
   auto served = client.value().find_model(op, here);
   if (served) return served;
-  return with_advice({served.error().code, model.error().field, model.error().message + "; " + served.error().text()}, op, here);
+  return with_advice({served.error().code, model.error().field, model.error().message + "; " + served.error().text()},
+                     op, here);
 }
 
 namespace {
 
 client::Planning planning_with(client::SharedLayers& layers, const VariantOption& variant) {
   return {[&layers, &variant](const client::PlanQuestion& question) -> Result<planner::CostModel> {
-            const auto model = layers.use([&](const store::Layers& stores) { return kept_model(question.op, question.machine, stores); });
+            const auto model = layers.use(
+                [&](const store::Layers& stores) { return kept_model(question.op, question.machine, stores); });
             if (!model) return model;
             return variant.restrict(model.value());
           },

@@ -37,10 +37,10 @@ bool divides_an_axis(Parallelism parallelism) {
 Result<std::string> read_name(const CsvRow& row, std::size_t column) {
   std::string name = row.text(column);
   if (!name.empty() && name.size() <= kMaxNameBytes) return name;
-  return row.error(
-      column, kColumns[column].name,
-      name.empty() ? "is empty; name it"
-                   : "has " + std::to_string(name.size()) + " bytes; legal: 1 to " + std::to_string(kMaxNameBytes));
+  return row.error(column, kColumns[column].name,
+                   name.empty()
+                       ? "is empty; name it"
+                       : "has " + std::to_string(name.size()) + " bytes; legal: 1 to " + std::to_string(kMaxNameBytes));
 }
 
 Result<Parallelism> read_parallelism(const CsvRow& row) {

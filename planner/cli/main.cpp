@@ -50,7 +50,8 @@ std::string option_of(const std::string& field) {
                                 std::pair{"runner_up_count", "--runners-up"},
                                 std::pair{"objective_quantile", "--objective"},
                                 std::pair{"formula_contention", "--contention"}};
-  constexpr std::array kSameNames{"m", "n", "k", "op", "dtype", "ranks", "backend", "link", "strategy", "blocks", "tables", "pooling"};
+  constexpr std::array kSameNames{"m",       "n",    "k",        "op",     "dtype",  "ranks",
+                                  "backend", "link", "strategy", "blocks", "tables", "pooling"};
   for (const auto& [name, option] : kOptions)
     if (field == name) return option;
   return std::find(kSameNames.begin(), kSameNames.end(), field) == kSameNames.end() ? field : "--" + field;
@@ -109,13 +110,15 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
 /// Lets a command that asks no service say so, wherever the option stands.
 void hide_server_option(CLI::App& command, mc2::cli::ServerOptions& server) {
   server.add_hidden_to(command);
-  for (auto* nested : command.get_subcommands([](const CLI::App*) { return true; })) hide_server_option(*nested, server);
+  for (auto* nested : command.get_subcommands([](const CLI::App*) { return true; }))
+    hide_server_option(*nested, server);
 }
 
 /// Without this a file could be opened as the standard output that the caller closed, and receive what is printed.
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", O_RDONLY) != stream) _exit(static_cast<int>(ExitCode::System));
+    if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", O_RDONLY) != stream)
+      _exit(static_cast<int>(ExitCode::System));
 }
 
 int run_program(int argc, char** argv) {
@@ -126,11 +129,12 @@ int run_program(int argc, char** argv) {
   mc2::cli::ServerOptions server;
   server.add_to(app);
   const std::vector<Command> commands{
-      mc2::cli::add_tune(app, server),  mc2::cli::add_profile(app), mc2::cli::add_fit(app),   mc2::cli::add_plan(app, server),
-      mc2::cli::add_run(app, server),   mc2::cli::add_explain(app, server), mc2::cli::add_sweep(app), mc2::cli::add_db(app),
-      mc2::cli::add_bench(app), mc2::cli::add_doctor(app), mc2::cli::add_import(app), mc2::cli::add_export(app),
-      mc2::cli::add_compare(app), mc2::cli::add_serve(app), mc2::cli::add_token(app),   mc2::cli::add_topology(app),
-      mc2::cli::add_push(app, server)};
+      mc2::cli::add_tune(app, server), mc2::cli::add_profile(app),     mc2::cli::add_fit(app),
+      mc2::cli::add_plan(app, server), mc2::cli::add_run(app, server), mc2::cli::add_explain(app, server),
+      mc2::cli::add_sweep(app),        mc2::cli::add_db(app),          mc2::cli::add_bench(app),
+      mc2::cli::add_doctor(app),       mc2::cli::add_import(app),      mc2::cli::add_export(app),
+      mc2::cli::add_compare(app),      mc2::cli::add_serve(app),       mc2::cli::add_token(app),
+      mc2::cli::add_topology(app),     mc2::cli::add_push(app, server)};
   for (const auto& command : commands)
     if (!command.takes_server) hide_server_option(*command.app, server);
   try {

@@ -35,7 +35,7 @@ struct SizeCase {
   std::int64_t block_rows;
   std::int64_t unit_bytes; ///< of the message, of a row or column of the cut axis
   std::size_t full_count;
-  std::string_view unit;   ///< "rows" or "columns"
+  std::string_view unit; ///< "rows" or "columns"
 
   [[nodiscard]] std::string text() const { return std::to_string(block_rows) + " " + std::string(unit); }
 
@@ -67,7 +67,8 @@ struct SizeCase {
     const BlockTime matmul = time_alone(Component::Matmul);
     const BlockTime collective = time_alone(Component::Collective);
     const executor::RunRecord& record = prepared->run(RunMode::Independent);
-    return {sample(Component::Matmul, Context::CoRun, executor::contended_block(record, Component::Matmul, full_count, matmul)),
+    return {sample(Component::Matmul, Context::CoRun,
+                   executor::contended_block(record, Component::Matmul, full_count, matmul)),
             sample(Component::Collective, Context::CoRun,
                    executor::contended_block(record, Component::Collective, full_count, collective))};
   }
@@ -75,8 +76,7 @@ struct SizeCase {
 
 profiler::SweepCase alone_case(const SizeCase& size, Component component) {
   const auto name = component == Component::Matmul ? to_string(size.work) : to_string(component);
-  return {std::string(name) + " " + size.text(),
-          [size, component] { return size.measure_alone(component); },
+  return {std::string(name) + " " + size.text(), [size, component] { return size.measure_alone(component); },
           [size, component](const Sample& s) {
             return s.component == component && s.context == Context::Alone && s.block_rows == size.block_rows &&
                    s.variant == size.variant;
@@ -150,7 +150,8 @@ void time_parts(Workbench& bench, Race& race, const Field& field) {
   race.communication_us.push_back(bench.timed_us(*field.serial, RunMode::CommunicationOnly));
   for (executor::Prepared* uncut : std::set(field.uncut.begin(), field.uncut.end())) {
     const double compute_us = bench.timed_us(*uncut, RunMode::ComputeOnly);
-    const double communication_us = uncut == field.serial ? race.communication_us.back() : bench.timed_us(*uncut, RunMode::CommunicationOnly);
+    const double communication_us =
+        uncut == field.serial ? race.communication_us.back() : bench.timed_us(*uncut, RunMode::CommunicationOnly);
     for (std::size_t i = 0; i < field.uncut.size(); ++i) {
       if (field.uncut[i] != uncut) continue;
       race.contenders[i].compute_us.push_back(compute_us);
@@ -217,8 +218,12 @@ Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::Ac
   const std::int64_t rows = traits.cut_axis_length(bench.op());
   auto prepared = bench.prepare(equal_blocks(rows, one.block_rows), variant);
   if (!prepared) return prepared.error();
-  const SizeCase size{prepared.value(), variant.text(), traits.work, one.block_rows,
-                      traits.message_bytes_per_unit(bench.op()), static_cast<std::size_t>(rows / one.block_rows),
+  const SizeCase size{prepared.value(),
+                      variant.text(),
+                      traits.work,
+                      one.block_rows,
+                      traits.message_bytes_per_unit(bench.op()),
+                      static_cast<std::size_t>(rows / one.block_rows),
                       to_string(planner::cut_axis(bench.op()))};
   const auto component = one.target == profiler::ActiveTarget::Matmul ? Component::Matmul : Component::Collective;
   auto made = one.target == profiler::ActiveTarget::BothLanes ? together_case(size) : alone_case(size, component);
@@ -294,7 +299,8 @@ int missing_rounds(const Race& race, const RaceSettings& settings, std::chrono::
     const double growth = std::max(1.0, widest_interval(race) / settings.relative_half_width);
     expected = std::min<double>(done * growth * growth, settings.max_rounds);
   }
-  const double affordable = std::max<double>(settings.min_rounds - done, std::floor(to_us(budget_left) / to_us(round_time)));
+  const double affordable =
+      std::max<double>(settings.min_rounds - done, std::floor(to_us(budget_left) / to_us(round_time)));
   return static_cast<int>(std::lround(std::max(0.0, std::min(expected - done, affordable))));
 }
 

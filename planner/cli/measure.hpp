@@ -36,10 +36,10 @@ struct ProfileSettings {
 [[nodiscard]] Result<profiler::SweepCase> make_sweep_case(Workbench& bench, const profiler::ActiveCase& one,
                                                           const planner::Variant& variant);
 
-/// Leaves out variants that screening.hpp shows to be dominated, then times both lanes of the others, alone and together, over a sweep of block lengths, or over those that `settings.active` chooses;
-/// each round of the latter is told on standard error. Samples go to `store` after every round, and earlier ones of the
-/// same operator and machine count.
-/// Errors: as Workbench, run_sweep and run_active_sweep; Cancelled keeps what was measured.
+/// Leaves out variants that screening.hpp shows to be dominated, then times both lanes of the others, alone and
+/// together, over a sweep of block lengths, or over those that `settings.active` chooses; each round of the latter is
+/// told on standard error. Samples go to `store` after every round, and earlier ones of the same operator and machine
+/// count. Errors: as Workbench, run_sweep and run_active_sweep; Cancelled keeps what was measured.
 [[nodiscard]] Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                               store::Store& store);
 
@@ -57,7 +57,8 @@ struct RaceSettings {
   int min_rounds = 6; ///< whatever the budget: the fewest pairs whose median has a 95 % interval
   int max_rounds = 61;
   double relative_half_width = 0.01; ///< of every contender's fused/serial interval
-  std::chrono::milliseconds budget{60'000}; ///< after which no round starts; finding the serial variant and warm-up count
+  /// after which no round starts; finding the serial variant and warm-up count
+  std::chrono::milliseconds budget{60'000};
 };
 
 /// Everything that one race measured; entry i of every vector was taken within moments of the others.
@@ -76,19 +77,19 @@ struct Race {
 /// Serial is what one has without mc2, with the variant that is fastest at it: the uncut operator, whose lanes follow
 /// each other; where a local part would overlap, its collective and then its matmul, each on its own.
 /// Errors: as Workbench::prepare; Cancelled. Throws SystemError.
-[[nodiscard]] Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans,
-                                const RaceSettings& settings, const std::string& label);
+[[nodiscard]] Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, const RaceSettings& settings,
+                                const std::string& label);
 
-/// Rounds that a race will still take if they go on like this: until every interval should be narrow, which falls with the
-/// square root of their number, or the budget ends.
+/// Rounds that a race will still take if they go on like this: until every interval should be narrow, which falls with
+/// the square root of their number, or the budget ends.
 /// @param round_time  of one round, above 0
 [[nodiscard]] int missing_rounds(const Race& race, const RaceSettings& settings, std::chrono::nanoseconds round_time,
                                  std::chrono::nanoseconds budget_left);
 
 /// The prediction for a contender by `model` anchored at its variant's uncut parts as this race
 /// measured them.
-[[nodiscard]] Result<planner::Plan> anchored_prediction(const Contender& contender,
-                                                        const planner::OpSpec& op, const planner::CostModel& model);
+[[nodiscard]] Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
+                                                        const planner::CostModel& model);
 
 [[nodiscard]] double to_us(std::chrono::nanoseconds time) noexcept;
 

@@ -39,7 +39,8 @@ class DocumentSource : public ModelSource {
   [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
     const auto kept = models_.find(key_of(op));
     if (kept != models_.end()) return kept->second;
-    return Error{ErrorCode::NotFound, "", "--model: no document describes " + op.text() + " or another length of its cut axis"};
+    return Error{ErrorCode::NotFound, "",
+                 "--model: no document describes " + op.text() + " or another length of its cut axis"};
   }
 
  private:
@@ -48,9 +49,7 @@ class DocumentSource : public ModelSource {
 
 class TopologySource : public ModelSource {
  public:
-  void add(const std::string& file, planner::Topology topology) {
-    topologies_.push_back({file, std::move(topology)});
-  }
+  void add(const std::string& file, planner::Topology topology) { topologies_.push_back({file, std::move(topology)}); }
 
   [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
     std::string reasons;
@@ -89,8 +88,7 @@ class StoreSource : public ModelSource {
       const bool is_known = !kept.models.empty() && m <= kept.models.back().valid_to_m;
       // Which length is asked decides which model answers, but not whether one does.
       if (is_known || kept.failure) continue;
-      auto answer =
-          machine ? find_kept_model(layers, machine.value(), op, true) : Result<FoundModel>(machine.error());
+      auto answer = machine ? find_kept_model(layers, machine.value(), op, true) : Result<FoundModel>(machine.error());
       if (answer)
         kept.models.emplace_back(std::move(answer).value()).is_kept = true;
       else
@@ -131,12 +129,13 @@ Result<FoundModel> find_kept_model(const store::Layers& layers, const planner::F
   if (missing.code != ErrorCode::NotFound) return missing;
   const auto models = layers.list_models(op, machine);
   if (models.empty()) return missing;
-  const auto refused = [&](const std::string& why) { return Error{missing.code, missing.field, missing.message + why}; };
+  const auto refused = [&](const std::string& why) {
+    return Error{missing.code, missing.field, missing.message + why};
+  };
   if (!may_transfer) return refused("; without --no-transfer one of those would answer");
   auto transfer = planner::transfer_from_nearest(models, op, machine);
   if (!transfer) return refused("; none of them answers for it: " + transfer.error().text());
-  FoundModel answer =
-      found(transfer.value().model, "kept model " + transfer.value().reason, planner::kMaxSize);
+  FoundModel answer = found(transfer.value().model, "kept model " + transfer.value().reason, planner::kMaxSize);
   answer.transfer = std::make_shared<const planner::Transfer>(std::move(transfer).value());
   return answer;
 }
@@ -184,8 +183,7 @@ Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store
     if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted before any plan; nothing was written"};
     const int ranks = family.op.world_size;
     auto fingerprint = fingerprints.find(ranks);
-    if (fingerprint == fingerprints.end())
-      fingerprint = fingerprints.emplace(ranks, machine.fingerprint(ranks)).first;
+    if (fingerprint == fingerprints.end()) fingerprint = fingerprints.emplace(ranks, machine.fingerprint(ranks)).first;
     source->load(layers.value(), fingerprint->second, family);
   }
   return std::unique_ptr<ModelSource>(std::move(source));

@@ -16,7 +16,7 @@ namespace mc2::cli {
 /// Fills every item's neighbour_loss: of eight m between it and the middle to each neighbour, the largest predicted
 /// loss of its stretched cut against that m's own best plan. Items of one operator, ascending m; none with fewer than
 /// two. Errors: as planner::make_plan and predict_cut.
-[[nodiscard]] Result<void> add_neighbour_losses(std::vector<store::ExportItem>& items,
-                                                const planner::CostModel& model, const planner::PlanOptions& options);
+[[nodiscard]] Result<void> add_neighbour_losses(std::vector<store::ExportItem>& items, const planner::CostModel& model,
+                                                const planner::PlanOptions& options);
 
 } // namespace mc2::cli

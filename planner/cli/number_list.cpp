@@ -46,8 +46,7 @@ Result<std::vector<std::int64_t>> parse_number_list(std::string_view text, const
     if (!range)
       return Error{ErrorCode::InvalidSpec, field,
                    "'" + std::string(part.substr(0, 48)) + "' is no whole number and no first:last:step within " +
-                       std::to_string(limits.low) + " to " + std::to_string(limits.high) +
-                       "; separate them by commas"};
+                       std::to_string(limits.low) + " to " + std::to_string(limits.high) + "; separate them by commas"};
     if (range->count() > limits.max_count - static_cast<std::int64_t>(numbers.size()))
       return Error{ErrorCode::InvalidSpec, field,
                    "lists more than " + std::to_string(limits.max_count) + " numbers; make the range shorter"};

@@ -18,7 +18,8 @@ template <typename Number>
 std::string complaint_about(const std::string& text, Number low, Number high, const char* kind) {
   Number value{};
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = end != text.data() && end == text.data() + text.size() && failure != std::errc::invalid_argument;
+  const bool is_number =
+      end != text.data() && end == text.data() + text.size() && failure != std::errc::invalid_argument;
   const std::string legal = "; legal: " + number_text(low) + " to " + number_text(high);
   if (!is_number) return "'" + text.substr(0, 32) + "' is no " + kind + legal;
   // A comparison with NaN is false.

@@ -24,8 +24,8 @@ bool is_special(const fs::path& path) {
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// What is written: where links lead, also to a file that is not there yet, but for a special file, which need have no name: /dev/stdout may
-/// lead to a pipe.
+/// What is written: where links lead, also to a file that is not there yet, but for a special file, which need have no
+/// name: /dev/stdout may lead to a pipe.
 fs::path target_of(fs::path path) {
   if (is_special(path)) return path;
   constexpr int kMostLinks = 40; // as many as Linux follows
@@ -52,7 +52,8 @@ void OutputFile::check(const fs::path& path) {
   std::error_code failure;
   const fs::file_status status = fs::status(target, failure);
   if (fs::is_directory(status)) refuse(path, EISDIR, "it is a directory; name a file");
-  if (fs::is_regular_file(status) && is_store(target)) refuse(path, EEXIST, "it is a store, which would be lost; name another file");
+  if (fs::is_regular_file(status) && is_store(target))
+    refuse(path, EEXIST, "it is a store, which would be lost; name another file");
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   if (access(folder.c_str(), W_OK | X_OK) != 0) refuse(path, errno, std::generic_category().message(errno));
 }

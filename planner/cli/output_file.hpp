@@ -5,12 +5,13 @@
 
 namespace mc2::cli {
 
-/// A file that a command writes. What is at the path stays until keep(): a temporary file beside it is written and takes its place, and
-/// its permissions. A symbolic link stays, and what it names is replaced; devices and pipes are written as they are.
+/// A file that a command writes. What is at the path stays until keep(): a temporary file beside it is written and
+/// takes its place, and its permissions. A symbolic link stays, and what it names is replaced; devices and pipes are
+/// written as they are.
 class OutputFile {
  public:
-  /// Before the work whose result is written. Throws SystemError where the path names a directory, a store, which would be lost, or
-  /// nothing that can be written.
+  /// Before the work whose result is written. Throws SystemError where the path names a directory, a store, which would
+  /// be lost, or nothing that can be written.
   static void check(const std::filesystem::path& path);
   /// Throws as check().
   explicit OutputFile(const std::filesystem::path& path);

@@ -20,7 +20,8 @@ using render::Scale;
 using render::short_number;
 using render::Unit;
 
-constexpr double kWidth = 960, kLeft = 260, kRight = 700, kSerialEnd = kRight + 74, kRatioEnd = kRight + 152, kPeerEnd = kRight + 246, kTop = 104;
+constexpr double kWidth = 960, kLeft = 260, kRight = 700, kSerialEnd = kRight + 74, kRatioEnd = kRight + 152,
+                 kPeerEnd = kRight + 246, kTop = 104;
 constexpr double kRowHeight = 21, kKindHeight = 36, kFoot = 58;
 constexpr double kDotRadius = 5, kCrossRadius = 4.5, kTickHeight = 7;
 constexpr double kMostPercent = 200; ///< what takes longer is drawn at the edge
@@ -28,9 +29,11 @@ constexpr double kMostPercent = 200; ///< what takes longer is drawn at the edge
 /// Colours that stay apart for colour-blind readers (Okabe and Ito), and marks that stay apart in grey.
 constexpr const char* kStyle = R"css(
 text { font: 13px 'DejaVu Sans', Verdana, sans-serif; fill: #1d2126; }
-.tick, .axis, .note { fill: #4a525c; font-size: 12px; } .heading { font-size: 15px; font-weight: bold; } .kind { font-weight: bold; }
+.tick, .axis, .note { fill: #4a525c; font-size: 12px; } .heading { font-size: 15px; font-weight: bold; }
+.kind { font-weight: bold; }
 .page { fill: #ffffff; } .grid { stroke: #e4e7ea; } .serial { stroke: #1d2126; stroke-width: 1.5; }
-.gained { stroke: #9bc7e4; stroke-width: 6; } .left { stroke: #e4e7ea; stroke-width: 6; } .lost { stroke: #f3b79a; stroke-width: 6; } .ideal { stroke: #1d2126; stroke-width: 2; }
+.gained { stroke: #9bc7e4; stroke-width: 6; } .left { stroke: #e4e7ea; stroke-width: 6; }
+.lost { stroke: #f3b79a; stroke-width: 6; } .ideal { stroke: #1d2126; stroke-width: 2; }
 .mc2 { fill: #0072b2; } .peer { fill: none; stroke: #d55e00; stroke-width: 2.4; }
 )css";
 
@@ -51,7 +54,8 @@ Scale scale_of(std::span<const OverlapRow> rows) {
       most = std::max(most, percent);
     }
   }
-  return Scale::linear(std::max(0.0, std::floor((least - 3) / 10) * 10), std::min(kMostPercent, std::ceil((most + 3) / 10) * 10), kLeft, kRight);
+  return Scale::linear(std::max(0.0, std::floor((least - 3) / 10) * 10),
+                       std::min(kMostPercent, std::ceil((most + 3) / 10) * 10), kLeft, kRight);
 }
 
 void draw_dot(Markup& out, double x, double y) {
@@ -86,8 +90,8 @@ void draw_legend(Markup& out, const std::string& peer_name, bool has_peer) {
 }
 
 std::string shape_text(const planner::OpSpec& op) {
-  return std::to_string(op.m) + " x " + std::to_string(op.n) + " x " + std::to_string(op.k) + " " + std::string(to_string(op.dtype)) + " x" +
-         std::to_string(op.world_size);
+  return std::to_string(op.m) + " x " + std::to_string(op.n) + " x " + std::to_string(op.k) + " " +
+         std::string(to_string(op.dtype)) + " x" + std::to_string(op.world_size);
 }
 
 void draw_row(Markup& out, const Scale& x, double y, const OverlapRow& row) {
@@ -110,7 +114,8 @@ std::string overlap_chart(const std::string& title, const std::string& peer_name
   std::vector<planner::OpKind> kinds;
   for (const OverlapRow& row : rows)
     if (std::ranges::find(kinds, row.op.kind) == kinds.end()) kinds.push_back(row.op.kind);
-  const double bottom = kTop + kKindHeight * static_cast<double>(kinds.size()) + kRowHeight * static_cast<double>(rows.size());
+  const double bottom =
+      kTop + kKindHeight * static_cast<double>(kinds.size()) + kRowHeight * static_cast<double>(rows.size());
   const bool has_peer = std::ranges::any_of(rows, [](const OverlapRow& row) { return row.peer_over_mc2.has_value(); });
   const Scale x = scale_of(rows);
   Markup out;

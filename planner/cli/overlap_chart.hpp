@@ -17,7 +17,9 @@ struct OverlapRow {
   std::optional<double> peer_over_mc2; ///< of the library that mc2 is compared with
 };
 
-/// An SVG document: a row per operator, grouped by kind, with its times as shares of its serial's. @param rows at least one, all times and ratios > 0
-[[nodiscard]] std::string overlap_chart(const std::string& title, const std::string& peer_name, std::span<const OverlapRow> rows);
+/// An SVG document: a row per operator, grouped by kind, with its times as shares of its serial's. @param rows at least
+/// one, all times and ratios > 0
+[[nodiscard]] std::string overlap_chart(const std::string& title, const std::string& peer_name,
+                                        std::span<const OverlapRow> rows);
 
 } // namespace mc2::cli

@@ -78,9 +78,9 @@ std::vector<std::string> row_of(const PeerRace& shape) {
 
 std::string summary_text(const PeerSummary& summary) {
   std::string text = "  serial/mc2, geometric mean: ";
-  text += summary.promising_count > 0 ? ratio_text(summary.speedup_geomean) + ", overlap efficiency " +
-                                            percent_text(summary.efficiency_geomean)
-                                      : "none";
+  text += summary.promising_count > 0
+              ? ratio_text(summary.speedup_geomean) + ", overlap efficiency " + percent_text(summary.efficiency_geomean)
+              : "none";
   text += " over " + std::to_string(summary.promising_count) + " of " + std::to_string(summary.shape_count) +
           " shapes with ideal benefit of " + percent_text(kPromisingBenefit) + " or more\n";
   text += "  worst serial/mc2 of all shapes: " + ratio_text(summary.worst_speedup) + "\n";

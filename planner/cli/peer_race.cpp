@@ -63,8 +63,8 @@ Result<void> race_serial(Workbench& bench, const planner::CostModel& model, cons
   if (!anchored) return anchored.error();
   // Serial is the sum of its parts; where a local part overlaps them, the model's uncut plan is not serial.
   shape.predicted_us = shape.is_cut ? shape.plan.makespan.us : shape.plan.serial_us;
-  shape.anchored_us = shape.is_cut ? anchored.value().makespan.us
-                                   : median(shape.race.compute_us) + median(shape.race.communication_us);
+  shape.anchored_us =
+      shape.is_cut ? anchored.value().makespan.us : median(shape.race.compute_us) + median(shape.race.communication_us);
   return {};
 }
 
@@ -93,8 +93,7 @@ Result<void> race_torch(Workbench& bench, TorchPeer& torch, PeerRace& shape) {
   auto forms = torch.open_case(shape.op, directory.value().path());
   if (!forms) return forms.error();
   shape.torch.forms = std::move(forms).value();
-  const bool takes_part =
-      std::ranges::any_of(shape.torch.forms, [](const auto& form) { return form.failure.empty(); });
+  const bool takes_part = std::ranges::any_of(shape.torch.forms, [](const auto& form) { return form.failure.empty(); });
   for (int round = 0; takes_part && round < kPeerRounds; ++round)
     if (auto done = race_round(runner.value(), torch, shape.torch); !done) return done;
   if (!takes_part)
@@ -109,7 +108,9 @@ void race_torch_if_there(Workbench& bench, TorchSeat& seat, PeerRace& shape) {
   TorchPeer* torch = has_ranks ? seat.peer() : nullptr;
   if (torch == nullptr) {
     const bool is_there = seat.reason().empty();
-    shape.torch.failure = is_there ? "torch: runs with " + std::to_string(seat.rank_count()) + " ranks, the first shape's" : seat.reason();
+    shape.torch.failure = is_there
+                              ? "torch: runs with " + std::to_string(seat.rank_count()) + " ranks, the first shape's"
+                              : seat.reason();
     return;
   }
   const auto raced = race_torch(bench, *torch, shape);

@@ -38,7 +38,8 @@ struct PlanCommand {
   [[nodiscard]] Result<std::optional<planner::CostModel>> given_model() const;
   /// @param model  given_model()
   /// @param notes  what a person should know beside the plan
-  [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request, const std::optional<planner::CostModel>& model,
+  [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request,
+                                           const std::optional<planner::CostModel>& model,
                                            std::vector<std::string>& notes) const;
   [[nodiscard]] Result<planner::Plan> plan_for_device(const store::PlanRequest& request,
                                                       std::vector<std::string>& notes) const;
@@ -85,12 +86,10 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
   return store::PlanRequest{spec.value(), options.value()};
 }
 
-Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request,
-                                             const planner::CostModel& model) const {
+Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request, const planner::CostModel& model) const {
   const auto offered = variant.restrict(model);
   if (!offered) return offered.error();
-  if (blocks.empty())
-    return planner::make_plan(request.op, offered.value(), request.options);
+  if (blocks.empty()) return planner::make_plan(request.op, offered.value(), request.options);
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
   return planner::predict_cut(request.op, offered.value(), cut.value());
@@ -198,7 +197,8 @@ Result<planner::Plan> PlanCommand::plan_for_device(const store::PlanRequest& req
   return plan_with(asked, costs.value().model);
 }
 
-Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request, const std::optional<planner::CostModel>& model,
+Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request,
+                                        const std::optional<planner::CostModel>& model,
                                         std::vector<std::string>& notes) const {
   if (!device.empty()) return plan_for_device(request, notes);
   if (!topology_file.empty()) {
@@ -246,7 +246,8 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   command->planning.add_to(*sub);
   command->variant.add_to(*sub);
   server.add_to(*sub);
-  sub->add_option("--model", command->model_file, "use this model document instead of a kept one; what is left out of the operator is as in it");
+  sub->add_option("--model", command->model_file,
+                  "use this model document instead of a kept one; what is left out of the operator is as in it");
   sub->add_option("--topology", command->topology_file,
                   "plan without measurements for the cluster that this document describes; --model gives its matmul");
   sub->add_option(

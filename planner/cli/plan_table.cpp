@@ -71,8 +71,7 @@ constexpr std::array kColumns{
     Column{"serial_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.serial_us); }>},
     Column{"ideal_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.ideal_us); }>},
     Column{"benefit", true, of_plan<[](const Plan& plan) { return ratio_cell(plan.benefit()); }>},
-    Column{"overlap_efficiency", true,
-           of_plan<[](const Plan& plan) { return ratio_cell(plan.overlap_efficiency()); }>},
+    Column{"overlap_efficiency", true, of_plan<[](const Plan& plan) { return ratio_cell(plan.overlap_efficiency()); }>},
     Column{"bound", false, of_plan<[](const Plan& plan) { return to_string(plan.bound); }>},
     Column{"provenance", false, of_plan<[](const Plan& plan) { return to_string(plan.makespan.provenance); }>},
     Column{"source", false, [](const PlanRow& row) { return std::string(row.source); }},
@@ -130,8 +129,7 @@ std::string json_head(const planner::PlanOptions& options) {
 
 std::string json_tail(const PlanCounts& counts) {
   return "  ],\n  \"summary\": {\"cut\": " + std::to_string(counts.cut) +
-         ", \"refused\": " + std::to_string(counts.refused) + ", \"uncut\": " + std::to_string(counts.uncut) +
-         "}\n}\n";
+         ", \"refused\": " + std::to_string(counts.refused) + ", \"uncut\": " + std::to_string(counts.uncut) + "}\n}\n";
 }
 
 } // namespace

@@ -42,10 +42,12 @@ Result<ExitCode> ProfileCommand::run() const {
       return removed.error();
   auto summary = profile_operator(*bench.value(), sweep.settings(backend.value()->default_alignment()), writable);
   if (!summary) return summary.error();
-  std::cout << spec.value().text() << "\n" << bench.value()->fingerprint().label() << "\n\n"
+  std::cout << spec.value().text() << "\n"
+            << bench.value()->fingerprint().label() << "\n\n"
             << sweep_page(summary.value()) << "\n";
   // The fixed cost per block and the slow-down factors come out of the fit; `mc2 fit` keeps them.
-  if (const auto fitted = profiler::fit_cost_model({spec.value(), bench.value()->fingerprint(), summary.value().samples}))
+  if (const auto fitted =
+          profiler::fit_cost_model({spec.value(), bench.value()->fingerprint(), summary.value().samples}))
     std::cout << model_page(fitted.value().model) << "\n";
   else
     std::cout << "  note: no cost model fits these samples yet: " << fitted.error().text() << "\n";
@@ -70,9 +72,10 @@ Command add_profile(CLI::App& app) {
   command->variant.add_to(*sub);
   sub->add_flag("--fresh", command->is_fresh, "discard samples kept earlier for this operator and machine");
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
-  sub->footer("Examples:\n  mc2 profile --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-              "  mc2 profile --active --measurements 24 --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-              "Interrupted work resumes: run the same command again.");
+  sub->footer(
+      "Examples:\n  mc2 profile --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 profile --active --measurements 24 --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+      "Interrupted work resumes: run the same command again.");
   return {sub, [command] { return command->run(); }};
 }
 

@@ -156,8 +156,7 @@ void read_costs(Cells& cells, planner::CostModel& model) {
                "is " + std::to_string(said_rows) + "; the operator's cut axis has " + std::to_string(rows) + " rows");
   // The file's bytes per row may follow another convention than ours; the curve's unit absorbs the difference.
   const double bytes_per_mib = kMib * static_cast<double>(traits.message_bytes_per_unit(model.op)) / bytes_per_row;
-  model.variants.push_back(
-      {{"direct", {}}, {matmul_curve(us_per_row)}, {communication_curve(factor, bytes_per_mib)}});
+  model.variants.push_back({{"direct", {}}, {matmul_curve(us_per_row)}, {communication_curve(factor, bytes_per_mib)}});
   if (traits.has_local_part)
     model.variants.front().local_compute =
         analytic(planner::CurveAxis::Rows, planner::AffineCurve{0, front_us / static_cast<double>(rows)});
@@ -167,8 +166,7 @@ void read_costs(Cells& cells, planner::CostModel& model) {
 PublishedCase read_case(Cells& cells) {
   PublishedCase result;
   result.model.op = read_op(cells);
-  result.model.fingerprint.fields = {{"device", "ascend-910b"},
-                                     {"ranks", std::to_string(result.model.op.world_size)}};
+  result.model.fingerprint.fields = {{"device", "ascend-910b"}, {"ranks", std::to_string(result.model.op.world_size)}};
   result.model.source = "constants of the production Ascend planner";
   result.peer_cut = read_peer_cut(cells);
   result.peer_us = cells.positive(kPeerUs);

@@ -25,7 +25,6 @@ struct PublishedCase {
 /// 128 rows as the least, and the factor that divides the published communication curve.
 /// Errors: as read_csv; Malformed naming file, line and column: a number that cannot be read, a length of the cut
 /// axis that is not the operator's, or an operator that is not legal.
-[[nodiscard]] Result<std::vector<PublishedCase>> parse_published_cases(std::string_view text,
-                                                                       const std::string& file);
+[[nodiscard]] Result<std::vector<PublishedCase>> parse_published_cases(std::string_view text, const std::string& file);
 
 } // namespace mc2::cli

@@ -30,7 +30,8 @@ Result<std::optional<planner::CostModel>> own_model(const store::Store& store, c
   return model;
 }
 
-Result<void> push_model(const client::Client& client, const store::Store& store, const planner::CostModel& model, Pushed& pushed) {
+Result<void> push_model(const client::Client& client, const store::Store& store, const planner::CostModel& model,
+                        Pushed& pushed) {
   const std::string digest = store::digest(store::encode(model));
   const auto known = client.find_model(digest);
   if (!known && known.error().code != ErrorCode::NotFound) return known.error();
@@ -49,7 +50,8 @@ Result<void> push_model(const client::Client& client, const store::Store& store,
 }
 
 /// The races before the plan that won one of them.
-Result<void> push_plan(const client::Client& client, const store::Store& store, const store::StoredPlan& plan, Pushed& pushed) {
+Result<void> push_plan(const client::Client& client, const store::Store& store, const store::StoredPlan& plan,
+                       Pushed& pushed) {
   pushed.plan_digest = plan.digest;
   const auto known = client.find_plan(plan.digest);
   if (known) return {};
@@ -75,7 +77,8 @@ struct PushCommand {
     const auto spec = op.spec();
     if (!spec) return spec.error();
     if (!server->is_given())
-      return Error{ErrorCode::InvalidSpec, "--server", "is missing; give e.g. --server http://plans:8471, or set MC2_SERVER"};
+      return Error{ErrorCode::InvalidSpec, "--server",
+                   "is missing; give e.g. --server http://plans:8471, or set MC2_SERVER"};
     const auto here = machine.fingerprint(spec.value().world_size);
     if (!here) return here.error();
     const auto client = server->open();
@@ -105,7 +108,8 @@ Result<Pushed> push(const client::Client& client, const store::Store& store, con
   const auto plan = if_kept(store.find_plan(store::PlanKey{op, store::digest(machine.canonical_text())}));
   if (!plan) return plan.error();
   if (!model.value() && !plan.value())
-    return Error{ErrorCode::NotFound, store.path().string(), "has neither model nor tuned plan for " + op.text() + " on this machine"};
+    return Error{ErrorCode::NotFound, store.path().string(),
+                 "has neither model nor tuned plan for " + op.text() + " on this machine"};
   Pushed pushed;
   if (model.value())
     if (auto sent = push_model(client, store, *model.value(), pushed); !sent) return sent.error();

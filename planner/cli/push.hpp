@@ -15,9 +15,9 @@ struct Pushed {
   [[nodiscard]] std::string text(const std::string& url) const;
 };
 
-/// Sends a service the samples, the model, the races and the tuned plan that a store keeps of this very operator and machine.
-/// Nothing is sent twice: a model that the service has already brought its samples with it, and a plan its races.
-/// Errors: NotFound when the store has none of them; as client::Client.
+/// Sends a service the samples, the model, the races and the tuned plan that a store keeps of this very operator and
+/// machine. Nothing is sent twice: a model that the service has already brought its samples with it, and a plan its
+/// races. Errors: NotFound when the store has none of them; as client::Client.
 [[nodiscard]] Result<Pushed> push(const client::Client& client, const store::Store& store, const planner::OpSpec& op,
                                   const planner::Fingerprint& machine);
 

@@ -9,10 +9,10 @@ namespace mc2::cli {
 namespace {
 
 using render::Box;
+using render::coordinate;
 using render::Markup;
 using render::Plot;
 using render::Point;
-using render::coordinate;
 using render::Scale;
 using render::short_number;
 
@@ -25,8 +25,10 @@ constexpr double kLeastPercent = 0.1;
 /// Colours that stay apart for colour-blind readers (Okabe and Ito), and dashes that stay apart in grey.
 constexpr const char* kStyle = R"css(
 text { font: 13px 'DejaVu Sans', Verdana, sans-serif; fill: #1d2126; }
-.tick, .axis { fill: #4a525c; } .heading { font-size: 14px; font-weight: bold; } .goaltext { fill: #6b747e; font-size: 12px; }
-.page { fill: #ffffff; } .frame { fill: none; stroke: #b4bbc3; } .grid { stroke: #e4e7ea; } .goal { stroke: #6b747e; stroke-dasharray: 2 4; }
+.tick, .axis { fill: #4a525c; } .heading { font-size: 14px; font-weight: bold; }
+.goaltext { fill: #6b747e; font-size: 12px; }
+.page { fill: #ffffff; } .frame { fill: none; stroke: #b4bbc3; } .grid { stroke: #e4e7ea; }
+.goal { stroke: #6b747e; stroke-dasharray: 2 4; }
 path { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
 path.series0 { stroke: #0072b2; stroke-width: 3; } circle.series0 { fill: #0072b2; }
 path.series1 { stroke: #d55e00; stroke-dasharray: 8 3; } circle.series1 { fill: #d55e00; }
@@ -45,8 +47,7 @@ struct Panel {
 std::vector<Point> points_of(const Method& method, double quantile) {
   std::vector<Point> points;
   for (const int count : kMeasurementCounts)
-    points.push_back(
-        {static_cast<double>(count), std::max(100 * method.quantile_at(count, quantile), kLeastPercent)});
+    points.push_back({static_cast<double>(count), std::max(100 * method.quantile_at(count, quantile), kLeastPercent)});
   return points;
 }
 

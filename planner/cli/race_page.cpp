@@ -43,9 +43,8 @@ planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::R
   const auto last_end = [](const executor::RankTimes& rank) {
     return std::max(rank.compute.back().end, rank.communication.back().end);
   };
-  const auto& slowest = *std::max_element(record.ranks.begin(), record.ranks.end(), [&](const auto& a, const auto& b) {
-    return last_end(a) < last_end(b);
-  });
+  const auto& slowest = *std::max_element(record.ranks.begin(), record.ranks.end(),
+                                          [&](const auto& a, const auto& b) { return last_end(a) < last_end(b); });
   const auto spans = [](const std::vector<executor::StageTime>& lane) {
     std::vector<planner::Span> result;
     for (const auto& stage : lane) result.push_back({to_us(stage.start), to_us(stage.end)});
@@ -69,8 +68,8 @@ std::string race_table(const Race& race, const std::vector<planner::Plan>& plans
   for (std::size_t i = 0; i < race.contenders.size(); ++i) {
     const auto& contender = race.contenders[i];
     const planner::Validation v = race.validation(contender);
-    rows.push_back({contender.cut.text(), contender.variant.text(), time_text(plans[i].makespan.us), time_text(v.fused_us),
-                    time_text(v.serial_us), percent_text(v.benefit),
+    rows.push_back({contender.cut.text(), contender.variant.text(), time_text(plans[i].makespan.us),
+                    time_text(v.fused_us), time_text(v.serial_us), percent_text(v.benefit),
                     percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high),
                     planner::overlaps(plans[i].op, contender.variant, contender.cut)
                         ? percent_text(race.overlap_efficiency(contender).value)
@@ -95,22 +94,25 @@ std::string run_page(const planner::Plan& plan, const Race& race, const executor
   const bool is_predicted = plan.makespan.us > 0;
   std::vector<std::vector<std::string>> rows{
       {"", "fused", "serial", work + " alone", "collective alone", "ideal"},
-      {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us), time_text(communication_us),
-       time_text(std::max(compute_us, communication_us))}};
+      {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us),
+       time_text(communication_us), time_text(std::max(compute_us, communication_us))}};
   if (is_predicted)
     rows.push_back({"predicted", time_text(plan.makespan.us), time_text(plan.serial_us), time_text(plan.compute_us),
                     time_text(plan.communication_us), time_text(plan.ideal_us)});
   const auto predicted = [&](double share) { return is_predicted ? ", predicted " + percent_text(share) : ""; };
   page += table(rows);
   page += "\n  cut                 " + plan.cut.text();
-  page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) + predicted(plan.benefit());
+  page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
+          predicted(plan.benefit());
   const bool has_overlap = planner::overlaps(plan.op, plan.variant, plan.cut);
   if (has_overlap)
     page += "\n  overlap efficiency  " + interval_text(efficiency.value, efficiency.low, efficiency.high) +
             predicted(plan.overlap_efficiency());
-  page += "\n  verdict             " + (has_overlap ? verdict(measured) : std::string("this plan is not cut: it is serial")) +
-          "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs\n\n";
-  page += "  measured, one run, slowest rank\n" + draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
+  page += "\n  verdict             " +
+          (has_overlap ? verdict(measured) : std::string("this plan is not cut: it is serial")) + "; medians of " +
+          std::to_string(measured.pair_count) + " interleaved pairs\n\n";
+  page += "  measured, one run, slowest rank\n" +
+          draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
   if (plan.has_timeline()) page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);
   if (!is_predicted) page += "  nothing is predicted: " + plan.reason + "\n";
   return page;
@@ -121,25 +123,24 @@ std::string run_json(const planner::Plan& plan, const Race& race, const executor
   const auto& contender = race.contenders.front();
   const planner::Validation v = race.validation(contender);
   const profiler::Interval efficiency = race.overlap_efficiency(contender);
-  const nlohmann::ordered_json document{
-      {"plan", nlohmann::ordered_json::parse(store::encode(plan))},
-      {"measured",
-       {{"machine", here.label()},
-        {"fused_us", v.fused_us},
-        {"serial_us", v.serial_us},
-        {"compute_us", median(race.compute_us)},
-        {"communication_us", median(race.communication_us)},
-        {"benefit", v.benefit},
-        {"benefit_low", v.benefit_low},
-        {"benefit_high", v.benefit_high},
-        {"overlap_efficiency", efficiency.value},
-        {"overlap_efficiency_low", efficiency.low},
-        {"overlap_efficiency_high", efficiency.high},
-        {"pair_count", v.pair_count}}},
-      {"verification",
-       {{"worst_error_ratio", verification.worst_error_ratio},
-        {"element_count", verification.element_count},
-        {"exact_row_count", verification.exact_row_count}}}};
+  const nlohmann::ordered_json document{{"plan", nlohmann::ordered_json::parse(store::encode(plan))},
+                                        {"measured",
+                                         {{"machine", here.label()},
+                                          {"fused_us", v.fused_us},
+                                          {"serial_us", v.serial_us},
+                                          {"compute_us", median(race.compute_us)},
+                                          {"communication_us", median(race.communication_us)},
+                                          {"benefit", v.benefit},
+                                          {"benefit_low", v.benefit_low},
+                                          {"benefit_high", v.benefit_high},
+                                          {"overlap_efficiency", efficiency.value},
+                                          {"overlap_efficiency_low", efficiency.low},
+                                          {"overlap_efficiency_high", efficiency.high},
+                                          {"pair_count", v.pair_count}}},
+                                        {"verification",
+                                         {{"worst_error_ratio", verification.worst_error_ratio},
+                                          {"element_count", verification.element_count},
+                                          {"exact_row_count", verification.exact_row_count}}}};
   return document.dump(2) + "\n";
 }
 

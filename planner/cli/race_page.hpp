@@ -25,7 +25,6 @@ namespace mc2::cli {
                                    const executor::Verification& verification, const executor::RunRecord& record,
                                    const planner::Fingerprint& here, int width, bool color);
 [[nodiscard]] std::string run_json(const planner::Plan& plan, const Race& race,
-                                   const executor::Verification& verification,
-                                   const planner::Fingerprint& here);
+                                   const executor::Verification& verification, const planner::Fingerprint& here);
 
 } // namespace mc2::cli

@@ -35,7 +35,8 @@ struct RunCommand {
 
   [[nodiscard]] Result<planner::Plan> find_plan(store::Layers* layers, const planner::Fingerprint& here,
                                                 std::span<const planner::Variant> variants) const;
-  [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers* layers, const planner::OpSpec& spec, const planner::Fingerprint& here,
+  [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers* layers, const planner::OpSpec& spec,
+                                                     const planner::Fingerprint& here,
                                                      std::span<const planner::Variant> variants) const;
   [[nodiscard]] Result<planner::CostModel> model_of_blocks(store::Layers* layers, const planner::OpSpec& spec,
                                                            const planner::Fingerprint& here) const;
@@ -58,12 +59,14 @@ Result<void> RunCommand::take_counts() {
     return Error{ErrorCode::InvalidSpec, "--counts",
                  "are of " + std::to_string(counts.ranks) + " ranks; --ranks says " + std::to_string(op.ranks)};
   if (counts.largest() > planner::kMaxSize / counts.ranks)
-    return Error{ErrorCode::InvalidSpec, "--counts", "are too large: m would exceed " + std::to_string(planner::kMaxSize)};
+    return Error{ErrorCode::InvalidSpec, "--counts",
+                 "are too large: m would exceed " + std::to_string(planner::kMaxSize)};
   const std::int64_t least_m = counts.ranks * counts.largest();
   if (op.m && *op.m < least_m)
     return Error{ErrorCode::InvalidSpec, "--m",
-                 "is " + std::to_string(*op.m) + "; a rank of --counts sends " + std::to_string(counts.largest()) + " rows to one of " +
-                     std::to_string(counts.ranks) + ", so it must be at least " + std::to_string(least_m)};
+                 "is " + std::to_string(*op.m) + "; a rank of --counts sends " + std::to_string(counts.largest()) +
+                     " rows to one of " + std::to_string(counts.ranks) + ", so it must be at least " +
+                     std::to_string(least_m)};
   if (plan_name.empty() && !op.m) op.m = least_m;
   return {};
 }
@@ -82,7 +85,8 @@ Result<planner::CostModel> RunCommand::model_of_blocks(store::Layers* layers, co
 }
 
 /// Without a kept model nothing is predicted, and the first of the variants runs them.
-Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers* layers, const planner::OpSpec& spec, const planner::Fingerprint& here,
+Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers* layers, const planner::OpSpec& spec,
+                                                 const planner::Fingerprint& here,
                                                  std::span<const planner::Variant> variants) const {
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
@@ -151,7 +155,8 @@ Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan
   else
     std::cout << run_page(plan, raced.value(), checked.value(), record, bench.fingerprint(), terminal_width(),
                           has_color());
-  if (!trace_file.empty() && !is_json) std::cout << "  trace written to " << trace_file << " (open in ui.perfetto.dev)\n";
+  if (!trace_file.empty() && !is_json)
+    std::cout << "  trace written to " << trace_file << " (open in ui.perfetto.dev)\n";
   return ExitCode::Success;
 }
 
@@ -181,7 +186,8 @@ Result<ExitCode> RunCommand::run() const {
   const planner::Fingerprint here = backend.value()->fingerprint(options.value());
   auto layers = named ? store.open(StoreUse::Keep) : open_asked(here);
   const bool needs_store = blocks.empty() || store.is_named();
-  if (!layers && (needs_store || layers.error().code == ErrorCode::Unsupported)) return with_advice_on_counts(layers.error());
+  if (!layers && (needs_store || layers.error().code == ErrorCode::Unsupported))
+    return with_advice_on_counts(layers.error());
   store::Layers* const kept = layers ? &layers.value() : nullptr;
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(kept, here, variants);
   if (!plan) return with_advice_on_counts(plan.error());
@@ -210,22 +216,29 @@ Command add_run(CLI::App& app, ServerOptions& server) {
   command->variant.add_to(*sub);
   server.add_to(*sub);
   sub->add_option("--plan", command->plan_name, "a plan file, or the digest of a kept plan");
-  sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896")
-      ->check([](const std::string& text) { return text.empty() ? std::string("is empty; name the rows of each block") : std::string(); });
+  sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896")->check([](const std::string& text) {
+    return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
+  });
   sub->add_option("--counts", command->counts_file,
                   "exchange these rows: a CSV file, line r column q for what rank r sends rank q (all-to-all kinds)");
   sub->add_option("--trace", command->trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
-  sub->add_flag("--accept-other-machine", command->accept_other_machine, "run a plan that was made for another machine");
-  sub->add_option("--pairs", command->race.max_rounds, "most fused/serial pairs")->capture_default_str()
+  sub->add_flag("--accept-other-machine", command->accept_other_machine,
+                "run a plan that was made for another machine");
+  sub->add_option("--pairs", command->race.max_rounds, "most fused/serial pairs")
+      ->capture_default_str()
       ->check(whole_number(3, 100'000));
-  sub->add_option("--budget", command->budget_s, "seconds after which no new pair starts")->capture_default_str()
+  sub->add_option("--budget", command->budget_s, "seconds after which no new pair starts")
+      ->capture_default_str()
       ->check(real_number(0.001, 86'400));
   sub->add_option("--seed", command->seed, "of the random matrices; 0 takes a new one each time")
-      ->capture_default_str()->check(whole_number(0, kMaxSeed));
+      ->capture_default_str()
+      ->check(whole_number(0, kMaxSeed));
   sub->add_flag("--json", command->is_json, "print as JSON");
-  sub->footer("Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --trace run.trace.json\n"
-              "  mc2 run --plan plan.json --link 2.5Gbit,20us");
-  return {sub, [command] {
+  sub->footer(
+      "Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --trace run.trace.json\n"
+      "  mc2 run --plan plan.json --link 2.5Gbit,20us");
+  return {sub,
+          [command] {
             const std::vector<std::string> read{command->plan_name, command->counts_file};
             if (auto kept = check_output("--trace", command->trace_file, read); !kept)
               return Result<ExitCode>(kept.error());

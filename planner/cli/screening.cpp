@@ -52,7 +52,8 @@ Result<std::vector<VariantTimes>> run_trials(Workbench& bench, std::int64_t alig
   const auto trials = make_trials(bench.op(), alignment);
   const auto start = Clock::now();
   for (std::size_t done = 0; done < trials.size(); ++done) {
-    const auto times = time_in_turn(bench, trials[done].cut, trials[done].mode, start + budget * (done + 1) / trials.size());
+    const auto times =
+        time_in_turn(bench, trials[done].cut, trials[done].mode, start + budget * (done + 1) / trials.size());
     if (!times) return times.error();
     for (std::size_t i = 0; i < result.size(); ++i) result[i].push_back(times.value()[i]);
   }
@@ -112,7 +113,8 @@ Result<std::string> screen_variants(Workbench& bench, const ProfileSettings& set
   }
   bench.keep_variants(std::move(kept));
   if (left_out.empty()) return left_out;
-  return "not faster than others at any size in a few runs, and left out: " + left_out + "; --variant measures one anyway";
+  return "not faster than others at any size in a few runs, and left out: " + left_out +
+         "; --variant measures one anyway";
 }
 
 } // namespace mc2::cli

@@ -13,9 +13,10 @@ namespace mc2::cli {
 /// What a few runs of one variant took in each of some trials: medians in us.
 using VariantTimes = std::vector<double>;
 
-/// Median wall time in us of each of the bench's variants, which take turns until `deadline`: two to seven runs each after one
-/// to warm up. Errors: as Workbench::prepare; Cancelled.
-[[nodiscard]] Result<std::vector<double>> time_in_turn(Workbench& bench, const planner::Cut& cut, executor::RunMode mode,
+/// Median wall time in us of each of the bench's variants, which take turns until `deadline`: two to seven runs each
+/// after one to warm up. Errors: as Workbench::prepare; Cancelled.
+[[nodiscard]] Result<std::vector<double>> time_in_turn(Workbench& bench, const planner::Cut& cut,
+                                                       executor::RunMode mode,
                                                        std::chrono::steady_clock::time_point deadline);
 
 /// Which variants it takes to have one in every trial that is as good as the fastest; of those that tie with one

@@ -49,7 +49,8 @@ struct ServeCommand {
   void add_to(CLI::App& app);
   void add_limits_to(CLI::App& app);
   void add_access_to(CLI::App& app);
-  /// Takes from the file what neither the command line nor the environment says. Errors: Malformed naming file and setting.
+  /// Takes from the file what neither the command line nor the environment says. Errors: Malformed naming file and
+  /// setting.
   [[nodiscard]] Result<void> read_config_file();
   /// What holds now; reads the file, each time it is called.
   [[nodiscard]] Result<server::Config> complete();
@@ -80,7 +81,8 @@ CLI::Validator true_or_false() {
 }
 
 void add_flag(CLI::App& app, const std::string& name, std::function<void(bool)> set, const std::string& help) {
-  app.add_flag_function("--" + name, [set = std::move(set)](std::int64_t count) { set(count > 0); }, help)
+  app.add_flag_function(
+         "--" + name, [set = std::move(set)](std::int64_t count) { set(count > 0); }, help)
       ->envname(variable_of(name))
       ->check(true_or_false());
 }
@@ -99,20 +101,27 @@ void ServeCommand::add_to(CLI::App& app) {
   add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
   add_access_to(app);
   add_limits_to(app);
-  app.footer("Command line goes before environment (MC2_SERVE_PORT for --port), environment before --config, that before the "
-             "defaults.\nStops on SIGTERM or Ctrl-C, after the requests in flight; reads --config and the certificate again on "
-             "SIGHUP.\n\n"
-             "Example:\n  mc2 serve --port 8471 &\n  curl 'http://127.0.0.1:8471/v1/plan?m=1024&n=1024&k=1024'");
+  app.footer(
+      "Command line goes before environment (MC2_SERVE_PORT for --port), environment before --config, that before the "
+      "defaults.\nStops on SIGTERM or Ctrl-C, after the requests in flight; reads --config and the certificate again "
+      "on "
+      "SIGHUP.\n\n"
+      "Example:\n  mc2 serve --port 8471 &\n  curl 'http://127.0.0.1:8471/v1/plan?m=1024&n=1024&k=1024'");
 }
 
 void ServeCommand::add_access_to(CLI::App& app) {
-  add(app, "tls-certificate", settings.config.tls_certificate, "PEM file of the certificate and what it was signed with: speak TLS only");
+  add(app, "tls-certificate", settings.config.tls_certificate,
+      "PEM file of the certificate and what it was signed with: speak TLS only");
   add(app, "tls-key", settings.config.tls_key, "PEM file of the certificate's key, without passphrase");
-  add_flag(app, "require-tokens", [this](bool is_on) { settings.config.requires_tokens = is_on; },
-           "answer only those who show a token (mc2 token create); unset: once the store has had one");
-  add_flag(app, "public-read", [this](bool is_on) { settings.config.has_public_read = is_on; }, "what only asks needs no token");
-  add_flag(app, "insecure-network", [this](bool is_on) { settings.config.allows_insecure_network = is_on; },
-           "listen where others can reach it, though without tokens or TLS: something in front has them");
+  add_flag(
+      app, "require-tokens", [this](bool is_on) { settings.config.requires_tokens = is_on; },
+      "answer only those who show a token (mc2 token create); unset: once the store has had one");
+  add_flag(
+      app, "public-read", [this](bool is_on) { settings.config.has_public_read = is_on; },
+      "what only asks needs no token");
+  add_flag(
+      app, "insecure-network", [this](bool is_on) { settings.config.allows_insecure_network = is_on; },
+      "listen where others can reach it, though without tokens or TLS: something in front has them");
 }
 
 void ServeCommand::add_limits_to(CLI::App& app) {
@@ -123,7 +132,8 @@ void ServeCommand::add_limits_to(CLI::App& app) {
   add(app, "uploads", limits.upload_count, "most of them at a time that are above --body-bytes; more are answered 503");
   add(app, "connections", limits.connection_count, "most connections at a time; more are answered 503");
   add(app, "requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
-  add(app, "refused-tokens-per-s", limits.refused_tokens_per_s, "most answers 401 to one client address, then 429; 0: no limit");
+  add(app, "refused-tokens-per-s", limits.refused_tokens_per_s,
+      "most answers 401 to one client address, then 429; 0: no limit");
   const auto add_time = [&app](const std::string& name, double& value, const std::string& help) {
     add(app, name, value, help)->check(real_number(0.001, 3600));
   };
@@ -138,10 +148,12 @@ Result<void> ServeCommand::read_config_file() {
   const auto content = read_file(config_file);
   if (!content) return content.error();
   const auto json = nlohmann::json::parse(content.value(), nullptr, false);
-  if (!json.is_object()) return Error{ErrorCode::Malformed, config_file, "must be a JSON object of options, e.g. {\"port\": 9000}"};
+  if (!json.is_object())
+    return Error{ErrorCode::Malformed, config_file, "must be a JSON object of options, e.g. {\"port\": 9000}"};
   for (const auto& [key, value] : json.items()) {
     CLI::Option* option = key == "config" || key == "help" ? nullptr : options->get_option_no_throw("--" + key);
-    if (option == nullptr) return Error{ErrorCode::Malformed, config_file, "\"" + key.substr(0, 64) + "\" is no option of mc2 serve"};
+    if (option == nullptr)
+      return Error{ErrorCode::Malformed, config_file, "\"" + key.substr(0, 64) + "\" is no option of mc2 serve"};
     if (option->count() > 0) continue; // the command line or the environment has said
     try {
       from_file.push_back(option);
@@ -185,7 +197,7 @@ void ServeCommand::reload(server::Listener& listener) {
     std::cerr << "mc2: not reloaded, everything stays as it is: " + taken.error().text() + "\n";
     return;
   }
-  static const std::set<std::string> kFixed{"--address", "--port",          "--unix-socket", "--store",
+  static const std::set<std::string> kFixed{"--address", "--port",           "--unix-socket",         "--store",
                                             "--threads", "--cached-answers", "--cached-answer-bytes", "--access-log"};
   std::string changes, later;
   const auto before = std::exchange(in_force, texts_of(*options));
@@ -208,11 +220,13 @@ void notify_supervisor(const std::string& state) {
   const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (socket < 0) return;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
-  static_cast<void>(sendto(socket, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length));
+  static_cast<void>(
+      sendto(socket, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length));
   close(socket);
 }
 
-/// Keeps the signals that end a service from this thread and those that it starts, so that one thread can wait for them.
+/// Keeps the signals that end a service from this thread and those that it starts, so that one thread can wait for
+/// them.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -252,13 +266,14 @@ void raise_descriptor_limit(int connection_count) {
 
 std::string url_of(const server::Config& config, std::uint16_t port) {
   const bool is_v6 = config.address.find(':') != std::string::npos;
-  return (config.has_tls() ? "https://" : "http://") + (is_v6 ? "[" + config.address + "]" : config.address) + ":" + std::to_string(port);
+  return (config.has_tls() ? "https://" : "http://") + (is_v6 ? "[" + config.address + "]" : config.address) + ":" +
+         std::to_string(port);
 }
 
 std::string monotonic_us() {
-  return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(
-                            std::chrono::steady_clock::now().time_since_epoch())
-                            .count());
+  return std::to_string(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 Result<ExitCode> ServeCommand::run() {
@@ -290,7 +305,8 @@ Result<ExitCode> ServeCommand::run() {
         notify_supervisor("READY=1");
       });
     });
-    std::cerr << "mc2: serving " + config.value().store.string() + " on " + url_of(config.value(), listener.port()) + "\n";
+    std::cerr << "mc2: serving " + config.value().store.string() + " on " + url_of(config.value(), listener.port()) +
+                     "\n";
     notify_supervisor("READY=1");
     listener.run();
   }

@@ -42,17 +42,20 @@ bool is_local(const std::string& url) {
   const bool has_brackets = authority.starts_with('[');
   const std::string host = authority.substr(0, has_brackets ? authority.find(']') + 1 : authority.find(':'));
   in_addr address{};
-  const bool is_ipv4_loopback = inet_pton(AF_INET, host.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24U) == 127;
+  const bool is_ipv4_loopback =
+      inet_pton(AF_INET, host.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24U) == 127;
   return is_ipv4_loopback || strcasecmp(host.c_str(), "localhost") == 0 || host == "[::1]";
 }
 
 } // namespace
 
 void ServerOptions::add_hidden_to(CLI::App& app) {
-  app.add_option_function<std::string>("--server", [this](const std::string& text) {
-       url = text;
-       is_explicit = true;
-     })->group("");
+  app.add_option_function<std::string>("--server",
+                                       [this](const std::string& text) {
+                                         url = text;
+                                         is_explicit = true;
+                                       })
+      ->group("");
 }
 
 void ServerOptions::add_to(CLI::App& app) {
@@ -60,12 +63,16 @@ void ServerOptions::add_to(CLI::App& app) {
   app.get_option("--server")
       ->description("ask this plan service (mc2 serve), e.g. http://plans:8471; default: MC2_SERVER in the environment")
       ->group("Service");
-  app.add_option("--token-file", token_file, "file with the service's token; default: MC2_SERVER_TOKEN in the environment")
+  app.add_option("--token-file", token_file,
+                 "file with the service's token; default: MC2_SERVER_TOKEN in the environment")
       ->group("Service");
-  app.add_option("--server-ca", ca_file, "trusted certificates (PEM) for https; default: MC2_SERVER_CA, else the system's")
+  app.add_option("--server-ca", ca_file,
+                 "trusted certificates (PEM) for https; default: MC2_SERVER_CA, else the system's")
       ->group("Service");
   app.add_option("--server-wait", wait_s, "seconds to wait for a plan before planning without the service")
-      ->capture_default_str()->check(real_number(0.001, 3600))->group("Service");
+      ->capture_default_str()
+      ->check(real_number(0.001, 3600))
+      ->group("Service");
 }
 
 void ServerOptions::take_environment() {
@@ -105,12 +112,14 @@ Result<client::PlanSource> ServerOptions::source(client::SharedLayers& layers) c
 
 Result<void> ServerOptions::refuse_beside(const char* option, const std::string& reason) const {
   if (!is_explicit) return {};
-  return Error{ErrorCode::InvalidSpec, "--server", "stands beside " + std::string(option) + ", which " + reason + "; give one of them"};
+  return Error{ErrorCode::InvalidSpec, "--server",
+               "stands beside " + std::string(option) + ", which " + reason + "; give one of them"};
 }
 
 Result<void> check_server_use(const ServerOptions& server, const Command& command) {
   if (!server.is_explicit || command.takes_server) return {};
-  return Error{ErrorCode::InvalidSpec, "--server", "mc2 " + command.app->get_name() + " " + reason_against(command.app->get_name())};
+  return Error{ErrorCode::InvalidSpec, "--server",
+               "mc2 " + command.app->get_name() + " " + reason_against(command.app->get_name())};
 }
 
 void note_source(const client::FoundPlan& found) {

@@ -10,11 +10,11 @@
 
 namespace mc2::cli {
 
-/// `--server URL` and what goes with it, before the command or after it; MC2_SERVER in the environment. One object for the whole
-/// command line.
+/// `--server URL` and what goes with it, before the command or after it; MC2_SERVER in the environment. One object for
+/// the whole command line.
 struct ServerOptions {
-  std::string url;           ///< empty: none
-  bool is_explicit = false;  ///< named on the command line, not in the environment
+  std::string url;          ///< empty: none
+  bool is_explicit = false; ///< named on the command line, not in the environment
   std::string token_file, ca_file;
   double wait_s = 0.03;
 

@@ -11,10 +11,9 @@ namespace {
 constexpr std::size_t kMaxShapeCount = 10'000;
 
 enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks, kTables, kTableRows, kPooling, kEpilogue };
-constexpr std::array kColumns{CsvColumn{"m", true}, CsvColumn{"n", true}, CsvColumn{"k", true},
-                              CsvColumn{"op"},      CsvColumn{"dtype"},   CsvColumn{"ranks"},
-                              CsvColumn{"tables"},  CsvColumn{"table_rows"}, CsvColumn{"pooling"},
-                              CsvColumn{"epilogue"}};
+constexpr std::array kColumns{CsvColumn{"m", true}, CsvColumn{"n", true}, CsvColumn{"k", true}, CsvColumn{"op"},
+                              CsvColumn{"dtype"},   CsvColumn{"ranks"},   CsvColumn{"tables"},  CsvColumn{"table_rows"},
+                              CsvColumn{"pooling"}, CsvColumn{"epilogue"}};
 
 /// Other kinds leave the cells of tables empty.
 bool is_given(const CsvRow& row, std::size_t column) { return row.has(column) && !row.text(column).empty(); }

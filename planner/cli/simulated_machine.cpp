@@ -29,7 +29,8 @@ SimulatedMachine::SimulatedMachine(Truth truth, std::uint64_t seed) : random_(se
   noise_ = uniform(0.01, 0.05);
   drift_ = random_() % 3 == 0 ? 0.05 : 0;
   best_us_ = std::numeric_limits<double>::infinity();
-  for (const auto& cut : planner::enumerate_cuts(op_, options_).value()) best_us_ = std::min(best_us_, makespan_us(cut));
+  for (const auto& cut : planner::enumerate_cuts(op_, options_).value())
+    best_us_ = std::min(best_us_, makespan_us(cut));
 }
 
 double SimulatedMachine::uniform(double low, double high) {
@@ -47,7 +48,8 @@ double SimulatedMachine::time_us(ActiveTarget lane, std::int64_t rows) const {
   double share = x / all;
   // Waves are filled step by step; the ragged part of a wave costs most of a whole one.
   if (is_compute && truth_ == Truth::Staircase)
-    share = (0.3 * x + 0.7 * step_rows_ * std::ceil(x / step_rows_)) / (0.3 * all + 0.7 * step_rows_ * std::ceil(all / step_rows_));
+    share = (0.3 * x + 0.7 * step_rows_ * std::ceil(x / step_rows_)) /
+            (0.3 * all + 0.7 * step_rows_ * std::ceil(all / step_rows_));
   // Concave up to the bend, as published all-reduce curves are, and affine beyond it.
   if (!is_compute && truth_ == Truth::Bent) {
     const double u = std::min(x / bend_rows_, 1.0);
@@ -84,7 +86,8 @@ planner::Sample SimulatedMachine::sample(ActiveTarget lane, std::int64_t rows, p
   result.block_rows = rows;
   result.block_count = static_cast<int>(std::max<std::int64_t>(op_.m / rows, 1));
   result.message_bytes = result.component == planner::Component::Collective
-                             ? rows * planner::traits_of(op_.kind).message_bytes_per_unit(op_) : 0;
+                             ? rows * planner::traits_of(op_.kind).message_bytes_per_unit(op_)
+                             : 0;
   const double measured_us = us * drift_factor_ * std::exp(noise_ * normal());
   result.time = std::chrono::nanoseconds(std::max<std::int64_t>(std::llround(measured_us * 1000), 1));
   result.round = round;
@@ -96,10 +99,10 @@ std::vector<planner::Sample> SimulatedMachine::measure(const profiler::ActiveCas
   const std::int64_t rows = one.block_rows;
   if (one.target != ActiveTarget::BothLanes)
     return {sample(one.target, rows, Context::Alone, time_us(one.target, rows), round)};
-  return {sample(ActiveTarget::Matmul, rows, Context::CoRun,
-                 slowdown_.first * time_us(ActiveTarget::Matmul, rows), round),
-          sample(ActiveTarget::Collective, rows, Context::CoRun,
-                 slowdown_.second * time_us(ActiveTarget::Collective, rows), round)};
+  return {
+      sample(ActiveTarget::Matmul, rows, Context::CoRun, slowdown_.first * time_us(ActiveTarget::Matmul, rows), round),
+      sample(ActiveTarget::Collective, rows, Context::CoRun, slowdown_.second * time_us(ActiveTarget::Collective, rows),
+             round)};
 }
 
 } // namespace mc2::cli

@@ -45,12 +45,12 @@ class SimulatedMachine {
   planner::OpSpec op_;
   planner::PlanOptions options_;
   Truth truth_;
-  double compute_us_ = 0, communication_us_ = 0; ///< uncut
+  double compute_us_ = 0, communication_us_ = 0;       ///< uncut
   double compute_fixed_ = 0, communication_fixed_ = 0; ///< share of it that every block pays
-  double bend_ = 0, bend_rows_ = 1; ///< Bent: how much dearer small messages are, and up to where
-  double step_rows_ = 1;            ///< Staircase: rows of a wave
-  planner::Slowdown slowdown_;      ///< compute, communication
-  double noise_ = 0, drift_ = 0;    ///< relative standard deviations
+  double bend_ = 0, bend_rows_ = 1;                    ///< Bent: how much dearer small messages are, and up to where
+  double step_rows_ = 1;                               ///< Staircase: rows of a wave
+  planner::Slowdown slowdown_;                         ///< compute, communication
+  double noise_ = 0, drift_ = 0;                       ///< relative standard deviations
   int drift_round_ = -1;
   double drift_factor_ = 1;
   double best_us_ = 0;

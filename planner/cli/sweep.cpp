@@ -180,9 +180,8 @@ Result<ExitCode> SweepCommand::run() const {
 Command add_sweep(CLI::App& app) {
   auto command = std::make_shared<SweepCommand>();
   auto* sub = app.add_subcommand("sweep", "plan a whole grid, layers x kinds x ranks x m, as a CSV or JSON table");
-  sub->add_option(
-      "--shapes", command->shapes_file,
-      "CSV of layers: model,layer,parallel,n,k[,units,dtype] (default: common LLMs, data/llm_layers.csv)");
+  sub->add_option("--shapes", command->shapes_file,
+                  "CSV of layers: model,layer,parallel,n,k[,units,dtype] (default: common LLMs, data/llm_layers.csv)");
   sub->add_option("--models", command->models, "only the layers of these models")->delimiter(',');
   sub->add_option("--m", command->all_m, "rows (tokens), as numbers and first:last:step")->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks, as numbers and first:last:step")->capture_default_str();

@@ -22,7 +22,9 @@ extern "C" void on_interrupt(int) {
   [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
 }
 
-std::string seconds_text(std::chrono::milliseconds time) { return number(static_cast<double>(time.count()) / 1000, "%.0f s"); }
+std::string seconds_text(std::chrono::milliseconds time) {
+  return number(static_cast<double>(time.count()) / 1000, "%.0f s");
+}
 
 } // namespace
 

@@ -45,10 +45,16 @@ Result<ExitCode> TokenCommand::create() const {
   store::TokenRandomness random{};
   randombytes_buf(random.data(), random.size());
   const std::string text = store::token_text(random);
-  const store::Token token{std::string(store::token_id(text)), name, parsed_role.value(), utc_text(now), expires_at, {},
+  const store::Token token{std::string(store::token_id(text)),
+                           name,
+                           parsed_role.value(),
+                           utc_text(now),
+                           expires_at,
+                           {},
                            store::token_hash(text)};
   if (auto added = opened.value().add_token(token); !added) return added.error();
-  std::cerr << "mc2: token " + token.id + " (" + role + ", " + (expires_at.empty() ? "never expires" : "until " + expires_at) +
+  std::cerr << "mc2: token " + token.id + " (" + role + ", " +
+                   (expires_at.empty() ? "never expires" : "until " + expires_at) +
                    ") follows; it is shown this once\n";
   std::cout << text << "\n";
   return ExitCode::Success;
@@ -66,8 +72,9 @@ Result<ExitCode> TokenCommand::list() const {
   if (!listed) return listed.error();
   std::vector<std::vector<std::string>> rows{{"token", "role", "name", "made", "expires", "state"}};
   for (const store::Token& token : listed.value().tokens)
-    rows.push_back({token.id, std::string(to_string(token.role)), token.name.empty() ? "-" : token.name, token.created_at,
-                    token.expires_at.empty() ? "never" : token.expires_at, state_of(token, utc_now())});
+    rows.push_back({token.id, std::string(to_string(token.role)), token.name.empty() ? "-" : token.name,
+                    token.created_at, token.expires_at.empty() ? "never" : token.expires_at,
+                    state_of(token, utc_now())});
   std::cout << table(rows);
   if (listed.value().damaged_count > 0)
     std::cerr << "mc2: note: " << listed.value().damaged_count
@@ -102,14 +109,17 @@ Command add_token(CLI::App& app) {
                      "create --role write --name ci --expires 90d", &TokenCommand::create);
   create->add_option("--role", command->role, "read (ask), write (and add) or admin (and remove)")->required();
   create->add_option("--name", command->name, "what it is for, to find it in lists");
-  create->add_option("--expires", command->expires, "from when on it no longer counts, e.g. 12h, 30d or 2027-01-31 (UTC)");
+  create->add_option("--expires", command->expires,
+                     "from when on it no longer counts, e.g. 12h, 30d or 2027-01-31 (UTC)");
   add(*token, command, "list", "list the tokens; what they are themselves is not kept", "list", &TokenCommand::list);
-  add(*token, command, "revoke", "let a token's bearer in no more; a running service follows at once", "revoke 1f2e3d4c",
-      &TokenCommand::revoke)
+  add(*token, command, "revoke", "let a token's bearer in no more; a running service follows at once",
+      "revoke 1f2e3d4c", &TokenCommand::revoke)
       ->add_option("token", command->id, "its first column in mc2 token list")
       ->required();
-  token->footer("Once a store has a token, mc2 serve answers only those who show one.\n\nExamples:\n  mc2 token create --role read\n"
-                "  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8471/v1/plans");
+  token->footer(
+      "Once a store has a token, mc2 serve answers only those who show one.\n\nExamples:\n  mc2 token create --role "
+      "read\n"
+      "  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8471/v1/plans");
   return {token, [command] { return command->action(); }};
 }
 

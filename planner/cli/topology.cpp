@@ -69,7 +69,8 @@ std::string heading_text(const Topology& topology, const CollectiveSpec& spec) {
 std::string calibration_page(const profiler::TopologyCalibration& calibration) {
   std::vector<std::vector<std::string>> rows{{"constant", "factor", "90 % interval", "determined by the points"}};
   for (const auto& factor : calibration.factors) {
-    rows.push_back({factor.name, number(factor.factor, "%.3g"), number(factor.low, "%.3g") + number(factor.high, " to %.3g"), factor.is_determined ? "yes" : "no"});
+    rows.push_back({factor.name, number(factor.factor, "%.3g"),
+                    number(factor.low, "%.3g") + number(factor.high, " to %.3g"), factor.is_determined ? "yes" : "no"});
   }
   return table(rows) + calibration.text + "\n\n";
 }

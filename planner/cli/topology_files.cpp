@@ -56,9 +56,9 @@ Result<planner::CostCurve> matmul_curve(const std::filesystem::path& model_file,
   same.m = op.m;
   same.world_size = op.world_size;
   if (same == op) return fastest_matmul(model.value(), op);
-  return Error{ErrorCode::OutOfRange, "--model",
-               "describes " + model.value().op.text() + "; its matmul answers for other m and ranks only, not for " +
-                   op.text()};
+  return Error{
+      ErrorCode::OutOfRange, "--model",
+      "describes " + model.value().op.text() + "; its matmul answers for other m and ranks only, not for " + op.text()};
 }
 
 } // namespace

@@ -16,7 +16,7 @@ namespace mc2::cli {
 /// Measured points: CSV with the columns collective, ranks, bytes and us, in any order.
 /// Errors: as read_file and read_csv; Malformed for a cell that is no number of its kind, or not legal on the topology.
 [[nodiscard]] Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem::path& path,
-                                                                       const planner::Topology& topology);
+                                                                         const planner::Topology& topology);
 
 /// A model of `op` on the cluster of a topology file; the matmul comes from a cost model document where one is given.
 /// Errors: as read_topology and planner::analytic_model; OutOfRange when the document is of another n, k, type or kind.

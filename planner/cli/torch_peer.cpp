@@ -82,8 +82,7 @@ Result<std::unique_ptr<TorchPeer>> TorchPeer::start(const std::string& python, i
   return peer;
 }
 
-Result<std::vector<TorchForm>> TorchPeer::open_case(const planner::OpSpec& op,
-                                                    const std::filesystem::path& directory) {
+Result<std::vector<TorchForm>> TorchPeer::open_case(const planner::OpSpec& op, const std::filesystem::path& directory) {
   const auto answer = ask(*child_,
                           {{"do", "open"},
                            {"op", planner::to_string(op.kind)},

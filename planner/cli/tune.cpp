@@ -32,8 +32,8 @@ struct TuneCommand {
 
   [[nodiscard]] Result<std::vector<planner::OpSpec>> shapes() const;
   [[nodiscard]] Result<TuneSettings> settings() const;
-  [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const TuneSettings& settings,
-                                      store::Layers& layers, const std::optional<client::Client>& service) const;
+  [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const TuneSettings& settings, store::Layers& layers,
+                                      const std::optional<client::Client>& service) const;
   /// Keeps and prints what another machine of this kind has tuned, if the service has it.
   [[nodiscard]] Result<bool> take_served(const client::Client& service, const client::PlanQuestion& question,
                                          store::Store& writable) const;
@@ -42,14 +42,17 @@ struct TuneCommand {
   void print(const Tuned& tuned, const store::Store& store) const;
   /// The client of the service that is sent what was tuned; none without a server. Errors: as ServerOptions::open.
   [[nodiscard]] Result<std::optional<client::Client>> receiver() const;
-  [[nodiscard]] Result<void> send(const client::Client& client, const planner::OpSpec& spec, store::Layers& layers) const;
+  [[nodiscard]] Result<void> send(const client::Client& client, const planner::OpSpec& spec,
+                                  store::Layers& layers) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
 Result<std::optional<client::Client>> TuneCommand::receiver() const {
   if (!server->is_given()) return std::optional<client::Client>();
   if (variant.is_given()) {
-    if (auto alone = server->refuse_beside("--variant", "keeps a plan of one variant, which no service has a place for"); !alone)
+    if (auto alone =
+            server->refuse_beside("--variant", "keeps a plan of one variant, which no service has a place for");
+        !alone)
       return alone.error();
     return std::optional<client::Client>();
   }
@@ -62,7 +65,9 @@ Result<void> TuneCommand::send(const client::Client& client, const planner::OpSp
   const auto here = machine.fingerprint(spec.world_size);
   if (!here) return here.error();
   const auto pushed = push(client, layers.writable(), spec, here.value());
-  if (!pushed) return Error{pushed.error().code, pushed.error().field, pushed.error().message + "; what was tuned is kept here, mc2 push sends it later"};
+  if (!pushed)
+    return Error{pushed.error().code, pushed.error().field,
+                 pushed.error().message + "; what was tuned is kept here, mc2 push sends it later"};
   std::cerr << "mc2: note: " + pushed.value().text(client.url()) + "\n";
   return {};
 }
@@ -73,8 +78,7 @@ Result<std::vector<planner::OpSpec>> TuneCommand::shapes() const {
     if (!spec) return spec.error();
     return std::vector{spec.value()};
   }
-  if (op.is_given())
-    return Error{ErrorCode::InvalidSpec, "--shapes", "names the shapes; leave out --m, --n and --k"};
+  if (op.is_given()) return Error{ErrorCode::InvalidSpec, "--shapes", "names the shapes; leave out --m, --n and --k"};
   const auto content = read_file(shapes_file);
   if (!content) return content.error();
   return parse_shapes(content.value(), shapes_file, op);
@@ -98,8 +102,9 @@ TuneSettings TuneCommand::with_kept_model(TuneSettings settings, const store::La
                                           const planner::Fingerprint& here, const planner::OpSpec& spec) const {
   if (!may_transfer) return settings;
   const auto found = find_kept_model(layers, here, spec, true);
-  std::cerr << "mc2: " << (found ? "not profiled; planned from " + found.value().source
-                                 : "profiling, because no kept model answers: " + found.error().text())
+  std::cerr << "mc2: "
+            << (found ? "not profiled; planned from " + found.value().source
+                      : "profiling, because no kept model answers: " + found.error().text())
             << "\n";
   if (!found) return settings;
   auto known = std::make_shared<planner::CostModel>(*found.value().model);
@@ -126,13 +131,14 @@ Result<bool> TuneCommand::take_served(const client::Client& service, const clien
   if (!served || served.value().source != "stored") return false; // away or without one: it is measured here
   const store::PlanAnswer& answer = served.value();
   if (auto kept = writable.put_plan(answer.plan, "tuned", answer.created_at); !kept) return kept.error();
-  std::cerr << "mc2: already tuned at " << answer.created_at << ", says " << service.url() << "; --fresh measures here\n";
+  std::cerr << "mc2: already tuned at " << answer.created_at << ", says " << service.url()
+            << "; --fresh measures here\n";
   std::cout << (is_json ? store::pretty(answer.document) : plan_page(answer.plan, terminal_width(), has_color()));
   return true;
 }
 
-Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettings& settings,
-                                   store::Layers& layers, const std::optional<client::Client>& service) const {
+Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettings& settings, store::Layers& layers,
+                                   const std::optional<client::Client>& service) const {
   const auto backend = machine.find();
   if (!backend) return backend.error();
   const auto options = machine.communicator_options(spec.world_size);
@@ -198,15 +204,19 @@ Command add_tune(CLI::App& app, ServerOptions& server) {
   command->sweep.add_to(*sub, false);
   command->variant.add_to(*sub);
   server.add_to(*sub);
-  sub->add_option("--shapes", command->shapes_file, "tune every shape of this CSV file (columns m,n,k[,op,dtype,ranks,tables,table_rows,pooling,epilogue])");
+  sub->add_option(
+      "--shapes", command->shapes_file,
+      "tune every shape of this CSV file (columns m,n,k[,op,dtype,ranks,tables,table_rows,pooling,epilogue])");
   sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
-  sub->add_flag("--transfer", command->may_transfer,
-                "plan from the model of the nearest shape kept for this machine instead of profiling; the race decides");
+  sub->add_flag(
+      "--transfer", command->may_transfer,
+      "plan from the model of the nearest shape kept for this machine instead of profiling; the race decides");
   sub->add_flag("--json", command->is_json, "print the kept plans as JSON");
-  sub->footer("Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-              "  mc2 tune --active --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-              "  mc2 tune --shapes data/shapes.csv --link 2.5Gbit,20us\n"
-              "Interrupted work resumes: run the same command again.");
+  sub->footer(
+      "Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 tune --active --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 tune --shapes data/shapes.csv --link 2.5Gbit,20us\n"
+      "Interrupted work resumes: run the same command again.");
   return {sub, [command] { return command->run(); }, true};
 }
 

@@ -14,7 +14,8 @@ namespace {
 constexpr int kSearchDepth = 100;
 /// A contender predicted this much slower than the best is not worth the machine's time.
 constexpr double kContenderMargin = 1.05;
-/// Numbers of blocks closer than this tell much the same in a race; what a block costs besides is what models know least.
+/// Numbers of blocks closer than this tell much the same in a race; what a block costs besides is what models know
+/// least.
 constexpr double kBlockCountStep = 1.25;
 constexpr double kVariantMargin = 1.2;
 constexpr int kMaxRaceCount = 3;
@@ -36,8 +37,8 @@ std::vector<profiler::RaceObservation> observations(const planner::OpSpec& op, c
   std::vector<profiler::RaceObservation> result;
   for (const auto& contender : race.contenders)
     if (overlaps(op, contender.variant, contender.cut))
-      result.push_back({contender.variant, contender.cut, median(contender.fused_us),
-                        median(contender.compute_us), median(contender.communication_us)});
+      result.push_back({contender.variant, contender.cut, median(contender.fused_us), median(contender.compute_us),
+                        median(contender.communication_us)});
   return result;
 }
 
@@ -52,9 +53,8 @@ Result<planner::CostModel> learn(const planner::CostModel& model, const Race& ra
 }
 
 bool has_raced(const std::vector<planner::Plan>& raced, const planner::Plan& one) {
-  return std::any_of(raced.begin(), raced.end(), [&](const planner::Plan& plan) {
-    return plan.cut == one.cut && plan.variant == one.variant;
-  });
+  return std::any_of(raced.begin(), raced.end(),
+                     [&](const planner::Plan& plan) { return plan.cut == one.cut && plan.variant == one.variant; });
 }
 
 /// The contender with the largest measured benefit, or -1 when none is faster than serial beyond the noise.
@@ -79,11 +79,13 @@ std::string uncut_reason(const planner::OpSpec& op, const Race& race) {
     if (overlaps(op, contender.variant, contender.cut) &&
         (best == nullptr || race.validation(contender).benefit > race.validation(*best).benefit))
       best = &contender;
-  if (best == nullptr) return "do not cut: no cut is predicted faster than " +
-           std::string(to_string(planner::traits_of(op.kind).work)) + " then collective";
+  if (best == nullptr)
+    return "do not cut: no cut is predicted faster than " + std::string(to_string(planner::traits_of(op.kind).work)) +
+           " then collective";
   const planner::Validation v = race.validation(*best);
-  return "do not cut: the best cut, " + best->cut.text() + number(v.benefit * 100, ", measured %+.1f %% (95 %% interval ") +
-         number(v.benefit_low * 100, "%+.1f to ") + number(v.benefit_high * 100, "%+.1f %%), not faster than serial beyond the noise");
+  return "do not cut: the best cut, " + best->cut.text() +
+         number(v.benefit * 100, ", measured %+.1f %% (95 %% interval ") + number(v.benefit_low * 100, "%+.1f to ") +
+         number(v.benefit_high * 100, "%+.1f %%), not faster than serial beyond the noise");
 }
 
 /// What the winner left behind, as predicted and as measured.
@@ -199,7 +201,8 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
     if (!offered) return offered.error();
     auto best = planner::make_plan(bench.op(), offered.value(), settings.plan);
     if (!best) return best.error();
-    if (has_raced(tuned.contenders, best.value()) || !overlaps(bench.op(), best.value().variant, best.value().cut)) break;
+    if (has_raced(tuned.contenders, best.value()) || !overlaps(bench.op(), best.value().variant, best.value().cut))
+      break;
     if (round < kMaxRaceCount) tuned.contenders.push_back(std::move(best).value());
   }
   tuned.notes.push_back("races ran for " + time_text(bench.total_timed_us()) + " in all");

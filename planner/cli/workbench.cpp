@@ -50,7 +50,8 @@ void Workbench::keep_variants(std::vector<planner::Variant> variants) {
   });
 }
 
-Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant, bool is_serial) {
+Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant,
+                                               bool is_serial) {
   auto& slot = prepared_[key_of(cut, variant, is_serial)];
   if (slot) return slot.get();
   auto stages = executor::lower(op_, cut);
@@ -71,7 +72,8 @@ void Workbench::release(const planner::Cut& cut, const planner::Variant& variant
   prepared_.erase(key_of(cut, variant));
 }
 
-Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const planner::Variant& variant, bool is_serial) {
+Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const planner::Variant& variant,
+                                                 bool is_serial) {
   auto prepared = prepare(cut, variant, is_serial);
   if (!prepared) return prepared.error();
   problem_.refill_a(++seed_); // what an earlier run left behind must not pass for this one's work

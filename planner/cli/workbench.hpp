@@ -23,7 +23,8 @@ struct Workload {
   std::vector<std::int64_t> counts; ///< rows from each rank to each, [ranks, ranks]; empty: equal splits
 
   // A seed alone is the usual workload.
-  Workload(std::uint64_t seed_of_matrices, std::vector<std::int64_t> row_counts = {}) // NOLINT(google-explicit-constructor)
+  Workload(std::uint64_t seed_of_matrices,
+           std::vector<std::int64_t> row_counts = {}) // NOLINT(google-explicit-constructor)
       : seed(seed_of_matrices), counts(std::move(row_counts)) {}
 };
 
@@ -48,11 +49,14 @@ class Workbench {
   [[nodiscard]] const planner::Variant& default_variant() const noexcept { return variants_.front(); }
 
   /// The matrices as the ranks see them; C as the last verify() found it.
-  [[nodiscard]] std::span<const executor::RankBuffers> host_buffers() const noexcept { return problem_.host().buffers(); }
+  [[nodiscard]] std::span<const executor::RankBuffers> host_buffers() const noexcept {
+    return problem_.host().buffers();
+  }
 
   /// Prepared once, kept. Errors: as Communicator::prepare.
   /// @param is_serial  as Plan::is_serial
-  [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant, bool is_serial = false);
+  [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant,
+                                                    bool is_serial = false);
   [[nodiscard]] bool is_prepared(const planner::Cut& cut, const planner::Variant& variant) const;
   /// Frees what was prepared; nothing to do when nothing was.
   void release(const planner::Cut& cut, const planner::Variant& variant);
@@ -64,7 +68,8 @@ class Workbench {
   [[nodiscard]] double total_timed_us() const noexcept { return total_timed_us_; }
 
   /// Renews A, poisons the outputs, runs the cut once and compares with the oracle. Errors: Mismatch, and as prepare.
-  [[nodiscard]] Result<executor::Verification> verify(const planner::Cut& cut, const planner::Variant& variant, bool is_serial = false);
+  [[nodiscard]] Result<executor::Verification> verify(const planner::Cut& cut, const planner::Variant& variant,
+                                                      bool is_serial = false);
 
  private:
   Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,

@@ -89,8 +89,7 @@ Fingerprint fingerprint_of(const Topology& topology, int world_size) {
 
 } // namespace
 
-Result<CostCurve> analytic_curve(const Topology& topology, Collective collective, int world_size,
-                                 Algorithm algorithm) {
+Result<CostCurve> analytic_curve(const Topology& topology, Collective collective, int world_size, Algorithm algorithm) {
   const auto samples = sample_times(topology, collective, world_size);
   if (!samples) return samples.error();
   const auto found = samples.value().find(algorithm);
@@ -101,8 +100,7 @@ Result<CostCurve> analytic_curve(const Topology& topology, Collective collective
   return communication_curve(topology, algorithm, found->second);
 }
 
-Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op,
-                                 const std::optional<CostCurve>& compute) {
+Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, const std::optional<CostCurve>& compute) {
   if (auto valid = op.validate(); !valid) return valid.error();
   const Work work = traits_of(op.kind).work;
   if (!compute && work != Work::Matmul)
@@ -111,11 +109,13 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op,
                      "; give a model of " + std::string(to_string(op.kind)) + " whose compute lane was measured"};
   if (!compute && cut_axis(op) == CutAxis::Columns)
     return Error{ErrorCode::Infeasible, "m",
-                 "is " + std::to_string(op.m) + "; a matmul of so few rows waits for memory, of which a topology says "
-                 "nothing, so add a model with its measured matmul"};
+                 "is " + std::to_string(op.m) +
+                     "; a matmul of so few rows waits for memory, of which a topology says "
+                     "nothing, so add a model with its measured matmul"};
   if (!compute && has_scales(op.dtype))
     return Error{ErrorCode::Infeasible, "dtype",
-                 "is " + std::string(to_string(op.dtype)) + ", whose rate no topology says; add a model with its measured matmul"};
+                 "is " + std::string(to_string(op.dtype)) +
+                     ", whose rate no topology says; add a model with its measured matmul"};
   const Collective collective = collective_of(op.kind);
   const auto samples = sample_times(topology, collective, op.world_size);
   if (!samples) return samples.error();

@@ -69,9 +69,8 @@ Result<void> CollectiveSpec::validate(const Topology& topology) const {
   const int most = static_cast<int>(
       std::min<std::int64_t>(kMaxWorldSize, std::int64_t{topology.node_count} * topology.ranks_per_node));
   if (world_size < 2 || world_size > most)
-    return Error{
-        ErrorCode::InvalidSpec, "ranks",
-        "is " + std::to_string(world_size) + "; legal on " + topology.name + ": 2 to " + std::to_string(most)};
+    return Error{ErrorCode::InvalidSpec, "ranks",
+                 "is " + std::to_string(world_size) + "; legal on " + topology.name + ": 2 to " + std::to_string(most)};
   if (world_size > topology.ranks_per_node && world_size % topology.ranks_per_node != 0)
     return Error{ErrorCode::InvalidSpec, "ranks",
                  "is " + std::to_string(world_size) + "; beyond one node of " + topology.name + " a multiple of " +

@@ -64,9 +64,7 @@ Result<void> validate_range(const CostCurve& curve) {
 
 std::string_view to_string(CurveAxis axis) noexcept { return name_of<CurveAxis>(kAxisNames, axis); }
 Result<CurveAxis> parse_curve_axis(std::string_view text) { return parse_name<CurveAxis>(kAxisNames, text, "axis"); }
-std::string_view to_string(Provenance provenance) noexcept {
-  return name_of<Provenance>(kProvenanceNames, provenance);
-}
+std::string_view to_string(Provenance provenance) noexcept { return name_of<Provenance>(kProvenanceNames, provenance); }
 Result<Provenance> parse_provenance(std::string_view text) {
   return parse_name<Provenance>(kProvenanceNames, text, "provenance");
 }

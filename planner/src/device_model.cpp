@@ -42,8 +42,7 @@ CostCurve ascend_matmul(const OpSpec& op) {
   // A block of the cut axis takes as many rows of every shard; with a local part, of every other rank's.
   const double shards = traits.has_row_shards ? op.world_size - (traits.has_local_part ? 1 : 0) : 1;
   const double us_per_row = 2.0 * static_cast<double>(op.n) * static_cast<double>(op.k) / (kAscendTflopPerS * 1e6);
-  const PiecewiseCurve shape{kAscendLeastRows / shards, 1, 0, 0, kAscendLeastRows * us_per_row,
-                             us_per_row * shards,       0};
+  const PiecewiseCurve shape{kAscendLeastRows / shards, 1, 0, 0, kAscendLeastRows * us_per_row, us_per_row * shards, 0};
   return published(
       CurveAxis::Rows, shape, kAscendMatmulInterval,
       number_text(kAscendTflopPerS) + " Tflop/s, CANN ops library; published cases are 1 % faster and 20 % slower");
@@ -66,18 +65,16 @@ CostCurve ascend_collective(double speed, const std::string& reason) {
   const auto piece = [speed](double q2, double q1, double q0) {
     return CurvePiece{q2 / speed, q1 / speed, q0 / speed};
   };
-  const SegmentsCurve shape{
-      kBytesPerMib,
-      {kBytesPerMib / 16, 8 * kBytesPerMib},
-      {piece(0, 0, 18), piece(-0.9698202, 27.0622573, 14.769), piece(0, 13.58491263, 61.508333)}};
+  const SegmentsCurve shape{kBytesPerMib,
+                            {kBytesPerMib / 16, 8 * kBytesPerMib},
+                            {piece(0, 0, 18), piece(-0.9698202, 27.0622573, 14.769), piece(0, 13.58491263, 61.508333)}};
   return published(CurveAxis::Bytes, shape, kAscendCollectiveInterval, reason);
 }
 
 Result<CostModel> ascend_910b(const OpSpec& op) {
   if (op.dtype != DType::F16 && op.dtype != DType::Bf16)
-    return Error{
-        ErrorCode::Infeasible, "dtype",
-        "nothing is published for " + std::string(to_string(op.dtype)) + " on ascend-910b; legal: f16, bf16"};
+    return Error{ErrorCode::Infeasible, "dtype",
+                 "nothing is published for " + std::string(to_string(op.dtype)) + " on ascend-910b; legal: f16, bf16"};
   if (op.world_size > kAscendMaxRanks)
     return Error{ErrorCode::Infeasible, "world_size",
                  "costs on ascend-910b are published for 2 to 8 ranks of one server; use --topology "

@@ -69,7 +69,8 @@ std::string bound_text(const Plan& plan, const TimelineUse& use) {
 
 /// The plan's cut, in its order, by the model.
 Result<Plan> predicted_again(const Plan& plan, const CostModel& model) {
-  return plan.is_serial ? serial_plan(plan.op, model, plan.variant) : predict_cut(plan.op, model, plan.variant, plan.cut);
+  return plan.is_serial ? serial_plan(plan.op, model, plan.variant)
+                        : predict_cut(plan.op, model, plan.variant, plan.cut);
 }
 
 /// A model that was fitted again since predicts something else for the same cut.
@@ -100,12 +101,14 @@ std::optional<Account> model_account(const Cut& cut, const Predict& predict) {
 
 void add_losses(Explanation& explanation, const CostModel* model) {
   const Plan& plan = explanation.plan;
-  const auto ours = model == nullptr ? std::nullopt : model_account(plan.cut, [&] { return predicted_again(plan, *model); });
+  const auto ours =
+      model == nullptr ? std::nullopt : model_account(plan.cut, [&] { return predicted_again(plan, *model); });
   for (const auto& loser : plan.runners_up) {
     if (std::ssize(explanation.losses) == kMaxRunnerUpCount) break;
     Loss loss{loser.makespan_us - plan.makespan.us, std::nullopt};
     if (ours)
-      if (const auto theirs = model_account(loser.cut, [&] { return predict_cut(plan.op, *model, loser.variant, loser.cut); }))
+      if (const auto theirs =
+              model_account(loser.cut, [&] { return predict_cut(plan.op, *model, loser.variant, loser.cut); }))
         loss.difference = minus(*theirs, *ours);
     explanation.losses.push_back(loss);
   }
@@ -119,7 +122,9 @@ void add_sensitivity(Explanation& explanation, const CostModel* model, const Pla
   compare_with_model(explanation, *model);
   const Plan& plan = explanation.plan;
   if (plan.is_serial && overlaps(plan.op, plan.variant, plan.cut)) {
-    explanation.notes.push_back("sensitivity is left out: a race decided against overlapping, and the model only knows the uncut operator that overlaps");
+    explanation.notes.push_back(
+        "sensitivity is left out: a race decided against overlapping, and the model only knows the uncut operator that "
+        "overlaps");
     return;
   }
   auto sensitivity = analyse_sensitivity(explanation.plan, *model, options);

@@ -26,9 +26,11 @@ std::string Fingerprint::canonical_text() const {
 }
 
 std::string Fingerprint::label() const {
-  std::string result = field_or(*this, "backend", "unknown backend") + " on " +
-                       field_or(*this, "cpu_model", field_or(*this, "gpu_model", field_or(*this, "device", "unknown device").c_str()).c_str()) +
-                       ", link " + field_or(*this, "link", "unknown");
+  std::string result =
+      field_or(*this, "backend", "unknown backend") + " on " +
+      field_or(*this, "cpu_model",
+               field_or(*this, "gpu_model", field_or(*this, "device", "unknown device").c_str()).c_str()) +
+      ", link " + field_or(*this, "link", "unknown");
   if (is_emulated()) result += " [EMULATED: " + fields.at("emulation") + "]";
   return result;
 }

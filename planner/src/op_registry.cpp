@@ -12,9 +12,9 @@
 namespace mc2::planner {
 
 std::span<const OpTraits> op_registry() noexcept {
-  static const std::array kRegistry{ops::matmul_all_reduce(), ops::matmul_reduce_scatter(), ops::all_gather_matmul(),
-                                    ops::matmul_all_to_all(), ops::all_to_all_matmul(),
-                                    ops::embedding_all_to_all()};
+  static const std::array kRegistry{ops::matmul_all_reduce(), ops::matmul_reduce_scatter(),
+                                    ops::all_gather_matmul(), ops::matmul_all_to_all(),
+                                    ops::all_to_all_matmul(), ops::embedding_all_to_all()};
   return kRegistry;
 }
 

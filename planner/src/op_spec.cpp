@@ -9,8 +9,7 @@ namespace mc2::planner {
 namespace {
 
 Error size_error(const char* field, std::int64_t value) {
-  return {ErrorCode::InvalidSpec, field,
-          "is " + std::to_string(value) + "; legal: 1 to " + std::to_string(kMaxSize)};
+  return {ErrorCode::InvalidSpec, field, "is " + std::to_string(value) + "; legal: 1 to " + std::to_string(kMaxSize)};
 }
 
 constexpr std::array kEpilogueNames{std::pair{Epilogue{false, false}, std::string_view("none")},
@@ -23,17 +22,21 @@ constexpr std::array kPoolingNames{Name<Pooling>{Pooling::Sum, "sum"}, Name<Pool
 Result<void> validate_tables(const OpSpec& op) {
   const bool is_pooled = traits_of(op.kind).work == Work::Pooling;
   if (is_pooled != op.tables.has_value())
-    return Error{ErrorCode::InvalidSpec, "tables",
-                 is_pooled ? "are missing; " + std::string(to_string(op.kind)) + " needs to know a rank's tables and their rows"
-                           : "belong to embedding_all_to_all, not to " + std::string(to_string(op.kind))};
+    return Error{
+        ErrorCode::InvalidSpec, "tables",
+        is_pooled ? "are missing; " + std::string(to_string(op.kind)) + " needs to know a rank's tables and their rows"
+                  : "belong to embedding_all_to_all, not to " + std::string(to_string(op.kind))};
   if (!is_pooled) return {};
   if (!op.epilogue.is_empty())
-    return Error{ErrorCode::InvalidSpec, "epilogue", "is added to products; " + std::string(to_string(op.kind)) + " has none"};
+    return Error{ErrorCode::InvalidSpec, "epilogue",
+                 "is added to products; " + std::string(to_string(op.kind)) + " has none"};
   if (has_scales(op.dtype))
-    return Error{ErrorCode::InvalidSpec, "dtype", "is " + std::string(to_string(op.dtype)) + "; tables are f32, f16 or bf16"};
+    return Error{ErrorCode::InvalidSpec, "dtype",
+                 "is " + std::string(to_string(op.dtype)) + "; tables are f32, f16 or bf16"};
   if (op.tables->table_count < 1 || op.tables->table_count > kMaxSize)
     return size_error("tables", op.tables->table_count);
-  if (op.tables->row_count < 1 || op.tables->row_count > kMaxSize) return size_error("table_rows", op.tables->row_count);
+  if (op.tables->row_count < 1 || op.tables->row_count > kMaxSize)
+    return size_error("table_rows", op.tables->row_count);
   if (op.n % op.tables->table_count == 0) return {};
   const std::string count = std::to_string(op.tables->table_count);
   return Error{ErrorCode::InvalidSpec, "n",
@@ -95,9 +98,9 @@ Result<void> OpSpec::validate() const {
                      std::to_string(ceil_div(m, world_size) * world_size)};
   if (auto legal = validate_tables(*this); !legal) return legal;
   if (dtype == DType::I8 && k > kMaxI8K)
-    return Error{ErrorCode::InvalidSpec, "k",
-                 "is " + std::to_string(k) + "; sums of i8 products keep to 32 bits up to k = " +
-                     std::to_string(kMaxI8K)};
+    return Error{
+        ErrorCode::InvalidSpec, "k",
+        "is " + std::to_string(k) + "; sums of i8 products keep to 32 bits up to k = " + std::to_string(kMaxI8K)};
   return validate_operands(*this);
 }
 

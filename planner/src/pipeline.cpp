@@ -11,8 +11,8 @@ namespace {
 struct LaneState {
   std::span<const double> durations_us;
   double slowdown = 1;
-  std::size_t next = 0;      ///< block being worked on, or the next one to start
-  double remaining_us = 0;   ///< work left in it, in undisturbed time
+  std::size_t next = 0;    ///< block being worked on, or the next one to start
+  double remaining_us = 0; ///< work left in it, in undisturbed time
   bool is_busy = false;
 
   [[nodiscard]] bool is_done() const noexcept { return next == durations_us.size(); }
@@ -62,7 +62,8 @@ std::vector<double> sliced(std::span<const double> blocks_us, const Slices& slic
 std::vector<Span> merged(const std::vector<Span>& spans, const Slices& slices) {
   const std::size_t step = slices.shares().size();
   std::vector<Span> blocks;
-  for (std::size_t i = 0; i < spans.size(); i += step) blocks.push_back({spans[i].start_us, spans[i + step - 1].end_us});
+  for (std::size_t i = 0; i < spans.size(); i += step)
+    blocks.push_back({spans[i].start_us, spans[i + step - 1].end_us});
   return blocks;
 }
 
@@ -102,8 +103,8 @@ Timeline simulate(std::span<const double> first_us, std::span<const double> seco
   return timeline;
 }
 
-double makespan_us(std::span<const double> first_us, std::span<const double> second_us,
-                   const Slowdown& slowdown, const Slices& slices) noexcept {
+double makespan_us(std::span<const double> first_us, std::span<const double> second_us, const Slowdown& slowdown,
+                   const Slices& slices) noexcept {
   const Contention contention(slowdown);
   PipelineState state;
   for (std::size_t i = 0; i < first_us.size(); ++i) state.pass(first_us[i], second_us[i], contention, slices);

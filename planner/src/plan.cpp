@@ -39,7 +39,8 @@ Result<void> validate_times(const Plan& plan) {
 }
 
 Result<void> validate_intervals(const Plan& plan) {
-  if (auto valid = validate_interval("makespan.low_us", plan.makespan.low_us, plan.makespan.high_us); !valid) return valid;
+  if (auto valid = validate_interval("makespan.low_us", plan.makespan.low_us, plan.makespan.high_us); !valid)
+    return valid;
   if (!plan.validation) return {};
   return validate_interval("validation.benefit_low", plan.validation->benefit_low, plan.validation->benefit_high);
 }
@@ -71,7 +72,8 @@ Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, c
 
 Result<void> validate_order(const Plan& plan) {
   if (!plan.is_serial || (!plan.is_cut() && !plan.is_local_first)) return {};
-  return Error{ErrorCode::InvalidSpec, "is_serial", plan.is_cut() ? "is of plans that are not cut; this one is" : "excludes is_local_first"};
+  return Error{ErrorCode::InvalidSpec, "is_serial",
+               plan.is_cut() ? "is of plans that are not cut; this one is" : "excludes is_local_first"};
 }
 
 Result<void> validate_spans(const Plan& plan) {
@@ -139,8 +141,7 @@ std::string Cut::text() const {
   switch (order()) {
     case BlockOrder::Uncut: return "uncut";
     case BlockOrder::Uniform: return repeated_text(count, block_rows[0]);
-    case BlockOrder::ShortFirst:
-      return std::to_string(block_rows[0]) + " + " + repeated_text(count - 1, block_rows[1]);
+    case BlockOrder::ShortFirst: return std::to_string(block_rows[0]) + " + " + repeated_text(count - 1, block_rows[1]);
     case BlockOrder::ShortLast:
       return repeated_text(count - 1, block_rows[0]) + " + " + std::to_string(block_rows.back());
     case BlockOrder::Free: break;

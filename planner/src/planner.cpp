@@ -29,10 +29,11 @@ struct Strategy {
 
 /// In order of preference. The last two are published recipes to compare with.
 constexpr std::array kStrategies{
-    Strategy{"search", [](const strategies::Problem& problem) { return Result<Plan>(strategies::plan_by_search(problem)); }},
-    Strategy{"free", [](const strategies::Problem& problem) { return Result<Plan>(strategies::plan_by_free_list(problem)); }},
-    Strategy{"formula", strategies::plan_by_formula},
-    Strategy{"wave_groups", strategies::plan_by_wave_groups}};
+    Strategy{"search",
+             [](const strategies::Problem& problem) { return Result<Plan>(strategies::plan_by_search(problem)); }},
+    Strategy{"free",
+             [](const strategies::Problem& problem) { return Result<Plan>(strategies::plan_by_free_list(problem)); }},
+    Strategy{"formula", strategies::plan_by_formula}, Strategy{"wave_groups", strategies::plan_by_wave_groups}};
 
 constexpr auto kStrategyNames = [] {
   std::array<std::string_view, kStrategies.size()> names;
@@ -73,8 +74,8 @@ Result<void> validate_question(const OpSpec& op, const CostModel& model) {
 
 strategies::Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
   const OpTraits& traits = traits_of(op.kind);
-  return {op, model, options, traits, traits.cut_axis_length(op),
-          static_cast<double>(traits.message_bytes_per_unit(op))};
+  return {
+      op, model, options, traits, traits.cut_axis_length(op), static_cast<double>(traits.message_bytes_per_unit(op))};
 }
 
 /// A plan is served and kept as a document, in which every number has to be finite.
@@ -131,7 +132,8 @@ std::span<const std::string_view> strategy_names() noexcept { return kStrategyNa
 Result<void> PlanOptions::validate() const {
   if (auto known = validate_strategy(strategy); !known) return known;
   if (alignment < 1 || alignment > kMaxSize) return range_error("alignment", alignment, 1, kMaxSize);
-  if (min_block_rows < 1 || min_block_rows > kMaxSize) return range_error("min_block_rows", min_block_rows, 1, kMaxSize);
+  if (min_block_rows < 1 || min_block_rows > kMaxSize)
+    return range_error("min_block_rows", min_block_rows, 1, kMaxSize);
   if (max_block_count < 1 || max_block_count > kMaxBlockCount)
     return range_error("max_block_count", max_block_count, 1, kMaxBlockCount);
   if (runner_up_count < 0 || runner_up_count > kMaxRunnerUpCount)
@@ -143,8 +145,9 @@ Result<void> PlanOptions::validate() const {
     return Error{ErrorCode::InvalidSpec, "objective_quantile",
                  "is " + number_text(objective_quantile) + "; legal: 0.5 to 0.999"};
   if (strategy == "free" && objective_quantile != kMinObjectiveQuantile)
-    return Error{ErrorCode::InvalidSpec, "objective_quantile",
-                 "is " + number_text(objective_quantile) + "; strategy free minimises the expected makespan, 0.5, only"};
+    return Error{
+        ErrorCode::InvalidSpec, "objective_quantile",
+        "is " + number_text(objective_quantile) + "; strategy free minimises the expected makespan, 0.5, only"};
   return {};
 }
 
@@ -198,7 +201,10 @@ Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant
   serial.is_local_first = false;
   const bool computes_first = traits_of(op.kind).first_lane == Lane::Compute;
   const double first_us = computes_first ? serial.compute_us : serial.communication_us;
-  serial.timeline = {.first = {{0, first_us}}, .second = {{first_us, serial.serial_us}}, .makespan_us = serial.serial_us, .overlap_us = 0};
+  serial.timeline = {.first = {{0, first_us}},
+                     .second = {{first_us, serial.serial_us}},
+                     .makespan_us = serial.serial_us,
+                     .overlap_us = 0};
   const double factor = serial.makespan.us > 0 ? serial.serial_us / serial.makespan.us : 1;
   serial.makespan.us = serial.serial_us;
   serial.makespan.low_us *= factor;
@@ -219,7 +225,8 @@ Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Va
   return plan;
 }
 
-Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
+Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model,
+                                                  const PlanOptions& options) {
   if (auto valid = options.validate(); !valid) return valid.error();
   if (auto valid = validate_question(op, model); !valid) return valid.error();
   std::vector<LengthChoice> choices = strategies::sweep_lengths(make_problem(op, model, options));

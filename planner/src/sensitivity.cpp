@@ -20,7 +20,8 @@ constexpr std::array kParameterNames{Name<Parameter>{Parameter::ComputeTime, "co
                                      Name<Parameter>{Parameter::CommunicationSlowdown, "communication_slowdown"},
                                      Name<Parameter>{Parameter::ComputeBlockFixed, "compute_block_fixed"},
                                      Name<Parameter>{Parameter::CommunicationBlockFixed, "communication_block_fixed"},
-                                     Name<Parameter>{Parameter::Rows, "rows"}, Name<Parameter>{Parameter::Columns, "columns"}};
+                                     Name<Parameter>{Parameter::Rows, "rows"},
+                                     Name<Parameter>{Parameter::Columns, "columns"}};
 constexpr std::array kFlipNames{Name<FlipKind>{FlipKind::OtherLengths, "other_lengths"},
                                 Name<FlipKind>{FlipKind::OtherCount, "other_count"},
                                 Name<FlipKind>{FlipKind::CutOrUncut, "cut_or_uncut"}};
@@ -165,8 +166,7 @@ class Walk {
   /// The first step at which the condition holds, moved back towards the step before as far as it still holds.
   template <typename Condition>
   [[nodiscard]] std::optional<Step> first_where(const Condition& holds) const {
-    const auto found =
-        std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) { return holds(step.answer); });
+    const auto found = std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) { return holds(step.answer); });
     if (found == steps_.end()) return std::nullopt;
     Step best = *found;
     double low = found == steps_.begin() ? 0 : std::prev(found)->change;
@@ -219,8 +219,8 @@ std::string_view to_string(FlipKind kind) noexcept { return name_of<FlipKind>(kF
 Result<Sensitivity> analyse_sensitivity(const Plan& plan, const CostModel& model, const PlanOptions& options) {
   if (std::ssize(plan.cut.block_rows) > kMaxBlockCount)
     return Error{ErrorCode::Infeasible, "cut",
-                 "has " + std::to_string(plan.cut.block_rows.size()) +
-                     " blocks; sensitivity is studied for at most " + std::to_string(kMaxBlockCount)};
+                 "has " + std::to_string(plan.cut.block_rows.size()) + " blocks; sensitivity is studied for at most " +
+                     std::to_string(kMaxBlockCount)};
   const Study study(plan, model, options);
   const auto today = study.today();
   if (!today) return today.error();

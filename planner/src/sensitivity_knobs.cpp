@@ -87,8 +87,8 @@ Knob size_knob(const OpSpec& op, std::int64_t alignment) {
   const OpTraits& traits = traits_of(op.kind);
   const std::int64_t axis = std::max<std::int64_t>(1, traits.cut_axis_length(op));
   const std::int64_t step = alignment * std::max<std::int64_t>(1, op.m / axis);
-  return {Parameter::Rows, static_cast<double>(op.m), 0, step, 0, "rows",
-          static_cast<double>(traits.max_column_cut_m + 1)};
+  return {
+      Parameter::Rows, static_cast<double>(op.m), 0, step, 0, "rows", static_cast<double>(traits.max_column_cut_m + 1)};
 }
 
 } // namespace

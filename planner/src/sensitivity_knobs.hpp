@@ -15,7 +15,7 @@ struct Knob {
   std::int64_t step = 1;        ///< between values of m or n
   double relative_interval = 0; ///< of the curve whose times it scales
   std::string unit;
-  double least = 1;             ///< size below which the operator is another one to the model
+  double least = 1; ///< size below which the operator is another one to the model
 
   /// The value after a relative change of 0 .. kMaxSensitivityFactor - 1, upwards or downwards; never an illegal one.
   [[nodiscard]] double at(double change, bool is_up) const;

@@ -15,10 +15,10 @@ constexpr std::array kCollectiveNames{Name<Collective>{Collective::AllReduce, "a
                                       Name<Collective>{Collective::ReduceScatter, "reduce_scatter"},
                                       Name<Collective>{Collective::AllGather, "all_gather"},
                                       Name<Collective>{Collective::AllToAll, "all_to_all"}};
-constexpr std::array kAlgorithmNames{
-    Name<Algorithm>{Algorithm::Ring, "ring"}, Name<Algorithm>{Algorithm::Tree, "tree"},
-    Name<Algorithm>{Algorithm::Direct, "direct"}, Name<Algorithm>{Algorithm::Hierarchical, "hierarchical"},
-    Name<Algorithm>{Algorithm::SwitchTree, "switch_tree"}};
+constexpr std::array kAlgorithmNames{Name<Algorithm>{Algorithm::Ring, "ring"}, Name<Algorithm>{Algorithm::Tree, "tree"},
+                                     Name<Algorithm>{Algorithm::Direct, "direct"},
+                                     Name<Algorithm>{Algorithm::Hierarchical, "hierarchical"},
+                                     Name<Algorithm>{Algorithm::SwitchTree, "switch_tree"}};
 constexpr std::array kTransportNames{Name<Transport>{Transport::HostProxy, "host_proxy"},
                                      Name<Transport>{Transport::DeviceInitiated, "device_initiated"}};
 
@@ -29,9 +29,8 @@ struct Range {
 
 Result<void> check_range(const std::string& field, double value, Range range) {
   if (value >= range.low && value <= range.high) return {}; // false for NaN, too
-  return Error{
-      ErrorCode::InvalidSpec, field,
-      "is " + number_text(value) + "; legal: " + number_text(range.low) + " to " + number_text(range.high, 7)};
+  return Error{ErrorCode::InvalidSpec, field,
+               "is " + number_text(value) + "; legal: " + number_text(range.low) + " to " + number_text(range.high, 7)};
 }
 
 Result<void> validate_link(const LinkCost& link, const std::string& field) {
@@ -101,9 +100,7 @@ Result<void> validate_compute(const ComputeRate& compute) {
 
 } // namespace
 
-std::string_view to_string(Collective collective) noexcept {
-  return name_of<Collective>(kCollectiveNames, collective);
-}
+std::string_view to_string(Collective collective) noexcept { return name_of<Collective>(kCollectiveNames, collective); }
 Result<Collective> parse_collective(std::string_view text) {
   return parse_name<Collective>(kCollectiveNames, text, "collective");
 }

@@ -64,15 +64,18 @@ CostCurve with_dearer_rows(CostCurve curve, const Ratios& ratios) {
 Result<void> check_ratio(const char* field, double ratio) {
   if (ratio <= kMaxTransferRatio && ratio >= 1 / kMaxTransferRatio) return {};
   return Error{ErrorCode::OutOfRange, field,
-               "is " + number_text(ratio) + " times the profiled one; a model answers for 1/16 to 16 times, profile this "
-               "operator"};
+               "is " + number_text(ratio) +
+                   " times the profiled one; a model answers for 1/16 to 16 times, profile this "
+                   "operator"};
 }
 
 Result<void> check_length(const char* field, std::int64_t source, std::int64_t target) {
   if ((source < kMinTransferLength) == (target < kMinTransferLength)) return {};
   return Error{ErrorCode::OutOfRange, field,
-               "is " + std::to_string(target) + ", profiled was " + std::to_string(source) + "; a model does not answer "
-               "across " + std::to_string(kMinTransferLength) + ", where FLOPs stop to decide, profile this operator"};
+               "is " + std::to_string(target) + ", profiled was " + std::to_string(source) +
+                   "; a model does not answer "
+                   "across " +
+                   std::to_string(kMinTransferLength) + ", where FLOPs stop to decide, profile this operator"};
 }
 
 /// Rows and columns cost different things, and columns of another m too: what reads B, not FLOPs, decides.
@@ -81,7 +84,8 @@ Result<void> check_axis(const OpSpec& source, const OpSpec& target) {
   if (axis == cut_axis(target) && (axis == CutAxis::Rows || source.m == target.m)) return {};
   return Error{ErrorCode::OutOfRange, "m",
                "is " + std::to_string(target.m) + ", profiled was " + std::to_string(source.m) + " in blocks of " +
-                   std::string(to_string(axis)) + "; blocks of columns are answered for by a profile of the same m "
+                   std::string(to_string(axis)) +
+                   "; blocks of columns are answered for by a profile of the same m "
                    "only, profile this operator"};
 }
 
@@ -97,8 +101,9 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
   same_shape.n = target.n;
   same_shape.k = target.k;
   if (same_shape != target)
-    return Error{ErrorCode::OutOfRange, "model",
-                 "describes " + model.op.text() + "; only other m, n and k of it can be answered, not " + target.text()};
+    return Error{
+        ErrorCode::OutOfRange, "model",
+        "describes " + model.op.text() + "; only other m, n and k of it can be answered, not " + target.text()};
   if (auto sound = check_axis(model.op, target); !sound) return sound;
   const Ratios ratios = ratios_of(model.op, target);
   if (auto sound = check_ratio("n", ratios.n); !sound) return sound;

@@ -23,9 +23,9 @@ Result<void> validate_time(const std::string& field, double us) {
 
 Result<void> validate_interval(const std::string& field, double low, double high) {
   if (low <= high) return {};
-  return Error{ErrorCode::InvalidSpec, field,
-               "is " + number_text(low) + ", above the interval's upper end, " + number_text(high) +
-                   "; must be at most that"};
+  return Error{
+      ErrorCode::InvalidSpec, field,
+      "is " + number_text(low) + ", above the interval's upper end, " + number_text(high) + "; must be at most that"};
 }
 
 std::int64_t size_bytes(DType dtype) noexcept {

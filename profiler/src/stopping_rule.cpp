@@ -20,8 +20,7 @@ bool is_inside_unit(double value) { return value > 0 && value < 1; }
 planner::Result<void> StoppingOptions::validate() const {
   if (min_count < 1) return Error{ErrorCode::InvalidSpec, "stopping.min_count", "must be at least 1"};
   if (max_count < min_count) return Error{ErrorCode::InvalidSpec, "stopping.max_count", "must be at least min_count"};
-  if (!is_inside_unit(quantile))
-    return Error{ErrorCode::InvalidSpec, "stopping.quantile", "must be above 0, below 1"};
+  if (!is_inside_unit(quantile)) return Error{ErrorCode::InvalidSpec, "stopping.quantile", "must be above 0, below 1"};
   if (!is_inside_unit(confidence)) {
     return Error{ErrorCode::InvalidSpec, "stopping.confidence", "must be above 0, below 1"};
   }

@@ -115,9 +115,8 @@ void Sweep::adopt(std::span<const Sample> earlier) {
       if (!cases_[index].owns(sample)) continue;
       CaseState& state = states_[index];
       state.of_component[sample.component].push_back(i);
-      const bool is_first = std::none_of(state.watched.begin(), state.watched.end(), [&](std::size_t watched) {
-        return samples_[watched].round == sample.round;
-      });
+      const bool is_first = std::none_of(state.watched.begin(), state.watched.end(),
+                                         [&](std::size_t watched) { return samples_[watched].round == sample.round; });
       if (is_first) state.watched.push_back(i);
       break;
     }
@@ -260,8 +259,7 @@ std::vector<std::size_t> Sweep::references() const {
     for (const auto& [component, samples] : states_[i].of_component) {
       if (!states_[i].is_finished) is_wanted[component] = true;
       const bool is_single = states_[i].of_component.size() == 1;
-      if (states_[i].is_finished && is_single)
-        finished[component].emplace_back(time_us(samples_[samples.front()]), i);
+      if (states_[i].is_finished && is_single) finished[component].emplace_back(time_us(samples_[samples.front()]), i);
     }
   }
   std::vector<std::size_t> chosen;

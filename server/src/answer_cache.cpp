@@ -45,7 +45,8 @@ Answer AnswerCache::keep(const std::string& question, std::int64_t revision, Ans
 }
 
 void AnswerCache::shrink(Shard& shard) const {
-  while (shard.entries.size() > 1 && (shard.entries.size() > shard_capacity_ || shard.body_bytes > shard_capacity_bytes_)) {
+  while (shard.entries.size() > 1 &&
+         (shard.entries.size() > shard_capacity_ || shard.body_bytes > shard_capacity_bytes_)) {
     Entry& last = shard.entries.back();
     for (const Answer& answer : last.answers) shard.body_bytes -= answer.body->size();
     shard.by_question.erase(last.question);

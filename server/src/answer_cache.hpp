@@ -25,8 +25,8 @@ struct Answer {
 
 /// Answers by question, least recently asked ones forgotten first. An answer holds until the store's revision moves;
 /// then it is made anew, and keeps its epoch and its bytes when it still says the same. The last few answers to
-/// a question are kept, so that ranks that ask for an epoch get that epoch's answer also when it was replaced meanwhile.
-/// Threads: safe to share; two that miss at once both make the answer, and the first one's is kept.
+/// a question are kept, so that ranks that ask for an epoch get that epoch's answer also when it was replaced
+/// meanwhile. Threads: safe to share; two that miss at once both make the answer, and the first one's is kept.
 class AnswerCache {
  public:
   /// @param capacity       answers kept
@@ -54,9 +54,9 @@ class AnswerCache {
   };
   struct Shard {
     std::mutex mutex;
-    std::list<Entry> entries; ///< most recently asked first
+    std::list<Entry> entries;                                                     ///< most recently asked first
     std::unordered_map<std::string_view, std::list<Entry>::iterator> by_question; ///< into the entries' texts
-    std::size_t body_bytes = 0; ///< of all entries
+    std::size_t body_bytes = 0;                                                   ///< of all entries
   };
 
   [[nodiscard]] Shard& shard_of(const std::string& question) {

@@ -19,7 +19,8 @@ bool is_worth_it(const Response& response) {
   const std::string_view type = response.content_type;
   const bool is_text = type.starts_with("text/") || type.find("json") != type.npos || type.find("xml") != type.npos ||
                        type.find("yaml") != type.npos || type.find("javascript") != type.npos;
-  const bool is_coded = std::ranges::any_of(response.headers, [](const Header& header) { return header.first == "Content-Encoding"; });
+  const bool is_coded =
+      std::ranges::any_of(response.headers, [](const Header& header) { return header.first == "Content-Encoding"; });
   return response.body && response.body->size() >= kLeastBytes && is_text && !is_coded;
 }
 

@@ -11,7 +11,8 @@
 
 namespace mc2::server {
 
-/// Whether a client would rather have gzip than plain bytes (RFC 9110 §12.5.3): weights, "*", "x-gzip" and "identity" count.
+/// Whether a client would rather have gzip than plain bytes (RFC 9110 §12.5.3): weights, "*", "x-gzip" and "identity"
+/// count.
 [[nodiscard]] bool prefers_gzip(std::string_view accept_encoding) noexcept;
 
 /// RFC 1952. @param level  of zlib: 1 (fast) to 9 (small). Throws std::bad_alloc.
@@ -24,8 +25,8 @@ class Compressor {
   /// @param capacity  compressed answers kept
   explicit Compressor(std::size_t capacity) : capacity_(capacity) {}
 
-  /// Compresses the answer where the client prefers that, its bytes are worth it and the answer names no coding yet. Adds Vary
-  /// wherever another client could get other bytes, and tells the entity tags of both forms apart.
+  /// Compresses the answer where the client prefers that, its bytes are worth it and the answer names no coding yet.
+  /// Adds Vary wherever another client could get other bytes, and tells the entity tags of both forms apart.
   void encode(Response& response, std::string_view accept_encoding);
 
  private:

@@ -9,8 +9,8 @@
 
 namespace mc2::server {
 
-/// The kept models that the samples which came last disagree with. A model that is kept in place of another starts anew.
-/// Threads: safe to share.
+/// The kept models that the samples which came last disagree with. A model that is kept in place of another starts
+/// anew. Threads: safe to share.
 class DriftWatch {
  public:
   void set(const planner::CostModel& model, bool has_drifted);

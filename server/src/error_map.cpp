@@ -19,12 +19,9 @@ struct Problem {
 };
 
 Response to_response(const Problem& problem) {
-  nlohmann::json document{{"type", "about:blank"},
-                          {"title", reason_phrase(problem.status)},
-                          {"status", problem.status},
-                          {"detail", problem.detail},
-                          {"code", problem.code},
-                          {"request_id", problem.request_id}};
+  nlohmann::json document{{"type", "about:blank"},    {"title", reason_phrase(problem.status)},
+                          {"status", problem.status}, {"detail", problem.detail},
+                          {"code", problem.code},     {"request_id", problem.request_id}};
   if (!problem.field.empty()) document["field"] = problem.field;
   if (problem.more != nullptr) document[problem.more->name] = nlohmann::json::parse(problem.more->json);
   // What a client sent may not be UTF-8.
@@ -111,8 +108,8 @@ namespace {
 
 Problem problem_from(const planner::Error& error, std::string_view request_id) {
   const bool is_file = error.field.find('/') != std::string::npos;
-  return {to_http_status(error.code), to_string(error.code), is_file ? std::string_view() : std::string_view(error.field),
-          error.message, request_id};
+  return {to_http_status(error.code), to_string(error.code),
+          is_file ? std::string_view() : std::string_view(error.field), error.message, request_id};
 }
 
 } // namespace

@@ -67,20 +67,24 @@ Response Gatekeeper::refuse(const Bearer& bearer, Access needed, const std::stri
                             RateLimiter::Clock::time_point now, std::string_view request_id) {
   if (!bearer.token_id.empty()) {
     const std::string role(needed == Access::Admin ? "admin" : needed == Access::Write ? "write" : "read");
-    Response response = problem(403, "this takes a token of role " + role + " (mc2 token create --role " + role + ")", request_id);
+    Response response =
+        problem(403, "this takes a token of role " + role + " (mc2 token create --role " + role + ")", request_id);
     response.headers.emplace_back("WWW-Authenticate", R"(Bearer realm="mc2", error="insufficient_scope")");
     return response;
   }
   if (!failures_.admit(client, now)) {
-    Response response = problem(429, "too many requests without a valid token from this address; wait a second", request_id);
+    Response response =
+        problem(429, "too many requests without a valid token from this address; wait a second", request_id);
     response.headers.emplace_back("Retry-After", "1");
     return response;
   }
   Response response =
-      problem(401, bearer.has_failed ? "this token is unknown, revoked or expired; mc2 token list shows those there are"
-                                     : "this takes a token in the header Authorization: Bearer (mc2 token create)", request_id);
-  response.headers.emplace_back("WWW-Authenticate", bearer.has_failed ? R"(Bearer realm="mc2", error="invalid_token")"
-                                                                      : R"(Bearer realm="mc2")");
+      problem(401,
+              bearer.has_failed ? "this token is unknown, revoked or expired; mc2 token list shows those there are"
+                                : "this takes a token in the header Authorization: Bearer (mc2 token create)",
+              request_id);
+  response.headers.emplace_back(
+      "WWW-Authenticate", bearer.has_failed ? R"(Bearer realm="mc2", error="invalid_token")" : R"(Bearer realm="mc2")");
   return response;
 }
 
@@ -94,7 +98,8 @@ bool may_be_asked_as(std::string_view host, std::string_view client, const std::
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
   boost::asio::ip::make_address(name, error);
   constexpr std::string_view kBelow = ".localhost";
-  const bool is_below = name.size() > kBelow.size() && equals_ignoring_case(std::string_view(name).substr(name.size() - kBelow.size()), kBelow);
+  const bool is_below = name.size() > kBelow.size() &&
+                        equals_ignoring_case(std::string_view(name).substr(name.size() - kBelow.size()), kBelow);
   return !error || name.find('.') == std::string::npos || is_below;
 }
 

@@ -72,14 +72,15 @@ class Gatekeeper {
   std::shared_ptr<const State> state_ = std::make_shared<const State>(); ///< under mutex_
 };
 
-/// Whether a request without a token may name this host. A service on loopback is asked as localhost or by an address: another
-/// name with a dot is one that a page of another site may have made to point here (DNS rebinding). Other services are asked by any
-/// name.
+/// Whether a request without a token may name this host. A service on loopback is asked as localhost or by an address:
+/// another name with a dot is one that a page of another site may have made to point here (DNS rebinding). Other
+/// services are asked by any name.
 /// @param client   "unix" for those on the Unix socket, whom no browser reaches
 /// @param address  that the service listens on
 [[nodiscard]] bool may_be_asked_as(std::string_view host, std::string_view client, const std::string& address);
 
-/// Whether a page of another site sent this (its Origin is not the host that it asks): browsers let any page send to loopback.
+/// Whether a page of another site sent this (its Origin is not the host that it asks): browsers let any page send to
+/// loopback.
 [[nodiscard]] bool is_of_another_site(std::string_view origin, std::string_view host) noexcept;
 
 } // namespace mc2::server

@@ -15,8 +15,9 @@ std::string_view take_part(std::string_view& rest, char separator) noexcept {
 }
 
 bool is_word(std::string_view text, std::string_view lower_case) noexcept {
-  return std::ranges::equal(text, lower_case,
-                            [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b; });
+  return std::ranges::equal(text, lower_case, [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+  });
 }
 
 double weight_of(std::string_view parameters) noexcept {
@@ -24,7 +25,8 @@ double weight_of(std::string_view parameters) noexcept {
     std::string_view value = take_part(parameters, ';');
     if (!is_word(take_part(value, '='), "q")) continue;
     double weight = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), weight, std::chars_format::fixed);
+    const auto [end, error] =
+        std::from_chars(value.data(), value.data() + value.size(), weight, std::chars_format::fixed);
     return error == std::errc() && end == value.data() + value.size() && weight >= 0 && weight <= 1 ? weight : 0;
   }
   return 1;

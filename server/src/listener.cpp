@@ -39,7 +39,8 @@ using GenericSocket = PlainStream::socket_type;
 
 /// Opens, binds and listens. Errors: Unsupported.
 template <typename Protocol>
-Result<void> listen_on(Acceptor<Protocol>& acceptor, const typename Protocol::endpoint& endpoint, const std::string& name) {
+Result<void> listen_on(Acceptor<Protocol>& acceptor, const typename Protocol::endpoint& endpoint,
+                       const std::string& name) {
   error_code error;
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(net::socket_base::reuse_address(true), error);
@@ -49,7 +50,8 @@ Result<void> listen_on(Acceptor<Protocol>& acceptor, const typename Protocol::en
   return Error{ErrorCode::Unsupported, "", "cannot listen on " + name + ": " + error.message()};
 }
 
-/// Connections above the limit that are told so at a time; more are closed unheard, as each costs a socket and a handshake.
+/// Connections above the limit that are told so at a time; more are closed unheard, as each costs a socket and a
+/// handshake.
 constexpr int kMostTurnedAway = 64;
 
 } // namespace
@@ -64,7 +66,7 @@ struct Listener::Impl {
   std::atomic<int> turned_away_count{0}; ///< above the limit of connections, and told so just now
   RateLimiter rates;
   UploadRoom uploads;
-  net::thread_pool upload_pool{1}; // one at a time bounds the memory for what is read of them
+  net::thread_pool upload_pool{1};  // one at a time bounds the memory for what is read of them
   net::thread_pool writing_pool{1}; // the store has one writer
   net::thread_pool planning_pool{std::max(1U, std::thread::hardware_concurrency() / 2)};
   net::io_context io;
@@ -74,7 +76,10 @@ struct Listener::Impl {
   std::atomic<bool> is_stopping{false};
 
   Impl(Service& answering, const Config& given, Logs told)
-      : service(answering), config(given), logs(std::move(told)), rates(given.limits.requests_per_s),
+      : service(answering),
+        config(given),
+        logs(std::move(told)),
+        rates(given.limits.requests_per_s),
         uploads(given.store.parent_path(), given.limits.upload_count) {}
 
   [[nodiscard]] SessionContext session_context() {
@@ -110,12 +115,15 @@ Result<void> Listener::Impl::require_guarded(const Config& wanted) const {
   error_code error;
   const auto address = net::ip::make_address(config.address, error);
   if (error)
-    return Error{ErrorCode::InvalidSpec, "address", "is \"" + config.address + "\"; must be an IP address such as 127.0.0.1 or ::1"};
+    return Error{ErrorCode::InvalidSpec, "address",
+                 "is \"" + config.address + "\"; must be an IP address such as 127.0.0.1 or ::1"};
   const bool asks_for_tokens = wanted.requires_tokens.value_or(service.has_tokens());
   if (address.is_loopback() || wanted.allows_insecure_network || (asks_for_tokens && tls)) return {};
-  return Error{ErrorCode::InvalidSpec, "address",
-               config.address + " lets the network in, which takes tokens (mc2 token create) and TLS (--tls-certificate, --tls-key); "
-                                "--insecure-network goes without, e.g. behind a proxy that has them"};
+  return Error{
+      ErrorCode::InvalidSpec, "address",
+      config.address +
+          " lets the network in, which takes tokens (mc2 token create) and TLS (--tls-certificate, --tls-key); "
+          "--insecure-network goes without, e.g. behind a proxy that has them"};
 }
 
 Result<void> Listener::Impl::open_tcp() {
@@ -135,7 +143,8 @@ Result<void> Listener::Impl::open_local() {
   if (path.size() > kLongest) return Error{ErrorCode::InvalidSpec, "unix_socket", "is longer than 107 bytes"};
   struct stat status {};
   if (lstat(path.c_str(), &status) == 0) {
-    if (!S_ISSOCK(status.st_mode)) return Error{ErrorCode::InvalidSpec, "unix_socket", path + " is there and no socket"};
+    if (!S_ISSOCK(status.st_mode))
+      return Error{ErrorCode::InvalidSpec, "unix_socket", path + " is there and no socket"};
     net::local::stream_protocol::socket probe(io);
     error_code error;
     probe.connect({path}, error);
@@ -176,7 +185,8 @@ void Listener::Impl::take(const net::any_io_executor& strand, Socket socket, Nam
   const bool has_tls = kIsTcp && tls != nullptr;
   if (std::cmp_greater_equal(sessions.size(), limits.get()->connection_count)) {
     service.count_refused_connection("limit");
-    if (turned_away_count < kMostTurnedAway) begin_refusal(strand, PlainStream(GenericSocket(std::move(socket))), has_tls);
+    if (turned_away_count < kMostTurnedAway)
+      begin_refusal(strand, PlainStream(GenericSocket(std::move(socket))), has_tls);
     return;
   }
   error_code ignored;
@@ -185,10 +195,13 @@ void Listener::Impl::take(const net::any_io_executor& strand, Socket socket, Nam
   begin_session(strand, PlainStream(GenericSocket(std::move(socket))), std::move(client), has_tls);
 }
 
-void Listener::Impl::begin_session(const net::any_io_executor& strand, PlainStream stream, std::string client, bool has_tls) {
+void Listener::Impl::begin_session(const net::any_io_executor& strand, PlainStream stream, std::string client,
+                                   bool has_tls) {
   if (has_tls) {
     const auto certificate = tls->context();
-    net::co_spawn(strand, serve_connection(TlsStream(std::move(stream), *certificate), std::move(client), session_context()), ended());
+    net::co_spawn(strand,
+                  serve_connection(TlsStream(std::move(stream), *certificate), std::move(client), session_context()),
+                  ended());
   } else {
     net::co_spawn(strand, serve_connection(std::move(stream), std::move(client), session_context()), ended());
   }
@@ -242,7 +255,8 @@ void Listener::Impl::tell_of_fault(const std::exception_ptr& fault) const noexce
   }
 }
 
-/// Until stop(). What is thrown inside of an operation comes out here, after unwinding has ended the connection that it belongs to.
+/// Until stop(). What is thrown inside of an operation comes out here, after unwinding has ended the connection that it
+/// belongs to.
 void Listener::Impl::run_io() {
   while (!io.stopped()) {
     try {

@@ -77,15 +77,12 @@ struct Metrics::Impl {
       gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
   Gauge& raced_plans =
       gauges(registry, "mc2_plans_raced", "Kept plans with a measured makespan, of the newest 500.").Add({});
-  Family<Gauge>& regrets = gauges(registry, "mc2_plan_regret_ratio",
-                                  "Measured / predicted makespan - 1 of those plans, by quantile.");
-  Gauge& connections = prometheus::BuildGauge()
-                           .Name("mc2_connections")
-                           .Help("Connections that are open.")
-                           .Register(registry)
-                           .Add({});
-  Family<Counter>& refused =
-      counters(registry, "mc2_connections_refused_total", "Connections closed before a request was answered, by reason.");
+  Family<Gauge>& regrets =
+      gauges(registry, "mc2_plan_regret_ratio", "Measured / predicted makespan - 1 of those plans, by quantile.");
+  Gauge& connections =
+      prometheus::BuildGauge().Name("mc2_connections").Help("Connections that are open.").Register(registry).Add({});
+  Family<Counter>& refused = counters(registry, "mc2_connections_refused_total",
+                                      "Connections closed before a request was answered, by reason.");
   std::shared_mutex children_mutex;
   std::unordered_map<RequestLabels, RequestChildren, RequestLabelsHash> children; ///< under children_mutex
 
@@ -103,7 +100,8 @@ RequestChildren Metrics::Impl::children_of(const RequestLabels& labels) {
   }
   const std::string route(labels.route);
   const RequestChildren made{
-      &requests.Add({{"method", std::string(labels.method)}, {"route", route}, {"status", std::to_string(labels.status)}}),
+      &requests.Add(
+          {{"method", std::string(labels.method)}, {"route", route}, {"status", std::to_string(labels.status)}}),
       &latencies.Add({{"route", route}}, kBuckets)};
   const std::unique_lock lock(children_mutex);
   return children.emplace(labels, made).first->second;

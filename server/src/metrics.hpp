@@ -16,7 +16,8 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  /// @param route  its pattern, or "none": never what a client sent, of which there are endlessly many; of text that stays
+  /// @param route  its pattern, or "none": never what a client sent, of which there are endlessly many; of text that
+  /// stays
   void count_request(std::string_view method, std::string_view route, int status, std::chrono::nanoseconds took);
   /// @param source  "stored", "model", "what_if"; @param provenance  of the makespan
   void count_answer(std::string_view source, std::string_view provenance);

@@ -15,7 +15,8 @@ std::string as_parameters(std::string_view text) {
       result += text[i++];
       continue;
     }
-    for (i += 2; i < text.size() && (is_lower(text[i]) || text[i] == '-'); ++i) result += text[i] == '-' ? '_' : text[i];
+    for (i += 2; i < text.size() && (is_lower(text[i]) || text[i] == '-'); ++i)
+      result += text[i] == '-' ? '_' : text[i];
   }
   return result;
 }

@@ -19,7 +19,8 @@ constexpr int kMaxTries = 5;
 std::string named(const std::vector<StoredFingerprint>& machines) {
   std::string names;
   for (const auto& machine : machines)
-    names += (names.empty() ? "" : ", ") + machine.digest.substr(0, kNamedDigits) + " (" + machine.fingerprint.label() + ")";
+    names +=
+        (names.empty() ? "" : ", ") + machine.digest.substr(0, kNamedDigits) + " (" + machine.fingerprint.label() + ")";
   return names;
 }
 
@@ -27,7 +28,8 @@ std::string named(const std::vector<StoredFingerprint>& machines) {
 Result<StoredFingerprint> find_machine(const store::Store& store, const std::string& prefix) {
   auto all = store.list_fingerprints();
   if (!all) return all.error();
-  if (all.value().empty()) return Error{ErrorCode::NotFound, "machine", "the store knows no machine yet; tune or profile on one"};
+  if (all.value().empty())
+    return Error{ErrorCode::NotFound, "machine", "the store knows no machine yet; tune or profile on one"};
   std::vector<StoredFingerprint> matching;
   for (const auto& machine : all.value())
     if (machine.digest.starts_with(prefix)) matching.push_back(machine);
@@ -93,10 +95,10 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
   std::string body = R"({"created_at":)" +
                      (plan.created_at.empty() ? std::string("null") : nlohmann::json(plan.created_at).dump()) +
                      R"(,"digest":")" + digest + R"(","epoch":)" + std::to_string(epoch) + R"(,"plan":)" +
-                     plan.document + R"(,"provenance":")" + plan.provenance + R"(","schema":"mc2.answer/1","source":")" +
-                     std::string(plan.source) + "\"}";
-  return {digest + ' ' + std::string(plan.source) + ' ' + plan.created_at, epoch, std::make_shared<const std::string>(std::move(body)),
-          "\"" + digest + "-" + std::to_string(epoch) + "\""};
+                     plan.document + R"(,"provenance":")" + plan.provenance +
+                     R"(","schema":"mc2.answer/1","source":")" + std::string(plan.source) + "\"}";
+  return {digest + ' ' + std::string(plan.source) + ' ' + plan.created_at, epoch,
+          std::make_shared<const std::string>(std::move(body)), "\"" + digest + "-" + std::to_string(epoch) + "\""};
 }
 
 KeyedQuestion with_key(PlanQuestion question) {
@@ -120,7 +122,8 @@ Result<Answer> answer_plan(Context& context, const KeyedQuestion& keyed) {
   if (question.epoch && answer->epoch != *question.epoch)
     return Error{ErrorCode::Stale, "epoch",
                  "the answer of epoch " + std::to_string(*question.epoch) + " is no longer known; it is " +
-                     std::to_string(answer->epoch) + " now. Let every rank ask again without an epoch, or take rank 0's plan"};
+                     std::to_string(answer->epoch) +
+                     " now. Let every rank ask again without an epoch, or take rank 0's plan"};
   return *answer;
 }
 

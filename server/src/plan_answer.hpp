@@ -20,8 +20,8 @@ struct SourcedPlan {
 
 /// The tuned plan that is kept for the operator and machine, unless planning options ask for another; else one from
 /// the kept model. Equal questions get equal bytes until the store's revision moves.
-/// Errors: NotFound saying what the store has; InvalidSpec for a machine that is not said or not unique; Stale for an epoch
-/// whose answer is no longer known; as planner::make_plan.
+/// Errors: NotFound saying what the store has; InvalidSpec for a machine that is not said or not unique; Stale for an
+/// epoch whose answer is no longer known; as planner::make_plan.
 [[nodiscard]] Result<Answer> answer_plan(Context& context, const KeyedQuestion& question);
 
 } // namespace mc2::server

@@ -13,8 +13,8 @@ namespace mc2::server {
 /// What a plan query asks.
 struct PlanQuestion {
   store::PlanRequest request;
-  std::string machine;                ///< digest of a fingerprint, or a prefix; empty: the only one there is
-  std::optional<std::int64_t> epoch;  ///< of an answer that another rank has got
+  std::string machine;               ///< digest of a fingerprint, or a prefix; empty: the only one there is
+  std::optional<std::int64_t> epoch; ///< of an answer that another rank has got
 };
 
 /// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, tables, table_rows, pooling; strategy,

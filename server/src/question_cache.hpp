@@ -45,7 +45,8 @@ class QuestionCache {
 
   struct Shard {
     std::mutex mutex;
-    std::unordered_map<std::string, std::shared_ptr<const KeyedQuestion>> by_target; ///< shared with those who answer it now
+    /// shared with those who answer it now
+    std::unordered_map<std::string, std::shared_ptr<const KeyedQuestion>> by_target;
   };
 
   [[nodiscard]] Shard& shard_of(const std::string& target) {

@@ -12,7 +12,8 @@ namespace mc2::server {
 /// Threads: safe to share; two that find the store changed both look.
 class RegretGauges {
  public:
-  /// Looks at the newest plans when the store has changed since the last time; where it cannot be read, the gauges stay.
+  /// Looks at the newest plans when the store has changed since the last time; where it cannot be read, the gauges
+  /// stay.
   void refresh(StoreGate& store, Metrics& metrics);
 
  private:

@@ -68,7 +68,8 @@ Match find_route(std::string_view method, std::string_view path) {
     const auto id = match(route.pattern, path);
     if (!id) continue;
     if (route.method == method || (method == "HEAD" && route.method == "GET")) return {&route, *id, {}};
-    found.allowed += (found.allowed.empty() ? "" : ", ") + std::string(route.method) + (route.method == "GET" ? ", HEAD" : "");
+    found.allowed +=
+        (found.allowed.empty() ? "" : ", ") + std::string(route.method) + (route.method == "GET" ? ", HEAD" : "");
   }
   return found;
 }

@@ -77,8 +77,8 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
     return {};
   });
   if (!gate) return gate.error();
-  return std::unique_ptr<Service>(new Service(
-      std::make_unique<Impl>(config, std::move(keeper), std::move(gate).value(), std::move(surroundings))));
+  return std::unique_ptr<Service>(
+      new Service(std::make_unique<Impl>(config, std::move(keeper), std::move(gate).value(), std::move(surroundings))));
 }
 
 bool Service::has_tokens() const noexcept { return impl_->keeper->has_tokens(); }
@@ -103,7 +103,8 @@ Needs Service::needs(std::string_view method, std::string_view target) noexcept 
 }
 
 Response Service::Impl::answer(const Request& request, std::string_view& route_pattern) {
-  if (const auto known = is_reading(request.method) ? questions.find(request.target) : nullptr; known && request.granted >= Access::Read) {
+  if (const auto known = is_reading(request.method) ? questions.find(request.target) : nullptr;
+      known && request.granted >= Access::Read) {
     route_pattern = kPlanPattern;
     auto answered = answer_plan_question(context, *known);
     return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
@@ -142,11 +143,15 @@ Admission Service::Impl::admit(const RequestHead& head) {
   if (bearer.granted < needed)
     admission.refusal =
         keeper->refuse(bearer, needed, std::string(head.client), std::chrono::steady_clock::now(), head.id);
-  else if (needed != Access::Open && bearer.token_id.empty() && !may_be_asked_as(head.host, head.client, config.address))
-    admission.refusal = problem(403, "without a token this is asked as localhost or by its IP address, not as " +
-                                         std::string(head.host.substr(0, kShownHost)), head.id);
+  else if (needed != Access::Open && bearer.token_id.empty() &&
+           !may_be_asked_as(head.host, head.client, config.address))
+    admission.refusal = problem(403,
+                                "without a token this is asked as localhost or by its IP address, not as " +
+                                    std::string(head.host.substr(0, kShownHost)),
+                                head.id);
   else if (!is_reading(head.method) && is_of_another_site(head.origin, head.host))
-    admission.refusal = problem(403, "pages of other sites may not send this; ask from a program, or from this service's own page", head.id);
+    admission.refusal = problem(
+        403, "pages of other sites may not send this; ask from a program, or from this service's own page", head.id);
   else if (!head.content_encoding.empty() && head.content_encoding != "identity") {
     admission.refusal = problem(415, "bodies are taken as they are, without Content-Encoding", head.id);
     admission.refusal->headers.emplace_back("Accept-Encoding", "identity"); // RFC 9110 §12.5.3
@@ -170,7 +175,8 @@ void Service::count_refusal(std::string_view method, std::string_view target, in
 
 namespace {
 
-/// Whether a header If-None-Match names the tag. Lists and "*" as in RFC 9110 §13.1.2; weak tags compare by their value.
+/// Whether a header If-None-Match names the tag. Lists and "*" as in RFC 9110 §13.1.2; weak tags compare by their
+/// value.
 bool names_tag(std::string_view if_none_match, std::string_view tag) {
   if (if_none_match == "*") return true;
   while (!if_none_match.empty()) {

@@ -3,6 +3,8 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include <algorithm>
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -12,8 +14,6 @@
 #include <boost/beast/core/read_size.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/http/span_body.hpp>
-#include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <limits>
@@ -30,8 +30,8 @@ using Clock = std::chrono::steady_clock;
 using RequestHeader = http::request_header<http::fields>;
 using Message = http::response<http::span_body<const char>>; // of bytes that the answer holds
 
-/// Reads a request, whose trailers it holds to the limit of headers, as Beast does not, and leaves out: nothing here reads them, and among the
-/// headers they would pass for some.
+/// Reads a request, whose trailers it holds to the limit of headers, as Beast does not, and leaves out: nothing here
+/// reads them, and among the headers they would pass for some.
 template <typename Body>
 class BodyParser : public http::request_parser<Body> {
  public:
@@ -45,7 +45,8 @@ class BodyParser : public http::request_parser<Body> {
       : http::request_parser<Body>(static_cast<http::request_parser<Other>&&>(header)), trailer_room_(header_bytes) {}
 
  private:
-  void on_field_impl(http::field name, beast::string_view name_text, beast::string_view value, error_code& error) override {
+  void on_field_impl(http::field name, beast::string_view name_text, beast::string_view value,
+                     error_code& error) override {
     if (!this->is_header_done()) return this->get().insert(name, name_text, value);
     const std::size_t byte_count = name_text.size() + value.size();
     if (byte_count > trailer_room_)
@@ -67,7 +68,9 @@ std::string_view view(beast::string_view text) { return {text.data(), text.size(
 std::string request_id(const RequestHeader& message) {
   static std::atomic<std::uint64_t> last{0};
   const std::string_view given = view(message["X-Request-Id"]);
-  const auto is_fit = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.'; };
+  const auto is_fit = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+  };
   constexpr std::size_t kMaxLength = 64;
   if (!given.empty() && given.size() <= kMaxLength && std::ranges::all_of(given, is_fit)) return std::string(given);
   char text[24] = "mc2-";
@@ -122,16 +125,18 @@ std::string_view try_append(Upload& upload, std::string_view bytes) {
   }
 }
 
-/// Why nobody can be sure where this request ends or whom it is for (RFC 9112 §3.2, §6.1, §6.3): what is in front of us may see another one, and
-/// what follows it would be taken for a request of its own.
+/// Why nobody can be sure where this request ends or whom it is for (RFC 9112 §3.2, §6.1, §6.3): what is in front of us
+/// may see another one, and what follows it would be taken for a request of its own.
 std::optional<Response> refuse_framing(const Parser& parser, std::string_view request_id) {
   const auto& header = parser.get();
   if (header.count(http::field::host) > 1) return problem(400, "has two headers Host; send one", request_id);
   if (header.count(http::field::transfer_encoding) == 0) return std::nullopt;
-  if (header.version() < 11) return problem(400, "HTTP/1.0 has no Transfer-Encoding; send a Content-Length", request_id);
+  if (header.version() < 11)
+    return problem(400, "HTTP/1.0 has no Transfer-Encoding; send a Content-Length", request_id);
   const std::string coding = joined(header, http::field::transfer_encoding);
   if (beast::iequals(coding, "chunked")) return std::nullopt;
-  const std::string wrong = "Transfer-Encoding is \"" + coding.substr(0, kShownCoding) + "\"; must be chunked, and nothing else";
+  const std::string wrong =
+      "Transfer-Encoding is \"" + coding.substr(0, kShownCoding) + "\"; must be chunked, and nothing else";
   return problem(parser.chunked() ? 501 : 400, wrong, request_id);
 }
 
@@ -165,15 +170,21 @@ Message to_message(const Response& response, const Request& request, unsigned ve
 
 /// What a request that cannot be read is answered with; nothing where the client has gone or is too slow to be told.
 std::optional<Response> refusal(const error_code& error, const Request& request, const Limits& limits) {
-  const auto refuse = [&request](int status, std::string_view detail) { return std::optional(problem(status, detail, request.id)); };
-  const auto too_large = [](const char* part, std::size_t limit, const char* option) {
-    return std::string(part) + " above " + std::to_string(limit) + " bytes, the most that is taken here (mc2 serve " + option + ")";
+  const auto refuse = [&request](int status, std::string_view detail) {
+    return std::optional(problem(status, detail, request.id));
   };
-  if (error == http::error::header_limit) return refuse(431, too_large("the headers are", limits.header_bytes, "--header-bytes"));
+  const auto too_large = [](const char* part, std::size_t limit, const char* option) {
+    return std::string(part) + " above " + std::to_string(limit) + " bytes, the most that is taken here (mc2 serve " +
+           option + ")";
+  };
+  if (error == http::error::header_limit)
+    return refuse(431, too_large("the headers are", limits.header_bytes, "--header-bytes"));
   if (error == http::error::body_limit)
-    return refuse(413, Service::needs(request.method, request.target).upload ? too_large("the body is", limits.upload_bytes, "--upload-bytes")
-                                                                             : too_large("the body is", limits.body_bytes, "--body-bytes"));
-  if (error == beast::error::timeout) return refuse(408, "the request did not arrive in time"); // for the log: Beast has closed the connection
+    return refuse(413, Service::needs(request.method, request.target).upload
+                           ? too_large("the body is", limits.upload_bytes, "--upload-bytes")
+                           : too_large("the body is", limits.body_bytes, "--body-bytes"));
+  // for the log: Beast has closed the connection
+  if (error == beast::error::timeout) return refuse(408, "the request did not arrive in time");
   const bool is_of_http = error.category() == make_error_code(http::error::bad_method).category();
   if (is_of_http && error != http::error::end_of_stream && error != http::error::partial_message)
     return refuse(400, "this is no HTTP/1.1 request: " + error.message());
@@ -187,7 +198,14 @@ constexpr std::string_view kTlsOnly =
 
 /// Stands for one that could not be read, or was not.
 Request nameless() {
-  return {.method = "-", .target = "-", .body = {}, .content_type = {}, .accept = {}, .if_none_match = {}, .accept_encoding = {}, .id = "-"};
+  return {.method = "-",
+          .target = "-",
+          .body = {},
+          .content_type = {},
+          .accept = {},
+          .if_none_match = {},
+          .accept_encoding = {},
+          .id = "-"};
 }
 
 /// What stopping may touch of a connection, on its own executor only.
@@ -204,7 +222,11 @@ class Connection {
 
  public:
   Connection(Stream& stream, std::string client, SessionContext& context)
-      : stream_(stream), lowest_(beast::get_lowest_layer(stream)), client_(std::move(client)), context_(context), buffer_(kMaxHeaderBytes + kReadAhead) {
+      : stream_(stream),
+        lowest_(beast::get_lowest_layer(stream)),
+        client_(std::move(client)),
+        context_(context),
+        buffer_(kMaxHeaderBytes + kReadAhead) {
     idle_->stream = &lowest_;
     context_.service.count_connection(true);
     place_ = context_.sessions.add([idle = idle_, executor = stream_.get_executor()] {
@@ -282,8 +304,8 @@ class Connection {
 
   enum class Part : std::uint8_t { Header, Whole };
 
-  /// Parses what has been read, and reads on, until the part is there. Beast's own operations end the process where the parser throws, for
-  /// want of memory e.g.: Asio starts them inside of a function that is noexcept.
+  /// Parses what has been read, and reads on, until the part is there. Beast's own operations end the process where the
+  /// parser throws, for want of memory e.g.: Asio starts them inside of a function that is noexcept.
   template <typename AnyParser>
   net::awaitable<error_code> read(AnyParser& parser, Part part) {
     constexpr std::size_t kMostAtOnce = 64 << 10;
@@ -313,7 +335,8 @@ class Connection {
     const Needs needs = Service::needs(request.method, request.target);
     const bool is_upload = !parser.is_done() && needs.upload;
     const std::size_t limit = is_upload ? limits_->upload_bytes : limits_->body_bytes;
-    if (parser.content_length() && *parser.content_length() > limit) co_return co_await refuse(http::error::body_limit, request);
+    if (parser.content_length() && *parser.content_length() > limit)
+      co_return co_await refuse(http::error::body_limit, request);
     parser.body_limit(limit);
     const bool is_small = parser.content_length() && *parser.content_length() <= limits_->body_bytes;
     const bool may_be_large = is_upload && !is_small;
@@ -385,12 +408,13 @@ class Connection {
     note_refusal(request, *admission.refusal, admission.token_id);
     const bool is_written = co_await write(to_message(*admission.refusal, request, parser.get().version(), goes_on));
     if (is_written && !parser.is_done()) co_await end_early();
-    co_return is_written && goes_on;
+    co_return is_written&& goes_on;
   }
 
   /// @param pool  where the answer is made; null: here
   template <typename AnyParser>
-  net::awaitable<bool> answer(const AnyParser& parser, Request request, const std::string& token_id, net::thread_pool* pool) {
+  net::awaitable<bool> answer(const AnyParser& parser, Request request, const std::string& token_id,
+                              net::thread_pool* pool) {
     const auto start = Clock::now();
     const auto work = [&]() -> net::awaitable<Response> { co_return context_.service.answer(request); };
     // Named: GCC 12 destroys temporaries of such expressions too early.
@@ -406,7 +430,9 @@ class Connection {
   }
 
   template <typename AnyParser>
-  bool keeps_alive(const AnyParser& parser) const { return parser.get().keep_alive() && !context_.sessions.is_stopping(); }
+  bool keeps_alive(const AnyParser& parser) const {
+    return parser.get().keep_alive() && !context_.sessions.is_stopping();
+  }
 
   void log(const Request& request, const Response& response, const std::string& token_id, Clock::duration took) const {
     if (!context_.log) return;
@@ -513,7 +539,8 @@ net::awaitable<void> turn_away(Stream stream, [[maybe_unused]] PlaceTaken place)
   error_code error;
   auto& lowest = beast::get_lowest_layer(stream);
   lowest.expires_after(kMostTime); // all that follows
-  if constexpr (std::is_same_v<Stream, TlsStream>) co_await stream.async_handshake(net::ssl::stream_base::server, into(error));
+  if constexpr (std::is_same_v<Stream, TlsStream>)
+    co_await stream.async_handshake(net::ssl::stream_base::server, into(error));
   const Response full = busy("too many connections; come back in a second", "-");
   Message message = to_message(full, nameless(), 11, false);
   if (!error) co_await http::async_write(stream, message, into(error));

@@ -4,13 +4,13 @@
 #include "rate_limiter.hpp"
 #include "upload_file.hpp"
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/beast/ssl/ssl_stream.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/basic_stream.hpp>
-#include <atomic>
+#include <boost/beast/ssl/ssl_stream.hpp>
 #include <functional>
 #include <list>
 #include <memory>
@@ -71,7 +71,8 @@ struct SessionContext {
   RateLimiter& rates;
   UploadRoom& uploads;
   net::thread_pool& upload_pool; ///< reads large documents, so that small answers need not wait for them
-  net::thread_pool& writing_pool; ///< changes the store, so that small answers need not wait for another process that does
+  /// changes the store, so that small answers need not wait for another process that does
+  net::thread_pool& writing_pool;
   net::thread_pool& planning_pool; ///< makes many plans, or one of a model that came along, likewise
 };
 

@@ -19,7 +19,10 @@ FileIdentity identity_of(const std::filesystem::path& path) {
 } // namespace
 
 StoreGate::StoreGate(std::filesystem::path path, store::Store writer, OnChange on_change)
-    : path_(std::move(path)), opened_file_(identity_of(path_)), writer_(std::move(writer)), on_change_(std::move(on_change)) {}
+    : path_(std::move(path)),
+      opened_file_(identity_of(path_)),
+      writer_(std::move(writer)),
+      on_change_(std::move(on_change)) {}
 
 Result<std::unique_ptr<StoreGate>> StoreGate::open(const std::filesystem::path& path, OnChange on_change) {
   auto writer = store::Store::open(path, store::OpenMode::ReadWrite);

@@ -29,7 +29,7 @@ class StoreGate {
 
   /// Errors: as store::Store::open, and those of the first call of `on_change`. Throws SystemError.
   [[nodiscard]] static planner::Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path,
-                                                                         OnChange on_change);
+                                                                        OnChange on_change);
 
   /// Runs `body` on a connection of its own. Errors: those of `body`, and of opening one.
   template <typename Body>
@@ -50,8 +50,8 @@ class StoreGate {
     return result;
   }
 
-  /// store::Store::revision(), at most about kStaleness old: a thread of its own asks the file, so that those who want to know
-  /// wait neither for it nor for one another. Own writes show at once.
+  /// store::Store::revision(), at most about kStaleness old: a thread of its own asks the file, so that those who want
+  /// to know wait neither for it nor for one another. Own writes show at once.
   [[nodiscard]] std::int64_t revision() const noexcept { return revision_; }
 
   /// Whether the file could be read when it was last looked at.

@@ -36,8 +36,9 @@ std::string state_of(const TlsFiles& files) {
   for (const auto& file : {files.certificate, files.key}) {
     struct stat status {};
     if (stat(file.c_str(), &status) != 0) continue;
-    for (const auto number : {static_cast<long long>(status.st_ino), static_cast<long long>(status.st_size),
-                              static_cast<long long>(status.st_mtim.tv_sec), static_cast<long long>(status.st_mtim.tv_nsec)})
+    for (const auto number :
+         {static_cast<long long>(status.st_ino), static_cast<long long>(status.st_size),
+          static_cast<long long>(status.st_mtim.tv_sec), static_cast<long long>(status.st_mtim.tv_nsec)})
       state += std::to_string(number) + " ";
   }
   return state;
@@ -56,12 +57,15 @@ Result<std::shared_ptr<net::ssl::context>> load_context(const TlsFiles& files) {
   // Without this OpenSSL would ask the terminal.
   context->set_password_callback([](std::size_t, auto) { return std::string(); }, error);
   context->use_certificate_chain_file(files.certificate.string(), error);
-  if (error) return refused("tls-certificate", files.certificate, "is no certificate in PEM form (" + error.message() + ")");
+  if (error)
+    return refused("tls-certificate", files.certificate, "is no certificate in PEM form (" + error.message() + ")");
   context->use_private_key_file(files.key.string(), net::ssl::context::pem, error);
   if (!error) return context;
   ERR_clear_error();
-  const bool is_of_another = error.category() == net::error::get_ssl_category() && ERR_GET_REASON(static_cast<unsigned long>(error.value())) == X509_R_KEY_VALUES_MISMATCH;
-  if (is_of_another) return refused("tls-key", files.key, "is not the key of the certificate " + files.certificate.string());
+  const bool is_of_another = error.category() == net::error::get_ssl_category() &&
+                             ERR_GET_REASON(static_cast<unsigned long>(error.value())) == X509_R_KEY_VALUES_MISMATCH;
+  if (is_of_another)
+    return refused("tls-key", files.key, "is not the key of the certificate " + files.certificate.string());
   return refused("tls-key", files.key, "is no private key in PEM form without a passphrase (" + error.message() + ")");
 }
 

@@ -26,7 +26,8 @@ class Tls {
   /// For one new connection, which keeps what it needs of it.
   [[nodiscard]] std::shared_ptr<net::ssl::context> context() const;
 
-  /// Takes these files from now on; connections that are open stay as they are. Errors: as open; all stays as it is then.
+  /// Takes these files from now on; connections that are open stay as they are. Errors: as open; all stays as it is
+  /// then.
   [[nodiscard]] planner::Result<void> load(const TlsFiles& files);
 
   /// Loads the files again when they have changed since they were last looked at. Returns whether they had.
@@ -38,7 +39,7 @@ class Tls {
 
   mutable std::mutex mutex_; ///< of all below
   TlsFiles files_;
-  std::string state_; ///< of the files when they were last looked at
+  std::string state_;                          ///< of the files when they were last looked at
   std::shared_ptr<net::ssl::context> context_; ///< shared with those who accept a connection just now
 };
 

@@ -52,8 +52,8 @@ class UploadRoom {
   std::atomic<int> count_{0};
 };
 
-/// A body that may become large: in memory up to `small_bytes`, then in a file of the room. A client that announces much and
-/// sends little takes nobody's place.
+/// A body that may become large: in memory up to `small_bytes`, then in a file of the room. A client that announces
+/// much and sends little takes nobody's place.
 class Upload {
  public:
   Upload(UploadRoom& room, std::size_t small_bytes) : room_(room), small_bytes_(small_bytes) {}

@@ -16,7 +16,9 @@ const std::vector<std::string> kHeader{"operator", "benefit"};
 
 TEST(BenchRows, AreAllPrinted) {
   ::testing::internal::CaptureStdout();
-  const auto done = print_rows("figures", kHeader, 2, [](std::size_t i) { return Rows({"case " + std::to_string(i), "1 %"}); });
+  const auto done = print_rows("figures", kHeader, 2, [](std::size_t i) {
+    return Rows({"case " + std::to_string(i), "1 %"});
+  });
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
               AllOf(HasSubstr("figures\n"), HasSubstr("benefit"), HasSubstr("case 0"), HasSubstr("case 1")));
   EXPECT_EQ(done.value(), ExitCode::Success);
@@ -25,7 +27,8 @@ TEST(BenchRows, AreAllPrinted) {
 TEST(BenchRows, ThatWereFinishedBeforeAnInterruptionArePrinted) {
   ::testing::internal::CaptureStdout();
   const auto done = print_rows("figures", kHeader, 3, [](std::size_t i) {
-    return i < 2 ? Rows({"case " + std::to_string(i), "1 %"}) : Rows(Error{ErrorCode::Cancelled, "race 1", "interrupted"});
+    return i < 2 ? Rows({"case " + std::to_string(i), "1 %"})
+                 : Rows(Error{ErrorCode::Cancelled, "race 1", "interrupted"});
   });
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
               AllOf(HasSubstr("figures, 2 of 3\n"), HasSubstr("case 1"), Not(HasSubstr("case 2"))));
@@ -34,7 +37,9 @@ TEST(BenchRows, ThatWereFinishedBeforeAnInterruptionArePrinted) {
 
 TEST(BenchRows, PrintNothingWhereNoneWasFinished) {
   ::testing::internal::CaptureStdout();
-  const auto done = print_rows("figures", kHeader, 3, [](std::size_t) { return Rows(Error{ErrorCode::Cancelled, "", "interrupted"}); });
+  const auto done = print_rows("figures", kHeader, 3, [](std::size_t) {
+    return Rows(Error{ErrorCode::Cancelled, "", "interrupted"});
+  });
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
   EXPECT_FALSE(done.ok());
 }

@@ -45,8 +45,9 @@ class FakePrepared final : public executor::Prepared {
       times.compute.push_back(next(compute, mode == RunMode::CommunicationOnly ? 0 : 10 + stage.row_count));
       if (mode == RunMode::Fused || mode == RunMode::Serial) // serial is asked of uncut plans only
         communication = std::max(communication, compute);
-      times.communication.push_back(
-          next(communication, mode == RunMode::ComputeOnly || mode == RunMode::SerialCompute ? 0 : 20 + row_us_ * stage.row_count));
+      times.communication.push_back(next(communication, mode == RunMode::ComputeOnly || mode == RunMode::SerialCompute
+                                                            ? 0
+                                                            : 20 + row_us_ * stage.row_count));
     }
     record_.ranks.assign(2, times);
     record_.ranks[1].rank = 1;
@@ -203,9 +204,9 @@ TEST(Races, ExpectRoundsUntilTheIntervalsAreNarrowOrTheBudgetEnds) {
   const auto missing = [&](const Race& race, int budget_left_ms) {
     return missing_rounds(race, settings, milliseconds(10), milliseconds(budget_left_ms));
   };
-  EXPECT_EQ(missing(raced(4, 0), 60'000), 7);     // intervals are first asked after 11
-  EXPECT_EQ(missing(raced(4, 0), 55), 5);         // of 10 ms each
-  EXPECT_EQ(missing(raced(4, 0), -100), 2);       // 6 in any case
+  EXPECT_EQ(missing(raced(4, 0), 60'000), 7);       // intervals are first asked after 11
+  EXPECT_EQ(missing(raced(4, 0), 55), 5);           // of 10 ms each
+  EXPECT_EQ(missing(raced(4, 0), -100), 2);         // 6 in any case
   EXPECT_EQ(missing(raced(12, 0.015), 60'000), 15); // 1.5 % wide after 12: 12 * 1.5^2 = 27
   EXPECT_EQ(missing(raced(12, 0.1), 60'000), 49);
   EXPECT_EQ(missing(raced(12, 0.1), 200), 20);

@@ -28,7 +28,8 @@ std::size_t count(const std::string& text, const std::string& part) {
 }
 
 TEST(OverlapChart, HasARowPerOperatorUnderItsKind) {
-  const std::vector<OverlapRow> rows{row(OpKind::AllGatherMatmul, 150, 140, 160), row(OpKind::MatmulAllReduce, 160, 120),
+  const std::vector<OverlapRow> rows{row(OpKind::AllGatherMatmul, 150, 140, 160),
+                                     row(OpKind::MatmulAllReduce, 160, 120),
                                      row(OpKind::AllGatherMatmul, 100, 90, 210)};
   const std::string svg = overlap_chart("times <here>", "others", rows);
   EXPECT_EQ(count(svg, "1024 x 512 x 256 bf16 x2"), 3U);
@@ -47,7 +48,8 @@ TEST(OverlapChart, LeavesOutAPeerThatNobodyRan) {
 
 TEST(OverlapChart, DrawsWhatIsFarOffAtTheEdge) {
   const auto dots = [](double mc2_us) {
-    const std::string svg = overlap_chart("t", "others", std::vector<OverlapRow>{row(OpKind::MatmulAllReduce, mc2_us, 120)});
+    const std::string svg =
+        overlap_chart("t", "others", std::vector<OverlapRow>{row(OpKind::MatmulAllReduce, mc2_us, 120)});
     const std::size_t at = svg.rfind("cx=\"") + 4;
     return std::stod(svg.substr(at, svg.find('"', at) - at));
   };

@@ -24,8 +24,8 @@ PeerRace shape(double compute_us, double communication_us, double mc2_us) {
   result.race.serial_variant = {"direct", {}};
   result.race.compute_us = times(compute_us);
   result.race.communication_us = times(communication_us);
-  result.race.contenders = {{result.plan.cut, result.plan.variant, times(mc2_us),
-                             times(compute_us + communication_us), times(compute_us), times(communication_us)}};
+  result.race.contenders = {{result.plan.cut, result.plan.variant, times(mc2_us), times(compute_us + communication_us),
+                             times(compute_us), times(communication_us)}};
   result.anchored_us = mc2_us;
   return result;
 }

@@ -80,8 +80,7 @@ TEST_F(TorchPeerTest, LosesPatienceWithOneThatHangs) {
 TEST_F(TorchPeerTest, RefusesAnswersThatAreNone) {
   for (const char* answer : {"Welcome", "[]", "{\"error\": 3}", "{}", "{\"forms\": 1}", "{\"forms\": {\"a\": 1}}",
                              "{\"forms\": {\"a\": {}}}", "{\"forms\": {\"a\": {\"failure\": \"\"}}}"}) {
-    auto peer =
-        TorchPeer::start(interpreter(std::string("read request; echo '") + answer + "'; read end"), 4, kQuick);
+    auto peer = TorchPeer::start(interpreter(std::string("read request; echo '") + answer + "'; read end"), 4, kQuick);
     ASSERT_TRUE(peer.ok());
     EXPECT_EQ(open_error(*peer.value()).code, ErrorCode::Malformed) << answer;
   }

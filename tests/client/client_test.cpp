@@ -55,8 +55,11 @@ std::string chunked(const std::string& chunks) {
 std::vector<Bad> bad_answers() {
   const auto asked = examples::question();
   const std::string whole = examples::good_answer();
-  const std::string problem = R"({"code":"not_found","detail":"no such\nplan","field":"machine","status":404,"title":"x","type":"about:blank"})";
-  const auto refused = [&](const std::string& status) { return http_answer(problem, status, "application/problem+json"); };
+  const std::string problem = R"({"code":"not_found","detail":"no such\nplan","field":"machine",)"
+                              R"("status":404,"title":"x","type":"about:blank"})";
+  const auto refused = [&](const std::string& status) {
+    return http_answer(problem, status, "application/problem+json");
+  };
   std::vector<Bad> all{
       {"no HTTP", "hello world\r\n\r\n", kUnavailable, "status line"},
       {"binary", std::string(100'000, '\xff') + "\r\n\r\n", kUnavailable, ""},
@@ -67,14 +70,20 @@ std::vector<Bad> bad_answers() {
       {"deep JSON", http_answer(std::string(100'000, '[')), ErrorCode::Malformed, "cannot be used"},
       {"another document", http_answer(R"({"schema":"mc2.plan/1"})"), ErrorCode::Malformed, "mc2.answer/1"},
       {"newer", http_answer(R"({"schema":"mc2.answer/2"})"), ErrorCode::NewerVersion, "newer mc2"},
-      {"no number for the epoch", http_answer(R"({"schema":"mc2.answer/1","epoch":"x"})"), ErrorCode::Malformed, "plan"},
-      {"wrong digest", http_answer(answer_document(examples::plan(asked), 7, std::string(64, 'a'))), ErrorCode::Mismatch, "digest"},
-      {"another operator", http_answer(answer_document(examples::plan(examples::question(2048)), 7)), ErrorCode::Mismatch, "another operator"},
+      {"no number for the epoch", http_answer(R"({"schema":"mc2.answer/1","epoch":"x"})"), ErrorCode::Malformed,
+       "plan"},
+      {"wrong digest", http_answer(answer_document(examples::plan(asked), 7, std::string(64, 'a'))),
+       ErrorCode::Mismatch, "digest"},
+      {"another operator", http_answer(answer_document(examples::plan(examples::question(2048)), 7)),
+       ErrorCode::Mismatch, "another operator"},
       {"too large", http_answer(std::string(1'500'000, ' ')), kUnavailable, "more than 1048576 bytes"},
-      {"says that it is huge", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + std::string(1'500'000, ' '), kUnavailable, "more than 1048576 bytes"},
-      {"too large in chunks", chunked("100000\r\n" + std::string(0x100000, ' ') + "\r\n1\r\nx\r\n0\r\n\r\n"), kUnavailable, "more than 1048576 bytes"},
+      {"says that it is huge", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + std::string(1'500'000, ' '),
+       kUnavailable, "more than 1048576 bytes"},
+      {"too large in chunks", chunked("100000\r\n" + std::string(0x100000, ' ') + "\r\n1\r\nx\r\n0\r\n\r\n"),
+       kUnavailable, "more than 1048576 bytes"},
       {"no such status", "HTTP/1.1 99999999999 \r\n\r\n", kUnavailable, ""},
-      {"redirects", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", kUnavailable, "is no mc2 serve"},
+      {"redirects", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", kUnavailable,
+       "is no mc2 serve"},
       {"404 of something else", http_answer("<html>", "404 Not Found", "text/html"), kUnavailable, "is no mc2 serve"},
       {"404 of ours", refused("404 Not Found"), ErrorCode::NotFound, "machine: no such plan"},
       {"500", refused("500 Internal Server Error"), kUnavailable, "its log says why"},
@@ -84,7 +93,8 @@ std::vector<Bad> bad_answers() {
   // A chunk size that is none, or negative: what ends a process that listens with cpprestsdk.
   for (const char* size : {"-1", "-2", "-3", "-80000000", "ffffffff", "zz", "", "7fffffff"})
     for (const char* before : {"", "5\r\nabcde\r\n"})
-      all.push_back({"chunk size " + std::string(before).substr(0, 1) + "/" + size, chunked(std::string(before) + size + "\r\nabcdefgh\r\n0\r\n\r\n"), kUnavailable, ""});
+      all.push_back({"chunk size " + std::string(before).substr(0, 1) + "/" + size,
+                     chunked(std::string(before) + size + "\r\nabcdefgh\r\n0\r\n\r\n"), kUnavailable, ""});
   return all;
 }
 
@@ -109,7 +119,8 @@ TEST(Client, ADeadPortIsRefusedAndABlackHoleEndsAtTheDeadline) {
   EXPECT_THAT(refused.error().text(), HasSubstr("mc2 serve runs there"));
 
   FakeService black_hole([](const std::string&) { return std::string(); });
-  const auto late = client_of(black_hole.url()).find_plan(examples::question(), {.deadline = std::chrono::milliseconds(30)});
+  const auto late =
+      client_of(black_hole.url()).find_plan(examples::question(), {.deadline = std::chrono::milliseconds(30)});
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.error().code, kUnavailable);
   EXPECT_THAT(late.error().message, HasSubstr("within 30 ms"));
@@ -121,13 +132,15 @@ TEST(Client, AnAnswerThatTricklesEndsAtTheDeadlineToo) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return examples::good_answer();
   });
-  const auto late = client_of(service.url()).find_plan(examples::question(), {.deadline = std::chrono::milliseconds(50)});
+  const auto late =
+      client_of(service.url()).find_plan(examples::question(), {.deadline = std::chrono::milliseconds(50)});
   ASSERT_FALSE(late.ok());
   EXPECT_THAT(late.error().message, HasSubstr("within 50 ms"));
 }
 
 TEST(Client, OptionsThatNameNoServiceAreRefused) {
-  for (const char* url : {"", "plans:8471", "ftp://plans", "http://", "http://u:p@plans", "http://plans/?x=1", "http://a b", "http://plans:99999999"}) {
+  for (const char* url : {"", "plans:8471", "ftp://plans", "http://", "http://u:p@plans", "http://plans/?x=1",
+                          "http://a b", "http://plans:99999999"}) {
     SCOPED_TRACE(url);
     const auto refused = Client::open({.url = url, .token = {}, .ca_file = {}});
     ASSERT_FALSE(refused.ok());
@@ -144,7 +157,9 @@ class RunningService {
   RunningService() : directory_(std::filesystem::temp_directory_path() / ("mc2-client-" + std::to_string(::getpid()))) {
     config_.store = directory_ / "store.db";
     config_.port = 0;
-    service_ = server::Service::open(config_, {.utc_now = [] { return std::string("2025-01-02T03:04:05Z"); }, .event = {}}).value();
+    service_ =
+        server::Service::open(config_, {.utc_now = [] { return std::string("2025-01-02T03:04:05Z"); }, .event = {}})
+            .value();
     listener_ = server::Listener::open(*service_, config_, {}).value();
     thread_ = std::jthread([this] { listener_->run(); });
   }
@@ -276,7 +291,8 @@ TEST(FindPlanAsWorld, AnEpochThatIsUnknownAndARankThatFailsAreTold) {
   const auto epoch = std::to_string(client.find_plan(asked).value().epoch);
   const auto other = find_plan_as_world(client, asked, 1, [&](const std::string&) { return epoch + " abc"; });
   EXPECT_EQ(other.error().code, ErrorCode::Mismatch);
-  EXPECT_EQ(find_plan_as_world(client, asked, 1, [](const std::string&) { return "x"; }).error().code, ErrorCode::Mismatch);
+  EXPECT_EQ(find_plan_as_world(client, asked, 1, [](const std::string&) { return "x"; }).error().code,
+            ErrorCode::Mismatch);
 }
 
 } // namespace

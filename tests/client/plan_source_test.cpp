@@ -70,7 +70,8 @@ class PlanSources : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  const std::filesystem::path directory_ = std::filesystem::temp_directory_path() / ("mc2-sources-" + std::to_string(::getpid()));
+  const std::filesystem::path directory_ =
+      std::filesystem::temp_directory_path() / ("mc2-sources-" + std::to_string(::getpid()));
   std::optional<store::Layers> layers_;
   std::optional<SharedLayers> shared_;
 };
@@ -112,7 +113,8 @@ TEST(PlanService, AnswersAndThenAnswersFromMemory) {
 
 TEST(PlanService, ARefusalIsAMissThatIsRemembered) {
   FakeService service([](const std::string&) {
-    return support::http_answer(R"({"code":"not_found","detail":"no plan"})", "404 Not Found", "application/problem+json");
+    return support::http_answer(R"({"code":"not_found","detail":"no plan"})", "404 Not Found",
+                                "application/problem+json");
   });
   ServiceOptions patient = quick();
   patient.patience = std::chrono::seconds(20);
@@ -147,8 +149,9 @@ TEST(PlanService, ABlackHoleFallsBack) {
 
 TEST(PlanService, GarbageErrorsAndForgedAnswersFallBack) {
   const auto forged = examples::answer_document(examples::plan(examples::question()), 7, std::string(64, 'a'));
-  for (const std::string& bytes : {std::string("garbage\r\n\r\n"), support::http_answer(forged), support::http_answer(std::string(2'000'000, ' ')),
-                                   support::http_answer("", "500 Internal Server Error"), support::http_answer("", "401 Unauthorized")}) {
+  for (const std::string& bytes :
+       {std::string("garbage\r\n\r\n"), support::http_answer(forged), support::http_answer(std::string(2'000'000, ' ')),
+        support::http_answer("", "500 Internal Server Error"), support::http_answer("", "401 Unauthorized")}) {
     FakeService service([&](const std::string&) { return bytes; });
     expect_fallback(service.url(), "");
   }
@@ -178,7 +181,9 @@ TEST(PlanService, WhatCameTooLateIsThereTheNextTime) {
 
 TEST(PlanService, OneThatComesBackIsUsedAgain) {
   std::atomic<bool> is_well{false};
-  FakeService service([&](const std::string&) { return is_well ? good_answer(3) : support::http_answer("", "503 Service Unavailable"); });
+  FakeService service([&](const std::string&) {
+    return is_well ? good_answer(3) : support::http_answer("", "503 Service Unavailable");
+  });
   ServiceOptions options = quick();
   options.retry = std::chrono::milliseconds(20);
   const PlanSource source = plan_service(client_of(service.url()), options);
@@ -189,7 +194,8 @@ TEST(PlanService, OneThatComesBackIsUsedAgain) {
 
 TEST(PlanService, AnAnswerIsRefreshedInTheBackgroundAndKeptWhileTheServiceIsAway) {
   std::atomic<int> epoch{1};
-  FakeService service([&](const std::string&) { return epoch > 0 ? good_answer(epoch) : support::http_answer("", "500 Oops"); });
+  FakeService service(
+      [&](const std::string&) { return epoch > 0 ? good_answer(epoch) : support::http_answer("", "500 Oops"); });
   ServiceOptions options = quick();
   options.patience = std::chrono::seconds(20);
   options.refresh = std::chrono::milliseconds(1);
@@ -211,7 +217,8 @@ TEST(PlanService, AnAnswerIsRefreshedInTheBackgroundAndKeptWhileTheServiceIsAway
 
 TEST_F(PlanSources, AnAnswerOutlivesTheProcessInTheStore) {
   std::atomic<bool> is_well{true};
-  FakeService service([&](const std::string&) { return is_well ? good_answer(5) : support::http_answer("", "500 Oops"); });
+  FakeService service(
+      [&](const std::string&) { return is_well ? good_answer(5) : support::http_answer("", "500 Oops"); });
   const auto now = [] { return std::string("2025-06-07T08:09:10Z"); };
   ServiceOptions patient = quick();
   patient.patience = std::chrono::seconds(20);
@@ -232,11 +239,15 @@ TEST_F(PlanSources, AnAnswerOutlivesTheProcessInTheStore) {
 
 TEST_F(PlanSources, ManyThreadsAskAtOnce) {
   std::atomic<int> count{0};
-  FakeService service([&](const std::string&) { return ++count % 3 == 0 ? support::http_answer("", "503 Busy") : good_answer(5); });
-  ServiceOptions options{.patience = std::chrono::milliseconds(20), .refresh = std::chrono::milliseconds(1),
-                         .retry = std::chrono::milliseconds(1), .cached_answer_count = 2};
-  const std::vector<PlanSource> sources{plan_service(client_of(service.url()), options, &*shared_, [] { return std::string("2025-06-07T08:09:10Z"); }),
-                                        kept_plans(*shared_), local()};
+  FakeService service(
+      [&](const std::string&) { return ++count % 3 == 0 ? support::http_answer("", "503 Busy") : good_answer(5); });
+  ServiceOptions options{.patience = std::chrono::milliseconds(20),
+                         .refresh = std::chrono::milliseconds(1),
+                         .retry = std::chrono::milliseconds(1),
+                         .cached_answer_count = 2};
+  const std::vector<PlanSource> sources{
+      plan_service(client_of(service.url()), options, &*shared_, [] { return std::string("2025-06-07T08:09:10Z"); }),
+      kept_plans(*shared_), local()};
   std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&, i] {
@@ -248,7 +259,9 @@ TEST_F(PlanSources, ManyThreadsAskAtOnce) {
 }
 
 TEST(OwnPlanner, PlansFromTheModelOrSaysWhyNot) {
-  const PlanSource none = own_planner({[](const PlanQuestion&) -> Result<planner::CostModel> { return Error{ErrorCode::NotFound, "m", "no model"}; },
+  const PlanSource none = own_planner({[](const PlanQuestion&) -> Result<planner::CostModel> {
+                                         return Error{ErrorCode::NotFound, "m", "no model"};
+                                       },
                                        [](const PlanQuestion&) { return planner::PlanOptions{}; }});
   EXPECT_EQ(none.find(examples::question()).error().message, "no model");
 }

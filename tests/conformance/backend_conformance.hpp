@@ -49,8 +49,7 @@ struct ConformanceCase {
   CutAxis axis = CutAxis::Rows;
 
   [[nodiscard]] std::string name() const {
-    return under_test.name + "_" + std::string(planner::to_string(kind)) +
-           (axis == CutAxis::Columns ? "_columns" : "");
+    return under_test.name + "_" + std::string(planner::to_string(kind)) + (axis == CutAxis::Columns ? "_columns" : "");
   }
 };
 
@@ -104,7 +103,9 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
 
   /// 4 tables where they divide the columns, else as many as columns, or one.
   static planner::EmbeddingTables tables_of(std::int64_t n, std::int64_t k) {
-    return {.table_count = n % 4 == 0 ? 4 : n < 20 ? n : 1,
+    return {.table_count = n % 4 == 0 ? 4
+                           : n < 20   ? n
+                                      : 1,
             .row_count = 37,
             .pooling = k % 2 == 0 ? planner::Pooling::Sum : planner::Pooling::Mean};
   }
@@ -189,7 +190,8 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
     const double allowed = allowed_error(spec);
     const auto gathered = everybodys_a(buffers);
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-      ASSERT_TRUE(buffers[rank].gathered_a.empty() || std::ranges::equal(buffers[rank].gathered_a, gathered)) << "rank " << rank;
+      ASSERT_TRUE(buffers[rank].gathered_a.empty() || std::ranges::equal(buffers[rank].gathered_a, gathered))
+          << "rank " << rank;
       for (std::size_t i = 0; i < expected[rank].size(); ++i) {
         const double got = element(planner::product_type(spec), buffers[rank].c, static_cast<std::int64_t>(i));
         ASSERT_LE(std::abs(got - expected[rank][i]), allowed) // false for NaN
@@ -271,7 +273,8 @@ TEST_P(BackendConformance, EveryVariantGivesTheDefinitionOnRaggedShapes) {
   for (const int world_size : {2, 3, 4, 8}) {
     if (!runs(world_size)) continue;
     auto communicator = open(world_size);
-    for (const auto& shape : {std::array<std::int64_t, 3>{1, 1, 1}, {7, 5, 3}, {64, 48, 32}, {65, 1, 3}, {97, 53, 101}}) {
+    for (const auto& shape :
+         {std::array<std::int64_t, 3>{1, 1, 1}, {7, 5, 3}, {64, 48, 32}, {65, 1, 3}, {97, 53, 101}}) {
       const auto dtype = first_dtype(shape[0], shape[1], shape[2], world_size);
       if (!dtype) continue; // an odd shape that the backend refuses
       const OpSpec spec = op_of(shape[0], shape[1], shape[2], world_size, *dtype);

@@ -22,7 +22,8 @@ std::string refusal(int rank) {
   mc2_machine* machine = nullptr;
   mc2_plan* plan = nullptr;
   const mc2_op_spec spec = op();
-  if (mc2_communicator_machine(communicator, &machine) != MC2_OK || mc2_plan_uncut(&spec, machine, &plan) != MC2_OK) return last_error().message;
+  if (mc2_communicator_machine(communicator, &machine) != MC2_OK || mc2_plan_uncut(&spec, machine, &plan) != MC2_OK)
+    return last_error().message;
   std::vector<std::byte> nothing(16);
   mc2_buffers buffers = MC2_INIT(mc2_buffers);
   buffers.a = rank == 1 ? nullptr : nothing.data();
@@ -49,7 +50,8 @@ TEST(CProcesses, WhatOneProcessIsRefusedTheOthersAreTold) {
   const auto start = std::chrono::steady_clock::now();
   const auto codes = testing::run_processes(2, [](int rank) {
     const std::string text = refusal(rank);
-    const bool is_right = text.find("buffers.a: is NULL") != std::string::npos && (rank == 1 || text.find("rank 1: ") != std::string::npos);
+    const bool is_right = text.find("buffers.a: is NULL") != std::string::npos &&
+                          (rank == 1 || text.find("rank 1: ") != std::string::npos);
     if (!is_right) std::fprintf(stderr, "rank %d: %s\n", rank, text.c_str());
     return is_right ? 0 : 1;
   });

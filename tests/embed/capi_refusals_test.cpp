@@ -288,8 +288,7 @@ TEST(CHandles, AreRefusedOnceFreed) {
 TEST(CHandles, OfAnotherKindOrNoneAtAllAreRefused) {
   mc2_machine* const here = machine();
   mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
-  EXPECT_REFUSED(mc2_plan_summarize(reinterpret_cast<mc2_plan*>(here), &summary), MC2_ERROR_HANDLE, "plan",
-                 "machine");
+  EXPECT_REFUSED(mc2_plan_summarize(reinterpret_cast<mc2_plan*>(here), &summary), MC2_ERROR_HANDLE, "plan", "machine");
   EXPECT_REFUSED(mc2_plan_summarize(nullptr, &summary), MC2_ERROR_HANDLE, "plan", "NULL");
   int no_handle = 0;
   EXPECT_REFUSED(mc2_plan_summarize(reinterpret_cast<mc2_plan*>(&no_handle), &summary), MC2_ERROR_HANDLE, "plan",

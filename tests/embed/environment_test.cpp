@@ -54,8 +54,7 @@ TEST(Environment, AnEmptyVariableIsUnset) {
 TEST(Environment, TheUsersStoreIsWhereTheProgramKeepsIt) {
   EXPECT_EQ(read({{"HOME", "/home/u"}}).value().store, "/home/u/.local/share/mc2/store.db");
   EXPECT_EQ(read({{"HOME", "/home/u"}, {"XDG_DATA_HOME", "/data"}}).value().store, "/data/mc2/store.db");
-  EXPECT_EQ(read({{"HOME", "/home/u"}, {"XDG_DATA_HOME", "data"}}).value().store,
-            "/home/u/.local/share/mc2/store.db");
+  EXPECT_EQ(read({{"HOME", "/home/u"}, {"XDG_DATA_HOME", "data"}}).value().store, "/home/u/.local/share/mc2/store.db");
 }
 
 TEST(Environment, RefusesWhatItCannotReadAndNamesTheVariable) {

@@ -42,8 +42,8 @@ TEST(BlockTimes, ABlockUnderContentionIsSlowerByTheSharedPart) {
 }
 
 TEST(BlockTimes, ALaneThatTheOtherLeavesEarlyIsJudgedByWhatItShared) {
-  // Other lane ends at 30 us. Blocks of 20, 20 us overlap it for 20 and 10; 20 us of work took 40, of which 10 were alone:
-  // 10 us of work in 30 shared us, s = 3.
+  // Other lane ends at 30 us. Blocks of 20, 20 us overlap it for 20 and 10; 20 us of work took 40, of which 10 were
+  // alone: 10 us of work in 30 shared us, s = 3.
   const BlockTime alone{10, 0, 3, 0};
   RunRecord both;
   both.ranks.push_back({0, lane(3, 20), lane(3, 10), {}});

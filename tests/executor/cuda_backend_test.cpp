@@ -48,8 +48,8 @@ class CudaBackend : public ::testing::Test {
   }
 
   /// What a plan is refused with whose rank 1 has C that many bytes into other memory.
-  static planner::Error refused_with_shifted_c(const OpSpec& spec, const Cut& cut, const planner::Variant& variant, std::size_t offset,
-                                               Communicator& communicator) {
+  static planner::Error refused_with_shifted_c(const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
+                                               std::size_t offset, Communicator& communicator) {
     const ResidentProblem problem(spec, 5, communicator);
     std::vector<RankBuffers> shifted(problem.buffers().begin(), problem.buffers().end());
     auto larger = communicator.allocate(1, shifted[1].c.size() + offset);
@@ -60,8 +60,8 @@ class CudaBackend : public ::testing::Test {
   }
 
   /// On new matrices, several times with one prepared plan.
-  static void expect_right_again(ResidentProblem& problem, const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
-                                 Communicator& communicator) {
+  static void expect_right_again(ResidentProblem& problem, const OpSpec& spec, const Cut& cut,
+                                 const planner::Variant& variant, Communicator& communicator) {
     SCOPED_TRACE(variant.text() + ", " + spec.text() + ", " + cut.text());
     planner::Plan made = cuda_plan(spec, cut, variant);
     made.fingerprint = communicator.fingerprint();
@@ -76,7 +76,8 @@ class CudaBackend : public ::testing::Test {
   }
 
   /// In every mode that makes a result.
-  static void expect_right(const OpSpec& spec, const Cut& cut, const planner::Variant& variant, Communicator& communicator) {
+  static void expect_right(const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
+                           Communicator& communicator) {
     SCOPED_TRACE(variant.text() + ", " + spec.text() + ", " + cut.text());
     ResidentProblem problem(spec, 5, communicator, with_gathered_a(spec));
     planner::Plan made = cuda_plan(spec, cut, variant);
@@ -98,8 +99,7 @@ TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
   const auto found = cuda_backend().availability();
   EXPECT_FALSE(found.reason.empty());
   if (found.is_available) return;
-  const OpSpec spec{
-      .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 2};
+  const OpSpec spec{.kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 2};
   EXPECT_EQ(cuda_backend().supports(spec).error().code, ErrorCode::Unsupported);
   EXPECT_EQ(cuda_backend().open({}).error().code, ErrorCode::Unsupported);
 }
@@ -204,7 +204,12 @@ TEST_F(CudaBackend, PoolsBagsOfEveryTypeAndWidth) {
   for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
     for (const auto pooling : {planner::Pooling::Sum, planner::Pooling::Mean}) {
       for (const Shape& shape : {Shape{2, 1, 1}, Shape{70, 3, 7}, Shape{514, 5, 48}, Shape{1000, 2, 1030}}) {
-        OpSpec spec{.kind = OpKind::EmbeddingAllToAll, .m = shape.m, .n = shape.tables * shape.columns, .k = 5, .dtype = dtype, .world_size = 2};
+        OpSpec spec{.kind = OpKind::EmbeddingAllToAll,
+                    .m = shape.m,
+                    .n = shape.tables * shape.columns,
+                    .k = 5,
+                    .dtype = dtype,
+                    .world_size = 2};
         spec.tables = planner::EmbeddingTables{.table_count = shape.tables, .row_count = 33, .pooling = pooling};
         const std::int64_t rows = shape.m / 2;
         const Cut cut = rows > 3 ? Cut{{1, rows - 3, 2}} : Cut{{rows}};
@@ -258,7 +263,8 @@ TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
       Cut ragged{{1, 7, rows / 2}};
       ragged.block_rows.push_back(rows - 8 - rows / 2);
       for (const Cut& cut : {Cut{std::vector<std::int64_t>(72, rows / 72)}, ragged}) {
-        for (const char* ctas : {"3", "4", "12"}) expect_right_again(problem, spec, cut, {"persistent", {{"ctas", ctas}}}, communicator);
+        for (const char* ctas : {"3", "4", "12"})
+          expect_right_again(problem, spec, cut, {"persistent", {{"ctas", ctas}}}, communicator);
       }
     }
   });
@@ -272,7 +278,12 @@ TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
   for_each_world([](Communicator& communicator, int ranks) {
     for (const DType dtype : {DType::Bf16, DType::F16}) {
       for (const Shape& shape : {Shape{1, 8, 8}, Shape{130, 264, 72}, Shape{300, 1000, 200}, Shape{2049, 2304, 64}}) {
-        const OpSpec scattered{.kind = OpKind::MatmulReduceScatter, .m = shape.shard_rows * ranks, .n = shape.n, .k = shape.k, .dtype = dtype, .world_size = ranks};
+        const OpSpec scattered{.kind = OpKind::MatmulReduceScatter,
+                               .m = shape.shard_rows * ranks,
+                               .n = shape.n,
+                               .k = shape.k,
+                               .dtype = dtype,
+                               .world_size = ranks};
         OpSpec to_all = scattered;
         to_all.kind = OpKind::MatmulAllReduce;
         to_all.m += 65; // no multiple of the ranks
@@ -283,7 +294,8 @@ TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
           for (const char* tile : {"256x128", "128x128"}) {
             planner::Variant variant{"tile_store", {{"tile", tile}}};
             if (spec.kind == OpKind::MatmulReduceScatter) variant.fields["slices"] = std::to_string(ranks);
-            if (auto legal = cuda_backend().check_variant(spec, {}, variant); !legal) GTEST_SKIP() << legal.error().text();
+            if (auto legal = cuda_backend().check_variant(spec, {}, variant); !legal)
+              GTEST_SKIP() << legal.error().text();
             expect_right_again(problem, spec, cut, variant, communicator);
             expect_right(spec, cut, variant, communicator);
           }
@@ -295,7 +307,8 @@ TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
 
 TEST_F(CudaBackend, TileByTileNeedsAlignedMatrices) {
   auto communicator = open();
-  const auto refused = refused_with_shifted_c(op(OpKind::MatmulReduceScatter, 512), {{256}}, {"tile_store", {{"slices", "2"}}}, 8, *communicator);
+  const auto refused = refused_with_shifted_c(op(OpKind::MatmulReduceScatter, 512), {{256}},
+                                              {"tile_store", {{"slices", "2"}}}, 8, *communicator);
   if (refused.code == ErrorCode::Unsupported) GTEST_SKIP() << refused.text();
   EXPECT_THAT(refused.text(), ::testing::HasSubstr("rank 1 C is aligned to 8 bytes; tile_store needs 16"));
 }
@@ -323,12 +336,14 @@ TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
     const OpSpec uncut = op(kind, 2048);
     expect_right(uncut, {{1024}}, {"nccl_copy_engine", {}}, *communicator);
     const ResidentProblem exchanged(uncut, 5, *communicator);
-    const auto cut = executor::prepare(cuda_plan(uncut, {{512, 512}}, {"nccl_copy_engine", {}}), exchanged.buffers(), *communicator);
+    const auto cut =
+        executor::prepare(cuda_plan(uncut, {{512, 512}}, {"nccl_copy_engine", {}}), exchanged.buffers(), *communicator);
     ASSERT_FALSE(cut.ok());
     EXPECT_THAT(cut.error().text(), ::testing::HasSubstr("uncut only"));
   }
 
-  const auto refused = refused_with_shifted_c(op(OpKind::MatmulAllReduce, 256), {{256}}, {"nccl_window", {{"ctas", "4"}}}, 256, *communicator);
+  const auto refused = refused_with_shifted_c(op(OpKind::MatmulAllReduce, 256), {{256}},
+                                              {"nccl_window", {{"ctas", "4"}}}, 256, *communicator);
   EXPECT_THAT(refused.text(), ::testing::HasSubstr("rank 1 C is not aligned to 4096 bytes"));
 }
 
@@ -339,8 +354,7 @@ TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
     const OpSpec spec = op(OpKind::AllGatherMatmul, 1024 * (1 + round % 4));
     ResidentProblem problem(spec, static_cast<std::uint64_t>(round), *communicator);
     const Cut cut{{spec.m / 2}};
-    auto prepared =
-        executor::prepare(cuda_plan(spec, cut, {"nccl", {}}), problem.buffers(), *communicator).value();
+    auto prepared = executor::prepare(cuda_plan(spec, cut, {"nccl", {}}), problem.buffers(), *communicator).value();
     prepared->run(RunMode::Fused, executor::RunDetail::Makespan);
     problem.fetch_results();
     const auto right = executor::verify_result(spec, problem.host().buffers(), cut, 1);
@@ -355,8 +369,7 @@ void expect_deadline_error(const planner::Variant& variant) {
   options.deadline = std::chrono::milliseconds{1}; // the matmuls below take tens
   const std::int64_t m = are_gpus_simulated() ? 512 : 8192;
   auto communicator = cuda_backend().open(options).value();
-  const OpSpec spec{
-      .kind = OpKind::MatmulAllReduce, .m = m, .n = 2 * m, .k = m, .dtype = DType::F32, .world_size = 2};
+  const OpSpec spec{.kind = OpKind::MatmulAllReduce, .m = m, .n = 2 * m, .k = m, .dtype = DType::F32, .world_size = 2};
   std::vector<std::unique_ptr<executor::RankMemory>> memory;
   std::vector<RankBuffers> buffers;
   for (int rank = 0; rank < 2; ++rank) {
@@ -388,9 +401,11 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   const OpSpec many = {
       .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 9};
   EXPECT_THAT(cuda_backend().supports(many).error().text(), ::testing::HasSubstr("at most 8"));
-  const OpSpec huge = { // C alone takes 512 GiB
+  const OpSpec huge = {
+      // C alone takes 512 GiB
       .kind = OpKind::MatmulAllReduce, .m = 1 << 20, .n = 1 << 18, .k = 64, .dtype = DType::Bf16, .world_size = 2};
-  EXPECT_THAT(cuda_backend().supports(huge).error().text(), ::testing::HasSubstr("of device memory and its device has"));
+  EXPECT_THAT(cuda_backend().supports(huge).error().text(),
+              ::testing::HasSubstr("of device memory and its device has"));
   const OpSpec eight = {
       .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 8};
   if (const auto found = cuda_backend().supports(eight); !found) {
@@ -437,8 +452,8 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   const OpSpec scattered = op(OpKind::MatmulReduceScatter, 256);
   const ResidentProblem shards(scattered, 1, *communicator);
   for (const char* slices : {"1", "3", "two"}) {
-    const auto refused = executor::prepare(cuda_plan(scattered, {{128}}, {"copy_engine", {{"slices", slices}}}), shards.buffers(),
-                                           *communicator);
+    const auto refused = executor::prepare(cuda_plan(scattered, {{128}}, {"copy_engine", {{"slices", slices}}}),
+                                           shards.buffers(), *communicator);
     ASSERT_FALSE(refused.ok()) << slices;
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("slices=2"));
   }

@@ -30,7 +30,9 @@ using ::testing::HasSubstr;
 
 constexpr int kRanks = 2;
 
-OpSpec op_of(OpKind kind) { return {.kind = kind, .m = 512, .n = 256, .k = 128, .dtype = planner::DType::Bf16, .world_size = kRanks}; }
+OpSpec op_of(OpKind kind) {
+  return {.kind = kind, .m = 512, .n = 256, .k = 128, .dtype = planner::DType::Bf16, .world_size = kRanks};
+}
 
 class CudaFailures : public ::testing::Test {
  protected:
@@ -66,19 +68,23 @@ TEST_F(CudaFailures, WhatADeviceRefusesWhilePreparingEndsNoOtherPlan) {
   if (fail == nullptr) GTEST_SKIP() << "real GPUs fail when they will";
   const OpSpec kept_op = op_of(OpKind::MatmulAllReduce);
   ResidentProblem kept_problem(kept_op, 1, *communicator_);
-  const auto kept = executor::prepare(cuda_plan(kept_op, halves(kept_op), {"direct", {{"ctas", "8"}}}), kept_problem.buffers(), *communicator_).value();
+  const auto kept = executor::prepare(cuda_plan(kept_op, halves(kept_op), {"direct", {{"ctas", "8"}}}),
+                                      kept_problem.buffers(), *communicator_)
+                        .value();
   int refused_count = 0;
   for (const OpKind kind : {OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
     const OpSpec op = op_of(kind);
     for (const planner::Variant& variant : tried_variants(op)) {
       if (variant.name.starts_with("nccl")) continue; // whose ranks wait for one another while they prepare
-      for (const char* call : {"ncclMemAlloc", "cublasLtMatmulAlgoGetHeuristic", "cudaEventCreateWithFlags", "cudaStreamBeginCapture",
-                               "cudaEventRecordWithFlags", "cudaLaunchKernelExC", "cudaGraphInstantiate"}) {
+      for (const char* call :
+           {"ncclMemAlloc", "cublasLtMatmulAlgoGetHeuristic", "cudaEventCreateWithFlags", "cudaStreamBeginCapture",
+            "cudaEventRecordWithFlags", "cudaLaunchKernelExC", "cudaGraphInstantiate"}) {
         for (const int calls_before : {0, 1, 5}) {
           SCOPED_TRACE(op.text() + ", " + variant.text() + ", " + call + " after " + std::to_string(calls_before));
           ResidentProblem resident(op, 2, *communicator_);
           fail(call, 1, calls_before, cudaErrorMemoryAllocation);
-          const auto refused = executor::prepare(cuda_plan(op, halves(op), variant), resident.buffers(), *communicator_);
+          const auto refused =
+              executor::prepare(cuda_plan(op, halves(op), variant), resident.buffers(), *communicator_);
           fail(call, 1, 1 << 30, cudaErrorMemoryAllocation); // not asked for so often
           if (!refused.ok()) {
             EXPECT_EQ(refused.error().code, planner::ErrorCode::Unsupported) << refused.error().text();
@@ -100,7 +106,9 @@ TEST_F(CudaFailures, WhatADeviceRefusesWhilePreparingEndsNoOtherPlan) {
 TEST_F(CudaFailures, AStreamOfAnotherDeviceThatIsCapturedIsRefusedAndEndsNothing) {
   const OpSpec op = op_of(OpKind::MatmulAllReduce);
   ResidentProblem resident(op, 1, *communicator_);
-  const auto prepared = executor::prepare(cuda_plan(op, halves(op), {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_).value();
+  const auto prepared =
+      executor::prepare(cuda_plan(op, halves(op), {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_)
+          .value();
   cudaStream_t streams[kRanks] = {};
   for (int rank = 0; rank < kRanks; ++rank) {
     ASSERT_EQ(cudaSetDevice(rank), cudaSuccess);
@@ -108,7 +116,8 @@ TEST_F(CudaFailures, AStreamOfAnotherDeviceThatIsCapturedIsRefusedAndEndsNothing
     ASSERT_EQ(cudaStreamBeginCapture(streams[rank], cudaStreamCaptureModeRelaxed), cudaSuccess);
   }
   void* const swapped[] = {streams[1], streams[0]};
-  EXPECT_THAT(prepared->enqueue(swapped, Submission::Graph).error().text(), HasSubstr("rank 0's is being captured and is not of device 0"));
+  EXPECT_THAT(prepared->enqueue(swapped, Submission::Graph).error().text(),
+              HasSubstr("rank 0's is being captured and is not of device 0"));
   for (cudaStream_t stream : streams) {
     cudaGraph_t graph = nullptr;
     (void)cudaStreamEndCapture(stream, &graph);
@@ -128,10 +137,12 @@ TEST_F(CudaFailures, MatricesThatPeersMayNotReachAreRefusedWhereTheyDo) {
   ASSERT_EQ(cudaMallocAsync(&pooled, buffers[1].a.size(), nullptr), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   buffers[1].a = {static_cast<std::byte*>(pooled), buffers[1].a.size()};
-  const auto refused = executor::prepare(cuda_plan(op, halves(op), {"direct", {{"ctas", "8"}}}), buffers, *communicator_);
+  const auto refused =
+      executor::prepare(cuda_plan(op, halves(op), {"direct", {{"ctas", "8"}}}), buffers, *communicator_);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().text(), HasSubstr("rank 1 A is memory that device 0 may not reach"));
-  EXPECT_TRUE(executor::prepare(cuda_plan(op, halves(op), {"nccl", {}}), buffers, *communicator_).ok()); // which copies it itself
+  // which copies it itself
+  EXPECT_TRUE(executor::prepare(cuda_plan(op, halves(op), {"nccl", {}}), buffers, *communicator_).ok());
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   EXPECT_EQ(cudaFree(pooled), cudaSuccess);
 }
@@ -154,7 +165,8 @@ TEST_F(CudaFailures, PlansAreMadeAndGoWhileOthersRunOrAreToldSo) {
     }
   };
   {
-    std::jthread other([&] { often([&] { EXPECT_TRUE(executor::prepare(plan, others.buffers(), *communicator_).ok()); }); });
+    std::jthread other(
+        [&] { often([&] { EXPECT_TRUE(executor::prepare(plan, others.buffers(), *communicator_).ok()); }); });
     often([&] { (void)prepared->run(RunMode::Fused); });
   }
   EXPECT_EQ(busy_count + done_count, 200);
@@ -167,7 +179,8 @@ TEST_F(CudaFailures, AGraphThatHoldsNcclDoesNotHoldUpClosing) {
   open(std::chrono::seconds{2});
   const OpSpec op = op_of(OpKind::MatmulReduceScatter);
   auto resident = std::make_unique<ResidentProblem>(op, 1, *communicator_);
-  auto prepared = executor::prepare(cuda_plan(op, halves(op), {"nccl", {}}), resident->buffers(), *communicator_).value();
+  auto prepared =
+      executor::prepare(cuda_plan(op, halves(op), {"nccl", {}}), resident->buffers(), *communicator_).value();
   cudaStream_t streams[kRanks] = {};
   cudaGraph_t graphs[kRanks] = {};
   void* handles[kRanks] = {};
@@ -180,7 +193,8 @@ TEST_F(CudaFailures, AGraphThatHoldsNcclDoesNotHoldUpClosing) {
   ASSERT_TRUE(prepared->enqueue(handles, Submission::Graph).ok());
   for (int rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaStreamEndCapture(streams[rank], &graphs[rank]), cudaSuccess);
   cudaGraphExec_t executables[kRanks] = {};
-  for (int rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaGraphInstantiate(&executables[rank], graphs[rank], 0), cudaSuccess);
+  for (int rank = 0; rank < kRanks; ++rank)
+    ASSERT_EQ(cudaGraphInstantiate(&executables[rank], graphs[rank], 0), cudaSuccess);
   prepared.reset();
   resident.reset();
   ::testing::internal::CaptureStderr();

@@ -1,5 +1,5 @@
-// One process per GPU: the same plans as with one thread per GPU. The process that runs the tests never opens a device, so that it
-// can fork those that do.
+// One process per GPU: the same plans as with one thread per GPU. The process that runs the tests never opens a device,
+// so that it can fork those that do.
 
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
@@ -29,12 +29,12 @@ using executor::RankBuffers;
 using executor::RunMode;
 using executor::Submission;
 using executor::cuda::cuda_backend;
-using ::testing::Each;
-using ::testing::ElementsAre;
 using planner::Cut;
 using planner::DType;
 using planner::OpKind;
 using planner::OpSpec;
+using ::testing::Each;
+using ::testing::ElementsAre;
 
 constexpr int kRanks = 2;
 constexpr int kKilled = 128 + SIGKILL;
@@ -105,7 +105,8 @@ class RankProblem {
     upload(3, host_.buffers()[rank_].gathered_a);
   }
 
-  /// Every rank's C is compared with the oracle by rank 0. Order: collective. The same on all ranks; empty when it is right.
+  /// Every rank's C is compared with the oracle by rank 0. Order: collective. The same on all ranks; empty when it is
+  /// right.
   [[nodiscard]] std::string fault(ProcessGroup& group, const OpSpec& op, const Cut& cut) const {
     const RankBuffers& here = host_.buffers()[rank_];
     std::string own(here.c.size() + here.gathered_a.size(), '\0');
@@ -114,19 +115,23 @@ class RankProblem {
       copied = cudaMemcpy(own.data() + here.c.size(), places_[3], here.gathered_a.size(), cudaMemcpyDeviceToHost);
     const auto all = group.all_gather(own);
     planner::Result<void> right;
-    if (copied != cudaSuccess) right = planner::Error{planner::ErrorCode::Mismatch, "cudaMemcpy", cudaGetErrorString(copied)};
+    if (copied != cudaSuccess)
+      right = planner::Error{planner::ErrorCode::Mismatch, "cudaMemcpy", cudaGetErrorString(copied)};
     if (right && rank_ == 0) right = verified(all, op, cut);
     const auto shared = group.share_error(right);
     return shared ? "" : shared.error().text();
   }
 
  private:
-  [[nodiscard]] planner::Result<void> verified(const std::vector<std::string>& all, const OpSpec& op, const Cut& cut) const {
+  [[nodiscard]] planner::Result<void> verified(const std::vector<std::string>& all, const OpSpec& op,
+                                               const Cut& cut) const {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const RankBuffers& to = host_.buffers()[rank];
-      std::ranges::copy_n(all[rank].begin(), static_cast<std::ptrdiff_t>(to.c.size()), reinterpret_cast<char*>(to.c.data()));
+      std::ranges::copy_n(all[rank].begin(), static_cast<std::ptrdiff_t>(to.c.size()),
+                          reinterpret_cast<char*>(to.c.data()));
       std::ranges::copy_n(all[rank].begin() + static_cast<std::ptrdiff_t>(to.c.size()),
-                          static_cast<std::ptrdiff_t>(to.gathered_a.size()), reinterpret_cast<char*>(to.gathered_a.data()));
+                          static_cast<std::ptrdiff_t>(to.gathered_a.size()),
+                          reinterpret_cast<char*>(to.gathered_a.data()));
     }
     const auto right = executor::verify_result(op, host_.buffers(), cut, 1);
     for (const RankBuffers& rank : host_.buffers()) { // the poison of the next run
@@ -155,8 +160,8 @@ class RankProblem {
 };
 
 /// What the caller captures is a run whenever the caller's graph is launched.
-std::string fault_in_a_graph(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op, const Cut& cut,
-                             cudaStream_t stream) {
+std::string fault_in_a_graph(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op,
+                             const Cut& cut, cudaStream_t stream) {
   void* const streams[] = {stream};
   if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) return "no capture";
   if (auto enqueued = prepared.enqueue(streams, Submission::Graph); !enqueued) return enqueued.error().text();
@@ -175,14 +180,16 @@ std::string fault_in_a_graph(Prepared& prepared, RankProblem& problem, ProcessGr
 }
 
 /// Runs on the caller's stream, both ways, and by run().
-std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op, const Cut& cut) {
+std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op,
+                               const Cut& cut) {
   (void)prepared.run(RunMode::Fused);
   if (auto fault = problem.fault(group, op, cut); !fault.empty()) return "run: " + fault;
   problem.move(prepared.peer_reach());
   const RankBuffers moved[] = {problem.buffers()};
   if (auto bound = prepared.rebind(moved); !bound) return bound.error().text();
   // Launched one by one twice, captured the third time.
-  for (const Submission submission : {Submission::Graph, Submission::Eager, Submission::Graph, Submission::Graph, Submission::Graph}) {
+  for (const Submission submission :
+       {Submission::Graph, Submission::Eager, Submission::Graph, Submission::Graph, Submission::Graph}) {
     problem.poison();
     void* const streams[] = {nullptr}; // the default stream, which the fault() below waits for
     if (auto enqueued = prepared.enqueue(streams, submission); !enqueued) return enqueued.error().text();
@@ -201,11 +208,13 @@ std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, Process
     if (cudaStreamSynchronize(stream) != cudaSuccess) return "the stream failed";
     if (auto fault = problem.fault(group, op, cut); !fault.empty()) return "enqueue: " + fault;
   }
-  if (auto fault = fault_in_a_graph(prepared, problem, group, op, cut, stream); !fault.empty()) return "in the caller's graph: " + fault;
+  if (auto fault = fault_in_a_graph(prepared, problem, group, op, cut, stream); !fault.empty())
+    return "in the caller's graph: " + fault;
   return cudaStreamDestroy(stream) == cudaSuccess ? "" : "the stream stays";
 }
 
-std::string fault_of_every_variant(Communicator& communicator, RankProblem& problem, ProcessGroup& group, const OpSpec& op, const Cut& cut) {
+std::string fault_of_every_variant(Communicator& communicator, RankProblem& problem, ProcessGroup& group,
+                                   const OpSpec& op, const Cut& cut) {
   for (const planner::Variant& variant : tried_variants(op, options(0, ""))) {
     problem.poison();
     const RankBuffers buffers[] = {problem.buffers()};
@@ -231,93 +240,108 @@ int say(int rank, const std::string& text) {
 }
 
 TEST_F(CudaProcesses, EveryVariantIsRight) {
-  EXPECT_THAT(run_processes(kRanks, [](int rank) {
-                ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
-                auto communicator = cuda_backend().open(options(rank, "variants")).value();
-                for (const auto& traits : planner::op_registry()) {
-                  if (traits.kind == OpKind::EmbeddingAllToAll) continue; // its bags are those of cuda_backend_test
-                  const OpSpec op = op_of(traits.kind, many_times_m());
-                  const std::int64_t rows = traits.cut_axis_length(op);
-                  RankProblem problem(op, rank);
-                  for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}}, Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
-                    const auto fault = fault_of_every_variant(*communicator, problem, group, op, cut);
-                    if (!fault.empty()) return say(rank, fault);
-                  }
-                }
-                return 0;
-              }),
+  EXPECT_THAT(run_processes(kRanks,
+                            [](int rank) {
+                              ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
+                              auto communicator = cuda_backend().open(options(rank, "variants")).value();
+                              for (const auto& traits : planner::op_registry()) {
+                                if (traits.kind == OpKind::EmbeddingAllToAll)
+                                  continue; // its bags are those of cuda_backend_test
+                                const OpSpec op = op_of(traits.kind, many_times_m());
+                                const std::int64_t rows = traits.cut_axis_length(op);
+                                RankProblem problem(op, rank);
+                                for (const Cut& cut : {Cut{{rows}}, Cut{{128, rows - 128}},
+                                                       Cut{{rows / 4, rows / 4, rows / 4, rows / 4}}}) {
+                                  const auto fault = fault_of_every_variant(*communicator, problem, group, op, cut);
+                                  if (!fault.empty()) return say(rank, fault);
+                                }
+                              }
+                              return 0;
+                            }),
               Each(0));
 }
 
 TEST_F(CudaProcesses, WeightsMayBeStoredTransposed) {
-  EXPECT_THAT(run_processes(kRanks, [](int rank) {
-                ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
-                auto communicator = cuda_backend().open(options(rank, "transposed")).value();
-                for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
-                  const OpSpec op = op_of(kind, many_times_m());
-                  const std::int64_t rows = planner::traits_of(kind).cut_axis_length(op);
-                  const Cut cut{{128, rows - 128}};
-                  RankProblem problem(op, rank, true);
-                  const auto fault = fault_of_every_variant(*communicator, problem, group, op, cut);
-                  if (!fault.empty()) return say(rank, fault);
-                }
-                return 0;
-              }),
-              Each(0));
+  EXPECT_THAT(
+      run_processes(
+          kRanks,
+          [](int rank) {
+            ProcessGroup group({rank, key("results")}, kRanks, std::chrono::seconds{60});
+            auto communicator = cuda_backend().open(options(rank, "transposed")).value();
+            for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
+              const OpSpec op = op_of(kind, many_times_m());
+              const std::int64_t rows = planner::traits_of(kind).cut_axis_length(op);
+              const Cut cut{{128, rows - 128}};
+              RankProblem problem(op, rank, true);
+              const auto fault = fault_of_every_variant(*communicator, problem, group, op, cut);
+              if (!fault.empty()) return say(rank, fault);
+            }
+            return 0;
+          }),
+      Each(0));
 }
 
 TEST_F(CudaProcesses, WhatOneRankIsRefusedAllAre) {
-  EXPECT_THAT(run_processes(kRanks, [](int rank) {
-                auto communicator = cuda_backend().open(options(rank, "refusals")).value();
-                const OpSpec op = op_of(OpKind::MatmulReduceScatter);
-                RankProblem problem(op, rank);
-                RankBuffers buffers[] = {problem.buffers()};
-                const auto refusal = [&](const planner::Variant& variant, const Cut& cut) {
-                  const auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, *communicator);
-                  return prepared ? std::string("nothing was refused") : prepared.error().text();
-                };
-                const planner::Variant direct{"direct", {{"ctas", "8"}}};
-                const auto named = [&](const std::string& text, const char* words) {
-                  return text.find(words) != std::string::npos ? 0 : say(rank, text);
-                };
-                std::vector<std::byte> host(buffers[0].b.size());
-                const auto b = buffers[0].b;
-                if (rank == 1) buffers[0].b = host;
-                if (named(refusal(direct, {{512}}), "rank 1") != 0) return 2;
-                buffers[0].b = b;
-                if (named(refusal(direct, rank == 0 ? Cut{{512}} : Cut{{256, 256}}), "every rank must call the same") != 0) return 3;
-                if (named(refusal({"nccl_window", {{"ctas", "8"}}}, {{512}}), "windows") != 0) return 4;
-                return refusal(direct, {{512}}) == "nothing was refused" ? 0 : 5;
-              }),
-              Each(0));
+  EXPECT_THAT(
+      run_processes(
+          kRanks,
+          [](int rank) {
+            auto communicator = cuda_backend().open(options(rank, "refusals")).value();
+            const OpSpec op = op_of(OpKind::MatmulReduceScatter);
+            RankProblem problem(op, rank);
+            RankBuffers buffers[] = {problem.buffers()};
+            const auto refusal = [&](const planner::Variant& variant, const Cut& cut) {
+              const auto prepared = executor::prepare(cuda_plan(op, cut, variant), buffers, *communicator);
+              return prepared ? std::string("nothing was refused") : prepared.error().text();
+            };
+            const planner::Variant direct{"direct", {{"ctas", "8"}}};
+            const auto named = [&](const std::string& text, const char* words) {
+              return text.find(words) != std::string::npos ? 0 : say(rank, text);
+            };
+            std::vector<std::byte> host(buffers[0].b.size());
+            const auto b = buffers[0].b;
+            if (rank == 1) buffers[0].b = host;
+            if (named(refusal(direct, {{512}}), "rank 1") != 0) return 2;
+            buffers[0].b = b;
+            if (named(refusal(direct, rank == 0 ? Cut{{512}} : Cut{{256, 256}}), "every rank must call the same") != 0)
+              return 3;
+            if (named(refusal({"nccl_window", {{"ctas", "8"}}}, {{512}}), "windows") != 0) return 4;
+            return refusal(direct, {{512}}) == "nothing was refused" ? 0 : 5;
+          }),
+      Each(0));
 }
 
 TEST_F(CudaProcesses, MatricesThatPeersReachOrThatAreAlignedWorseAreNotTakenInstead) {
-  EXPECT_THAT(run_processes(kRanks, [](int rank) {
-                auto communicator = cuda_backend().open(options(rank, "rebind")).value();
-                const OpSpec op = op_of(OpKind::MatmulAllReduce);
-                RankProblem problem(op, rank), other(op, rank);
-                RankBuffers buffers[] = {problem.buffers()};
-                auto prepared = executor::prepare(cuda_plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
-                const auto refusal = [&] {
-                  const auto bound = prepared->rebind(buffers);
-                  return bound ? std::string("nothing was refused") : bound.error().text();
-                };
-                buffers[0].c = other.buffers().c;
-                if (refusal().find("C is reached by its peers") == std::string::npos) return say(rank, refusal());
-                buffers[0] = problem.buffers();
-                buffers[0].b = other.buffers().b.subspan(0, 16);
-                if (refusal().find("B") == std::string::npos) return say(rank, refusal());
-                void* memory = nullptr;
-                const std::size_t size = problem.buffers().a.size();
-                if (cudaMalloc(&memory, size + 64) != cudaSuccess) return 2;
-                buffers[0] = problem.buffers();
-                buffers[0].a = {static_cast<std::byte*>(memory) + 2, size};
-                if (refusal().find("A is aligned to 2 bytes; the plan was prepared for 256") == std::string::npos) return say(rank, refusal());
-                buffers[0].a = {static_cast<std::byte*>(memory), size};
-                return refusal() == "nothing was refused" ? 0 : say(rank, refusal());
-              }),
-              Each(0));
+  EXPECT_THAT(
+      run_processes(
+          kRanks,
+          [](int rank) {
+            auto communicator = cuda_backend().open(options(rank, "rebind")).value();
+            const OpSpec op = op_of(OpKind::MatmulAllReduce);
+            RankProblem problem(op, rank), other(op, rank);
+            RankBuffers buffers[] = {problem.buffers()};
+            auto prepared =
+                executor::prepare(cuda_plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
+            const auto refusal = [&] {
+              const auto bound = prepared->rebind(buffers);
+              return bound ? std::string("nothing was refused") : bound.error().text();
+            };
+            buffers[0].c = other.buffers().c;
+            if (refusal().find("C is reached by its peers") == std::string::npos) return say(rank, refusal());
+            buffers[0] = problem.buffers();
+            buffers[0].b = other.buffers().b.subspan(0, 16);
+            if (refusal().find("B") == std::string::npos) return say(rank, refusal());
+            void* memory = nullptr;
+            const std::size_t size = problem.buffers().a.size();
+            if (cudaMalloc(&memory, size + 64) != cudaSuccess) return 2;
+            buffers[0] = problem.buffers();
+            buffers[0].a = {static_cast<std::byte*>(memory) + 2, size};
+            if (refusal().find("A is aligned to 2 bytes; the plan was prepared for 256") == std::string::npos)
+              return say(rank, refusal());
+            buffers[0].a = {static_cast<std::byte*>(memory), size};
+            return refusal() == "nothing was refused" ? 0 : say(rank, refusal());
+          }),
+      Each(0));
 }
 
 TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
@@ -340,44 +364,61 @@ TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
     }
     return 0;
   };
-  EXPECT_THAT(run_processes(kRanks, [&](int rank) { return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"direct", {{"ctas", "8"}}}); }),
+  EXPECT_THAT(run_processes(kRanks,
+                            [&](int rank) {
+                              return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"direct", {{"ctas", "8"}}});
+                            }),
               ElementsAre(0, kKilled));
-  EXPECT_THAT(run_processes(kRanks, [&](int rank) { return run_until_it_ends(rank, OpKind::MatmulReduceScatter, {"tile_store", {{"slices", "2"}}}); }),
+  EXPECT_THAT(
+      run_processes(kRanks,
+                    [&](int rank) {
+                      return run_until_it_ends(rank, OpKind::MatmulReduceScatter, {"tile_store", {{"slices", "2"}}});
+                    }),
+      ElementsAre(0, kKilled));
+  EXPECT_THAT(run_processes(kRanks,
+                            [&](int rank) {
+                              return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"tile_store", {}});
+                            }),
               ElementsAre(0, kKilled));
-  EXPECT_THAT(run_processes(kRanks, [&](int rank) { return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"tile_store", {}}); }),
-              ElementsAre(0, kKilled));
-  EXPECT_THAT(run_processes(kRanks, [&](int rank) { return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"nccl", {}}); }),
+  EXPECT_THAT(run_processes(kRanks,
+                            [&](int rank) {
+                              return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"nccl", {}});
+                            }),
               ElementsAre(0, kKilled));
 }
 
 // Who only enqueues waits for nothing that would tell.
 TEST_F(CudaProcesses, WhatIsEnqueuedAfterAnotherRanksFailureIsRefused) {
-  EXPECT_THAT(run_processes(kRanks, [](int rank) {
-                ProcessGroup group({rank, key("failures")}, kRanks, std::chrono::seconds{60});
-                auto own = options(rank, "enqueue");
-                if (rank == 1) own.deadline = std::chrono::seconds{8}; // for a run to which rank 0 does not come
-                auto communicator = cuda_backend().open(own).value();
-                const OpSpec op = op_of(OpKind::MatmulAllReduce);
-                RankProblem problem(op, rank);
-                const RankBuffers buffers[] = {problem.buffers()};
-                auto prepared = executor::prepare(cuda_plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
-                void* const streams[] = {nullptr};
-                const auto failure = [&](const auto& work) -> std::string {
-                  try {
-                    work();
-                  } catch (const planner::SystemError& error) {
-                    return error.what();
-                  }
-                  return "no error";
-                };
-                std::string first;
-                if (rank == 1) first = failure([&] { (void)prepared->run(RunMode::Fused); });
-                (void)group.all_gather("rank 1 has failed");
-                const std::string next = failure([&] { (void)prepared->enqueue(streams, Submission::Graph); });
-                const bool is_named = next.find("rank 1 did not finish") != std::string::npos;
-                return is_named ? 0 : say(rank, first + "; " + next);
-              }),
-              Each(0));
+  EXPECT_THAT(
+      run_processes(
+          kRanks,
+          [](int rank) {
+            ProcessGroup group({rank, key("failures")}, kRanks, std::chrono::seconds{60});
+            auto own = options(rank, "enqueue");
+            if (rank == 1) own.deadline = std::chrono::seconds{8}; // for a run to which rank 0 does not come
+            auto communicator = cuda_backend().open(own).value();
+            const OpSpec op = op_of(OpKind::MatmulAllReduce);
+            RankProblem problem(op, rank);
+            const RankBuffers buffers[] = {problem.buffers()};
+            auto prepared =
+                executor::prepare(cuda_plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
+            void* const streams[] = {nullptr};
+            const auto failure = [&](const auto& work) -> std::string {
+              try {
+                work();
+              } catch (const planner::SystemError& error) {
+                return error.what();
+              }
+              return "no error";
+            };
+            std::string first;
+            if (rank == 1) first = failure([&] { (void)prepared->run(RunMode::Fused); });
+            (void)group.all_gather("rank 1 has failed");
+            const std::string next = failure([&] { (void)prepared->enqueue(streams, Submission::Graph); });
+            const bool is_named = next.find("rank 1 did not finish") != std::string::npos;
+            return is_named ? 0 : say(rank, first + "; " + next);
+          }),
+      Each(0));
 }
 
 TEST_F(CudaProcesses, ClosingEndsRunsThatOtherRanksNeverJoin) {
@@ -399,42 +440,55 @@ TEST_F(CudaProcesses, ClosingEndsRunsThatOtherRanksNeverJoin) {
     communicator.reset();
     return cudaStreamSynchronize(stream) == cudaSuccess ? 0 : 4;
   };
-  for (const planner::Variant& variant : {planner::Variant{"direct", {{"ctas", "8"}}}, {"nccl", {}}, {"copy_engine", {{"gemm_sms", "100"}, {"slices", "2"}}}}) {
+  for (const planner::Variant& variant : {planner::Variant{"direct", {{"ctas", "8"}}},
+                                          {"nccl", {}},
+                                          {"copy_engine", {{"gemm_sms", "100"}, {"slices", "2"}}}}) {
     SCOPED_TRACE(variant.text());
-    EXPECT_THAT(run_processes(kRanks, [&](int rank) { return enqueue_and_close(rank, OpKind::MatmulReduceScatter, variant); }), Each(0));
+    EXPECT_THAT(
+        run_processes(kRanks, [&](int rank) { return enqueue_and_close(rank, OpKind::MatmulReduceScatter, variant); }),
+        Each(0));
   }
 }
 
 TEST_F(CudaProcesses, ARunThatARankHasLeftEndsWithItsName) {
-  EXPECT_THAT(run_processes(kRanks, [](int rank) {
-                auto communicator = cuda_backend().open(options(rank, "departure")).value();
-                const OpSpec op = op_of(OpKind::MatmulAllReduce);
-                RankProblem problem(op, rank);
-                const RankBuffers buffers[] = {problem.buffers()};
-                auto prepared = executor::prepare(cuda_plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
-                (void)prepared->run(RunMode::Fused);
-                if (rank == 1) {
-                  prepared.reset();
-                  communicator.reset();
-                  return 0;
-                }
-                try {
-                  (void)prepared->run(RunMode::Fused);
-                } catch (const planner::SystemError& error) {
-                  return std::string(error.what()).find("rank 1 has left") != std::string::npos ? 0 : say(rank, error.what());
-                }
-                return say(rank, "no error");
-              }),
-              Each(0));
+  EXPECT_THAT(
+      run_processes(
+          kRanks,
+          [](int rank) {
+            auto communicator = cuda_backend().open(options(rank, "departure")).value();
+            const OpSpec op = op_of(OpKind::MatmulAllReduce);
+            RankProblem problem(op, rank);
+            const RankBuffers buffers[] = {problem.buffers()};
+            auto prepared =
+                executor::prepare(cuda_plan(op, {{1024}}, {"direct", {{"ctas", "8"}}}), buffers, *communicator).value();
+            (void)prepared->run(RunMode::Fused);
+            if (rank == 1) {
+              prepared.reset();
+              communicator.reset();
+              return 0;
+            }
+            try {
+              (void)prepared->run(RunMode::Fused);
+            } catch (const planner::SystemError& error) {
+              return std::string(error.what()).find("rank 1 has left") != std::string::npos ? 0
+                                                                                            : say(rank, error.what());
+            }
+            return say(rank, "no error");
+          }),
+      Each(0));
 }
 
 TEST_F(CudaProcesses, AnEmulatedLinkIsRefusedOnAllRanks) {
-  EXPECT_THAT(run_processes(2, [](int rank) {
-                auto chosen = options(rank, "many");
-                chosen.link = executor::parse_link("1Gbit").value();
-                const auto opened = cuda_backend().open(chosen);
-                return opened ? 1 : opened.error().text().find("emulates none") != std::string::npos ? 0 : say(rank, opened.error().text());
-              }),
+  EXPECT_THAT(run_processes(2,
+                            [](int rank) {
+                              auto chosen = options(rank, "many");
+                              chosen.link = executor::parse_link("1Gbit").value();
+                              const auto opened = cuda_backend().open(chosen);
+                              return opened ? 1
+                                     : opened.error().text().find("emulates none") != std::string::npos
+                                         ? 0
+                                         : say(rank, opened.error().text());
+                            }),
               Each(0));
 }
 

@@ -117,8 +117,12 @@ TEST_F(CudaStream, KeepsTheOrderOfWhatIsEnqueuedBeforeAndAfterAPlan) {
 // More than one kernel carries.
 TEST_F(CudaStream, TakesPlansOfManyBlocks) {
   constexpr std::int64_t kBlocks = 70;
-  const OpSpec op{
-      .kind = OpKind::MatmulAllReduce, .m = 64 * kBlocks, .n = 256, .k = 64, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const OpSpec op{.kind = OpKind::MatmulAllReduce,
+                  .m = 64 * kBlocks,
+                  .n = 256,
+                  .k = 64,
+                  .dtype = planner::DType::Bf16,
+                  .world_size = kRanks};
   const Cut cut{std::vector<std::int64_t>(kBlocks, 64)};
   for (const char* ctas : {"4", "8"}) {
     for (const Submission submission : {Submission::Graph, Submission::Eager})
@@ -129,7 +133,8 @@ TEST_F(CudaStream, TakesPlansOfManyBlocks) {
 // The plan's memory is the next plan's.
 TEST_F(CudaStream, APlanThatGoesWaitsForItsRuns) {
   const std::int64_t m = are_gpus_simulated() ? 512 : 4096;
-  const OpSpec op{.kind = OpKind::MatmulAllReduce, .m = m, .n = m, .k = m, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const OpSpec op{
+      .kind = OpKind::MatmulAllReduce, .m = m, .n = m, .k = m, .dtype = planner::DType::Bf16, .world_size = kRanks};
   const Cut cut{{m / 2, m / 2}};
   ResidentProblem resident(op, 1, *communicator_);
   const planner::Plan plan = cuda_plan(op, cut, {"persistent", {{"ctas", "8"}, {"gemm_sms", "120"}}});
@@ -137,7 +142,8 @@ TEST_F(CudaStream, APlanThatGoesWaitsForItsRuns) {
   auto prepared = executor::prepare(plan, resident.buffers(), *communicator_).value();
   for (int run = 0; run < 20; ++run) ASSERT_TRUE(prepared->enqueue(streams.handles(), Submission::Graph).ok());
   prepared.reset();
-  for (std::size_t rank = 0; rank < kRanks; ++rank) EXPECT_EQ(cudaStreamQuery(streams.of(rank)), cudaSuccess) << "rank " << rank;
+  for (std::size_t rank = 0; rank < kRanks; ++rank)
+    EXPECT_EQ(cudaStreamQuery(streams.of(rank)), cudaSuccess) << "rank " << rank;
 }
 
 // Ranks need not get to the two in the same order.
@@ -146,7 +152,12 @@ TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
   const std::int64_t m = are_gpus_simulated() ? 256 : 4096;
   ncclComm_t opened[kRanks] = {};
   ASSERT_EQ(ncclCommInitAll(opened, kRanks, nullptr), ncclSuccess);
-  const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = m, .n = 2048, .k = 1024, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const OpSpec op{.kind = OpKind::MatmulReduceScatter,
+                  .m = m,
+                  .n = 2048,
+                  .k = 1024,
+                  .dtype = planner::DType::Bf16,
+                  .world_size = kRanks};
   const Cut cut{{op.m / kRanks}};
   ResidentProblem resident(op, 1, *communicator_);
   const Streams streams, others;
@@ -163,7 +174,9 @@ TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
     for (int run = 0; run < 20; ++run) {
       ASSERT_EQ(ncclGroupStart(), ncclSuccess);
       for (std::size_t rank = 0; rank < kRanks; ++rank)
-        ASSERT_EQ(ncclAllReduce(summed[rank], summed[rank], element_count, ncclFloat, ncclSum, opened[rank], others.of(rank)), ncclSuccess);
+        ASSERT_EQ(
+            ncclAllReduce(summed[rank], summed[rank], element_count, ncclFloat, ncclSum, opened[rank], others.of(rank)),
+            ncclSuccess);
       ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
       ASSERT_TRUE(prepared->enqueue(streams.handles(), Submission::Graph).ok());
     }
@@ -180,9 +193,16 @@ TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
 }
 
 TEST_F(CudaStream, AllAreCapturedOrNone) {
-  const OpSpec op{.kind = OpKind::MatmulAllReduce, .m = 1024, .n = 512, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const OpSpec op{.kind = OpKind::MatmulAllReduce,
+                  .m = 1024,
+                  .n = 512,
+                  .k = 256,
+                  .dtype = planner::DType::Bf16,
+                  .world_size = kRanks};
   ResidentProblem resident(op, 1, *communicator_);
-  const auto prepared = executor::prepare(cuda_plan(op, Cut{{op.m}}, {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_).value();
+  const auto prepared =
+      executor::prepare(cuda_plan(op, Cut{{op.m}}, {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_)
+          .value();
   const Streams streams;
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
   ASSERT_EQ(cudaStreamBeginCapture(streams.of(0), cudaStreamCaptureModeRelaxed), cudaSuccess);
@@ -193,11 +213,17 @@ TEST_F(CudaStream, AllAreCapturedOrNone) {
     EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
   }
   ASSERT_FALSE(enqueued.ok());
-  EXPECT_EQ(enqueued.error().text(), "streams: rank 0's is being captured and rank 1's is not; capture all of them, or none");
+  EXPECT_EQ(enqueued.error().text(),
+            "streams: rank 0's is being captured and rank 1's is not; capture all of them, or none");
 }
 
 TEST_F(CudaStream, ASecondThreadOnACommunicatorIsToldSo) {
-  const OpSpec op{.kind = OpKind::MatmulAllReduce, .m = 1024, .n = 512, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const OpSpec op{.kind = OpKind::MatmulAllReduce,
+                  .m = 1024,
+                  .n = 512,
+                  .k = 256,
+                  .dtype = planner::DType::Bf16,
+                  .world_size = kRanks};
   ResidentProblem resident(op, 1, *communicator_);
   const auto plan = cuda_plan(op, Cut{{op.m}}, cuda_backend().variants(op, {}).front());
   const auto prepared = executor::prepare(plan, resident.buffers(), *communicator_).value();
@@ -222,10 +248,16 @@ TEST_F(CudaStream, ASecondThreadOnACommunicatorIsToldSo) {
 }
 
 TEST_F(CudaStream, OfAnotherDeviceOrOfTooFewRanksIsRefused) {
-  const OpSpec op{
-      .kind = OpKind::MatmulAllReduce, .m = 256, .n = 256, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const OpSpec op{.kind = OpKind::MatmulAllReduce,
+                  .m = 256,
+                  .n = 256,
+                  .k = 256,
+                  .dtype = planner::DType::Bf16,
+                  .world_size = kRanks};
   ResidentProblem resident(op, 1, *communicator_);
-  auto prepared = executor::prepare(cuda_plan(op, {{256}}, {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_).value();
+  auto prepared =
+      executor::prepare(cuda_plan(op, {{256}}, {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_)
+          .value();
   const Streams streams;
   void* const swapped[] = {streams.of(1), streams.of(0)};
   EXPECT_THAT(prepared->enqueue(swapped, Submission::Graph).error().text(),
@@ -233,7 +265,8 @@ TEST_F(CudaStream, OfAnotherDeviceOrOfTooFewRanksIsRefused) {
   EXPECT_THAT(prepared->enqueue(streams.handles().first(1), Submission::Graph).error().text(),
               ::testing::HasSubstr("1 streams for 2 ranks"));
   void* const of_threads[] = {cudaStreamPerThread, cudaStreamPerThread};
-  EXPECT_THAT(prepared->enqueue(of_threads, Submission::Graph).error().text(), ::testing::HasSubstr("rank 0 is cudaStreamPerThread"));
+  EXPECT_THAT(prepared->enqueue(of_threads, Submission::Graph).error().text(),
+              ::testing::HasSubstr("rank 0 is cudaStreamPerThread"));
 }
 
 TEST_F(CudaStream, TheCallersNcclCommunicatorsCarryAPlanAndStayTheCallers) {
@@ -246,8 +279,12 @@ TEST_F(CudaStream, TheCallersNcclCommunicatorsCarryAPlanAndStayTheCallers) {
   EXPECT_THAT(cuda_backend().open(options).error().text(), ::testing::HasSubstr("1 communicators for 2 ranks"));
   options.native_communicators = {opened[0], opened[1]};
   communicator_ = cuda_backend().open(options).value();
-  const OpSpec op{
-      .kind = OpKind::MatmulAllReduce, .m = 512, .n = 256, .k = 256, .dtype = planner::DType::Bf16, .world_size = kRanks};
+  const OpSpec op{.kind = OpKind::MatmulAllReduce,
+                  .m = 512,
+                  .n = 256,
+                  .k = 256,
+                  .dtype = planner::DType::Bf16,
+                  .world_size = kRanks};
   for (const Submission submission : {Submission::Graph, Submission::Eager})
     run_twice_in_a_row(op, {{256, 256}}, {"nccl", {}}, submission);
   communicator_.reset();

@@ -33,21 +33,24 @@ TEST(CudaVariants, TileByTileIsForHoppersShortTypesAndAlignedRows) {
   EXPECT_FALSE(is_proposed(op, hopper)) << "tiles are mostly padding";
   EXPECT_EQ(refusal(op, hopper), "nothing was refused");
   EXPECT_FALSE(is_proposed(op, {.sm_count = 132, .compute_capability = 100}));
-  EXPECT_THAT(refusal(op, {.sm_count = 132, .compute_capability = 100}), ::testing::HasSubstr("9.0, and these have 10.0"));
+  EXPECT_THAT(refusal(op, {.sm_count = 132, .compute_capability = 100}),
+              ::testing::HasSubstr("9.0, and these have 10.0"));
   op.k = 252;
   EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("multiples of 8, and k is 252"));
   op.dtype = DType::F32;
   EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("bf16 and f16, not f32"));
   op = {.kind = OpKind::MatmulAllReduce, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 4};
   EXPECT_TRUE(is_proposed(op, hopper));
-  EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("it has: gemm_sms, tile")) << "an all-reduce is not handed over rank by rank";
+  EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("it has: gemm_sms, tile"))
+      << "an all-reduce is not handed over rank by rank";
   op.m = 64;
   EXPECT_THAT(refusal(op, hopper), ::testing::HasSubstr("no variant \"tile_store\"")) << "cut along n";
 }
 
 TEST(CudaVariants, ASettingThatAVariantHasNotIsAnsweredByThoseThatItHas) {
   const GpuTraits hopper{.sm_count = 132, .compute_capability = 90};
-  const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 4};
+  const OpSpec op{
+      .kind = OpKind::MatmulReduceScatter, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = 4};
   const auto refusal = [&](const char* name, const char* setting) {
     return read_variant(op, {name, {{setting, "8"}}}, hopper).error().message;
   };
@@ -63,7 +66,8 @@ TEST(CudaVariants, SlicesDoubleWhereRanksDo) {
   const auto read = [&](const char* slices) { return read_variant(op, {"copy_engine", {{"slices", slices}}}, hopper); };
   const auto is_proposed = [&](const std::string& slices) {
     return std::ranges::any_of(cuda_variants(op, hopper), [&](const planner::Variant& variant) {
-      return variant.name == "copy_engine" && variant.fields.contains("slices") && variant.fields.at("slices") == slices;
+      return variant.name == "copy_engine" && variant.fields.contains("slices") &&
+             variant.fields.at("slices") == slices;
     });
   };
   EXPECT_EQ(read("1+2").value().slicing, CudaVariant::Slicing::Doubling);
@@ -88,9 +92,11 @@ TEST(CudaTransport, SlicesOfAGatherHoldEveryPeerOnce) {
   const GpuTraits hopper{.sm_count = 132, .compute_capability = 90};
   for (const Slicing slicing : {Slicing::ByRank, Slicing::Doubling}) {
     for (const int ranks : {4, 8}) {
-      const OpSpec op{.kind = OpKind::AllGatherMatmul, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = ranks};
+      const OpSpec op{
+          .kind = OpKind::AllGatherMatmul, .m = 1024, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = ranks};
       const std::vector<SignalMemory> signals(static_cast<std::size_t>(ranks), SignalMemory{.world_size = ranks});
-      const auto transport = make_copy_transport(op, {.transport = CudaVariant::Transport::CopyEngine, .slicing = slicing}, signals, hopper.sm_count);
+      const auto transport = make_copy_transport(
+          op, {.transport = CudaVariant::Transport::CopyEngine, .slicing = slicing}, signals, hopper.sm_count);
       for (int rank = 0; rank < ranks; ++rank) {
         std::vector<int> held(static_cast<std::size_t>(ranks));
         for (int slice = 0; slice < transport->slice_count(); ++slice) {

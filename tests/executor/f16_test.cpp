@@ -20,8 +20,8 @@ TEST(F16, EveryNumberSurvivesTheRoundTripAndHasItsValue) {
     EXPECT_EQ(to_f16(to_float(value)).bits, bits);
     if (exponent == 31) continue;
     // IEEE 754: (1 + f / 1024) 2^(e - 15), and f 2^-24 below the normal range.
-    const double magnitude = exponent == 0 ? std::ldexp(fraction, -24)
-                                           : std::ldexp(1024.0 + fraction, static_cast<int>(exponent) - 25);
+    const double magnitude =
+        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024.0 + fraction, static_cast<int>(exponent) - 25);
     EXPECT_EQ(to_float(value), (bits & 0x8000U) != 0 ? -magnitude : magnitude);
   }
 }

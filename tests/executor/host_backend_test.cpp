@@ -16,18 +16,13 @@ BackendUnderTest host_with(const std::string& name, const std::string& link) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Host, BackendConformance,
-                         ::testing::ValuesIn(with_every_kind({host_with("shm", "shm"),
-                                                              host_with("emulated", "100Gbit"),
+                         ::testing::ValuesIn(with_every_kind({host_with("shm", "shm"), host_with("emulated", "100Gbit"),
                                                               host_with("tcp", "tcp:100Gbit")})),
                          [](const auto& instance) { return instance.param.name(); });
 
 OpSpec spec(std::int64_t m, std::int64_t n, std::int64_t k, int world_size) {
-  return {.kind = planner::OpKind::MatmulAllReduce,
-          .m = m,
-          .n = n,
-          .k = k,
-          .dtype = DType::F32,
-          .world_size = world_size};
+  return {
+      .kind = planner::OpKind::MatmulAllReduce, .m = m, .n = n, .k = k, .dtype = DType::F32, .world_size = world_size};
 }
 
 /// What an embedding needs beside the sizes.
@@ -250,8 +245,7 @@ TEST(HostBackend, CollectiveUnderVirtualComputeIsRightForEveryKind) {
       for (std::uint64_t seed = 2; seed < 4; ++seed) {
         problem.refill_a(seed);
         prepared->run(RunMode::Fused);
-        const auto found =
-            executor::verify_exchange(op, prepared->intermediates(), problem.buffers(), {{7, rows - 7}});
+        const auto found = executor::verify_exchange(op, prepared->intermediates(), problem.buffers(), {{7, rows - 7}});
         EXPECT_TRUE(found.ok()) << traits.name << ", " << link << ": " << found.error().text();
       }
       if (!traits.has_local_part) {

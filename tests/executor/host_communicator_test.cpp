@@ -109,8 +109,7 @@ TEST(HostCommunicator, LaneThatHangsIsReportedWithItsRankWhenTheDeadlinePasses) 
   for (const Way& way : kWays) {
     // Rank 1 sleeps well beyond the deadline before its second block, then finds itself aborted.
     const auto hang = [](int rank, Lane lane, std::size_t stage) {
-      if (rank == 1 && lane == Lane::Compute && stage == 1)
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      if (rank == 1 && lane == Lane::Compute && stage == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     };
     Rig rig(way, hang, std::chrono::milliseconds{150});
     const std::string failure = rig.run_failure();
@@ -168,7 +167,8 @@ TEST(HostCommunicator, RefusesTransposedWeightsAndAPlaceAmongProcesses) {
   std::vector<RankBuffers> buffers(rig.problem.buffers().begin(), rig.problem.buffers().end());
   buffers[1].b_is_transposed = true;
   const auto stages = lower(small_op(), {{96}}).value();
-  EXPECT_THAT(rig.communicator->prepare(stages, rig.variant, buffers, {}).error().text(), HasSubstr("rank 1 B is [n, k]"));
+  EXPECT_THAT(rig.communicator->prepare(stages, rig.variant, buffers, {}).error().text(),
+              HasSubstr("rank 1 B is [n, k]"));
   CommunicatorOptions options;
   options.process = ProcessPlace{0, "key"};
   EXPECT_THAT(open_host(options, {}).error().text(), HasSubstr("takes no place among processes"));

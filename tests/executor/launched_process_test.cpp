@@ -18,8 +18,12 @@ planner::Result<std::optional<LaunchedProcess>> launched(const Variables& variab
   });
 }
 
-const Variables kTorchrun{{"RANK", "1"},        {"WORLD_SIZE", "4"},          {"LOCAL_RANK", "1"},
-                          {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}};
+const Variables kTorchrun{{"RANK", "1"},
+                          {"WORLD_SIZE", "4"},
+                          {"LOCAL_RANK", "1"},
+                          {"LOCAL_WORLD_SIZE", "4"},
+                          {"MASTER_ADDR", "localhost"},
+                          {"MASTER_PORT", "29500"}};
 
 Variables with(Variables variables, const std::string& name, const std::string& value) {
   variables[name] = value;
@@ -43,7 +47,8 @@ TEST(LaunchedProcess, ReadsWhatMpirunSets) {
                                {"OMPI_COMM_WORLD_SIZE", "2"},
                                {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
                                {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                               {"PMIX_NAMESPACE", "12345@0"}}).value();
+                               {"PMIX_NAMESPACE", "12345@0"}})
+                         .value();
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->world_size, 2);
   EXPECT_EQ(found->place.rank, 0);
@@ -71,7 +76,8 @@ TEST(LaunchedProcess, RefusesRanksOfSeveralMachines) {
   const auto refused = launched(with(kTorchrun, "LOCAL_WORLD_SIZE", "2"));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
-  EXPECT_EQ(refused.error().text(), "LOCAL_WORLD_SIZE: 2 of 4 ranks are on this machine; all must be, in the launcher's order");
+  EXPECT_EQ(refused.error().text(),
+            "LOCAL_WORLD_SIZE: 2 of 4 ranks are on this machine; all must be, in the launcher's order");
 }
 
 } // namespace

@@ -50,7 +50,8 @@ TEST(ParseLink, RefusesAnythingElseNamingThePartAndTheLegalForms) {
   }
   EXPECT_THAT(parse_link("2.5Gbot,20us").error().message, HasSubstr("the rate \"2.5Gbot\""));
   EXPECT_THAT(parse_link("2.5Gbit,20u").error().message, HasSubstr("the latency \"20u\""));
-  EXPECT_THAT(parse_link("1e99Gbit").error().message, HasSubstr("the rate \"1e99Gbit\" has an exponent; write its digits"));
+  EXPECT_THAT(parse_link("1e99Gbit").error().message,
+              HasSubstr("the rate \"1e99Gbit\" has an exponent; write its digits"));
   EXPECT_THAT(parse_link(std::string(400, '9') + "Gbit").error().message, HasSubstr("outside its legal range"));
 }
 
@@ -65,8 +66,8 @@ TEST(ParseVirtualCompute, ReadsAndWritesItsForms) {
 }
 
 TEST(ParseVirtualCompute, RefusesAnythingElse) {
-  for (const char* text : {"", "90", "90Mflops", "0Gflops", "-1Gflops", "90Gflops,", "90Gflops,1s",
-                           "90Gflops,1us,1us", "2000000Tflops"}) {
+  for (const char* text :
+       {"", "90", "90Mflops", "0Gflops", "-1Gflops", "90Gflops,", "90Gflops,1s", "90Gflops,1us,1us", "2000000Tflops"}) {
     const auto device = parse_virtual_compute(text);
     ASSERT_FALSE(device.ok()) << text;
     EXPECT_EQ(device.error().field, "virtual_compute");

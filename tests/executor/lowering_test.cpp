@@ -12,12 +12,8 @@ using planner::ErrorCode;
 using ::testing::HasSubstr;
 
 planner::OpSpec op(std::int64_t m) {
-  return {.kind = planner::OpKind::MatmulAllReduce,
-          .m = m,
-          .n = 4,
-          .k = 2,
-          .dtype = planner::DType::F32,
-          .world_size = 2};
+  return {
+      .kind = planner::OpKind::MatmulAllReduce, .m = m, .n = 4, .k = 2, .dtype = planner::DType::F32, .world_size = 2};
 }
 
 TEST(Lower, BlocksBecomeContiguousRunsOfRowsComputeFirst) {

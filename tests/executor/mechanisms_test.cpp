@@ -96,8 +96,7 @@ TEST(Mechanisms, OfOneCommunicatorDoNotDisturbEachOther) {
   std::vector<std::unique_ptr<Prepared>> prepared;
   for (const Variant& variant : variants_of(op)) {
     problems.push_back(std::make_unique<RandomProblem>(op, problems.size()));
-    prepared.push_back(
-        communicator->prepare(lower(op, cut).value(), variant, problems.back()->buffers(), {}).value());
+    prepared.push_back(communicator->prepare(lower(op, cut).value(), variant, problems.back()->buffers(), {}).value());
   }
   for (int round = 0; round < 3; ++round) {
     for (std::size_t i = 0; i < prepared.size(); ++i) {
@@ -196,15 +195,13 @@ std::string refusal(OpKind kind, const char* link, const char* variant, planner:
 TEST(HostVariants, RefuseWhatTheyCannotCarryNamingWhatThereIs) {
   using planner::ErrorCode;
   const auto all_reduce = OpKind::MatmulAllReduce;
-  EXPECT_THAT(refusal(all_reduce, "1Gbit", "push", ErrorCode::Unsupported),
-              HasSubstr("needs the link shm, not 1Gbit"));
+  EXPECT_THAT(refusal(all_reduce, "1Gbit", "push", ErrorCode::Unsupported), HasSubstr("needs the link shm, not 1Gbit"));
   EXPECT_THAT(refusal(OpKind::AllGatherMatmul, "shm", "two_shot", ErrorCode::Unsupported),
               HasSubstr("runs matmul_all_reduce, not all_gather_matmul; here there are: direct, low_latency, push"));
   EXPECT_THAT(refusal(OpKind::MatmulAllToAll, "shm", "ring", ErrorCode::Unsupported), HasSubstr("kinds that sum"));
   EXPECT_THAT(refusal(all_reduce, "shm", "nope", ErrorCode::UnknownName), HasSubstr("it has: direct, two_shot"));
   EXPECT_THAT(refusal(all_reduce, "shm", "push(order=rank)", ErrorCode::InvalidSpec), HasSubstr("it has: initiator"));
-  EXPECT_THAT(refusal(all_reduce, "shm", "push(initiator=x)", ErrorCode::InvalidSpec),
-              HasSubstr("legal: self, proxy"));
+  EXPECT_THAT(refusal(all_reduce, "shm", "push(initiator=x)", ErrorCode::InvalidSpec), HasSubstr("legal: self, proxy"));
   for (const char* lanes : {"0", "17", "x", "1x", "-1", "99999999999999999999"}) {
     const std::string variant = std::string("ring(lanes=") + lanes + ")";
     EXPECT_THAT(refusal(all_reduce, "shm", variant.c_str(), ErrorCode::InvalidSpec), HasSubstr("legal: 1 to 16"));

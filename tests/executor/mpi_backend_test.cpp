@@ -216,7 +216,8 @@ TEST_F(MpiWorld, EveryVariantSumsShortTypesToTheSameBitsOnAllRanks) {
       ++run_count;
     }
   }
-  if (run_count == 0) GTEST_SKIP() << mpi_backend().supports(spec_of(OpKind::MatmulAllReduce, DType::Bf16)).error().text();
+  if (run_count == 0)
+    GTEST_SKIP() << mpi_backend().supports(spec_of(OpKind::MatmulAllReduce, DType::Bf16)).error().text();
 }
 
 TEST_F(MpiWorld, RecordsEveryRankAndTheSlowestOnesMakespan) {
@@ -264,7 +265,11 @@ TEST_F(MpiWorld, LongPiecesGoRoundTheRingInSlices) {
     for (const DType dtype : {DType::F32, DType::Bf16}) {
       const bool gathers = kind == OpKind::AllGatherMatmul;
       const std::int64_t rows = 431 * (kind == OpKind::MatmulAllReduce ? 2 : options_.world_size);
-      const OpSpec spec{.kind = kind, .m = rows, .n = gathers ? 8 : 257, .k = gathers ? 257 : 8, .dtype = dtype,
+      const OpSpec spec{.kind = kind,
+                        .m = rows,
+                        .n = gathers ? 8 : 257,
+                        .k = gathers ? 257 : 8,
+                        .dtype = dtype,
                         .world_size = options_.world_size};
       if (!mpi_backend().supports(spec)) continue;
       const std::int64_t length = planner::traits_of(kind).cut_axis_length(spec);

@@ -84,9 +84,8 @@ class MpiProcesses : public ::testing::Test {
     plan.cut = cut;
     plan.variant = variant;
     plan.fingerprint = communicator_->fingerprint();
-    return executor::prepare(
-        plan, {&own, 1}, *communicator_,
-        {.accept_other_fingerprint = false, .prepare = {.allow_independent = allow_independent}});
+    return executor::prepare(plan, {&own, 1}, *communicator_,
+                             {.accept_other_fingerprint = false, .prepare = {.allow_independent = allow_independent}});
   }
 
   [[nodiscard]] const RankBuffers& own_of(const RandomProblem& problem) const {
@@ -193,13 +192,11 @@ TEST_F(MpiProcesses, RanksThatPrepareDifferentThingsAreRefusedOnAllNamingRankAnd
       odd_rank + " calls prepare all_gather_matmul");
 
   const Cut cut = is_odd_one ? Cut{{common.m - 4, 4}} : Cut{{4, common.m - 4}};
-  expect_error(
-      prepare(common, cut, own_of(problem)),
-      odd_rank + " calls prepare " + common.text() + " in blocks of " + std::to_string(common.m - 4) + " 4 rows");
+  expect_error(prepare(common, cut, own_of(problem)), odd_rank + " calls prepare " + common.text() + " in blocks of " +
+                                                          std::to_string(common.m - 4) + " 4 rows");
   const planner::Variant variant{is_odd_one ? "nonblocking" : "ring", {{"sleep_us", "50"}}};
   expect_error(prepare(common, {{common.m}}, own_of(problem), variant), "with nonblocking(sleep_us=50)");
-  expect_error(prepare(common, {{common.m}}, own_of(problem), {"blocking", {}}, is_odd_one),
-               "lanes also independent");
+  expect_error(prepare(common, {{common.m}}, own_of(problem), {"blocking", {}}, is_odd_one), "lanes also independent");
   OpSpec biased = common;
   biased.epilogue.has_bias = is_odd_one;
   const RandomProblem biased_problem(biased, 3);
@@ -230,7 +227,7 @@ TEST_F(MpiProcesses, OneRanksBadPlanIsRefusedOnAllNamingRankAndValue) {
   refuse(bad, {{40}}, "m: "); // no rows for anyone
   bad.m = options_.world_size - 1;
   refuse(bad, {{1}}, "m: is " + std::to_string(bad.m)); // none for some
-  refuse(good, {{17, 22}}, "39"); // blocks that do not add up to the 40 rows
+  refuse(good, {{17, 22}}, "39");                       // blocks that do not add up to the 40 rows
   refuse(good, {{40, 0}}, "blocks");
   bad = good;
   bad.world_size = options_.world_size + 1;

@@ -92,8 +92,9 @@ void expect_features(Pooling pooling, const std::vector<std::vector<float>>& exp
 
 // A sample's features: rank 0's two tables, then rank 1's. Sample 0 names row 0: 1, 11, 101, 111. Sample 1 names none.
 // Sample 2 names rows 1 and 2: 2 + 3, 12 + 13, 102 + 103, 112 + 113. Sample 3: 3 + 3 + 1, 13 + 13 + 11, and so on.
-const std::vector<std::vector<float>> kSums{{1, -1, 11, -11, 101, -101, 111, -111, 0, 0, 0, 0, 0, 0, 0, 0},
-                                            {5, -5, 25, -25, 205, -205, 225, -225, 7, -7, 37, -37, 307, -307, 337, -337}};
+const std::vector<std::vector<float>> kSums{
+    {1, -1, 11, -11, 101, -101, 111, -111, 0, 0, 0, 0, 0, 0, 0, 0},
+    {5, -5, 25, -25, 205, -205, 225, -225, 7, -7, 37, -37, 307, -307, 337, -337}};
 
 TEST(Pooling, FeaturesStandSampleAfterSampleWithRank0sTablesFirst) {
   expect_features<std::int64_t>(Pooling::Sum, kSums);
@@ -178,7 +179,9 @@ TEST(Pooling, TablesOfEveryWidth) {
       SCOPED_TRACE(op.text());
       RandomProblem problem(op, static_cast<std::uint64_t>(columns));
       problem.poison();
-      communicator->prepare(lower(op, {{2, 4}}).value(), {"direct", {}}, problem.buffers(), {}).value()->run(RunMode::Fused);
+      communicator->prepare(lower(op, {{2, 4}}).value(), {"direct", {}}, problem.buffers(), {})
+          .value()
+          ->run(RunMode::Fused);
       const auto found = verify_result(op, problem.buffers(), {{2, 4}}, 1);
       EXPECT_TRUE(found.ok()) << found.error().text();
     }

@@ -96,8 +96,8 @@ TEST(PullSchedule, EmptyPiecesAndPostsOneAfterTheOtherEnd) {
 }
 
 TEST(PullSchedule, PiecesOfDifferentLengthsFollowEachOther) {
-  // Rank 0 pulls 30 ns from 1 and none from 2; rank 2 pulls 4 from 0 and then 6 from 1, which it shares from 4 on: 12 ns.
-  // Rank 0 has 26 left at 4 and 20 at 16, when it has rank 1 for itself again: until 36.
+  // Rank 0 pulls 30 ns from 1 and none from 2; rank 2 pulls 4 from 0 and then 6 from 1, which it shares from 4 on: 12
+  // ns. Rank 0 has 26 left at 4 and 20 at 16, when it has rank 1 for itself again: until 36.
   PullSchedule schedule(3);
   schedule.post(0, 0, std::vector<double>{99, 30, 0}, PeerOrder::Staggered);
   EXPECT_EQ(schedule.projected_end_ns(0), 30);
@@ -120,7 +120,8 @@ RC_GTEST_PROP(PullSchedule, NoDirectionCarriesMoreThanItsRate, ()) {
     starts.push_back(*rc::gen::inRange(0, 3000) * 0.41);
     last_start = std::max(last_start, starts.back());
     sum += (world_size - 1) * piece_ns;
-    schedule.post(rank, starts.back(), pieces(world_size, piece_ns), *rc::gen::element(PeerOrder::Rank, PeerOrder::Staggered));
+    schedule.post(rank, starts.back(), pieces(world_size, piece_ns),
+                  *rc::gen::element(PeerOrder::Rank, PeerOrder::Staggered));
   }
   for (int rank = 0; rank < world_size; ++rank) {
     const double end = schedule.projected_end_ns(rank);

@@ -38,8 +38,8 @@ std::unique_ptr<Communicator> open(int ranks, const std::string& link, const std
   return host::host_backend().open(options).value();
 }
 
-planner::Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, const Cut& cut, std::span<const RankBuffers> buffers,
-                                                   Communicator& communicator) {
+planner::Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, const Cut& cut,
+                                                   std::span<const RankBuffers> buffers, Communicator& communicator) {
   return communicator.prepare(lower(op, cut).value(), {"direct", {}}, buffers, {.allow_independent = true});
 }
 
@@ -49,7 +49,8 @@ void expect_right(const OpSpec& op, std::span<const RankBuffers> buffers) {
     const auto got = testing::elements(planner::product_type(op), buffers[rank].c);
     ASSERT_EQ(got.size(), expected[rank].size());
     for (std::size_t i = 0; i < got.size(); ++i)
-      ASSERT_LE(std::abs(got[i] - expected[rank][i]), testing::allowed_error(op)) << "rank " << rank << ", element " << i;
+      ASSERT_LE(std::abs(got[i] - expected[rank][i]), testing::allowed_error(op))
+          << "rank " << rank << ", element " << i;
   }
 }
 
@@ -58,8 +59,8 @@ TEST(RowSplits, RowsArePackedInTheOrderOfTheRanks) {
   const RandomProblem problem(op, 1, {.counts = Counts{1, 0, 4, 2, 3, 0, 0, 1, 1}});
   const RowSplits splits(op, problem.buffers());
   EXPECT_EQ(splits.count(1, 0), 2);
-  EXPECT_EQ(splits.send_offset(0, 2), 1); // 1 + 0
-  EXPECT_EQ(splits.send_offset(1, 2), 5); // 2 + 3
+  EXPECT_EQ(splits.send_offset(0, 2), 1);    // 1 + 0
+  EXPECT_EQ(splits.send_offset(1, 2), 5);    // 2 + 3
   EXPECT_EQ(splits.receive_offset(0, 2), 3); // 1 + 2
   EXPECT_EQ(splits.receive_offset(1, 2), 3); // 0 + 3
   EXPECT_EQ(splits.sent_rows(0), 5);
@@ -81,8 +82,10 @@ INSTANTIATE_TEST_SUITE_P(Host, UnequalSplits,
                                             ::testing::Values("shm", "100Gbit", "tcp:100Gbit")),
                          [](const auto& instance) {
                            const std::string link = std::get<1>(instance.param);
-                           return std::string(to_string(std::get<0>(instance.param))) +
-                                  (link == "shm" ? "_shm" : link == "100Gbit" ? "_emulated" : "_tcp");
+                           return std::string(to_string(std::get<0>(instance.param))) + (link == "shm" ? "_shm"
+                                                                                         : link == "100Gbit"
+                                                                                             ? "_emulated"
+                                                                                             : "_tcp");
                          });
 
 TEST_P(UnequalSplits, ResultIsTheDefinitionForRandomSkewedCounts) {
@@ -182,7 +185,8 @@ TEST_P(UnequalSplits, NothingBeyondTheCountedRowsIsWritten) {
 
 TEST(UnequalSplits, BlocksTakeTheTimeOfTheRowsThatTheyHaveAndEmptyOnesNone) {
   using std::chrono::nanoseconds;
-  // 2 * 10 * 50 flop at 1 per ns: 1 us a row and 5 us a block. 10 * 4 bytes at 100 Mbit/s: 3.2 us a row of C, 10 us a block.
+  // 2 * 10 * 50 flop at 1 per ns: 1 us a row and 5 us a block. 10 * 4 bytes at 100 Mbit/s: 3.2 us a row of C, 10 us a
+  // block.
   const OpSpec op = op_of(OpKind::MatmulAllToAll, 40, 10, 50, 2);
   const Counts counts{0, 25, 10, 0};
   RandomProblem problem(op, 1, {.counts = counts});

@@ -35,9 +35,11 @@ std::vector<Case> cases() {
   for (const int ranks : {2, 3, 4, 8}) {
     for (const int columns : {kNarrowTile, kWideTile}) {
       for (const int ctas : {1, 7, 132}) {
-        for (const Cut& cut : {Cut{{1001}}, Cut{{300, 300, 401}}, Cut{{1, 999, 1}}, Cut{std::vector<std::int64_t>(143, 7)}}) {
+        for (const Cut& cut :
+             {Cut{{1001}}, Cut{{300, 300, 401}}, Cut{{1, 999, 1}}, Cut{std::vector<std::int64_t>(143, 7)}}) {
           all.push_back({summing(OpKind::MatmulAllReduce, 1001, 1000, ranks), cut, columns, ctas});
-          all.push_back({summing(OpKind::MatmulReduceScatter, std::int64_t{1001} * ranks, 1000, ranks), cut, columns, ctas});
+          all.push_back(
+              {summing(OpKind::MatmulReduceScatter, std::int64_t{1001} * ranks, 1000, ranks), cut, columns, ctas});
         }
       }
     }
@@ -46,7 +48,8 @@ std::vector<Case> cases() {
 }
 
 std::string text_of(const Case& each) {
-  return each.op.text() + ", " + each.cut.text() + ", " + std::to_string(each.tile_columns) + " columns, " + std::to_string(each.cta_count) + " thread blocks";
+  return each.op.text() + ", " + each.cut.text() + ", " + std::to_string(each.tile_columns) + " columns, " +
+         std::to_string(each.cta_count) + " thread blocks";
 }
 
 /// By rank.
@@ -67,7 +70,8 @@ TEST(TileOrder, EveryRankMultipliesEveryTileOnceAndOneSumsIt) {
     SCOPED_TRACE(text_of(each));
     const StageList stages = lower(each.op, each.cut).value();
     const bool has_shards = each.op.kind == OpKind::MatmulReduceScatter;
-    const std::int64_t shard_tiles = planner::ceil_div(summed_rows(each.op), kTileRows) * planner::ceil_div(each.op.n, each.tile_columns);
+    const std::int64_t shard_tiles =
+        planner::ceil_div(summed_rows(each.op), kTileRows) * planner::ceil_div(each.op.n, each.tile_columns);
     std::map<std::tuple<int, int, int>, int> index_of;
     std::set<std::pair<int, int>> slots; // of the summing rank's memory
     const auto orders = orders_of(each);
@@ -105,20 +109,24 @@ TEST(TileOrder, EndsWithOneThreadBlockOnEveryRank) {
         }
       }
     }
-    for (std::size_t rank = 0; rank < orders.size(); ++rank) EXPECT_EQ(next[rank], orders[rank].size()) << "rank " << rank << " waits for ever";
+    for (std::size_t rank = 0; rank < orders.size(); ++rank)
+      EXPECT_EQ(next[rank], orders[rank].size()) << "rank " << rank << " waits for ever";
   }
 }
 
 TEST(TileOrder, TakesBlocksOfLessThanAWaveTogether) {
   const auto order_of = [](const OpSpec& op, const Cut& cut, int cta_count) {
     std::vector<std::pair<int, int>> places;
-    for (const Tile& tile : TileOrder(lower(op, cut).value(), kWideTile, cta_count).of(1)) places.emplace_back(tile.a_row, tile.column);
+    for (const Tile& tile : TileOrder(lower(op, cut).value(), kWideTile, cta_count).of(1))
+      places.emplace_back(tile.a_row, tile.column);
     return places;
   };
   for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter}) {
     const OpSpec op = summing(kind, kind == OpKind::MatmulAllReduce ? 4096 : 16384, 1024, 4); // 4 tiles side by side
-    const int whole_wave = kind == OpKind::MatmulAllReduce ? 32 : 128;                           // tiles of 1024 rows, of all shards
-    const Cut uncut{{4096}}, coarse{{1024, 1024, 1024, 1024}}, fine{std::vector<std::int64_t>(8, 512)}, ragged{{1024, 1024, 1024, 896, 128}};
+    // tiles of 1024 rows, of all shards
+    const int whole_wave = kind == OpKind::MatmulAllReduce ? 32 : 128;
+    const Cut uncut{{4096}}, coarse{{1024, 1024, 1024, 1024}}, fine{std::vector<std::int64_t>(8, 512)},
+        ragged{{1024, 1024, 1024, 896, 128}};
     EXPECT_NE(order_of(op, coarse, whole_wave), order_of(op, uncut, whole_wave));
     EXPECT_EQ(order_of(op, fine, whole_wave), order_of(op, coarse, whole_wave));
     EXPECT_EQ(order_of(op, ragged, whole_wave), order_of(op, coarse, whole_wave)) << "a short rest belongs to the last";

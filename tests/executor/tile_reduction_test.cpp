@@ -34,19 +34,22 @@ std::unique_ptr<DeviceMemory> resident(DevicePool& pool, std::span<const std::by
 /// All ranks side by side on device 0, each on a stream.
 class RanksOnOneDevice {
  public:
-  RanksOnOneDevice(DevicePool& pool, const OpSpec& op, const Cut& cut, TileReduction::Options options, const std::vector<int>& cta_counts)
+  RanksOnOneDevice(DevicePool& pool, const OpSpec& op, const Cut& cut, TileReduction::Options options,
+                   const std::vector<int>& cta_counts)
       : pool_(pool), op_(op), cut_(cut), problem_(op, 7), abort_(resident(pool, std::vector<std::byte>(4))) {
     const StageList stages = lower(op, cut).value();
     std::vector<std::byte*> addresses;
     for (int rank = 0; rank < op.world_size; ++rank) {
-      memory_.push_back(resident(pool, std::vector<std::byte>(static_cast<std::size_t>(tile_memory_bytes(stages, options.tile_columns)))));
+      memory_.push_back(resident(
+          pool, std::vector<std::byte>(static_cast<std::size_t>(tile_memory_bytes(stages, options.tile_columns)))));
       addresses.push_back(memory_.back()->bytes().data());
     }
     for (int rank = 0; rank < op.world_size; ++rank) {
       const auto index = static_cast<std::size_t>(rank);
       const RankBuffers& host = problem_.buffers()[index];
       Rank& own = ranks_.emplace_back();
-      own.b = resident(pool, options.b_is_transposed ? transposed(host.b, op.k, op.n) : std::vector<std::byte>(host.b.begin(), host.b.end()));
+      own.b = resident(pool, options.b_is_transposed ? transposed(host.b, op.k, op.n)
+                                                     : std::vector<std::byte>(host.b.begin(), host.b.end()));
       own.c = resident(pool, host.c);
       own.products = std::make_unique<DeviceMemory>(pool, static_cast<std::size_t>(op.m * op.n * 2));
       options.cta_count = cta_counts[index];
@@ -122,13 +125,15 @@ class TilesOnOneDevice : public ::testing::Test {
   void SetUp() override {
     std::string reason;
     if (device_count(&reason) == 0) GTEST_SKIP() << reason;
-    if (compute_capability(0) != 90) GTEST_SKIP() << "device 0 has compute capability " << compute_capability(0) << "; this needs 90";
+    if (compute_capability(0) != 90)
+      GTEST_SKIP() << "device 0 has compute capability " << compute_capability(0) << "; this needs 90";
     pool_ = std::make_unique<DevicePool>(0, DevicePool::Source::Cuda);
   }
 
   void expect_right(const OpSpec& op, const Cut& cut, const TileReduction::Options& options) {
-    SCOPED_TRACE(op.text() + ", " + cut.text() + (options.b_is_transposed ? ", B of [n, k], " : ", ") + std::to_string(options.cta_count) +
-                 " thread blocks, " + std::to_string(options.tile_columns) + " columns a tile");
+    SCOPED_TRACE(op.text() + ", " + cut.text() + (options.b_is_transposed ? ", B of [n, k], " : ", ") +
+                 std::to_string(options.cta_count) + " thread blocks, " + std::to_string(options.tile_columns) +
+                 " columns a tile");
     const auto ranks = static_cast<std::size_t>(op.world_size);
     RanksOnOneDevice device(*pool_, op, cut, options, std::vector<int>(ranks, options.cta_count));
     for (std::uint64_t run = 0; run < 2; ++run) { // the flags of the first are gone in the second
@@ -157,7 +162,10 @@ TEST_F(TilesOnOneDevice, AreSummedInEveryShapeTypeAndOrder) {
       op.dtype = dtype;
       for (const int tile_columns : {kWideTile, kNarrowTile}) {
         for (const bool b_is_transposed : {false, true})
-          expect_right(op, cut, {.tile_columns = tile_columns, .b_is_transposed = b_is_transposed, .cta_count = sm_count() / op.world_size});
+          expect_right(op, cut,
+                       {.tile_columns = tile_columns,
+                        .b_is_transposed = b_is_transposed,
+                        .cta_count = sm_count() / op.world_size});
       }
     }
   };
@@ -165,28 +173,32 @@ TEST_F(TilesOnOneDevice, AreSummedInEveryShapeTypeAndOrder) {
     const auto op = [&](OpKind kind, std::int64_t m, const Shape& shape) {
       return OpSpec{.kind = kind, .m = m, .n = shape.n, .k = shape.k, .world_size = ranks};
     };
-    for (const Shape& shape : {Shape{1, 8, 8, {{1}}}, Shape{130, 264, 72, {{1, 128, 1}}}, Shape{300, 1000, 200, {{300}}},
-                               Shape{1025, 520, 264, {{513, 256, 256}}}})
+    for (const Shape& shape : {Shape{1, 8, 8, {{1}}}, Shape{130, 264, 72, {{1, 128, 1}}},
+                               Shape{300, 1000, 200, {{300}}}, Shape{1025, 520, 264, {{513, 256, 256}}}})
       expect_right_in_every_way(op(OpKind::MatmulReduceScatter, shape.rows * ranks, shape), shape.cut);
-    for (const Shape& shape : {Shape{65, 8, 8, {{65}}}, Shape{130, 264, 72, {{1, 128, 1}}}, Shape{1001, 1000, 200, {{300, 300, 401}}},
-                               Shape{2049, 520, 264, {{513, 1536}}}})
+    for (const Shape& shape : {Shape{65, 8, 8, {{65}}}, Shape{130, 264, 72, {{1, 128, 1}}},
+                               Shape{1001, 1000, 200, {{300, 300, 401}}}, Shape{2049, 520, 264, {{513, 1536}}}})
       expect_right_in_every_way(op(OpKind::MatmulAllReduce, shape.rows, shape), shape.cut);
   }
 }
 
 TEST_F(TilesOnOneDevice, AreSummedByFewThreadBlocks) {
-  const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 1200, .n = 1000, .k = 200, .dtype = DType::Bf16, .world_size = 4};
+  const OpSpec op{
+      .kind = OpKind::MatmulReduceScatter, .m = 1200, .n = 1000, .k = 200, .dtype = DType::Bf16, .world_size = 4};
   for (const int cta_count : {1, 7}) expect_right(op, {{100, 200}}, {.cta_count = cta_count});
   OpSpec to_all = op;
   to_all.kind = OpKind::MatmulAllReduce;
-  for (const int cta_count : {1, 7}) expect_right(to_all, {{500, 700}}, {.tile_columns = kNarrowTile, .cta_count = cta_count});
+  for (const int cta_count : {1, 7})
+    expect_right(to_all, {{500, 700}}, {.tile_columns = kNarrowTile, .cta_count = cta_count});
 }
 
-/// Set when all that the stream holds now has ended. Asking the stream itself would wait for every kernel under compute-sanitizer.
+/// Set when all that the stream holds now has ended. Asking the stream itself would wait for every kernel under
+/// compute-sanitizer.
 class StreamEnd {
  public:
   explicit StreamEnd(cudaStream_t stream) {
-    MC2_CUDA(cudaLaunchHostFunc(stream, [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; }, &is_reached_));
+    MC2_CUDA(cudaLaunchHostFunc(
+        stream, [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; }, &is_reached_));
   }
   [[nodiscard]] bool is_reached() const { return is_reached_; }
 
@@ -197,7 +209,8 @@ class StreamEnd {
 // As beside a collective that waits for peers: rank 0 ends although few of rank 1's thread blocks have begun.
 TEST_F(TilesOnOneDevice, NeedNotAllBeInPlace) {
   constexpr int kThere = 10; // thread blocks of each rank
-  const OpSpec op{.kind = OpKind::MatmulReduceScatter, .m = 4096, .n = 1024, .k = 128, .dtype = DType::Bf16, .world_size = 2};
+  const OpSpec op{
+      .kind = OpKind::MatmulReduceScatter, .m = 4096, .n = 1024, .k = 128, .dtype = DType::Bf16, .world_size = 2};
   RanksOnOneDevice device(*pool_, op, {{1024, 1024}}, {}, {kThere, sm_count()});
   device.bind_another_a(3);
   unsigned* release = nullptr;

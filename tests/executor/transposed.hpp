@@ -12,7 +12,9 @@ namespace mc2::testing {
 inline std::vector<std::byte> transposed(std::span<const std::byte> matrix, std::int64_t rows, std::int64_t columns) {
   std::vector<std::byte> result(matrix.size());
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) std::memcpy(&result[static_cast<std::size_t>(2 * (j * rows + i))], &matrix[static_cast<std::size_t>(2 * (i * columns + j))], 2);
+    for (std::int64_t j = 0; j < columns; ++j)
+      std::memcpy(&result[static_cast<std::size_t>(2 * (j * rows + i))],
+                  &matrix[static_cast<std::size_t>(2 * (i * columns + j))], 2);
   return result;
 }
 

@@ -265,8 +265,7 @@ TEST(VerifyExchange, ComparesCombinedRowsWithTheirSendersOwnOnesIncluded) {
   const RandomProblem problem(spec, 1), other(spec, 2);
   constexpr std::size_t kRowBytes = 64 * 4;
   std::vector<std::vector<std::byte>> products; // any numbers will do
-  for (const RankBuffers& rank : other.buffers())
-    products.emplace_back(rank.a.begin(), rank.a.begin() + 6 * kRowBytes);
+  for (const RankBuffers& rank : other.buffers()) products.emplace_back(rank.a.begin(), rank.a.begin() + 6 * kRowBytes);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     for (std::size_t i = 0; i < 6; ++i) {
       const auto sent = row_of(products[i / 3], rank * 3 + i % 3, kRowBytes);
@@ -298,8 +297,7 @@ TEST(VerifyExchange, AcceptsTheSumAndFindsOneWrongElement) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_THAT(wrong.error().message, HasSubstr("rank 1, row 1, column 3"));
   problem.poison();
-  EXPECT_THAT(verify_exchange(spec, partials, problem.buffers(), {{4}}).error().message,
-              HasSubstr("was not written"));
+  EXPECT_THAT(verify_exchange(spec, partials, problem.buffers(), {{4}}).error().message, HasSubstr("was not written"));
 }
 
 TEST(RandomProblem, IsReproducibleAndItsNumbersAreInRange) {

@@ -2,6 +2,7 @@
 
 #include <utility> // Asio 1.74 forgets it
 
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -11,7 +12,6 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -44,7 +44,8 @@ class Served {
       (void)store.put_plan(store::examples::plan(), "tuned", store::examples::kNow).value();
       (void)store.put_model(store::examples::model(), store::examples::kNow).value();
     }
-    service_ = Service::open(config, {.utc_now = [] { return std::string(store::examples::kNow); }, .event = {}}).value();
+    service_ =
+        Service::open(config, {.utc_now = [] { return std::string(store::examples::kNow); }, .event = {}}).value();
   }
   ~Served() {
     service_.reset();
@@ -67,18 +68,21 @@ using LocalSocket = net::local::stream_protocol::socket::rebind_executor<net::an
 /// Sends the bytes, says that no more will come, and reads what is answered to its end.
 net::awaitable<void> talk(LocalSocket socket, std::string_view bytes, std::string& answer) {
   boost::system::error_code error;
-  co_await net::async_write(socket, net::buffer(bytes.data(), bytes.size()), net::redirect_error(net::use_awaitable, error));
+  co_await net::async_write(socket, net::buffer(bytes.data(), bytes.size()),
+                            net::redirect_error(net::use_awaitable, error));
   socket.shutdown(net::socket_base::shutdown_send, error);
   std::array<char, 4096> piece{};
   for (error.clear(); !error;) {
-    const std::size_t count = co_await socket.async_read_some(net::buffer(piece), net::redirect_error(net::use_awaitable, error));
+    const std::size_t count =
+        co_await socket.async_read_some(net::buffer(piece), net::redirect_error(net::use_awaitable, error));
     if (answer.size() < 16) answer.append(piece.data(), count);
   }
 }
 
 } // namespace
 
-/// What a client sends on one connection, whatever it is: every request gets an answer of HTTP/1.1, or the connection ends.
+/// What a client sends on one connection, whatever it is: every request gets an answer of HTTP/1.1, or the connection
+/// ends.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr int kRequestsOfAStore = 20'000;
   static std::unique_ptr<Served> served;
@@ -94,7 +98,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   LocalSocket here(executor), there(executor);
   net::local::connect_pair(here, there);
   std::string answer;
-  net::co_spawn(executor, serve_connection(PlainStream(PlainStream::socket_type(std::move(here))), "unix", SessionContext{served->service(), limits, log, sessions, rates, served->uploads(), upload_pool, writing_pool, planning_pool}),
+  net::co_spawn(executor,
+                serve_connection(PlainStream(PlainStream::socket_type(std::move(here))), "unix",
+                                 SessionContext{served->service(), limits, log, sessions, rates, served->uploads(),
+                                                upload_pool, writing_pool, planning_pool}),
                 net::detached);
   net::co_spawn(executor, talk(std::move(there), {reinterpret_cast<const char*>(data), size}, answer), net::detached);
   io.run();

@@ -14,7 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   profiler::ImportAnswers answers{.buffers = profiler::Buffers::Both};
   answers.bytes_from_neighbour = true;
   if (is_sure) {
-    answers = {.collective = planner::Collective::AllGather, .dtype = planner::DType::F16, .world_size = 8, .message_bytes = 4096};
+    answers = {.collective = planner::Collective::AllGather,
+               .dtype = planner::DType::F16,
+               .world_size = 8,
+               .message_bytes = 4096};
     answers.m = answers.n = answers.k = 64;
   }
   profiler::TimingSet timings;
@@ -24,7 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::int64_t count = 0;
   for (const auto& [key, group] : timings.groups()) count += group.count;
   if (count != summary.value().took_count) std::abort();
-  const auto profile = profiler::assemble_profile(timings, summary.value().facts, {.kind = planner::OpKind::MatmulAllReduce, .device = "fuzz"});
+  const auto profile = profiler::assemble_profile(timings, summary.value().facts,
+                                                  {.kind = planner::OpKind::MatmulAllReduce, .device = "fuzz"});
   if (profile)
     for (const auto& sample : profile.value().profile.samples)
       if (sample.time.count() <= 0 || sample.block_rows < 1) std::abort();

@@ -31,7 +31,8 @@ class Sample {
     digest_ = store.put_plan(store::examples::plan(), "tuned", now).value();
     document_ = store.find_plan(digest_).value().document;
     (void)store.put_model(store::examples::model(), now).value();
-    if (!store.append_samples(store::examples::profile().op, store::examples::fingerprint(), store::examples::profile().samples, now))
+    if (!store.append_samples(store::examples::profile().op, store::examples::fingerprint(),
+                              store::examples::profile().samples, now))
       std::abort();
     std::ifstream stream(path(), std::ios::binary);
     image_.assign(std::istreambuf_iterator<char>(stream), {});
@@ -54,7 +55,8 @@ class Sample {
       if (place >= std::size_t{0xff} << 16) bytes.resize(bytes.size() * edits[3] / 255); // cut short
     }
     std::filesystem::remove(folder_ / "store.db-journal");
-    std::ofstream(path(), std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path(), std::ios::binary | std::ios::trunc)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
  private:
@@ -101,7 +103,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int step = data[0] % kStepCount;
   sample.damage({data + 1, size - 1});
   try {
-    auto store = store::Store::open(sample.path(), step == kWrite ? store::OpenMode::ReadWrite : store::OpenMode::ReadOnly);
+    auto store =
+        store::Store::open(sample.path(), step == kWrite ? store::OpenMode::ReadWrite : store::OpenMode::ReadOnly);
     if (store) use(store.value(), step, sample);
   } catch (const planner::SystemError&) { // what SQLite cannot repair it may say so
   }

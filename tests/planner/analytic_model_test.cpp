@@ -75,8 +75,8 @@ TEST(AnalyticModel, PlanSaysWhereItsNumbersComeFrom) {
   const CostModel model = analytic_model(topology(), op).value();
   const Plan plan = make_plan(op, model, {}).value();
   EXPECT_EQ(plan.makespan.provenance, Provenance::Analytic);
-  for (const std::string& text : {std::string("topology example"), plan.variant.name,
-                                  std::string("published constants"), std::string("Tflop/s")})
+  for (const std::string& text :
+       {std::string("topology example"), plan.variant.name, std::string("published constants"), std::string("Tflop/s")})
     EXPECT_NE(plan.makespan.reason.find(text), std::string::npos) << text << ": " << plan.makespan.reason;
   Topology calibrated = topology();
   calibrated.calibration = "3 points";
@@ -123,8 +123,7 @@ TEST(AnalyticModel, RefusesBadQuestions) {
   Topology bad = topology();
   bad.protocols[0].intra.gb_per_s = 0;
   EXPECT_EQ(analytic_model(bad, op_of(128, 16)).error().field, "topology.protocols[0].intra.gb_per_s");
-  EXPECT_EQ(analytic_curve(topology(), Collective::AllToAll, 16, Algorithm::Tree).error().code,
-            ErrorCode::Infeasible);
+  EXPECT_EQ(analytic_curve(topology(), Collective::AllToAll, 16, Algorithm::Tree).error().code, ErrorCode::Infeasible);
 }
 
 TEST(AnalyticModel, ExtremeConstantsStillGiveAPlan) {

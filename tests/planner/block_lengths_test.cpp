@@ -12,8 +12,8 @@ namespace {
 
 /// 1000 rows: 100 us of matmul and 40 us of collective.
 CostModel thousand_rows() {
-  return testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4),
-                           testing::affine(CurveAxis::Rows, 0, 0.1), testing::affine(CurveAxis::Bytes, 0, 0.01));
+  return testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4), testing::affine(CurveAxis::Rows, 0, 0.1),
+                           testing::affine(CurveAxis::Bytes, 0, 0.01));
 }
 
 PlanOptions steps_of(std::int64_t rows) {

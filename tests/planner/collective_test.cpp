@@ -63,8 +63,7 @@ TEST(Collective, SmallMessagesAreLimitedByTheMessageRate) {
 TEST(Collective, HierarchyNeedsFewerMessages) {
   // 1 B to each of 16: 1 us inside the node, then 3 messages to the ranks of the same rail: 5 + 3 * 0.5; the bytes
   // inside take 3 * 0.004 us more.
-  EXPECT_NEAR(us_of(topology(), Collective::AllToAll, 16, 16, Algorithm::Hierarchical), 10 + 1 + 0.012 + 5 + 1.5,
-              1e-9);
+  EXPECT_NEAR(us_of(topology(), Collective::AllToAll, 16, 16, Algorithm::Hierarchical), 10 + 1 + 0.012 + 5 + 1.5, 1e-9);
 }
 
 TEST(Collective, HierarchySumsItsPhasesWhileThereIsOnePiece) {
@@ -172,8 +171,8 @@ Topology any_topology() {
 
 CollectiveSpec any_spec(const Topology& topology) {
   CollectiveSpec spec;
-  spec.collective = *rc::gen::element(Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
-                                      Collective::AllToAll);
+  spec.collective =
+      *rc::gen::element(Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather, Collective::AllToAll);
   spec.message_bytes = std::exp2(*rc::gen::inRange(0, 41));
   spec.world_size = topology.ranks_per_node * *rc::gen::inRange(2, 129);
   return spec;

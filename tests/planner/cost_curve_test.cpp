@@ -15,9 +15,7 @@ TEST(CostCurve, AffineAddsFixedCostToSlope) {
   EXPECT_DOUBLE_EQ(curve.time_us(100), 60.0); // 10 + 0.5 * 100
 }
 
-TEST(CostCurve, NothingCostsNothing) {
-  EXPECT_DOUBLE_EQ(testing::affine(CurveAxis::Rows, 10, 0.5).time_us(0), 0.0);
-}
+TEST(CostCurve, NothingCostsNothing) { EXPECT_DOUBLE_EQ(testing::affine(CurveAxis::Rows, 10, 0.5).time_us(0), 0.0); }
 
 TEST(CostCurve, PublishedFitGivesThePublishedTimes) {
   const CostCurve curve = testing::published_all_reduce();

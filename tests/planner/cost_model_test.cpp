@@ -49,8 +49,10 @@ TEST(PredictAnchored, TakesTheIntervalThatRacesTaught) {
   EXPECT_DOUBLE_EQ(plan.makespan.us, 130);
   EXPECT_DOUBLE_EQ(plan.makespan.low_us, 130 * 0.98);
   EXPECT_DOUBLE_EQ(plan.makespan.high_us, 130 * 1.02);
-  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
-    EXPECT_EQ(predict_anchored(model.op, model, model.variants[0].variant, {{64}}, bad, 30).error().field, "uncut times");
+  for (const double bad :
+       {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
+    EXPECT_EQ(predict_anchored(model.op, model, model.variants[0].variant, {{64}}, bad, 30).error().field,
+              "uncut times");
   model.anchored_interval = 0;
   EXPECT_EQ(model.validate().error().field, "anchored_interval");
 }
@@ -74,8 +76,8 @@ TEST(Anchored, GivesTheUncutPartsTheirTimes) {
 
 TEST(CostModel, RowsOfAnOperatorThatIsCutAlongNAreStale) {
   const OpSpec few_rows = testing::all_reduce_op(16, 256, 32, DType::F32, 2);
-  CostModel model = testing::model_of(few_rows, testing::affine(CurveAxis::Columns, 10, 1),
-                                      testing::affine(CurveAxis::Bytes, 20, 1));
+  CostModel model =
+      testing::model_of(few_rows, testing::affine(CurveAxis::Columns, 10, 1), testing::affine(CurveAxis::Bytes, 20, 1));
   EXPECT_TRUE(model.validate());
   model.variants[0].compute.curve.axis = CurveAxis::Rows;
   EXPECT_EQ(model.validate().error().code, ErrorCode::Stale);
@@ -173,7 +175,8 @@ TEST(Variant, TextNamesTheSettingsAndIsReadBack) {
 }
 
 TEST(Variant, TextOfAnotherFormIsANameWithoutSettings) {
-  for (const char* text : {"", "(", "a(", "a()", "a(b", "a(b)", "a(b=1", "a(b=1)c", "a(b=1,)", "a(b=1,b=2)", "a(c=1,b=2)"}) {
+  for (const char* text :
+       {"", "(", "a(", "a()", "a(b", "a(b)", "a(b=1", "a(b=1)c", "a(b=1,)", "a(b=1,b=2)", "a(c=1,b=2)"}) {
     EXPECT_EQ(parse_variant(text), (Variant{text, {}})) << text;
   }
 }

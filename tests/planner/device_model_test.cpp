@@ -42,11 +42,10 @@ TEST(DeviceModel, ShardsOfOtherKindsCostAsTheirRowsOfProduct) {
   const OpSpec gather{OpKind::AllGatherMatmul, 4096, 8192, 3072, DType::Bf16, 8};
   const double whole = device_model("ascend-910b", all_reduce()).value().variants[0].compute.curve.time_us(4096);
   EXPECT_NEAR(device_model("ascend-910b", scatter).value().variants[0].compute.curve.time_us(512), whole, 1e-6);
-  EXPECT_NEAR(device_model("ascend-910b", gather).value().variants[0].compute.curve.time_us(512), whole * 7 / 8,
-              1e-6);
+  EXPECT_NEAR(device_model("ascend-910b", gather).value().variants[0].compute.curve.time_us(512), whole * 7 / 8, 1e-6);
   // On 8 ranks both are twice as fast as the all-reduce.
-  EXPECT_NEAR(device_model("ascend-910b", scatter).value().variants[0].communication.curve.time_us(64 << 20),
-              930.9 / 2, 0.1);
+  EXPECT_NEAR(device_model("ascend-910b", scatter).value().variants[0].communication.curve.time_us(64 << 20), 930.9 / 2,
+              0.1);
 }
 
 TEST(DeviceModel, RefusesWhatNobodyPublished) {

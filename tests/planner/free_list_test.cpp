@@ -45,9 +45,9 @@ double brute_force_us(const CostModel& model, const PlanOptions& options) {
 TEST(FreeList, GrowingBlocksBeatEqualOnes) {
   // Compute 1 us a row, link 2 us a row, nothing fixed: doubling blocks 1, 2, 4, 8 of 128 rows keep the link busy from
   // 128 us on, 128 + 2 x 1920. The short/long family can only start with one short block.
-  const CostModel model = testing::model_of(testing::all_reduce_op(1920, 256, 32, DType::F32, 2),
-                                            testing::affine(CurveAxis::Rows, 0, 1),
-                                            testing::affine(CurveAxis::Bytes, 20, 2.0 / 1024));
+  const CostModel model =
+      testing::model_of(testing::all_reduce_op(1920, 256, 32, DType::F32, 2), testing::affine(CurveAxis::Rows, 0, 1),
+                        testing::affine(CurveAxis::Bytes, 20, 2.0 / 1024));
   const Plan plan = make_plan(model.op, model, free_options()).value();
   EXPECT_EQ(plan.cut.block_rows, (std::vector<std::int64_t>{128, 256, 512, 1024}));
   EXPECT_DOUBLE_EQ(plan.makespan.us, 128 + 2 * 1920 + 4 * 20);
@@ -88,7 +88,8 @@ void expect_percentages_of(const Plan& plan) {
   for (const RunnerUp& loser : plan.runners_up) {
     const double ratio = loser.makespan_us / plan.makespan.us - 1;
     char text[64];
-    std::snprintf(text, sizeof text, "%.1f %% %s", std::abs(ratio) * 100, ratio > 0 ? "slower" : "faster by the curves");
+    std::snprintf(text, sizeof text, "%.1f %% %s", std::abs(ratio) * 100,
+                  ratio > 0 ? "slower" : "faster by the curves");
     EXPECT_TRUE(ratio == 0 || loser.reason.starts_with(text)) << loser.cut.text() << ": " << loser.reason;
   }
 }
@@ -125,7 +126,8 @@ CostModel random_model() {
                                       1 + number(0, 20, 0.1), 1 + number(0, 20, 0.1));
   // A jump that makes some lengths much better than their neighbours.
   if (*rc::gen::arbitrary<bool>())
-    model.variants[0].compute.curve.shape = PiecewiseCurve{number(100, 600, 1), 1, 0, 0.3, 10, 0.3, 10 + number(0, 200, 1)};
+    model.variants[0].compute.curve.shape =
+        PiecewiseCurve{number(100, 600, 1), 1, 0, 0.3, 10, 0.3, 10 + number(0, 200, 1)};
   if (*rc::gen::arbitrary<bool>()) {
     model.op.kind = OpKind::AllGatherMatmul;
     model.op.m = 2 * rows;

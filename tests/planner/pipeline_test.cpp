@@ -83,8 +83,10 @@ RC_GTEST_PROP(Pipeline, AgreesWithSteppedOracleOnRandomPipelines, ()) {
 }
 
 RC_GTEST_PROP(Pipeline, TimelineObeysTheRules, ()) {
-  const auto first = *rc::gen::container<std::vector<double>>(6, rc::gen::map(rc::gen::inRange(0, 1000), [](int v) { return v / 10.0; }));
-  const auto second = *rc::gen::container<std::vector<double>>(6, rc::gen::map(rc::gen::inRange(0, 1000), [](int v) { return v / 10.0; }));
+  const auto first = *rc::gen::container<std::vector<double>>(
+      6, rc::gen::map(rc::gen::inRange(0, 1000), [](int v) { return v / 10.0; }));
+  const auto second = *rc::gen::container<std::vector<double>>(
+      6, rc::gen::map(rc::gen::inRange(0, 1000), [](int v) { return v / 10.0; }));
   const Slowdown slowdown{1.3, 1.1};
   const Timeline timeline = simulate(first, second, slowdown);
   for (std::size_t i = 0; i < first.size(); ++i) {

@@ -31,8 +31,8 @@ TEST(Plan, BenefitAndOverlapEfficiency) {
   plan.serial_us = 100;
   plan.ideal_us = 60;
   plan.makespan.us = 70;
-  EXPECT_DOUBLE_EQ(plan.benefit(), 0.3);              // (100 - 70) / 100
-  EXPECT_DOUBLE_EQ(plan.overlap_efficiency(), 0.75);  // 30 of 40 possible
+  EXPECT_DOUBLE_EQ(plan.benefit(), 0.3);             // (100 - 70) / 100
+  EXPECT_DOUBLE_EQ(plan.overlap_efficiency(), 0.75); // 30 of 40 possible
 }
 
 TEST(Plan, OfBlocksWithoutAModelPredictsNothing) {
@@ -46,12 +46,14 @@ TEST(Plan, OfBlocksWithoutAModelPredictsNothing) {
   EXPECT_EQ(plan.makespan.us, 0);
   EXPECT_TRUE(plan.is_local_first);
   EXPECT_EQ(unpredicted_plan(op, machine, {"direct", {}}, {{128, 64}}).error().field, "blocks");
-  EXPECT_EQ(unpredicted_plan({op.kind, 0, 64, 64, DType::F32, 2}, machine, {"direct", {}}, {{256}}).error().code, ErrorCode::InvalidSpec);
+  EXPECT_EQ(unpredicted_plan({op.kind, 0, 64, 64, DType::F32, 2}, machine, {"direct", {}}, {{256}}).error().code,
+            ErrorCode::InvalidSpec);
 }
 
 TEST(Plan, ThatIsNotToBeCutTakesAsLongAsSerial) {
-  const CostModel computes_first = testing::model_of(testing::all_reduce_op(512, 256, 64, DType::F32, 2), testing::affine(CurveAxis::Rows, 10, 1),
-                                                     testing::affine(CurveAxis::Bytes, 20, 1));
+  const CostModel computes_first =
+      testing::model_of(testing::all_reduce_op(512, 256, 64, DType::F32, 2), testing::affine(CurveAxis::Rows, 10, 1),
+                        testing::affine(CurveAxis::Bytes, 20, 1));
   for (const CostModel& model : {testing::all_gather_model(), computes_first}) {
     const Plan plan = serial_plan(model.op, model, model.variants.front().variant).value();
     EXPECT_TRUE(plan.validate().ok());
@@ -64,7 +66,8 @@ TEST(Plan, ThatIsNotToBeCutTakesAsLongAsSerial) {
     EXPECT_LE(plan.makespan.low_us, plan.makespan.us);
     const bool is_compute_first = traits_of(model.op.kind).first_lane == Lane::Compute;
     EXPECT_EQ(plan.timeline.first.front().end_us, is_compute_first ? plan.compute_us : plan.communication_us);
-    EXPECT_EQ(serial_plan(model.op, model, {"none", {}}).error().code, predict_cut(model.op, model, {"none", {}}, plan.cut).error().code);
+    EXPECT_EQ(serial_plan(model.op, model, {"none", {}}).error().code,
+              predict_cut(model.op, model, {"none", {}}, plan.cut).error().code);
     Plan wrong = plan;
     wrong.is_local_first = true;
     EXPECT_EQ(wrong.validate().error().field, "is_serial");
@@ -93,11 +96,17 @@ TEST(Plan, ValidateNamesWhatCannotBe) {
       {"serial_us", [](Plan& plan) { plan.serial_us = 2 * kMaxTimeUs; }},
       {"timeline.overlap_us", [](Plan& plan) { plan.timeline.overlap_us = -1; }},
       {"slowdown", [](Plan& plan) { plan.slowdown.second = 0.9; }},
-      {"runners_up[0].makespan_us", [](Plan& plan) { plan.runners_up = {{{{128}}, {"direct", {}}, -1, ""}}; }},
+      {"runners_up[0].makespan_us",
+       [](Plan& plan) {
+         plan.runners_up = {{{{128}}, {"direct", {}}, -1, ""}};
+       }},
       {"validation.serial_us", [](Plan& plan) { plan.validation = {1, -1, 0, 0, 0, 3}; }},
       {"validation.benefit_low", [](Plan& plan) { plan.validation = {1, 1, 0.1, 0.3, 0.2, 3}; }},
       {"timeline.first", [](Plan& plan) { plan.timeline.first.clear(); }},
-      {"timeline.second", [](Plan& plan) { plan.timeline.second.push_back({30, 30}); }},
+      {"timeline.second",
+       [](Plan& plan) {
+         plan.timeline.second.push_back({30, 30});
+       }},
       {"timeline.second[0].start_us", [](Plan& plan) { plan.timeline.second[0].start_us = -1; }}};
   for (const auto& [field, change] : changes) {
     Plan plan = serial_plan();

@@ -50,8 +50,9 @@ TEST(Search, ShowsTheUncutPlanAmongTheRunnersUp) {
 
 /// 1000 rows: 100 us of matmul and 40 us of collective, handed over in 4 slices.
 CostModel model_in_four_slices(double fixed_us) {
-  CostModel model = testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4),
-                                      testing::affine(CurveAxis::Rows, 0, 0.1), testing::affine(CurveAxis::Bytes, 0, 0.01));
+  CostModel model =
+      testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4), testing::affine(CurveAxis::Rows, 0, 0.1),
+                        testing::affine(CurveAxis::Bytes, 0, 0.01));
   model.variants[0].variant.fields["slices"] = "4";
   model.variants[0].compute.fixed_us = fixed_us;
   return model;
@@ -64,7 +65,7 @@ TEST(Search, AVariantWithSlicesOverlapsUncut) {
   const Plan plan = make_plan(model.op, model, {}).value();
   EXPECT_FALSE(plan.is_cut());
   EXPECT_TRUE(overlaps(plan.op, plan.variant, plan.cut));
-  EXPECT_DOUBLE_EQ(plan.serial_us, 140); // serial hands nothing over
+  EXPECT_DOUBLE_EQ(plan.serial_us, 140);   // serial hands nothing over
   EXPECT_DOUBLE_EQ(plan.makespan.us, 130); // 20 + 100 of matmul, then the last slice's 10
   EXPECT_NE(plan.reason.find("the lanes overlap as it is"), std::string::npos) << plan.reason;
 }
@@ -82,8 +83,7 @@ TEST(Search, CertificateAccountsForEveryCandidate) {
   const Plan plan = make_plan(model.op, model, {}).value();
   const auto& certificate = plan.certificate.value();
   EXPECT_EQ(certificate.candidate_count, certificate.simulated_count + certificate.bounded_count);
-  EXPECT_EQ(certificate.candidate_count,
-            static_cast<std::int64_t>(enumerate_cuts(model.op, {}).value().size()));
+  EXPECT_EQ(certificate.candidate_count, static_cast<std::int64_t>(enumerate_cuts(model.op, {}).value().size()));
 }
 
 TEST(Search, NoCutIsComparedOrShownTwice) {
@@ -91,9 +91,11 @@ TEST(Search, NoCutIsComparedOrShownTwice) {
   for (const std::int64_t m : {384, 1024, 4096, 5000}) {
     model.op.m = m;
     const auto cuts = enumerate_cuts(model.op, {}).value();
-    for (std::size_t i = 0; i < cuts.size(); ++i) EXPECT_EQ(std::ranges::count(cuts, cuts[i]), 1) << m << ": " << cuts[i].text();
+    for (std::size_t i = 0; i < cuts.size(); ++i)
+      EXPECT_EQ(std::ranges::count(cuts, cuts[i]), 1) << m << ": " << cuts[i].text();
     const auto shown = make_plan(model.op, model, {}).value().runners_up;
-    for (const RunnerUp& one : shown) EXPECT_EQ(std::ranges::count(shown, one.cut, &RunnerUp::cut), 1) << m << ": " << one.cut.text();
+    for (const RunnerUp& one : shown)
+      EXPECT_EQ(std::ranges::count(shown, one.cut, &RunnerUp::cut), 1) << m << ": " << one.cut.text();
   }
 }
 
@@ -186,9 +188,9 @@ TEST(PredictCut, TakesAnyBlockListThatCoversTheAxis) {
 
 TEST(PredictCut, TakesTheVariantThatIsFastestForTheseBlocks) {
   // Matmul 1 us a row. First variant: 100 us and 1 us for each KiB on the link, so a row; second: 2 us, nothing fixed.
-  CostModel model = testing::model_of(testing::all_reduce_op(512, 256, 32, DType::F32, 2),
-                                      testing::affine(CurveAxis::Rows, 0, 1),
-                                      testing::affine(CurveAxis::Bytes, 100, 1.0 / 1024));
+  CostModel model =
+      testing::model_of(testing::all_reduce_op(512, 256, 32, DType::F32, 2), testing::affine(CurveAxis::Rows, 0, 1),
+                        testing::affine(CurveAxis::Bytes, 100, 1.0 / 1024));
   model.variants.push_back(model.variants.front());
   model.variants.back().variant.name = "two_shot";
   model.variants.back().communication.curve = testing::affine(CurveAxis::Bytes, 0, 2.0 / 1024);
@@ -198,7 +200,8 @@ TEST(PredictCut, TakesTheVariantThatIsFastestForTheseBlocks) {
   EXPECT_EQ(variant_of(Cut{{512}}), "direct");
   EXPECT_EQ(variant_of(Cut{std::vector<std::int64_t>(4, 128)}), "direct");
   EXPECT_EQ(variant_of(Cut{std::vector<std::int64_t>(8, 64)}), "two_shot");
-  EXPECT_DOUBLE_EQ(predict_cut(model.op, model, Cut{std::vector<std::int64_t>(8, 64)}).value().makespan.us, 64 + 8 * 128);
+  EXPECT_DOUBLE_EQ(predict_cut(model.op, model, Cut{std::vector<std::int64_t>(8, 64)}).value().makespan.us,
+                   64 + 8 * 128);
   EXPECT_EQ(predict_cut(model.op, model, Cut{{511}}).error().field, "blocks");
 }
 
@@ -261,7 +264,8 @@ TEST(Search, CutsOnlyWhenTheGainExceedsWhatTheIntervalsExplain) {
   CostModel model = testing::worked_example_model();
   const double benefit = make_plan(model.op, model, {}).value().benefit();
   const auto with_interval = [&](double relative) {
-    model.variants[0].compute.curve.relative_interval = model.variants[0].communication.curve.relative_interval = relative;
+    model.variants[0].compute.curve.relative_interval = model.variants[0].communication.curve.relative_interval =
+        relative;
     return make_plan(model.op, model, {}).value();
   };
   EXPECT_TRUE(with_interval(benefit / 4).is_cut());
@@ -306,9 +310,9 @@ TEST(Search, UpperQuantilePrefersTheVariantThatIsBetterKnown) {
 
 TEST(Search, IntervalAddsTheLanesErrorsAsSquares) {
   // Uncut: 800 us of compute known to 3 %, 100 us of link known to 32 %: sqrt(24^2 + 32^2) = 40 us.
-  CostModel model = testing::model_of(testing::all_reduce_op(100, 256, 32, DType::F32, 2),
-                                      testing::affine(CurveAxis::Rows, 0, 8),
-                                      testing::affine(CurveAxis::Bytes, 0, 1.0 / 1024));
+  CostModel model =
+      testing::model_of(testing::all_reduce_op(100, 256, 32, DType::F32, 2), testing::affine(CurveAxis::Rows, 0, 8),
+                        testing::affine(CurveAxis::Bytes, 0, 1.0 / 1024));
   model.variants[0].compute.curve.relative_interval = 0.03;
   model.variants[0].communication.curve.relative_interval = 0.32;
   const Estimate estimate = make_plan(model.op, model, {}).value().makespan;

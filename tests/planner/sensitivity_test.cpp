@@ -115,8 +115,8 @@ TEST(Sensitivity, RowsMoveInStepsOfTheAlignment) {
 
 TEST(Sensitivity, ColumnsMoveWhereTheyAreCut) {
   const OpSpec op = testing::all_reduce_op(16, 512, 64, DType::F32, 2);
-  const CostModel model = testing::model_of(op, testing::affine(CurveAxis::Columns, 0, 1),
-                                            testing::affine(CurveAxis::Bytes, 0, 1.0 / 64));
+  const CostModel model =
+      testing::model_of(op, testing::affine(CurveAxis::Columns, 0, 1), testing::affine(CurveAxis::Bytes, 0, 1.0 / 64));
   const auto columns = of(study(model), Parameter::Columns);
   EXPECT_DOUBLE_EQ(columns.value, 512);
   EXPECT_EQ(columns.unit, "columns");

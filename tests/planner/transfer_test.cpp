@@ -58,14 +58,15 @@ TEST(Transfer, ScalesTheRowsAndKeepsTheFixedPart) {
 }
 
 TEST(Transfer, AsksEveryFamilyAtEqualFlops) {
-  const std::vector<CostCurve::Shape> shapes{
-      PiecewiseCurve{256, 100, -0.5, 40, 5, 38, 20}, SegmentsCurve{1, {128}, {{0, 0, 64}, {0, 0.5, 0}}},
-      InterpolatedCurve{{{64, 40}, {512, 300}, {1024, 700}}}};
+  const std::vector<CostCurve::Shape> shapes{PiecewiseCurve{256, 100, -0.5, 40, 5, 38, 20},
+                                             SegmentsCurve{1, {128}, {{0, 0, 64}, {0, 0.5, 0}}},
+                                             InterpolatedCurve{{{64, 40}, {512, 300}, {1024, 700}}}};
   for (const auto& shape : shapes) {
     const CostModel model = with_shape(shape);
     const Transfer wider = transferred(model, shaped(2048, 1024));
     for (const double rows : {40.0, 100.0, 128.0, 200.0, 400.0})
-      EXPECT_NEAR(compute_us(wider.model, rows), compute_us(model, 2 * rows), 1e-9) << model.variants.front().compute.curve.family();
+      EXPECT_NEAR(compute_us(wider.model, rows), compute_us(model, 2 * rows), 1e-9)
+          << model.variants.front().compute.curve.family();
   }
 }
 
@@ -116,9 +117,9 @@ TEST(Transfer, BetweenEmbeddingTablesNeedsTheSameRowsOfThem) {
 }
 
 TEST(Transfer, RefusesWhatLiesTooFar) {
-  for (const auto& [n, k, field] : {std::tuple{1024 * 17, 1024, "n"}, std::tuple{1024, 1024 * 17, "k"},
-                                    std::tuple{1024 * 8, 1024 * 4, "n k"}, std::tuple{1024, 64 - 1, "k"},
-                                    std::tuple{32, 1024, "n"}}) {
+  for (const auto& [n, k, field] :
+       {std::tuple{1024 * 17, 1024, "n"}, std::tuple{1024, 1024 * 17, "k"}, std::tuple{1024 * 8, 1024 * 4, "n k"},
+        std::tuple{1024, 64 - 1, "k"}, std::tuple{32, 1024, "n"}}) {
     const auto refused = transfer(source_model(), shaped(n, k), source_model().fingerprint);
     ASSERT_FALSE(refused.ok()) << n << " " << k;
     EXPECT_EQ(refused.error().code, ErrorCode::OutOfRange);
@@ -207,7 +208,8 @@ TEST(LeaveOneShapeOut, FindsNoErrorWhereRowsCostTheirFlops) {
 
 TEST(LeaveOneShapeOut, ShowsAShapeThatCostsMoreThanItsFlops) {
   std::vector<CostModel> models{source_model(), transferred(source_model(), shaped(2048, 1024)).model};
-  // Every time of the second is 1.5 times what FLOPs say: the first is foretold 1.5 times too dear, the second by 1/1.5.
+  // Every time of the second is 1.5 times what FLOPs say: the first is foretold 1.5 times too dear, the second by
+  // 1/1.5.
   models[1].variants.front().compute.curve = scaled(models[1].variants.front().compute.curve, 1.5);
   const auto errors = leave_one_shape_out(models);
   ASSERT_EQ(errors.size(), 4u);

@@ -70,7 +70,8 @@ TEST(ActiveSweep, EndsWithinItsMeasurementsAndSaysSo) {
   EXPECT_EQ(summary.measurement_count, 30);
   EXPECT_EQ(summary.stop, ActiveStop::NotYet);
   EXPECT_NE(summary.termination.find("all 30 measurements are used; the plan is still expected to lose"),
-            std::string::npos) << summary.termination;
+            std::string::npos)
+      << summary.termination;
 }
 
 TEST(ActiveSweep, WarmsEachCaseUpOnceOutsideTheCount) {

@@ -39,10 +39,10 @@ TEST(Advise, AsksForWhatAFitNeedsFirst) {
   const ActiveAdvice advice = advise(question_of(2048), {}).value();
   EXPECT_TRUE(advice.is_design);
   // The sweep's grid of 2048 rows holds 128, 512 and 2048: a sixteenth, a quarter and the whole.
-  const std::vector<ActiveCase> expected{
-      {ActiveTarget::Matmul, 128},     {ActiveTarget::Collective, 128}, {ActiveTarget::Matmul, 512},
-      {ActiveTarget::Collective, 512}, {ActiveTarget::BothLanes, 512},  {ActiveTarget::Matmul, 2048},
-      {ActiveTarget::Collective, 2048}};
+  const std::vector<ActiveCase> expected{{ActiveTarget::Matmul, 128},     {ActiveTarget::Collective, 128},
+                                         {ActiveTarget::Matmul, 512},     {ActiveTarget::Collective, 512},
+                                         {ActiveTarget::BothLanes, 512},  {ActiveTarget::Matmul, 2048},
+                                         {ActiveTarget::Collective, 2048}};
   EXPECT_EQ(advice.cases, expected);
 }
 

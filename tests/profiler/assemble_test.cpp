@@ -17,8 +17,7 @@ using std::chrono::microseconds;
 using testing::HasSubstr;
 
 Timing matmul(std::int64_t m, std::int64_t us) {
-  return {
-      .component = Component::Matmul, .m = m, .n = 8192, .k = 3072, .dtype = DType::F16, .time = microseconds(us)};
+  return {.component = Component::Matmul, .m = m, .n = 8192, .k = 3072, .dtype = DType::F16, .time = microseconds(us)};
 }
 Timing collective(Collective kind, std::int64_t bytes, std::int64_t us, int ranks = 8) {
   return {.collective = kind, .message_bytes = bytes, .world_size = ranks, .time = microseconds(us)};
@@ -64,8 +63,8 @@ TEST(Assemble, AsksForEverythingThatIsMissingAtOnce) {
     EXPECT_THAT(only_collective.error().message, HasSubstr(option));
   auto other = matmul(4096, 800);
   other.n = 4096;
-  const auto two_shapes = assemble_profile(set_of({matmul(4096, 803), other}), kFacts,
-                                           {.kind = OpKind::MatmulAllReduce, .world_size = 8});
+  const auto two_shapes =
+      assemble_profile(set_of({matmul(4096, 803), other}), kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 8});
   ASSERT_FALSE(two_shapes);
   EXPECT_THAT(two_shapes.error().message, HasSubstr("they hold n=4096 k=3072, n=8192 k=3072"));
   EXPECT_THAT(

@@ -81,8 +81,7 @@ TEST(CalibrateTopology, SaysWhatThePointsCannotDetermine) {
 
 TEST(CalibrateTopology, LaunchAndLatencyStaySeparateOnlyWhereRanksTellThemApart) {
   // Direct exchange takes two latencies on any number of ranks, so launch + 2 alpha is all that can be seen.
-  const auto calibration =
-      calibrate_topology(topology(), points_of(truth(), {2, 3, 4}, {8, 16, 1e3}), kExact).value();
+  const auto calibration = calibrate_topology(topology(), points_of(truth(), {2, 3, 4}, {8, 16, 1e3}), kExact).value();
   EXPECT_LT(calibration.error_after, 0.01);
   EXPECT_FALSE(factor_of(calibration, "intra.alpha_us").is_determined);
 }

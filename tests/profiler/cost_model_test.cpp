@@ -220,7 +220,8 @@ TEST(FitCostModel, MeetsTheOnlySizesOfAnOperatorOfTwoRows) {
   for (int round = 0; round < 5; ++round)
     for (const std::int64_t rows : {1, 2}) {
       profile.samples.push_back(make_sample(Component::Matmul, Context::Alone, rows, compute_us(rows), round));
-      profile.samples.push_back(make_sample(Component::Collective, Context::Alone, rows, communication_us(rows), round));
+      profile.samples.push_back(
+          make_sample(Component::Collective, Context::Alone, rows, communication_us(rows), round));
     }
   const auto fitted = fit_cost_model(profile);
   ASSERT_TRUE(fitted) << fitted.error().text();
@@ -268,9 +269,8 @@ TEST(FitCostModelRefuses, AVariantWithoutOneComponent) {
 
 TEST(FitCostModelRefuses, TooFewSizes) {
   Profile profile = clean_profile();
-  std::erase_if(profile.samples, [](const Sample& sample) {
-    return sample.component == Component::Matmul && sample.block_rows > 256;
-  });
+  std::erase_if(profile.samples,
+                [](const Sample& sample) { return sample.component == Component::Matmul && sample.block_rows > 256; });
   expect_refusal(profile, ErrorCode::CannotFit, "direct matmul: too few distinct sizes: 2");
 }
 

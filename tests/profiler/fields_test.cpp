@@ -35,8 +35,8 @@ TEST(Fields, KnowsEveryToolsSpellings) {
   for (const char* text : {"double", "MPI_CHAR", "int64", "", "dt", "x"})
     EXPECT_EQ(find_dtype(text), std::nullopt) << text;
   EXPECT_EQ(find_element_bytes("double"), 8);
-  for (const char* text : {"all_reduce_perf", "./build/all_reduce_perf_mpi", "osu_allreduce",
-                           "/opt/osu/osu_allreduce", "all_reduce_test"})
+  for (const char* text :
+       {"all_reduce_perf", "./build/all_reduce_perf_mpi", "osu_allreduce", "/opt/osu/osu_allreduce", "all_reduce_test"})
     EXPECT_EQ(find_program(text), Collective::AllReduce) << text;
   EXPECT_EQ(find_program("alltoall_perf"), Collective::AllToAll);
   for (const char* text : {"sendrecv_perf", "all_reduce", "osu_bcast", "osu_alltoallv", "_perf"})

@@ -255,8 +255,7 @@ TEST(FitCurve, IsPositiveAndNeverFalls) {
     RC_ASSERT(curve.value().validate().ok());
     double previous = 0;
     for (int i = 0; i <= 200; ++i) {
-      const double at =
-          curve.value().valid_min_x + i / 200.0 * (curve.value().valid_max_x - curve.value().valid_min_x);
+      const double at = curve.value().valid_min_x + i / 200.0 * (curve.value().valid_max_x - curve.value().valid_min_x);
       const double fitted = curve.value().time_us(at);
       RC_ASSERT(fitted > 0);
       RC_ASSERT(fitted >= previous * (1 - 1e-9));
@@ -384,14 +383,14 @@ TEST_P(FitOptionsTest, IsRefusedByName) {
   EXPECT_EQ(curve.error().field, GetParam().field);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, FitOptionsTest,
-    testing::Values(BadOption{"NegativeQuantile", {.quantile = -0.1}, "quantile"},
-                    BadOption{"NanQuantile", {.quantile = std::nan("")}, "quantile"},
-                    BadOption{"NoScale", {.robust_scale = 0}, "robust_scale"},
-                    BadOption{"TwoPoints", {.min_point_count = 2}, "min_point_count"},
-                    BadOption{"NoGain", {.cross_validation_gain = 0}, "cross_validation_gain"},
-                    BadOption{"GainAboveOne", {.cross_validation_gain = 1.1}, "cross_validation_gain"}));
+INSTANTIATE_TEST_SUITE_P(All, FitOptionsTest,
+                         testing::Values(BadOption{"NegativeQuantile", {.quantile = -0.1}, "quantile"},
+                                         BadOption{"NanQuantile", {.quantile = std::nan("")}, "quantile"},
+                                         BadOption{"NoScale", {.robust_scale = 0}, "robust_scale"},
+                                         BadOption{"TwoPoints", {.min_point_count = 2}, "min_point_count"},
+                                         BadOption{"NoGain", {.cross_validation_gain = 0}, "cross_validation_gain"},
+                                         BadOption{
+                                             "GainAboveOne", {.cross_validation_gain = 1.1}, "cross_validation_gain"}));
 
 } // namespace
 } // namespace mc2::profiler

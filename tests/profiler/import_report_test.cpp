@@ -73,7 +73,12 @@ TEST(ImportedLogs, WithoutTimingsSaysWhatIsMissing) {
 }
 
 TEST(ImportTerms, WordsBecomeAnswers) {
-  ImportTerms terms{.op = "matmul_all_reduce", .dtype = "f16", .collective = "all_gather", .bytes = "4096", .buffers = "both", .device = "npu"};
+  ImportTerms terms{.op = "matmul_all_reduce",
+                    .dtype = "f16",
+                    .collective = "all_gather",
+                    .bytes = "4096",
+                    .buffers = "both",
+                    .device = "npu"};
   terms.ranks = 8;
   const auto answers = terms.answers();
   ASSERT_TRUE(answers.ok());

@@ -60,11 +60,11 @@ struct ImportedLog {
     for (const TimedRound& timed : group.kept) {
       const std::string time = std::to_string(timed.time.count()) + " ns";
       if (key.component == planner::Component::Collective)
-        texts.push_back(std::string(planner::to_string(key.collective)) + " x" + std::to_string(key.world_size) +
-                        " " + std::to_string(key.message_bytes) + " B " + time);
+        texts.push_back(std::string(planner::to_string(key.collective)) + " x" + std::to_string(key.world_size) + " " +
+                        std::to_string(key.message_bytes) + " B " + time);
       else
-        texts.push_back("matmul " + std::to_string(key.m) + " " + std::to_string(key.n) + " " +
-                        std::to_string(key.k) + " " + std::string(planner::to_string(*key.dtype)) + " " + time);
+        texts.push_back("matmul " + std::to_string(key.m) + " " + std::to_string(key.n) + " " + std::to_string(key.k) +
+                        " " + std::string(planner::to_string(*key.dtype)) + " " + time);
     }
   return texts;
 }

@@ -16,8 +16,7 @@ using testing::StartsWith;
 
 constexpr const char* kKernels =
     "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Task ID\n";
-constexpr const char* kMatmul =
-    "MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\",1\n";
+constexpr const char* kMatmul = "MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\",1\n";
 constexpr const char* kOsu = "# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n";
 constexpr const char* kHccl = "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n";
 const ImportAnswers kHcclAnswers{.collective = Collective::AllReduce, .dtype = DType::F32, .world_size = 8};
@@ -57,9 +56,11 @@ TEST(BadInput, RowsWithoutAWholeSizeAreNamedAndNotTakenForComments) {
   for (const std::string size : {"1e3", "1024.5", "1K", "99999999999999999999999"}) {
     EXPECT_EQ(bad_line(std::string(kOsu) + size + "  21.76\n4  1.5\n"), "3: '" + size + "' is no size in bytes");
     EXPECT_EQ(timing_count(std::string(kOsu) + size + "  21.76\n4  1.5\n"), 1U);
-    EXPECT_EQ(bad_line(std::string(kHccl) + size + " | 2.5 | 0.4 | success\n", kHcclAnswers), "2: '" + size + "' is no size in bytes");
+    EXPECT_EQ(bad_line(std::string(kHccl) + size + " | 2.5 | 0.4 | success\n", kHcclAnswers),
+              "2: '" + size + "' is no size in bytes");
   }
-  EXPECT_EQ(bad_line(std::string(kOsu) + "# 2026-11-22 10:00\nranks 4\n4  1.5\n"), "") << "a comment, and a line of another program";
+  EXPECT_EQ(bad_line(std::string(kOsu) + "# 2026-11-22 10:00\nranks 4\n4  1.5\n"), "")
+      << "a comment, and a line of another program";
   for (const std::string size : {"2.097152e6", "99999999999999999999999", "2097152.5", "2097152x", "nan", "N/A"}) {
     const std::string text = replaced(log, "    2097152        524288", "    " + size + "        524288");
     EXPECT_EQ(bad_line(text), "16: '" + size + "' is no size in bytes");
@@ -136,8 +137,7 @@ TEST(BadInput, FailedChecks) {
               HasSubstr("14: out of place: the result check found 7 wrong"));
   EXPECT_THAT(bad_line(replaced(read_log("nccl_tests_old.log"), "values : 0 OK", "values : 2 FAILED")),
               HasSubstr("11: the test's results were out of bounds"));
-  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests_old.log"), "1e-06", "3e+01*")),
-              HasSubstr("above the threshold"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests_old.log"), "1e-06", "3e+01*")), HasSubstr("above the threshold"));
 }
 
 TEST(BadInput, LinesThatALauncherTagged) {
@@ -157,12 +157,10 @@ TEST(BadInput, LinesThatALauncherTagged) {
 TEST(BadInput, UnitsThatAreNotMicroseconds) {
   EXPECT_THAT(bad_line(replaced(kKernels, "(us)", "(ms)") + kMatmul),
               HasSubstr("1: column 'Task Duration(ms)' is in ms; legal: us"));
-  EXPECT_THAT(bad_line(replaced(kOsu, "(us)", "(ms)") + "4  1.0\n"),
-              HasSubstr("2: column 'Avg Latency(ms)' is in ms"));
+  EXPECT_THAT(bad_line(replaced(kOsu, "(us)", "(ms)") + "4  1.0\n"), HasSubstr("2: column 'Avg Latency(ms)' is in ms"));
   EXPECT_THAT(bad_line(replaced(kHccl, "(Bytes)", "(MB)") + "8 | 1.0 | 0.4 | success\n", kHcclAnswers),
               HasSubstr("1: column 'data_size(MB):' is in MB"));
-  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.log"), "(us)", "(ms)")),
-              HasSubstr("13: the heading's unit (ms)"));
+  EXPECT_THAT(bad_line(replaced(read_log("nccl_tests.log"), "(us)", "(ms)")), HasSubstr("13: the heading's unit (ms)"));
   EXPECT_EQ(timing_count(replaced(kOsu, "(us)", "(ms)") + "4  1.0\n"), 0U);
 }
 
@@ -234,9 +232,9 @@ TEST(BadInput, EncodingsThatSpreadsheetsAndShellsWrite) {
   ASSERT_EQ(expected.size(), 3U);
   std::string windows;
   for (const char c : log) windows += c == '\n' ? "\r\n" : std::string(1, c);
-  for (const std::string& text : {"\xEF\xBB\xBF" + log, windows, utf16(log, false, true), utf16(log, true, true),
-                                  utf16(log, false, false), utf16(windows, true, false), gzipped(log),
-                                  gzipped(utf16(windows, false, true)), gzipped(log) + gzipped("\n")})
+  for (const std::string& text :
+       {"\xEF\xBB\xBF" + log, windows, utf16(log, false, true), utf16(log, true, true), utf16(log, false, false),
+        utf16(windows, true, false), gzipped(log), gzipped(utf16(windows, false, true)), gzipped(log) + gzipped("\n")})
     EXPECT_EQ(timings_text(import_text(text).timings), expected);
 }
 

@@ -66,19 +66,18 @@ INSTANTIATE_TEST_SUITE_P(
                0,
                {"all_reduce x2 1048576 B 17500 ns", "all_reduce x2 2097152 B 25750 ns"}},
         // 8200 B of f16 are 4100 elements: 513 on each of 8 ranks, 8208 B in all.
-        Sample{"hccl_test.txt",
-               "hccl_test",
-               {},
-               0,
-               {"all_gather x8 8192 B 60700 ns", "all_gather x8 8208 B 61100 ns",
-                "all_gather x8 67108864 B 1042380 ns"}},
+        Sample{
+            "hccl_test.txt",
+            "hccl_test",
+            {},
+            0,
+            {"all_gather x8 8192 B 60700 ns", "all_gather x8 8208 B 61100 ns", "all_gather x8 67108864 B 1042380 ns"}},
         Sample{"hccl_test_failed.txt",
                "hccl_test",
                {.collective = Collective::AllReduce, .dtype = DType::F32, .world_size = 8},
                2,
                {"all_reduce x0 1048576 B 118250 ns"}},
-        Sample{
-            "osu_allreduce.txt", "osu", {}, 0, {"all_reduce x0 4 B 21760 ns", "all_reduce x0 1048576 B 3291210 ns"}},
+        Sample{"osu_allreduce.txt", "osu", {}, 0, {"all_reduce x0 4 B 21760 ns", "all_reduce x0 1048576 B 3291210 ns"}},
         // Bytes per peer times 4 ranks; the slowest rank's time.
         Sample{"osu_alltoall_full.txt",
                "osu",
@@ -215,8 +214,7 @@ TEST(Importer, TakesTheAOfTheMatmulBehindAnAllGather) {
   EXPECT_THAT(timings_text(imported.timings), testing::Contains("all_gather x0 4096 B 10500 ns"));
 }
 
-const std::string kMatmul =
-    "0,MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\"\n";
+const std::string kMatmul = "0,MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\"\n";
 const std::string kKernels =
     "Device_id,Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n" + kMatmul;
 constexpr const char* kReduced = "0,hcom_allReduce__1,hcom_allReduce_,10.5,N/A,N/A,N/A\n";
@@ -236,8 +234,7 @@ TEST(Importer, SkipsACollectiveBesideAMatmulThatTellsNoSize) {
     EXPECT_EQ(imported.lines.back().text,
               "the matmul before this collective has no shapes and element type that give its size");
   }
-  const ImportedLog imported = import_text(kKernels + "0,MatMulV3,Mat\n" + kReduced,
-                                           {.bytes_from_neighbour = true});
+  const ImportedLog imported = import_text(kKernels + "0,MatMulV3,Mat\n" + kReduced, {.bytes_from_neighbour = true});
   EXPECT_EQ(imported.lines.back().text, "the matmul before this collective may be on a row that cannot be read");
 }
 
@@ -256,8 +253,8 @@ TEST(Importer, NoAllGatherTakesTheSizeOfTheMatmulBeforeIt) {
 }
 
 TEST(Importer, TakesTheSizeOfAMatmulWhoseTimeIsWrong) {
-  const std::string log = kKernels +
-                          "0,MatMulV3,MatMulV3,nan,\"\"\"8,8;8,8\"\"\",DT_BF16;DT_BF16,\"\"\"8,8\"\"\"\n" + kReduced;
+  const std::string log =
+      kKernels + "0,MatMulV3,MatMulV3,nan,\"\"\"8,8;8,8\"\"\",DT_BF16;DT_BF16,\"\"\"8,8\"\"\"\n" + kReduced;
   const ImportedLog imported = import_text(log, {.bytes_from_neighbour = true});
   EXPECT_EQ(imported.summary.value().bad_count, 1);
   // 8 x 8 elements of 2 bytes.

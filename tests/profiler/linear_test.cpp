@@ -13,8 +13,7 @@ namespace {
 /// Rows {1, x} / time.
 RelativeDesign line_design(const std::vector<double>& x, const std::vector<double>& times) {
   RelativeDesign design(static_cast<Eigen::Index>(x.size()), 2);
-  for (std::size_t i = 0; i < x.size(); ++i)
-    design.row(static_cast<Eigen::Index>(i)) << 1 / times[i], x[i] / times[i];
+  for (std::size_t i = 0; i < x.size(); ++i) design.row(static_cast<Eigen::Index>(i)) << 1 / times[i], x[i] / times[i];
   return design;
 }
 

@@ -38,7 +38,9 @@ Sample matmul(double ratio) {
   return sample;
 }
 
-std::vector<Sample> matmuls(int count, double ratio) { return std::vector<Sample>(static_cast<std::size_t>(count), matmul(ratio)); }
+std::vector<Sample> matmuls(int count, double ratio) {
+  return std::vector<Sample>(static_cast<std::size_t>(count), matmul(ratio));
+}
 
 TEST(ModelDrift, SamplesThatAgreeAreNoDrift) {
   const ModelDrift drift = find_drift(model(), matmuls(20, 1.02));

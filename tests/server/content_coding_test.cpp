@@ -33,16 +33,19 @@ std::string header(const Response& response, std::string_view name) {
 }
 
 TEST(ContentCoding, GzipIsTakenWhereTheClientWeighsItNoLessThanPlain) {
-  for (const char* accepts : {"gzip", "GZIP", "x-gzip", "deflate, gzip", "gzip;q=0.5", "gzip ; q=1.000", "*", "br;q=1.0, *;q=0.1",
-                              "identity;q=0.5, gzip;q=0.5", "identity;q=0, *;q=0.3", "gzip;foo=bar;q=0.2", ",, gzip ,"})
+  for (const char* accepts :
+       {"gzip", "GZIP", "x-gzip", "deflate, gzip", "gzip;q=0.5", "gzip ; q=1.000", "*", "br;q=1.0, *;q=0.1",
+        "identity;q=0.5, gzip;q=0.5", "identity;q=0, *;q=0.3", "gzip;foo=bar;q=0.2", ",, gzip ,"})
     EXPECT_TRUE(prefers_gzip(accepts)) << accepts;
-  for (const char* accepts : {"", "identity", "deflate, br", "gzip;q=0", "gzip;q=0.000", "*;q=0", "gzip;q=0, *", "identity, gzip;q=0.5",
-                              "gzipped", "gzip;q=x", "gzip;q=", "gzip;q=-1", "gzip;q=2", "gzip;q=nan", ";", ";;,;"})
+  for (const char* accepts :
+       {"", "identity", "deflate, br", "gzip;q=0", "gzip;q=0.000", "*;q=0", "gzip;q=0, *", "identity, gzip;q=0.5",
+        "gzipped", "gzip;q=x", "gzip;q=", "gzip;q=-1", "gzip;q=2", "gzip;q=nan", ";", ";;,;"})
     EXPECT_FALSE(prefers_gzip(accepts)) << accepts;
 }
 
 TEST(ContentCoding, GzipReadsBack) {
-  for (const std::string& text : {std::string(), std::string("a"), std::string(100'000, 'b'), std::string(5000, '\0') + "end"})
+  for (const std::string& text :
+       {std::string(), std::string("a"), std::string(100'000, 'b'), std::string(5000, '\0') + "end"})
     for (const int level : {1, 6, 9}) EXPECT_EQ(unzipped(gzip(text, level)), text);
 }
 

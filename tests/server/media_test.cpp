@@ -36,7 +36,8 @@ TEST(Media, ClosestRangeCounts) {
 }
 
 TEST(Media, NothingIsChosenWhereNothingIsWanted) {
-  for (const char* accept : {"text/html", "application/json;q=0", "application/json;q=x", "application/json;q=2", "/", ",,;", "image/svg+xml;q=-1"})
+  for (const char* accept : {"text/html", "application/json;q=0", "application/json;q=x", "application/json;q=2", "/",
+                             ",,;", "image/svg+xml;q=-1"})
     EXPECT_EQ(chosen(accept), "none") << accept;
 }
 

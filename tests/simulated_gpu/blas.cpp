@@ -161,8 +161,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *count = 0;
   if (injected(__func__) != cudaSuccess) return CUBLAS_STATUS_SUCCESS; // no algorithm
   const bool is_f8 = layout_of(a).type == CUDA_R_8F_E4M3;
-  const bool is_carried = !is_f8 || (descriptor_of(descriptor).of_a == CUBLAS_OP_T &&
-                                     layout_of(b).columns % 16 == 0 && layout_of(d).columns % 16 == 0);
+  const bool is_carried = !is_f8 || (descriptor_of(descriptor).of_a == CUBLAS_OP_T && layout_of(b).columns % 16 == 0 &&
+                                     layout_of(d).columns % 16 == 0);
   if (!is_carried) return CUBLAS_STATUS_NOT_SUPPORTED;
   *count = 1;
   found[0] = {};

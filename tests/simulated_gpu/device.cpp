@@ -102,7 +102,8 @@ cudaError_t allocate(std::size_t byte_count, Source source, void** out) {
   if (base == MAP_FAILED) return cudaErrorMemoryAllocation;
   all.used[current] += size;
   auto* const place = static_cast<std::byte*>(base);
-  all.allocations[place] = {.base = place, .bytes = size, .device = current, .file = file, .is_pooled = source == Source::Pool};
+  all.allocations[place] = {
+      .base = place, .bytes = size, .device = current, .file = file, .is_pooled = source == Source::Pool};
   *out = base;
   return cudaSuccess;
 }

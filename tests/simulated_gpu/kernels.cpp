@@ -60,9 +60,7 @@ std::uint32_t& counter(const SignalMemory& signals, Counter which) {
 std::uint32_t look(const std::uint32_t* flag) {
   return std::atomic_ref(*const_cast<std::uint32_t*>(flag)).load(std::memory_order_acquire);
 }
-void raise(std::uint32_t* flag, std::uint32_t value) {
-  std::atomic_ref(*flag).store(value, std::memory_order_release);
-}
+void raise(std::uint32_t* flag, std::uint32_t value) { std::atomic_ref(*flag).store(value, std::memory_order_release); }
 
 void wait_until(const std::uint32_t* flag, std::uint32_t value, const std::uint32_t* abort) {
   spin_until([&] { return static_cast<std::int32_t>(look(flag) - value) >= 0 || look(abort) != 0; });
@@ -238,8 +236,8 @@ void pool(const BagTables& tables, const PoolingRun& run) {
     const float divisor = tables.is_mean && end > first ? static_cast<float>(end - first) : 1.0F;
     T* features = elements<T>(run.product) + (row * tables.table_count + table) * tables.columns;
     for (std::int64_t c = 0; c < tables.columns; ++c)
-      features[c] = from_f32<T>(is_legal ? sum[static_cast<std::size_t>(c)] / divisor
-                                         : std::numeric_limits<float>::quiet_NaN());
+      features[c] =
+          from_f32<T>(is_legal ? sum[static_cast<std::size_t>(c)] / divisor : std::numeric_limits<float>::quiet_NaN());
   }
 }
 
@@ -295,8 +293,8 @@ class TileRunner {
     const std::int64_t columns = std::min<std::int64_t>(tile_columns_, run_.column_count - tile.column);
     const MatrixF32 a = matrix_of(elements<T>(a_.address) + tile.a_row * a_.columns, rows, a_.columns, a_.columns);
     if (b_is_transposed_)
-      return product(
-          a, matrix_of(elements<T>(b_.address) + tile.column * b_.columns, columns, b_.columns, b_.columns), true);
+      return product(a, matrix_of(elements<T>(b_.address) + tile.column * b_.columns, columns, b_.columns, b_.columns),
+                     true);
     return product(a, matrix_of(elements<T>(b_.address) + tile.column, b_.rows, columns, b_.columns), false);
   }
 

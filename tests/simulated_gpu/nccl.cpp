@@ -194,8 +194,7 @@ thread_local Group group;
 
 ncclResult_t close_handle(ncclComm_t handle) {
   auto* const owner = &shared(handle);
-  while (owner->use_count() > 1)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1)); // graphs and runs under way
+  while (owner->use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1)); // graphs and runs under way
   delete owner;
   return ncclSuccess;
 }

@@ -56,8 +56,8 @@ cudaError_t copy(void* to, std::size_t to_pitch, const void* from, std::size_t f
                  std::size_t height, cudaStream_t stream) {
   return done(submit(stream, cudaGraphNodeTypeMemcpy, [=] {
     for (std::size_t row = 0; row < height; ++row)
-      std::memcpy(static_cast<std::byte*>(to) + row * to_pitch,
-                  static_cast<const std::byte*>(from) + row * from_pitch, width);
+      std::memcpy(static_cast<std::byte*>(to) + row * to_pitch, static_cast<const std::byte*>(from) + row * from_pitch,
+                  width);
   }));
 }
 
@@ -591,15 +591,15 @@ CUresult encode_tensor(CUtensorMap* map, CUtensorMapDataType, cuuint32_t rank, v
 
 } // namespace
 
-extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
-                                                        unsigned long long, cudaDriverEntryPointQueryResult*) {
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
+                                                        cudaDriverEntryPointQueryResult*) {
   static const std::map<std::string, void*> kFunctions{
       {"cuMemGetAddressRange", reinterpret_cast<void*>(&address_range)},
       {"cuMemRetainAllocationHandle", reinterpret_cast<void*>(&retain_allocation)},
       {"cuPointerGetAttributes", reinterpret_cast<void*>(&pointer_attributes)},
-                                                       {"cuMemPoolGetAccess", reinterpret_cast<void*>(&pool_access)},
-                                                       {"cuMemGetAccess", reinterpret_cast<void*>(&mapping_access)},
-                                                       {"cuMemRelease", reinterpret_cast<void*>(&release_allocation)},
+      {"cuMemPoolGetAccess", reinterpret_cast<void*>(&pool_access)},
+      {"cuMemGetAccess", reinterpret_cast<void*>(&mapping_access)},
+      {"cuMemRelease", reinterpret_cast<void*>(&release_allocation)},
       {"cuGetErrorName", reinterpret_cast<void*>(&error_name)},
       {"cuTensorMapEncodeTiled", reinterpret_cast<void*>(&encode_tensor)}};
   const auto found = kFunctions.find(name);

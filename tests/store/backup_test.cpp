@@ -72,7 +72,8 @@ TEST(Backup, UnfinishedCopyOfAKilledOneIsInNobodysWay) {
 /// Keeps adding measurements until it is killed.
 [[noreturn]] void write_on(const fs::path& path) {
   Store store = open_new(path);
-  while (store.add_measurement(examples::fingerprint(), examples::measurement(), kNow).ok()) {}
+  while (store.add_measurement(examples::fingerprint(), examples::measurement(), kNow).ok()) {
+  }
   ::_exit(1);
 }
 

@@ -40,8 +40,7 @@ std::vector<DocumentCase> every_document() {
       {"profile", encode(examples::profile()), [](std::string_view text) { return reencoded(decode_profile(text)); }},
       {"fingerprint", encode(examples::fingerprint()),
        [](std::string_view text) { return reencoded(decode_fingerprint(text)); }},
-      {"request", encode(examples::request()),
-       [](std::string_view text) { return reencoded(decode_request(text)); }},
+      {"request", encode(examples::request()), [](std::string_view text) { return reencoded(decode_request(text)); }},
       {"topology", encode(planner::examples::topology()),
        [](std::string_view text) { return reencoded(decode_topology(text)); }}};
 }
@@ -289,7 +288,8 @@ TEST(Codec, UnknownNamesListTheLegalOnes) {
   json model = json::parse(encode(examples::model()));
   model["variants"][0]["compute"]["curve"]["shape"]["family"] = "cubic";
   expect_refused(reencoded(decode_model(model.dump())), ErrorCode::UnknownName,
-                 "variants[0].compute.curve.shape.family", "legal: affine, piecewise, segments, staircase, interpolated");
+                 "variants[0].compute.curve.shape.family",
+                 "legal: affine, piecewise, segments, staircase, interpolated");
 }
 
 TEST(Codec, EveryCurveFamilySurvives) {
@@ -331,20 +331,31 @@ TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {
   expect_refused(reencoded(decode_request(request.dump())), ErrorCode::InvalidSpec, "options.alignment", "");
   json model = json::parse(encode(examples::model()));
   model["variants"][0]["compute"]["slowdown"] = 0.5;
-  expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, "variants[0].compute.slowdown",
-                 ">= 1");
+  expect_refused(reencoded(decode_model(model.dump())), ErrorCode::InvalidSpec, "variants[0].compute.slowdown", ">= 1");
 }
 
 TEST(Codec, PlansThatCannotBeAreInvalid) {
-  const std::pair<const char*, json> changes[]{
-      {"/makespan/us", -1},           {"/makespan/high_us", 1e300},          {"/makespan/low_us", 90.95},
-      {"/serial_us", -121},           {"/compute_us", 1.1e15},               {"/communication_us", -0.5},
-      {"/ideal_us", -1},              {"/slowdown/first", 0.5},              {"/slowdown/second", 1e300},
-      {"/timeline/makespan_us", -90}, {"/timeline/overlap_us", -1},          {"/timeline/first/1/end_us", -70},
-      {"/timeline/first", json::array()}, {"/timeline/second", json::array()},
-      {"/runners_up/0/makespan_us", -1}, {"/validation/fused_us", -91},      {"/validation/serial_us", 1e300},
-      {"/validation/benefit_low", 0.6}, {"/strategy", ""},                   {"/variant/name", ""},
-      {"/runners_up/0/variant/name", ""}};
+  const std::pair<const char*, json> changes[]{{"/makespan/us", -1},
+                                               {"/makespan/high_us", 1e300},
+                                               {"/makespan/low_us", 90.95},
+                                               {"/serial_us", -121},
+                                               {"/compute_us", 1.1e15},
+                                               {"/communication_us", -0.5},
+                                               {"/ideal_us", -1},
+                                               {"/slowdown/first", 0.5},
+                                               {"/slowdown/second", 1e300},
+                                               {"/timeline/makespan_us", -90},
+                                               {"/timeline/overlap_us", -1},
+                                               {"/timeline/first/1/end_us", -70},
+                                               {"/timeline/first", json::array()},
+                                               {"/timeline/second", json::array()},
+                                               {"/runners_up/0/makespan_us", -1},
+                                               {"/validation/fused_us", -91},
+                                               {"/validation/serial_us", 1e300},
+                                               {"/validation/benefit_low", 0.6},
+                                               {"/strategy", ""},
+                                               {"/variant/name", ""},
+                                               {"/runners_up/0/variant/name", ""}};
   for (const auto& [pointer, value] : changes) {
     const auto verdict = decode_plan(plan_with(pointer, value));
     ASSERT_FALSE(verdict.ok()) << pointer;
@@ -382,8 +393,9 @@ TEST(Codec, MeasurementsThatCannotBeAreInvalid) {
 
 TEST(Codec, ControlCharactersAreRefusedWhereverTheyStand) {
   for (const char* text : {"\x1b[31mred", "a\nb", "tab\t", "\x7f", "c1 \xc2\x9b", "\r"})
-    for (const char* pointer : {"/reason", "/strategy", "/variant/name", "/variant/fields/chunk_rows", "/fingerprint/link",
-                                "/recipe/0/unit", "/makespan/reason", "/certificate/text", "/runners_up/0/reason"}) {
+    for (const char* pointer :
+         {"/reason", "/strategy", "/variant/name", "/variant/fields/chunk_rows", "/fingerprint/link", "/recipe/0/unit",
+          "/makespan/reason", "/certificate/text", "/runners_up/0/reason"}) {
       const auto verdict = decode_plan(plan_with(pointer, text));
       ASSERT_FALSE(verdict.ok()) << pointer;
       EXPECT_NE(verdict.error().message.find("control characters"), std::string::npos) << verdict.error().text();
@@ -414,7 +426,8 @@ TEST(Codec, HostileTopologiesAreRefused) {
   refuse("/protocols/0/inter/gb_per_s", -4, ErrorCode::InvalidSpec, "protocols[0].inter.gb_per_s", "1e-06 to 1000000");
   refuse("/protocols/0/inter/gb_per_s", "NaN", ErrorCode::Malformed, "protocols[0].inter.gb_per_s", "a number");
   refuse("/protocols", json::array(), ErrorCode::InvalidSpec, "protocols", "1 to 16");
-  refuse("/protocols", json(std::vector<json>(100'000, json::object())), ErrorCode::Malformed, "protocols[0]", "missing");
+  refuse("/protocols", json(std::vector<json>(100'000, json::object())), ErrorCode::Malformed, "protocols[0]",
+         "missing");
   refuse("/algorithms", json::object(), ErrorCode::InvalidSpec, "algorithms", "empty");
   refuse("/algorithms/broadcast", json::array({"ring"}), ErrorCode::Malformed, "algorithms", "unknown key");
   refuse("/algorithms/all_reduce/0", "rings", ErrorCode::UnknownName, "algorithms.all_reduce[0]", "legal: ring");

@@ -107,7 +107,8 @@ inline planner::CostModel model(std::int64_t m = 1024, const std::string& cpu_mo
 inline planner::CostModel varied_model() {
   planner::CostModel varied = model();
   varied.variants.push_back({variant(), {staircase_curve(), 0, 1}, {segments_curve(), 0, 1}});
-  varied.variants.push_back({variant(), {segments_curve(planner::CurveAxis::Rows), 0, 1}, {interpolated_curve(), 0, 1}});
+  varied.variants.push_back(
+      {variant(), {segments_curve(planner::CurveAxis::Rows), 0, 1}, {interpolated_curve(), 0, 1}});
   return varied;
 }
 

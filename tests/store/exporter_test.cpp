@@ -124,8 +124,8 @@ TEST(Exporter, NcclRowsCarryTheBlocksBytes) {
   const std::int64_t row_bytes = planner::traits_of(op.kind).message_bytes_per_unit(op);
   const std::string text = written("nccl-tuner", {item}, {"nvls", "simple"});
   const std::string bytes = std::to_string(128 * row_bytes);
-  EXPECT_THAT(text, HasSubstr("," + bytes + "," + bytes + ",nvls,simple,16,-1," + std::to_string(op.world_size) +
-                              ",-1,-1\n"));
+  EXPECT_THAT(
+      text, HasSubstr("," + bytes + "," + bytes + ",nvls,simple,16,-1," + std::to_string(op.world_size) + ",-1,-1\n"));
   for (std::size_t at = 0; at < text.size();) { // the plugin reads lines of 256 characters
     const std::size_t end = text.find('\n', at);
     EXPECT_LT(end - at, 255U);

@@ -57,11 +57,17 @@ int flush_file(sqlite3_file* file, int flags) {
   return of(file).real->pMethods->xSync(of(file).real, flags);
 }
 
-int file_size(sqlite3_file* file, sqlite3_int64* size) { return of(file).real->pMethods->xFileSize(of(file).real, size); }
+int file_size(sqlite3_file* file, sqlite3_int64* size) {
+  return of(file).real->pMethods->xFileSize(of(file).real, size);
+}
 int lock_file(sqlite3_file* file, int level) { return of(file).real->pMethods->xLock(of(file).real, level); }
 int unlock_file(sqlite3_file* file, int level) { return of(file).real->pMethods->xUnlock(of(file).real, level); }
-int is_reserved(sqlite3_file* file, int* answer) { return of(file).real->pMethods->xCheckReservedLock(of(file).real, answer); }
-int control(sqlite3_file* file, int what, void* value) { return of(file).real->pMethods->xFileControl(of(file).real, what, value); }
+int is_reserved(sqlite3_file* file, int* answer) {
+  return of(file).real->pMethods->xCheckReservedLock(of(file).real, answer);
+}
+int control(sqlite3_file* file, int what, void* value) {
+  return of(file).real->pMethods->xFileControl(of(file).real, what, value);
+}
 int sector_size(sqlite3_file* file) { return of(file).real->pMethods->xSectorSize(of(file).real); }
 int characteristics(sqlite3_file* file) { return of(file).real->pMethods->xDeviceCharacteristics(of(file).real); }
 
@@ -158,7 +164,9 @@ void FaultyDisk::written(const std::string& path, std::int64_t offset, std::stri
   files_[path].changes.push_back({offset, std::move(bytes), false});
 }
 
-void FaultyDisk::truncated(const std::string& path, std::int64_t size) { files_[path].changes.push_back({size, {}, true}); }
+void FaultyDisk::truncated(const std::string& path, std::int64_t size) {
+  files_[path].changes.push_back({size, {}, true});
+}
 
 void FaultyDisk::flushed(const std::string& path) {
   File& file = files_[path];
@@ -190,7 +198,7 @@ void FaultyDisk::settle() {
     }
     for (Change& change : file.changes) {
       const auto fate = random_() % 5;
-      if (fate < 2) continue; // lost
+      if (fate < 2) continue;                                                                       // lost
       if (fate == 2 && !change.bytes.empty()) change.bytes.resize(random_() % change.bytes.size()); // torn
       apply(change, file.flushed);
     }

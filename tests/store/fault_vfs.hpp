@@ -14,12 +14,13 @@ namespace mc2::store::faults {
 
 enum class Fault : std::uint8_t {
   None,
-  IoError,   ///< the operation fails
-  DiskFull,  ///< a write fails for lack of room; other operations fail as above
-  PowerCut,  ///< this and every later operation fails; settle() then loses what was not flushed
+  IoError,  ///< the operation fails
+  DiskFull, ///< a write fails for lack of room; other operations fail as above
+  PowerCut, ///< this and every later operation fails; settle() then loses what was not flushed
 };
 
-/// Which operation of the file system fails, counted from 0 over opens, reads, writes, truncations, flushes and removals.
+/// Which operation of the file system fails, counted from 0 over opens, reads, writes, truncations, flushes and
+/// removals.
 struct Injection {
   Fault fault = Fault::None;
   std::int64_t at = -1;

@@ -113,8 +113,9 @@ inline planner::Plan any_plan() {
   plan.timeline = {any_spans(span_count), any_spans(span_count), any_time(), any_time()};
   for (const auto* lane : {&plan.timeline.first, &plan.timeline.second})
     plan.timeline.makespan_us = std::max(plan.timeline.makespan_us, lane->back().end_us);
-  plan.runners_up.assign(*rc::gen::inRange<std::size_t>(0, 3),
-                         {any_cut(planner::traits_of(plan.op.kind).cut_axis_length(plan.op)), any_variant(), any_time(), any_text()});
+  plan.runners_up.assign(
+      *rc::gen::inRange<std::size_t>(0, 3),
+      {any_cut(planner::traits_of(plan.op.kind).cut_axis_length(plan.op)), any_variant(), any_time(), any_text()});
   plan.recipe.assign(*rc::gen::inRange<std::size_t>(0, 3), {any_text(), any_double(), any_text(), any_text()});
   if (*rc::gen::arbitrary<bool>()) plan.certificate->restriction_cost = any_double();
   if (*rc::gen::arbitrary<bool>()) plan.certificate.reset();

@@ -129,9 +129,8 @@ TEST(StoreDamage, EveryFlippedBitOfAPlanIsDetected) {
 }
 
 TEST(StoreDamage, ChangedColumnsAreDetectedByName) {
-  for (const char* change :
-       {"document = replace(document, 'search', 'search ')", "created_at = '2030-01-01T00:00:00Z'",
-        "digest = replace(digest, 'a', 'b')", "checksum = replace(checksum, '1', '2')"}) {
+  for (const char* change : {"document = replace(document, 'search', 'search ')", "created_at = '2030-01-01T00:00:00Z'",
+                             "digest = replace(digest, 'a', 'b')", "checksum = replace(checksum, '1', '2')"}) {
     const TemporaryDirectory directory;
     fill(directory / "mc2.db");
     execute(directory / "mc2.db", std::string("UPDATE plan SET ") + change + " WHERE m = 1024");
@@ -139,8 +138,7 @@ TEST(StoreDamage, ChangedColumnsAreDetectedByName) {
     const auto found = store.find_plan(key_of(examples::plan()));
     ASSERT_FALSE(found.ok()) << change;
     EXPECT_EQ(found.error().code, ErrorCode::Corrupt) << change;
-    EXPECT_NE(found.error().text().find("mc2.db: plan in row 1 is damaged"), std::string::npos)
-        << found.error().text();
+    EXPECT_NE(found.error().text().find("mc2.db: plan in row 1 is damaged"), std::string::npos) << found.error().text();
     EXPECT_TRUE(store.find_plan(key_of(examples::plan(2048))).ok()) << "the damage spread";
     const auto report = store.check();
     EXPECT_FALSE(report.is_healthy);
@@ -185,8 +183,7 @@ TEST(StoreDamage, OtherTablesAreCheckedToo) {
 TEST(StoreDamage, KeepingAPlanAgainRepairsIt) {
   const TemporaryDirectory directory;
   fill(directory / "mc2.db");
-  execute(directory / "mc2.db",
-          "UPDATE plan SET document = 'x' WHERE m = 1024; UPDATE fingerprint SET document = 'x'");
+  execute(directory / "mc2.db", "UPDATE plan SET document = 'x' WHERE m = 1024; UPDATE fingerprint SET document = 'x'");
   Store store = Store::open(directory / "mc2.db", OpenMode::ReadWrite).value();
   EXPECT_FALSE(store.check().is_healthy);
   ASSERT_TRUE(store.put_plan(examples::plan(), "tuned", kNow).ok());

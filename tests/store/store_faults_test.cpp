@@ -157,14 +157,17 @@ void use_with(const Injection& injection) {
 std::int64_t use_with_each(Injection injection) {
   const std::int64_t count = operations_of_a_use();
   for (injection.at = 0; injection.at < count && !testing::Test::HasFailure(); ++injection.at) {
-    SCOPED_TRACE("operation " + std::to_string(injection.at) + " of " + std::to_string(count) + ", seed " + std::to_string(injection.seed));
+    SCOPED_TRACE("operation " + std::to_string(injection.at) + " of " + std::to_string(count) + ", seed " +
+                 std::to_string(injection.seed));
     use_with(injection);
     ++injection.seed;
   }
   return count;
 }
 
-TEST(StoreFaults, AnOperationThatFailsOnceLosesNothingAcknowledged) { EXPECT_GT(use_with_each({.fault = Fault::IoError}), 250); }
+TEST(StoreFaults, AnOperationThatFailsOnceLosesNothingAcknowledged) {
+  EXPECT_GT(use_with_each({.fault = Fault::IoError}), 250);
+}
 
 TEST(StoreFaults, ADiskThatFailsForGoodLosesNothingAcknowledged) {
   EXPECT_GT(use_with_each({.fault = Fault::IoError, .is_lasting = true}), 250);
@@ -175,7 +178,8 @@ TEST(StoreFaults, AFullDiskLosesNothingAcknowledged) {
 }
 
 TEST(StoreFaults, APowerCutLosesNothingAcknowledged) {
-  for (const unsigned seed : {1U, 100'001U, 200'001U}) EXPECT_GT(use_with_each({.fault = Fault::PowerCut, .seed = seed}), 250);
+  for (const unsigned seed : {1U, 100'001U, 200'001U})
+    EXPECT_GT(use_with_each({.fault = Fault::PowerCut, .seed = seed}), 250);
 }
 
 /// Reads of the kernel that give less than asked for, as they may.

@@ -30,7 +30,8 @@ std::vector<std::int64_t> sizes(const planner::Result<std::vector<Listed>>& list
 TEST(StoreListing, PagesThroughPlansNewestFirst) {
   const TemporaryDirectory directory;
   Store store = open_new(directory);
-  for (const std::int64_t m : {256, 384, 512, 640, 768}) ASSERT_TRUE(store.put_plan(examples::plan(m), "tuned", kNow).ok());
+  for (const std::int64_t m : {256, 384, 512, 640, 768})
+    ASSERT_TRUE(store.put_plan(examples::plan(m), "tuned", kNow).ok());
   const auto first = store.list_plans({.limit = 2});
   EXPECT_EQ(sizes(first), (std::vector<std::int64_t>{768, 640}));
   const auto second = store.list_plans({.before_row = first.value().back().row_id, .limit = 2});
@@ -45,7 +46,8 @@ TEST(StoreListing, FiltersByEveryPartOfTheKey) {
   Store store = open_new(directory);
   planner::Plan other = examples::plan(512, "another");
   other.op.world_size = 2 * other.op.world_size;
-  for (const auto& plan : {examples::plan(256), examples::plan(512), other}) ASSERT_TRUE(store.put_plan(plan, "tuned", kNow).ok());
+  for (const auto& plan : {examples::plan(256), examples::plan(512), other})
+    ASSERT_TRUE(store.put_plan(plan, "tuned", kNow).ok());
   const planner::OpSpec& op = other.op;
   EXPECT_EQ(store.list_plans({.m = 512}).value().size(), 2U);
   EXPECT_EQ(store.list_plans({.kind = op.kind, .n = op.n, .k = op.k, .dtype = op.dtype}).value().size(), 3U);

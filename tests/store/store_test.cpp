@@ -104,7 +104,8 @@ TEST(Store, PurposesThatAnExportCouldNotCarryAreNotKept) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
   const planner::Plan plan = examples::plan();
-  for (const std::string& purpose : {std::string("line\nbreak"), std::string("\x1b[2J"), std::string("c1 \xc2\x9b"), std::string("nul\0", 4)}) {
+  for (const std::string& purpose :
+       {std::string("line\nbreak"), std::string("\x1b[2J"), std::string("c1 \xc2\x9b"), std::string("nul\0", 4)}) {
     expect_error(store.put_plan(plan, purpose, kNow), ErrorCode::InvalidSpec, "control characters");
     EXPECT_EQ(store.put_plan(plan, purpose, kNow).error().field, "purpose");
   }
@@ -178,8 +179,7 @@ TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
   EXPECT_EQ(store.find_profile(op, fingerprint).value(), (planner::Profile{op, fingerprint, samples}));
   EXPECT_EQ(store.stats().value().sample_count, 25'000);
   EXPECT_EQ(store.remove_samples(op, fingerprint).value(), 25'000);
-  expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound,
-               "has no samples for matmul_all_reduce m=1024");
+  expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound, "has no samples for matmul_all_reduce m=1024");
 }
 
 TEST(Store, ReplacedSamplesTakeThePlaceOfAllEarlierOnes) {
@@ -198,7 +198,8 @@ TEST(Store, ReplacedSamplesTakeThePlaceOfAllEarlierOnes) {
 TEST(Store, ProfilesAreListedByWhatTheirFingerprintsSay) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
-  const planner::Fingerprint one{{{"backend", "imported"}, {"device", "a \"b\""}, {"nccl", "1"}}}, two{{{"backend", "imported"}, {"device", "c"}}};
+  const planner::Fingerprint one{{{"backend", "imported"}, {"device", "a \"b\""}, {"nccl", "1"}}},
+      two{{{"backend", "imported"}, {"device", "c"}}};
   const std::vector<planner::Sample> samples{examples::sample(0)};
   ASSERT_TRUE(store.append_samples(examples::op(), one, samples, kNow).ok());
   ASSERT_TRUE(store.append_samples(examples::op(2048), two, samples, kNow).ok());
@@ -341,8 +342,7 @@ TEST(Store, ReadOnlyStoreRefusesEveryWrite) {
   const auto sample = examples::sample();
   expect_error(store.put_plan(examples::plan(), "tuned", kNow), ErrorCode::ReadOnly, "read-only");
   expect_error(store.put_model(examples::model(), kNow), ErrorCode::ReadOnly, "read-only");
-  expect_error(store.append_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly,
-               "read-only");
+  expect_error(store.append_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly, "read-only");
   expect_error(store.remove_samples(examples::op(), fingerprint), ErrorCode::ReadOnly, "read-only");
   expect_error(store.replace_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly,
                "read-only");
@@ -429,9 +429,11 @@ TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
   const fs::path file = directory / "mc2.db";
   const std::string kept = open_new(file).put_plan(examples::plan(), "tuned", kNow).value();
   // Schema 1 had neither a count of changes nor tokens.
-  execute(file, "DROP TABLE token; DROP TRIGGER plan_added; DROP TRIGGER plan_replaced; DROP TRIGGER plan_removed; DROP TRIGGER model_added; "
-                "DROP TRIGGER model_replaced; DROP TRIGGER model_removed; DROP TABLE revision; DROP INDEX model_digest; "
-                "PRAGMA user_version = 1");
+  execute(file,
+          "DROP TABLE token; DROP TRIGGER plan_added; DROP TRIGGER plan_replaced; DROP TRIGGER plan_removed; DROP "
+          "TRIGGER model_added; "
+          "DROP TRIGGER model_replaced; DROP TRIGGER model_removed; DROP TABLE revision; DROP INDEX model_digest; "
+          "PRAGMA user_version = 1");
   {
     const auto read_only = Store::open(file, OpenMode::ReadOnly);
     ASSERT_TRUE(read_only.ok()) << read_only.error().text();

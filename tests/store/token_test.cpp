@@ -37,8 +37,8 @@ TEST(Token, TextBeginsWithItsIdentifierAndHoldsAllRandomness) {
 
 TEST(Token, OtherTextsHaveNoIdentifier) {
   const std::string text = token_text(bytes(0));
-  for (const std::string& other : {std::string(), text.substr(1), text + "0", "mc3" + text.substr(3),
-                                   text.substr(0, 12) + "-" + text.substr(13)})
+  for (const std::string& other :
+       {std::string(), text.substr(1), text + "0", "mc3" + text.substr(3), text.substr(0, 12) + "-" + text.substr(13)})
     EXPECT_EQ(token_id(other), "") << other;
 }
 

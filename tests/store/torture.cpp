@@ -74,14 +74,16 @@ class Writer {
     kill(process_, SIGKILL);
     int status = 0;
     waitpid(process_, &status, 0);
-    if (!WIFSIGNALED(status)) fail("writer " + std::to_string(number_) + " gave up with status " + std::to_string(WEXITSTATUS(status)));
+    if (!WIFSIGNALED(status))
+      fail("writer " + std::to_string(number_) + " gave up with status " + std::to_string(WEXITSTATUS(status)));
     take_acknowledged(versions);
     close(reading_end_);
   }
 
   void take_acknowledged(Versions& versions) const {
     Acknowledged said{};
-    for (pollfd ready{reading_end_, POLLIN, 0}; poll(&ready, 1, 0) == 1 && read(reading_end_, &said, sizeof said) == sizeof said;)
+    for (pollfd ready{reading_end_, POLLIN, 0};
+         poll(&ready, 1, 0) == 1 && read(reading_end_, &said, sizeof said) == sizeof said;)
       versions[{said.writer, said.key}] = said.version;
   }
 
@@ -113,7 +115,8 @@ void verify(const fs::path& path, const Versions& versions) {
     const auto found = store.value().find_plan(examples::key_of(version_of(writer, key, version)));
     if (!found) fail("lost: " + found.error().text());
     const int kept = static_cast<int>(found.value().plan.makespan.us) - 100;
-    if (kept < version) fail("version " + std::to_string(version) + " was acknowledged and " + std::to_string(kept) + " is there");
+    if (kept < version)
+      fail("version " + std::to_string(version) + " was acknowledged and " + std::to_string(kept) + " is there");
     if (found.value().document != encode(version_of(writer, key, kept))) fail("a torn plan");
   }
 }
@@ -151,7 +154,9 @@ std::int64_t write_for(const fs::path& path, int process, int thread_count, std:
         if (!store) fail(store.error().text());
         for (int version = 0; std::chrono::steady_clock::now() < end; ++version) {
           const auto sample = examples::sample(version);
-          if (auto kept = store.value().append_samples(examples::op(), examples::fingerprint(), {&sample, 1}, examples::kNow); !kept)
+          if (auto kept =
+                  store.value().append_samples(examples::op(), examples::fingerprint(), {&sample, 1}, examples::kNow);
+              !kept)
             fail(kept.error().text());
           ++added;
           const planner::Plan plan = version_of(writer, version % kKeyCount, version);
@@ -192,9 +197,10 @@ void torture_by_writers(const fs::path& path, int process_count, int thread_coun
   if (!store.value().check().is_healthy) fail("the store is damaged");
   const auto stats = store.value().stats();
   if (!stats || stats.value().sample_count != added)
-    fail(std::to_string(added) + " samples were acknowledged, " + std::to_string(stats ? stats.value().sample_count : -1) + " are there");
-  std::printf("%d processes x %d threads, %lld s: %lld samples and as many plans, no update lost, none refused\n", process_count,
-              thread_count, static_cast<long long>(time.count()), static_cast<long long>(added));
+    fail(std::to_string(added) + " samples were acknowledged, " +
+         std::to_string(stats ? stats.value().sample_count : -1) + " are there");
+  std::printf("%d processes x %d threads, %lld s: %lld samples and as many plans, no update lost, none refused\n",
+              process_count, thread_count, static_cast<long long>(time.count()), static_cast<long long>(added));
 }
 
 int run(const std::vector<std::string>& words) {

@@ -81,11 +81,10 @@ TEST(Transfer, MergeKeepsOursAndNamesTheConflict) {
   EXPECT_EQ(report.added_count, 1);
   EXPECT_EQ(report.same_count, 0);
   ASSERT_EQ(report.conflicts.size(), 1U);
-  EXPECT_NE(
-      report.conflicts[0].find("plan for matmul_all_reduce m=1024 n=512 k=256 f32 x2 (tuned): kept ours " +
-                               digest(encode(examples::plan())).substr(0, 12) + " of " + kNow + ", left theirs " +
-                               digest(encode(changed_plan())).substr(0, 12) + " of " + kLater),
-      std::string::npos)
+  EXPECT_NE(report.conflicts[0].find("plan for matmul_all_reduce m=1024 n=512 k=256 f32 x2 (tuned): kept ours " +
+                                     digest(encode(examples::plan())).substr(0, 12) + " of " + kNow + ", left theirs " +
+                                     digest(encode(changed_plan())).substr(0, 12) + " of " + kLater),
+            std::string::npos)
       << report.conflicts[0];
   EXPECT_EQ(ours.find_plan(key_of(examples::plan())).value().plan, examples::plan());
   EXPECT_EQ(ours.find_plan(key_of(examples::plan(2048))).value().created_at, kLater);
@@ -180,12 +179,11 @@ TEST(Transfer, BadImportChangesNothing) {
     ErrorCode code;
     const char* field;
   };
-  const Case cases[] = {
-      {"/schema", "mc2.store/2", ErrorCode::NewerVersion, "schema"},
-      {"/schema", "mc2.plan/1", ErrorCode::Malformed, "schema"},
-      {"/extra", 1, ErrorCode::Malformed, ""},
-      {"/plans/0/purpose", 7, ErrorCode::Malformed, "plans[0].purpose"},
-      {"/models/0/created_at", 7, ErrorCode::Malformed, "models[0].created_at"}};
+  const Case cases[] = {{"/schema", "mc2.store/2", ErrorCode::NewerVersion, "schema"},
+                        {"/schema", "mc2.plan/1", ErrorCode::Malformed, "schema"},
+                        {"/extra", 1, ErrorCode::Malformed, ""},
+                        {"/plans/0/purpose", 7, ErrorCode::Malformed, "plans[0].purpose"},
+                        {"/models/0/created_at", 7, ErrorCode::Malformed, "models[0].created_at"}};
   for (const Case& bad : cases) {
     json document = good;
     document[json::json_pointer(bad.pointer)] = bad.value;

@@ -32,10 +32,11 @@ struct ActiveTruth {
                                        int round) const {
     const bool is_matmul = component == planner::Component::Matmul, is_pair = context == planner::Context::CoRun;
     const auto x = static_cast<double>(rows);
-    double us = is_matmul ? compute_alpha_us + compute_us_per_row * x
-                          : communication_alpha_us + communication_us_per_row * x;
+    double us =
+        is_matmul ? compute_alpha_us + compute_us_per_row * x : communication_alpha_us + communication_us_per_row * x;
     if (is_pair) us *= is_matmul ? compute_slowdown : communication_slowdown;
-    std::mt19937_64 random(seed + static_cast<std::uint64_t>(rows * 64 + round * 4) + (is_matmul ? 2U : 0U) + (is_pair ? 1U : 0U));
+    std::mt19937_64 random(seed + static_cast<std::uint64_t>(rows * 64 + round * 4) + (is_matmul ? 2U : 0U) +
+                           (is_pair ? 1U : 0U));
     us *= 1 + noise_percent / 100.0 * (static_cast<double>(random() >> 11) * 0x1p-52 - 1);
     planner::Sample result;
     result.component = component;

@@ -46,7 +46,8 @@ inline std::vector<int> run_processes(int count, const std::function<int(int)>& 
 class SharedBytes {
  public:
   explicit SharedBytes(std::size_t count)
-      : bytes_{static_cast<std::byte*>(mmap(nullptr, count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)), count} {
+      : bytes_{static_cast<std::byte*>(mmap(nullptr, count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
+               count} {
     if (bytes_.data() == MAP_FAILED) std::abort();
   }
   ~SharedBytes() { munmap(bytes_.data(), bytes_.size()); }

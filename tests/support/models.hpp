@@ -18,7 +18,8 @@ inline planner::CostCurve affine(planner::CurveAxis axis, double alpha_us, doubl
 inline planner::CostCurve published_all_reduce() {
   planner::CostCurve curve;
   curve.axis = planner::CurveAxis::Bytes;
-  curve.shape = planner::PiecewiseCurve{8 * 1048576.0, 1048576.0, -0.9698202, 27.0622573, 14.769, 13.58491263, 61.508333};
+  curve.shape =
+      planner::PiecewiseCurve{8 * 1048576.0, 1048576.0, -0.9698202, 27.0622573, 14.769, 13.58491263, 61.508333};
   curve.valid_min_x = 1;
   curve.valid_max_x = 1e12;
   return curve;
@@ -45,9 +46,9 @@ inline planner::CostModel model_of(const planner::OpSpec& op, planner::CostCurve
 /// R = 4 ranks gather 4 x 256 rows of 1 KiB. Own shard 50 us; a row of the cut axis costs 0.5 us of matmul for the
 /// other ranks' three rows, and 4 KiB on the link, 1 us.
 inline planner::CostModel all_gather_model() {
-  planner::CostModel model = model_of({planner::OpKind::AllGatherMatmul, 1024, 256, 512, planner::DType::F16, 4},
-                                      affine(planner::CurveAxis::Rows, 0, 0.5),
-                                      affine(planner::CurveAxis::Bytes, 0, 1.0 / 4096));
+  planner::CostModel model =
+      model_of({planner::OpKind::AllGatherMatmul, 1024, 256, 512, planner::DType::F16, 4},
+               affine(planner::CurveAxis::Rows, 0, 0.5), affine(planner::CurveAxis::Bytes, 0, 1.0 / 4096));
   model.variants.front().local_compute = affine(planner::CurveAxis::Rows, 0, 50.0 / 256);
   return model;
 }

@@ -27,7 +27,8 @@ inline double element(planner::DType dtype, std::span<const std::byte> bytes, st
     const int byte = std::to_integer<int>(bytes[static_cast<std::size_t>(index)]);
     const int exponent = (byte >> 3) & 15, fraction = byte & 7;
     if (exponent == 15 && fraction == 7) return std::nan("");
-    return (byte >= 128 ? -1 : 1) * (exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10));
+    return (byte >= 128 ? -1 : 1) *
+           (exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10));
   }
   std::uint16_t bits = 0;
   std::memcpy(&bits, bytes.data() + index * 2, sizeof bits);

@@ -34,8 +34,8 @@ inline planner::CostCurve affine_truth(Random& random, double max_x) {
 inline planner::CostCurve piecewise_truth(Random& random, double max_x) {
   const double knot_x = max_x * uniform(random, 0.3, 0.5), alpha_us = uniform(random, 5, 30);
   const double slope = alpha_us * uniform(random, 10, 30) / max_x;
-  planner::PiecewiseCurve curve{
-      knot_x, 1, -slope / (4 * knot_x), slope, alpha_us, slope * uniform(random, 0.33, 0.66), 0};
+  planner::PiecewiseCurve curve{knot_x, 1, -slope / (4 * knot_x), slope, alpha_us, slope * uniform(random, 0.33, 0.66),
+                                0};
   curve.l0 = curve.q2 * knot_x * knot_x + slope * knot_x + alpha_us - curve.l1 * knot_x;
   return truth_of(curve, max_x);
 }

@@ -218,8 +218,7 @@ Result<void> run(const Arguments& arguments) {
   const executor::ExecuteOptions execute{.accept_other_fingerprint = arguments.accept_other_machine, .prepare = {}};
   const auto prepared = executor::prepare(plan.value(), views, *communicator.value(), execute);
   if (!prepared && prepared.error().code == ErrorCode::Stale)
-    return Error{ErrorCode::Stale, "plan",
-                 prepared.error().message + "; --accept-other-machine runs it all the same"};
+    return Error{ErrorCode::Stale, "plan", prepared.error().message + "; --accept-other-machine runs it all the same"};
   if (!prepared) return prepared.error();
   return run_steps(*prepared.value(), ranks);
 }

@@ -2,14 +2,17 @@
  *
  * docs/embedding.md shows a whole program. The rules, which hold for every call unless it says otherwise:
  *
- * Errors    Every call returns an mc2_status: MC2_OK, or what kind of failure it was; mc2_last_error() then has the text. Outputs
- *           are written on success only. No exception and no C++ type crosses this interface; nothing here aborts the process.
- * Handles   A handle is a checked number, not an address: NULL, a freed handle, one of another kind or any other value is
- *           MC2_ERROR_HANDLE. mc2_free_X(NULL) does nothing. What a call still uses in another thread is released when that call ends.
+ * Errors    Every call returns an mc2_status: MC2_OK, or what kind of failure it was; mc2_last_error() then has the
+ *           text. Outputs are written on success only. No exception and no C++ type crosses this interface; nothing
+ *           here aborts the process.
+ * Handles   A handle is a checked number, not an address: NULL, a freed handle, one of another kind or any other
+ *           value is MC2_ERROR_HANDLE. mc2_free_X(NULL) does nothing. What a call still uses in another thread is
+ *           released when that call ends.
  * Strings   UTF-8, ended by 0. Those that are handed out belong to the handle they came from and end with it.
- * Structs   Begin with their size and version: declare them with MC2_INIT(type), which leaves every field 0, and 0 is every field's
- *           default unless it says otherwise. A program compiled with an older header passes a smaller struct and gets
- *           defaults for the rest. A larger one, of a newer header, is taken if all that this library does not know is 0.
+ * Structs   Begin with their size and version: declare them with MC2_INIT(type), which leaves every field 0, and 0 is
+ *           every field's default unless it says otherwise. A program compiled with an older header passes a smaller
+ *           struct and gets defaults for the rest. A larger one, of a newer header, is taken if all that this library
+ *           does not know is 0.
  * Threads   Calls may be made by any thread at once, on the same handle, too. Exceptions are named.
  * fork()    A context, communicator, prepared run or store that was opened before it is refused in the child
  *           (MC2_ERROR_FORK), which opens its own. Plans, models and machines stay usable.
@@ -26,17 +29,25 @@
 #define MC2_API
 #endif
 
-/* Rises when a struct's known fields change their meaning, which is a break: libmc2.so gets another number then, too. */
+/* Rises when a struct's known fields change their meaning, which is a break: libmc2.so gets another number then, too.
+ */
 #define MC2_STRUCT_VERSION 1
 
 #ifdef __cplusplus
-#define MC2_INIT(type) [] { type fresh{}; fresh.size = sizeof(type); fresh.version = MC2_STRUCT_VERSION; return fresh; }()
+#define MC2_INIT(type)                  \
+  [] {                                  \
+    type fresh{};                       \
+    fresh.size = sizeof(type);          \
+    fresh.version = MC2_STRUCT_VERSION; \
+    return fresh;                       \
+  }()
 extern "C" {
 #else
-#define MC2_INIT(type) {.size = sizeof(type), .version = MC2_STRUCT_VERSION}
+#define MC2_INIT(type) \
+  { .size = sizeof(type), .version = MC2_STRUCT_VERSION }
 #endif
 
-/* ---- Errors ------------------------------------------------------------------------------------------------------------ */
+/* ---- Errors ---- */
 
 /* Values are never changed or reused. */
 typedef int32_t mc2_status;
@@ -55,14 +66,15 @@ enum {
   MC2_ERROR_NEWER_VERSION = 11, /* a document, store or struct of a newer mc2 */
   MC2_ERROR_READ_ONLY = 12,     /* a write to something that is open read-only */
   MC2_ERROR_CANCELLED = 13,
-  MC2_ERROR_MISMATCH = 14,      /* content that is not what its digest says */
-  MC2_ERROR_UNREADABLE = 15,    /* kept content that may not be read */
-  MC2_ERROR_SYSTEM = 100,       /* a library, device, file or deadline failed */
-  MC2_ERROR_HANDLE = 101,       /* a handle that is NULL, freed, of another kind or none at all */
-  MC2_ERROR_STRUCT = 102,       /* a struct whose size or version cannot be, or that asks for what this library does not know */
-  MC2_ERROR_MEMORY = 103,       /* not enough memory */
-  MC2_ERROR_BUSY = 104,         /* another thread runs on the same communicator */
-  MC2_ERROR_FORK = 105          /* the handle was opened before fork(), by the parent */
+  MC2_ERROR_MISMATCH = 14,   /* content that is not what its digest says */
+  MC2_ERROR_UNREADABLE = 15, /* kept content that may not be read */
+  MC2_ERROR_SYSTEM = 100,    /* a library, device, file or deadline failed */
+  MC2_ERROR_HANDLE = 101,    /* a handle that is NULL, freed, of another kind or none at all */
+  /* a struct whose size or version cannot be, or that asks for what this library does not know */
+  MC2_ERROR_STRUCT = 102,
+  MC2_ERROR_MEMORY = 103, /* not enough memory */
+  MC2_ERROR_BUSY = 104,   /* another thread runs on the same communicator */
+  MC2_ERROR_FORK = 105    /* the handle was opened before fork(), by the parent */
 };
 
 typedef struct mc2_error {
@@ -74,7 +86,8 @@ typedef struct mc2_error {
   const char* message; /* one line: what is wrong and what would be right */
 } mc2_error;
 
-/* The last failure of this thread's calls; MC2_OK and empty texts before any. Its strings end with the thread's next failing call. */
+/* The last failure of this thread's calls; MC2_OK and empty texts before any. Its strings end with the thread's next
+ * failing call. */
 MC2_API mc2_status mc2_last_error(mc2_error* error);
 
 /* Stable lower-case name, e.g. "invalid_spec"; "unknown" for any other value. Never NULL. */
@@ -83,7 +96,7 @@ MC2_API const char* mc2_status_name(mc2_status status);
 /* "MAJOR.MINOR.PATCH" of this library. */
 MC2_API const char* mc2_version(void);
 
-/* ---- Operators --------------------------------------------------------------------------------------------------------- */
+/* ---- Operators ---- */
 
 /* Values of the enumerations below are never changed or reused. Semantics: docs/operators.md. */
 enum {
@@ -113,7 +126,8 @@ typedef struct mc2_op_spec {
   int32_t reserved;                /* 0 */
 } mc2_op_spec;
 
-/* Bytes of one rank's operands; 0 for those that the operator has not. Equal splits, where rows are split over the ranks. */
+/* Bytes of one rank's operands; 0 for those that the operator has not. Equal splits, where rows are split over the
+ * ranks. */
 typedef struct mc2_operand_sizes {
   size_t size;
   uint32_t version;
@@ -124,7 +138,7 @@ typedef struct mc2_operand_sizes {
 
 MC2_API mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes);
 
-/* ---- Machines ---------------------------------------------------------------------------------------------------------- */
+/* ---- Machines ---- */
 
 /* What makes a plan this machine's: devices, link, ranks, library versions. */
 typedef struct mc2_machine mc2_machine;
@@ -139,11 +153,12 @@ typedef struct mc2_communicator_options {
   const char* virtual_compute; /* NULL: the machine's own; or "90Gflops,10us" */
   uint32_t deadline_ms;        /* of one run, which fails then; 0: 60000 */
   int32_t no_pinning;          /* 1: lanes are not pinned to cores */
-  /* The caller's communicators of the collective library (ncclComm_t), by rank, which must outlive what is opened; or NULL, 0. */
+  /* The caller's communicators of the collective library (ncclComm_t), by rank, which must outlive what is opened; or
+   * NULL, 0. */
   void* const* native_communicators;
   size_t native_communicator_count;
-  /* One process per rank (backend cuda): the same text in every process of this world, and in those of no other; NULL: this process
-   * holds every rank. Opening, preparing and running are collective over the processes then. */
+  /* One process per rank (backend cuda): the same text in every process of this world, and in those of no other; NULL:
+   * this process holds every rank. Opening, preparing and running are collective over the processes then. */
   const char* process_key;
   int32_t process_rank; /* of this process; with process_key */
   int32_t reserved;     /* 0 */
@@ -156,7 +171,7 @@ MC2_API mc2_status mc2_machine_from_json(const char* json, size_t length, mc2_ma
 MC2_API mc2_status mc2_machine_to_json(const mc2_machine* machine, const char** json, size_t* length);
 MC2_API mc2_status mc2_free_machine(mc2_machine* machine);
 
-/* ---- Models and plans -------------------------------------------------------------------------------------------------- */
+/* ---- Models and plans ---- */
 
 /* What blocks cost on a machine (schemas/cost_model.schema.json). */
 typedef struct mc2_model mc2_model;
@@ -171,11 +186,11 @@ typedef struct mc2_plan mc2_plan;
 typedef struct mc2_plan_options {
   size_t size;
   uint32_t version;
-  int32_t allow_small_gain; /* 1: cut even when the curves' intervals can explain the gain */
-  const char* strategy;     /* NULL: "search"; or "free", "formula", "wave_groups" */
-  int64_t alignment;        /* long blocks are multiples of it; 0: the backend's */
-  int64_t min_block_length; /* 0: the alignment */
-  int64_t max_block_count;  /* 0: 64, or 1 where the backend does not cut the operator */
+  int32_t allow_small_gain;  /* 1: cut even when the curves' intervals can explain the gain */
+  const char* strategy;      /* NULL: "search"; or "free", "formula", "wave_groups" */
+  int64_t alignment;         /* long blocks are multiples of it; 0: the backend's */
+  int64_t min_block_length;  /* 0: the alignment */
+  int64_t max_block_count;   /* 0: 64, or 1 where the backend does not cut the operator */
   double objective_quantile; /* 0: 0.5, the expected makespan */
 } mc2_plan_options;
 
@@ -195,13 +210,15 @@ enum { MC2_BOUND_COMPUTE = 1, MC2_BOUND_COMMUNICATION = 2 };
 typedef struct mc2_plan_summary {
   size_t size;
   uint32_t version;
-  int32_t cut_axis;      /* what block lengths count: MC2_CUT_ROWS, of a rank's shard where ranks hold shards, or MC2_CUT_COLUMNS */
+  /* what block lengths count: MC2_CUT_ROWS, of a rank's shard where ranks hold shards, or MC2_CUT_COLUMNS */
+  int32_t cut_axis;
   int64_t block_count;
   int32_t is_local_first; /* a rank's own shard is multiplied while the others arrive */
   int32_t bound;
-  double makespan_us, makespan_low_us, makespan_high_us; /* predicted, with its 90 % interval; 0 of an uncut plan made without a model */
+  /* predicted, with its 90 % interval; 0 of an uncut plan made without a model */
+  double makespan_us, makespan_low_us, makespan_high_us;
   double serial_us, compute_us, communication_us, ideal_us; /* predicted, uncut */
-  const char* variant;    /* e.g. "direct" or "nccl(ctas=8)" */
+  const char* variant;                                      /* e.g. "direct" or "nccl(ctas=8)" */
   const char* strategy;
   const char* provenance; /* of the predicted makespan: "measured", "interpolated", "extrapolated" or "analytic" */
   const char* reason;     /* why this cut */
@@ -211,18 +228,20 @@ typedef struct mc2_plan_summary {
 } mc2_plan_summary;
 
 MC2_API mc2_status mc2_plan_summarize(const mc2_plan* plan, mc2_plan_summary* summary);
-/* Block lengths in execution order, as many as fit. @param lengths NULL where capacity is 0 @param count of all blocks */
+/* Block lengths in execution order, as many as fit. @param lengths NULL where capacity is 0 @param count of all blocks
+ */
 MC2_API mc2_status mc2_plan_blocks(const mc2_plan* plan, int64_t* lengths, size_t capacity, size_t* count);
 MC2_API mc2_status mc2_plan_op(const mc2_plan* plan, mc2_op_spec* op);
 /* Why the index-th place that was asked had no plan. MC2_ERROR_OUT_OF_RANGE past the last. */
 MC2_API mc2_status mc2_plan_miss(const mc2_plan* plan, size_t index, const char** reason);
 
-/* ---- Finding plans ----------------------------------------------------------------------------------------------------- */
+/* ---- Finding plans ---- */
 
 /* Where plans are looked for, and those that were found. */
 typedef struct mc2_context mc2_context;
 
-/* level: 1 error, 2 warning, 3 info, 4 debug; `line` ends with the call. Called by any thread; must not throw or call mc2. */
+/* level: 1 error, 2 warning, 3 info, 4 debug; `line` ends with the call. Called by any thread; must not throw or call
+ * mc2. */
 typedef void (*mc2_log_function)(void* user, int32_t level, const char* line);
 
 enum {
@@ -231,8 +250,8 @@ enum {
   MC2_CONTEXT_NO_TRANSFER = 4     /* no plan from a model of another n and k */
 };
 
-/* Places are asked in the order files, service, store, models; the first that has a plan answers. What is given here comes
- * before what the environment says. */
+/* Places are asked in the order files, service, store, models; the first that has a plan answers. What is given here
+ * comes before what the environment says. */
 typedef struct mc2_context_options {
   size_t size;
   uint32_t version;
@@ -254,11 +273,13 @@ typedef struct mc2_context_options {
 /* Opens the store and reads the files. @param options NULL: all from the environment */
 MC2_API mc2_status mc2_context_create(const mc2_context_options* options, mc2_context** context);
 /* The plan for an operator on a machine. The first time a question is asked this may take the service's wait and a
- * millisecond to plan; later times, 1 us. Never measures. MC2_ERROR_NOT_FOUND with every place's reason: run mc2_plan_uncut(). */
-MC2_API mc2_status mc2_find_plan(const mc2_context* context, const mc2_op_spec* op, const mc2_machine* machine, mc2_plan** plan);
+ * millisecond to plan; later times, 1 us. Never measures. MC2_ERROR_NOT_FOUND with every place's reason: run
+ * mc2_plan_uncut(). */
+MC2_API mc2_status mc2_find_plan(const mc2_context* context, const mc2_op_spec* op, const mc2_machine* machine,
+                                 mc2_plan** plan);
 MC2_API mc2_status mc2_free_context(mc2_context* context);
 
-/* ---- Running ----------------------------------------------------------------------------------------------------------- */
+/* ---- Running ---- */
 
 /* The ranks that this process holds, with their threads, memory and links. */
 typedef struct mc2_communicator mc2_communicator;
@@ -268,15 +289,16 @@ typedef struct mc2_prepared mc2_prepared;
 MC2_API mc2_status mc2_communicator_open(const mc2_communicator_options* options, mc2_communicator** communicator);
 MC2_API mc2_status mc2_communicator_machine(const mc2_communicator* communicator, mc2_machine** machine);
 /* Ranks of this process, in the order in which buffers and streams are passed. @param count of all of them */
-MC2_API mc2_status mc2_communicator_ranks(const mc2_communicator* communicator, int32_t* ranks, size_t capacity, size_t* count);
+MC2_API mc2_status mc2_communicator_ranks(const mc2_communicator* communicator, int32_t* ranks, size_t capacity,
+                                          size_t* count);
 /* What was prepared on it keeps it. */
 MC2_API mc2_status mc2_free_communicator(mc2_communicator* communicator);
 
 enum { MC2_INDEX_I32 = 1, MC2_INDEX_I64 = 2 };
 
-/* One rank's matrices in memory of its device, row-major and dense, as mc2_operands() says; absent ones NULL, 0. They must outlive
- * the mc2_prepared. C and the gathered A must overlap nothing else. An address with 0 bytes is refused unless 0 is right: bags
- * that name no rows, unequal splits that give a rank none. */
+/* One rank's matrices in memory of its device, row-major and dense, as mc2_operands() says; absent ones NULL, 0. They
+ * must outlive the mc2_prepared. C and the gathered A must overlap nothing else. An address with 0 bytes is refused
+ * unless 0 is right: bags that name no rows, unequal splits that give a rank none. */
 typedef struct mc2_buffers {
   size_t size;
   uint32_t version;
@@ -302,7 +324,8 @@ typedef struct mc2_buffers {
   const int64_t* send_counts; /* unequal splits of the all-to-all kinds: rows for each rank; NULL: equal ones */
   const int64_t* receive_counts;
   size_t count_count; /* of each of the two: the world size, or 0 */
-  void* gathered_a; /* of MC2_ALL_GATHER_MATMUL: where every run puts A of all ranks; NULL on a rank that does not want it */
+  /* of MC2_ALL_GATHER_MATMUL: where every run puts A of all ranks; NULL on a rank that does not want it */
+  void* gathered_a;
   size_t gathered_a_bytes;
 } mc2_buffers;
 
@@ -314,9 +337,10 @@ typedef struct mc2_prepare_options {
 
 /* Packs weights, builds kernels and allocates everything that a run needs.
  * MC2_ERROR_STALE for a plan of another machine; MC2_ERROR_INVALID_SPEC for buffers that are not the plan's shapes.
- * Collective over processes. @param buffers one per rank of this process, all of one size @param options NULL: defaults */
-MC2_API mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, const mc2_buffers* buffers, size_t count,
-                               const mc2_prepare_options* options, mc2_prepared** prepared);
+ * Collective over processes. @param buffers one per rank of this process, all of one size @param options NULL: defaults
+ */
+MC2_API mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, const mc2_buffers* buffers,
+                               size_t count, const mc2_prepare_options* options, mc2_prepared** prepared);
 
 enum {
   MC2_RUN_FUSED = 1, /* the plan: both lanes at once */
@@ -333,28 +357,32 @@ typedef struct mc2_run_times {
 
 /* Runs once and returns when every rank of this process has finished. Allocates nothing and takes no lock of mc2's.
  * Threads: one run at a time on a communicator; a second one gets MC2_ERROR_BUSY at once. Collective over processes.
- * MC2_ERROR_SYSTEM when a rank fails or the deadline passes; the communicator runs nothing more then. @param times may be NULL */
+ * MC2_ERROR_SYSTEM when a rank fails or the deadline passes; the communicator runs nothing more then. @param times may
+ * be NULL */
 MC2_API mc2_status mc2_run(mc2_prepared* prepared, int32_t mode, mc2_run_times* times);
 
-/* Enqueues one fused run on the caller's streams (cudaStream_t), one per rank of this process, and returns without waiting.
- * Threads and errors as mc2_run(); MC2_ERROR_UNSUPPORTED from a backend without streams. @param eager 1: kernel by kernel, not as a graph */
+/* Enqueues one fused run on the caller's streams (cudaStream_t), one per rank of this process, and returns without
+ * waiting. Threads and errors as mc2_run(); MC2_ERROR_UNSUPPORTED from a backend without streams. @param eager 1:
+ * kernel by kernel, not as a graph */
 MC2_API mc2_status mc2_enqueue(mc2_prepared* prepared, void* const* streams, size_t count, int32_t eager);
 MC2_API mc2_status mc2_free_prepared(mc2_prepared* prepared);
 
-/* ---- Stores ------------------------------------------------------------------------------------------------------------ */
+/* ---- Stores ---- */
 
 /* A file with samples, models and plans, as `mc2 tune` keeps them. */
 typedef struct mc2_store mc2_store;
 
 /* @param read_only 0: made when missing */
 MC2_API mc2_status mc2_store_open(const char* path, int32_t read_only, mc2_store** store);
-/* Keeps a plan in place of an earlier one of its operator, machine and purpose. @param purpose NULL: "tuned", which mc2_find_plan() finds */
+/* Keeps a plan in place of an earlier one of its operator, machine and purpose. @param purpose NULL: "tuned", which
+ * mc2_find_plan() finds */
 MC2_API mc2_status mc2_store_put_plan(mc2_store* store, const mc2_plan* plan, const char* purpose);
-MC2_API mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, const char* purpose,
-                                      mc2_plan** plan);
+MC2_API mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine,
+                                      const char* purpose, mc2_plan** plan);
 MC2_API mc2_status mc2_store_put_model(mc2_store* store, const mc2_model* model);
 /* The model of the operator, or of another length of its cut axis. */
-MC2_API mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, mc2_model** model);
+MC2_API mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine,
+                                       mc2_model** model);
 MC2_API mc2_status mc2_free_store(mc2_store* store);
 
 #ifdef __cplusplus

@@ -11,26 +11,33 @@ using namespace py::literals;
 using planner::OpSpec;
 using planner::Variant;
 
-std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); } // NOLINT: how Python names memory
+std::byte* at(std::uintptr_t address) {
+  return reinterpret_cast<std::byte*>(address);
+} // NOLINT: how Python names memory
 
-std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const OpSpec& op, std::vector<std::int64_t> blocks,
-                                    const std::optional<Variant>& variant, const Addresses& addresses, py::object keep_alive,
-                                    bool allow_independent, bool b_is_transposed) {
+std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const OpSpec& op,
+                                    std::vector<std::int64_t> blocks, const std::optional<Variant>& variant,
+                                    const Addresses& addresses, py::object keep_alive, bool allow_independent,
+                                    bool b_is_transposed) {
   auto& communicator = world->communicator();
   if (communicator.local_ranks().size() != 1)
-    throw Failure({planner::ErrorCode::InvalidSpec, "communicator", "holds several ranks; open it with process=(rank, key)"});
+    throw Failure(
+        {planner::ErrorCode::InvalidSpec, "communicator", "holds several ranks; open it with process=(rank, key)"});
   const auto legal = op.validate();
-  const auto stages = legal ? executor::lower(op, {std::move(blocks)}) : planner::Result<executor::StageList>(legal.error());
+  const auto stages =
+      legal ? executor::lower(op, {std::move(blocks)}) : planner::Result<executor::StageList>(legal.error());
   std::unique_ptr<executor::Prepared> prepared;
   {
     const py::gil_scoped_release released;
     const World::Turn turn(*world);
-    unwrap(communicator.share_error(stages ? planner::Result<void>{} : stages.error())); // the others would wait for this rank
+    // the others would wait for this rank
+    unwrap(communicator.share_error(stages ? planner::Result<void>{} : stages.error()));
     const Variant chosen = variant ? *variant : world->backend().variants(op, world->options()).front();
     const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed)};
     prepared = unwrap(communicator.prepare(stages.value(), chosen, buffers, {.allow_independent = allow_independent}));
   }
-  return std::make_unique<Binding>(world, std::move(prepared), op, std::move(keep_alive), allow_independent, b_is_transposed);
+  return std::make_unique<Binding>(world, std::move(prepared), op, std::move(keep_alive), allow_independent,
+                                   b_is_transposed);
 }
 
 } // namespace
@@ -47,16 +54,21 @@ executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, b
 }
 
 void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared) {
-  world.def("prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a, "allow_independent"_a = false, "b_is_transposed"_a = false,
+  world.def("prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a,
+            "allow_independent"_a = false, "b_is_transposed"_a = false,
             "This rank's part of a plan on its A, B and C by address: device memory that keep_alive owns. Collective.");
-  prepared.def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,
-               "Other matrices for the calls that follow; what peers reach must stay.")
+  prepared
+      .def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,
+           "Other matrices for the calls that follow; what peers reach must stay.")
       .def("enqueue", &Binding::enqueue, "stream"_a, "as_graph"_a = true, NoGil(),
            "Puts one run behind what a stream (its native handle) holds. Collective.")
-      .def_property_readonly("peer_reach", [](const Binding& self) {
-        const auto reach = self.peer_reach();
-        return std::pair(reach.a, reach.c);
-      }, "Whether other ranks reach A and C at their addresses, so that rebind() must leave them.");
+      .def_property_readonly(
+          "peer_reach",
+          [](const Binding& self) {
+            const auto reach = self.peer_reach();
+            return std::pair(reach.a, reach.c);
+          },
+          "Whether other ranks reach A and C at their addresses, so that rebind() must leave them.");
 }
 
 } // namespace mc2::python

@@ -22,7 +22,8 @@ using planner::DType;
   throw Failure({planner::ErrorCode::InvalidSpec, field, message});
 }
 
-/// numpy has no bfloat16 and no float8_e4m3fn: bit patterns in uint16 and uint8, or what ml_dtypes registers under those names.
+/// numpy has no bfloat16 and no float8_e4m3fn: bit patterns in uint16 and uint8, or what ml_dtypes registers under
+/// those names.
 bool fits(const py::array& array, DType dtype) {
   const std::string name = py::str(array.dtype().attr("name"));
   switch (dtype) {
@@ -62,13 +63,16 @@ const py::array& checked(const py::handle& given, const Wanted& wanted, py::arra
   array = py::reinterpret_borrow<py::array>(given);
   if (!fits(array, wanted.dtype))
     refuse(wanted.field, "has elements of " + py::str(array.dtype()).cast<std::string>() + "; needs " +
-                             numpy_name(wanted.dtype) + (wanted.dtype == DType::Bf16 ? " (bits of bf16) or bfloat16" : ""));
+                             numpy_name(wanted.dtype) +
+                             (wanted.dtype == DType::Bf16 ? " (bits of bf16) or bfloat16" : ""));
   const bool is_vector = wanted.shape.rows == 1 && array.ndim() == 1 && array.shape(0) == wanted.shape.columns;
-  const bool is_matrix = array.ndim() == 2 && array.shape(0) == wanted.shape.rows && array.shape(1) == wanted.shape.columns;
+  const bool is_matrix =
+      array.ndim() == 2 && array.shape(0) == wanted.shape.rows && array.shape(1) == wanted.shape.columns;
   if (!is_vector && !is_matrix)
     refuse(wanted.field, "has shape " + shape_text(array) + "; needs (" + std::to_string(wanted.shape.rows) + ", " +
                              std::to_string(wanted.shape.columns) + ")");
-  if ((array.flags() & py::array::c_style) == 0) refuse(wanted.field, "is not contiguous; np.ascontiguousarray copies it");
+  if ((array.flags() & py::array::c_style) == 0)
+    refuse(wanted.field, "is not contiguous; np.ascontiguousarray copies it");
   return array;
 }
 
@@ -91,7 +95,8 @@ std::span<const std::byte> to_numbers(const py::handle& given, const std::string
   const auto array = py::reinterpret_borrow<py::array>(given);
   const std::string name = py::str(array.dtype().attr("name"));
   if (name != "int32" && name != "int64") refuse(field, "has elements of " + name + "; needs int32 or int64");
-  if (array.ndim() != 1 || (array.flags() & py::array::c_style) == 0) refuse(field, "must be one contiguous row of numbers");
+  if (array.ndim() != 1 || (array.flags() & py::array::c_style) == 0)
+    refuse(field, "must be one contiguous row of numbers");
   type = name == "int32" ? executor::IndexType::I32 : executor::IndexType::I64;
   return {static_cast<const std::byte*>(array.data()), static_cast<std::size_t>(array.nbytes())};
 }
@@ -114,9 +119,11 @@ struct Arrays {
 /// Entry `rank` of a list that has one entry per rank.
 py::object of_rank(const py::object& list, const std::string& name, std::size_t rank, std::size_t rank_count) {
   if (list.is_none()) refuse(name, "is missing; needs one array per rank");
-  if (!py::isinstance<py::sequence>(list) || py::isinstance<py::array>(list)) refuse(name, "must be a list of one array per rank");
+  if (!py::isinstance<py::sequence>(list) || py::isinstance<py::array>(list))
+    refuse(name, "must be a list of one array per rank");
   if (py::len(list) != rank_count)
-    refuse(name, "has " + std::to_string(py::len(list)) + " entries; needs one for each of " + std::to_string(rank_count) + " ranks");
+    refuse(name, "has " + std::to_string(py::len(list)) + " entries; needs one for each of " +
+                     std::to_string(rank_count) + " ranks");
   return list[py::int_(rank)];
 }
 
@@ -139,10 +146,14 @@ class Binder {
     buffers.residual = read(arrays_.residual, "residual", shapes_.residual, product);
     buffers.a_scales = read(arrays_.a_scales, "a_scales", shapes_.a_scales, DType::F32);
     buffers.b_scales = read(arrays_.b_scales, "b_scales", shapes_.b_scales, DType::F32);
-    if (op_.tables) buffers.bags = to_bags(of_rank(arrays_.bags, "bags", rank, rank_count_), field("bags", rank));
-    else refuse_given(arrays_.bags, "bags");
-    if (op_.kind != planner::OpKind::AllGatherMatmul) refuse_given(arrays_.gathered_a, "gathered_a");
-    else if (!arrays_.gathered_a.is_none()) buffers.gathered_a = gathered(rank);
+    if (op_.tables)
+      buffers.bags = to_bags(of_rank(arrays_.bags, "bags", rank, rank_count_), field("bags", rank));
+    else
+      refuse_given(arrays_.bags, "bags");
+    if (op_.kind != planner::OpKind::AllGatherMatmul)
+      refuse_given(arrays_.gathered_a, "gathered_a");
+    else if (!arrays_.gathered_a.is_none())
+      buffers.gathered_a = gathered(rank);
     return buffers;
   }
 
@@ -153,7 +164,9 @@ class Binder {
     if (given.is_none()) return {};
     return to_write(given, {field("gathered_a", rank), executor::gathered_a_shape(op_), op_.dtype});
   }
-  static std::string field(const char* name, std::size_t rank) { return std::string(name) + "[" + std::to_string(rank) + "]"; }
+  static std::string field(const char* name, std::size_t rank) {
+    return std::string(name) + "[" + std::to_string(rank) + "]";
+  }
   void refuse_given(const py::object& list, const char* name) const {
     if (!list.is_none()) refuse(name, "is given, but " + op_.text() + " has none");
   }
@@ -169,7 +182,8 @@ py::list new_results(const planner::OpSpec& op, std::size_t rank_count) {
   const auto numpy = py::module_::import("numpy");
   py::list results;
   for (std::size_t rank = 0; rank < rank_count; ++rank)
-    results.append(numpy.attr("empty")(py::make_tuple(shape.rows, shape.columns), numpy_name(planner::product_type(op))));
+    results.append(
+        numpy.attr("empty")(py::make_tuple(shape.rows, shape.columns), numpy_name(planner::product_type(op))));
   return results;
 }
 
@@ -177,7 +191,8 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
                                  const executor::ExecuteOptions& options) {
   executor::Communicator& communicator = world->communicator();
   if (!communicator.uses_host_memory())
-    throw Failure({planner::ErrorCode::Unsupported, "communicator", "its ranks have memory of their own; numpy arrays need backend 'host'"});
+    throw Failure({planner::ErrorCode::Unsupported, "communicator",
+                   "its ranks have memory of their own; numpy arrays need backend 'host'"});
   unwrap(plan.op.validate());
   const std::size_t rank_count = communicator.local_ranks().size();
   if (arrays.c.is_none()) arrays.c = new_results(plan.op, rank_count);
@@ -186,9 +201,14 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
   for (std::size_t rank = 0; rank < rank_count; ++rank) buffers.push_back(binder.bind(rank));
   // Lists of the caller's may change; what they hold now is what is bound.
   const auto kept = py::dict("c"_a = py::list(arrays.c));
-  const std::vector<std::pair<const char*, py::object>> others{
-      {"a", arrays.a}, {"b", arrays.b}, {"bias", arrays.bias}, {"residual", arrays.residual},
-      {"a_scales", arrays.a_scales}, {"b_scales", arrays.b_scales}, {"bags", arrays.bags}, {"gathered_a", arrays.gathered_a}};
+  const std::vector<std::pair<const char*, py::object>> others{{"a", arrays.a},
+                                                               {"b", arrays.b},
+                                                               {"bias", arrays.bias},
+                                                               {"residual", arrays.residual},
+                                                               {"a_scales", arrays.a_scales},
+                                                               {"b_scales", arrays.b_scales},
+                                                               {"bags", arrays.bags},
+                                                               {"gathered_a", arrays.gathered_a}};
   for (const auto& [name, list] : others)
     if (!list.is_none()) kept[name] = py::tuple(list);
   std::unique_ptr<executor::Prepared> prepared;
@@ -203,18 +223,20 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
 } // namespace
 
 void bind_arrays(py::module_&, py::class_<World, std::shared_ptr<World>>& world) {
-  world.def("prepare",
-            [](const std::shared_ptr<World>& self, const planner::Plan& plan, py::object a, py::object b, py::object c,
-               py::object bias, py::object residual, py::object a_scales, py::object b_scales, py::object bags,
-               py::object gathered_a, bool accept_other_fingerprint, bool allow_independent) {
-              return prepare(self, plan, {a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a},
-                             {accept_other_fingerprint, {allow_independent}});
-            },
-            "plan"_a, "a"_a = py::none(), "b"_a = py::none(), "c"_a = py::none(), py::kw_only(), "bias"_a = py::none(),
-            "residual"_a = py::none(), "a_scales"_a = py::none(), "b_scales"_a = py::none(), "bags"_a = py::none(), "gathered_a"_a = py::none(),
-            "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
-            "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run. gathered_a: "
-            "where all_gather_matmul puts the rows of A of all ranks, [m, k]; None, also for one rank: not wanted.");
+  world.def(
+      "prepare",
+      [](const std::shared_ptr<World>& self, const planner::Plan& plan, py::object a, py::object b, py::object c,
+         py::object bias, py::object residual, py::object a_scales, py::object b_scales, py::object bags,
+         py::object gathered_a, bool accept_other_fingerprint, bool allow_independent) {
+        return prepare(self, plan, {a, b, c, bias, residual, a_scales, b_scales, bags, gathered_a},
+                       {accept_other_fingerprint, {allow_independent}});
+      },
+      "plan"_a, "a"_a = py::none(), "b"_a = py::none(), "c"_a = py::none(), py::kw_only(), "bias"_a = py::none(),
+      "residual"_a = py::none(), "a_scales"_a = py::none(), "b_scales"_a = py::none(), "bags"_a = py::none(),
+      "gathered_a"_a = py::none(), "accept_other_fingerprint"_a = false, "allow_independent"_a = false,
+      "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run. "
+      "gathered_a: "
+      "where all_gather_matmul puts the rows of A of all ranks, [m, k]; None, also for one rank: not wanted.");
 }
 
 } // namespace mc2::python

@@ -28,7 +28,8 @@ Client open_client(std::string url, std::string token, const std::filesystem::pa
   return unwrap(Client::open(options));
 }
 
-PlanAnswer find_plan(const Client& self, const OpSpec& op, const Fingerprint& machine, std::optional<std::int64_t> epoch) {
+PlanAnswer find_plan(const Client& self, const OpSpec& op, const Fingerprint& machine,
+                     std::optional<std::int64_t> epoch) {
   return unwrap(self.find_plan({.op = op, .machine = machine}, {.epoch = epoch}));
 }
 
@@ -59,14 +60,20 @@ PYBIND11_MODULE(_client, module) {
       .def(py::init(&open_client), "url"_a, py::kw_only(), "token"_a = "", "ca_file"_a = "", "deadline_s"_a = 10.0)
       .def_property_readonly("url", &Client::url)
       .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "epoch"_a = py::none(), NoGil())
-      .def("find_model", [](const Client& self, const OpSpec& op, const Fingerprint& machine) {
-        return unwrap(self.find_model(op, machine));
-      }, "op"_a, "fingerprint"_a, NoGil())
-      .def("put_plan", [](const Client& self, const mc2::planner::Plan& plan) { return unwrap(self.put_plan(plan)); },
-           "plan"_a, NoGil())
-      .def("put_model", [](const Client& self, const CostModel& model) { return unwrap(self.put_model(model)); }, "model"_a,
-           NoGil())
-      .def("add_samples", [](const Client& self, const mc2::planner::Profile& profile) {
-        return unwrap(self.add_samples(profile));
-      }, "profile"_a, NoGil());
+      .def(
+          "find_model",
+          [](const Client& self, const OpSpec& op, const Fingerprint& machine) {
+            return unwrap(self.find_model(op, machine));
+          },
+          "op"_a, "fingerprint"_a, NoGil())
+      .def(
+          "put_plan", [](const Client& self, const mc2::planner::Plan& plan) { return unwrap(self.put_plan(plan)); },
+          "plan"_a, NoGil())
+      .def(
+          "put_model", [](const Client& self, const CostModel& model) { return unwrap(self.put_model(model)); },
+          "model"_a, NoGil())
+      .def(
+          "add_samples",
+          [](const Client& self, const mc2::planner::Profile& profile) { return unwrap(self.add_samples(profile)); },
+          "profile"_a, NoGil());
 }

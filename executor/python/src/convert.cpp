@@ -15,10 +15,14 @@ void set_error(const char* name, Arguments&&... arguments) {
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
-    if (c == '<') result += "&lt;";
-    else if (c == '>') result += "&gt;";
-    else if (c == '&') result += "&amp;";
-    else result += c;
+    if (c == '<')
+      result += "&lt;";
+    else if (c == '>')
+      result += "&gt;";
+    else if (c == '&')
+      result += "&amp;";
+    else
+      result += c;
   }
   return result;
 }

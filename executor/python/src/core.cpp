@@ -1,7 +1,7 @@
 #include "core.hpp"
 
-#include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -72,14 +72,17 @@ void bind_op(py::module_& module) {
       .def_property_readonly("cut_axis", [](const OpSpec& op) { return to_string(planner::cut_axis(op)); })
       .def_property_readonly("cut_axis_length",
                              [](const OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); })
-      .def_property_readonly("first_lane", [](const OpSpec& op) { return to_string(planner::traits_of(op.kind).first_lane); },
-                             "The lane that a block passes first: compute or communication.")
-      .def_property_readonly("has_local_part", [](const OpSpec& op) { return planner::traits_of(op.kind).has_local_part; })
-      .def_property_readonly("bytes_per_unit",
-                             [](const OpSpec& op) { return planner::traits_of(op.kind).message_bytes_per_unit(op); },
-                             "Bytes of the collective's full array for one row or column of the cut axis.")
+      .def_property_readonly(
+          "first_lane", [](const OpSpec& op) { return to_string(planner::traits_of(op.kind).first_lane); },
+          "The lane that a block passes first: compute or communication.")
+      .def_property_readonly("has_local_part",
+                             [](const OpSpec& op) { return planner::traits_of(op.kind).has_local_part; })
+      .def_property_readonly(
+          "bytes_per_unit", [](const OpSpec& op) { return planner::traits_of(op.kind).message_bytes_per_unit(op); },
+          "Bytes of the collective's full array for one row or column of the cut axis.")
       .def("replace", &with_lengths, py::kw_only(), "m"_a = py::none(), "n"_a = py::none(), "k"_a = py::none())
-      .def("__eq__", [](const OpSpec& a, const OpSpec& b) { return a == b; }, py::is_operator())
+      .def(
+          "__eq__", [](const OpSpec& a, const OpSpec& b) { return a == b; }, py::is_operator())
       .def("__hash__", [](const OpSpec& op) { return std::hash<std::string>{}(op.text()); })
       .def("__str__", &OpSpec::text)
       .def("__repr__", [](const OpSpec& op) { return "<mc2.OpSpec " + op.text() + ">"; });
@@ -94,8 +97,10 @@ void bind_fingerprint(py::module_& module) {
       .def_property_readonly("is_emulated", &Fingerprint::is_emulated)
       .def("differences", &Fingerprint::differences, "other"_a)
       .def("to_json", [](const Fingerprint& f) { return store::encode(f); })
-      .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_fingerprint(json)); }, "json"_a)
-      .def("__eq__", [](const Fingerprint& a, const Fingerprint& b) { return a == b; }, py::is_operator())
+      .def_static(
+          "from_json", [](const std::string& json) { return unwrap(store::decode_fingerprint(json)); }, "json"_a)
+      .def(
+          "__eq__", [](const Fingerprint& a, const Fingerprint& b) { return a == b; }, py::is_operator())
       .def("__hash__", [](const Fingerprint& f) { return std::hash<std::string>{}(f.canonical_text()); })
       .def("__str__", &Fingerprint::label)
       .def("__repr__", [](const Fingerprint& f) { return "<mc2.Fingerprint " + f.label() + ">"; });
@@ -106,7 +111,8 @@ void bind_variant(py::module_& module) {
       .def(py::init([](const std::string& text) { return planner::parse_variant(text); }), "text"_a)
       .def_readonly("name", &Variant::name)
       .def_readonly("fields", &Variant::fields)
-      .def("__eq__", [](const Variant& a, const Variant& b) { return a == b; }, py::is_operator())
+      .def(
+          "__eq__", [](const Variant& a, const Variant& b) { return a == b; }, py::is_operator())
       .def("__hash__", [](const Variant& v) { return std::hash<std::string>{}(v.text()); })
       .def("__str__", &Variant::text)
       .def("__repr__", [](const Variant& v) { return "<mc2.Variant " + v.text() + ">"; });

@@ -5,9 +5,9 @@
 /// The parts of the module mc2._core: what needs neither devices nor networks.
 namespace mc2::python {
 
-void bind_values(py::module_& module);  ///< operators, fingerprints, variants
-void bind_models(py::module_& module);  ///< cost models and what they are fitted to
-void bind_plans(py::module_& module);   ///< plans, timelines, planning
+void bind_values(py::module_& module);    ///< operators, fingerprints, variants
+void bind_models(py::module_& module);    ///< cost models and what they are fitted to
+void bind_plans(py::module_& module);     ///< plans, timelines, planning
 void bind_measuring(py::module_& module); ///< sweeps, fits, recalibration, statistics
 void bind_store(py::module_& module);
 

@@ -58,10 +58,12 @@ void bind_fit(py::module_& module) {
   py::class_<profiler::FitSummary>(module, "FitSummary")
       .def_readonly("model", &profiler::FitSummary::model)
       .def_readonly("notes", &profiler::FitSummary::notes)
-      .def("_repr_html_", [](const profiler::FitSummary& fitted) { return py::cast(fitted.model).attr("_repr_html_")(); });
-  module.def("fit", [](const planner::Profile& p, double quantile, double scale) { return unwrap(fit(p, quantile, scale)); },
-             "profile"_a, py::kw_only(), "quantile"_a = 0.25, "robust_scale"_a = 0.05, NoGil(),
-             "Both lanes' curves and slow-downs of every variant in the profile.");
+      .def("_repr_html_",
+           [](const profiler::FitSummary& fitted) { return py::cast(fitted.model).attr("_repr_html_")(); });
+  module.def(
+      "fit", [](const planner::Profile& p, double quantile, double scale) { return unwrap(fit(p, quantile, scale)); },
+      "profile"_a, py::kw_only(), "quantile"_a = 0.25, "robust_scale"_a = 0.05, NoGil(),
+      "Both lanes' curves and slow-downs of every variant in the profile.");
   using Observation = profiler::RaceObservation;
   py::class_<Observation>(module, "RaceObservation", "One cut as it ran, beside the uncut parts at that moment.")
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double compute_us,
@@ -74,9 +76,12 @@ void bind_fit(py::module_& module) {
       .def_readonly("error_before", &profiler::Recalibration::error_before)
       .def_readonly("error_after", &profiler::Recalibration::error_after)
       .def_readonly("text", &profiler::Recalibration::text);
-  module.def("recalibrate", [](const planner::CostModel& model, const std::vector<Observation>& observations) {
-    return unwrap(profiler::recalibrate(model, observations));
-  }, "model"_a, "observations"_a, NoGil(), "Learns slow-downs and the fixed cost of a block from raced cuts.");
+  module.def(
+      "recalibrate",
+      [](const planner::CostModel& model, const std::vector<Observation>& observations) {
+        return unwrap(profiler::recalibrate(model, observations));
+      },
+      "model"_a, "observations"_a, NoGil(), "Learns slow-downs and the fixed cost of a block from raced cuts.");
 }
 
 std::tuple<double, double, double> paired_ratio(const std::vector<double>& numerators,

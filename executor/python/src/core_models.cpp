@@ -42,16 +42,18 @@ void set_words(Sample& sample, const SampleWords& words) {
 
 /// Times of each lane, context, variant and size.
 std::string table_of(const Profile& profile) {
-  std::map<std::tuple<std::string, std::string, std::string, std::int64_t>, std::pair<int, double>> groups; // samples, fastest
+  // samples, fastest
+  std::map<std::tuple<std::string, std::string, std::string, std::int64_t>, std::pair<int, double>> groups;
   for (const Sample& sample : profile.samples) {
-    auto& [count, fastest_us] = groups[{std::string(to_string(sample.component)), std::string(to_string(sample.context)),
-                                        sample.variant, sample.block_rows}];
+    auto& [count, fastest_us] = groups[{std::string(to_string(sample.component)),
+                                        std::string(to_string(sample.context)), sample.variant, sample.block_rows}];
     fastest_us = count++ == 0 ? time_us(sample) : std::min(fastest_us, time_us(sample));
   }
   std::vector<std::vector<std::string>> rows{{"component", "context", "variant", "block", "samples", "fastest, us"}};
   for (const auto& [key, value] : groups) {
     const auto& [component, context, variant, length] = key;
-    rows.push_back({component, context, variant, std::to_string(length), std::to_string(value.first), us_text(value.second)});
+    rows.push_back(
+        {component, context, variant, std::to_string(length), std::to_string(value.first), us_text(value.second)});
   }
   return html_table(rows);
 }
@@ -78,19 +80,23 @@ void bind_samples(py::module_& module) {
       .def_property_readonly("time_us", &time_us)
       .def_readonly("round", &Sample::round)
       .def_readonly("is_outlier", &Sample::is_outlier)
-      .def("__eq__", [](const Sample& a, const Sample& b) { return a == b; }, py::is_operator());
+      .def(
+          "__eq__", [](const Sample& a, const Sample& b) { return a == b; }, py::is_operator());
   py::class_<Profile>(module, "Profile", "Every sample of one operator on one machine.")
-      .def(py::init([](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<Sample> samples) {
-             return Profile{op, fingerprint, std::move(samples)};
-           }),
-           "op"_a, "fingerprint"_a, "samples"_a)
+      .def(
+          py::init([](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<Sample> samples) {
+            return Profile{op, fingerprint, std::move(samples)};
+          }),
+          "op"_a, "fingerprint"_a, "samples"_a)
       .def_readonly("op", &Profile::op)
       .def_readonly("fingerprint", &Profile::fingerprint)
       .def_readonly("samples", &Profile::samples)
       .def("to_json", [](const Profile& p) { return store::encode(p); })
       .def("to_dict", [](const Profile& p) { return to_dict(store::encode(p)); })
-      .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_profile(json)); }, "json"_a)
-      .def("__eq__", [](const Profile& a, const Profile& b) { return a == b; }, py::is_operator())
+      .def_static(
+          "from_json", [](const std::string& json) { return unwrap(store::decode_profile(json)); }, "json"_a)
+      .def(
+          "__eq__", [](const Profile& a, const Profile& b) { return a == b; }, py::is_operator())
       .def("_repr_html_", &table_of)
       .def("__repr__", [](const Profile& p) {
         return "<mc2.Profile " + p.op.text() + ", " + std::to_string(p.samples.size()) + " samples>";
@@ -99,13 +105,13 @@ void bind_samples(py::module_& module) {
 
 void bind_costs(py::module_& module) {
   py::class_<LaneCost>(module, "LaneCost", "One lane's cost of a block: curve + fixed_us, x slowdown under the other.")
-      .def("time_us", [](const LaneCost& cost, double x) { return cost.curve.time_us(x); }, "x"_a,
-           "Time of a block of x rows, columns or bytes, alone.")
+      .def(
+          "time_us", [](const LaneCost& cost, double x) { return cost.curve.time_us(x); }, "x"_a,
+          "Time of a block of x rows, columns or bytes, alone.")
       .def_property_readonly("family", [](const LaneCost& cost) { return cost.curve.family(); })
       .def_property_readonly("formula", [](const LaneCost& cost) { return cost.curve.formula_text(); })
-      .def_property_readonly("valid_range", [](const LaneCost& cost) {
-        return std::pair(cost.curve.valid_min_x, cost.curve.valid_max_x);
-      })
+      .def_property_readonly(
+          "valid_range", [](const LaneCost& cost) { return std::pair(cost.curve.valid_min_x, cost.curve.valid_max_x); })
       .def_property_readonly("relative_interval", [](const LaneCost& cost) { return cost.curve.relative_interval; })
       .def_readonly("fixed_us", &LaneCost::fixed_us)
       .def_readonly("slowdown", &LaneCost::slowdown);
@@ -122,20 +128,28 @@ void bind_model(py::module_& module) {
       .def_readonly("variants", &CostModel::variants)
       .def_readonly("source", &CostModel::source)
       .def_property_readonly("digest", [](const CostModel& m) { return store::digest(store::encode(m)); })
-      .def("answers_for", [](const CostModel& m, const planner::OpSpec& op) { return planner::has_same_block_costs(m.op, op); },
-           "op"_a, "Whether the curves hold for this operator: all but the length of the cut axis is the same.")
+      .def(
+          "answers_for",
+          [](const CostModel& m, const planner::OpSpec& op) { return planner::has_same_block_costs(m.op, op); }, "op"_a,
+          "Whether the curves hold for this operator: all but the length of the cut axis is the same.")
       .def("to_json", [](const CostModel& m) { return store::encode(m); })
       .def("to_dict", [](const CostModel& m) { return to_dict(store::encode(m)); })
-      .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_model(json)); }, "json"_a)
+      .def_static(
+          "from_json", [](const std::string& json) { return unwrap(store::decode_model(json)); }, "json"_a)
       .def("page", [](const CostModel& m) { return unwrap(m.validate()), render::model_page(m); })
-      .def("__eq__", [](const CostModel& a, const CostModel& b) { return a == b; }, py::is_operator())
-      .def("_repr_html_", [](const CostModel& m) {
-        return unwrap(m.validate()), render::Markup().element("pre", {}, render::model_page(m)).str();
-      })
+      .def(
+          "__eq__", [](const CostModel& a, const CostModel& b) { return a == b; }, py::is_operator())
+      .def("_repr_html_",
+           [](const CostModel& m) {
+             return unwrap(m.validate()), render::Markup().element("pre", {}, render::model_page(m)).str();
+           })
       .def("__repr__", [](const CostModel& m) { return "<mc2.CostModel " + m.op.text() + ", " + m.source + ">"; });
-  module.def("transfer", [](const CostModel& model, const planner::OpSpec& op) {
-    return unwrap(planner::transfer(model, op, model.fingerprint)).model;
-  }, "model"_a, "op"_a, NoGil(), "The model made to answer for another n and k, with wider intervals.");
+  module.def(
+      "transfer",
+      [](const CostModel& model, const planner::OpSpec& op) {
+        return unwrap(planner::transfer(model, op, model.fingerprint)).model;
+      },
+      "model"_a, "op"_a, NoGil(), "The model made to answer for another n and k, with wider intervals.");
 }
 
 } // namespace

@@ -46,8 +46,9 @@ std::string svg_of(const Plan& plan, const Timeline* measured) {
     const std::size_t block_count = plan.timeline.first.size();
     if (measured->first.size() != block_count || measured->second.size() != plan.timeline.second.size())
       throw Failure({planner::ErrorCode::InvalidSpec, "measured",
-                     "has " + std::to_string(measured->first.size()) + " and " + std::to_string(measured->second.size()) +
-                         " blocks; the plan has " + std::to_string(block_count) + " on each lane"});
+                     "has " + std::to_string(measured->first.size()) + " and " +
+                         std::to_string(measured->second.size()) + " blocks; the plan has " +
+                         std::to_string(block_count) + " on each lane"});
     explanation.measured = planner::MeasuredRun{*measured, planner::timeline_use(*measured)};
   }
   return render::plan_drawing(explanation, {});
@@ -81,7 +82,8 @@ void bind_timeline(py::module_& module) {
       .def_readonly("makespan_us", &Timeline::makespan_us)
       .def_readonly("overlap_us", &Timeline::overlap_us)
       .def("_repr_html_", &timeline_table)
-      .def("__eq__", [](const Timeline& a, const Timeline& b) { return a == b; }, py::is_operator());
+      .def(
+          "__eq__", [](const Timeline& a, const Timeline& b) { return a == b; }, py::is_operator());
   py::class_<planner::Estimate>(module, "Estimate", "A time with its 90 % interval and where it came from.")
       .def_readonly("us", &planner::Estimate::us)
       .def_readonly("low_us", &planner::Estimate::low_us)
@@ -147,18 +149,25 @@ void bind_plan(py::module_& module) {
       .def_readonly("validation", &Plan::validation)
       .def_readonly("reason", &Plan::reason)
       .def_property_readonly("digest", [](const Plan& p) { return store::digest(store::encode(p)); })
-      .def("with_variant", [](Plan p, planner::Variant variant) { return p.variant = std::move(variant), p; }, "variant"_a)
-      .def("with_fingerprint", [](Plan p, planner::Fingerprint machine) { return p.fingerprint = std::move(machine), p; }, "fingerprint"_a)
-      .def("because", [](Plan p, std::string reason) { return p.reason = std::move(reason), p; }, "reason"_a)
+      .def(
+          "with_variant", [](Plan p, planner::Variant variant) { return p.variant = std::move(variant), p; },
+          "variant"_a)
+      .def(
+          "with_fingerprint",
+          [](Plan p, planner::Fingerprint machine) { return p.fingerprint = std::move(machine), p; }, "fingerprint"_a)
+      .def(
+          "because", [](Plan p, std::string reason) { return p.reason = std::move(reason), p; }, "reason"_a)
       .def("with_validation", &validated, "validation"_a, "reason"_a, "strategy"_a = "search",
            "The plan as one that was raced, for a reason, among cuts of a strategy.")
       .def("to_json", [](const Plan& p) { return store::encode(p); })
       .def("to_dict", [](const Plan& p) { return to_dict(store::encode(p)); })
-      .def_static("from_json", [](const std::string& json) { return unwrap(store::decode_plan(json)); }, "json"_a)
+      .def_static(
+          "from_json", [](const std::string& json) { return unwrap(store::decode_plan(json)); }, "json"_a)
       .def("page", &page_of, "width"_a = 100, "The readable page that `mc2 plan` prints.")
       .def("svg", &svg_of, "measured"_a = py::none())
       .def("_repr_html_", &html_of)
-      .def("__eq__", [](const Plan& a, const Plan& b) { return a == b; }, py::is_operator())
+      .def(
+          "__eq__", [](const Plan& a, const Plan& b) { return a == b; }, py::is_operator())
       .def("__repr__", [](const Plan& p) { return "<mc2.Plan " + p.op.text() + ": " + p.cut.text() + ">"; });
 }
 
@@ -187,7 +196,8 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options = {}) {
     try {
       found->second(value);
     } catch (const py::cast_error&) {
-      throw Failure({planner::ErrorCode::InvalidSpec, name, py::repr(value).cast<std::string>() + " is of the wrong type"});
+      throw Failure(
+          {planner::ErrorCode::InvalidSpec, name, py::repr(value).cast<std::string>() + " is of the wrong type"});
     }
   }
   unwrap(options.validate());

@@ -33,8 +33,7 @@ class OpenStore {
   template <typename Body>
   auto use(const Body& body) {
     const std::lock_guard lock(mutex_);
-    if (!store_)
-      throw Failure({planner::ErrorCode::InvalidSpec, "store", path_.string() + " is closed; open it anew"});
+    if (!store_) throw Failure({planner::ErrorCode::InvalidSpec, "store", path_.string() + " is closed; open it anew"});
     return unwrap(body(*store_));
   }
   void close() {
@@ -63,9 +62,12 @@ planner::Result<std::map<std::string, std::int64_t>> stats(const store::Store& s
   const auto found = store.stats();
   if (!found) return found.error();
   const store::StoreStats& counts = found.value();
-  return std::map<std::string, std::int64_t>{{"schema_version", counts.schema_version}, {"file_bytes", counts.file_bytes},
-                                             {"fingerprints", counts.fingerprint_count}, {"samples", counts.sample_count},
-                                             {"models", counts.model_count},         {"plans", counts.plan_count},
+  return std::map<std::string, std::int64_t>{{"schema_version", counts.schema_version},
+                                             {"file_bytes", counts.file_bytes},
+                                             {"fingerprints", counts.fingerprint_count},
+                                             {"samples", counts.sample_count},
+                                             {"models", counts.model_count},
+                                             {"plans", counts.plan_count},
                                              {"measurements", counts.measurement_count}};
 }
 
@@ -82,7 +84,8 @@ void bind_stored_plan(py::module_& module) {
 /// A measurement of `plan`, whose validation a race has found.
 planner::Result<std::string> add_measurement(store::Store& store, const planner::Plan& plan, double compute_us,
                                              double communication_us) {
-  if (!plan.validation) return planner::Error{planner::ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"};
+  if (!plan.validation)
+    return planner::Error{planner::ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"};
   const auto& v = *plan.validation;
   return store.add_measurement(plan.fingerprint,
                                {plan.op, plan.cut, plan.variant, v.fused_us, v.serial_us, compute_us, communication_us,
@@ -91,38 +94,63 @@ planner::Result<std::string> add_measurement(store::Store& store, const planner:
 }
 
 void bind_plans_of(py::class_<OpenStore>& type) {
-  type.def("put_plan", [](OpenStore& self, const planner::Plan& plan, const std::string& purpose) {
-        return self.use([&](store::Store& store) { return store.put_plan(plan, purpose, utc_now()); });
-      }, "plan"_a, "purpose"_a = "tuned", NoGil(), "Keeps the plan in place of an earlier one; returns its digest.")
+  type.def(
+          "put_plan",
+          [](OpenStore& self, const planner::Plan& plan, const std::string& purpose) {
+            return self.use([&](store::Store& store) { return store.put_plan(plan, purpose, utc_now()); });
+          },
+          "plan"_a, "purpose"_a = "tuned", NoGil(), "Keeps the plan in place of an earlier one; returns its digest.")
       .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "purpose"_a = "tuned", NoGil())
-      .def("find_plan_by_digest", [](OpenStore& self, const std::string& prefix) {
-        return self.use([&](store::Store& store) { return store.find_plan(prefix); });
-      }, "prefix"_a, NoGil())
-      .def("list_plans", [](OpenStore& self) {
-        return self.use([](store::Store& store) { return store.list_plans(); });
-      }, NoGil())
-      .def("remove_plan", [](OpenStore& self, const std::string& digest) {
-        self.use([&](store::Store& store) { return store.remove_plan(digest); });
-      }, "digest"_a, NoGil())
-      .def("add_measurement", [](OpenStore& self, const planner::Plan& plan, double compute_us, double communication_us) {
-        return self.use([&](store::Store& store) { return add_measurement(store, plan, compute_us, communication_us); });
-      }, "plan"_a, "compute_us"_a, "communication_us"_a, NoGil());
+      .def(
+          "find_plan_by_digest",
+          [](OpenStore& self, const std::string& prefix) {
+            return self.use([&](store::Store& store) { return store.find_plan(prefix); });
+          },
+          "prefix"_a, NoGil())
+      .def(
+          "list_plans",
+          [](OpenStore& self) { return self.use([](store::Store& store) { return store.list_plans(); }); }, NoGil())
+      .def(
+          "remove_plan",
+          [](OpenStore& self, const std::string& digest) {
+            self.use([&](store::Store& store) { return store.remove_plan(digest); });
+          },
+          "digest"_a, NoGil())
+      .def(
+          "add_measurement",
+          [](OpenStore& self, const planner::Plan& plan, double compute_us, double communication_us) {
+            return self.use(
+                [&](store::Store& store) { return add_measurement(store, plan, compute_us, communication_us); });
+          },
+          "plan"_a, "compute_us"_a, "communication_us"_a, NoGil());
 }
 
 void bind_models_of(py::class_<OpenStore>& type) {
-  type.def("put_model", [](OpenStore& self, const planner::CostModel& model) {
-        return self.use([&](store::Store& store) { return store.put_model(model, utc_now()); });
-      }, "model"_a, NoGil())
-      .def("find_model", [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
-        return self.use([&](store::Store& store) { return store.find_model(op, machine); });
-      }, "op"_a, "fingerprint"_a, NoGil())
-      .def("list_models", [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
-        return self.use([&](store::Store& store) { return store.list_models(op, machine); });
-      }, "op"_a, "fingerprint"_a, NoGil())
+  type.def(
+          "put_model",
+          [](OpenStore& self, const planner::CostModel& model) {
+            return self.use([&](store::Store& store) { return store.put_model(model, utc_now()); });
+          },
+          "model"_a, NoGil())
+      .def(
+          "find_model",
+          [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
+            return self.use([&](store::Store& store) { return store.find_model(op, machine); });
+          },
+          "op"_a, "fingerprint"_a, NoGil())
+      .def(
+          "list_models",
+          [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
+            return self.use([&](store::Store& store) { return store.list_models(op, machine); });
+          },
+          "op"_a, "fingerprint"_a, NoGil())
       .def("append_samples", &append_samples, "profile"_a, NoGil())
-      .def("find_profile", [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
-        return self.use([&](store::Store& store) { return store.find_profile(op, machine); });
-      }, "op"_a, "fingerprint"_a, NoGil());
+      .def(
+          "find_profile",
+          [](OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
+            return self.use([&](store::Store& store) { return store.find_profile(op, machine); });
+          },
+          "op"_a, "fingerprint"_a, NoGil());
 }
 
 } // namespace
@@ -132,21 +160,26 @@ void bind_store(py::module_& module) {
   py::class_<OpenStore> type(module, "Store", "One SQLite file of samples, models, plans and measurements.");
   type.def(py::init<const std::filesystem::path&, bool>(), "path"_a, "read_only"_a = false, NoGil())
       .def_property_readonly("path", &OpenStore::path)
-      .def("revision", [](OpenStore& self) {
-        return self.use([](store::Store& store) { return store.revision(); });
-      }, NoGil())
-      .def("stats", [](OpenStore& self) { return self.use([](store::Store& store) { return stats(store); }); }, NoGil())
-      .def("_repr_html_", [](OpenStore& self) {
-        std::vector<std::vector<std::string>> rows{{self.path().string(), ""}};
-        for (const auto& [name, count] : self.use([](store::Store& store) { return stats(store); }))
-          rows.push_back({name, std::to_string(count)});
-        return html_table(rows);
-      }, NoGil())
-      .def("export_json", [](OpenStore& self) {
-        return self.use([](store::Store& store) { return store.export_json(); });
-      }, NoGil())
+      .def(
+          "revision", [](OpenStore& self) { return self.use([](store::Store& store) { return store.revision(); }); },
+          NoGil())
+      .def(
+          "stats", [](OpenStore& self) { return self.use([](store::Store& store) { return stats(store); }); }, NoGil())
+      .def(
+          "_repr_html_",
+          [](OpenStore& self) {
+            std::vector<std::vector<std::string>> rows{{self.path().string(), ""}};
+            for (const auto& [name, count] : self.use([](store::Store& store) { return stats(store); }))
+              rows.push_back({name, std::to_string(count)});
+            return html_table(rows);
+          },
+          NoGil())
+      .def(
+          "export_json",
+          [](OpenStore& self) { return self.use([](store::Store& store) { return store.export_json(); }); }, NoGil())
       .def("close", &OpenStore::close, NoGil())
-      .def("__enter__", [](OpenStore& self) -> OpenStore& { return self; }, py::return_value_policy::reference)
+      .def(
+          "__enter__", [](OpenStore& self) -> OpenStore& { return self; }, py::return_value_policy::reference)
       .def("__exit__", [](OpenStore& self, const py::args&) {
         const py::gil_scoped_release released; // whoever has the store may want the interpreter
         self.close();

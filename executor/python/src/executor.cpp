@@ -77,8 +77,8 @@ class Problem {
 };
 
 std::shared_ptr<World> open_world(int ranks, const std::string& backend, const std::string& link,
-                                  const std::optional<std::string>& virtual_compute, bool pin_threads, double deadline_s,
-                                  const std::optional<std::pair<int, std::string>>& process) {
+                                  const std::optional<std::string>& virtual_compute, bool pin_threads,
+                                  double deadline_s, const std::optional<std::pair<int, std::string>>& process) {
   constexpr double kMaxDeadlineS = 1e6;
   if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
     throw Failure({planner::ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
@@ -101,20 +101,23 @@ py::dict default_options(const World& world) {
 
 py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
   py::class_<World, std::shared_ptr<World>> world(module, "Communicator", "The ranks of a job in this process.");
-  world.def(py::init(&open_world), "ranks"_a = 2, py::kw_only(), "backend"_a = "host", "link"_a = "shm",
-            "virtual_compute"_a = py::none(), "pin_threads"_a = true, "deadline_s"_a = 60.0, "process"_a = py::none())
+  world
+      .def(py::init(&open_world), "ranks"_a = 2, py::kw_only(), "backend"_a = "host", "link"_a = "shm",
+           "virtual_compute"_a = py::none(), "pin_threads"_a = true, "deadline_s"_a = 60.0, "process"_a = py::none())
       .def_property_readonly("backend", [](const World& w) { return w.backend().name(); })
       .def_property_readonly("ranks", [](const World& w) { return w.communicator().world_size(); })
       .def_property_readonly("fingerprint", [](const World& w) { return w.communicator().fingerprint(); })
       .def_property_readonly("is_virtual", [](const World& w) { return w.options().virtual_compute.has_value(); })
-      .def("variants", [](const World& w, const OpSpec& op) { return w.backend().variants(op, w.options()); }, "op"_a,
-           "Variants worth measuring, best known default first.")
+      .def(
+          "variants", [](const World& w, const OpSpec& op) { return w.backend().variants(op, w.options()); }, "op"_a,
+          "Variants worth measuring, best known default first.")
       .def_property_readonly("default_options", &default_options, "Planning options that fit this backend.")
-      .def("random_problem",
-           [](const std::shared_ptr<World>& w, const OpSpec& op, std::uint64_t seed) {
-             return std::make_unique<Problem>(w, op, seed);
-           },
-           "op"_a, "seed"_a = 1)
+      .def(
+          "random_problem",
+          [](const std::shared_ptr<World>& w, const OpSpec& op, std::uint64_t seed) {
+            return std::make_unique<Problem>(w, op, seed);
+          },
+          "op"_a, "seed"_a = 1)
       .def("close", &World::close)
       .def("__enter__", [](const std::shared_ptr<World>& w) { return w; })
       .def("__exit__", [](World& w, const py::args&) { w.close(); });
@@ -124,9 +127,11 @@ py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
 std::string table_of(const RunRecord& record) {
   std::vector<std::vector<std::string>> rows{{"rank", "lane", "blocks, us"}};
   for (const auto& rank : record.ranks)
-    for (const auto& [name, lane] : {std::pair("compute", &rank.compute), std::pair("communication", &rank.communication)}) {
+    for (const auto& [name, lane] :
+         {std::pair("compute", &rank.compute), std::pair("communication", &rank.communication)}) {
       std::string blocks;
-      for (const auto& [start, end] : to_us(*lane)) blocks += (blocks.empty() ? "" : ", ") + us_text(start) + " to " + us_text(end);
+      for (const auto& [start, end] : to_us(*lane))
+        blocks += (blocks.empty() ? "" : ", ") + us_text(start) + " to " + us_text(end);
       rows.push_back({std::to_string(rank.rank), name, blocks});
     }
   return html_table(rows);
@@ -137,9 +142,8 @@ py::class_<Binding> bind_runs(py::module_& module) {
       .def_readonly("rank", &executor::RankTimes::rank)
       .def_property_readonly("compute", [](const executor::RankTimes& t) { return to_us(t.compute); })
       .def_property_readonly("communication", [](const executor::RankTimes& t) { return to_us(t.communication); })
-      .def_property_readonly("local", [](const executor::RankTimes& t) {
-        return SpanUs(to_us(t.local.start), to_us(t.local.end));
-      });
+      .def_property_readonly(
+          "local", [](const executor::RankTimes& t) { return SpanUs(to_us(t.local.start), to_us(t.local.end)); });
   py::class_<RunRecord>(module, "RunRecord", "One run; the slowest rank counts.")
       .def_property_readonly("makespan_us", [](const RunRecord& r) { return to_us(r.makespan); })
       .def_property_readonly("wall_us", [](const RunRecord& r) { return to_us(r.wall); })
@@ -148,15 +152,22 @@ py::class_<Binding> bind_runs(py::module_& module) {
   py::class_<Binding> prepared(module, "Prepared", "A plan bound to memory, ready to run any number of times.");
   prepared.def("run", &Binding::run, "mode"_a = "fused", "with_stages"_a = true, NoGil())
       .def_property_readonly("op", &Binding::op)
-      .def_property_readonly("c", [](const Binding& self) {
-        if (!py::isinstance<py::dict>(self.kept()))
-          throw Failure({planner::ErrorCode::Unsupported, "c", "the matrices of a random problem stay where they are"});
-        return self.kept()["c"].cast<py::object>();
-      }, "Every rank's result, as the last run left it.");
+      .def_property_readonly(
+          "c",
+          [](const Binding& self) {
+            if (!py::isinstance<py::dict>(self.kept()))
+              throw Failure(
+                  {planner::ErrorCode::Unsupported, "c", "the matrices of a random problem stay where they are"});
+            return self.kept()["c"].cast<py::object>();
+          },
+          "Every rank's result, as the last run left it.");
   py::class_<Problem>(module, "Problem", "Random matrices where a communicator's ranks can work on them.")
-      .def("prepare", [](const py::object& self, std::vector<std::int64_t> blocks, const std::optional<Variant>& variant) {
-        return self.cast<Problem&>().prepare(self, std::move(blocks), variant);
-      }, "blocks"_a, "variant"_a = py::none())
+      .def(
+          "prepare",
+          [](const py::object& self, std::vector<std::int64_t> blocks, const std::optional<Variant>& variant) {
+            return self.cast<Problem&>().prepare(self, std::move(blocks), variant);
+          },
+          "blocks"_a, "variant"_a = py::none())
       .def("verify", &Problem::verify, "prepared"_a, "blocks"_a, NoGil(),
            "Runs on fresh numbers and compares with an oracle; the finding in words, or mc2.Error with code mismatch.");
   return prepared;
@@ -173,10 +184,12 @@ Times block_time(const RunRecord& record, const std::string& component, std::siz
 }
 
 /// Time of a contended block, from a run of each lane alone and one of both.
-Times contended_time(const RunRecord& alone, const RunRecord& together, const std::string& component, std::size_t full_count) {
+Times contended_time(const RunRecord& alone, const RunRecord& together, const std::string& component,
+                     std::size_t full_count) {
   const auto parsed = unwrap(planner::parse_component(component));
   static_cast<void>(block_time(together, component, full_count));
-  const auto time = executor::contended_block(together, parsed, full_count, executor::mean_block(alone, parsed, full_count));
+  const auto time =
+      executor::contended_block(together, parsed, full_count, executor::mean_block(alone, parsed, full_count));
   return {time.block_us, time.block_count};
 }
 
@@ -196,18 +209,24 @@ PYBIND11_MODULE(_executor, module) {
   python::bind_arrays(module, world);
   module.def("block_time", &python::block_time, "record"_a, "component"_a, "full_count"_a);
   module.def("contended_time", &python::contended_time, "alone"_a, "together"_a, "component"_a, "full_count"_a);
-  module.def("fingerprint", [](const std::string& backend, int ranks) {
-    executor::CommunicatorOptions options;
-    options.world_size = ranks;
-    python::unwrap(options.validate());
-    return python::unwrap(executor::find_backend(backend))->fingerprint(options);
-  }, "backend"_a, "ranks"_a, "What a communicator of this backend and size would have.");
-  module.def("backends", [] {
-    std::vector<std::tuple<std::string, bool, std::string>> result;
-    for (const auto* backend : executor::backend_registry()) {
-      const auto found = backend->availability();
-      result.emplace_back(std::string(backend->name()), found.is_available, found.reason);
-    }
-    return result;
-  }, "Every backend of this build: (name, whether it can run here, why).");
+  module.def(
+      "fingerprint",
+      [](const std::string& backend, int ranks) {
+        executor::CommunicatorOptions options;
+        options.world_size = ranks;
+        python::unwrap(options.validate());
+        return python::unwrap(executor::find_backend(backend))->fingerprint(options);
+      },
+      "backend"_a, "ranks"_a, "What a communicator of this backend and size would have.");
+  module.def(
+      "backends",
+      [] {
+        std::vector<std::tuple<std::string, bool, std::string>> result;
+        for (const auto* backend : executor::backend_registry()) {
+          const auto found = backend->availability();
+          result.emplace_back(std::string(backend->name()), found.is_available, found.reason);
+        }
+        return result;
+      },
+      "Every backend of this build: (name, whether it can run here, why).");
 }

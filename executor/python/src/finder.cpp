@@ -35,7 +35,8 @@ PlanFinder open_finder(Paths plan_files, const std::optional<std::string>& serve
 }
 
 /// What is found is shared with the finder's memory: it stays valid however long Python keeps it.
-std::shared_ptr<const FoundPlan> find(const PlanFinder& self, const planner::OpSpec& op, const planner::Fingerprint& machine) {
+std::shared_ptr<const FoundPlan> find(const PlanFinder& self, const planner::OpSpec& op,
+                                      const planner::Fingerprint& machine) {
   return unwrap(self.find({.op = op, .machine = machine}));
 }
 
@@ -49,23 +50,33 @@ PYBIND11_MODULE(_finder, module) {
   module.doc() = "Finding plans in files, a service, stores and models.";
   py::module_::import("mc2._core"); // its types stand in the signatures
   translate_errors();
-  py::class_<FoundPlan, std::shared_ptr<FoundPlan>>(module, "FoundPlan", "A plan, where it is from, and why other places had none.")
+  py::class_<FoundPlan, std::shared_ptr<FoundPlan>>(module, "FoundPlan",
+                                                    "A plan, where it is from, and why other places had none.")
       .def_property_readonly("plan", [](const FoundPlan& found) { return found.stored.plan; })
       .def_property_readonly("digest", [](const FoundPlan& found) { return found.stored.digest; })
       .def_readonly("source", &FoundPlan::source)
       .def_readonly("misses", &FoundPlan::misses)
       .def("_repr_html_", [](const FoundPlan& found) { return py::cast(found.stored.plan).attr("_repr_html_")(); });
-  py::class_<PlanFinder>(module, "PlanFinder", "Looks for plans in files, at a service, in stores and in models; remembers them.")
+  py::class_<PlanFinder>(module, "PlanFinder",
+                         "Looks for plans in files, at a service, in stores and in models; remembers them.")
       .def(py::init(&open_finder), py::kw_only(), "plan_files"_a = Paths{}, "server"_a = py::none(), "token"_a = "",
            "store"_a = py::none(), "read_only_stores"_a = Paths{}, "models"_a = std::vector<mc2::planner::CostModel>{},
            "may_transfer"_a = true, "is_disabled"_a = false)
-      .def_static("from_environment", [] {
-        return unwrap(PlanFinder::open(mc2::embed::finder_options(unwrap(mc2::embed::read_environment()))));
-      }, NoGil(), "Looks where MC2_STORE, MC2_SERVER and the system's stores say; MC2_DISABLE=1 finds uncut plans only.")
-      .def("find", [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {
-        return std::const_pointer_cast<FoundPlan>(find(self, op, machine));
-      }, "op"_a, "fingerprint"_a, NoGil());
-  module.def("uncut_plan", [](const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {
-    return unwrap(mc2::embed::uncut_plan(op, machine));
-  }, "op"_a, "fingerprint"_a, "One block: what a program without mc2 does, with the machine's backend.");
+      .def_static(
+          "from_environment",
+          [] { return unwrap(PlanFinder::open(mc2::embed::finder_options(unwrap(mc2::embed::read_environment())))); },
+          NoGil(),
+          "Looks where MC2_STORE, MC2_SERVER and the system's stores say; MC2_DISABLE=1 finds uncut plans only.")
+      .def(
+          "find",
+          [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {
+            return std::const_pointer_cast<FoundPlan>(find(self, op, machine));
+          },
+          "op"_a, "fingerprint"_a, NoGil());
+  module.def(
+      "uncut_plan",
+      [](const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {
+        return unwrap(mc2::embed::uncut_plan(op, machine));
+      },
+      "op"_a, "fingerprint"_a, "One block: what a program without mc2 does, with the machine's backend.");
 }

@@ -18,8 +18,9 @@ executor::RunMode parse_mode(const std::string& name) {
                                                                    {"independent", RunMode::Independent}}};
   for (const auto& [text, mode] : kModes)
     if (name == text) return mode;
-  throw Failure({planner::ErrorCode::UnknownName, "mode",
-                 "'" + name + "' is none; there are fused, serial, serial_compute, compute, communication, independent"});
+  throw Failure(
+      {planner::ErrorCode::UnknownName, "mode",
+       "'" + name + "' is none; there are fused, serial, serial_compute, compute, communication, independent"});
 }
 
 } // namespace
@@ -37,7 +38,8 @@ World::~World() {
 bool World::is_of_other_process() const noexcept { return getpid() != owner_; }
 
 executor::Communicator& World::communicator() const {
-  if (is_of_other_process()) throw Failure(not_usable("was opened before this process was forked; open one after the fork"));
+  if (is_of_other_process())
+    throw Failure(not_usable("was opened before this process was forked; open one after the fork"));
   if (is_closed_) throw Failure(not_usable("is closed; open another"));
   return *communicator_;
 }

@@ -55,17 +55,22 @@ class World {
 using Addresses = std::array<std::uintptr_t, 3>;
 
 /// A rank's matrices at these addresses, of the sizes that the operator has.
-[[nodiscard]] executor::RankBuffers buffers_at(const planner::OpSpec& op, const Addresses& addresses, bool b_is_transposed);
+[[nodiscard]] executor::RankBuffers buffers_at(const planner::OpSpec& op, const Addresses& addresses,
+                                               bool b_is_transposed);
 
 /// A plan bound to memory, and what keeps that memory alive.
 class Binding {
  public:
   /// @param world      shared with the communicator's other bindings: the last one closes it
   /// @param keep_alive whatever owns the buffers
-  Binding(std::shared_ptr<World> world, std::unique_ptr<executor::Prepared> prepared, planner::OpSpec op, py::object keep_alive,
-          bool has_independent, bool b_is_transposed = false)
-      : world_(std::move(world)), prepared_(std::move(prepared)), op_(op), keep_alive_(std::move(keep_alive)),
-        has_independent_(has_independent), b_is_transposed_(b_is_transposed) {}
+  Binding(std::shared_ptr<World> world, std::unique_ptr<executor::Prepared> prepared, planner::OpSpec op,
+          py::object keep_alive, bool has_independent, bool b_is_transposed = false)
+      : world_(std::move(world)),
+        prepared_(std::move(prepared)),
+        op_(op),
+        keep_alive_(std::move(keep_alive)),
+        has_independent_(has_independent),
+        b_is_transposed_(b_is_transposed) {}
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
   ~Binding();

@@ -11,7 +11,7 @@ namespace mc2::executor {
 std::span<const Backend* const> backend_registry() noexcept {
   // The host first: it needs no set-up and is there on every machine.
   static const std::array<const Backend*, 3> kBackends{&host::host_backend(), &cuda::cuda_backend(),
-                                                     &mpi::mpi_backend()};
+                                                       &mpi::mpi_backend()};
   return kBackends;
 }
 

@@ -42,9 +42,11 @@ bool may_stand_in_a_header(const std::string& token) {
 
 Result<void> Options::validate() const {
   if (const std::string fault = url_fault(url); !fault.empty())
-    return Error{ErrorCode::InvalidSpec, "server", "'" + said(url) + "' " + fault + "; give e.g. http://127.0.0.1:8471"};
+    return Error{ErrorCode::InvalidSpec, "server",
+                 "'" + said(url) + "' " + fault + "; give e.g. http://127.0.0.1:8471"};
   if (!may_stand_in_a_header(token))
-    return Error{ErrorCode::InvalidSpec, "token", "has blanks or letters that no token has; copy it as mc2 token printed it"};
+    return Error{ErrorCode::InvalidSpec, "token",
+                 "has blanks or letters that no token has; copy it as mc2 token printed it"};
   if (std::error_code none; !ca_file.empty() && !std::filesystem::is_regular_file(ca_file, none))
     return Error{ErrorCode::InvalidSpec, ca_file.string(), "is no file of trusted certificates (PEM)"};
   if (deadline.count() < 1) return Error{ErrorCode::InvalidSpec, "deadline", "must be at least 1 ms"};
@@ -86,11 +88,12 @@ struct Client::Impl {
     const std::string detail = is_problem ? text_in(problem, "detail") : "";
     const std::string said = status + (detail.empty() ? "" : ", " + detail);
     if (answer.status == 401 || answer.status == 403)
-      return error(ErrorCode::InvalidSpec, "does not take the token (" + said + "); set MC2_SERVER_TOKEN or --token-file");
-    if (answer.status == 429 || answer.status == 503) return error(kUnavailable, "is busy (" + said + "); ask again later");
+      return error(ErrorCode::InvalidSpec,
+                   "does not take the token (" + said + "); set MC2_SERVER_TOKEN or --token-file");
+    if (answer.status == 429 || answer.status == 503)
+      return error(kUnavailable, "is busy (" + said + "); ask again later");
     if (answer.status >= 500) return error(kUnavailable, "failed (" + said + "); its log says why");
-    if (!is_problem)
-      return error(kUnavailable, "answers " + status + " and is no mc2 serve; check the address");
+    if (!is_problem) return error(kUnavailable, "answers " + status + " and is no mc2 serve; check the address");
     const std::string field = text_in(problem, "field");
     return error(code_named(text_in(problem, "code")).value_or(ErrorCode::InvalidSpec),
                  (field.empty() ? "" : field + ": ") + (detail.empty() ? "refuses with " + status : detail));
@@ -109,7 +112,8 @@ struct Client::Impl {
 
   /// A member of a small answer.
   template <typename T>
-  [[nodiscard]] Result<T> member(const std::string& body, const char* key, bool (json::*is_right)() const noexcept) const {
+  [[nodiscard]] Result<T> member(const std::string& body, const char* key,
+                                 bool (json::*is_right)() const noexcept) const {
     const json answer = parse_small(body);
     if (!answer.is_object() || !answer.contains(key) || !(answer[key].*is_right)())
       return unreadable({ErrorCode::Malformed, key, "is missing"});
@@ -140,7 +144,9 @@ Result<Client> Client::open(const Options& options) {
 
 const std::string& Client::url() const noexcept { return impl_->options.url; }
 
-store::PlanRequest PlanQuestion::request() const { return options ? store::PlanRequest{op, *options} : store::PlanRequest::usual(op); }
+store::PlanRequest PlanQuestion::request() const {
+  return options ? store::PlanRequest{op, *options} : store::PlanRequest::usual(op);
+}
 
 Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const AskOptions& ask) const {
   const std::string machine = store::digest(question.machine.canonical_text());
@@ -150,7 +156,8 @@ Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const 
   auto answer = impl_->decoded(store::decode_answer(body.value()));
   if (!answer) return answer;
   const planner::Plan& plan = answer.value().plan;
-  if (plan.op != question.op || plan.fingerprint != question.machine || (ask.epoch && answer.value().epoch != *ask.epoch))
+  if (plan.op != question.op || plan.fingerprint != question.machine ||
+      (ask.epoch && answer.value().epoch != *ask.epoch))
     return impl_->unreadable({ErrorCode::Mismatch, "plan", "is for another operator, machine or epoch than was asked"});
   return answer;
 }
@@ -182,10 +189,12 @@ namespace {
 std::optional<std::int64_t> distance(const json& item, const planner::OpSpec& op) {
   const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
   planner::OpSpec listed = op;
-  const auto size = [&](const char* key) { return item.is_object() && item.contains("op") && item["op"].is_object() &&
-                                                      item["op"].contains(key) && item["op"][key].is_number_integer()
-                                                  ? item["op"][key].get<std::int64_t>()
-                                                  : 0; };
+  const auto size = [&](const char* key) {
+    return item.is_object() && item.contains("op") && item["op"].is_object() && item["op"].contains(key) &&
+                   item["op"][key].is_number_integer()
+               ? item["op"][key].get<std::int64_t>()
+               : 0;
+  };
   listed.m = size("m");
   listed.n = size("n");
   if (!listed.validate() || !planner::has_same_block_costs(listed, op)) return std::nullopt;
@@ -198,11 +207,12 @@ std::optional<std::int64_t> distance(const json& item, const planner::OpSpec& op
 Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const planner::Fingerprint& machine) const {
   const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
   const std::string fixed_axis = cuts_rows ? "&n=" + std::to_string(op.n) : "&m=" + std::to_string(op.m);
-  const auto body = impl_->ask(
-      {.target = "/v1/models?op=" + std::string(planner::traits_of(op.kind).name) + fixed_axis + "&k=" + std::to_string(op.k) +
-                 "&dtype=" + std::string(to_string(op.dtype)) + "&ranks=" + std::to_string(op.world_size) +
-                 "&machine=" + store::digest(machine.canonical_text()) + "&limit=" + std::to_string(kListedModelCount),
-       .body = {}});
+  const auto body =
+      impl_->ask({.target = "/v1/models?op=" + std::string(planner::traits_of(op.kind).name) + fixed_axis +
+                            "&k=" + std::to_string(op.k) + "&dtype=" + std::string(to_string(op.dtype)) + "&ranks=" +
+                            std::to_string(op.world_size) + "&machine=" + store::digest(machine.canonical_text()) +
+                            "&limit=" + std::to_string(kListedModelCount),
+                  .body = {}});
   if (!body) return body.error();
   const json list = parse_small(body.value());
   if (!list.is_object() || !list.contains("items") || !list["items"].is_array())
@@ -222,7 +232,9 @@ Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const p
   return model;
 }
 
-Result<std::string> Client::put_plan(const planner::Plan& plan) const { return impl_->put("/v1/plans", store::encode(plan)); }
+Result<std::string> Client::put_plan(const planner::Plan& plan) const {
+  return impl_->put("/v1/plans", store::encode(plan));
+}
 
 Result<std::string> Client::put_model(const planner::CostModel& model) const {
   return impl_->put("/v1/models", store::encode(model));

@@ -63,16 +63,16 @@ Result<PlanSource> plan_file(const std::filesystem::path& path) {
   const std::string json{std::istreambuf_iterator<char>(file), {}};
   auto plan = store::decode_plan(json);
   if (!plan) return Error{plan.error().code, path.string(), plan.error().text()};
-  return PlanSource{"file " + path.string(),
-                    [stored = unkept(std::move(plan).value()), path](const PlanQuestion& question) -> Result<FoundPlan> {
-                      if (stored.plan.op != question.op)
-                        return Error{ErrorCode::NotFound, "", "is for " + stored.plan.op.text()};
-                      if (stored.plan.fingerprint != question.machine)
-                        return Error{ErrorCode::Stale, "",
-                                     "is for another machine (" +
-                                         question.machine.differences(stored.plan.fingerprint).front() + ")"};
-                      return FoundPlan{stored, "file " + path.string(), {}};
-                    }};
+  return PlanSource{
+      "file " + path.string(),
+      [stored = unkept(std::move(plan).value()), path](const PlanQuestion& question) -> Result<FoundPlan> {
+        if (stored.plan.op != question.op) return Error{ErrorCode::NotFound, "", "is for " + stored.plan.op.text()};
+        if (stored.plan.fingerprint != question.machine)
+          return Error{
+              ErrorCode::Stale, "",
+              "is for another machine (" + question.machine.differences(stored.plan.fingerprint).front() + ")"};
+        return FoundPlan{stored, "file " + path.string(), {}};
+      }};
 }
 
 PlanSource kept_plans(SharedLayers& layers, std::string purpose) {

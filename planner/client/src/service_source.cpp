@@ -36,7 +36,8 @@ std::string age_text(Clock::duration age) {
 
 class ServiceSource {
  public:
-  ServiceSource(Client client, const ServiceOptions& options, SharedLayers* keeper, std::function<std::string()> utc_now)
+  ServiceSource(Client client, const ServiceOptions& options, SharedLayers* keeper,
+                std::function<std::string()> utc_now)
       : client_(std::move(client)),
         options_(options),
         keeper_(keeper),
@@ -72,7 +73,8 @@ class ServiceSource {
   /// What the cache says: an answer, and why it is none of now; or the service's refusal.
   [[nodiscard]] Result<FoundPlan> cached(const Entry& entry) const;
 
-  [[nodiscard]] Result<FoundPlan> take(const std::string& key, const PlanQuestion& question, const Result<store::PlanAnswer>& answer);
+  [[nodiscard]] Result<FoundPlan> take(const std::string& key, const PlanQuestion& question,
+                                       const Result<store::PlanAnswer>& answer);
   void learn(const std::string& key, const PlanQuestion& question, const Result<store::PlanAnswer>& answer);
   [[nodiscard]] Result<FoundPlan> recall(const PlanQuestion& question, const Error& why);
   void keep(const PlanQuestion& question, const store::PlanAnswer& answer);
@@ -91,7 +93,7 @@ class ServiceSource {
   std::mutex mutex_; ///< of everything below
   std::condition_variable_any changed_;
   std::map<std::string, Entry> entries_;
-  std::deque<std::string> queue_;                                       ///< keys
+  std::deque<std::string> queue_; ///< keys
   std::deque<std::pair<PlanQuestion, store::PlanAnswer>> to_be_kept_;
   std::optional<Failure> failure_; ///< the last, unless the service has answered since
 
@@ -113,7 +115,8 @@ FoundPlan to_found(const store::PlanAnswer& answer, const PlanQuestion& question
 }
 
 std::string what_of(const store::PlanAnswer& answer) {
-  return (answer.source == "stored" ? "tuned plan of epoch " : "plan from its model of epoch ") + std::to_string(answer.epoch);
+  return (answer.source == "stored" ? "tuned plan of epoch " : "plan from its model of epoch ") +
+         std::to_string(answer.epoch);
 }
 
 ServiceSource::Entry& ServiceSource::touch(const std::string& key, const PlanQuestion& question) {
@@ -165,8 +168,7 @@ Result<FoundPlan> ServiceSource::find(const PlanQuestion& question) {
 Result<FoundPlan> ServiceSource::take(const std::string& key, const PlanQuestion& question,
                                       const Result<store::PlanAnswer>& answer) {
   learn(key, question, answer);
-  if (answer)
-    return to_found(answer.value(), question, "service " + client_.url() + ", " + what_of(answer.value()));
+  if (answer) return to_found(answer.value(), question, "service " + client_.url() + ", " + what_of(answer.value()));
   if (is_refusal(answer.error().code)) return answer.error();
   {
     const std::lock_guard lock(mutex_);
@@ -175,7 +177,8 @@ Result<FoundPlan> ServiceSource::take(const std::string& key, const PlanQuestion
   return recall(question, answer.error());
 }
 
-void ServiceSource::learn(const std::string& key, const PlanQuestion& question, const Result<store::PlanAnswer>& answer) {
+void ServiceSource::learn(const std::string& key, const PlanQuestion& question,
+                          const Result<store::PlanAnswer>& answer) {
   const std::lock_guard lock(mutex_);
   if (!answer && !is_refusal(answer.error().code)) {
     failure_ = Failure{{kUnavailable, answer.error().field, answer.error().message}, Clock::now()};
@@ -191,8 +194,7 @@ void ServiceSource::learn(const std::string& key, const PlanQuestion& question, 
 
 std::string ServiceSource::purpose(const PlanQuestion& question) const {
   const std::string served = "served by " + client_.url();
-  return question.options ? served + " for " + store::digest(store::encode(question.request()))
-                          : served;
+  return question.options ? served + " for " + store::digest(store::encode(question.request())) : served;
 }
 
 Result<FoundPlan> ServiceSource::recall(const PlanQuestion& question, const Error& why) {
@@ -210,7 +212,8 @@ Result<FoundPlan> ServiceSource::recall(const PlanQuestion& question, const Erro
 void ServiceSource::keep(const PlanQuestion& question, const store::PlanAnswer& answer) {
   keeper_->use([&](store::Layers& layers) {
     try {
-      const auto known = layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
+      const auto known =
+          layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
       if (known && known.value().digest == answer.digest) return;
       // A store that cannot be written costs the memory of an answer, not the answer.
       static_cast<void>(layers.writable().put_plan(answer.plan, purpose(question), utc_now_()));

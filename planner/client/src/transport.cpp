@@ -4,8 +4,8 @@
 #include <cpprest/http_client.h>
 #include <pplx/threadpool.h>
 
-#include <boost/asio/ssl/context.hpp>
 #include <algorithm>
+#include <boost/asio/ssl/context.hpp>
 #include <cstdint>
 #include <future>
 #include <mutex>
@@ -123,7 +123,8 @@ Result<HttpAnswer> Transport::call(const HttpRequest& request, std::chrono::mill
           try {
             const http::http_response response = task.get();
             const Bytes& bytes = body.collection();
-            promise->set_value(HttpAnswer{response.status_code(), response.headers().content_type(), {bytes.begin(), bytes.end()}});
+            promise->set_value(
+                HttpAnswer{response.status_code(), response.headers().content_type(), {bytes.begin(), bytes.end()}});
           } catch (...) {
             promise->set_value(Error{kUnavailable, "", reason_of(std::current_exception())});
           }

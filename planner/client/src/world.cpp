@@ -34,7 +34,8 @@ Result<store::PlanAnswer> find_plan_as_world(const Client& client, const PlanQue
     return Error{ErrorCode::Mismatch, "rank 0", "told no epoch; every rank must call find_plan_as_world"};
   auto answer = client.find_plan(question, {.epoch = epoch});
   if (answer && answer.value().digest != std::string_view(end + 1, told.data() + told.size()))
-    return Error{ErrorCode::Mismatch, client.url(), "gave rank " + std::to_string(rank) + " another plan than rank 0 for one epoch"};
+    return Error{ErrorCode::Mismatch, client.url(),
+                 "gave rank " + std::to_string(rank) + " another plan than rank 0 for one epoch"};
   return answer;
 }
 

@@ -74,15 +74,17 @@ std::string measured_text(const planner::Validation& v) {
 
 std::string summary_fields(const planner::Plan& plan) {
   std::string page;
-  page += field("cut", plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") + ", variant " + plan.variant.text());
+  page +=
+      field("cut", plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
+                       ", variant " + plan.variant.text());
   page += field("predicted", time_text(plan.makespan.us) + "  (90 % interval " + time_text(plan.makespan.low_us) +
                                  " to " + time_text(plan.makespan.high_us) + ")");
-  page += field("serial", time_text(plan.serial_us) + "  = " + std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +
-                              time_text(plan.compute_us) + " + collective " +
-                              time_text(plan.communication_us));
+  page += field("serial", time_text(plan.serial_us) + "  = " +
+                              std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +
+                              time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us));
   page += field("ideal", time_text(plan.ideal_us) + "  (serial's longer part)");
-  page += field("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") + "  overlap efficiency " +
-                               percent_text(plan.overlap_efficiency()));
+  page += field("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") +
+                               "  overlap efficiency " + percent_text(plan.overlap_efficiency()));
   page += field("bound", std::string(to_string(plan.bound)));
   if (plan.validation) page += field("measured", measured_text(*plan.validation));
   page += field("why", plan.reason);
@@ -116,7 +118,8 @@ std::string lane_row(const planner::LaneCost& lane) {
 std::string curve_fields(const char* name, const planner::LaneCost& lane) {
   const auto& quality = lane.curve.quality;
   char residual[160];
-  std::snprintf(residual, sizeof residual, "%d sizes, residual rms %.2f %% worst %.2f %%, cross-validated %.2f %%, interval +-%.2f %%",
+  std::snprintf(residual, sizeof residual,
+                "%d sizes, residual rms %.2f %% worst %.2f %%, cross-validated %.2f %%, interval +-%.2f %%",
                 quality.point_count, quality.relative_rms * 100, quality.relative_worst * 100,
                 quality.cross_validated_rms * 100, lane.curve.relative_interval * 100);
   return field(name, std::string(lane.curve.family()) + ": " + lane.curve.formula_text()) + field("", residual) +
@@ -153,7 +156,8 @@ std::string model_page(const planner::CostModel& model) {
   const bool is_matmul = planner::traits_of(model.op.kind).work == planner::Work::Matmul;
   for (const auto& variant : model.variants) {
     page += "  variant " + variant.variant.text() + "\n";
-    page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute) + curve_fields("CostComm", variant.communication);
+    page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute) +
+            curve_fields("CostComm", variant.communication);
   }
   return page;
 }

@@ -150,9 +150,9 @@ void Plot::crosses(const std::vector<Point>& points, double radius, const char* 
     const double x = x_.at(point.x), y = y_.at(point.y);
     out_.leaf("path",
               {{"class", style},
-               {"d", "M" + coordinate(x - radius) + " " + coordinate(y - radius) + "L" + coordinate(x + radius) +
-                         " " + coordinate(y + radius) + "M" + coordinate(x - radius) + " " + coordinate(y + radius) +
-                         "L" + coordinate(x + radius) + " " + coordinate(y - radius)}});
+               {"d", "M" + coordinate(x - radius) + " " + coordinate(y - radius) + "L" + coordinate(x + radius) + " " +
+                         coordinate(y + radius) + "M" + coordinate(x - radius) + " " + coordinate(y + radius) + "L" +
+                         coordinate(x + radius) + " " + coordinate(y - radius)}});
   }
 }
 

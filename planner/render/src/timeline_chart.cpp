@@ -45,8 +45,9 @@ class LaneDrawing {
   void draw_bar(double start_us, double end_us, std::size_t first, std::size_t last) {
     const double left = x_.at(start_us), right = std::max(x_.at(end_us), left + 0.5);
     const std::string number = std::to_string(first + 1);
-    const std::string name = first == last ? "block " + number + ", " + std::to_string(blocks_.lengths[first]) + " " + blocks_.unit
-                                           : "blocks " + number + " to " + std::to_string(last + 1);
+    const std::string name =
+        first == last ? "block " + number + ", " + std::to_string(blocks_.lengths[first]) + " " + blocks_.unit
+                      : "blocks " + number + " to " + std::to_string(last + 1);
     rectangle(out_, {left, top_, right, top_ + kBlockHeight}, lane_style(lane_, first),
               std::string(to_string(lane_)) + " " + name + ": " + time_text(start_us) + " to " + time_text(end_us));
     if (first != last || right - left < 9.0 * static_cast<double>(number.size()) + 5) return;

@@ -19,7 +19,8 @@ class TraceWriter {
 
   void name_process(int process, const std::string& name) {
     events_.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_name"}, {"args", {{"name", name}}}});
-    events_.push_back({{"ph", "M"}, {"pid", process}, {"name", "process_sort_index"}, {"args", {{"sort_index", process}}}});
+    events_.push_back(
+        {{"ph", "M"}, {"pid", process}, {"name", "process_sort_index"}, {"args", {{"sort_index", process}}}});
     name_thread(process, kComputeThread, "compute lane");
     name_thread(process, kCommunicationThread, "communication lane");
   }
@@ -39,7 +40,9 @@ class TraceWriter {
     events_.back()["name"] = work_ + " of the own shard";
   }
   [[nodiscard]] std::string text(ordered_json about) const {
-    return ordered_json{{"displayTimeUnit", "ms"}, {"otherData", std::move(about)}, {"traceEvents", events_}}.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return ordered_json{{"displayTimeUnit", "ms"}, {"otherData", std::move(about)}, {"traceEvents", events_}}.dump(
+               1, ' ', false, ordered_json::error_handler_t::replace) +
+           "\n";
   }
 
  private:
@@ -65,8 +68,7 @@ void add_predicted(TraceWriter& trace, const planner::Plan& plan) {
     trace.add_local(kPredictedProcess, shard_rows(plan.op), compute[0].start_us, compute[0].end_us);
   for (std::size_t i = 0; i < plan.cut.block_rows.size(); ++i) {
     const std::int64_t rows = plan.cut.block_rows[i];
-    trace.add_block(kPredictedProcess, kComputeThread, i, rows, compute[local + i].start_us,
-                    compute[local + i].end_us);
+    trace.add_block(kPredictedProcess, kComputeThread, i, rows, compute[local + i].start_us, compute[local + i].end_us);
     trace.add_block(kPredictedProcess, kCommunicationThread, i, rows, communication[local + i].start_us,
                     communication[local + i].end_us);
   }

@@ -8,8 +8,7 @@ PieceCost direct_piece(const Fabric& fabric, Collective collective, double bytes
   const int n = fabric.rank_count(), p = fabric.node_size;
   const double peer_bytes = bytes / n;
   const double messages = fabric.message_count(peer_bytes);
-  const double intra_us =
-      (p - 1) * std::max(messages * fabric.intra_message_us, peer_bytes * fabric.intra_us_per_byte);
+  const double intra_us = (p - 1) * std::max(messages * fabric.intra_message_us, peer_bytes * fabric.intra_us_per_byte);
   const double inter_us =
       (n - p) * std::max(messages * fabric.rank_message_us, p * peer_bytes * fabric.node_us_per_byte);
   const double intra_alpha_us = p > 1 ? fabric.intra_alpha_us : 0;

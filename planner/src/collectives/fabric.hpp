@@ -10,11 +10,11 @@ struct Fabric {
   int node_count = 1;
   double intra_alpha_us = 0;
   double inter_alpha_us = 0;
-  double intra_us_per_byte = 0;  ///< of one rank
-  double node_us_per_byte = 0;   ///< of a whole node through all of its rails
+  double intra_us_per_byte = 0; ///< of one rank
+  double node_us_per_byte = 0;  ///< of a whole node through all of its rails
   double intra_message_us = 0;
-  double rail_message_us = 0;    ///< between two messages of one rail when each rail has its own sender
-  double rank_message_us = 0;    ///< between two messages of one rank when all ranks send at once
+  double rail_message_us = 0; ///< between two messages of one rail when each rail has its own sender
+  double rank_message_us = 0; ///< between two messages of one rank when all ranks send at once
   double chunk_bytes = 0;
   int rail_count = 1;
 
@@ -38,9 +38,7 @@ struct PieceCost {
   double period_us = 0;  ///< after which the next piece follows: the busiest link
 
   /// Of `count` >= 1 such pieces one after the other.
-  [[nodiscard]] double total_us(double count) const noexcept {
-    return latency_us + fill_us + (count - 1) * period_us;
-  }
+  [[nodiscard]] double total_us(double count) const noexcept { return latency_us + fill_us + (count - 1) * period_us; }
 };
 
 } // namespace mc2::planner::collectives

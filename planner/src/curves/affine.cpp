@@ -17,8 +17,7 @@ std::string formula_text(const AffineCurve& curve, CurveAxis axis) {
 
 Result<void> validate(const AffineCurve& curve) {
   if (!std::isfinite(curve.alpha_us) || curve.alpha_us < 0)
-    return Error{ErrorCode::InvalidSpec, "alpha_us",
-                 "is " + number_text(curve.alpha_us) + "; must be finite and >= 0"};
+    return Error{ErrorCode::InvalidSpec, "alpha_us", "is " + number_text(curve.alpha_us) + "; must be finite and >= 0"};
   if (!std::isfinite(curve.beta_us_per_x) || curve.beta_us_per_x < 0)
     return Error{ErrorCode::InvalidSpec, "beta_us_per_x",
                  "is " + number_text(curve.beta_us_per_x) + "; must be finite and >= 0"};

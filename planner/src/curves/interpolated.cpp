@@ -85,8 +85,7 @@ Result<void> validate(const InterpolatedCurve& curve) {
     if (i == 0) continue;
     const CurveKnot& before = curve.knots[i - 1];
     if (x <= before.x)
-      return error(field + "x",
-                   "is " + number_text(x) + "; must be above the " + number_text(before.x) + " before it");
+      return error(field + "x", "is " + number_text(x) + "; must be above the " + number_text(before.x) + " before it");
     if (time_us < before.time_us)
       return error(field + "time_us", "is " + number_text(time_us) + ", below the " + number_text(before.time_us) +
                                           " before it; cost must not fall with size");

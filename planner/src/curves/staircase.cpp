@@ -64,14 +64,12 @@ Result<double> wave_period_rows(const WaveFacts& facts) {
                           std::pair{"tile_columns", static_cast<std::int64_t>(facts.tile_columns)},
                           std::pair{"n", facts.n}};
   for (const auto& [field, value] : counts)
-    if (value < 1)
-      return Error{ErrorCode::InvalidSpec, field, "is " + std::to_string(value) + "; must be at least 1"};
+    if (value < 1) return Error{ErrorCode::InvalidSpec, field, "is " + std::to_string(value) + "; must be at least 1"};
   if (!(facts.unit_share > 0 && facts.unit_share <= 1))
     return Error{ErrorCode::InvalidSpec, "unit_share",
                  "is " + number_text(facts.unit_share) + "; must be above 0 and at most 1"};
   const int units = usable_units(facts);
-  if (units < 1)
-    return Error{ErrorCode::InvalidSpec, "unit_share", "leaves none of the units; must leave at least 1"};
+  if (units < 1) return Error{ErrorCode::InvalidSpec, "unit_share", "leaves none of the units; must leave at least 1"};
   const std::int64_t tiles_across = (facts.n - 1) / facts.tile_columns + 1;
   return static_cast<double>(facts.tile_rows) * units / static_cast<double>(tiles_across);
 }

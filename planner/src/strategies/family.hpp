@@ -45,7 +45,8 @@ void for_each_member(std::int64_t rows, const PlanOptions& options, Visit&& visi
       const bool is_met_later = count == 1 && odd > long_rows && odd % step == 0;
       if (odd == 0) {
         visit(FamilyMember{long_rows, count, 0, false});
-      } else if (!is_met_later && odd >= options.min_block_rows && odd != long_rows && count + 1 <= options.max_block_count) {
+      } else if (!is_met_later && odd >= options.min_block_rows && odd != long_rows &&
+                 count + 1 <= options.max_block_count) {
         visit(FamilyMember{long_rows, count, odd, true}); // an odd block as long as the others is one more of them
         visit(FamilyMember{long_rows, count, odd, false});
       }

@@ -95,9 +95,11 @@ Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows,
 
 Result<Plan> plan_by_formula(const Problem& problem) {
   if (problem.traits.work != Work::Matmul)
-    return infeasible("is a recipe for matmuls, and " + std::string(problem.traits.name) + " has none; use strategy search");
+    return infeasible("is a recipe for matmuls, and " + std::string(problem.traits.name) +
+                      " has none; use strategy search");
   if (cut_axis(problem.op) != CutAxis::Rows)
-    return infeasible("it cuts m only, and m = " + std::to_string(problem.op.m) + " is cut along n; use strategy search");
+    return infeasible("it cuts m only, and m = " + std::to_string(problem.op.m) +
+                      " is cut along n; use strategy search");
   const VariantCost& cost = best_serial_variant(problem);
   const Bound bound = problem.communication_us(cost, problem.rows) > problem.compute_us(cost, problem.rows)
                           ? Bound::Communication

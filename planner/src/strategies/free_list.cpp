@@ -22,9 +22,9 @@ std::int64_t free_step(const Problem& problem) noexcept {
 /// Blocks up to a cut point, as far as the future depends on them, and the way back.
 struct State {
   PipelineState paths;
-  std::int32_t count = 0;        ///< blocks so far
-  std::int32_t point = 0;        ///< cut point before the last block
-  std::int32_t parent = 0;       ///< index of the state there
+  std::int32_t count = 0;  ///< blocks so far
+  std::int32_t point = 0;  ///< cut point before the last block
+  std::int32_t parent = 0; ///< index of the state there
 };
 
 /// Which states may replace others: with a cap on the number of blocks, a longer list never replaces a shorter one.
@@ -37,10 +37,14 @@ bool dominates(const State& a, const State& b, bool is_count_capped) noexcept {
 class FreeListSearch {
  public:
   FreeListSearch(const Problem& problem, const VariantCost& cost, bool is_rest_first)
-      : problem_(problem), cost_(cost), contention_(problem.slowdown(cost)), local_us_(cost.local_us(problem.op)),
+      : problem_(problem),
+        cost_(cost),
+        contention_(problem.slowdown(cost)),
+        local_us_(cost.local_us(problem.op)),
         slices_(slices_of(cost.variant)) {
     const std::int64_t step = free_step(problem);
-    for (std::int64_t at = is_rest_first ? problem.rows % step : 0; at < problem.rows; at += step) points_.push_back(at);
+    for (std::int64_t at = is_rest_first ? problem.rows % step : 0; at < problem.rows; at += step)
+      points_.push_back(at);
     if (points_.empty() || points_.front() != 0) points_.insert(points_.begin(), 0);
     points_.push_back(problem.rows);
   }
@@ -61,8 +65,12 @@ class FreeListSearch {
 
  private:
   [[nodiscard]] std::size_t last() const noexcept { return points_.size() - 1; }
-  [[nodiscard]] double first_us(std::size_t from, std::size_t to) const { return first_us_[from * points_.size() + to]; }
-  [[nodiscard]] double second_us(std::size_t from, std::size_t to) const { return second_us_[from * points_.size() + to]; }
+  [[nodiscard]] double first_us(std::size_t from, std::size_t to) const {
+    return first_us_[from * points_.size() + to];
+  }
+  [[nodiscard]] double second_us(std::size_t from, std::size_t to) const {
+    return second_us_[from * points_.size() + to];
+  }
   [[nodiscard]] bool is_legal(std::size_t from, std::size_t to) const {
     const std::int64_t rows = points_[to] - points_[from];
     return rows >= problem_.options.min_block_rows && rows < problem_.rows;
@@ -75,7 +83,8 @@ class FreeListSearch {
     second_us_.resize(count * count);
     for (std::size_t from = 0; from < count; ++from)
       for (std::size_t to = from + 1; to < count; ++to) {
-        const bool is_shifted = from > 1 && to < last() && points_[to] - points_[from] == points_[to - 1] - points_[from - 1];
+        const bool is_shifted =
+            from > 1 && to < last() && points_[to] - points_[from] == points_[to - 1] - points_[from - 1];
         first_us_[from * count + to] = is_shifted ? first_us(from - 1, to - 1) : price(from, to, true);
         second_us_[from * count + to] = is_shifted ? second_us(from - 1, to - 1) : price(from, to, false);
       }
@@ -155,7 +164,8 @@ class FreeListSearch {
     Cut cut{{problem_.rows - points_[static_cast<std::size_t>(point)]}};
     while (point != 0) {
       const State& state = states_[static_cast<std::size_t>(point)][static_cast<std::size_t>(index)];
-      cut.block_rows.push_back(points_[static_cast<std::size_t>(point)] - points_[static_cast<std::size_t>(state.point)]);
+      cut.block_rows.push_back(points_[static_cast<std::size_t>(point)] -
+                               points_[static_cast<std::size_t>(state.point)]);
       point = state.point;
       index = state.parent;
     }
@@ -168,7 +178,7 @@ class FreeListSearch {
   Contention contention_;
   double local_us_;
   Slices slices_;
-  std::vector<std::int64_t> points_; ///< cut points, 0 and the axis' length included
+  std::vector<std::int64_t> points_;         ///< cut points, 0 and the axis' length included
   std::vector<double> first_us_, second_us_; ///< [from, to]
   std::vector<double> late_us_, early_us_, behind_us_;
   std::vector<std::vector<State>> states_; ///< per cut point
@@ -231,7 +241,8 @@ std::vector<RunnerUp> runners_up(const Problem& problem, const Found& found, con
 Plan plan_by_free_list(const Problem& problem) {
   PlanOptions options = problem.options;
   options.require_significant_gain = false; // judged once, at the end
-  const Problem family_problem{problem.op, problem.model, options, problem.traits, problem.rows, problem.message_bytes_per_unit};
+  const Problem family_problem{problem.op,     problem.model, options,
+                               problem.traits, problem.rows,  problem.message_bytes_per_unit};
   const Plan restricted = plan_by_search(family_problem);
   Found found{{}, nullptr, restricted.makespan.us * (1 - kRounding)};
   for (const auto& cost : problem.model.variants) search_variant(problem, cost, found);

@@ -17,9 +17,8 @@ const VariantCost& best_uncut_variant(const Problem& problem) {
   const auto uncut_us = [&](const VariantCost& cost) {
     return objective_us(problem, predict(problem, cost, Cut{{problem.rows}}, ""));
   };
-  return *std::min_element(variants.begin(), variants.end(), [&](const VariantCost& a, const VariantCost& b) {
-    return uncut_us(a) < uncut_us(b);
-  });
+  return *std::min_element(variants.begin(), variants.end(),
+                           [&](const VariantCost& a, const VariantCost& b) { return uncut_us(a) < uncut_us(b); });
 }
 
 namespace {
@@ -38,9 +37,8 @@ Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {
   const double explained_us = explained_gain_us(problem, plan, uncut);
   if (gain_us > explained_us) return plan;
   uncut.reason = std::string(uncut.timeline.overlap_us > 0 ? "uncut, the lanes overlap as it is" : "do not cut") +
-                 ": the best cut, " + plan.cut.text() + ", is predicted " +
-                 percent_text(gain_us / uncut.makespan.us) + " faster, but the model's intervals explain up to " +
-                 percent_text(explained_us / uncut.makespan.us);
+                 ": the best cut, " + plan.cut.text() + ", is predicted " + percent_text(gain_us / uncut.makespan.us) +
+                 " faster, but the model's intervals explain up to " + percent_text(explained_us / uncut.makespan.us);
   return uncut;
 }
 

@@ -14,7 +14,9 @@ struct PathShare {
   PathShare(double first_us, double second_us, const Contention& contention, const Slices& slices) noexcept
       : before(first_us + contention.kappa * second_us), behind(contention.gamma * first_us + second_us) {
     const double inside = first_us + second_us;
-    const auto length = [&](const Slices::Change& at) { return at.before * before + at.inside * inside + at.behind * behind; };
+    const auto length = [&](const Slices::Change& at) {
+      return at.before * before + at.inside * inside + at.behind * behind;
+    };
     change = length(slices.changes().front());
     for (const Slices::Change& at : slices.changes().subspan(1))
       change = contention.is_overlap_useful ? std::max(change, length(at)) : std::min(change, length(at));

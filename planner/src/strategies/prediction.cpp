@@ -20,8 +20,7 @@ struct BlockTimes {
     const Contention contention(slowdown);
     PipelineState state;
     for (std::size_t i = 0; i < first_us.size(); ++i)
-      state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention,
-                 slices);
+      state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention, slices);
     return state.second_path_us;
   }
 };
@@ -40,8 +39,7 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
     times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over));
   }
   // Without overlap the local part is just more matmul after the collective.
-  if (problem.traits.has_local_part && !times.is_local_first)
-    times.second_us.front() += cost.local_us(problem.op);
+  if (problem.traits.has_local_part && !times.is_local_first) times.second_us.front() += cost.local_us(problem.op);
   return times;
 }
 
@@ -91,8 +89,9 @@ void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, do
     if (provenance == Provenance::Analytic)
       weaken_to_analytic(estimate, subject + analytic_basis(curve));
     else if (provenance == Provenance::Extrapolated)
-      weaken(estimate, provenance, "a block of " + number_text(x, 6) + " " + std::string(to_string(curve.axis)) +
-                                       " is outside the " + subject + "'s measured range " + range_text(curve));
+      weaken(estimate, provenance,
+             "a block of " + number_text(x, 6) + " " + std::string(to_string(curve.axis)) + " is outside the " +
+                 subject + "'s measured range " + range_text(curve));
     else
       weaken(estimate, provenance, "every block lies inside the measured range of both curves");
   }
@@ -132,10 +131,9 @@ Slowdown Problem::relative_intervals(const VariantCost& cost) const noexcept {
 }
 
 const VariantCost& best_serial_variant(const Problem& problem) noexcept {
-  return *std::min_element(problem.model.variants.begin(), problem.model.variants.end(),
-                           [&](const VariantCost& a, const VariantCost& b) {
-                             return problem.serial_us(a) < problem.serial_us(b);
-                           });
+  return *std::min_element(
+      problem.model.variants.begin(), problem.model.variants.end(),
+      [&](const VariantCost& a, const VariantCost& b) { return problem.serial_us(a) < problem.serial_us(b); });
 }
 
 const VariantCost& cost_of(const Problem& problem, const Variant& variant) {
@@ -155,8 +153,8 @@ bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut) {
   const Contention contention(problem.slowdown(cost));
   PipelineState state = PipelineState::start(cost.local_us(problem.op), contention);
   const bool hands_over = slices.count() > 1;
-  state.pass(problem.lane_us(cost, true, problem.rows, hands_over), problem.lane_us(cost, false, problem.rows, hands_over),
-             contention, slices);
+  state.pass(problem.lane_us(cost, true, problem.rows, hands_over),
+             problem.lane_us(cost, false, problem.rows, hands_over), contention, slices);
   return state.second_path_us < problem.serial_us(cost);
 }
 

@@ -15,7 +15,7 @@ struct Problem {
   const CostModel& model;
   const PlanOptions& options;
   const OpTraits& traits;
-  std::int64_t rows;          ///< length of the cut axis
+  std::int64_t rows; ///< length of the cut axis
   double message_bytes_per_unit;
 
   [[nodiscard]] double compute_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {

@@ -41,8 +41,8 @@ class CostTable {
 };
 
 struct Scored {
-  double score_us = 0;             ///< the objective: the makespan or its upper quantile
-  FamilyMember member;             ///< long_count 0: uncut
+  double score_us = 0; ///< the objective: the makespan or its upper quantile
+  FamilyMember member; ///< long_count 0: uncut
   const VariantCost* cost = nullptr;
 };
 
@@ -74,8 +74,13 @@ class Podium {
 class VariantSearch {
  public:
   VariantSearch(const Problem& problem, const VariantCost& cost)
-      : problem_(problem), cost_(cost), table_(problem, cost), contention_(problem.slowdown(cost)),
-        objective_(problem, cost), local_us_(cost.local_us(problem.op)), slices_(slices_of(cost.variant)) {}
+      : problem_(problem),
+        cost_(cost),
+        table_(problem, cost),
+        contention_(problem.slowdown(cost)),
+        objective_(problem, cost),
+        local_us_(cost.local_us(problem.op)),
+        slices_(slices_of(cost.variant)) {}
 
   /// How many there are; each is offered to the podium.
   std::int64_t run(Podium& podium) const {
@@ -155,8 +160,7 @@ std::string choice_reason(const Plan& plan) {
   const Exposure exposed = exposure(plan.timeline);
   if (!plan.is_cut() && plan.timeline.overlap_us > 0)
     return "uncut: the lanes overlap as it is, and no cut of the family is predicted faster";
-  if (!plan.is_cut())
-    return "do not cut: no cut of the family is predicted faster than " + work + " then collective";
+  if (!plan.is_cut()) return "do not cut: no cut of the family is predicted faster than " + work + " then collective";
   return std::string(to_string(plan.bound)) + " bound; exposed: " + time_text(exposed.head_us) + " before and " +
          time_text(exposed.tail_us) + " after the overlap";
 }

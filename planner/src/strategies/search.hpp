@@ -9,8 +9,8 @@ namespace mc2::planner::strategies {
 /// Exact: every candidate is simulated or excluded by a lower bound (docs/cost_model.md §5).
 [[nodiscard]] Plan plan_by_search(const Problem& problem);
 
-/// A candidate that was not chosen: its prediction, and why it lost to `plan`, or why it did although it is faster by the
-/// curves.
+/// A candidate that was not chosen: its prediction, and why it lost to `plan`, or why it did although it is faster by
+/// the curves.
 [[nodiscard]] RunnerUp to_runner_up(const Problem& problem, const Plan& plan, const VariantCost& cost, const Cut& cut);
 
 } // namespace mc2::planner::strategies

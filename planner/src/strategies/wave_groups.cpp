@@ -15,7 +15,8 @@ constexpr std::int64_t kMostGroups = 10; ///< FlashOverlap's smallest group is a
 class Predictor {
  public:
   Predictor(const Problem& problem, const VariantCost& cost)
-      : problem_(problem), cost_(cost),
+      : problem_(problem),
+        cost_(cost),
         compute_us_per_row_(problem.compute_us(cost, problem.rows) / static_cast<double>(problem.rows)) {}
 
   [[nodiscard]] double compute_us(std::int64_t rows) const noexcept {
@@ -103,8 +104,8 @@ Result<Plan> plan_by_wave_groups(const Problem& problem) {
                  "covers kinds that compute first, not " + std::string(problem.traits.name) + "; use strategy search"};
   const Grouping best = best_grouping(problem);
   Plan plan = predict(problem, *best.cost, best.cut, "wave_groups");
-  plan.reason = "the grouping with the shortest latency by FlashOverlap's predictor, which says " +
-                time_text(best.predicted_us);
+  plan.reason =
+      "the grouping with the shortest latency by FlashOverlap's predictor, which says " + time_text(best.predicted_us);
   return plan;
 }
 

@@ -92,7 +92,8 @@ std::string encode(const Explanation& explanation) {
                  {"plan", write_plan(explanation.plan)},
                  {"schema", schema_name("explanation")},
                  {"use", write_use(explanation.use)}};
-  if (explanation.sensitivity) result["sensitivity"] = write_sensitivity(*explanation.sensitivity, cut_axis(explanation.plan.op));
+  if (explanation.sensitivity)
+    result["sensitivity"] = write_sensitivity(*explanation.sensitivity, cut_axis(explanation.plan.op));
   if (explanation.measured)
     result["measured"] = {{"timeline", write_timeline(explanation.measured->timeline)},
                           {"use", write_use(explanation.measured->use)}};

@@ -18,7 +18,8 @@ void read_times(const Fields& fields, Measurement& measurement) {
 }
 
 planner::Result<void> validate(const Measurement& measurement) {
-  for (const auto& [field, us] : {std::pair{"fused_us", measurement.fused_us}, {"serial_us", measurement.serial_us},
+  for (const auto& [field, us] : {std::pair{"fused_us", measurement.fused_us},
+                                  {"serial_us", measurement.serial_us},
                                   {"compute_us", measurement.compute_us},
                                   {"communication_us", measurement.communication_us},
                                   {"predicted_us", measurement.predicted_us}})
@@ -49,9 +50,9 @@ Json write_measurement(const MeasurementRecord& record) {
 template <>
 MeasurementRecord read_document<MeasurementRecord>(const Node& node) {
   check_schema(node, "measurement");
-  const Fields fields(
-      node, {"benefit", "benefit_high", "benefit_low", "communication_us", "compute_us", "cut", "fingerprint",
-             "fused_us", "op", "pair_count", "predicted_us", "schema", "serial_us", "variant"});
+  const Fields fields(node,
+                      {"benefit", "benefit_high", "benefit_low", "communication_us", "compute_us", "cut", "fingerprint",
+                       "fused_us", "op", "pair_count", "predicted_us", "schema", "serial_us", "variant"});
   MeasurementRecord record;
   record.measurement.op = read_op(fields["op"]);
   record.measurement.cut = read_cut(fields["cut"], record.measurement.op);

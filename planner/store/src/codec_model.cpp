@@ -45,8 +45,7 @@ Json write_shape(const StaircaseCurve& curve) {
 
 Json write_shape(const InterpolatedCurve& curve) {
   Json knots = Json::array();
-  for (const CurveKnot& knot : curve.knots)
-    knots.push_back({{"time_us", finite(knot.time_us)}, {"x", finite(knot.x)}});
+  for (const CurveKnot& knot : curve.knots) knots.push_back({{"time_us", finite(knot.time_us)}, {"x", finite(knot.x)}});
   return {{"family", "interpolated"}, {"knots", knots}};
 }
 
@@ -151,8 +150,7 @@ CostCurve read_curve(const Node& node) {
 }
 
 Json write_lane(const planner::LaneCost& lane) {
-  return {
-      {"curve", write_curve(lane.curve)}, {"fixed_us", finite(lane.fixed_us)}, {"slowdown", finite(lane.slowdown)}};
+  return {{"curve", write_curve(lane.curve)}, {"fixed_us", finite(lane.fixed_us)}, {"slowdown", finite(lane.slowdown)}};
 }
 
 planner::LaneCost read_lane(const Node& node) {

@@ -71,7 +71,11 @@ void read_op_options(const Fields& fields, planner::OpSpec& op) {
 
 Json write_op(const planner::OpSpec& op) {
   Json json = write_op_options(op);
-  json.update({{"dtype", to_string(op.dtype)}, {"k", op.k}, {"kind", to_string(op.kind)}, {"m", op.m}, {"n", op.n},
+  json.update({{"dtype", to_string(op.dtype)},
+               {"k", op.k},
+               {"kind", to_string(op.kind)},
+               {"m", op.m},
+               {"n", op.n},
                {"world_size", op.world_size}});
   return json;
 }

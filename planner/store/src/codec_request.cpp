@@ -51,9 +51,7 @@ PlanOptions PlanRequest::options_with(std::int64_t alignment) const {
 }
 
 std::string encode(const PlanRequest& request) {
-  return dump({{"op", write_op(request.op)},
-               {"options", write_options(request)},
-               {"schema", schema_name("request")}});
+  return dump({{"op", write_op(request.op)}, {"options", write_options(request)}, {"schema", schema_name("request")}});
 }
 
 template <>

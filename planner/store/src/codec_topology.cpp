@@ -104,8 +104,8 @@ template <>
 Topology read_document<Topology>(const Node& node) {
   check_schema(node, "topology");
   const Fields fields(node, {"algorithms", "calibration", "chunk_bytes", "communication_slowdown", "compute",
-                             "compute_slowdown", "name", "node_count", "protocols", "rails_per_node",
-                             "ranks_per_node", "relative_interval", "schema", "source", "sources", "transport"});
+                             "compute_slowdown", "name", "node_count", "protocols", "rails_per_node", "ranks_per_node",
+                             "relative_interval", "schema", "source", "sources", "transport"});
   Topology topology;
   topology.name = fields["name"].text();
   topology.source = fields["source"].text();

@@ -17,11 +17,11 @@ using planner::Result;
 Result<std::string> whole_digest(const SQLite::Database& database, Table table, const std::string& prefix) {
   const TableTraits& traits = traits_of(table);
   // 'g' follows the last hexadecimal digit, so the range holds exactly the digests with this prefix.
-  SQLite::Statement statement(
-      database, "SELECT DISTINCT digest FROM " + std::string(traits.name) +
-                    " WHERE digest >= ?1 AND digest < ?1 || 'g' ORDER BY digest LIMIT 2");
+  SQLite::Statement statement(database, "SELECT DISTINCT digest FROM " + std::string(traits.name) +
+                                            " WHERE digest >= ?1 AND digest < ?1 || 'g' ORDER BY digest LIMIT 2");
   statement.bind(1, prefix);
-  if (!statement.executeStep()) return Error{ErrorCode::NotFound, "", "has no " + std::string(traits.noun) + " with digest " + prefix};
+  if (!statement.executeStep())
+    return Error{ErrorCode::NotFound, "", "has no " + std::string(traits.noun) + " with digest " + prefix};
   const std::string first = statement.getColumn(0).getString();
   if (!statement.executeStep()) return first;
   return Error{ErrorCode::InvalidSpec, "digest",

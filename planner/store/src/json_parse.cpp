@@ -22,8 +22,7 @@ Error syntax_error(std::string_view text) {
   text.remove_prefix(kPrefix.size());
   const auto colon = text.find(": ");
   if (colon == std::string_view::npos) return {ErrorCode::Malformed, "", one_line(text)};
-  return {ErrorCode::Malformed, std::string(text.substr(0, colon)),
-          "is no JSON: " + one_line(text.substr(colon + 2))};
+  return {ErrorCode::Malformed, std::string(text.substr(0, colon)), "is no JSON: " + one_line(text.substr(colon + 2))};
 }
 
 /// Builds a document while enforcing what nlohmann's own builder does not: unique keys, depth and counts.

@@ -96,7 +96,8 @@ std::string Node::text() const {
   if (!require(value_->is_string(), "a text")) return {};
   auto result = value_->get<std::string>();
   if (has_control(result))
-    fail(ErrorCode::Malformed, "has control characters where spaces stand in " + in_quotes(result) + "; leave them out");
+    fail(ErrorCode::Malformed,
+         "has control characters where spaces stand in " + in_quotes(result) + "; leave them out");
   return result;
 }
 

@@ -35,8 +35,7 @@ SchemaState read_schema_state(SQLite::Database& database) {
           database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() > 0};
 }
 
-Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
-                     std::span<const Migration> steps) {
+Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path, std::span<const Migration> steps) {
   const int latest = latest_version(steps);
   SchemaState state = read_schema_state(database);
   if (auto valid = validate(state, path, latest); !valid || state.version == latest) return valid;

@@ -30,8 +30,7 @@ constexpr std::array<TableTraits, 4> kTables{{
     {Table::SampleBatch, "sample_batch", "samples", "samples", false, false, check_document<planner::Profile>},
     {Table::Model, "model", "model", "models", false, true, check_document<planner::CostModel>},
     {Table::Plan, "plan", "plan", "plans", true, true, check_document<planner::Plan>},
-    {Table::Measurement, "measurement", "measurement", "measurements", false, false,
-     check_document<MeasurementRecord>},
+    {Table::Measurement, "measurement", "measurement", "measurements", false, false, check_document<MeasurementRecord>},
 }};
 
 constexpr int kKeyColumnCount = 7; ///< without purpose
@@ -77,9 +76,9 @@ Result<planner::OpSpec> read_kind_column(const std::string& column) {
 
 /// The digest stands for the document, so a caller checks that one first.
 std::string checksum(Table table, const RawRow& row) {
-  return hashed({traits_of(table).name, row.fingerprint_digest, row.kind, std::to_string(row.m),
-                 std::to_string(row.n), std::to_string(row.k), row.dtype, std::to_string(row.world_size), row.purpose,
-                 row.created_at, row.digest});
+  return hashed({traits_of(table).name, row.fingerprint_digest, row.kind, std::to_string(row.m), std::to_string(row.n),
+                 std::to_string(row.k), row.dtype, std::to_string(row.world_size), row.purpose, row.created_at,
+                 row.digest});
 }
 
 RawRow to_row(Table table, const Record& record) {
@@ -166,8 +165,7 @@ std::vector<Damage> collect(std::string_view table, const std::function<void(std
 
 void add_ids(const SQLite::Database& database, std::string_view table, std::string_view order,
              std::set<std::int64_t>& ids) {
-  SQLite::Statement statement(database,
-                              "SELECT id FROM " + std::string(table) + " ORDER BY id " + std::string(order));
+  SQLite::Statement statement(database, "SELECT id FROM " + std::string(table) + " ORDER BY id " + std::string(order));
   // From the end it goes back to where the way from the start was blocked; a sound table is not read twice.
   while (statement.executeStep() && ids.insert(statement.getColumn(0).getInt64()).second) {
   }
@@ -215,9 +213,7 @@ Record make_record(const planner::OpSpec& op, const planner::Fingerprint& finger
 
 std::string checksum(Table table, const Record& record) { return to_row(table, record).checksum; }
 
-std::string fingerprint_digest(const planner::Fingerprint& fingerprint) {
-  return digest(fingerprint.canonical_text());
-}
+std::string fingerprint_digest(const planner::Fingerprint& fingerprint) { return digest(fingerprint.canonical_text()); }
 
 void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fingerprint) {
   const std::string key = fingerprint_digest(fingerprint);

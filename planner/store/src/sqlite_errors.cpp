@@ -12,18 +12,12 @@ using planner::ErrorCode;
 
 const char* advice(int primary_code) {
   switch (primary_code) {
-    case SQLITE_FULL:
-      return "the disk is full; free some space and try again, nothing already kept was lost";
-    case SQLITE_IOERR:
-      return "an input/output error; check the disk, nothing already kept was lost";
-    case SQLITE_BUSY:
-      return "another process has held the store for 10 s; wait for it to finish and try again";
-    case SQLITE_CANTOPEN:
-      return "the store or its journal cannot be opened; check that its directory still exists";
-    case SQLITE_NOMEM:
-      return "out of memory";
-    default:
-      return "unexpected failure";
+    case SQLITE_FULL: return "the disk is full; free some space and try again, nothing already kept was lost";
+    case SQLITE_IOERR: return "an input/output error; check the disk, nothing already kept was lost";
+    case SQLITE_BUSY: return "another process has held the store for 10 s; wait for it to finish and try again";
+    case SQLITE_CANTOPEN: return "the store or its journal cannot be opened; check that its directory still exists";
+    case SQLITE_NOMEM: return "out of memory";
+    default: return "unexpected failure";
   }
 }
 
@@ -39,12 +33,9 @@ bool is_damage(const SQLite::Exception& exception) noexcept {
     case SQLITE_ERROR:
     case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:
-    case SQLITE_TOOBIG:
-      return true;
-    case SQLITE_IOERR:
-      return exception.getExtendedErrorCode() == SQLITE_IOERR_SHORT_READ;
-    default:
-      return false;
+    case SQLITE_TOOBIG: return true;
+    case SQLITE_IOERR: return exception.getExtendedErrorCode() == SQLITE_IOERR_SHORT_READ;
+    default: return false;
   }
 }
 
@@ -56,8 +47,7 @@ Error to_error(const SQLite::Exception& exception, const std::filesystem::path& 
         "is no undamaged mc2 store (" + said + "); salvage it with 'mc2 db export', or move it away to start afresh"};
   const int primary_code = exception.getErrorCode() & 0xFF;
   if (primary_code == SQLITE_READONLY)
-    return {ErrorCode::ReadOnly, path.string(),
-            "cannot be written (" + said + "); name a store that you may write to"};
+    return {ErrorCode::ReadOnly, path.string(), "cannot be written (" + said + "); name a store that you may write to"};
   throw planner::SystemError(call, exception.getExtendedErrorCode(),
                              path.string() + ": " + advice(primary_code) + " (" + said + ")");
 }

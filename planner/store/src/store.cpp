@@ -139,7 +139,8 @@ Result<void> require_fit_purpose(const std::string& purpose) {
   if (!json) return Error{ErrorCode::InvalidSpec, "purpose", json.error().message};
   const std::string read_back = Node(json.value(), status).text();
   if (status.error) return Error{ErrorCode::InvalidSpec, "purpose", status.error->message};
-  if (read_back != purpose) return Error{ErrorCode::InvalidSpec, "purpose", "is text that is not UTF-8; give UTF-8, e.g. \"tuned\""};
+  if (read_back != purpose)
+    return Error{ErrorCode::InvalidSpec, "purpose", "is text that is not UTF-8; give UTF-8, e.g. \"tuned\""};
   return {};
 }
 

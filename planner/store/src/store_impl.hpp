@@ -56,8 +56,8 @@ struct Store::Impl {
   }
 
   /// Keeps one document in its own transaction. Returns its digest.
-  [[nodiscard]] planner::Result<std::string> put(const char* call, Table table,
-                                                 const planner::Fingerprint& fingerprint, const Record& record);
+  [[nodiscard]] planner::Result<std::string> put(const char* call, Table table, const planner::Fingerprint& fingerprint,
+                                                 const Record& record);
 };
 
 } // namespace mc2::store

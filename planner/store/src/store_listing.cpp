@@ -138,8 +138,7 @@ Result<StoredSamples> Store::find_samples(const std::string& digest_prefix) cons
     auto found = find_document<planner::Profile>(*impl_, Table::SampleBatch, digest_prefix);
     if (!found) return found.error();
     auto& [profile, row] = found.value();
-    return StoredSamples{std::move(profile), std::move(row.document), std::move(row.digest),
-                         std::move(row.created_at)};
+    return StoredSamples{std::move(profile), std::move(row.document), std::move(row.digest), std::move(row.created_at)};
   });
 }
 

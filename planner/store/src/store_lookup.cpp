@@ -35,8 +35,7 @@ Result<StoredPlan> to_stored_plan(const Record& record) {
 
 /// Which models answer for an operator (planner::has_same_block_costs), the one to prefer first.
 std::string model_query(const planner::OpSpec& op) {
-  const std::string same =
-      "WHERE fingerprint_digest = ?1 AND kind = ?2 AND k = ?5 AND dtype = ?6 AND world_size = ?7 ";
+  const std::string same = "WHERE fingerprint_digest = ?1 AND kind = ?2 AND k = ?5 AND dtype = ?6 AND world_size = ?7 ";
   const std::string newest = "created_at DESC, id DESC";
   if (planner::cut_axis(op) == planner::CutAxis::Columns)
     return select_sql(Table::Model, same + "AND m = ?3 ORDER BY n >= ?4 DESC, abs(n - ?4), " + newest);
@@ -53,8 +52,7 @@ std::string listed_ops(SQLite::Statement& statement) {
     names.push_back(text(0) + " m=" + text(1) + " n=" + text(2) + " k=" + text(3) + " " + text(4) + " x" + text(5));
   }
   std::string result;
-  for (std::size_t i = 0; i < std::min(names.size(), kListedCount); ++i)
-    result += (i ? ", " : "") + one_line(names[i]);
+  for (std::size_t i = 0; i < std::min(names.size(), kListedCount); ++i) result += (i ? ", " : "") + one_line(names[i]);
   if (names.size() > kListedCount) result += " and " + std::to_string(names.size() - kListedCount) + " more";
   return result;
 }
@@ -95,14 +93,12 @@ std::string other_machine(const SQLite::Database& database, const planner::OpSpe
 
 } // namespace
 
-Result<planner::Profile> Store::find_profile(const planner::OpSpec& op,
-                                             const planner::Fingerprint& fingerprint) const {
+Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::find_profile", [&]() -> Result<planner::Profile> {
     const PlanKey key{op, fingerprint_digest(fingerprint), ""};
     planner::Profile profile{op, fingerprint, {}};
     SQLite::Statement statement(
-        impl_->database,
-        select_sql(Table::SampleBatch, "WHERE " + key_condition(Table::SampleBatch) + " ORDER BY id"));
+        impl_->database, select_sql(Table::SampleBatch, "WHERE " + key_condition(Table::SampleBatch) + " ORDER BY id"));
     bind_key(statement, Table::SampleBatch, key);
     while (statement.executeStep()) {
       const auto record = current_record(statement, Table::SampleBatch, key);
@@ -120,8 +116,7 @@ Result<planner::Profile> Store::find_profile(const planner::OpSpec& op,
   });
 }
 
-Result<planner::CostModel> Store::find_model(const planner::OpSpec& op,
-                                             const planner::Fingerprint& fingerprint) const {
+Result<planner::CostModel> Store::find_model(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::find_model", [&]() -> Result<planner::CostModel> {
     PlanKey key{op, fingerprint_digest(fingerprint), ""};
     SQLite::Statement statement(impl_->database, model_query(op));
@@ -166,8 +161,8 @@ Result<std::vector<planner::Profile>> Store::list_profiles(const std::map<std::s
   return impl_->read("Store::list_profiles", [&]() -> Result<std::vector<planner::Profile>> {
     std::string condition;
     for (std::size_t i = 0; i < fields.size(); ++i)
-      condition += (i ? " AND " : "") + std::string("json_extract(document, ?") + std::to_string(2 * i + 1) +
-                   ") = ?" + std::to_string(2 * i + 2);
+      condition += (i ? " AND " : "") + std::string("json_extract(document, ?") + std::to_string(2 * i + 1) + ") = ?" +
+                   std::to_string(2 * i + 2);
     SQLite::Statement statement(
         impl_->database,
         select_sql(Table::SampleBatch,
@@ -194,9 +189,8 @@ Result<StoredPlan> Store::find_plan(const PlanKey& key) const {
     const auto record = find_record(impl_->database, Table::Plan, key);
     if (!record) return impl_->located(record.error());
     if (!record.value())
-      return impl_->error(ErrorCode::NotFound,
-                          "has no " + one_line(key.purpose, 24) + " plan for " + key.op.text() +
-                              alternatives(impl_->database, Table::Plan, key.fingerprint_digest));
+      return impl_->error(ErrorCode::NotFound, "has no " + one_line(key.purpose, 24) + " plan for " + key.op.text() +
+                                                   alternatives(impl_->database, Table::Plan, key.fingerprint_digest));
     auto plan = to_stored_plan(*record.value());
     return plan ? std::move(plan) : impl_->located(plan.error());
   });
@@ -232,8 +226,7 @@ Result<std::vector<Measurement>> Store::list_measurements(const planner::OpSpec&
   return impl_->read("Store::list_measurements", [&]() -> Result<std::vector<Measurement>> {
     const PlanKey key{op, fingerprint_digest(fingerprint), ""};
     SQLite::Statement statement(
-        impl_->database,
-        select_sql(Table::Measurement, "WHERE " + key_condition(Table::Measurement) + " ORDER BY id"));
+        impl_->database, select_sql(Table::Measurement, "WHERE " + key_condition(Table::Measurement) + " ORDER BY id"));
     bind_key(statement, Table::Measurement, key);
     std::vector<Measurement> result;
     while (statement.executeStep()) {

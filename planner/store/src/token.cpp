@@ -45,10 +45,10 @@ std::string to_hex(const std::uint8_t* bytes, std::size_t count) {
 /// Length-prefixed, so that no two rows share a text.
 std::string checksum(const Token& token) {
   std::string text;
-  for (const std::string_view part : {std::string_view("token"), std::string_view(token.id), std::string_view(token.name),
-                                      to_string(token.role), std::string_view(token.created_at),
-                                      std::string_view(token.expires_at), std::string_view(token.revoked_at),
-                                      std::string_view(token.hash)})
+  for (const std::string_view part :
+       {std::string_view("token"), std::string_view(token.id), std::string_view(token.name), to_string(token.role),
+        std::string_view(token.created_at), std::string_view(token.expires_at), std::string_view(token.revoked_at),
+        std::string_view(token.hash)})
     text += std::to_string(part.size()) + ":" + std::string(part);
   return digest(text);
 }
@@ -74,8 +74,8 @@ void bind_all(SQLite::Statement& statement, const Token& token) {
 }
 
 void replace(SQLite::Database& database, const Token& token) {
-  SQLite::Statement statement(database, std::string("REPLACE INTO token (") + kColumns +
-                                            ", checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+  SQLite::Statement statement(
+      database, std::string("REPLACE INTO token (") + kColumns + ", checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
   bind_all(statement, token);
   statement.exec();
 }
@@ -100,14 +100,16 @@ std::string token_text(const TokenRandomness& random) {
 }
 
 std::string_view token_id(std::string_view text) noexcept {
-  const bool has_form = text.size() == kTextLength && text.starts_with(kPrefix) && text[kPrefix.size() + kIdDigits] == '_';
+  const bool has_form =
+      text.size() == kTextLength && text.starts_with(kPrefix) && text[kPrefix.size() + kIdDigits] == '_';
   return has_form ? text.substr(kPrefix.size(), kIdDigits) : std::string_view();
 }
 
 std::string token_hash(std::string_view text) {
   initialise_sodium();
   std::array<std::uint8_t, crypto_generichash_BYTES> hash{};
-  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), nullptr, 0);
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), nullptr,
+                     0);
   return to_hex(hash.data(), hash.size());
 }
 
@@ -138,9 +140,11 @@ Result<void> Store::revoke_token(const std::string& id, const std::string& now) 
     SQLite::Statement find(impl_->database, std::string("SELECT ") + kColumns + ", checksum FROM token WHERE id = ?1");
     find.bind(1, id);
     if (!find.executeStep())
-      return impl_->error(ErrorCode::NotFound, "has no token " + in_quotes(id) + "; mc2 token list shows those there are");
+      return impl_->error(ErrorCode::NotFound,
+                          "has no token " + in_quotes(id) + "; mc2 token list shows those there are");
     auto token = read_token(find);
-    if (!token) return impl_->error(ErrorCode::Corrupt, "holds a damaged token " + id + ", which lets nobody in as it is");
+    if (!token)
+      return impl_->error(ErrorCode::Corrupt, "holds a damaged token " + id + ", which lets nobody in as it is");
     find.reset();
     if (token.value().revoked_at.empty()) token.value().revoked_at = now;
     replace(impl_->database, token.value());
@@ -152,7 +156,8 @@ Result<TokenList> Store::list_tokens() const {
   return impl_->read("Store::list_tokens", [&]() -> Result<TokenList> {
     TokenList list;
     if (!has_table(impl_->database)) return list;
-    SQLite::Statement statement(impl_->database, std::string("SELECT ") + kColumns + ", checksum FROM token ORDER BY created_at, id");
+    SQLite::Statement statement(impl_->database,
+                                std::string("SELECT ") + kColumns + ", checksum FROM token ORDER BY created_at, id");
     while (statement.executeStep()) {
       auto token = read_token(statement);
       if (token)
@@ -169,7 +174,8 @@ std::vector<Damage> scan_tokens(SQLite::Database& database, std::int64_t& row_co
   if (!has_table(database)) return damages;
   SQLite::Statement statement(database, std::string("SELECT ") + kColumns + ", checksum, rowid FROM token");
   for (; statement.executeStep(); ++row_count)
-    if (!read_token(statement)) damages.push_back({"token", statement.getColumn(8).getInt64(), "fails its checksum: it lets nobody in"});
+    if (!read_token(statement))
+      damages.push_back({"token", statement.getColumn(8).getInt64(), "fails its checksum: it lets nobody in"});
   return damages;
 }
 

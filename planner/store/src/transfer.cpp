@@ -48,14 +48,10 @@ planner::Fingerprint fingerprint_of(std::string_view document) {
 /// The fingerprint inside a document that was checked before.
 planner::Fingerprint fingerprint_in(Table table, std::string_view document) {
   switch (table) {
-    case Table::SampleBatch:
-      return fingerprint_of<planner::Profile>(document);
-    case Table::Model:
-      return fingerprint_of<planner::CostModel>(document);
-    case Table::Plan:
-      return fingerprint_of<planner::Plan>(document);
-    case Table::Measurement:
-      break;
+    case Table::SampleBatch: return fingerprint_of<planner::Profile>(document);
+    case Table::Model: return fingerprint_of<planner::CostModel>(document);
+    case Table::Plan: return fingerprint_of<planner::Plan>(document);
+    case Table::Measurement: break;
   }
   return fingerprint_of<MeasurementRecord>(document);
 }
@@ -80,8 +76,8 @@ std::string conflict_text(Table table, const Record& ours, const Record& theirs)
     return record.digest.substr(0, kShownDigits) + " of " + one_line(record.created_at);
   };
   return std::string(traits_of(table).noun) + " for " + ours.key.op.text() +
-         (ours.key.purpose.empty() ? "" : " (" + one_line(ours.key.purpose, 24) + ")") + ": kept ours " +
-         shown(ours) + ", left theirs " + shown(theirs);
+         (ours.key.purpose.empty() ? "" : " (" + one_line(ours.key.purpose, 24) + ")") + ": kept ours " + shown(ours) +
+         ", left theirs " + shown(theirs);
 }
 
 /// Whether a sound row of a collecting table already holds exactly this record.
@@ -164,12 +160,9 @@ Result<Entry> read_table_entry(const Node& node, Table table) {
   }
   const Fields fields(node, {"created_at", "document"});
   switch (table) {
-    case Table::SampleBatch:
-      return read_entry<planner::Profile>(fields, table);
-    case Table::Model:
-      return read_entry<planner::CostModel>(fields, table);
-    default:
-      return read_entry<MeasurementRecord>(fields, table);
+    case Table::SampleBatch: return read_entry<planner::Profile>(fields, table);
+    case Table::Model: return read_entry<planner::CostModel>(fields, table);
+    default: return read_entry<MeasurementRecord>(fields, table);
   }
 }
 
@@ -203,8 +196,7 @@ std::int64_t count(SQLite::Database& database, const std::string& what) {
 std::string integrity(SQLite::Database& database) {
   std::string result;
   SQLite::Statement statement(database, "PRAGMA integrity_check(5)");
-  while (statement.executeStep())
-    result += (result.empty() ? "" : "; ") + one_line(statement.getColumn(0).getString());
+  while (statement.executeStep()) result += (result.empty() ? "" : "; ") + one_line(statement.getColumn(0).getString());
   SQLite::Statement orphans(database, "PRAGMA foreign_key_check");
   if (orphans.executeStep()) result += "; " + orphans.getColumn(0).getString() + " refers to a missing fingerprint";
   return result;
@@ -252,11 +244,11 @@ Result<Exported> Store::export_all() const {
     Exported exported;
     for (const Damage& damage : contents.damages) exported.damaged.push_back(damage_text(damage));
     exported.json = "{\"damages\":" + dump(Json(exported.damaged)) +
-           ",\"measurements\":" + entries_json(contents, Table::Measurement) +
-           ",\"models\":" + entries_json(contents, Table::Model) +
-           ",\"plans\":" + entries_json(contents, Table::Plan) +
-           ",\"samples\":" + entries_json(contents, Table::SampleBatch) +
-           ",\"schema\":" + dump(schema_name("store")) + "}";
+                    ",\"measurements\":" + entries_json(contents, Table::Measurement) +
+                    ",\"models\":" + entries_json(contents, Table::Model) +
+                    ",\"plans\":" + entries_json(contents, Table::Plan) +
+                    ",\"samples\":" + entries_json(contents, Table::SampleBatch) +
+                    ",\"schema\":" + dump(schema_name("store")) + "}";
     return exported;
   });
 }

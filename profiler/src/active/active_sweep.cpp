@@ -29,7 +29,8 @@ std::string cases_text(const std::vector<ActiveCase>& cases, planner::CutAxis ax
 /// Drift between rounds is not corrected here: a case's few visits say more of it than of interruptions, and
 /// find_outliers leaves small groups alone.
 void mark_outliers(std::vector<Sample>& samples) {
-  std::map<std::tuple<std::string, planner::Component, planner::Context, std::int64_t>, std::vector<std::size_t>> groups;
+  std::map<std::tuple<std::string, planner::Component, planner::Context, std::int64_t>, std::vector<std::size_t>>
+      groups;
   for (std::size_t i = 0; i < samples.size(); ++i)
     groups[{samples[i].variant, samples[i].component, samples[i].context, samples[i].block_rows}].push_back(i);
   for (const auto& [key, members] : groups) {
@@ -44,8 +45,13 @@ class ActiveSweep {
  public:
   ActiveSweep(const ActiveOptions& options, const ActiveHooks& hooks, const planner::Fingerprint& fingerprint,
               std::span<const Sample> earlier)
-      : options_(options), hooks_(hooks), fingerprint_(fingerprint), question_(options.question), start_(hooks.now()),
-        samples_(earlier.begin(), earlier.end()), count_(measurement_count(samples_, question_.variant)) {
+      : options_(options),
+        hooks_(hooks),
+        fingerprint_(fingerprint),
+        question_(options.question),
+        start_(hooks.now()),
+        samples_(earlier.begin(), earlier.end()),
+        count_(measurement_count(samples_, question_.variant)) {
     for (const Sample& sample : samples_) round_ = std::max(round_, sample.round + 1);
     mark_outliers(samples_);
   }
@@ -63,7 +69,8 @@ class ActiveSweep {
 
   [[nodiscard]] bool is_cancelled() const { return hooks_.is_cancelled && hooks_.is_cancelled(); }
   [[nodiscard]] Error cancelled() const {
-    return {ErrorCode::Cancelled, "", "the active sweep was interrupted after " + std::to_string(count_) + " measurements"};
+    return {ErrorCode::Cancelled, "",
+            "the active sweep was interrupted after " + std::to_string(count_) + " measurements"};
   }
   [[nodiscard]] std::string budget_spent() const;
   void close_round(const ActiveAdvice& now);
@@ -74,9 +81,9 @@ class ActiveSweep {
   ActiveQuestion question_;
   Clock::time_point start_;
   std::vector<Sample> samples_;
-  int count_ = 0;       ///< visits, earlier ones included
-  int new_count_ = 0;   ///< visits of this call
-  int round_ = 0;       ///< number of the next round
+  int count_ = 0;     ///< visits, earlier ones included
+  int new_count_ = 0; ///< visits of this call
+  int round_ = 0;     ///< number of the next round
   double regret_ = kUnknownRegret;
   std::map<ActiveCase, SweepCase> cases_;
   std::vector<ActiveRound> rounds_;
@@ -89,7 +96,8 @@ Result<void> ActiveSweep::prepare(const std::vector<ActiveCase>& cases) {
     auto made = hooks_.make_case(one);
     if (!made) return made.error();
     if (!made.value().measure)
-      return Error{ErrorCode::InvalidSpec, "hooks.make_case", "gave no 'measure' for " + one.text(cut_axis(question_.op))};
+      return Error{ErrorCode::InvalidSpec, "hooks.make_case",
+                   "gave no 'measure' for " + one.text(cut_axis(question_.op))};
     for (int i = 0; i < options_.warmup_count; ++i) {
       if (is_cancelled()) return cancelled();
       static_cast<void>(made.value().measure());
@@ -204,7 +212,8 @@ Result<ActiveSummary> ActiveSweep::run() {
 } // namespace
 
 Result<void> ActiveOptions::validate() const {
-  if (auto valid = question.validate(); !valid) return Error{valid.error().code, "question." + valid.error().field, valid.error().message};
+  if (auto valid = question.validate(); !valid)
+    return Error{valid.error().code, "question." + valid.error().field, valid.error().message};
   if (max_measurement_count < kMinActiveMeasurements)
     return Error{ErrorCode::InvalidSpec, "max_measurement_count",
                  "must be at least " + std::to_string(kMinActiveMeasurements) + ", what a first fit needs"};

@@ -69,7 +69,8 @@ active::SlowdownBelief slowdown_belief(const std::vector<double>& ratios, double
   const double prior_precision = 1 / (kUnmeasuredSlowdown.deviation * kUnmeasuredSlowdown.deviation);
   const double noise = std::max(std::sqrt(2.0) * noise_ratio * observed, 1e-4);
   const double precision = static_cast<double>(ratios.size()) / (noise * noise);
-  const double mean = (prior_precision * kUnmeasuredSlowdown.mean + precision * observed) / (prior_precision + precision);
+  const double mean =
+      (prior_precision * kUnmeasuredSlowdown.mean + precision * observed) / (prior_precision + precision);
   return {mean, 1 / std::sqrt(prior_precision + precision)};
 }
 
@@ -110,8 +111,8 @@ std::vector<ActiveCase> missing_design(const ActiveQuestion& question, const Evi
   const auto has = [](const std::vector<active::Observation>& lane, std::int64_t rows) {
     return std::any_of(lane.begin(), lane.end(), [&](const auto& o) { return o.rows == static_cast<double>(rows); });
   };
-  const bool has_pair = design.pair_rows == 0 ||
-                        (!evidence.matmul_slowdowns.empty() && !evidence.collective_slowdowns.empty());
+  const bool has_pair =
+      design.pair_rows == 0 || (!evidence.matmul_slowdowns.empty() && !evidence.collective_slowdowns.empty());
   // Any three sizes serve a fit: earlier work need not have timed these.
   const auto is_rich = [&](const std::vector<active::Observation>& lane) {
     std::set<double> sizes;
@@ -134,9 +135,12 @@ std::vector<ActiveCase> missing_design(const ActiveQuestion& question, const Evi
 class Chooser {
  public:
   Chooser(const ActiveQuestion& question, const active::Beliefs& beliefs)
-      : question_(question), rows_(axis_rows(question)), cuts_(active::plausible_cuts(question, beliefs)),
+      : question_(question),
+        rows_(axis_rows(question)),
+        cuts_(active::plausible_cuts(question, beliefs)),
         grid_(sweep_block_rows(rows_, question.sweep_alignment)),
-        ledger_(active::draw_makespans(question, beliefs, cuts_, grid_), incumbent()), random_(question.seed + 1) {}
+        ledger_(active::draw_makespans(question, beliefs, cuts_, grid_), incumbent()),
+        random_(question.seed + 1) {}
 
   [[nodiscard]] ActiveAdvice choose();
 
@@ -178,8 +182,7 @@ std::vector<std::int64_t> Chooser::candidate_sizes() const {
 
 /// What a case's one or two outcomes would show.
 std::vector<active::Signal> Chooser::signals(const ActiveCase& candidate) const {
-  if (candidate.target != ActiveTarget::BothLanes)
-    return {ledger_.time_signal(candidate.target, candidate.block_rows)};
+  if (candidate.target != ActiveTarget::BothLanes) return {ledger_.time_signal(candidate.target, candidate.block_rows)};
   return {ledger_.slowdown_signal(ActiveTarget::Matmul), ledger_.slowdown_signal(ActiveTarget::Collective)};
 }
 
@@ -263,8 +266,8 @@ ActiveAdvice Chooser::choose() {
   take(*first);
   fill_round(advice, candidates);
   advice.regret_after_us = std::min(ledger_.regret_after_us(), advice.regret_us);
-  advice.reason = first->text(cut_axis(question_.op)) + " tells most: expected regret " + percent_text(relative) + ", " +
-                  percent_text(advice.regret_after_us / advice.makespan_us) + " once this round is measured";
+  advice.reason = first->text(cut_axis(question_.op)) + " tells most: expected regret " + percent_text(relative) +
+                  ", " + percent_text(advice.regret_after_us / advice.makespan_us) + " once this round is measured";
   return advice;
 }
 

@@ -145,7 +145,8 @@ void LaneBelief::weigh_scales() {
       }
   const double best = *std::max_element(log_likelihoods.begin(), log_likelihoods.end());
   for (std::size_t i = 0; i < scales_.size(); ++i) scales_[i].weight = std::exp(log_likelihoods[i] - best);
-  std::stable_sort(scales_.begin(), scales_.end(), [](const Scales& a, const Scales& b) { return a.weight > b.weight; });
+  std::stable_sort(scales_.begin(), scales_.end(),
+                   [](const Scales& a, const Scales& b) { return a.weight > b.weight; });
   scales_.resize(std::min(scales_.size(), kMaxScaleCount));
   double sum = 0;
   for (const Scales& scales : scales_) sum += scales.weight;

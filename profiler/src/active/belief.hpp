@@ -47,7 +47,7 @@ class LaneBelief {
     double weight = 0;
   };
   struct Posterior {
-    Eigen::VectorXd mean; ///< relative to the pilot
+    Eigen::VectorXd mean;   ///< relative to the pilot
     Eigen::MatrixXd factor; ///< lower Cholesky factor of the covariance; empty when only the mean was asked for
   };
 
@@ -62,7 +62,7 @@ class LaneBelief {
   std::vector<Observation> observations_;
   double axis_rows_;
   double alpha_us_ = 0, beta_us_ = 0; ///< of the pilot: the affine curve that deviations are relative to
-  std::vector<Scales> scales_; ///< heaviest first
+  std::vector<Scales> scales_;        ///< heaviest first
   double noise_ratio_ = 0;
 };
 

@@ -9,9 +9,7 @@ namespace {
 
 Eigen::VectorXd centred(const Eigen::VectorXd& values) { return values.array() - values.mean(); }
 
-double mean_square(const Eigen::VectorXd& values) {
-  return values.squaredNorm() / static_cast<double>(values.size());
-}
+double mean_square(const Eigen::VectorXd& values) { return values.squaredNorm() / static_cast<double>(values.size()); }
 
 /// Takes what `outcome` explains out of every column; `outcome` is centred and has the variance given.
 void take_out(Eigen::Ref<Eigen::MatrixXd> columns, const Eigen::VectorXd& outcome, double variance) {
@@ -24,8 +22,11 @@ void take_out(Eigen::Ref<Eigen::MatrixXd> columns, const Eigen::VectorXd& outcom
 } // namespace
 
 RegretLedger::RegretLedger(Draws draws, Eigen::Index incumbent)
-    : draws_(std::move(draws)), makespans_us_(draws_.makespans_us), means_(makespans_us_.colwise().mean().transpose()),
-      best_shares_(Eigen::VectorXd::Zero(means_.size())), incumbent_(incumbent) {
+    : draws_(std::move(draws)),
+      makespans_us_(draws_.makespans_us),
+      means_(makespans_us_.colwise().mean().transpose()),
+      best_shares_(Eigen::VectorXd::Zero(means_.size())),
+      incumbent_(incumbent) {
   means_.minCoeff(&best_);
   if (incumbent_ < 0) incumbent_ = best_;
   for (Eigen::Index d = 0; d < makespans_us_.rows(); ++d) {

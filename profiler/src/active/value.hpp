@@ -42,7 +42,7 @@ class RegretLedger {
   /// Movement of each plan's expected makespan for one standard deviation of the outcome.
   [[nodiscard]] Eigen::VectorXd movement(const Signal& signal) const;
 
-  Draws draws_;               ///< after `assume`: what is left uncertain
+  Draws draws_;                  ///< after `assume`: what is left uncertain
   Eigen::MatrixXd makespans_us_; ///< as drawn
   Eigen::VectorXd means_;
   Eigen::VectorXd best_shares_;

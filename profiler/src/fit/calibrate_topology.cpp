@@ -132,7 +132,8 @@ std::vector<CalibratedFactor> factors_of(const Solution& solution, const Calibra
   for (std::size_t i = 0; i < kConstants.size(); ++i) {
     const double center = solution.log_factors[i], spread = solution.spreads[i];
     factors.push_back({kConstants[i].name, std::exp(center), std::exp(center - planner::kNormal95 * spread),
-                       std::exp(center + planner::kNormal95 * spread), spread < 0.5 * prior_spread(kConstants[i], options)});
+                       std::exp(center + planner::kNormal95 * spread),
+                       spread < 0.5 * prior_spread(kConstants[i], options)});
   }
   return factors;
 }
@@ -170,8 +171,7 @@ std::string summary_text(const TopologyCalibration& result) {
   std::string open;
   for (const auto& factor : result.factors)
     if (!factor.is_determined) open += (open.empty() ? "" : ", ") + factor.name;
-  return result.topology.calibration + "; " + text +
-         (open.empty() ? "" : "; not determined by these points: " + open);
+  return result.topology.calibration + "; " + text + (open.empty() ? "" : "; not determined by these points: " + open);
 }
 
 Result<void> validate(std::span<const CollectivePoint> points) {
@@ -193,8 +193,7 @@ Result<std::vector<double>> relative_errors(const Topology& topology, std::span<
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto time = planner::best_collective_time(topology, points[i].spec);
     if (!time)
-      return Error{time.error().code, "points[" + std::to_string(i) + "]." + time.error().field,
-                   time.error().message};
+      return Error{time.error().code, "points[" + std::to_string(i) + "]." + time.error().field, time.error().message};
     errors.push_back(time.value().us / points[i].us - 1);
   }
   return errors;

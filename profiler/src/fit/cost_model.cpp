@@ -97,9 +97,7 @@ struct SizeTimes {
   std::vector<double> all_us;
 
   /// A round whose factor is borrowed from a neighbour adds error, so it counts only where nothing better is there.
-  [[nodiscard]] const std::vector<double>& best() const {
-    return steady_us.size() >= kFewSamples ? steady_us : all_us;
-  }
+  [[nodiscard]] const std::vector<double>& best() const { return steady_us.size() >= kFewSamples ? steady_us : all_us; }
 };
 
 FitPoint make_point(std::int64_t size, const std::vector<double>& times_us, double q) {
@@ -174,8 +172,8 @@ double fit_slowdown(const Profile& profile, const Series& series, std::vector<st
 /// not cut them.
 bool has_few_lengths(const Profile& profile) {
   const std::int64_t length = planner::traits_of(profile.op.kind).cut_axis_length(profile.op);
-  const bool is_uncut = std::ranges::all_of(profile.samples,
-                                            [length](const Sample& sample) { return sample.block_rows == length; });
+  const bool is_uncut =
+      std::ranges::all_of(profile.samples, [length](const Sample& sample) { return sample.block_rows == length; });
   return length <= kFewLengths || (is_uncut && planner::cut_axis(profile.op) == planner::CutAxis::Columns);
 }
 
@@ -197,7 +195,8 @@ Result<planner::VariantCost> fit_variant(const Profile& profile, const std::stri
   auto communication =
       fit_lane(profile, {name, Component::Collective}, drifts.at(Component::Collective), options, notes);
   if (!communication) return communication.error();
-  return planner::VariantCost{planner::parse_variant(name), std::move(compute).value(), std::move(communication).value()};
+  return planner::VariantCost{planner::parse_variant(name), std::move(compute).value(),
+                              std::move(communication).value()};
 }
 
 std::string source_text(const Profile& profile) {

@@ -34,8 +34,7 @@ std::optional<double> left_out_error(const Family& family, const FamilyInput& in
   return root_mean_square(relative_residuals(curve, input.points.subspan(fold.begin, fold.end - fold.begin)));
 }
 
-double fitted_error(const Family& family, const FamilyInput& input, const planner::CostCurve& curve,
-                    const Fold& fold) {
+double fitted_error(const Family& family, const FamilyInput& input, const planner::CostCurve& curve, const Fold& fold) {
   const double leverage = family.parameter_count / static_cast<double>(input.points.size());
   const auto points = input.points.subspan(fold.begin, fold.end - fold.begin);
   return root_mean_square(relative_residuals(curve, points)) / std::max(1 - leverage, kLeastFreedom);
@@ -47,7 +46,8 @@ double student_t95(int degrees) noexcept {
   const auto row = static_cast<std::size_t>(std::max(degrees, 1) - 1);
   if (row < kStudentT95.size()) return kStudentT95[row];
   // First term of the expansion in 1 / degrees: (z^3 + z) / 4 (Abramowitz and Stegun 26.7.5).
-  return planner::kNormal95 + (planner::kNormal95 * planner::kNormal95 * planner::kNormal95 + planner::kNormal95) / (4.0 * degrees);
+  return planner::kNormal95 +
+         (planner::kNormal95 * planner::kNormal95 * planner::kNormal95 + planner::kNormal95) / (4.0 * degrees);
 }
 
 std::vector<double> relative_residuals(const planner::CostCurve& curve, std::span<const FitPoint> points) {

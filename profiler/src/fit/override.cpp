@@ -108,8 +108,7 @@ CostCurve overridden(const CostCurve& curve, const std::vector<FitPoint>& points
 Result<FitSummary> override_model(planner::CostModel model, const planner::Profile& profile) {
   if (auto valid = model.validate(); !valid) return valid.error();
   FitSummary summary;
-  const auto compute = points_of(profile, Component::Matmul),
-             communication = points_of(profile, Component::Collective);
+  const auto compute = points_of(profile, Component::Matmul), communication = points_of(profile, Component::Collective);
   for (const auto* points : {&compute, &communication})
     for (const FitPoint& point : *points)
       if (!(point.x > 0) || !(point.time_us > 0))

@@ -140,8 +140,8 @@ std::optional<Candidate> start(const ScaledPoints& scaled, std::size_t last_left
   return candidate;
 }
 
-void add_residuals(ceres::Problem& problem, const ScaledPoints& scaled, const Candidate& candidate,
-                   double robust_scale, double* parameters) {
+void add_residuals(ceres::Problem& problem, const ScaledPoints& scaled, const Candidate& candidate, double robust_scale,
+                   double* parameters) {
   const std::vector<bool> inliers = find_inliers(errors_of(scaled, candidate), robust_scale);
   auto* loss = new ceres::HuberLoss(robust_scale); // owned by the problem, however many residuals share it
   for (std::size_t i = 0; i < scaled.x.size(); ++i) {

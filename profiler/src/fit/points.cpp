@@ -194,7 +194,8 @@ Result<void> check_growth(std::span<const FitPoint> points) {
                "time falls with size beyond the noise: " + number_text(worst_smaller->time_us) + " us at size " +
                    number_text(worst_smaller->x) + " but " + number_text(worst_larger->time_us) + " us at size " +
                    number_text(worst_larger->x) + "; " + std::to_string(fall_count) + " of " +
-                   std::to_string(pair_count) + " pairs contradict each other; discard these samples and measure again on a quieter machine"};
+                   std::to_string(pair_count) +
+                   " pairs contradict each other; discard these samples and measure again on a quieter machine"};
 }
 
 } // namespace mc2::profiler::fit

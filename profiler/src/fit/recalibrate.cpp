@@ -110,10 +110,9 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
            double* parameters) {
   ceres::Problem problem;
   for (const auto& seen : observations)
-    problem.AddResidualBlock(
-        new ceres::NumericDiffCostFunction<RaceResidual, ceres::CENTRAL, 1, kParameterCount>(
-            new RaceResidual{model, seen, options.measurement_spread}),
-        nullptr, parameters);
+    problem.AddResidualBlock(new ceres::NumericDiffCostFunction<RaceResidual, ceres::CENTRAL, 1, kParameterCount>(
+                                 new RaceResidual{model, seen, options.measurement_spread}),
+                             nullptr, parameters);
   problem.AddResidualBlock(
       new ceres::NumericDiffCostFunction<PriorResidual, ceres::CENTRAL, kParameterCount, kParameterCount>(
           new PriorResidual{{parameters[0], parameters[1], parameters[2]},
@@ -176,7 +175,9 @@ std::vector<std::vector<RaceObservation>> by_variant(std::span<const RaceObserva
 }
 
 /// The root mean square over groups of what each of them found.
-double pooled_rms(double sum_of_squares, std::size_t count) { return std::sqrt(sum_of_squares / static_cast<double>(count)); }
+double pooled_rms(double sum_of_squares, std::size_t count) {
+  return std::sqrt(sum_of_squares / static_cast<double>(count));
+}
 
 } // namespace
 
@@ -199,7 +200,8 @@ Result<Recalibration> recalibrate(const CostModel& model, std::span<const RaceOb
   }
   result.error_before = pooled_rms(before, observations.size());
   result.error_after = pooled_rms(after, observations.size());
-  result.model.anchored_interval = anchored_interval(result.error_after, observations.size(), options.measurement_spread);
+  result.model.anchored_interval =
+      anchored_interval(result.error_after, observations.size(), options.measurement_spread);
   return result;
 }
 

@@ -36,8 +36,7 @@ T part_inside(double x, const T& begin, const T& end) {
   return T(x) >= end ? end - begin : x - begin;
 }
 
-std::optional<LinearFit> fit_pieces(const ScaledPoints& scaled, std::span<const std::size_t> at,
-                                    double robust_scale) {
+std::optional<LinearFit> fit_pieces(const ScaledPoints& scaled, std::span<const std::size_t> at, double robust_scale) {
   const auto slope_count = static_cast<Eigen::Index>(at.size()) + 1;
   RelativeDesign design(static_cast<Eigen::Index>(scaled.x.size()), slope_count + 1);
   for (std::size_t i = 0; i < scaled.x.size(); ++i) {
@@ -134,8 +133,7 @@ double loss_of(const ScaledPoints& scaled, const Parameters<kKnots>& parameters,
 template <std::size_t kKnots>
 Parameters<kKnots> start_from(const ScaledPoints& scaled, const Knots& knots) {
   Parameters<kKnots> parameters{};
-  for (std::size_t i = 0; i < kKnots + 2; ++i)
-    parameters[i] = knots.pieces.coefficients(static_cast<Eigen::Index>(i));
+  for (std::size_t i = 0; i < kKnots + 2; ++i) parameters[i] = knots.pieces.coefficients(static_cast<Eigen::Index>(i));
   for (std::size_t i = 0; i < kKnots; ++i) parameters[2 + kKnots + i] = scaled.x[knots.at[i]];
   return parameters;
 }

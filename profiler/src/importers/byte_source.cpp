@@ -41,8 +41,7 @@ class FileSource : public ByteSource {
 
 class MemorySource : public ByteSource {
  public:
-  explicit MemorySource(std::string_view bytes)
-      : rest_(bytes), total_bytes_(static_cast<std::int64_t>(bytes.size())) {}
+  explicit MemorySource(std::string_view bytes) : rest_(bytes), total_bytes_(static_cast<std::int64_t>(bytes.size())) {}
 
   [[nodiscard]] std::size_t read(std::span<char> into) override {
     const std::size_t size = std::min(into.size(), rest_.size());

@@ -49,8 +49,7 @@ planner::Result<void> CsvColumns::read_heading(std::string_view line) {
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const auto& names = wanted_[i].names;
       if (std::find(names.begin(), names.end(), word) == names.end()) continue;
-      if (has_[i] && fault.empty())
-        fault = "'" + shown(name) + "' is a column twice, or stands beside its other name";
+      if (has_[i] && fault.empty()) fault = "'" + shown(name) + "' is a column twice, or stands beside its other name";
       if (wanted_[i].is_time && fault.empty()) fault = unit_fault(name, "us");
       has_[i] = true;
       slot_of_.back() = static_cast<int>(i);
@@ -64,9 +63,7 @@ planner::Result<void> CsvColumns::read_heading(std::string_view line) {
   return {};
 }
 
-bool CsvColumns::is_heading(std::string_view line) const {
-  return !heading_.empty() && line.substr(0, 64) == heading_;
-}
+bool CsvColumns::is_heading(std::string_view line) const { return !heading_.empty() && line.substr(0, 64) == heading_; }
 
 std::optional<std::string> CsvColumns::read_row(const Line& line) {
   std::size_t count = 0;

@@ -33,7 +33,8 @@ class CsvColumns {
   [[nodiscard]] planner::Result<void> read_heading(std::string_view line);
   /// Whether the line begins like the heading: files that were put together.
   [[nodiscard]] bool is_heading(std::string_view line) const;
-  /// What is wrong with the row: another number of cells than the heading, a quote that is not closed, or an end inside it.
+  /// What is wrong with the row: another number of cells than the heading, a quote that is not closed, or an end inside
+  /// it.
   [[nodiscard]] std::optional<std::string> read_row(const Line& line);
   /// The cell of a wanted column; empty where the file has no such column.
   [[nodiscard]] std::string_view cell(std::size_t wanted) const { return cells_[wanted]; }

@@ -201,8 +201,7 @@ std::optional<Collective> find_collective(std::string_view name) {
 }
 
 std::optional<Collective> find_program(std::string_view word) {
-  if (const std::size_t slash = word.find_last_of('/'); slash != std::string_view::npos)
-    word.remove_prefix(slash + 1);
+  if (const std::size_t slash = word.find_last_of('/'); slash != std::string_view::npos) word.remove_prefix(slash + 1);
   std::string_view name;
   if (word.starts_with("osu_")) return find_collective(word.substr(4));
   if (ends_program(word, "_perf_mpi", name) || ends_program(word, "_perf", name) || ends_program(word, "_test", name))

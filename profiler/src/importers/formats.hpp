@@ -12,8 +12,7 @@ namespace mc2::profiler {
 [[nodiscard]] bool detect_msprof_db(std::string_view head);
 [[nodiscard]] planner::Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_kernels(std::string_view head);
-[[nodiscard]] planner::Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers,
-                                                        LogSink& sink);
+[[nodiscard]] planner::Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_statistic(std::string_view head);
 [[nodiscard]] planner::Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers,
                                                           LogSink& sink);

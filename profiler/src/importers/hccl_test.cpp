@@ -90,8 +90,7 @@ class HcclTestLog {
 
   /// The tool rounds its counts up to whole elements, and to the same number for every rank where the ranks share one
   /// array.
-  [[nodiscard]] static std::int64_t executed_bytes(std::int64_t size, std::int64_t element_bytes,
-                                                   std::int64_t parts) {
+  [[nodiscard]] static std::int64_t executed_bytes(std::int64_t size, std::int64_t element_bytes, std::int64_t parts) {
     constexpr std::int64_t kMaxSize = std::int64_t{1} << 50;
     if (size < 1 || size > kMaxSize) return size;
     const std::int64_t count = planner::ceil_div(size, element_bytes);
@@ -109,13 +108,13 @@ class HcclTestLog {
     if (!collective || world_size == 0 || element_bytes == 0)
       return sink_.skip(line, "the log does not say what was timed");
     const std::int64_t parts = *collective == Collective::AllReduce ? 1 : world_size;
-    sink_.take(line,
-               {.collective = *collective,
-                .message_bytes = executed_bytes(size, element_bytes, parts),
-                .world_size = launch_.world_size.value_or(0),
-                .time = time},
-               std::string(planner::to_string(*collective)) +
-                   (is_unchecked ? ", results not checked" : ", results checked"));
+    sink_.take(
+        line,
+        {.collective = *collective,
+         .message_bytes = executed_bytes(size, element_bytes, parts),
+         .world_size = launch_.world_size.value_or(0),
+         .time = time},
+        std::string(planner::to_string(*collective)) + (is_unchecked ? ", results not checked" : ", results checked"));
   }
 
   const ImportAnswers& answers_;

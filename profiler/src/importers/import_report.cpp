@@ -58,8 +58,7 @@ Result<void> ImportedLogs::add(const std::string& name, const LogSummary& summar
 
 Result<void> ImportedLogs::require_timings() const {
   if (took_count > 0) return {};
-  if (questions.empty())
-    return Error{ErrorCode::CannotFit, "", "no line of the logs is a timing that mc2 can use"};
+  if (questions.empty()) return Error{ErrorCode::CannotFit, "", "no line of the logs is a timing that mc2 can use"};
   std::string text;
   for (const auto& question : questions) text += (text.empty() ? "" : "; ") + question;
   return Error{ErrorCode::InvalidSpec, "", "no timing was taken; say " + text};

@@ -24,8 +24,7 @@ Result<void> read_name(const char* name, const std::string& text, const Parse& p
 
 Result<void> check_size(const char* name, const std::optional<std::int64_t>& size, std::int64_t most) {
   if (!size || (*size >= 1 && *size <= most)) return {};
-  return Error{ErrorCode::InvalidSpec, name,
-               "is " + std::to_string(*size) + "; must be 1 to " + std::to_string(most)};
+  return Error{ErrorCode::InvalidSpec, name, "is " + std::to_string(*size) + "; must be 1 to " + std::to_string(most)};
 }
 
 /// Errors: as ImportTerms::answers.
@@ -81,8 +80,9 @@ Result<ImportQuestion> ImportTerms::question() const {
   ImportQuestion question{.world_size = to_world_size(ranks), .m = m, .n = n, .k = k, .device = device};
   if (auto read = read_name("op", op, planner::parse_op_kind, question.kind); !read) return read.error();
   if (question.kind == planner::OpKind::EmbeddingAllToAll)
-    return Error{ErrorCode::InvalidSpec, "op",
-                 op + " is not imported: the logs hold no look-ups in its tables; measure it with mc2 profile or mc2 tune"};
+    return Error{
+        ErrorCode::InvalidSpec, "op",
+        op + " is not imported: the logs hold no look-ups in its tables; measure it with mc2 profile or mc2 tune"};
   if (auto read = read_name("dtype", dtype, planner::parse_dtype, question.dtype); !read) return read.error();
   return question;
 }

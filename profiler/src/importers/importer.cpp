@@ -14,8 +14,7 @@ using planner::Result;
 
 std::string names() {
   std::string text;
-  for (const Importer& importer : importer_registry())
-    text += (text.empty() ? "" : ", ") + std::string(importer.name);
+  for (const Importer& importer : importer_registry()) text += (text.empty() ? "" : ", ") + std::string(importer.name);
   return text;
 }
 

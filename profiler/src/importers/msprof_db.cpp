@@ -37,8 +37,8 @@ std::unique_ptr<SQLite::Database> open_database(LogReader& reader, std::string& 
   copy = std::move(bytes).value();
   auto database = std::make_unique<SQLite::Database>(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   const int code = sqlite3_deserialize(database->getHandle(), "main", reinterpret_cast<unsigned char*>(copy.data()),
-                                       static_cast<sqlite3_int64>(copy.size()),
-                                       static_cast<sqlite3_int64>(copy.size()), SQLITE_DESERIALIZE_READONLY);
+                                       static_cast<sqlite3_int64>(copy.size()), static_cast<sqlite3_int64>(copy.size()),
+                                       SQLITE_DESERIALIZE_READONLY);
   return code == SQLITE_OK ? std::move(database) : nullptr;
 }
 
@@ -98,10 +98,9 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, LogSink& sin
     sink.ask("how many ranks took part (--ranks)");
     return sink.skip(line, "the count is one rank's part and the table does not say how many ranks there were");
   }
-  sink.take(
-      line,
-      {.collective = found.collective, .message_bytes = full.value_or(0), .time = std::chrono::nanoseconds(time)},
-      std::string(planner::to_string(found.collective)));
+  sink.take(line,
+            {.collective = found.collective, .message_bytes = full.value_or(0), .time = std::chrono::nanoseconds(time)},
+            std::string(planner::to_string(found.collective)));
 }
 
 Result<void> read_database(SQLite::Database& database, const ImportAnswers& answers, LogSink& sink) {

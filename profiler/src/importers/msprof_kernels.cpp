@@ -53,9 +53,9 @@ constexpr const char* kUnreadable = "may be on a row that cannot be read";
 
 /// What stands beside a communication row on its device.
 struct Neighbours {
-  std::optional<Timing> before; ///< the matmul before it
+  std::optional<Timing> before;                                     ///< the matmul before it
   std::string why_none = "no matmul stands before this collective"; ///< where `before` is empty
-  std::vector<std::pair<std::int64_t, Timing>> waiting_gathers; ///< by line: their matmul comes behind them
+  std::vector<std::pair<std::int64_t, Timing>> waiting_gathers;     ///< by line: their matmul comes behind them
 };
 
 /// Bytes of a collective's full array that the matmul beside it multiplies or makes.
@@ -221,7 +221,8 @@ class KernelLog {
 
   void wait_for_matmul(Neighbours& beside, std::int64_t line, const Timing& gather) {
     if (beside.waiting_gathers.size() == kMaxTimingsPerSize)
-      return sink_.skip(line, std::to_string(kMaxTimingsPerSize) + " all-gathers before this one wait for their matmul");
+      return sink_.skip(line,
+                        std::to_string(kMaxTimingsPerSize) + " all-gathers before this one wait for their matmul");
     beside.waiting_gathers.emplace_back(line, gather);
   }
 

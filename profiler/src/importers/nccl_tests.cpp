@@ -33,8 +33,8 @@ struct Table {
   std::size_t error[2] = {kNone, kNone}; ///< of old versions: largest error, with an asterisk where it is too large
 };
 
-/// A row that was cut begins with two numbers; one that is whole, whatever its numbers, has an element type in its place.
-/// Lines that libraries write between rows may have as many words.
+/// A row that was cut begins with two numbers; one that is whole, whatever its numbers, has an element type in its
+/// place. Lines that libraries write between rows may have as many words.
 bool is_row(const std::vector<std::string_view>& parts, const Table& table) {
   if (parts.size() == table.cell_count && table.type != kNone && find_element_bytes(parts[table.type])) return true;
   return parse_whole(parts.front()) && (parts.size() < 2 || parse_whole(parts[1]));
@@ -155,8 +155,8 @@ class NcclTestsLog {
 
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
     if (parts.size() != table_.cell_count)
-      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) +
-                                        " numbers where the heading has " + std::to_string(table_.cell_count));
+      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " +
+                                        std::to_string(table_.cell_count));
     if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     if (is_named_ && !collective_) return sink_.skip(line.number, name_ + " is no collective that mc2 plans");
     if (has_twin_ranks_)
@@ -170,8 +170,7 @@ class NcclTestsLog {
     for (const bool is_in_place : {false, true}) read_timing(line.number, parts, *size, is_in_place);
   }
 
-  void read_timing(std::int64_t line, const std::vector<std::string_view>& parts, std::int64_t size,
-                   bool is_in_place) {
+  void read_timing(std::int64_t line, const std::vector<std::string_view>& parts, std::int64_t size, bool is_in_place) {
     const std::size_t at = table_.time[is_in_place ? 1 : 0], wrong = table_.wrong[is_in_place ? 1 : 0];
     const bool is_wanted = answers_.buffers == Buffers::Both || is_in_place == (answers_.buffers == Buffers::InPlace);
     if (at == kNone || !is_wanted) return;
@@ -195,8 +194,7 @@ class NcclTestsLog {
   /// Where the ranks are not listed: the size is that of all ranks, the count of one, unless the collective is
   /// all-reduce.
   void find_ranks(const std::vector<std::string_view>& parts, std::int64_t size) {
-    if (!collective_ || *collective_ == Collective::AllReduce || table_.count == kNone || table_.type == kNone)
-      return;
+    if (!collective_ || *collective_ == Collective::AllReduce || table_.count == kNone || table_.type == kNone) return;
     const auto count = parse_whole(parts[table_.count]);
     const auto element_bytes = find_element_bytes(parts[table_.type]);
     if (!count || !element_bytes || *count < 1 || *count > size / *element_bytes ||
@@ -248,7 +246,7 @@ class NcclTestsLog {
   std::set<std::int64_t> ranks_;
   int derived_ranks_ = 0;
   bool has_twin_ranks_ = false;
-  bool is_open_ = false; ///< a table's verdict is still to come
+  bool is_open_ = false;   ///< a table's verdict is still to come
   bool is_headed_ = false; ///< what precedes the table was read: the table and its verdict are still to come
   Table table_;
   std::vector<Row> rows_;

@@ -200,8 +200,7 @@ class Handler : public nlohmann::json_sax<json> {
     const Entry entry = std::exchange(entry_, {});
     const std::string name = "results[" + std::to_string(entry_count_++) + "]";
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-      const bool is_wanted =
-          answers_.buffers == Buffers::Both || (side == 1) == (answers_.buffers == Buffers::InPlace);
+      const bool is_wanted = answers_.buffers == Buffers::Both || (side == 1) == (answers_.buffers == Buffers::InPlace);
       if (is_wanted) take_side(entry, side, name);
     }
   }

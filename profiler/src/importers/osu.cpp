@@ -45,9 +45,7 @@ std::vector<std::string> heading_cells(std::string_view text) {
   return cells;
 }
 
-bool is_title(std::string_view text) {
-  return text.starts_with("OSU ") && text.find("Test") != std::string_view::npos;
-}
+bool is_title(std::string_view text) { return text.starts_with("OSU ") && text.find("Test") != std::string_view::npos; }
 
 class OsuLog {
  public:
@@ -65,10 +63,14 @@ class OsuLog {
   }
 
  private:
-  /// A row that was cut begins with a whole number; one that is whole may have anything for its size that begins like a number.
+  /// A row that was cut begins with a whole number; one that is whole may have anything for its size that begins like a
+  /// number.
   [[nodiscard]] bool looks_like_row(const std::vector<std::string_view>& parts) const {
-    const auto begins_like_number = [](std::string_view text) { return (text[0] >= '0' && text[0] <= '9') || text[0] == '-'; };
-    if (!parse_whole(parts.front()) && (parts.size() != columns_.size() || !begins_like_number(parts.front()))) return false;
+    const auto begins_like_number = [](std::string_view text) {
+      return (text[0] >= '0' && text[0] <= '9') || text[0] == '-';
+    };
+    if (!parse_whole(parts.front()) && (parts.size() != columns_.size() || !begins_like_number(parts.front())))
+      return false;
     return parts.size() < 2 || begins_like_number(parts[1]) || parts[1] == "nan" || parts[1] == "inf";
   }
 
@@ -131,8 +133,8 @@ class OsuLog {
     if (!is_latency_ || (!collective_ && !title_.empty()))
       return sink_.skip(line.number, title_ + std::string(kNotPlanned));
     if (parts.size() != columns_.size())
-      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) +
-                                        " numbers where the heading has " + std::to_string(columns_.size()));
+      return sink_.bad(line.number, "the row has " + std::to_string(parts.size()) + " numbers where the heading has " +
+                                        std::to_string(columns_.size()));
     if (!line.is_terminated) return sink_.bad(line.number, "the log ends inside this row: it has no line break");
     if (time_column_ == 0) return sink_.bad(line.number, "the heading has no column 'Avg Latency(us)'");
     for (std::size_t i = 0; i < columns_.size(); ++i)
@@ -157,10 +159,9 @@ class OsuLog {
       sink_.ask("how many ranks took part (--ranks)");
       return sink_.skip(line, "the size is one rank's part and the log does not say how many ranks there were");
     }
-    sink_.take(
-        line,
-        {.collective = *collective, .message_bytes = bytes.value_or(0), .world_size = world_size_, .time = time},
-        std::string(planner::to_string(*collective)) + ", " + columns_[time_column_]);
+    sink_.take(line,
+               {.collective = *collective, .message_bytes = bytes.value_or(0), .world_size = world_size_, .time = time},
+               std::string(planner::to_string(*collective)) + ", " + columns_[time_column_]);
   }
 
   const ImportAnswers& answers_;

@@ -94,7 +94,8 @@ nlohmann::json curves_of(const planner::OpSpec& op, const planner::VariantCost& 
   const auto length = static_cast<double>(traits.cut_axis_length(op));
   const std::string variant = cost.variant.text();
   const auto of_lane = [&](std::string_view name, const planner::LaneCost& lane, Component component) {
-    return LaneCurve{name, lane.curve, lane.fixed_us, lane.slowdown, profiler::curve_samples(profile, component, variant)};
+    return LaneCurve{name, lane.curve, lane.fixed_us, lane.slowdown,
+                     profiler::curve_samples(profile, component, variant)};
   };
   nlohmann::json curves = nlohmann::json::array();
   curves.push_back(entry_of(of_lane("compute", cost.compute, Component::Matmul), length));
@@ -105,7 +106,8 @@ nlohmann::json curves_of(const planner::OpSpec& op, const planner::VariantCost& 
 }
 
 /// The first, unless one is named by its text. Errors: NotFound.
-Result<const planner::VariantCost*> find_variant(const planner::CostModel& model, const std::optional<std::string>& text) {
+Result<const planner::VariantCost*> find_variant(const planner::CostModel& model,
+                                                 const std::optional<std::string>& text) {
   if (!text) return &model.variants.front();
   std::string names;
   for (const auto& cost : model.variants) {
@@ -126,14 +128,15 @@ Result<Response> answer_curves(Context& context, const Call& call) {
   const auto cost = find_variant(model, text);
   if (!cost) return cost.error();
   // A model may be kept without the samples that it came from.
-  const auto profile = context.store.read(
-      [&](const store::Store& store) { return store.find_profile(model.op, model.fingerprint); });
+  const auto profile =
+      context.store.read([&](const store::Store& store) { return store.find_profile(model.op, model.fingerprint); });
   nlohmann::json names = nlohmann::json::array();
   for (const auto& each : model.variants) names.push_back(each.variant.text());
-  const nlohmann::json answer{{"schema", "mc2.curves/1"},
-                              {"variant", cost.value()->variant.text()},
-                              {"variants", std::move(names)},
-                              {"curves", curves_of(model.op, *cost.value(), profile ? profile.value() : planner::Profile{})}};
+  const nlohmann::json answer{
+      {"schema", "mc2.curves/1"},
+      {"variant", cost.value()->variant.text()},
+      {"variants", std::move(names)},
+      {"curves", curves_of(model.op, *cost.value(), profile ? profile.value() : planner::Profile{})}};
   return json_response(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

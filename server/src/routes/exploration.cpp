@@ -29,9 +29,9 @@ Result<double> read_speed(const Query& query, const std::string& name) {
 Result<Change> read_change(const Query& query, const planner::OpSpec& op) {
   Change change{.op = op, .block_length = {}, .alignment = {}};
   std::optional<std::int64_t> m, n;
-  for (const auto& [name, value] : {std::pair("m", &m), std::pair("n", &n),
-                                    std::pair("block_length", &change.block_length),
-                                    std::pair("alignment", &change.alignment)}) {
+  for (const auto& [name, value] :
+       {std::pair("m", &m), std::pair("n", &n), std::pair("block_length", &change.block_length),
+        std::pair("alignment", &change.alignment)}) {
     const auto given = query.integer(name);
     if (!given) return given.error();
     *value = given.value();
@@ -53,7 +53,8 @@ Result<Change> read_change(const Query& query, const planner::OpSpec& op) {
 planner::CostModel with_speeds(planner::CostModel model, const Change& change) {
   for (planner::VariantCost& cost : model.variants) {
     cost.compute.curve = planner::scaled(std::move(cost.compute.curve), 1 / change.compute_speed);
-    if (cost.local_compute) cost.local_compute = planner::scaled(std::move(*cost.local_compute), 1 / change.compute_speed);
+    if (cost.local_compute)
+      cost.local_compute = planner::scaled(std::move(*cost.local_compute), 1 / change.compute_speed);
     cost.communication.curve = planner::scaled(std::move(cost.communication.curve), 1 / change.link_speed);
   }
   return model;
@@ -75,16 +76,14 @@ const planner::LengthChoice& nearest(const std::vector<planner::LengthChoice>& c
 
 nlohmann::json entry_of(const planner::LengthChoice& choice) {
   const planner::Plan& plan = choice.plan;
-  return {{"block_length", choice.long_rows},
-          {"block_count", plan.cut.block_rows.size()},
-          {"cut", plan.cut.text()},
-          {"variant", plan.variant.text()},
-          {"makespan_us", plan.makespan.us},
-          {"low_us", plan.makespan.low_us},
+  return {{"block_length", choice.long_rows}, {"block_count", plan.cut.block_rows.size()},
+          {"cut", plan.cut.text()},           {"variant", plan.variant.text()},
+          {"makespan_us", plan.makespan.us},  {"low_us", plan.makespan.low_us},
           {"high_us", plan.makespan.high_us}};
 }
 
-Response to_response(const Change& change, const planner::Plan& best, const std::vector<planner::LengthChoice>& choices) {
+Response to_response(const Change& change, const planner::Plan& best,
+                     const std::vector<planner::LengthChoice>& choices) {
   const auto wanted = change.block_length.value_or(*std::ranges::max_element(best.cut.block_rows));
   const planner::LengthChoice& choice = nearest(choices, wanted);
   nlohmann::json lengths = nlohmann::json::array();

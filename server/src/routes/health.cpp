@@ -12,8 +12,10 @@ Result<Response> answer_readyz(Context& context, const Call& call) {
   if (context.is_draining) return problem(503, "the service is stopping; ask another one", call.request.id);
   // Anybody may ask, so the store itself is not asked.
   if (context.store.is_gone())
-    return problem(503, "the store's file was deleted, moved or replaced; put it back, or start the service anew", call.request.id);
-  if (!context.store.is_readable()) return problem(503, "the store cannot be read; mc2 db check says what is wrong", call.request.id);
+    return problem(503, "the store's file was deleted, moved or replaced; put it back, or start the service anew",
+                   call.request.id);
+  if (!context.store.is_readable())
+    return problem(503, "the store cannot be read; mc2 db check says what is wrong", call.request.id);
   return json_response(nlohmann::json{{"status", "ready"}, {"revision", context.store.revision()}}.dump());
 }
 
@@ -25,8 +27,8 @@ Result<Response> answer_metrics(Context& context, const Call&) {
   context.regret.refresh(context.store, context.metrics);
   context.metrics.set_drifted_models(context.drift.drifted_count());
   return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8",
-          .body = std::make_shared<const std::string>(context.metrics.text()),
-          .etag = {}};
+                  .body = std::make_shared<const std::string>(context.metrics.text()),
+                  .etag = {}};
 }
 
 Result<Response> answer_openapi(Context&, const Call&) {

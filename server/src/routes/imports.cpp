@@ -163,12 +163,12 @@ Result<Response> import_log(Context& context, const Call& call) {
   };
   hooks.is_cancelled = [deadline] { return std::chrono::steady_clock::now() > deadline; };
   profiler::ImportedLogs logs;
-  const auto read =
-      profiler::import_log(*source, request.value().format, answers.value(), logs.timings, hooks);
+  const auto read = profiler::import_log(*source, request.value().format, answers.value(), logs.timings, hooks);
   if (!read && read.error().code == ErrorCode::Cancelled)
     return problem(413, "the log takes longer than 20 s to read; import it in parts", call.request.id);
   if (!read) return in_parameters(read.error());
-  if (auto added = logs.add("log", read.value(), request.value().terms.device); !added) return in_parameters(added.error());
+  if (auto added = logs.add("log", read.value(), request.value().terms.device); !added)
+    return in_parameters(added.error());
   json document = report_of(read.value(), report, logs);
   if (request.value().names_lines) {
     document["every_line"] = std::move(every_line.lines);

@@ -10,7 +10,9 @@ namespace {
 constexpr int kMaxPage = 1000;
 
 /// Older stores hold purposes that are not UTF-8: one of them must not take the page.
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 /// Canonical, as every document: keys in order, no blanks.
 std::string entry_of(const store::Listed& item) {

@@ -7,8 +7,8 @@
 
 namespace mc2::server {
 
-/// Parameters of a listing: op, m, n, k, dtype, ranks, machine (a digest, or its first digits), limit (1 to 1000), before.
-/// Errors: InvalidSpec, UnknownName, naming the parameter.
+/// Parameters of a listing: op, m, n, k, dtype, ranks, machine (a digest, or its first digits), limit (1 to 1000),
+/// before. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<store::ListFilter> read_filter(const Query& query);
 
 /// {"schema": SCHEMA, "items": [...], "next": row or null}: ask again with before=next for the page that follows.

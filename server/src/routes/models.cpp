@@ -14,8 +14,8 @@ Result<Response> add_model(Context& context, const Call& call) {
   if (auto known = call.query.require_all_known(); !known) return known.error();
   const auto model = store::decode_model(call.request.body);
   if (!model) return model.error();
-  const auto kept =
-      context.store.write([&](store::Store& store) { return store.put_model(model.value(), context.surroundings.utc_now()); });
+  const auto kept = context.store.write(
+      [&](store::Store& store) { return store.put_model(model.value(), context.surroundings.utc_now()); });
   if (!kept) return kept.error();
   context.drift.forget(model.value());
   return kept_response("/v1/models/", kept.value());
@@ -34,9 +34,8 @@ Result<Response> list_fingerprints(Context& context, const Call& call) {
   if (!machines) return machines.error();
   nlohmann::json items = nlohmann::json::array();
   for (const store::StoredFingerprint& machine : machines.value())
-    items.push_back({{"digest", machine.digest},
-                     {"label", machine.fingerprint.label()},
-                     {"fields", machine.fingerprint.fields}});
+    items.push_back(
+        {{"digest", machine.digest}, {"label", machine.fingerprint.label()}, {"fields", machine.fingerprint.fields}});
   return json_response(nlohmann::json{{"schema", "mc2.fingerprint_list/1"}, {"items", std::move(items)}}.dump());
 }
 

@@ -67,7 +67,8 @@ Result<Response> plan_in_form(const store::StoredPlan& stored, const std::option
     if (form == nullptr) return problem(406, "there is no such form of a plan; there are " + names(), request.id);
   }
   const bool is_document = form == kForms.data();
-  auto response = is_document ? Result<Response>(document_response(stored.document, stored.digest)) : draw(stored, *form);
+  auto response =
+      is_document ? Result<Response>(document_response(stored.document, stored.digest)) : draw(stored, *form);
   if (response) response.value().headers.emplace_back("Vary", "Accept");
   return response;
 }

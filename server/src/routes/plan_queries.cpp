@@ -32,7 +32,8 @@ std::string batch_entry(const Result<Answer>& answered, const std::string& reque
 Result<Response> answer_plan_get(Context& context, const Call& call) {
   auto question = read_plan_question(call.query);
   if (!question) return question.error();
-  const auto keyed = std::make_shared<const KeyedQuestion>(with_key(std::move(question).value())); // shared with the cache
+  // shared with the cache
+  const auto keyed = std::make_shared<const KeyedQuestion>(with_key(std::move(question).value()));
   context.questions.keep(call.request.target, keyed);
   return answer_plan_question(context, *keyed);
 }
@@ -53,8 +54,9 @@ Result<Response> answer_plan_batch(Context& context, const Call& call) {
   const auto requests = store::decode_batch(call.request.body);
   if (!requests) return requests.error();
   if (requests.value().size() > kMaxBatchSize)
-    return Error{ErrorCode::Malformed, "requests",
-                 "are " + std::to_string(requests.value().size()) + "; must be at most " + std::to_string(kMaxBatchSize)};
+    return Error{
+        ErrorCode::Malformed, "requests",
+        "are " + std::to_string(requests.value().size()) + "; must be at most " + std::to_string(kMaxBatchSize)};
   std::string entries;
   for (const auto& request : requests.value())
     entries += (entries.empty() ? "" : ",") + batch_entry(answer_request(context, call, request), call.request.id);
@@ -67,10 +69,11 @@ Result<Response> answer_what_if(Context& context, const Call& call) {
   if (!what_if) return what_if.error();
   const store::PlanRequest& request = what_if.value().request;
   const planner::CostModel& model = what_if.value().model;
-  const auto plan = planner::make_plan(request.op, model, request.options_with(executor::default_options_on(model.fingerprint).alignment));
+  const auto plan = planner::make_plan(request.op, model,
+                                       request.options_with(executor::default_options_on(model.fingerprint).alignment));
   if (!plan) return plan.error();
-  const SourcedPlan sourced{"what_if", store::encode(plan.value()),
-                            std::string(to_string(plan.value().makespan.provenance)), {}};
+  const SourcedPlan sourced{
+      "what_if", store::encode(plan.value()), std::string(to_string(plan.value().makespan.provenance)), {}};
   context.metrics.count_answer(sourced.source, sourced.provenance);
   return json_response(*to_answer(sourced, 0).body);
 }

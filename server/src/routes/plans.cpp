@@ -18,8 +18,8 @@ Result<store::StoredPlan> find_plan(Context& context, const Call& call) {
 
 /// The plan's own model, if it is still kept.
 Result<planner::Explanation> explain(Context& context, const planner::Plan& plan) {
-  const auto model = context.store.read(
-      [&](const store::Store& store) { return store.find_model(plan.op, plan.fingerprint); });
+  const auto model =
+      context.store.read([&](const store::Store& store) { return store.find_model(plan.op, plan.fingerprint); });
   return planner::explain(plan, model ? &model.value() : nullptr, executor::likely_limits(plan));
 }
 
@@ -31,7 +31,8 @@ Result<std::string> read_purpose(const Query& query) {
   const bool is_printable = std::ranges::all_of(purpose, [](char c) { return c >= ' ' && c <= '~'; });
   const bool is_tuned = purpose == "tuned" || (purpose.starts_with("tuned ") && purpose.size() > 6);
   if (is_tuned && is_printable && purpose.size() <= kMaxLength) return purpose;
-  return Error{ErrorCode::InvalidSpec, "purpose", "must be \"tuned\", or \"tuned VARIANT\" where only that variant raced"};
+  return Error{ErrorCode::InvalidSpec, "purpose",
+               "must be \"tuned\", or \"tuned VARIANT\" where only that variant raced"};
 }
 
 } // namespace
@@ -45,8 +46,9 @@ Result<Response> add_plan(Context& context, const Call& call) {
   if (!purpose) return purpose.error();
   const auto plan = store::decode_plan(call.request.body);
   if (!plan) return plan.error();
-  const auto kept = context.store.write(
-      [&](store::Store& store) { return store.put_plan(plan.value(), purpose.value(), context.surroundings.utc_now()); });
+  const auto kept = context.store.write([&](store::Store& store) {
+    return store.put_plan(plan.value(), purpose.value(), context.surroundings.utc_now());
+  });
   if (!kept) return kept.error();
   return kept_response("/v1/plans/", kept.value());
 }
@@ -61,8 +63,7 @@ Result<Response> answer_plan(Context& context, const Call& call) {
 Result<Response> remove_plan(Context& context, const Call& call) {
   const auto plan = find_plan(context, call); // a prefix names one plan, or none
   if (!plan) return plan.error();
-  const auto removed =
-      context.store.write([&](store::Store& store) { return store.remove_plan(plan.value().digest); });
+  const auto removed = context.store.write([&](store::Store& store) { return store.remove_plan(plan.value().digest); });
   if (!removed) return removed.error();
   return Response{.status = 204, .content_type = {}, .body = nullptr, .etag = {}};
 }

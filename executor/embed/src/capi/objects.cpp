@@ -10,8 +10,7 @@ void check_process(const executor::ProcessMark& process, const char* what) {
     fail(MC2_ERROR_FORK, what, "was opened by the parent process, before fork(); open another one in this process");
 }
 
-MachineObject::MachineObject(planner::Fingerprint of)
-    : fingerprint(std::move(of)), json(store::encode(fingerprint)) {}
+MachineObject::MachineObject(planner::Fingerprint of) : fingerprint(std::move(of)), json(store::encode(fingerprint)) {}
 
 ModelObject::ModelObject(planner::CostModel of) : model(std::move(of)), json(store::encode(model)) {}
 

@@ -55,8 +55,8 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
   return to;
 }
 
-/// An address with 0 bytes would pass for an operand that is left out. Of operands that every rank needs the executor tells
-/// the right size, which unequal splits change.
+/// An address with 0 bytes would pass for an operand that is left out. Of operands that every rank needs the executor
+/// tells the right size, which unequal splits change.
 void check_left_out(const mc2_buffers& from, const planner::OpSpec& op) {
   const auto check = [&](const void* address, std::size_t byte_count, bool is_operand, const char* field) {
     if (address == nullptr || byte_count > 0 || is_operand) return;
@@ -97,7 +97,8 @@ std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::s
   return buffers;
 }
 
-/// What only this process is refused the others learn, too: they wait for it, the first time in executor::prepare() to share its error.
+/// What only this process is refused the others learn, too: they wait for it, the first time in executor::prepare() to
+/// share its error.
 template <typename Work>
 auto together(executor::Communicator& ranks, const Work& work) {
   try {

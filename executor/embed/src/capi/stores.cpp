@@ -52,8 +52,8 @@ mc2_status mc2_store_put_plan(mc2_store* store, const mc2_plan* plan, const char
   });
 }
 
-mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine,
-                              const char* purpose, mc2_plan** plan) {
+mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, const char* purpose,
+                              mc2_plan** plan) {
   return call([&] {
     given(plan, "plan");
     const Pinned<MachineObject> on(machine);
@@ -70,8 +70,7 @@ mc2_status mc2_store_put_model(mc2_store* store, const mc2_model* model) {
   });
 }
 
-mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine,
-                               mc2_model** model) {
+mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine, mc2_model** model) {
   return call([&] {
     given(model, "model");
     const Pinned<MachineObject> on(machine);

@@ -24,9 +24,8 @@ StructHeader check_header(const void* address, const char* name) {
 void check_tail(const void* address, std::size_t known, std::size_t size, const char* name) {
   const auto* bytes = static_cast<const unsigned char*>(address);
   if (std::all_of(bytes + known, bytes + size, [](unsigned char byte) { return byte == 0; })) return;
-  fail(
-      MC2_ERROR_STRUCT, name,
-      "is of a newer mc2.h and uses fields that this library, mc2 " + std::string(mc2_version()) + ", does not have");
+  fail(MC2_ERROR_STRUCT, name,
+       "is of a newer mc2.h and uses fields that this library, mc2 " + std::string(mc2_version()) + ", does not have");
 }
 
 } // namespace mc2::capi

@@ -103,14 +103,14 @@ mc2_operand_sizes operand_sizes(const planner::OpSpec& op) {
   told.residual_bytes = bytes(shapes.residual, product);
   told.a_scales_bytes = bytes(shapes.a_scales, scale);
   told.b_scales_bytes = bytes(shapes.b_scales, scale);
-  if (op.kind == planner::OpKind::AllGatherMatmul) told.gathered_a_bytes = bytes(executor::gathered_a_shape(op), operand);
+  if (op.kind == planner::OpKind::AllGatherMatmul)
+    told.gathered_a_bytes = bytes(executor::gathered_a_shape(op), operand);
   return told;
 }
 
 Machinery read_machinery(const mc2_communicator_options* address) {
   const auto given_options = read_struct(address, "options");
-  const auto* backend =
-      take(executor::find_backend(given_options.backend == nullptr ? "host" : given_options.backend));
+  const auto* backend = take(executor::find_backend(given_options.backend == nullptr ? "host" : given_options.backend));
   const auto availability = backend->availability();
   if (!availability.is_available)
     fail(MC2_ERROR_UNSUPPORTED, "options.backend",
@@ -148,9 +148,7 @@ using namespace mc2::capi;
 extern "C" {
 
 mc2_status mc2_operands(const mc2_op_spec* op, mc2_operand_sizes* sizes) {
-  return call([&] {
-    write_struct(sizes, operand_sizes(read_op(op)), "sizes");
-  });
+  return call([&] { write_struct(sizes, operand_sizes(read_op(op)), "sizes"); });
 }
 
 mc2_status mc2_machine_of(const mc2_communicator_options* options, mc2_machine** machine) {

@@ -60,7 +60,8 @@ struct VirtualCompute {
 /// Which rank a process holds, where every rank of a world is held by a process of its own (launched_process()).
 struct ProcessPlace {
   int rank = 0;
-  std::string key; ///< the same in all processes of the world, and in those of no other world of this user that opens meanwhile
+  /// the same in all processes of the world, and in those of no other world of this user that opens meanwhile
+  std::string key;
   bool operator==(const ProcessPlace&) const = default;
 };
 
@@ -70,10 +71,12 @@ struct CommunicatorOptions {
   std::optional<VirtualCompute> virtual_compute;
   bool pin_threads = true;
   std::chrono::milliseconds deadline{60'000}; ///< one run that takes longer is aborted with an error naming the rank
-  /// The caller's communicators of the collective library (ncclComm_t), by local rank, for variants that leave its settings alone;
-  /// empty: the backend opens its own. They must outlive what is opened, and stay the caller's: never aborted or destroyed.
+  /// The caller's communicators of the collective library (ncclComm_t), by local rank, for variants that leave its
+  /// settings alone; empty: the backend opens its own. They must outlive what is opened, and stay the caller's: never
+  /// aborted or destroyed.
   std::vector<void*> native_communicators{};
-  /// Unset: this process holds all ranks. Backend cuda only: rank r then works on device r of this machine, in every process.
+  /// Unset: this process holds all ranks. Backend cuda only: rank r then works on device r of this machine, in every
+  /// process.
   std::optional<ProcessPlace> process{};
 
   /// Errors: InvalidSpec naming the option.
@@ -105,13 +108,15 @@ class Backend {
                                                             const planner::Variant& variant) const = 0;
   /// Rows or columns that blocks should be multiples of here; planning starts from it unless the user says otherwise.
   [[nodiscard]] virtual std::int64_t default_alignment() const noexcept = 0;
-  /// Whether the backend can run this operator and type here, with operands of its own. Errors: Unsupported with the reason, InvalidSpec.
+  /// Whether the backend can run this operator and type here, with operands of its own. Errors: Unsupported with the
+  /// reason, InvalidSpec.
   [[nodiscard]] virtual planner::Result<void> supports(const planner::OpSpec& op) const = 0;
   /// As supports(), but for memory: of an operator whose operands are there already. Opens no device.
   [[nodiscard]] virtual planner::Result<void> takes(const planner::OpSpec& op) const { return supports(op); }
   /// What makes measurements on this backend comparable; queries the machine. `options` are valid.
   [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
-  /// Starts the ranks. Order: *collective* where processes hold them. Errors: InvalidSpec (options), Unsupported. Throws SystemError.
+  /// Starts the ranks. Order: *collective* where processes hold them. Errors: InvalidSpec (options), Unsupported.
+  /// Throws SystemError.
   [[nodiscard]] virtual planner::Result<std::unique_ptr<Communicator>> open(
       const CommunicatorOptions& options) const = 0;
 };

@@ -22,8 +22,8 @@ struct BlockTime {
 [[nodiscard]] BlockTime mean_block(const RunRecord& record, planner::Component component, std::size_t full_count);
 
 /// Time of a block of a RunMode::Independent record that is under contention from start to end. With the lane s times
-/// slower while the other works, blocks of `alone_us` together take total = alone_us + overlap (1 - 1/s), which gives s;
-/// a lane that the other leaves early is thus judged by the part that it shared. s is at most 20.
+/// slower while the other works, blocks of `alone_us` together take total = alone_us + overlap (1 - 1/s), which gives
+/// s; a lane that the other leaves early is thus judged by the part that it shared. s is at most 20.
 /// @param alone  the lane's times without the other, by mean_block
 [[nodiscard]] BlockTime contended_block(const RunRecord& record, planner::Component component, std::size_t full_count,
                                         const BlockTime& alone);

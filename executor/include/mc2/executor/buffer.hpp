@@ -54,26 +54,29 @@ struct EmbeddingBags {
 
 /// The caller's matrices of one rank, row-major and densely packed, as operand_shapes() says, in memory of the rank's
 /// device. A and B are of the operator's element type, C, bias and residual of planner::product_type(), scales f32.
-/// Never owned: they must outlive every `Prepared` made from them. What is written must not overlap another buffer, C not
-/// even the residual: it may hold intermediate sums.
+/// Never owned: they must outlive every `Prepared` made from them. What is written must not overlap another buffer, C
+/// not even the residual: it may hold intermediate sums.
 struct RankBuffers {
   std::span<const std::byte> a;
   std::span<const std::byte> b; ///< read while preparing at the latest where a backend packs weights
   std::span<std::byte> c;       ///< written by every run
-  EmbeddingBags bags{}; ///< of embedding_all_to_all, else empty. May be refilled between runs, as A may; prepare() checks
-                        ///< every bag, and a run fails on one that has become illegal
-  /// Unequal splits of matmul_all_to_all and all_to_all_matmul: rows for each rank, and rows from each rank, every one 0 to
-  /// m / ranks. A then has as many rows as are sent, C and the residual as many as are received, all packed in the order of
-  /// the ranks. Empty, on all ranks: m / ranks rows each. Numbers in memory of this process, read by prepare() only.
+  /// of embedding_all_to_all, else empty. May be refilled between runs, as A may; prepare() checks
+  /// every bag, and a run fails on one that has become illegal
+  EmbeddingBags bags{};
+  /// Unequal splits of matmul_all_to_all and all_to_all_matmul: rows for each rank, and rows from each rank, every one
+  /// 0 to m / ranks. A then has as many rows as are sent, C and the residual as many as are received, all packed in the
+  /// order of the ranks. Empty, on all ranks: m / ranks rows each. Numbers in memory of this process, read by prepare()
+  /// only.
   std::span<const std::int64_t> send_counts{}, receive_counts{};
   std::span<const std::byte> bias = {};     ///< read by every run, as is all that follows; empty without
   std::span<const std::byte> residual = {}; ///< empty without
   std::span<const std::byte> a_scales = {}; ///< i8, f8e4m3: A's elements count times this; empty otherwise
   std::span<const std::byte> b_scales = {}; ///< i8: of each column of B; f8e4m3: of B; empty otherwise
-  /// all_gather_matmul: where every run puts the rows of A of all ranks, [m, k], equal to them to the bit; preparing may write
-  /// there, too. Empty on a rank that does not want them.
+  /// all_gather_matmul: where every run puts the rows of A of all ranks, [m, k], equal to them to the bit; preparing
+  /// may write there, too. Empty on a rank that does not want them.
   std::span<std::byte> gathered_a = {};
-  /// B is stored as its transpose [n, k], as torch.nn.Linear lays out its weight. Backend cuda only; the same on all ranks.
+  /// B is stored as its transpose [n, k], as torch.nn.Linear lays out its weight. Backend cuda only; the same on all
+  /// ranks.
   bool b_is_transposed = false;
 };
 

@@ -26,13 +26,15 @@ enum class RunMode : std::uint8_t {
   ComputeOnly,       ///< the matmuls of all blocks, back to back, local part included. Kinds that compute first leave
                      ///< C alone; the others write C from the rows that arrived last
   CommunicationOnly, ///< the collectives of all blocks, back to back. Kinds that compute first write C from whatever
-                     ///< the last matmuls left, or leave it alone where fused runs sum in the matmul; the others bring rows of A and leave C alone
-  Independent, ///< both lanes at once, on separate data and without waiting for each other: measures contention.
-               ///< what C is made of then means nothing
-  Serial,      ///< the second lane, local part included, starts when the first has done all its blocks. Uncut, it is
-               ///< what a program without mc2 does
-  SerialCompute, ///< what Serial multiplies, alone: where all rows of A are there, some backends multiply them at once, others as
-                 ///< ComputeOnly. C is written as by ComputeOnly, from the rows that the last Serial run brought
+                     ///< the last matmuls left, or leave it alone where fused runs sum in the matmul; the others bring
+                     ///< rows of A and leave C alone
+  Independent,       ///< both lanes at once, on separate data and without waiting for each other: measures contention.
+                     ///< what C is made of then means nothing
+  Serial, ///< the second lane, local part included, starts when the first has done all its blocks. Uncut, it is
+          ///< what a program without mc2 does
+  /// what Serial multiplies, alone: where all rows of A are there, some backends multiply them at once, others as
+  /// ComputeOnly. C is written as by ComputeOnly, from the rows that the last Serial run brought
+  SerialCompute,
 };
 
 /// How closely a run is timed.
@@ -60,7 +62,8 @@ struct RankTimes {
 
 /// One run: the slowest rank counts.
 struct RunRecord {
-  /// First start to last end, over the local ranks and the lanes that ran; a gathered A has its last copies after the stages.
+  /// First start to last end, over the local ranks and the lanes that ran; a gathered A has its last copies after the
+  /// stages.
   std::chrono::nanoseconds makespan{0};
   /// The caller's wait by the machine's clock: the makespan and every wake-up of a lane. Emulated links and virtual
   /// compute record stages on the modelled device's schedule; this shows how well the machine kept to it.
@@ -74,8 +77,10 @@ struct PrepareOptions {
 
 /// How a fused run is handed to devices with streams.
 enum class Submission : std::uint8_t {
-  Graph, ///< the whole pipeline at once, as it was captured. As Eager the first times that rebind() has given it certain matrices, and on a
-         ///< stream that is being captured: the caller's graph then holds the pipeline
+  /// the whole pipeline at once, as it was captured. As Eager the first times that rebind() has given it certain
+  /// matrices, and on a
+  /// stream that is being captured: the caller's graph then holds the pipeline
+  Graph,
   Eager, ///< kernel by kernel
 };
 
@@ -90,10 +95,11 @@ class Prepared {
  public:
   virtual ~Prepared() = default;
 
-  /// Runs once, behind what this plan has been enqueued, and returns when every local rank has finished; the record stays valid until the next run.
-  /// Order: *collective* over processes. Threads: one run at a time per Communicator; a second thread gets SystemError.
-  /// Throws: SystemError when a lane fails or the communicator's deadline passes; the communicator is then aborted
-  /// and every later run throws too. Independent without PrepareOptions::allow_independent is a programming error.
+  /// Runs once, behind what this plan has been enqueued, and returns when every local rank has finished; the record
+  /// stays valid until the next run. Order: *collective* over processes. Threads: one run at a time per Communicator; a
+  /// second thread gets SystemError. Throws: SystemError when a lane fails or the communicator's deadline passes; the
+  /// communicator is then aborted and every later run throws too. Independent without PrepareOptions::allow_independent
+  /// is a programming error.
   virtual const RunRecord& run(RunMode mode, RunDetail detail) = 0;
   const RunRecord& run(RunMode mode) { return run(mode, RunDetail::Stages); }
 
@@ -104,21 +110,23 @@ class Prepared {
   /// Order: *collective* over processes; streams that differ between two runs of a communicator are ordered by the
   /// caller, so that the runs do not overlap. Threads: as run().
   /// Errors: Unsupported (a backend without streams), InvalidSpec (not one stream per local rank, a stream of another
-  /// device, or one that each thread has of its own). Throws SystemError, also for what another process failed in since. No deadline: a
-  /// rank whose stream never comes to its part holds up the others.
-  /// Lifetime: the destructor waits for what is enqueued. A graph of the caller's that holds a run must not be launched any more then.
+  /// device, or one that each thread has of its own). Throws SystemError, also for what another process failed in
+  /// since. No deadline: a rank whose stream never comes to its part holds up the others. Lifetime: the destructor
+  /// waits for what is enqueued. A graph of the caller's that holds a run must not be launched any more then.
   [[nodiscard]] virtual planner::Result<void> enqueue(std::span<void* const> /*streams*/, Submission /*submission*/) {
-    return planner::Error{planner::ErrorCode::Unsupported, "streams", "this backend has no streams; run() runs the plan"};
+    return planner::Error{planner::ErrorCode::Unsupported, "streams",
+                          "this backend has no streams; run() runs the plan"};
   }
 
   /// What rebind() must leave where it is.
   [[nodiscard]] virtual PeerReach peer_reach() const noexcept { return {}; }
-  /// Lets the runs that follow work on other matrices of the same sizes, aligned as well as those of prepare(). Runs that are enqueued
-  /// already keep theirs. Host programs whose operands move from step to step need no other plan for that.
+  /// Lets the runs that follow work on other matrices of the same sizes, aligned as well as those of prepare(). Runs
+  /// that are enqueued already keep theirs. Host programs whose operands move from step to step need no other plan for
+  /// that.
   /// @param buffers one per local rank, as prepare() takes them
   /// Order: between two runs, on all ranks or on none.
-  /// Errors: Unsupported (a backend or variant that packs or registers what it works on), InvalidSpec naming rank and matrix, also
-  /// for one that peers reach and that is not where it was. Threads: as run().
+  /// Errors: Unsupported (a backend or variant that packs or registers what it works on), InvalidSpec naming rank and
+  /// matrix, also for one that peers reach and that is not where it was. Threads: as run().
   [[nodiscard]] virtual planner::Result<void> rebind(std::span<const RankBuffers> /*buffers*/) {
     return planner::Error{planner::ErrorCode::Unsupported, "buffers",
                           "this backend works on the buffers that the plan was prepared with; prepare it for others"};
@@ -162,17 +170,17 @@ class Communicator {
   /// Throws SystemError when there is not enough.
   [[nodiscard]] virtual std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) = 0;
 
-  /// The first error that any process found before it came to prepare(), the same on every process, so that nobody waits
-  /// there for one that does not come. A communicator that holds all ranks itself has only `own`.
-  /// Order: *collective*. Throws SystemError.
+  /// The first error that any process found before it came to prepare(), the same on every process, so that nobody
+  /// waits there for one that does not come. A communicator that holds all ranks itself has only `own`. Order:
+  /// *collective*. Throws SystemError.
   [[nodiscard]] virtual planner::Result<void> share_error(const planner::Result<void>& own) { return own; }
 
   /// Packs weights, builds kernels and allocates everything, so that run() allocates nothing.
   /// @param buffers one per local rank, in the order of local_ranks(); must outlive the result, as must *this
-  /// Errors: InvalidSpec (wrong buffer size, illegal bags, counts that are illegal or that two ranks do not agree on, naming
-  /// both, overlapping C, world size differs), UnknownName (variant),
-  /// Unsupported (dtype, operator or memory of this machine). Throws SystemError when memory or a library fails, and
-  /// when an earlier run has aborted the communicator.
+  /// Errors: InvalidSpec (wrong buffer size, illegal bags, counts that are illegal or that two ranks do not agree on,
+  /// naming both, overlapping C, world size differs), UnknownName (variant), Unsupported (dtype, operator or memory of
+  /// this machine). Throws SystemError when memory or a library fails, and when an earlier run has aborted the
+  /// communicator.
   [[nodiscard]] virtual planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
                                                                            const planner::Variant& variant,
                                                                            std::span<const RankBuffers> buffers,

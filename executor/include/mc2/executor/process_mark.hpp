@@ -6,8 +6,8 @@
 
 namespace mc2::executor {
 
-/// Tells an object in a child process, after fork(), that the threads, connections and devices it counts on stayed behind in
-/// the parent. Costs one load. Threads: safe to share.
+/// Tells an object in a child process, after fork(), that the threads, connections and devices it counts on stayed
+/// behind in the parent. Costs one load. Threads: safe to share.
 class ProcessMark {
  public:
   /// Marks the process that calls.

@@ -18,13 +18,14 @@ namespace mc2::executor {
 
 /// What a problem may have beyond its operator.
 struct ProblemExtras {
-  std::span<const std::int64_t> counts = {}; ///< rows from each rank to each, [ranks, ranks] row-major; empty: equal splits
-  bool wants_gathered_a = false;             ///< of all_gather_matmul
+  /// rows from each rank to each, [ranks, ranks] row-major; empty: equal splits
+  std::span<const std::int64_t> counts = {};
+  bool wants_gathered_a = false; ///< of all_gather_matmul
 };
 
 /// Matrices of every local rank, owned, filled with reproducible random numbers in [-1, 1) that the operator's type
-/// represents exactly; i8 with integers from its whole range, i8 and f8e4m3 with scales about 1/128. Bias and residual are the same
-/// on all ranks where the results are. Views into it stay valid when it is moved.
+/// represents exactly; i8 with integers from its whole range, i8 and f8e4m3 with scales about 1/128. Bias and residual
+/// are the same on all ranks where the results are. Views into it stay valid when it is moved.
 class RandomProblem {
  public:
   /// Same seed and operator, same matrices, on every machine. Throws std::bad_alloc when memory is short.
@@ -84,12 +85,13 @@ struct Verification {
 /// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with
 /// the Cauchy-Schwarz inequality; docs/cost_model.md §7. Second term: each product or partial sum, and the result,
 /// are rounded to the type. embedding_all_to_all: every element against its bag, allowed (L + 1) u32 sum_l |x_lj| / d
-/// + 1.01 u |c_ij| with x_l the L rows that the bag names and d = L for means, else 1. A gathered A, where there is one,
-/// must be all ranks' A to the bit. Uses the machine's threads; the answer depends on the arguments only. Errors: Mismatch naming rank, row and column of the worst element.
-/// `buffers` fit `op`, one per rank, in memory of this process.
+/// + 1.01 u |c_ij| with x_l the L rows that the bag names and d = L for means, else 1. A gathered A, where there is
+/// one, must be all ranks' A to the bit. Uses the machine's threads; the answer depends on the arguments only. Errors:
+/// Mismatch naming rank, row and column of the worst element. `buffers` fit `op`, one per rank, in memory of this
+/// process.
 [[nodiscard]] planner::Result<Verification> verify_result(const planner::OpSpec& op,
-                                                          std::span<const RankBuffers> buffers,
-                                                          const planner::Cut& cut, std::uint64_t seed);
+                                                          std::span<const RankBuffers> buffers, const planner::Cut& cut,
+                                                          std::uint64_t seed);
 
 /// What can be checked when virtual compute leaves the matmul out: that the collective did its work on
 /// `intermediates` (Prepared::intermediates()). Kinds that sum: every element of every rank's C against the

@@ -19,7 +19,8 @@ namespace {
 } // namespace
 
 void check(cudaError_t code, const char* call, int rank) {
-  if (code != cudaSuccess) fail(call, code, std::string(cudaGetErrorName(code)) + ", " + cudaGetErrorString(code), rank);
+  if (code != cudaSuccess)
+    fail(call, code, std::string(cudaGetErrorName(code)) + ", " + cudaGetErrorString(code), rank);
 }
 
 void check(CUresult code, const char* call, int rank) {
@@ -30,7 +31,8 @@ void check(CUresult code, const char* call, int rank) {
 }
 
 void check(ncclResult_t code, const char* call, int rank) {
-  if (code != ncclSuccess) fail(call, code, std::string(ncclGetErrorString(code)) + "; " + ncclGetLastError(nullptr), rank);
+  if (code != ncclSuccess)
+    fail(call, code, std::string(ncclGetErrorString(code)) + "; " + ncclGetLastError(nullptr), rank);
 }
 
 void check(cublasStatus_t code, const char* call, int rank) {
@@ -38,7 +40,8 @@ void check(cublasStatus_t code, const char* call, int rank) {
 }
 
 void log_failure(cudaError_t code, const char* call) noexcept {
-  if (code != cudaSuccess) std::fprintf(stderr, "mc2: level=error call=%s code=%d text=\"%s\"\n", call, code, cudaGetErrorString(code));
+  if (code != cudaSuccess)
+    std::fprintf(stderr, "mc2: level=error call=%s code=%d text=\"%s\"\n", call, code, cudaGetErrorString(code));
 }
 
 } // namespace mc2::executor::cuda

@@ -31,7 +31,8 @@ class LateFunction<R(Arguments...)> {
 };
 
 // In this namespace a call of cuBLASLt finds these, not the library's own functions, which are not linked.
-#define MC2_LATE(name) inline constinit const LateFunction<decltype(::name)> name{#name}
+#define MC2_LATE(name) \
+  inline constinit const LateFunction<decltype(::name)> name { #name }
 MC2_LATE(cublasLtCreate);
 MC2_LATE(cublasLtDestroy);
 MC2_LATE(cublasLtGetStatusString);

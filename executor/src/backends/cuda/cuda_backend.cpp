@@ -38,7 +38,8 @@ Result<std::unique_ptr<Communicator>> open_between_processes(const CommunicatorO
   if (auto all = group->share_error(check_options(options)); !all) return all.error();
   auto fingerprint = cuda_fingerprint(options);
   if (auto same = group->agree("open on " + fingerprint.canonical_text()); !same) return same.error();
-  return std::unique_ptr<Communicator>(std::make_unique<CudaCommunicator>(options, std::move(fingerprint), std::move(group)));
+  return std::unique_ptr<Communicator>(
+      std::make_unique<CudaCommunicator>(options, std::move(fingerprint), std::move(group)));
 }
 
 class CudaBackend final : public Backend {
@@ -95,7 +96,8 @@ class CudaBackend final : public Backend {
     if (auto legal = options.validate(); !legal) return legal.error();
     if (options.process) return open_between_processes(options);
     if (auto legal = check_options(options); !legal) return legal.error();
-    return std::unique_ptr<Communicator>(std::make_unique<CudaCommunicator>(options, cuda_fingerprint(options), nullptr));
+    return std::unique_ptr<Communicator>(
+        std::make_unique<CudaCommunicator>(options, cuda_fingerprint(options), nullptr));
   }
 };
 

@@ -50,25 +50,29 @@ Result<void> check_place(int rank, const char* matrix, std::span<const std::byte
   MC2_CUDA(cudaPointerGetAttributes(&found, bytes.data()));
   if (found.type == cudaMemoryTypeDevice && found.device == rank) return {};
   const std::string name = "rank " + std::to_string(rank) + " " + matrix;
-  const std::string place = found.type == cudaMemoryTypeDevice ? "device " + std::to_string(found.device)
-                            : found.type == cudaMemoryTypeManaged ? "managed memory" : "host memory";
+  const std::string place = found.type == cudaMemoryTypeDevice    ? "device " + std::to_string(found.device)
+                            : found.type == cudaMemoryTypeManaged ? "managed memory"
+                                                                  : "host memory";
   return Error{ErrorCode::InvalidSpec, "buffers",
                name + " is in " + place + "; it must be in memory of device " + std::to_string(rank)};
 }
 
 /// @param who needs so much, e.g. "f8e4m3 needs". Errors: InvalidSpec naming rank and matrix.
-Result<void> check_alignment(int rank, const char* matrix, const void* address, std::uint32_t needed_bytes, const std::string& who) {
+Result<void> check_alignment(int rank, const char* matrix, const void* address, std::uint32_t needed_bytes,
+                             const std::string& who) {
   if (alignment_of(address) >= needed_bytes) return {};
   return Error{ErrorCode::InvalidSpec, "buffers",
-               "rank " + std::to_string(rank) + " " + matrix + " is aligned to " + std::to_string(alignment_of(address)) + " bytes; " + who +
-                   " " + std::to_string(needed_bytes)};
+               "rank " + std::to_string(rank) + " " + matrix + " is aligned to " +
+                   std::to_string(alignment_of(address)) + " bytes; " + who + " " + std::to_string(needed_bytes)};
 }
 
 /// What cuBLASLt needs of f8e4m3. Errors: InvalidSpec naming rank and matrix, Unsupported naming the block.
 Result<void> check_f8(const StageList& stages, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
   if (stages.op.dtype != planner::DType::F8E4m3) return {};
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    for (const auto& [name, bytes] : {std::pair{"A", buffers[i].a}, {"B", buffers[i].b}, {"scales of A", buffers[i].a_scales},
+    for (const auto& [name, bytes] : {std::pair{"A", buffers[i].a},
+                                      {"B", buffers[i].b},
+                                      {"scales of A", buffers[i].a_scales},
                                       {"scales of B", buffers[i].b_scales}}) {
       if (auto legal = check_alignment(ranks[i], name, bytes.data(), kF8Multiple, "f8e4m3 needs"); !legal) return legal;
     }
@@ -96,7 +100,8 @@ bool has_allocation_handle(const std::byte* address) {
 
 /// What a device may do with memory of pools or with a mapping of the driver's; nothing for memory that is neither.
 std::optional<unsigned long long> access_of(const std::byte* address, int device) {
-  static const auto kAttributes = reinterpret_cast<decltype(&cuPointerGetAttributes)>(driver_function("cuPointerGetAttributes"));
+  static const auto kAttributes =
+      reinterpret_cast<decltype(&cuPointerGetAttributes)>(driver_function("cuPointerGetAttributes"));
   static const auto kOfPool = reinterpret_cast<decltype(&cuMemPoolGetAccess)>(driver_function("cuMemPoolGetAccess"));
   static const auto kOfMapping = reinterpret_cast<decltype(&cuMemGetAccess)>(driver_function("cuMemGetAccess"));
   CUmemLocation location{};
@@ -118,13 +123,15 @@ std::optional<unsigned long long> access_of(const std::byte* address, int device
 }
 
 /// @param needed CUmemAccess_flags
-Result<void> check_access(int rank, const char* matrix, const std::byte* address, unsigned long long needed, std::span<const int> ranks) {
+Result<void> check_access(int rank, const char* matrix, const std::byte* address, unsigned long long needed,
+                          std::span<const int> ranks) {
   for (const int device : ranks) {
     const auto access = device == rank ? std::nullopt : access_of(address, device);
     if (!access || (*access & needed) == needed) continue;
-    return Error{ErrorCode::Unsupported, "buffers",
-                 "rank " + std::to_string(rank) + " " + matrix + " is memory that device " + std::to_string(device) +
-                     " may not reach; give it access (cudaMemPoolSetAccess, cuMemSetAccess), or allocate it with cudaMalloc"};
+    return Error{
+        ErrorCode::Unsupported, "buffers",
+        "rank " + std::to_string(rank) + " " + matrix + " is memory that device " + std::to_string(device) +
+            " may not reach; give it access (cudaMemPoolSetAccess, cuMemSetAccess), or allocate it with cudaMalloc"};
   }
   return {};
 }
@@ -145,7 +152,8 @@ Result<void> check_device_types(const planner::OpSpec& op) {
     const int found = compute_capability(rank);
     if (found >= kLeastForF8) continue;
     return Error{ErrorCode::Unsupported, "dtype",
-                 "device " + std::to_string(rank) + " has compute capability " + capability_text(found) + "; f8e4m3 needs 8.9 or later, or use bf16"};
+                 "device " + std::to_string(rank) + " has compute capability " + capability_text(found) +
+                     "; f8e4m3 needs 8.9 or later, or use bf16"};
   }
   return {};
 }
@@ -160,8 +168,8 @@ Result<void> check_operator(const planner::OpSpec& op) {
   }
   if (op.dtype == planner::DType::F8E4m3 && (op.n % kF8Multiple != 0 || op.k % kF8Multiple != 0)) {
     return Error{ErrorCode::Unsupported, op.n % kF8Multiple != 0 ? "n" : "k",
-                 "is " + std::to_string(op.n % kF8Multiple != 0 ? op.n : op.k) + "; cuBLASLt multiplies f8e4m3 where n and k are multiples of " +
-                     std::to_string(kF8Multiple)};
+                 "is " + std::to_string(op.n % kF8Multiple != 0 ? op.n : op.k) +
+                     "; cuBLASLt multiplies f8e4m3 where n and k are multiples of " + std::to_string(kF8Multiple)};
   }
   if (std::max({op.m, op.n, op.k}) > std::numeric_limits<std::int32_t>::max() / 2) {
     return Error{ErrorCode::Unsupported, "m", "m, n and k above 2^30 do not fit cuBLASLt"};
@@ -195,11 +203,15 @@ Result<void> check_devices(int world_size) {
   return {};
 }
 
-Result<void> check_native_communicators(std::span<void* const> communicators, std::span<const int> ranks, int world_size) {
+Result<void> check_native_communicators(std::span<void* const> communicators, std::span<const int> ranks,
+                                        int world_size) {
   if (communicators.empty()) return {};
-  const auto refuse = [](const std::string& text) { return Error{ErrorCode::InvalidSpec, "native_communicators", text}; };
+  const auto refuse = [](const std::string& text) {
+    return Error{ErrorCode::InvalidSpec, "native_communicators", text};
+  };
   if (communicators.size() != ranks.size())
-    return refuse(std::to_string(communicators.size()) + " communicators for " + std::to_string(ranks.size()) + " ranks");
+    return refuse(std::to_string(communicators.size()) + " communicators for " + std::to_string(ranks.size()) +
+                  " ranks");
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const int rank = ranks[i];
     auto* communicator = static_cast<ncclComm_t>(communicators[i]);
@@ -212,8 +224,8 @@ Result<void> check_native_communicators(std::span<void* const> communicators, st
     MC2_CUDA(ncclCommUserRank(communicator, &own_rank));
     MC2_CUDA(ncclCommCuDevice(communicator, &device));
     if (rank_count == world_size && own_rank == rank && device == rank) continue;
-    return refuse(name + " is of rank " + std::to_string(own_rank) + " of " + std::to_string(rank_count) + " on device " +
-                  std::to_string(device) + "; it must be of rank " + std::to_string(rank) + " of " +
+    return refuse(name + " is of rank " + std::to_string(own_rank) + " of " + std::to_string(rank_count) +
+                  " on device " + std::to_string(device) + "; it must be of rank " + std::to_string(rank) + " of " +
                   std::to_string(world_size) + " on device " + std::to_string(rank));
   }
   return {};
@@ -268,7 +280,8 @@ Result<void> check_streams(std::span<void* const> streams, std::span<const int> 
     if (stream == cudaStreamPerThread) {
       return Error{ErrorCode::InvalidSpec, "streams",
                    "the stream of rank " + std::to_string(rank) +
-                       " is cudaStreamPerThread, which is another one in each thread; it must be one that cudaStreamCreate makes, or the default one"};
+                       " is cudaStreamPerThread, which is another one in each thread; it must be one that "
+                       "cudaStreamCreate makes, or the default one"};
     }
     // The default stream is that of whatever device is current.
     if (stream == nullptr || stream == cudaStreamLegacy) continue;
@@ -302,10 +315,12 @@ Result<void> check_window_memory(const planner::OpSpec& op, std::span<const Rank
 Result<void> check_pitch(const planner::OpSpec& op) {
   const bool is_side_by_side = op.kind == planner::OpKind::EmbeddingAllToAll;
   if (!is_side_by_side && planner::cut_axis(op) != planner::CutAxis::Columns) return {};
-  const std::int64_t row_bytes = (is_side_by_side ? op.world_size : 1) * op.n * planner::size_bytes(planner::product_type(op));
+  const std::int64_t row_bytes =
+      (is_side_by_side ? op.world_size : 1) * op.n * planner::size_bytes(planner::product_type(op));
   if (row_bytes <= std::numeric_limits<std::int32_t>::max()) return {};
   return Error{ErrorCode::Unsupported, "n",
-               "rows of C have " + std::to_string(row_bytes) + " bytes; the devices' copies reach to the next row below 2^31 bytes only"};
+               "rows of C have " + std::to_string(row_bytes) +
+                   " bytes; the devices' copies reach to the next row below 2^31 bytes only"};
 }
 
 Result<void> check_carries(const StageList& stages, const CudaVariant& variant) {
@@ -317,11 +332,14 @@ Result<void> check_carries(const StageList& stages, const CudaVariant& variant) 
                    " uncut only, because NCCL's all-to-all takes pieces that touch; choose copy_engine for blocks"};
 }
 
-Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
+Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks,
+                               std::span<const RankBuffers> buffers) {
   if (!variant.stores_tiles) return {};
   constexpr std::uint32_t kNeeded = 16;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    for (const auto& [name, address] : {std::pair<const char*, const void*>{"A", buffers[i].a.data()}, {"B", buffers[i].b.data()}, {"C", buffers[i].c.data()}}) {
+    for (const auto& [name, address] : {std::pair<const char*, const void*>{"A", buffers[i].a.data()},
+                                        {"B", buffers[i].b.data()},
+                                        {"C", buffers[i].c.data()}}) {
       if (auto legal = check_alignment(ranks[i], name, address, kNeeded, "tile_store needs"); !legal) return legal;
     }
   }
@@ -330,7 +348,8 @@ Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> 
 
 Result<void> check_crosses_processes(const CudaVariant& variant) {
   if (!variant.has_windows) return {};
-  return Error{ErrorCode::Unsupported, "variant", "NCCL's windows are for worlds in one process; choose another variant"};
+  return Error{ErrorCode::Unsupported, "variant",
+               "NCCL's windows are for worlds in one process; choose another variant"};
 }
 
 Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach) {
@@ -339,17 +358,22 @@ Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerRea
   if (is_a_shared && (!reach.c || is_shareable(buffers.c.data()))) return {};
   return Error{ErrorCode::Unsupported, "buffers",
                "rank " + std::to_string(rank) + " " + (is_a_shared ? "C" : "A") +
-                   " is memory that other processes cannot map; it must come from cudaMalloc (PyTorch: without expandable segments)"};
+                   " is memory that other processes cannot map; it must come from cudaMalloc (PyTorch: without "
+                   "expandable segments)"};
 }
 
-Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankBuffers> buffers, const PeerReach& reach) {
+Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankBuffers> buffers,
+                               const PeerReach& reach) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const OnDevice on_device(ranks[i]);
     if (reach.a) {
-      if (auto legal = check_access(ranks[i], "A", buffers[i].a.data(), CU_MEM_ACCESS_FLAGS_PROT_READ, ranks); !legal) return legal;
+      if (auto legal = check_access(ranks[i], "A", buffers[i].a.data(), CU_MEM_ACCESS_FLAGS_PROT_READ, ranks); !legal)
+        return legal;
     }
     if (reach.c) {
-      if (auto legal = check_access(ranks[i], "C", buffers[i].c.data(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE, ranks); !legal) return legal;
+      if (auto legal = check_access(ranks[i], "C", buffers[i].c.data(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE, ranks);
+          !legal)
+        return legal;
     }
   }
   return {};
@@ -390,16 +414,20 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
   const char* const must_stay = "is reached by its peers and must stay where the plan was prepared with it";
   if (reach.a && now.a.data() != next.a.data()) return refuse("A", must_stay);
   if (reach.c && now.c.data() != next.c.data()) return refuse("C", must_stay);
-  if (now.b_is_transposed != next.b_is_transposed) return refuse("B", "is stored the other way round than the plan was prepared for");
+  if (now.b_is_transposed != next.b_is_transposed)
+    return refuse("B", "is stored the other way round than the plan was prepared for");
   // Scales are part of a matmul's description, and f8e4m3's B of [k, n] was transposed while preparing.
   if (now.a_scales.data() != next.a_scales.data() || now.b_scales.data() != next.b_scales.data())
     return refuse("scales", "must stay where the plan was prepared with them");
   if (!now.b_scales.empty() && !now.b_is_transposed && now.b.data() != next.b.data())
     return refuse("B", "was packed by prepare(); bring it as [n, k], or prepare the plan for another");
-  const auto is_worse = [](const void* before, const void* after) { return alignment_of(after) < alignment_of(before); };
-  for (const auto& [name, before, after] : {std::tuple<const char*, const void*, const void*>{"A", now.a.data(), next.a.data()},
-                                            {"B", now.b.data(), next.b.data()},
-                                            {"C", now.c.data(), next.c.data()}}) {
+  const auto is_worse = [](const void* before, const void* after) {
+    return alignment_of(after) < alignment_of(before);
+  };
+  for (const auto& [name, before, after] :
+       {std::tuple<const char*, const void*, const void*>{"A", now.a.data(), next.a.data()},
+        {"B", now.b.data(), next.b.data()},
+        {"C", now.c.data(), next.c.data()}}) {
     if (!is_worse(before, after)) continue;
     return refuse(name, "is aligned to " + std::to_string(alignment_of(after)) + " bytes; the plan was prepared for " +
                             std::to_string(alignment_of(before)));

@@ -91,7 +91,8 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
 
 void CudaCommunicator::share_signals() {
   std::vector<std::vector<std::byte*>> own;
-  for (const int rank : ranks_) own.push_back({device(rank).signals->bytes().data(), device(rank).mail->bytes().data()});
+  for (const int rank : ranks_)
+    own.push_back({device(rank).signals->bytes().data(), device(rank).mail->bytes().data()});
   signal_addresses_ = share(own);
   for (std::size_t rank = 0; rank < signals_.size(); ++rank) {
     SignalMemory& signals = signals_[rank];
@@ -109,7 +110,8 @@ CudaCommunicator::~CudaCommunicator() {
   const auto synchronize = [](int /*rank*/) { log_failure(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); };
   try {
     { // kernels may read other ranks' memory; those that wait for runs that never come end when they are aborted
-      const AfterDeadline guard(options_.deadline, [this] { fail("closed while runs were under way that other ranks have not joined"); });
+      const AfterDeadline guard(options_.deadline,
+                                [this] { fail("closed while runs were under way that other ranks have not joined"); });
       workers_.run(synchronize);
     }
     for (auto& [settings, communicators] : nccl_)
@@ -117,8 +119,9 @@ CudaCommunicator::~CudaCommunicator() {
         if (communicator) closing_.start(std::move(communicator));
     const bool is_closed = closing_.wait(options_.deadline);
     if (!is_closed) {
-      std::fprintf(stderr, "mc2: level=error text=\"closing devices: a graph that was captured holds runs of NCCL; "
-                           "destroy it before its communicator is closed. Memory stays allocated\"\n");
+      std::fprintf(stderr,
+                   "mc2: level=error text=\"closing devices: a graph that was captured holds runs of NCCL; "
+                   "destroy it before its communicator is closed. Memory stays allocated\"\n");
     }
     workers_.run([&](int rank) {
       RankDevice& device = devices_[static_cast<std::size_t>(rank)];
@@ -207,7 +210,8 @@ std::vector<ncclComm_t> CudaCommunicator::nccl(const CudaVariant& variant) {
   std::vector<ncclComm_t> handles(devices_.size());
   if (settings == NcclSettings{} && !options_.native_communicators.empty()) {
     for (const int rank : ranks_)
-      handles[static_cast<std::size_t>(rank)] = static_cast<ncclComm_t>(options_.native_communicators[local_index(rank)]);
+      handles[static_cast<std::size_t>(rank)] =
+          static_cast<ncclComm_t>(options_.native_communicators[local_index(rank)]);
     return handles;
   }
   auto [found, is_new] = nccl_.try_emplace(settings);
@@ -235,7 +239,8 @@ void CudaCommunicator::gather_times(std::vector<RankTimes>& ranks) {
   together([&] {
     const auto bytes_of = [](std::vector<StageTime>& times) { return std::as_writable_bytes(std::span(times)); };
     const auto parts_of = [&](RankTimes& rank) {
-      return std::array{bytes_of(rank.compute), bytes_of(rank.communication), std::as_writable_bytes(std::span(&rank.local, 1))};
+      return std::array{bytes_of(rank.compute), bytes_of(rank.communication),
+                        std::as_writable_bytes(std::span(&rank.local, 1))};
     };
     std::string own;
     for (const auto part : parts_of(ranks[static_cast<std::size_t>(group_->rank())]))
@@ -308,7 +313,8 @@ planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const Stage
   return std::unique_ptr<Prepared>(std::move(prepared));
 }
 
-std::vector<std::int64_t> CudaCommunicator::sizes_of(const StageList& stages, const CudaVariant& variant, const PrepareOptions& options) {
+std::vector<std::int64_t> CudaCommunicator::sizes_of(const StageList& stages, const CudaVariant& variant,
+                                                     const PrepareOptions& options) {
   auto sizes = prepared_sizes(stages.op, stages_pieces(stages.op, variant), options.allow_independent);
   if (variant.stores_tiles) {
     sizes.push_back(tile_memory_bytes(stages, variant.tile_columns));
@@ -322,7 +328,8 @@ planner::Result<void> CudaCommunicator::check_free_memory(std::span<const std::i
   std::int64_t needed_bytes = 0;
   for (const std::int64_t size : sizes_per_rank) needed_bytes += DevicePool::block_bytes(size);
   for (const int rank : ranks_) {
-    if (auto legal = check_memory(rank, needed_bytes, device(rank).pool->reusable_bytes(sizes_per_rank)); !legal) return legal.error();
+    if (auto legal = check_memory(rank, needed_bytes, device(rank).pool->reusable_bytes(sizes_per_rank)); !legal)
+      return legal.error();
   }
   return {};
 }
@@ -351,7 +358,9 @@ planner::Result<void> CudaCommunicator::attempt(const std::function<void(int)>& 
     });
     for (const int rank : ranks_) {
       const std::string& failure = failures[local_index(rank)];
-      if (!failure.empty()) return planner::Error{planner::ErrorCode::Unsupported, group_ ? "prepare" : "rank " + std::to_string(rank), failure};
+      if (!failure.empty())
+        return planner::Error{planner::ErrorCode::Unsupported, group_ ? "prepare" : "rank " + std::to_string(rank),
+                              failure};
     }
     return {};
   };
@@ -372,8 +381,11 @@ void CudaCommunicator::settle() noexcept {
     const RankDevice& own = device(rank);
     for (const Stream* stream : {&own.compute, &own.second_compute, &own.communication, &own.announcements}) {
       cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-      if (!*stream || cudaStreamIsCapturing(stream->get(), &status) != cudaSuccess || status != cudaStreamCaptureStatusNone) continue;
-      while (cudaStreamQuery(stream->get()) == cudaErrorNotReady && Clock::now() < end) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      if (!*stream || cudaStreamIsCapturing(stream->get(), &status) != cudaSuccess ||
+          status != cudaStreamCaptureStatusNone)
+        continue;
+      while (cudaStreamQuery(stream->get()) == cudaErrorNotReady && Clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     (void)cudaGetLastError(); // what has failed is told already
   }

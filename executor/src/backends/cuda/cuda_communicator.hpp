@@ -29,13 +29,14 @@ struct RankDevice {
   std::unique_ptr<DevicePool> pool; ///< first: what follows lies in it
   Stream compute;
   Stream second_compute; ///< of plans whose matmuls take turns on two streams
-  Stream communication; ///< urgent: a collective holds up all ranks, a matmul only its own
-  Stream announcements; ///< of blocks, to kernels that wait for them
+  Stream communication;  ///< urgent: a collective holds up all ranks, a matmul only its own
+  Stream announcements;  ///< of blocks, to kernels that wait for them
   std::unique_ptr<GemmContext> gemm;
   std::unique_ptr<GemmContext> second_gemm; ///< for second_compute, opened when first needed
   std::unique_ptr<DeviceMemory> signals;
   std::unique_ptr<DeviceMemory> mail;
-  cudaEvent_t last_use = nullptr; ///< of the plan that was enqueued last, while it is there: plans share streams, signals and mail
+  /// of the plan that was enqueued last, while it is there: plans share streams, signals and mail
+  cudaEvent_t last_use = nullptr;
 };
 
 /// The ranks that this process holds by these options.
@@ -44,18 +45,21 @@ struct RankDevice {
 /// Addresses of every rank, by rank and in the order in which each named its own, as this process reaches them.
 struct SharedAddresses {
   std::vector<std::vector<std::byte*>> of_rank;
-  std::vector<std::shared_ptr<std::byte>> mappings; ///< shared with all that use the same allocations: what keeps them mapped
+  /// shared with all that use the same allocations: what keeps them mapped
+  std::vector<std::shared_ptr<std::byte>> mappings;
 };
 
 /// Why nothing can be prepared or run: our streams are part of a capture.
-inline constexpr const char* kInCapture = "a graph that is being captured holds a run of this communicator; end the capture first";
+inline constexpr const char* kInCapture =
+    "a graph that is being captured holds a run of this communicator; end the capture first";
 
 /// The ranks of a world, one GPU each: all of them in this process, each with a thread of its own, or one.
 class CudaCommunicator final : public Communicator {
  public:
   /// Options are valid and the devices are there. Throws SystemError.
   /// @param group of the processes, where each holds one rank; null where this one holds all
-  CudaCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint, std::unique_ptr<ProcessGroup> group);
+  CudaCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint,
+                   std::unique_ptr<ProcessGroup> group);
   ~CudaCommunicator() override;
 
   [[nodiscard]] int world_size() const noexcept override { return options_.world_size; }
@@ -70,7 +74,9 @@ class CudaCommunicator final : public Communicator {
                                                                    const PrepareOptions& options) override;
 
   /// Where a local rank stands among them.
-  [[nodiscard]] std::size_t local_index(int rank) const noexcept { return static_cast<std::size_t>(rank - ranks_.front()); }
+  [[nodiscard]] std::size_t local_index(int rank) const noexcept {
+    return static_cast<std::size_t>(rank - ranks_.front());
+  }
   /// RunTurn's.
   [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
   [[nodiscard]] RankDevice& device(int rank) noexcept { return devices_[static_cast<std::size_t>(rank)]; }
@@ -82,8 +88,9 @@ class CudaCommunicator final : public Communicator {
   /// Runs `work(rank)` on every rank's thread. The first failure stops every waiting kernel, and every later call
   /// throws. Throws SystemError, when the ranks' streams are idle or cannot be made so.
   void run(const std::function<void(int)>& work);
-  /// Runs `work(rank)` on every rank's thread, where no rank waits for another: what it throws is the error of all ranks and ends nothing.
-  /// Order: *collective*. Errors: Unsupported, in the words of what `work` threw. Throws SystemError where another process is gone.
+  /// Runs `work(rank)` on every rank's thread, where no rank waits for another: what it throws is the error of all
+  /// ranks and ends nothing. Order: *collective*. Errors: Unsupported, in the words of what `work` threw. Throws
+  /// SystemError where another process is gone.
   [[nodiscard]] planner::Result<void> attempt(const std::function<void(int)>& work);
   /// Whether every later call throws.
   [[nodiscard]] bool has_failed() const noexcept { return failure_.has_value(); }
@@ -98,7 +105,9 @@ class CudaCommunicator final : public Communicator {
   /// Whether a graph that a caller is capturing holds a run, so that the rank's streams are part of that capture.
   [[nodiscard]] bool is_in_capture(int rank);
   /// Other processes' memory that runs under way may still use: unmapped when the communicator goes.
-  void keep(std::vector<std::shared_ptr<std::byte>> mappings) { std::ranges::move(mappings, std::back_inserter(kept_mappings_)); }
+  void keep(std::vector<std::shared_ptr<std::byte>> mappings) {
+    std::ranges::move(mappings, std::back_inserter(kept_mappings_));
+  }
   /// Waits until `rank`'s `stream` is idle. Throws SystemError naming the rank after the deadline.
   void wait(int rank, cudaStream_t stream) const;
   /// Waits until what `event` recorded has ended, likewise.
@@ -123,7 +132,8 @@ class CudaCommunicator final : public Communicator {
   };
 
   [[nodiscard]] ncclUniqueId agree_on_nccl_id();
-  /// By rank, null for those of other processes: the caller's where it need not be opened specially, else our own, opened when first needed.
+  /// By rank, null for those of other processes: the caller's where it need not be opened specially, else our own,
+  /// opened when first needed.
   [[nodiscard]] std::vector<ncclComm_t> nccl(const CudaVariant& variant);
   [[nodiscard]] static NcclCommunicator open_nccl(const ncclUniqueId& id, int rank, int world_size,
                                                   const NcclSettings& settings);
@@ -131,7 +141,8 @@ class CudaCommunicator final : public Communicator {
   /// Errors: Unsupported when a rank's device and pool have less to give.
   [[nodiscard]] planner::Result<void> check_free_memory(std::span<const std::int64_t> sizes_per_rank);
   /// Bytes of each memory that a rank takes for the plan.
-  [[nodiscard]] std::vector<std::int64_t> sizes_of(const StageList& stages, const CudaVariant& variant, const PrepareOptions& options);
+  [[nodiscard]] std::vector<std::int64_t> sizes_of(const StageList& stages, const CudaVariant& variant,
+                                                   const PrepareOptions& options);
 
   CommunicatorOptions options_;
   planner::Fingerprint fingerprint_;
@@ -143,8 +154,8 @@ class CudaCommunicator final : public Communicator {
   PeerMemory peer_memory_;
   SharedAddresses signal_addresses_;
   std::vector<std::shared_ptr<std::byte>> kept_mappings_;
-  std::vector<RankDevice> devices_;                   ///< by rank; closed for those of other processes
-  std::vector<SignalMemory> signals_;                 ///< by rank
+  std::vector<RankDevice> devices_;                            ///< by rank; closed for those of other processes
+  std::vector<SignalMemory> signals_;                          ///< by rank
   std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank
   std::optional<std::string> failure_;
   NcclClosing closing_;

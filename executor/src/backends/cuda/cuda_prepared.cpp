@@ -83,7 +83,8 @@ void CudaPrepared::make_memory(int rank, const PrepareOptions& options) {
   const auto byte_count = static_cast<std::size_t>(exchange_bytes(list_.op));
   state.exchange = make_exchange(rank, byte_count);
   if (options.allow_independent) state.spare = make_exchange(rank, byte_count);
-  if (stages_pieces(list_.op, variant_)) state.staging = make_exchange(rank, static_cast<std::size_t>(staging_bytes(list_.op)));
+  if (stages_pieces(list_.op, variant_))
+    state.staging = make_exchange(rank, static_cast<std::size_t>(staging_bytes(list_.op)));
   if (variant_.stores_tiles)
     state.tile_memory = make_exchange(rank, static_cast<std::size_t>(tile_memory_bytes(list_, variant_.tile_columns)));
 }
@@ -105,7 +106,8 @@ CudaPrepared::~CudaPrepared() {
   }
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(rank);
-    if (communicator_.device(rank).last_use == state_of(rank).last_use.get()) communicator_.device(rank).last_use = nullptr;
+    if (communicator_.device(rank).last_use == state_of(rank).last_use.get())
+      communicator_.device(rank).last_use = nullptr;
     state_of(rank).graphs = {}; // before the memory that they use
     state_of(rank).enqueued_graph = {};
     state_of(rank).moved_graphs.clear();
@@ -138,7 +140,9 @@ std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t 
 }
 
 void CudaPrepared::share_places() {
-  const auto address = [](const std::unique_ptr<DeviceMemory>& memory) { return memory ? memory->bytes().data() : nullptr; };
+  const auto address = [](const std::unique_ptr<DeviceMemory>& memory) {
+    return memory ? memory->bytes().data() : nullptr;
+  };
   const bool is_shared = transport_->reaches_peers();
   const PeerReach reach = peer_reach();
   std::vector<std::vector<std::byte*>> own;
@@ -154,7 +158,8 @@ void CudaPrepared::share_places() {
     if (!is_shared) addresses.assign(addresses.size(), nullptr);
   }
   SharedAddresses all = communicator_.share(offered);
-  for (const int rank : communicator_.local_ranks()) all.of_rank[static_cast<std::size_t>(rank)] = own[communicator_.local_index(rank)];
+  for (const int rank : communicator_.local_ranks())
+    all.of_rank[static_cast<std::size_t>(rank)] = own[communicator_.local_index(rank)];
   for (const auto& found : all.of_rank) places_.push_back({found[0], found[1], found[2], found[3], found[4], found[5]});
   mappings_ = std::move(all.mappings);
 }
@@ -164,17 +169,21 @@ planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers)
   using planner::ErrorCode;
   const RunTurn turn(communicator_.turn());
   if (list_.op.tables)
-    return Error{ErrorCode::Unsupported, "buffers", "tables and bags stay where the plan was prepared with them; prepare it for others"};
+    return Error{ErrorCode::Unsupported, "buffers",
+                 "tables and bags stay where the plan was prepared with them; prepare it for others"};
   if (transport_->has_windows())
-    return Error{ErrorCode::Unsupported, "variant", "NCCL's windows are registered for the matrices that they were prepared with"};
-  // NCCL wants one capture replayed by all ranks, or none: also where this rank's matrices are refused and others' are taken.
+    return Error{ErrorCode::Unsupported, "variant",
+                 "NCCL's windows are registered for the matrices that they were prepared with"};
+  // NCCL wants one capture replayed by all ranks, or none: also where this rank's matrices are refused and others' are
+  // taken.
   if (!transport_->reaches_peers()) has_stale_graphs_ = true;
   const auto ranks = communicator_.local_ranks();
   if (auto legal = check_buffers(list_.op, ranks, buffers); !legal) return legal.error();
   if (auto legal = check_places(ranks, buffers); !legal) return legal.error();
   for (const int rank : ranks) {
     const RankBuffers& next = buffers[communicator_.local_index(rank)];
-    if (auto legal = check_replacement(rank, state_of(rank).prepared_with, next, peer_reach()); !legal) return legal.error();
+    if (auto legal = check_replacement(rank, state_of(rank).prepared_with, next, peer_reach()); !legal)
+      return legal.error();
   }
   for (const int rank : ranks) replace(rank, buffers[communicator_.local_index(rank)]);
   return {};
@@ -214,8 +223,9 @@ void CudaPrepared::build_tiles(int rank) {
   RankState& state = state_of(rank);
   std::vector<std::byte*> memory;
   for (const Places& places : places_) memory.push_back(places.tiles);
-  const TileReduction::Options options{
-      .tile_columns = variant_.tile_columns, .b_is_transposed = is_b_transposed(rank), .cta_count = variant_.gemm_sm_count};
+  const TileReduction::Options options{.tile_columns = variant_.tile_columns,
+                                       .b_is_transposed = is_b_transposed(rank),
+                                       .cta_count = variant_.gemm_sm_count};
   state.tiles = std::make_unique<TileReduction>(list_, rank, options, memory, communicator_.signals_of(rank).abort,
                                                 *communicator_.device(rank).pool);
   bind_tiles(rank);
@@ -224,7 +234,8 @@ void CudaPrepared::build_tiles(int rank) {
 void CudaPrepared::bind_tiles(int rank) {
   const RankState& state = state_of(rank);
   const RankBuffers& buffers = state.buffers;
-  TileReduction::Matrices matrices{.a = buffers.a.data(), .b = buffers.b.data(), .c = {}, .products = state.exchange->bytes().data()};
+  TileReduction::Matrices matrices{
+      .a = buffers.a.data(), .b = buffers.b.data(), .c = {}, .products = state.exchange->bytes().data()};
   for (std::size_t i = 0; i < places_.size(); ++i) matrices.c[i] = places_[i].c;
   state.tiles->bind(matrices);
 }
@@ -332,7 +343,8 @@ Gemm CudaPrepared::make_block_gemm(int rank, GemmContext& context, const Stage& 
     shape.rows *= shard_count;
     shape.batch_count = 1;
   }
-  return make_gemm(rank, context, shape, gathers_first_ ? packed_row : in_place_row, gathers_first_ ? in_place_row : packed_row);
+  return make_gemm(rank, context, shape, gathers_first_ ? packed_row : in_place_row,
+                   gathers_first_ ? in_place_row : packed_row);
 }
 
 /// The own shard's matmul is on the first stream.
@@ -413,8 +425,9 @@ void CudaPrepared::require_legal_bags(int rank) const {
   const RankState& state = state_of(rank);
   if (!state.bag_fault || state.bag_fault->get() == 0) return;
   const auto legal = check_resident_bags(list_.op, rank, state.buffers);
-  throw planner::SystemError("bags", EINVAL,
-                             legal ? "rank " + std::to_string(rank) + " met a bag that was illegal while it ran" : legal.error().message);
+  throw planner::SystemError(
+      "bags", EINVAL,
+      legal ? "rank " + std::to_string(rank) + " met a bag that was illegal while it ran" : legal.error().message);
 }
 
 void CudaPrepared::build_local_gemm(int rank) {
@@ -429,13 +442,14 @@ void CudaPrepared::build_local_gemm(int rank) {
                         .sm_count = variant_.gemm_sm_count,
                         .tile = variant_.gemm_tile};
   const bool holds_all_rows = op.kind == planner::OpKind::AllToAllMatmul; // of A; else the rank's own only
-  const std::byte* own_a = state.buffers.a.data() + (holds_all_rows ? rank * shard_rows * op.k * planner::size_bytes(op.dtype) : 0);
+  const std::byte* own_a =
+      state.buffers.a.data() + (holds_all_rows ? rank * shard_rows * op.k * planner::size_bytes(op.dtype) : 0);
   std::byte* own_c = state.buffers.c.data() + rank * shard_rows * op.n * planner::size_bytes(planner::product_type(op));
   state.local_gemm.emplace(*communicator_.device(rank).gemm, shape, operands_of(rank, own_a, 0, own_c));
 }
 
-/// Where tiles are summed in the matmul, the other lane alone tells of the links: it carries all blocks at once and sums nothing, nor
-/// does it wait for an SM beside the matmul, which holds all.
+/// Where tiles are summed in the matmul, the other lane alone tells of the links: it carries all blocks at once and
+/// sums nothing, nor does it wait for an SM beside the matmul, which holds all.
 bool CudaPrepared::carries_at_once(RunMode mode) const noexcept {
   return variant_.stores_tiles && (mode == RunMode::CommunicationOnly || mode == RunMode::Independent);
 }
@@ -461,9 +475,11 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
                          .leaves_sum = carries_at_once(mode),
                          .copies_own = op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::EmbeddingAllToAll ||
                                        (gathers_first_ && mode == RunMode::Serial)};
-  // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard apart.
+  // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard
+  // apart.
   if (op.kind == OpKind::AllToAllMatmul) exchange.send_stride = shard_elements;
-  if (shards > 1 && !gathers_first_) exchange.send_stride = variant_.stores_tiles ? shard_elements : exchange.element_count;
+  if (shards > 1 && !gathers_first_)
+    exchange.send_stride = variant_.stores_tiles ? shard_elements : exchange.element_count;
   if (gathers_first_) exchange.receive_stride = exchange.element_count;
   if (op.kind == OpKind::MatmulAllToAll) exchange.receive_stride = shard_elements;
   const bool is_side_by_side = op.kind == OpKind::EmbeddingAllToAll; // senders in a row of C, not one below the other
@@ -480,9 +496,11 @@ BlockExchange CudaPrepared::exchange_of(std::size_t stage, RunMode mode) const {
   for (std::size_t rank = 0; rank < places_.size(); ++rank) {
     const Places& places = places_[rank];
     if (places.exchange == nullptr) continue; // of another process, and not reached for
-    std::byte* shared = (mode == RunMode::Independent ? places.spare : places.exchange) + (variant_.stores_tiles ? 1 : shards) * piece_offset;
+    std::byte* shared = (mode == RunMode::Independent ? places.spare : places.exchange) +
+                        (variant_.stores_tiles ? 1 : shards) * piece_offset;
     exchange.send[rank] = gathers_first_ ? places.a + piece_offset : shared;
-    exchange.receive[rank] = gathers_first_ ? shared : places.c + landing_offset; // offsets are right where C is not reached, too
+    // offsets are right where C is not reached, too
+    exchange.receive[rank] = gathers_first_ ? shared : places.c + landing_offset;
     if (places.staging != nullptr) exchange.staging[rank] = places.staging + (shards - 1) * piece_offset;
   }
   return exchange;
@@ -501,7 +519,8 @@ void CudaPrepared::register_windows(int rank) {
   if (state.spare) transport_->register_memory(rank, state.spare->bytes());
   if (state.staging) transport_->register_memory(rank, state.staging->bytes());
   const std::span<const std::byte> a = state.buffers.a;
-  transport_->register_memory(rank, gathers_first_ ? std::span(const_cast<std::byte*>(a.data()), a.size()) : state.buffers.c);
+  transport_->register_memory(rank,
+                              gathers_first_ ? std::span(const_cast<std::byte*>(a.data()), a.size()) : state.buffers.c);
 }
 
 /// A transport's promise, checked on its graph: that of the collectives alone holds no kernel but our meetings.

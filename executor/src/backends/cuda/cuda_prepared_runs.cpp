@@ -24,12 +24,15 @@ void order(cudaStream_t from, cudaStream_t to, const Event& event) {
 
 /// In a graph that is being captured: a node that takes the time, rather than an edge.
 void take_time(const Event& event, cudaStream_t stream) {
-  MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream, is_capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault));
+  MC2_CUDA(cudaEventRecordWithFlags(event.get(), stream,
+                                    is_capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault));
 }
 
 } // namespace
 
-void CudaPrepared::capture(int rank, RunMode mode) { state_of(rank).graphs[index_of(mode)] = captured({rank, mode, RunDetail::Makespan}); }
+void CudaPrepared::capture(int rank, RunMode mode) {
+  state_of(rank).graphs[index_of(mode)] = captured({rank, mode, RunDetail::Makespan});
+}
 
 void CudaPrepared::capture_enqueued(int rank) { state_of(rank).enqueued_graph = captured(enqueued_job(rank)); }
 
@@ -48,8 +51,9 @@ GraphExec CudaPrepared::captured(const Job& job) {
   return owned;
 }
 
-/// Null for matrices that have not come often enough to be worth a capture. NCCL wants all ranks to replay one capture or none, and what
-/// the others' matrices are is not known here: its plans are launched one by one once they have other matrices.
+/// Null for matrices that have not come often enough to be worth a capture. NCCL wants all ranks to replay one capture
+/// or none, and what the others' matrices are is not known here: its plans are launched one by one once they have other
+/// matrices.
 cudaGraphExec_t CudaPrepared::graph_for_bound_matrices(int rank) {
   constexpr int kUsesBeforeCapture = 2;
   constexpr std::size_t kMostMatrices = 256; // of a program that never comes round: it stays without graphs
@@ -90,7 +94,8 @@ void CudaPrepared::enqueue_streams(const Job& job) {
     enqueue_lanes(job);
   enqueue_gathered_a(job);
   if (uses_two_streams()) order(device.second_compute.get(), compute, state.fork);
-  if (spanned(job.mode, job.detail) > 0 && job.mode == RunMode::Fused) order(device.announcements.get(), communication, state.fork);
+  if (spanned(job.mode, job.detail) > 0 && job.mode == RunMode::Fused)
+    order(device.announcements.get(), communication, state.fork);
   if (times_lanes(job.mode)) {
     take_time(state.compute_end, compute);
     take_time(state.communication_end, communication);
@@ -194,7 +199,8 @@ void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice)
   const RankDevice& device = communicator_.device(job.rank);
   const auto index = static_cast<std::size_t>(slice);
   const bool is_timed = job.detail == RunDetail::Stages; // one after the other, as the lane's stages are told
-  const cudaStream_t stream = (is_on_second_stream(stage, slice) && !is_timed ? device.second_compute : device.compute).get();
+  const cudaStream_t stream =
+      (is_on_second_stream(stage, slice) && !is_timed ? device.second_compute : device.compute).get();
   const bool ends = slice + 1 == transport_->slice_count();
   const bool is_last_stamped = is_stamped(Lane::Compute, job.mode, stage);
   const bool waits = gathers_first_ && job.mode == RunMode::Fused;
@@ -213,7 +219,8 @@ void CudaPrepared::enqueue_compute(const Job& job, std::size_t stage, int slice)
 /// What the compute lane does of a slice.
 void CudaPrepared::enqueue_work(int rank, std::size_t stage, int slice, cudaStream_t stream) const {
   const RankState& state = state_of(rank);
-  if (list_.op.tables) return enqueue_pooling(state.tables, pooling_of(rank, stage, slice), variant_.gemm_sm_count, stream);
+  if (list_.op.tables)
+    return enqueue_pooling(state.tables, pooling_of(rank, stage, slice), variant_.gemm_sm_count, stream);
   for (const Gemm& gemm : state.gemms[stage][static_cast<std::size_t>(slice)]) gemm.enqueue(stream);
 }
 
@@ -249,10 +256,11 @@ void CudaPrepared::enqueue_gathered_a(const Job& job) {
     const std::size_t piece_bytes = static_cast<std::size_t>(stage.row_count) * row_bytes;
     std::byte* to = buffers.gathered_a.data() + static_cast<std::size_t>(stage.first_row) * row_bytes;
     for (int shard = 0; shard < op.world_size; ++shard, from += piece_bytes, to += shard_bytes)
-      MC2_CUDA(cudaMemcpyAsync(to, from, piece_bytes, cudaMemcpyDeviceToDevice, stream)); // no pitch: it may be above 2^31
+      // no pitch: it may be above 2^31
+      MC2_CUDA(cudaMemcpyAsync(to, from, piece_bytes, cudaMemcpyDeviceToDevice, stream));
   }
-  MC2_CUDA(cudaMemcpyAsync(buffers.gathered_a.data() + static_cast<std::size_t>(job.rank) * shard_bytes, buffers.a.data(),
-                           shard_bytes, cudaMemcpyDeviceToDevice, stream));
+  MC2_CUDA(cudaMemcpyAsync(buffers.gathered_a.data() + static_cast<std::size_t>(job.rank) * shard_bytes,
+                           buffers.a.data(), shard_bytes, cudaMemcpyDeviceToDevice, stream));
 }
 
 /// What is under way on the callers' streams still uses them.
@@ -273,8 +281,7 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
   const RunTurn turn(communicator_.turn());
   for (const int rank : communicator_.local_ranks())
     if (communicator_.is_in_capture(rank)) throw planner::SystemError("run", EBUSY, kInCapture);
-  const bool launches_stages =
-      detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
+  const bool launches_stages = detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
   if (has_stale_graphs_) forget_graphs();
   const bool is_captured = static_cast<bool>(ranks_.front().graphs[index_of(mode)]);
   if (!launches_stages && !is_captured) communicator_.run([&](int rank) { capture(rank, mode); });
@@ -303,23 +310,29 @@ planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Subm
   std::optional<int> captured_rank, free_rank;
   for (const int rank : communicator_.local_ranks()) {
     const OnDevice on_device(rank);
-    const cudaStreamCaptureStatus status = capture_status(static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]));
+    const cudaStreamCaptureStatus status =
+        capture_status(static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]));
     if (status == cudaStreamCaptureStatusInvalidated)
-      return planner::Error{planner::ErrorCode::InvalidSpec, "streams", "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
+      return planner::Error{planner::ErrorCode::InvalidSpec, "streams",
+                            "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
     const bool is_captured = status == cudaStreamCaptureStatusActive;
     // A stream that is captured does not tell its device, but takes no event of another.
-    if (is_captured && cudaEventRecord(state_of(rank).entry.get(), static_cast<cudaStream_t>(streams[communicator_.local_index(rank)])) != cudaSuccess) {
+    if (is_captured &&
+        cudaEventRecord(state_of(rank).entry.get(),
+                        static_cast<cudaStream_t>(streams[communicator_.local_index(rank)])) != cudaSuccess) {
       (void)cudaGetLastError(); // clears it
       return planner::Error{planner::ErrorCode::InvalidSpec, "streams",
-                            "rank " + std::to_string(rank) + "'s is being captured and is not of device " + std::to_string(rank) + ", as it must be"};
+                            "rank " + std::to_string(rank) + "'s is being captured and is not of device " +
+                                std::to_string(rank) + ", as it must be"};
     }
     (is_captured ? captured_rank : free_rank) = rank;
-    if (!is_captured && communicator_.is_in_capture(rank)) return planner::Error{planner::ErrorCode::InvalidSpec, "streams", kInCapture};
+    if (!is_captured && communicator_.is_in_capture(rank))
+      return planner::Error{planner::ErrorCode::InvalidSpec, "streams", kInCapture};
   }
   if (captured_rank && free_rank)
     return planner::Error{planner::ErrorCode::InvalidSpec, "streams",
-                          "rank " + std::to_string(*captured_rank) + "'s is being captured and rank " + std::to_string(*free_rank) +
-                              "'s is not; capture all of them, or none"};
+                          "rank " + std::to_string(*captured_rank) + "'s is being captured and rank " +
+                              std::to_string(*free_rank) + "'s is not; capture all of them, or none"};
   communicator_.run([&](int rank) {
     require_legal_bags(rank); // of the runs before, which nobody has waited for here
     enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);

@@ -49,8 +49,8 @@ void CudaPrepared::read_times(int rank, RunMode mode, bool has_stages) {
   }
 }
 
-/// Whether the lane's graph takes the time when the stage is done: where the blocks' length changes, and where one kernel
-/// has carried all so far.
+/// Whether the lane's graph takes the time when the stage is done: where the blocks' length changes, and where one
+/// kernel has carried all so far.
 bool CudaPrepared::is_stamped(Lane lane, RunMode mode, std::size_t stage) const noexcept {
   if (!stamps_lengths(mode) || stage + 1 == list_.stages.size()) return false;
   const std::size_t span = lane == Lane::Communication ? spanned(mode, RunDetail::Makespan) : 0;
@@ -58,7 +58,8 @@ bool CudaPrepared::is_stamped(Lane lane, RunMode mode, std::size_t stage) const 
   return ends_length(list_.stages, stage);
 }
 
-/// Gives every stage of a lane that never waited its part of the lane's time, by rows, between the times that were taken.
+/// Gives every stage of a lane that never waited its part of the lane's time, by rows, between the times that were
+/// taken.
 void CudaPrepared::share_lane_time(Lane lane, RunMode mode, std::chrono::nanoseconds start, int rank) {
   const RankState& state = state_of(rank);
   const bool is_compute = lane == Lane::Compute;
@@ -71,11 +72,13 @@ void CudaPrepared::share_lane_time(Lane lane, RunMode mode, std::chrono::nanosec
     const bool is_last = i + 1 == times.size();
     if (!is_last && !is_stamped(lane, mode, i)) continue;
     const auto stop = is_last ? end : between(state.begin, events[i].end);
-    const double rows = static_cast<double>(list_.stages[i].first_row + list_.stages[i].row_count - list_.stages[first].first_row);
+    const double rows =
+        static_cast<double>(list_.stages[i].first_row + list_.stages[i].row_count - list_.stages[first].first_row);
     for (std::int64_t done = 0; first <= i; ++first) {
       const auto at = [&](std::int64_t count) {
         const double share = static_cast<double>(count) / rows;
-        return start + std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>((stop - start).count()) * share));
+        return start +
+               std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>((stop - start).count()) * share));
       };
       times[first] = {at(done), at(done + list_.stages[first].row_count)};
       done += list_.stages[first].row_count;

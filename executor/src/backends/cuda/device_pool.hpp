@@ -39,8 +39,8 @@ class DevicePool {
   int device_;
   Source source_;
   mutable std::mutex mutex_;
-  std::map<std::byte*, std::size_t> sizes_;        ///< of all blocks
-  std::multimap<std::size_t, std::byte*> idle_;    ///< by size
+  std::map<std::byte*, std::size_t> sizes_;     ///< of all blocks
+  std::multimap<std::size_t, std::byte*> idle_; ///< by size
 };
 
 /// A block of a pool, which must outlive it.

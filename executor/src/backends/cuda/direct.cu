@@ -99,8 +99,10 @@ __global__ void __launch_bounds__(kThreads, 1) span_kernel(const BlockSpan span,
     if (span.waits) await_announcements(signals, static_cast<std::uint32_t>(i + 1));
     const BlockSpan::Place& place = span.places[static_cast<unsigned>(i)];
     const PackRun run{place.send_first / kCount, place.receive_first / kCount, place.element_count / kCount};
-    if constexpr (kCollective == DirectCollective::AllReduce) all_reduce<T, kCount, kRanks, false>(span.base, signals, run);
-    else reduce_scatter<T, kCount, kRanks>(span.base, signals, run);
+    if constexpr (kCollective == DirectCollective::AllReduce)
+      all_reduce<T, kCount, kRanks, false>(span.base, signals, run);
+    else
+      reduce_scatter<T, kCount, kRanks>(span.base, signals, run);
   }
   if (span.base.meets_after) meet(signals, kEndFlags, turn);
   __syncthreads();
@@ -154,7 +156,8 @@ SpanKernel span_kernel_for(DirectCollective collective, int world_size) {
 /// In clusters of two thread blocks, which take neighbouring SMs: matmuls of Hopper run in clusters too, and every pair
 /// that is broken up costs them two SMs (docs/gpu.md).
 template <typename... Parameters>
-void launch_in_pairs(void (*kernel)(Parameters...), int cta_count, cudaStream_t stream, const Parameters&... arguments) {
+void launch_in_pairs(void (*kernel)(Parameters...), int cta_count, cudaStream_t stream,
+                     const Parameters&... arguments) {
   int device = 0;
   int has_clusters = 0;
   MC2_CUDA(cudaGetDevice(&device));
@@ -197,7 +200,9 @@ void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, 
   switch (settings.dtype) {
     case planner::DType::F32: kernel = kernel_for<float>(settings.collective, is_vector, signals.world_size); break;
     case planner::DType::F16: kernel = kernel_for<__half>(settings.collective, is_vector, signals.world_size); break;
-    case planner::DType::Bf16: kernel = kernel_for<__nv_bfloat16>(settings.collective, is_vector, signals.world_size); break;
+    case planner::DType::Bf16:
+      kernel = kernel_for<__nv_bfloat16>(settings.collective, is_vector, signals.world_size);
+      break;
     case planner::DType::I8:
     case planner::DType::F8E4m3: break; // travels as bf16 (exchanged_as())
   }

@@ -16,7 +16,8 @@ inline constexpr int kMaxCudaRanks = 8;
 inline constexpr int kMaxDirectCtas = 128;
 
 /// Words of signal memory that every rank provides, zero at first: flags that peers write, counters of its own.
-inline constexpr std::size_t kSignalWords = std::size_t{3} * kMaxDirectCtas * kMaxCudaRanks + 3 * kMaxDirectCtas + kMaxCudaRanks + 1;
+inline constexpr std::size_t kSignalWords =
+    std::size_t{3} * kMaxDirectCtas * kMaxCudaRanks + 3 * kMaxDirectCtas + kMaxCudaRanks + 1;
 
 /// Largest piece of a low-latency all-reduce, and the mail that every rank provides for it, zero at first: from every
 /// peer two pieces in turn, in packets of 16 bytes that hold 8 of data.
@@ -37,7 +38,8 @@ struct SignalMemory {
 struct BlockExchange {
   std::array<const std::byte*, kMaxCudaRanks> send{}; ///< by rank
   std::array<std::byte*, kMaxCudaRanks> receive{};    ///< by rank
-  std::array<std::byte*, kMaxCudaRanks> staging{};    ///< by rank: room for a piece of every peer, where stages_pieces()
+  /// by rank: room for a piece of every peer, where stages_pieces()
+  std::array<std::byte*, kMaxCudaRanks> staging{};
   std::int64_t element_count = 0;
   std::int64_t send_stride = 0;    ///< elements; 0: the same piece for all
   std::int64_t receive_stride = 0; ///< elements
@@ -50,11 +52,12 @@ struct BlockExchange {
 };
 
 enum class DirectCollective : std::uint8_t {
-  AllReduce,           ///< each rank sums its share of the piece from all peers and writes it to all: two crossings
-  AllReduceLowLatency, ///< each rank mails the whole piece to all peers, data and flag in one word, so that nobody waits
-                       ///< for a flag of its own (NCCL's LL protocol). Pieces up to kMaxLowLatencyBytes
-  ReduceScatter,       ///< each rank sums its piece from all peers
-  Gather,              ///< each rank reads its peers' pieces: all-gather and all-to-all
+  AllReduce, ///< each rank sums its share of the piece from all peers and writes it to all: two crossings
+  /// each rank mails the whole piece to all peers, data and flag in one word, so that nobody waits
+  /// for a flag of its own (NCCL's LL protocol). Pieces up to kMaxLowLatencyBytes
+  AllReduceLowLatency,
+  ReduceScatter, ///< each rank sums its piece from all peers
+  Gather,        ///< each rank reads its peers' pieces: all-gather and all-to-all
 };
 
 struct DirectSettings {
@@ -69,8 +72,8 @@ struct DirectSettings {
 void enqueue_direct(const DirectSettings& settings, const BlockExchange& block, const SignalMemory& signals,
                     cudaStream_t stream);
 
-/// Most blocks of one kernel. A second kernel, enqueued before the matmuls that the first waits for, could stand before them where streams
-/// share a queue (CUDA_DEVICE_MAX_CONNECTIONS=1).
+/// Most blocks of one kernel. A second kernel, enqueued before the matmuls that the first waits for, could stand before
+/// them where streams share a queue (CUDA_DEVICE_MAX_CONNECTIONS=1).
 inline constexpr int kMaxSpanBlocks = 64;
 
 /// Consecutive blocks that one kernel exchanges one after the other.
@@ -83,16 +86,16 @@ struct BlockSpan {
   };
   BlockExchange base{}; ///< the first block; meets_after is the last one's
   int block_count = 0;
-  bool waits = false;   ///< for all ranks' announcements of each block
+  bool waits = false; ///< for all ranks' announcements of each block
   std::array<Place, kMaxSpanBlocks> places{};
 };
 
 /// Whether one kernel can carry the blocks: it moves 16 bytes at a time only, and dense pieces.
 [[nodiscard]] bool can_span(const std::vector<BlockExchange>& blocks, planner::DType dtype, int world_size);
 
-/// Enqueues one rank's part of an all-reduce or reduce-scatter of all blocks as one kernel, which is there from the start:
-/// a block costs no launch and no meeting, and the SMs stay taken in between, so that the matmuls find the same ones
-/// free. `waits`: each block starts when all ranks have announced it. At most kMaxSpanBlocks. Throws SystemError.
+/// Enqueues one rank's part of an all-reduce or reduce-scatter of all blocks as one kernel, which is there from the
+/// start: a block costs no launch and no meeting, and the SMs stay taken in between, so that the matmuls find the same
+/// ones free. `waits`: each block starts when all ranks have announced it. At most kMaxSpanBlocks. Throws SystemError.
 void enqueue_span(const DirectSettings& settings, const std::vector<BlockExchange>& blocks, bool waits,
                   const SignalMemory& signals, cudaStream_t stream);
 
@@ -120,8 +123,8 @@ struct LocalSum {
 /// Enqueues the sum, taken in f32 in the order of the pieces, by `cta_count` thread blocks. Throws SystemError.
 void enqueue_sum(const LocalSum& local, int cta_count, cudaStream_t stream);
 
-/// Enqueues a meeting of all ranks: what a rank enqueues after it starts when all ranks have come here. Announcements are
-/// counted anew from here on.
+/// Enqueues a meeting of all ranks: what a rank enqueues after it starts when all ranks have come here. Announcements
+/// are counted anew from here on.
 void enqueue_meeting(const SignalMemory& signals, cudaStream_t stream);
 
 } // namespace mc2::executor::cuda

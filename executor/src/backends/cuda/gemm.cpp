@@ -93,7 +93,8 @@ planner::Result<int> read_tile(std::string_view name) {
     if (known == name) return static_cast<int>(tile);
     legal += (legal.empty() ? "" : ", ") + std::string(known);
   }
-  return planner::Error{planner::ErrorCode::InvalidSpec, "variant", "there is no tile \"" + std::string(name.substr(0, 64)) + "\"; legal: " + legal};
+  return planner::Error{planner::ErrorCode::InvalidSpec, "variant",
+                        "there is no tile \"" + std::string(name.substr(0, 64)) + "\"; legal: " + legal};
 }
 
 std::uint32_t alignment_of(const void* address) noexcept {
@@ -132,8 +133,9 @@ void Gemm::choose_algorithm(int tile) {
   constexpr int kMostCandidates = 16;
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> candidates{};
   int found = 0;
-  MC2_CUDA(cublasLtMatmulAlgoGetHeuristic(context_->library.get(), descriptor_.get(), b_.get(), a_.get(), c_.get(), c_.get(),
-                                          preference.get(), tile == 0 ? 1 : kMostCandidates, candidates.data(), &found));
+  MC2_CUDA(cublasLtMatmulAlgoGetHeuristic(context_->library.get(), descriptor_.get(), b_.get(), a_.get(), c_.get(),
+                                          c_.get(), preference.get(), tile == 0 ? 1 : kMostCandidates,
+                                          candidates.data(), &found));
   if (found == 0) check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
   const auto chosen = std::find_if(candidates.begin(), candidates.begin() + found,
                                    [&](const auto& candidate) { return tile_of(candidate.algo) == tile; });

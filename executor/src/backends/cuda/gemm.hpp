@@ -14,8 +14,8 @@ namespace mc2::executor::cuda {
 /// Of a GemmContext: cuBLAS recommends 32 MiB on Hopper.
 inline constexpr std::size_t kGemmScratchBytes = std::size_t{32} << 20U;
 
-/// C_i = A_i B for i < batch_count, row-major; A_i is [rows, k] and follows A_(i-1) by a_stride elements, C_i likewise. B is [k, n],
-/// or [n, k] where it is stored transposed, as f8e4m3 must be. C is of planner::product_type().
+/// C_i = A_i B for i < batch_count, row-major; A_i is [rows, k] and follows A_(i-1) by a_stride elements, C_i likewise.
+/// B is [k, n], or [n, k] where it is stored transposed, as f8e4m3 must be. C is of planner::product_type().
 struct GemmShape {
   planner::DType dtype = planner::DType::Bf16;
   std::int64_t rows = 0;
@@ -26,13 +26,14 @@ struct GemmShape {
   std::int64_t c_stride = 0;
   bool b_is_transposed = false;
   std::int64_t b_pitch = 0; ///< elements from a row of [k, n] to the next, where B is part of a wider matrix; 0: n
-  int sm_count = 0; ///< SMs that the matmul may count on; 0 for all
-  /// The library's first algorithm with this tile, by its cublasLtMatmulTile_t; 0, or where it has none: its first of all.
+  int sm_count = 0;         ///< SMs that the matmul may count on; 0 for all
+  /// The library's first algorithm with this tile, by its cublasLtMatmulTile_t; 0, or where it has none: its first of
+  /// all.
   int tile = 0;
 };
 
-/// The library's number of a tile of its product by name, e.g. "128x256"; its rows are columns of ours. Errors: InvalidSpec,
-/// listing the legal names.
+/// The library's number of a tile of its product by name, e.g. "128x256"; its rows are columns of ours. Errors:
+/// InvalidSpec, listing the legal names.
 [[nodiscard]] planner::Result<int> read_tile(std::string_view name);
 
 struct GemmOperands {
@@ -57,8 +58,8 @@ struct GemmContext {
 /// One matmul through cuBLASLt, bound to its operands: products of short types accumulate in f32; f32 stays f32.
 class Gemm {
  public:
-  /// Picks the library's first algorithm for this shape, these alignments, this number of SMs and this tile. `context` must
-  /// outlive *this. Throws SystemError, also when the library has no algorithm.
+  /// Picks the library's first algorithm for this shape, these alignments, this number of SMs and this tile. `context`
+  /// must outlive *this. Throws SystemError, also when the library has no algorithm.
   Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands);
 
   /// Replaces A, B and C by others that are aligned as well; scales stay.

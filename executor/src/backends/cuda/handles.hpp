@@ -51,7 +51,8 @@ using BlasLibrary = Owned<cublasLtHandle_t, &destroy>;
 using MatmulDescriptor = Owned<cublasLtMatmulDesc_t, &destroy>;
 using MatrixLayout = Owned<cublasLtMatrixLayout_t, &destroy>;
 
-/// A stream of the current device that runs beside the legacy default stream. `is_urgent`: its kernels get free SMs first.
+/// A stream of the current device that runs beside the legacy default stream. `is_urgent`: its kernels get free SMs
+/// first.
 [[nodiscard]] Stream make_stream(bool is_urgent);
 /// Throws SystemError, as all of these.
 [[nodiscard]] Event make_event(bool has_timing);

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-// Hopper's own instructions, of target sm_90a: barriers in shared memory, bulk copies, matrix products of a warpgroup. Names and
-// layouts are those of NVIDIA's PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous Warpgroup Level Matrix Multiply-Accumulate".
-// Shared memory is given by its 32-bit address.
+// Hopper's own instructions, of target sm_90a: barriers in shared memory, bulk copies, matrix products of a warpgroup.
+// Names and layouts are those of NVIDIA's PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous Warpgroup Level Matrix
+// Multiply-Accumulate". Shared memory is given by its 32-bit address.
 namespace mc2::executor::cuda::hopper {
 
 inline constexpr int kWarpgroup = 128; ///< threads
@@ -18,7 +18,8 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Barriers complete a phase when all have arrived and all bytes that were announced have been copied. Phases count modulo 2.
+// Barriers complete a phase when all have arrived and all bytes that were announced have been copied. Phases count
+// modulo 2.
 __device__ inline void init_barrier(std::uint32_t barrier, int arrival_count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrival_count));
 }
@@ -38,29 +39,37 @@ __device__ inline void wait(std::uint32_t barrier, std::uint32_t phase) {
 }
 
 /// Asks for a tensor's description before it is used, or for memory.
-__device__ inline void prefetch(const CUtensorMap* tensor) { asm volatile("prefetch.tensormap [%0];" ::"l"(tensor) : "memory"); }
-__device__ inline void prefetch(const void* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory"); }
+__device__ inline void prefetch(const CUtensorMap* tensor) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(tensor) : "memory");
+}
+__device__ inline void prefetch(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
+}
 
-/// One thread's copy of a tensor's box from column and row on into shared memory; what is outside of the tensor becomes zero.
-__device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int column, int row, std::uint32_t barrier) {
+/// One thread's copy of a tensor's box from column and row on into shared memory; what is outside of the tensor becomes
+/// zero.
+__device__ inline void load_box(std::uint32_t to, const CUtensorMap* tensor, int column, int row,
+                                std::uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
+          "r"(to),
       "l"(tensor), "r"(column), "r"(row), "r"(barrier)
       : "memory");
 }
 /// Into one of several matrices; what is outside of it is not stored.
 __device__ inline void store_box(const CUtensorMap* tensor, int column, int row, int matrix, std::uint32_t from) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(tensor), "r"(column),
-               "r"(row), "r"(matrix), "r"(from)
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(tensor),
+               "r"(column), "r"(row), "r"(matrix), "r"(from)
                : "memory");
 }
 __device__ inline void load_bytes(std::uint32_t to, const void* from, int byte_count, std::uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
-               "r"(byte_count), "r"(barrier)
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(byte_count), "r"(barrier)
                : "memory");
 }
 __device__ inline void store_bytes(void* to, std::uint32_t from, int byte_count) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(byte_count) : "memory");
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(byte_count)
+               : "memory");
 }
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 /// Until the thread's stores have read shared memory, or have been written.
@@ -71,11 +80,11 @@ __device__ inline void wait_until_stored() { asm volatile("cp.async.bulk.wait_gr
 __device__ inline void order_with_bulk_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
 __device__ inline void order_shared_with_bulk_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// A warp's four matrices of 8 x 8 elements of 2 bytes ("stmatrix", "ldmatrix"): thread t says where row t % 8 of matrix t / 8 is, 16 bytes, and
-// has, as pairs, columns 2 (t % 4) and the next of row t / 4 of each.
+// A warp's four matrices of 8 x 8 elements of 2 bytes ("stmatrix", "ldmatrix"): thread t says where row t % 8 of matrix
+// t / 8 is, 16 bytes, and has, as pairs, columns 2 (t % 4) and the next of row t / 4 of each.
 __device__ inline void store_matrices(std::uint32_t row, const std::uint32_t (&pairs)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(pairs[0]), "r"(pairs[1]),
-               "r"(pairs[2]), "r"(pairs[3])
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(pairs[0]),
+               "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
                : "memory");
 }
 __device__ inline void load_matrices(std::uint32_t row, std::uint32_t (&pairs)[4]) {
@@ -86,47 +95,55 @@ __device__ inline void load_matrices(std::uint32_t row, std::uint32_t (&pairs)[4
 }
 
 template <int kCount>
-__device__ void give_registers_up() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount)); }
+__device__ void give_registers_up() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
 template <int kCount>
-__device__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount)); }
+__device__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
 
 /// How a matrix of 2-byte elements lies in shared memory for wgmma: rows of 128 bytes, swizzled, in groups of 8.
-/// @param next_128_bytes where the following 64 elements of a row lie; only for matrices that are contiguous along m or n
+/// @param next_128_bytes where the following 64 elements of a row lie; only for matrices that are contiguous along m or
+/// n
 __device__ inline std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t next_128_bytes) {
   constexpr std::uint64_t kSwizzled128 = 1;
   constexpr std::uint64_t kNext8Rows = 1024;
-  return (address >> 4U & 0x3FFFU) | std::uint64_t{next_128_bytes >> 4U} << 16U | (kNext8Rows >> 4U) << 32U | kSwizzled128 << 62U;
+  return (address >> 4U & 0x3FFFU) | std::uint64_t{next_128_bytes >> 4U} << 16U | (kNext8Rows >> 4U) << 32U |
+         kSwizzled128 << 62U;
 }
 
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /// Until no more than so many that were begun and ended are under way.
 template <int kCount>
-__device__ void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kCount) : "memory"); }
+__device__ void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kCount) : "memory");
+}
 
 #define MC2_4(i) "+f"(sum[i]), "+f"(sum[(i) + 1]), "+f"(sum[(i) + 2]), "+f"(sum[(i) + 3])
 #define MC2_16(i) MC2_4(i), MC2_4((i) + 4), MC2_4((i) + 8), MC2_4((i) + 12)
-#define MC2_WGMMA_64X256X16(type)                                                                                       \
-  asm volatile(                                                                                                         \
-      "{.reg .pred adds;\nsetp.ne.b32 adds, %130, 0;\n"                                                                 \
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type                                                      \
-      " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,"    \
-      "%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,"    \
-      "%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,"    \
-      "%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,"    \
-      "%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127},"           \
-      " %128, %129, adds, 1, 1, 0, %131;\n}"                                                                            \
-      : MC2_16(0), MC2_16(16), MC2_16(32), MC2_16(48), MC2_16(64), MC2_16(80), MC2_16(96), MC2_16(112)                  \
+#define MC2_WGMMA_64X256X16(type)                                                                                    \
+  asm volatile(                                                                                                      \
+      "{.reg .pred adds;\nsetp.ne.b32 adds, %130, 0;\n"                                                              \
+      "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type                                                   \
+      " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28," \
+      "%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
+      "%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82," \
+      "%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107," \
+      "%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127},"        \
+      " %128, %129, adds, 1, 1, 0, %131;\n}"                                                                         \
+      : MC2_16(0), MC2_16(16), MC2_16(32), MC2_16(48), MC2_16(64), MC2_16(80), MC2_16(96), MC2_16(112)               \
       : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(kIsBContiguousAlongN ? 1 : 0))
 
-#define MC2_WGMMA_64X128X16(type)                                                                                       \
-  asm volatile(                                                                                                         \
-      "{.reg .pred adds;\nsetp.ne.b32 adds, %66, 0;\n"                                                                  \
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                                                      \
-      " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,"    \
-      "%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,"    \
-      "%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, adds, 1, 1, 0, %67;\n}"                                              \
-      : MC2_16(0), MC2_16(16), MC2_16(32), MC2_16(48)                                                                   \
+#define MC2_WGMMA_64X128X16(type)                                                                                    \
+  asm volatile(                                                                                                      \
+      "{.reg .pred adds;\nsetp.ne.b32 adds, %66, 0;\n"                                                               \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                                                   \
+      " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28," \
+      "%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
+      "%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, adds, 1, 1, 0, %67;\n}"                                           \
+      : MC2_16(0), MC2_16(16), MC2_16(32), MC2_16(48)                                                                \
       : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(kIsBContiguousAlongN ? 1 : 0))
 
 /// Starts sum (+)= A B of 64 x 16 by 16 x 256, or 16 x 128, by a warpgroup. Of thread t, sum[4 j + 2 h + i] is row

@@ -100,9 +100,13 @@ struct Range {
 };
 
 template <typename P>
-__device__ const P* packs(const std::byte* bytes) { return reinterpret_cast<const P*>(bytes); }
+__device__ const P* packs(const std::byte* bytes) {
+  return reinterpret_cast<const P*>(bytes);
+}
 template <typename P>
-__device__ P* packs(std::byte* bytes) { return reinterpret_cast<P*>(bytes); }
+__device__ P* packs(std::byte* bytes) {
+  return reinterpret_cast<P*>(bytes);
+}
 
 /// Where pack i of a piece is put down. kByRows: row by row.
 template <int kCount, bool kByRows>
@@ -115,8 +119,8 @@ __device__ std::int64_t landing(const BlockExchange& block, std::int64_t i) {
 /// Loads that a thread has in flight at a time.
 __host__ __device__ constexpr int unroll_of(int ranks) { return ranks == 0 || ranks > 4 ? 2 : (ranks > 2 ? 4 : 8); }
 
-/// Calls `finish(i, sum over ranks of pack i + offset)` for the range. Peers are read from `first_rank` on, round robin,
-/// and summed in that order. kRanks 0: known at run time only.
+/// Calls `finish(i, sum over ranks of pack i + offset)` for the range. Peers are read from `first_rank` on, round
+/// robin, and summed in that order. kRanks 0: known at run time only.
 template <typename T, int kCount, int kRanks, typename Finish>
 __device__ void sum_range(const BlockExchange& block, int ranks, int first_rank, Range range, std::int64_t offset,
                           const Finish& finish) {

@@ -7,8 +7,8 @@
 
 namespace mc2::executor::cuda {
 
-/// Destroys NCCL's communicators without waiting for them: NCCL returns only when no captured graph holds one, and a program may
-/// destroy its graphs later, or never.
+/// Destroys NCCL's communicators without waiting for them: NCCL returns only when no captured graph holds one, and a
+/// program may destroy its graphs later, or never.
 class NcclClosing {
  public:
   NcclClosing();

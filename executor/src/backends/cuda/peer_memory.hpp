@@ -8,7 +8,8 @@
 
 namespace mc2::executor::cuda {
 
-/// Whether other processes can map memory of the current device: cudaMalloc's, not the driver's virtual memory management's.
+/// Whether other processes can map memory of the current device: cudaMalloc's, not the driver's virtual memory
+/// management's.
 [[nodiscard]] bool is_shareable(const std::byte* address);
 
 inline constexpr std::size_t kOfferBytes = 72;
@@ -17,13 +18,12 @@ inline constexpr std::size_t kOfferBytes = 72;
 /// @return kOfferBytes bytes, not all 0
 [[nodiscard]] std::string offer_of(const std::byte* address);
 
-/// Memory of other processes' devices, mapped into this one. Every allocation is mapped once, whoever asks, because CUDA maps
-/// it no second time.
-/// Threads: one at a time.
+/// Memory of other processes' devices, mapped into this one. Every allocation is mapped once, whoever asks, because
+/// CUDA maps it no second time. Threads: one at a time.
 class PeerMemory {
  public:
-  /// The address that was offered, as the current device reaches it. Shared by all that use the allocation: the last one unmaps it.
-  /// Throws SystemError.
+  /// The address that was offered, as the current device reaches it. Shared by all that use the allocation: the last
+  /// one unmaps it. Throws SystemError.
   [[nodiscard]] std::shared_ptr<std::byte> open(std::string_view offer);
 
  private:

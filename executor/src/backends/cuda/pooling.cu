@@ -9,7 +9,8 @@ namespace mc2::executor::cuda {
 namespace {
 
 constexpr int kPoolingThreads = 256;
-constexpr int kBlocksPerSm = 2048 / kPoolingThreads; // all threads that an SM holds: only many loads at a time fill its memory's pipes
+// all threads that an SM holds: only many loads at a time fill its memory's pipes
+constexpr int kBlocksPerSm = 2048 / kPoolingThreads;
 constexpr int kWarp = 32;
 
 /// Rows of one table that a bag names.
@@ -26,13 +27,14 @@ __device__ Bag<Index> bag_at(const BagTables& tables, std::int64_t table, std::i
   const std::int64_t first = offsets[0];
   const std::int64_t end = offsets[1];
   const bool is_legal = first >= 0 && first <= end && end <= tables.index_count;
-  return {reinterpret_cast<const Index*>(tables.indices) + (is_legal ? first : 0), is_legal ? end - first : 0, is_legal};
+  return {reinterpret_cast<const Index*>(tables.indices) + (is_legal ? first : 0), is_legal ? end - first : 0,
+          is_legal};
 }
 
 /// Adds up pack `place` of the rows. Returns whether the table has them all.
 template <typename T, int kCount, typename Index>
-__device__ bool add_rows(const Pack<T, kCount>* table, std::int64_t row_packs, std::int64_t row_count, const Bag<Index>& bag,
-                         std::int64_t place, float* sum) {
+__device__ bool add_rows(const Pack<T, kCount>* table, std::int64_t row_packs, std::int64_t row_count,
+                         const Bag<Index>& bag, std::int64_t place, float* sum) {
   constexpr int kUnroll = 4;
   bool is_legal = true;
   for (std::int64_t i = 0; i < bag.length; i += kUnroll) {
@@ -54,16 +56,17 @@ __device__ bool add_rows(const Pack<T, kCount>* table, std::int64_t row_packs, s
   return is_legal;
 }
 
-/// `group` neighbouring threads, a power of two, pool a bag. Table after table, so that rows which several samples name are
-/// still in the cache.
+/// `group` neighbouring threads, a power of two, pool a bag. Table after table, so that rows which several samples name
+/// are still in the cache.
 template <typename T, int kCount, typename Index>
-__global__ void __launch_bounds__(kPoolingThreads) pool_kernel(const BagTables tables, const PoolingRun run, int group) {
+__global__ void __launch_bounds__(kPoolingThreads)
+    pool_kernel(const BagTables tables, const PoolingRun run, int group) {
   using P = Pack<T, kCount>;
   const std::int64_t samples = run.row_count * run.shard_count;
   const std::int64_t row_packs = tables.columns / kCount;
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x / group;
-  for (std::int64_t bag_place = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / group; bag_place < samples * tables.table_count;
-       bag_place += step) {
+  for (std::int64_t bag_place = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / group;
+       bag_place < samples * tables.table_count; bag_place += step) {
     const std::int64_t table = bag_place / samples;
     const std::int64_t product_row = bag_place % samples;
     const std::int64_t sample =
@@ -73,7 +76,8 @@ __global__ void __launch_bounds__(kPoolingThreads) pool_kernel(const BagTables t
     P* features = packs<P>(run.product) + (product_row * tables.table_count + table) * row_packs;
     for (std::int64_t place = threadIdx.x % group; place < row_packs; place += group) {
       float sum[kCount] = {};
-      const bool is_legal = add_rows<T, kCount, Index>(rows, row_packs, tables.row_count, bag, place, sum) && bag.is_legal;
+      const bool is_legal =
+          add_rows<T, kCount, Index>(rows, row_packs, tables.row_count, bag, place, sum) && bag.is_legal;
       if (!is_legal) *static_cast<volatile std::uint32_t*>(tables.fault) = 1;
       const float divisor = tables.is_mean && bag.length > 0 ? static_cast<float>(bag.length) : 1.0F;
 #pragma unroll

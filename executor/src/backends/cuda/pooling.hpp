@@ -9,7 +9,8 @@
 
 namespace mc2::executor::cuda {
 
-/// One rank's embedding tables and bags in memory of its device, laid out as executor::RankBuffers::b and EmbeddingBags say.
+/// One rank's embedding tables and bags in memory of its device, laid out as executor::RankBuffers::b and EmbeddingBags
+/// say.
 struct BagTables {
   const std::byte* rows = nullptr;
   const std::byte* offsets = nullptr;
@@ -25,8 +26,8 @@ struct BagTables {
   std::uint32_t* fault = nullptr; ///< set to 1 by a bag that is illegal, whose features are then NaN
 };
 
-/// Samples [first_sample + s sample_stride, ... + row_count) of every shard s < shard_count, pooled into the rows of a dense product
-/// [shard_count row_count, table_count columns].
+/// Samples [first_sample + s sample_stride, ... + row_count) of every shard s < shard_count, pooled into the rows of a
+/// dense product [shard_count row_count, table_count columns].
 struct PoolingRun {
   std::int64_t first_sample = 0;
   std::int64_t row_count = 0;
@@ -35,8 +36,8 @@ struct PoolingRun {
   std::byte* product = nullptr;
 };
 
-/// Enqueues the pooling by as many thread blocks as `sm_count` SMs hold; can be captured. Sums are taken in f32 in the order of the
-/// bag, divided for means, and rounded once; an empty bag gives zeros. Throws SystemError.
+/// Enqueues the pooling by as many thread blocks as `sm_count` SMs hold; can be captured. Sums are taken in f32 in the
+/// order of the bag, divided for means, and rounded once; an empty bag gives zeros. Throws SystemError.
 void enqueue_pooling(const BagTables& tables, const PoolingRun& run, int sm_count, cudaStream_t stream);
 
 } // namespace mc2::executor::cuda

@@ -5,13 +5,14 @@
 #include "backends/cuda/kernels.cuh"
 #include "backends/cuda/tile_kernel.hpp"
 
-// One kernel multiplies all tiles, hands over those that other ranks sum, sums the others with what the peers hand over, and stores the sums
-// in the rank's own C or in everybody's.
-// A thread block is a loading thread, a storing thread and two warpgroups that multiply 64 rows of the tile each; they meet at a
-// ring of buffers for what is loaded, and at one for the tile that is stored while the next is multiplied.
+// One kernel multiplies all tiles, hands over those that other ranks sum, sums the others with what the peers hand
+// over, and stores the sums in the rank's own C or in everybody's. A thread block is a loading thread, a storing thread
+// and two warpgroups that multiply 64 rows of the tile each; they meet at a ring of buffers for what is loaded, and at
+// one for the tile that is stored while the next is multiplied.
 //
-// Thread blocks take tiles as they come. Other ranks' tiles of a block wait for nothing and precede the own tiles of the block before, so
-// whatever thread blocks of each rank have an SM make all that peers wait for, be other kernels in the way or not.
+// Thread blocks take tiles as they come. Other ranks' tiles of a block wait for nothing and precede the own tiles of
+// the block before, so whatever thread blocks of each rank have an SM make all that peers wait for, be other kernels in
+// the way or not.
 namespace mc2::executor::cuda {
 namespace {
 
@@ -81,7 +82,8 @@ class Tickets {
  public:
   __device__ Tickets(const TileRun& run, const Shared<Shape>& shared) : run_(run), shared_(shared) {}
 
-  /// The loading thread's next tile, or one that is none. Whoever takes the last of all number that is none leaves the counter at 0.
+  /// The loading thread's next tile, or one that is none. Whoever takes the last of all number that is none leaves the
+  /// counter at 0.
   __device__ int take() {
     hopper::wait(empty(), at_.phase ^ 1U);
     const auto number = atomicAdd(run_.taken, 1U);
@@ -129,8 +131,8 @@ __device__ void load_step(const TileRun& run, const Tile& tile, int step, const 
 
 /// The peers' pieces of an own tile, box by box and peer by peer, as many as fit a slot at a time.
 template <typename Shape>
-__device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared<Shape>& shared, typename Shared<Shape>::Slot& at,
-                            bool& is_aborted) {
+__device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared<Shape>& shared,
+                            typename Shared<Shape>::Slot& at, bool& is_aborted) {
   const int box_count = Shape::kTileBoxes * run.peer_count;
   for (int first = 0; first < box_count; first += Shape::kBoxesPerSlot, at.next()) {
     const int count = min(Shape::kBoxesPerSlot, box_count - first);
@@ -146,8 +148,9 @@ __device__ void load_pieces(const TileRun& run, const Tile& tile, const Shared<S
         *flag = 0; // the peer raises it in the next run, after the ranks have met
         hopper::order_with_bulk_copies();
       }
-      hopper::load_bytes(shared.slot(at) + i * kBoxBytes, run.arrived + (place + tile.index) * Shape::kTileBytes + box * kBoxBytes,
-                         kBoxBytes, shared.full(at));
+      hopper::load_bytes(shared.slot(at) + i * kBoxBytes,
+                         run.arrived + (place + tile.index) * Shape::kTileBytes + box * kBoxBytes, kBoxBytes,
+                         shared.full(at));
     }
   }
 }
@@ -159,7 +162,8 @@ __device__ void load_tiles(const TileRun& run, const Shared<Shape>& shared) {
   bool is_aborted = false;
   for (int i = tickets.take(); i < run.tile_count; i = tickets.take()) {
     const Tile tile = run.tiles[i];
-    const bool is_backwards = i / gridDim.x % 2 == 1; // what the wave before has read of A and B last is still in the L2 cache
+    // what the wave before has read of A and B last is still in the L2 cache
+    const bool is_backwards = i / gridDim.x % 2 == 1;
     for (int step = 0; step < run.depth_steps; ++step, at.next()) {
       hopper::wait(shared.empty(at), at.phase ^ 1U);
       load_step<Shape, kIsBTransposed>(run, tile, is_backwards ? run.depth_steps - 1 - step : step, shared, at);
@@ -172,7 +176,8 @@ __device__ void load_tiles(const TileRun& run, const Shared<Shape>& shared) {
 template <typename Shape>
 class Storer {
  public:
-  __device__ Storer(const TileRun& run, const Shared<Shape>& shared) : run_(run), shared_(shared), tickets_(run, shared) {}
+  __device__ Storer(const TileRun& run, const Shared<Shape>& shared)
+      : run_(run), shared_(shared), tickets_(run, shared) {}
 
   __device__ void store_tiles() {
     std::uint32_t phase = 0;
@@ -203,7 +208,8 @@ class Storer {
   __device__ void store_pieces(int count, long long clocks, const StorePiece& store_piece) const {
     const long long start = clock64(), pace = clocks * 4 / 5 / count;
     for (int piece = 0; piece < count; ++piece) {
-      while (clock64() - start < piece * pace) {}
+      while (clock64() - start < piece * pace) {
+      }
       store_piece(piece);
       hopper::commit_stores();
     }
@@ -211,15 +217,16 @@ class Storer {
     hopper::arrive(shared_.tile_empty());
   }
 
-  /// In bits within most of `clocks`: all tiles of a wave at once would fill the links, and whatever waits for them, or for memory, holds up
-  /// the loads of all SMs. The last has nothing beside it.
+  /// In bits within most of `clocks`: all tiles of a wave at once would fill the links, and whatever waits for them, or
+  /// for memory, holds up the loads of all SMs. The last has nothing beside it.
   __device__ void store(const Tile& tile, bool is_last, long long clocks) const {
     const int rows = is_last ? kTileRows : kBitRows, pieces_per_box = kTileRows / rows;
     store_pieces(is_last ? Shape::kTileBoxes : kBits, clocks, [&](int piece) {
       const int column = tile.column + piece / pieces_per_box * kBoxColumns;
       if (column >= run_.column_count) return;
       for (int i = 0; i < run_.c_count; ++i)
-        hopper::store_box(is_last ? &run_.c[i].boxes : &run_.c[i].bits, column, tile.c_row + piece % pieces_per_box * rows, tile.c_matrix,
+        hopper::store_box(is_last ? &run_.c[i].boxes : &run_.c[i].bits, column,
+                          tile.c_row + piece % pieces_per_box * rows, tile.c_matrix,
                           shared_.tile + piece * rows * kBoxColumns * 2);
     });
   }
@@ -258,7 +265,9 @@ class Storer {
 __device__ inline float2 unpack(std::uint32_t word, __nv_bfloat16 /*type*/) {
   return {__uint_as_float(word << 16U), __uint_as_float(word & 0xFFFF0000U)};
 }
-__device__ inline float2 unpack(std::uint32_t word, __half /*type*/) { return __half22float2(*reinterpret_cast<__half2*>(&word)); }
+__device__ inline float2 unpack(std::uint32_t word, __half /*type*/) {
+  return __half22float2(*reinterpret_cast<__half2*>(&word));
+}
 __device__ inline std::uint32_t pack(float first, float second, __nv_bfloat16 /*type*/) {
   const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
   return *reinterpret_cast<const std::uint32_t*>(&both);
@@ -273,7 +282,10 @@ template <typename T, typename Shape, bool kIsBTransposed>
 class Worker {
  public:
   __device__ Worker(const TileRun& run, const Shared<Shape>& shared, int number)
-      : run_(run), shared_(shared), number_(number), thread_(threadIdx.x % hopper::kWarpgroup),
+      : run_(run),
+        shared_(shared),
+        number_(number),
+        thread_(threadIdx.x % hopper::kWarpgroup),
         row_(number * kTileRows / kWorkers + thread_ / 32 * 16 + thread_ % 16) {}
 
   __device__ void multiply_tiles() {
@@ -306,7 +318,7 @@ class Worker {
     hopper::wait(shared_.full(at_), at_.phase);
     const std::uint32_t a = shared_.slot(at_) + number_ * kABytes / kWorkers, b = shared_.slot(at_) + kABytes;
     constexpr int kProductDepth = 16;
-    constexpr std::uint32_t kAlongK = kProductDepth * 2;                 // in rows that are contiguous along k
+    constexpr std::uint32_t kAlongK = kProductDepth * 2;                // in rows that are contiguous along k
     constexpr std::uint32_t kAcrossK = kProductDepth * kBoxColumns * 2; // in boxes whose rows are k
     hopper::begin_products();
 #pragma unroll
@@ -326,10 +338,12 @@ class Worker {
     slot.next();
   }
 
-  __device__ void meet_own() const { asm volatile("bar.sync %0, %1;" ::"r"(1 + number_), "n"(hopper::kWarpgroup) : "memory"); }
+  __device__ void meet_own() const {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + number_), "n"(hopper::kWarpgroup) : "memory");
+  }
 
-  /// Where in a box the thread's row of the four matrices from column 8 j on lies: 8 rows, the 8 below them, and the same 8 columns further.
-  /// 16 bytes each change places by row, as CU_TENSOR_MAP_SWIZZLE_128B has them.
+  /// Where in a box the thread's row of the four matrices from column 8 j on lies: 8 rows, the 8 below them, and the
+  /// same 8 columns further. 16 bytes each change places by row, as CU_TENSOR_MAP_SWIZZLE_128B has them.
   __device__ std::uint32_t row_offset(int j) const {
     return row_ * kBoxColumns * 2 + (((j + thread_ % 32 / 16) ^ (row_ & 7)) << 4);
   }
@@ -404,7 +418,8 @@ __global__ void __launch_bounds__(kTileThreads, 1) tile_kernel(const __grid_cons
     hopper::init_barrier(shared.tile_empty(), 1);
     for (int i = 0; i < kTickets; ++i) {
       hopper::init_barrier(hopper::shared_address(&barriers.ticket_full[i]), 1);
-      hopper::init_barrier(hopper::shared_address(&barriers.ticket_empty[i]), kWorkers * hopper::kWarpgroup + 1); // and the storing thread
+      // and the storing thread
+      hopper::init_barrier(hopper::shared_address(&barriers.ticket_empty[i]), kWorkers * hopper::kWarpgroup + 1);
     }
     hopper::order_shared_with_bulk_copies();
   }
@@ -436,14 +451,16 @@ TileKernel kernel_of(int tile_columns, bool b_is_transposed) {
 } // namespace
 
 TileKernel tile_kernel_of(bool is_half, int tile_columns, bool b_is_transposed) {
-  return is_half ? kernel_of<__half>(tile_columns, b_is_transposed) : kernel_of<__nv_bfloat16>(tile_columns, b_is_transposed);
+  return is_half ? kernel_of<__half>(tile_columns, b_is_transposed)
+                 : kernel_of<__nv_bfloat16>(tile_columns, b_is_transposed);
 }
 
 void enqueue_tiles(const TileKernel& kernel, const TileRun& run, int cta_count, cudaStream_t stream) {
   TileRun argument = run;
   std::array<void*, 1> arguments{&argument};
   const auto grid = static_cast<unsigned>(std::min(cta_count, run.tile_count));
-  MC2_CUDA(cudaLaunchKernel(kernel.function, grid, kTileThreads, arguments.data(), static_cast<std::size_t>(kernel.shared_bytes), stream));
+  MC2_CUDA(cudaLaunchKernel(kernel.function, grid, kTileThreads, arguments.data(),
+                            static_cast<std::size_t>(kernel.shared_bytes), stream));
 }
 
 } // namespace mc2::executor::cuda

@@ -20,7 +20,7 @@ constexpr int tile_bytes(int columns) { return kTileRows * columns * 2; } ///< b
 /// A tile's boxes, as CUtensorMap counts them, in elements: 128 bytes wide, which is what its swizzle takes.
 inline constexpr int kBoxColumns = 64;
 inline constexpr int kBitRows = 32; ///< of a box: what is sent or stored at a time while another tile is multiplied
-inline constexpr int kDepth = 64; ///< of A and B that is loaded at a time
+inline constexpr int kDepth = 64;   ///< of A and B that is loaded at a time
 
 /// In the order in which tiles are multiplied.
 struct Tile {
@@ -64,8 +64,8 @@ struct TileKernel {
   int shared_bytes = 0;
 };
 
-/// The kernel of a type, f16 or bf16, a tile's width and a B of [n, k] or [k, n], ready to be enqueued on the current device.
-/// Throws SystemError.
+/// The kernel of a type, f16 or bf16, a tile's width and a B of [n, k] or [k, n], ready to be enqueued on the current
+/// device. Throws SystemError.
 [[nodiscard]] TileKernel tile_kernel_of(bool is_half, int tile_columns, bool b_is_transposed);
 
 /// Enqueues one rank's tiles, by `cta_count` thread blocks of an SM each. Throws SystemError.

@@ -66,19 +66,21 @@ std::vector<Tile> TileOrder::raster(std::span<const Row> rows) const {
   return tiles;
 }
 
-/// Those that begin in the block's rows of the shards at these distances, side by side, as they need the same columns of B.
+/// Those that begin in the block's rows of the shards at these distances, side by side, as they need the same columns
+/// of B.
 std::vector<Tile> TileOrder::shard_tiles(int rank, std::size_t block, int first_distance, int end_distance) const {
   const std::int64_t first_row = blocks_[block].first_row, end_row = first_row + blocks_[block].row_count;
   std::vector<Row> rows;
   for (std::int64_t row = ceil_div(first_row, kTileRows) * kTileRows; row < end_row; row += kTileRows) {
     for (int distance = first_distance; distance < end_distance; ++distance)
-      rows.push_back({.distance = distance, .a_row = (rank + distance) % op_.world_size * summed_rows(op_) + row, .c_row = row});
+      rows.push_back(
+          {.distance = distance, .a_row = (rank + distance) % op_.world_size * summed_rows(op_) + row, .c_row = row});
   }
   return raster(rows);
 }
 
-/// Without shards, a block is a part of all tiles, as large as its rows are, and is dealt out to the ranks. Blocks of whole rows would read
-/// all of B each.
+/// Without shards, a block is a part of all tiles, as large as its rows are, and is dealt out to the ranks. Blocks of
+/// whole rows would read all of B each.
 void TileOrder::deal() {
   std::vector<Row> rows;
   for (std::int64_t row = 0; row < op_.m; row += kTileRows) rows.push_back({.distance = 0, .a_row = row, .c_row = row});
@@ -87,7 +89,8 @@ void TileOrder::deal() {
   for (std::size_t block = 0; block < blocks_.size(); ++block) {
     for (int owner = 0; owner < op_.world_size; ++owner) {
       const Part part = part_of(owner, block);
-      for (Tile& tile : std::span(dealt_).subspan(part.first, part.count)) tile.index = counts[static_cast<std::size_t>(owner)]++;
+      for (Tile& tile : std::span(dealt_).subspan(part.first, part.count))
+        tile.index = counts[static_cast<std::size_t>(owner)]++;
     }
   }
 }
@@ -104,7 +107,8 @@ std::vector<Tile> TileOrder::dealt_tiles(int rank, std::size_t block, int first_
   std::vector<Tile> tiles;
   for (int distance = first_distance; distance < end_distance; ++distance) {
     const Part part = part_of((rank + distance) % op_.world_size, block);
-    for (const Tile& tile : std::span(dealt_).subspan(part.first, part.count)) tiles.emplace_back(tile).distance = distance;
+    for (const Tile& tile : std::span(dealt_).subspan(part.first, part.count))
+      tiles.emplace_back(tile).distance = distance;
   }
   return tiles;
 }

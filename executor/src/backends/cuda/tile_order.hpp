@@ -10,10 +10,10 @@
 
 namespace mc2::executor::cuda {
 
-/// Who sums which tiles of a matmul_reduce_scatter or matmul_all_reduce, and in which order each rank multiplies them: block by block, first
-/// the tiles that other ranks sum, the next rank's and on; the own tiles of a block come behind the others of the next block, so that what
-/// peers have of them has arrived. Blocks of less than a wave of tiles are taken together: their own tiles would wait for what peers
-/// have begun a moment before.
+/// Who sums which tiles of a matmul_reduce_scatter or matmul_all_reduce, and in which order each rank multiplies them:
+/// block by block, first the tiles that other ranks sum, the next rank's and on; the own tiles of a block come behind
+/// the others of the next block, so that what peers have of them has arrived. Blocks of less than a wave of tiles are
+/// taken together: their own tiles would wait for what peers have begun a moment before.
 class TileOrder {
  public:
   /// @param cta_count thread blocks that multiply: tiles of a wave

@@ -19,14 +19,17 @@ using planner::ErrorCode;
 
 constexpr std::int64_t kRowMultiple = 8; ///< elements in 16 bytes
 
-/// A rank's memory: pieces that arrive, their flags, those of the end, and how many tiles have been taken and thread blocks have ended.
+/// A rank's memory: pieces that arrive, their flags, those of the end, and how many tiles have been taken and thread
+/// blocks have ended.
 struct Layout {
   std::int64_t tile_count;
   std::int64_t piece_bytes;
   std::int64_t peer_count;
 
   Layout(const StageList& stages, int tile_columns)
-      : tile_count(most_summed_tiles(stages, tile_columns)), piece_bytes(tile_bytes(tile_columns)), peer_count(stages.op.world_size - 1) {}
+      : tile_count(most_summed_tiles(stages, tile_columns)),
+        piece_bytes(tile_bytes(tile_columns)),
+        peer_count(stages.op.world_size - 1) {}
   [[nodiscard]] std::int64_t piece(std::int64_t peer) const { return peer * tile_count * piece_bytes; }
   [[nodiscard]] std::int64_t flags(std::int64_t peer) const { return word(peer * tile_count); }
   [[nodiscard]] std::int64_t end_flag(std::int64_t peer) const { return word(peer_count * tile_count + peer); }
@@ -35,7 +38,9 @@ struct Layout {
   [[nodiscard]] std::int64_t bytes() const { return end_flag(peer_count + 2); }
 
  private:
-  [[nodiscard]] std::int64_t word(std::int64_t index) const { return piece(peer_count) + index * std::int64_t{sizeof(std::uint32_t)}; }
+  [[nodiscard]] std::int64_t word(std::int64_t index) const {
+    return piece(peer_count) + index * std::int64_t{sizeof(std::uint32_t)};
+  }
 };
 
 /// Row-major matrices of 2-byte elements, one behind the other, in boxes of `box_rows` rows.
@@ -47,17 +52,18 @@ struct Matrix {
 };
 
 CUtensorMap tensor_map(const Matrix& matrix, bool is_half, std::optional<int> matrix_count = std::nullopt) {
-  static const auto kEncode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(driver_function("cuTensorMapEncodeTiled"));
+  static const auto kEncode =
+      reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(driver_function("cuTensorMapEncodeTiled"));
   const auto columns = static_cast<cuuint64_t>(matrix.columns), rows = static_cast<cuuint64_t>(matrix.rows);
   const std::array<cuuint64_t, 3> sizes{columns, rows, static_cast<cuuint64_t>(matrix_count.value_or(1))};
   const std::array<cuuint64_t, 2> pitch_bytes{columns * 2, rows * columns * 2};
   const std::array<cuuint32_t, 3> box{kBoxColumns, static_cast<cuuint32_t>(matrix.box_rows), 1};
   const std::array<cuuint32_t, 3> steps{1, 1, 1};
   CUtensorMap map;
-  check(kEncode(&map, is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, matrix_count ? 3 : 2,
-                const_cast<std::byte*>(matrix.address), sizes.data(), pitch_bytes.data(), box.data(), steps.data(),
-                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+  check(kEncode(&map, is_half ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                matrix_count ? 3 : 2, const_cast<std::byte*>(matrix.address), sizes.data(), pitch_bytes.data(),
+                box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         "cuTensorMapEncodeTiled");
   return map;
 }
@@ -80,16 +86,21 @@ planner::Result<void> check_tile_shape(const planner::OpSpec& op) {
   return {};
 }
 
-std::int64_t tile_memory_bytes(const StageList& stages, int tile_columns) { return Layout(stages, tile_columns).bytes(); }
+std::int64_t tile_memory_bytes(const StageList& stages, int tile_columns) {
+  return Layout(stages, tile_columns).bytes();
+}
 
 std::int64_t tile_list_bytes(const StageList& stages, int tile_columns) {
   constexpr std::int64_t kLists = 2; // of the run and of the products alone
-  return kLists * stages.op.world_size * most_summed_tiles(stages, tile_columns) * static_cast<std::int64_t>(sizeof(Tile));
+  return kLists * stages.op.world_size * most_summed_tiles(stages, tile_columns) *
+         static_cast<std::int64_t>(sizeof(Tile));
 }
 
-TileReduction::TileReduction(const StageList& stages, int rank, const Options& options, std::span<std::byte* const> memory,
-                             const std::uint32_t* abort, DevicePool& pool)
-    : op_(stages.op), rank_(rank), options_(options),
+TileReduction::TileReduction(const StageList& stages, int rank, const Options& options,
+                             std::span<std::byte* const> memory, const std::uint32_t* abort, DevicePool& pool)
+    : op_(stages.op),
+      rank_(rank),
+      options_(options),
       kernel_(tile_kernel_of(stages.op.dtype == planner::DType::F16, options.tile_columns, options.b_is_transposed)) {
   const Layout layout(stages, options.tile_columns);
   const int world_size = stages.op.world_size;
@@ -136,8 +147,9 @@ void TileReduction::upload_tiles(std::vector<Tile> tiles, DevicePool& pool) {
 void TileReduction::bind(const Matrices& matrices) {
   const bool is_half = op_.dtype == planner::DType::F16;
   products_run_.a = run_.a = tensor_map({matrices.a, op_.m, op_.k, kTileRows}, is_half);
-  products_run_.b = run_.b =
-      tensor_map(options_.b_is_transposed ? Matrix{matrices.b, op_.n, op_.k, kTileRows} : Matrix{matrices.b, op_.k, op_.n, kDepth}, is_half);
+  products_run_.b = run_.b = tensor_map(
+      options_.b_is_transposed ? Matrix{matrices.b, op_.n, op_.k, kTileRows} : Matrix{matrices.b, op_.k, op_.n, kDepth},
+      is_half);
   const auto target = [&](const std::byte* address, int count) {
     const Matrix bits{address, summed_rows(op_), op_.n, kBitRows}, boxes{address, summed_rows(op_), op_.n, kTileRows};
     return TileRun::Target{tensor_map(bits, is_half, count), tensor_map(boxes, is_half, count)};
@@ -145,11 +157,14 @@ void TileReduction::bind(const Matrices& matrices) {
   products_run_.c[0] = target(matrices.products, is_dealt(op_) ? 1 : op_.world_size);
   run_.c_count = is_dealt(op_) ? op_.world_size : 1;
   for (int distance = 0; distance < run_.c_count; ++distance)
-    run_.c[static_cast<std::size_t>(distance)] = target(matrices.c[static_cast<std::size_t>((rank_ + distance) % op_.world_size)], 1);
+    run_.c[static_cast<std::size_t>(distance)] =
+        target(matrices.c[static_cast<std::size_t>((rank_ + distance) % op_.world_size)], 1);
 }
 
 void TileReduction::enqueue(cudaStream_t stream) const { enqueue_tiles(kernel_, run_, options_.cta_count, stream); }
 
-void TileReduction::enqueue_products(cudaStream_t stream) const { enqueue_tiles(kernel_, products_run_, options_.cta_count, stream); }
+void TileReduction::enqueue_products(cudaStream_t stream) const {
+  enqueue_tiles(kernel_, products_run_, options_.cta_count, stream);
+}
 
 } // namespace mc2::executor::cuda

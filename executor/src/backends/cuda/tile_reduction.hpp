@@ -23,9 +23,10 @@ namespace mc2::executor::cuda {
 /// At most so many bytes are what a TileReduction takes of its pool.
 [[nodiscard]] std::int64_t tile_list_bytes(const StageList& stages, int tile_columns);
 
-/// A rank's part of a matmul_reduce_scatter or matmul_all_reduce inside its matmul, a kernel of our own. Every tile is summed by one rank,
-/// in f32: by that of its shard, or where all get the sums, by one of the ranks, which share the tiles. What others sum is
-/// stored in those ranks' memory as it is multiplied; what the rank sums is stored in its C or in everybody's (TileOrder).
+/// A rank's part of a matmul_reduce_scatter or matmul_all_reduce inside its matmul, a kernel of our own. Every tile is
+/// summed by one rank, in f32: by that of its shard, or where all get the sums, by one of the ranks, which share the
+/// tiles. What others sum is stored in those ranks' memory as it is multiplied; what the rank sums is stored in its C
+/// or in everybody's (TileOrder).
 class TileReduction {
  public:
   struct Options {
@@ -40,7 +41,8 @@ class TileReduction {
     std::byte* products = nullptr;             ///< for enqueue_products(): [m, n]
   };
 
-  /// @param memory of every rank, by rank, as this process reaches it: tile_memory_bytes() each, zero at first, outlives *this
+  /// @param memory of every rank, by rank, as this process reaches it: tile_memory_bytes() each, zero at first,
+  /// outlives *this
   /// @param pool of the device that runs it. Throws SystemError.
   TileReduction(const StageList& stages, int rank, const Options& options, std::span<std::byte* const> memory,
                 const std::uint32_t* abort, DevicePool& pool);

@@ -40,7 +40,8 @@ class Pieces {
     return block_->receive[static_cast<std::size_t>(to)] + from * block_->receive_stride * element_bytes_;
   }
   [[nodiscard]] std::byte* stage(int from, int to, int world_size) const {
-    return block_->staging[static_cast<std::size_t>(to)] + stage_place(from, to, world_size) * block_->element_count * element_bytes_;
+    return block_->staging[static_cast<std::size_t>(to)] +
+           stage_place(from, to, world_size) * block_->element_count * element_bytes_;
   }
 
   void copy(std::byte* to, const std::byte* from, cudaStream_t stream) const {
@@ -52,7 +53,8 @@ class Pieces {
     if (block_->row_elements == 0) return copy(to, piece, stream);
     const auto row_bytes = static_cast<std::size_t>(block_->row_elements * element_bytes_);
     const auto pitch_bytes = static_cast<std::size_t>(block_->receive_pitch * element_bytes_);
-    MC2_CUDA(cudaMemcpy2DAsync(to, pitch_bytes, piece, row_bytes, row_bytes, bytes() / row_bytes, cudaMemcpyDefault, stream));
+    MC2_CUDA(cudaMemcpy2DAsync(to, pitch_bytes, piece, row_bytes, row_bytes, bytes() / row_bytes, cudaMemcpyDefault,
+                               stream));
   }
   void copy_own(int rank, cudaStream_t stream) const {
     if (block_->copies_own) put_down(rank, rank, source(rank, rank), stream);
@@ -68,7 +70,9 @@ class DirectTransport final : public Transport {
   DirectTransport(const DirectSettings& settings, bool mails_small_pieces, std::vector<SignalMemory> signals)
       : settings_(settings), mails_small_pieces_(mails_small_pieces), signals_(std::move(signals)) {}
 
-  [[nodiscard]] bool writes_to_peers() const noexcept override { return settings_.collective == DirectCollective::AllReduce; }
+  [[nodiscard]] bool writes_to_peers() const noexcept override {
+    return settings_.collective == DirectCollective::AllReduce;
+  }
 
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     Pieces(block, settings_.dtype).copy_own(rank, stream);
@@ -89,7 +93,9 @@ class PersistentTransport final : public Transport {
   PersistentTransport(const DirectSettings& settings, std::vector<SignalMemory> signals)
       : settings_(settings), signals_(std::move(signals)) {}
 
-  [[nodiscard]] bool writes_to_peers() const noexcept override { return settings_.collective == DirectCollective::AllReduce; }
+  [[nodiscard]] bool writes_to_peers() const noexcept override {
+    return settings_.collective == DirectCollective::AllReduce;
+  }
 
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     DirectSettings settings = settings_;
@@ -104,7 +110,8 @@ class PersistentTransport final : public Transport {
     return std::min<std::size_t>(count, kMaxSpanBlocks);
   }
 
-  void enqueue_span(int rank, const std::vector<BlockExchange>& blocks, bool waits, cudaStream_t stream) const override {
+  void enqueue_span(int rank, const std::vector<BlockExchange>& blocks, bool waits,
+                    cudaStream_t stream) const override {
     MC2_CHECK(blocks.size() <= kMaxSpanBlocks, "span_length() blocks at most");
     cuda::enqueue_span(settings_, blocks, waits, signals_[static_cast<std::size_t>(rank)], stream);
   }
@@ -156,7 +163,8 @@ class PullTransport final : public Transport {
       const int peer = slicing_ == Slicing::Doubling ? rank ^ step : (rank + step) % world_size_;
       pieces.copy(pieces.landing(peer, rank), pieces.source(peer, rank), stream);
     }
-    if (block.meets_after && slice + 1 == slice_count()) enqueue_meeting(signals_[static_cast<std::size_t>(rank)], stream);
+    if (block.meets_after && slice + 1 == slice_count())
+      enqueue_meeting(signals_[static_cast<std::size_t>(rank)], stream);
   }
 
  private:
@@ -178,7 +186,9 @@ class PushTransport final : public Transport {
       : dtype_(dtype), sums_(sums), signals_(std::move(signals)), cta_count_(2 * sm_count) {}
 
   [[nodiscard]] int slice_count() const noexcept override { return signals_.front().world_size; }
-  [[nodiscard]] RankRange slice_ranks(int rank, int slice) const override { return one_rank(rank, slice, slice_count()); }
+  [[nodiscard]] RankRange slice_ranks(int rank, int slice) const override {
+    return one_rank(rank, slice, slice_count());
+  }
   [[nodiscard]] bool writes_to_peers() const noexcept override { return !sums_; }
 
   void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const override {
@@ -209,7 +219,7 @@ class PushTransport final : public Transport {
   planner::DType dtype_;
   bool sums_;
   std::vector<SignalMemory> signals_; ///< by rank
-  int cta_count_; ///< of a sum, which is as fast as memory
+  int cta_count_;                     ///< of a sum, which is as fast as memory
 };
 
 /// Each rank sums its share of a block and pushes the sum to all.
@@ -242,7 +252,8 @@ class PushAllReduceTransport final : public Transport {
             from == rank ? block.send[static_cast<std::size_t>(rank)] + own.offset : stage(from, rank, block);
       if (own.bytes > 0) enqueue_sum(local, cta_count_, stream);
     }
-    for_each_peer([&](int peer) { copy(block.receive[static_cast<std::size_t>(peer)] + own.offset, sum, own.bytes, stream); });
+    for_each_peer(
+        [&](int peer) { copy(block.receive[static_cast<std::size_t>(peer)] + own.offset, sum, own.bytes, stream); });
     enqueue_meeting(signals, stream); // peers may use their staging memory again, and have the sums
   }
 
@@ -261,7 +272,8 @@ class PushAllReduceTransport final : public Transport {
     return {offset, std::min(all_bytes - offset, most_bytes)};
   }
   [[nodiscard]] std::byte* stage(int from, int to, const BlockExchange& block) const {
-    return block.staging[static_cast<std::size_t>(to)] + stage_place(from, to, signals_.front().world_size) * share_bytes(block);
+    return block.staging[static_cast<std::size_t>(to)] +
+           stage_place(from, to, signals_.front().world_size) * share_bytes(block);
   }
   static void copy(std::byte* to, const std::byte* from, std::int64_t bytes, cudaStream_t stream) {
     if (bytes > 0) MC2_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream));
@@ -269,7 +281,7 @@ class PushAllReduceTransport final : public Transport {
 
   planner::DType dtype_;
   std::vector<SignalMemory> signals_; ///< by rank
-  int cta_count_; ///< of a sum, which is as fast as memory
+  int cta_count_;                     ///< of a sum, which is as fast as memory
 };
 
 ncclDataType_t nccl_type(planner::DType dtype) {
@@ -323,8 +335,8 @@ class NcclTransport final : public Transport {
     switch (kind_) {
       case OpKind::MatmulAllReduce: return all_reduce(rank, block, stream);
       case OpKind::MatmulReduceScatter:
-        return check(ncclReduceScatter(send, receive, count, type_, ncclSum, communicator, stream),
-                     "ncclReduceScatter", rank);
+        return check(ncclReduceScatter(send, receive, count, type_, ncclSum, communicator, stream), "ncclReduceScatter",
+                     rank);
       case OpKind::AllGatherMatmul:
         return check(ncclAllGather(send, receive, count, type_, communicator, stream), "ncclAllGather", rank);
       case OpKind::MatmulAllToAll:
@@ -345,7 +357,8 @@ class NcclTransport final : public Transport {
     if (block.row_elements != 0) Pieces(block, dtype_).put_down(rank, rank, sum, stream);
   }
 
-  // Not ncclAlltoAll: the pieces of a block of a cut do not touch one another. Those that are put down row by row arrive dense first.
+  // Not ncclAlltoAll: the pieces of a block of a cut do not touch one another. Those that are put down row by row
+  // arrive dense first.
   void all_to_all(int rank, const BlockExchange& block, cudaStream_t stream) const {
     const ncclComm_t communicator = communicators_[static_cast<std::size_t>(rank)];
     const auto count = static_cast<std::size_t>(block.element_count);
@@ -372,7 +385,7 @@ class NcclTransport final : public Transport {
   ncclDataType_t type_;
   bool has_windows_;
   bool takes_no_sm_;
-  bool arrives_dense_; ///< and is put down row by row from there
+  bool arrives_dense_;                             ///< and is put down row by row from there
   std::vector<ncclComm_t> communicators_;          ///< by rank
   std::vector<std::vector<ncclWindow_t>> windows_; ///< by rank
 };
@@ -395,7 +408,8 @@ void Transport::announce(int /*rank*/, cudaStream_t /*stream*/) const {
 
 bool stages_pieces(const planner::OpSpec& op, const CudaVariant& variant) noexcept {
   switch (variant.transport) {
-    case CudaVariant::Transport::CopyEngine: return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
+    case CudaVariant::Transport::CopyEngine:
+      return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
     case CudaVariant::Transport::Nccl: // what is put down row by row arrives dense
       return op.kind == OpKind::EmbeddingAllToAll || planner::cut_axis(op) == planner::CutAxis::Columns;
     case CudaVariant::Transport::Direct:
@@ -415,18 +429,16 @@ PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcep
 
 std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                  std::vector<SignalMemory> signals) {
-  const DirectSettings settings{.collective = direct_collective(op.kind),
-                                .dtype = op.dtype,
-                                .cta_count = variant.cta_count};
+  const DirectSettings settings{
+      .collective = direct_collective(op.kind), .dtype = op.dtype, .cta_count = variant.cta_count};
   return std::make_unique<DirectTransport>(settings, variant.is_low_latency, std::move(signals));
 }
 
 std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                      std::vector<SignalMemory> signals) {
   MC2_CHECK(planner::traits_of(op.kind).first_lane == planner::Lane::Compute, "peers' pieces are announced");
-  const DirectSettings settings{.collective = direct_collective(op.kind),
-                                .dtype = op.dtype,
-                                .cta_count = variant.cta_count};
+  const DirectSettings settings{
+      .collective = direct_collective(op.kind), .dtype = op.dtype, .cta_count = variant.cta_count};
   return std::make_unique<PersistentTransport>(settings, std::move(signals));
 }
 
@@ -437,7 +449,8 @@ std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, const 
 
 std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                std::vector<SignalMemory> signals, int sm_count) {
-  if (op.kind == OpKind::MatmulAllReduce) return std::make_unique<PushAllReduceTransport>(op.dtype, std::move(signals), sm_count);
+  if (op.kind == OpKind::MatmulAllReduce)
+    return std::make_unique<PushAllReduceTransport>(op.dtype, std::move(signals), sm_count);
   if (planner::traits_of(op.kind).first_lane == planner::Lane::Communication)
     return std::make_unique<PullTransport>(op.dtype, variant.slicing, std::move(signals));
   const bool sums = op.kind == OpKind::MatmulReduceScatter;

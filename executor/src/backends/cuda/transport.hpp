@@ -31,11 +31,13 @@ class Transport {
   [[nodiscard]] virtual bool reaches_peers() const noexcept { return true; }
   /// Whether peers write to a rank's receive memory, rather than the rank itself.
   [[nodiscard]] virtual bool writes_to_peers() const noexcept { return false; }
-  /// Enqueues `rank`'s part of a slice of a block's collective on its communication stream and returns; can be captured.
-  /// Called on the rank's own thread; all ranks enqueue the same slices in the same order. Throws SystemError.
+  /// Enqueues `rank`'s part of a slice of a block's collective on its communication stream and returns; can be
+  /// captured. Called on the rank's own thread; all ranks enqueue the same slices in the same order. Throws
+  /// SystemError.
   virtual void enqueue(int rank, const BlockExchange& block, int slice, cudaStream_t stream) const = 0;
 
-  /// Whether the matmuls' memory is to be registered first, by every rank on its own thread: collective. Throws SystemError.
+  /// Whether the matmuls' memory is to be registered first, by every rank on its own thread: collective. Throws
+  /// SystemError.
   [[nodiscard]] virtual bool has_windows() const { return false; }
   virtual void register_memory(int /*rank*/, std::span<std::byte> /*memory*/) {}
   /// Collective too; before the memory goes.
@@ -56,8 +58,8 @@ class Transport {
 /// Whether a variant's transport uses BlockExchange::staging, of staging_bytes().
 [[nodiscard]] bool stages_pieces(const planner::OpSpec& op, const CudaVariant& variant) noexcept;
 
-/// Whether matmuls take turns on two streams, so that one fills the last wave of the one before: not beside a collective's kernel, whose
-/// SMs the second would take.
+/// Whether matmuls take turns on two streams, so that one fills the last wave of the one before: not beside a
+/// collective's kernel, whose SMs the second would take.
 [[nodiscard]] bool uses_two_streams(const StageList& stages, const CudaVariant& variant) noexcept;
 
 /// Which of the caller's matrices peers reach; A is what kinds that communicate first send, C what the others receive.
@@ -66,8 +68,8 @@ class Transport {
 [[nodiscard]] std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                                std::vector<SignalMemory> signals);
 
-/// All-reduce and reduce-scatter by one kernel for all blocks, so that few SMs suffice and none change hands. With few thread
-/// blocks, the last block of rows is left to a kernel of its own: nothing runs beside it, so it may take many.
+/// All-reduce and reduce-scatter by one kernel for all blocks, so that few SMs suffice and none change hands. With few
+/// thread blocks, the last block of rows is left to a kernel of its own: nothing runs beside it, so it may take many.
 [[nodiscard]] std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op,
                                                                    const CudaVariant& variant,
                                                                    std::vector<SignalMemory> signals);
@@ -77,9 +79,10 @@ class Transport {
                                                              std::vector<ncclComm_t> communicators);
 
 /// Copies by copy engines, to or from the next rank first, so that no link is hit by all at once. Kinds that
-/// communicate first pull their peers' pieces; where slices double, from rank ^ 1, rank ^ 2 and so on: then, too, every rank reads
-/// another peer, and the ranks of a slice follow one another. Those that compute first push theirs; what is to be summed waits in
-/// staging memory until all have arrived, and is summed by the SMs, for an all-reduce each rank's share of a block.
+/// communicate first pull their peers' pieces; where slices double, from rank ^ 1, rank ^ 2 and so on: then, too, every
+/// rank reads another peer, and the ranks of a slice follow one another. Those that compute first push theirs; what is
+/// to be summed waits in staging memory until all have arrived, and is summed by the SMs, for an all-reduce each rank's
+/// share of a block.
 /// @param sm_count of every rank's device
 [[nodiscard]] std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                              std::vector<SignalMemory> signals, int sm_count);

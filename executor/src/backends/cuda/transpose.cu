@@ -32,7 +32,8 @@ __global__ void transpose_kernel(const std::uint8_t* from, std::uint8_t* to, std
 
 } // namespace
 
-void enqueue_transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns, cudaStream_t stream) {
+void enqueue_transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns,
+                       cudaStream_t stream) {
   const std::int64_t tile_count = ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
   const auto block_count = static_cast<unsigned>(std::min(tile_count, kMostBlocks));
   transpose_kernel<<<block_count, dim3(kTile, kRowsAtOnce), 0, stream>>>(

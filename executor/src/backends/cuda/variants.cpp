@@ -35,11 +35,13 @@ int rank_slice_count(const planner::OpSpec& op) {
   return is_own_included ? op.world_size : op.world_size - 1;
 }
 
-/// "1+2+4": a slice of one peer's rows, then of two, of four. Matmuls of few rows leave SMs idle, so they are fewer and longer
-/// towards the end. Of kinds that communicate first; for other numbers of ranks the peers of a slice would not touch in C.
+/// "1+2+4": a slice of one peer's rows, then of two, of four. Matmuls of few rows leave SMs idle, so they are fewer and
+/// longer towards the end. Of kinds that communicate first; for other numbers of ranks the peers of a slice would not
+/// touch in C.
 std::optional<std::string> doubling_slices(const planner::OpSpec& op) {
   constexpr int kLeastRanks = 4;
-  if (!planner::traits_of(op.kind).has_local_part || op.world_size < kLeastRanks || !std::has_single_bit(static_cast<unsigned>(op.world_size)))
+  if (!planner::traits_of(op.kind).has_local_part || op.world_size < kLeastRanks ||
+      !std::has_single_bit(static_cast<unsigned>(op.world_size)))
     return std::nullopt;
   std::string slices = "1";
   for (int peers = 2; peers < op.world_size; peers *= 2) slices += "+" + std::to_string(peers);
@@ -60,7 +62,9 @@ bool has_persistent(const planner::OpSpec& op) {
 
 bool is_tiled(const Variant& variant) { return variant.name == kTileStore; }
 
-bool has_tiles(const planner::OpSpec& op) { return has_persistent(op) && planner::cut_axis(op) == planner::CutAxis::Rows; }
+bool has_tiles(const planner::OpSpec& op) {
+  return has_persistent(op) && planner::cut_axis(op) == planner::CutAxis::Rows;
+}
 
 /// Of tile_store, by cuBLASLt's names, whose rows are our columns.
 constexpr const char* kWide = "256x128";
@@ -112,7 +116,8 @@ Result<int> read_number(const Variant& variant, const char* key, int least, int 
   if (found != variant.fields.end()) {
     const std::string& text = found->second;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= least && value <= most) return value;
+    if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= least && value <= most)
+      return value;
   }
   return Error{ErrorCode::InvalidSpec, "variant",
                "\"" + variant.name + "\" needs the setting " + key + ", a whole number from " + std::to_string(least) +
@@ -130,9 +135,9 @@ Result<CudaVariant::Slicing> read_slicing(const planner::OpSpec& op, const Varia
   if (given != variant.fields.end() && given->second == by_rank) return Slicing::ByRank;
   if (given != variant.fields.end() && given->second == doubling) return Slicing::Doubling;
   return Error{ErrorCode::InvalidSpec, "variant",
-               "\"" + variant.name + "\" hands blocks of " + std::string(to_string(op.kind)) + " over rank by rank: it " +
-                   (is_compute_first ? "needs" : "takes no setting slices, or") + " slices=" + by_rank +
-                   (doubling ? " or slices=" + *doubling : "")};
+               "\"" + variant.name + "\" hands blocks of " + std::string(to_string(op.kind)) +
+                   " over rank by rank: it " + (is_compute_first ? "needs" : "takes no setting slices, or") +
+                   " slices=" + by_rank + (doubling ? " or slices=" + *doubling : "")};
 }
 
 std::vector<std::string_view> legal_settings(const planner::OpSpec& op, const Variant& variant) {
@@ -148,7 +153,8 @@ Result<void> check_fields(const planner::OpSpec& op, const Variant& variant) {
   const auto legal = legal_settings(op, variant);
   for (const auto& [key, value] : variant.fields) {
     if (std::ranges::find(legal, key) != legal.end()) continue;
-    return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + joined(legal)};
+    return Error{ErrorCode::InvalidSpec, "variant",
+                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + joined(legal)};
   }
   return {};
 }
@@ -158,8 +164,8 @@ Variant with_tile(Variant variant, const char* tile) {
   return variant;
 }
 
-/// Other tiles than the matmul library's first choice, which is not always the fastest (docs/gpu.md): with what wins most races, and with
-/// what is mostly the fastest where nothing overlaps, so that serial, too, has its best matmul.
+/// Other tiles than the matmul library's first choice, which is not always the fastest (docs/gpu.md): with what wins
+/// most races, and with what is mostly the fastest where nothing overlaps, so that serial, too, has its best matmul.
 void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
   if (planner::traits_of(op.kind).work != planner::Work::Matmul) return;
   const Variant fused = variants.front();
@@ -190,7 +196,8 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   if (has_copies(op)) {
     const bool is_compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
     if (is_compute_first || rank_slice_count(op) > 1) variants.push_back(make_sliced(op, sm_count));
-    if (const auto slices = doubling_slices(op)) variants.push_back(with_slices(make(kCopyEngine, 0, sm_count), *slices));
+    if (const auto slices = doubling_slices(op))
+      variants.push_back(with_slices(make(kCopyEngine, 0, sm_count), *slices));
     if (!is_compute_first) variants.push_back(make(kCopyEngine, 0, sm_count));
   }
   // A few thread blocks fill the links; how many SMs the matmul can spare depends on where its waves end.
@@ -261,8 +268,9 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   if (is_nccl_copy) return read;
   // Its kernel holds its SMs until all matmuls have ended, which need some, too: whole clusters of two, twice.
   const int most_ctas = is_persistent ? std::max(1, sm_count - 4) : sm_count;
-  const auto ctas = is_direct || is_persistent ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)
-                              : read_number(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0));
+  const auto ctas = is_direct || is_persistent
+                        ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)
+                        : read_number(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0));
   if (!ctas) return ctas.error();
   read.cta_count = ctas.value();
   return read;

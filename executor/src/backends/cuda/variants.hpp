@@ -18,7 +18,8 @@ struct CudaVariant {
     Direct,     ///< our kernels reach into peers' memory ("direct", "low_latency"); fields: ctas
     Persistent, ///< one such kernel for all blocks ("persistent"), of kinds whose collective sums; fields: ctas
     Nccl,       ///< NCCL with a budget of thread blocks ("nccl", "nccl_window", "nccl_copy_engine"); fields: ctas
-    CopyEngine, ///< peer copies that take no SM ("copy_engine"), of matmul_all_reduce only for "tile_store"; fields: slices
+    /// peer copies that take no SM ("copy_engine"), of matmul_all_reduce only for "tile_store"; fields: slices
+    CopyEngine,
   };
   /// What of a block the lanes hand over at a time.
   enum class Slicing : std::uint8_t {
@@ -27,14 +28,15 @@ struct CudaVariant {
     Doubling, ///< the rows of 1, 2, 4, ... peers
   };
   Transport transport = Transport::Direct;
-  bool stores_tiles = false; ///< fused runs and all matmuls are TileReduction's ("tile_store"); the transport carries the collective alone
+  /// fused runs and all matmuls are TileReduction's ("tile_store"); the transport carries the collective alone
+  bool stores_tiles = false;
   int tile_columns = kWideTile; ///< of those ("tile")
   bool has_windows = false;     ///< Nccl: memory registered as symmetric windows ("nccl_window", "nccl_copy_engine")
   bool takes_no_sm = false;     ///< Nccl: CTA policy zero ("nccl_copy_engine"), all-gather, and all-to-all kinds uncut
-  bool is_low_latency = false; ///< Direct all-reduce: small pieces by mail, which crosses the links once
-  int cta_count = 0;        ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
-  int gemm_sm_count = 0;    ///< SMs that the matmul counts on; 0 for all
-  int gemm_tile = 0;        ///< the matmul's tile, as GemmShape::tile ("tile")
+  bool is_low_latency = false;  ///< Direct all-reduce: small pieces by mail, which crosses the links once
+  int cta_count = 0;            ///< thread blocks of the collective, each on an SM; 0: NCCL's own choice, or none
+  int gemm_sm_count = 0;        ///< SMs that the matmul counts on; 0 for all
+  int gemm_tile = 0;            ///< the matmul's tile, as GemmShape::tile ("tile")
   Slicing slicing = Slicing::Whole; ///< CopyEngine ("slices")
 };
 

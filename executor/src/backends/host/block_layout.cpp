@@ -142,8 +142,7 @@ MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int ran
   for (int peer = 0; !cuts_columns(op) && peer < (has_shards(op) ? op.world_size : 1); ++peer) {
     if (is_received && peer == rank) continue;
     if (!has_part_of(part, peer)) continue;
-    const std::int64_t count =
-        is_received ? pair_length(op, splits, peer, rank) : pair_length(op, splits, rank, peer);
+    const std::int64_t count = is_received ? pair_length(op, splits, peer, rank) : pair_length(op, splits, rank, peer);
     const std::int64_t rows = length_in(stage, count);
     if (rows == 0) continue;
     const std::int64_t start = is_received ? splits.receive_offset(rank, peer) : sent_row(op, splits, rank, peer);

@@ -15,8 +15,8 @@ namespace mc2::executor::host {
 
 /// Where one rank's data lies. The intermediate is what passes between the lanes: the partial product [m, n] of kinds
 /// that compute first - where blocks are columns, block after block, each [m, b], so that a block is one message -,
-/// the rows of A [m, k] that kinds that communicate first bring together: in the caller's gathered A where there is one and
-/// they do not lie block after block.
+/// the rows of A [m, k] that kinds that communicate first bring together: in the caller's gathered A where there is one
+/// and they do not lie block after block.
 struct RankMatrices {
   RankBuffers buffers;
   std::span<std::byte> intermediate;
@@ -51,8 +51,8 @@ struct StagePart {
 };
 
 /// What a rank computes for a part of a stage; neighbouring rows are one run.
-[[nodiscard]] MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int rank,
-                                   const StagePart& part, const RankMatrices& own);
+[[nodiscard]] MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const StagePart& part,
+                                   const RankMatrices& own);
 
 /// What goes with a rank's B: with kinds that sum, bias and residual are added to the sum, not to the products.
 [[nodiscard]] GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own);
@@ -64,12 +64,12 @@ struct StagePart {
 
 /// The addresses and sizes of one part's exchange, by rank. An address of no bytes means nothing.
 struct PieceAddresses {
-  std::vector<const std::byte*> sources;   ///< what this rank gets: its piece in each rank's memory, its own included
-  std::vector<const std::byte*> outgoing;  ///< what this rank sends each other rank
-  std::vector<std::byte*> landings;        ///< where the pieces go; null where they are summed, and for an own piece
-                                           ///< that the local part reads where it is
-  std::vector<std::byte*> remote_landings; ///< where what this rank sends lands at each other rank; null where summed
-  std::vector<const std::byte*> residuals; ///< what is added to the pieces that landed, by rank; null for nothing
+  std::vector<const std::byte*> sources;    ///< what this rank gets: its piece in each rank's memory, its own included
+  std::vector<const std::byte*> outgoing;   ///< what this rank sends each other rank
+  std::vector<std::byte*> landings;         ///< where the pieces go; null where they are summed, and for an own piece
+                                            ///< that the local part reads where it is
+  std::vector<std::byte*> remote_landings;  ///< where what this rank sends lands at each other rank; null where summed
+  std::vector<const std::byte*> residuals;  ///< what is added to the pieces that landed, by rank; null for nothing
   std::vector<std::int64_t> incoming_bytes; ///< of each source
   std::vector<std::int64_t> outgoing_bytes;
 
@@ -100,8 +100,8 @@ struct SumTarget {
   const std::byte* residual = nullptr;
 };
 
-/// Completes the gathered A that the caller wants once all blocks have come: adds the rank's own rows, and copies those of the
-/// others where they lie block after block.
+/// Completes the gathered A that the caller wants once all blocks have come: adds the rank's own rows, and copies those
+/// of the others where they lie block after block.
 void complete_gathered_a(const StageList& list, int rank, const RankMatrices& own) noexcept;
 
 [[nodiscard]] SumTarget sum_target(const planner::OpSpec& op, const Stage& stage, const RankMatrices& own) noexcept;

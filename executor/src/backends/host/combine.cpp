@@ -117,8 +117,7 @@ void finish_sum(planner::DType dtype, const float* partial, const std::byte* own
 
 void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, const SumTarget& target,
                        std::int64_t element_count) noexcept {
-  with_element_type(dtype,
-                    [&]<typename Element>(Element*) { sum_all<Element>(partials, target, element_count); });
+  with_element_type(dtype, [&]<typename Element>(Element*) { sum_all<Element>(partials, target, element_count); });
 }
 
 void add_residuals(const BlockExchange& block) noexcept {

@@ -54,15 +54,15 @@ class ComputeDevice {
                                                                 const GemmWeights& weights,
                                                                 std::span<const GemmShape> shapes);
 
-/// Pools embedding bags on the lane's own thread, each sum in f32 in the order of the bag. The buffers are read by every
-/// run. A bag that is no longer legal fails the run.
+/// Pools embedding bags on the lane's own thread, each sum in f32 in the order of the bag. The buffers are read by
+/// every run. A bag that is no longer legal fails the run.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_pooling_device(const planner::OpSpec& op, int rank,
                                                                  const RankBuffers& buffers);
 
-/// The one of the two above that an operator needs, of a rank that holds `buffers`. Build it on the compute lane's thread.
+/// The one of the two above that an operator needs, of a rank that holds `buffers`. Build it on the compute lane's
+/// thread.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_device(const planner::OpSpec& op, int rank,
-                                                         const RankBuffers& buffers,
-                                                         std::span<const GemmShape> shapes);
+                                                         const RankBuffers& buffers, std::span<const GemmShape> shapes);
 
 /// Sleeps for the modelled time on an absolute schedule that starts with the run: a stage starts when the one before
 /// it ended and its data was ready, and ends its modelled time later, however late the lane wakes up. Writes nothing.

@@ -26,7 +26,8 @@ class EmulatedTransport final : public Transport {
     Lane& lane = lanes_[static_cast<std::size_t>(block.rank)];
     const auto start = std::max(block.ready, lane.free_at);
     const bool has_link_work = measure_pieces(block, lane.piece_ns);
-    if (!has_link_work && block.pieces->incoming_bytes[static_cast<std::size_t>(block.rank)] == 0) return {start, start};
+    if (!has_link_work && block.pieces->incoming_bytes[static_cast<std::size_t>(block.rank)] == 0)
+      return {start, start};
     if (has_link_work) post(block, start, lane.piece_ns);
     combine(block, block.pieces->sources);
     lane.free_at = std::max(start, Clock::now());

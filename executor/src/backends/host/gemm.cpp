@@ -43,8 +43,9 @@ Layout row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::data_typ
 
 constexpr std::int64_t kCacheLineBytes = 64;
 
-/// Row-major with rows an odd number of cache lines apart. Rows whose distance is a multiple of 4 KiB, as where a matmul has
-/// 1024 columns, lie in the same sets of the first-level cache, and a kernel that reads B where it lies then runs at half its rate.
+/// Row-major with rows an odd number of cache lines apart. Rows whose distance is a multiple of 4 KiB, as where a
+/// matmul has 1024 columns, lie in the same sets of the first-level cache, and a kernel that reads B where it lies then
+/// runs at half its rate.
 Layout padded_row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::data_type type) {
   const auto line_elements = kCacheLineBytes / static_cast<std::int64_t>(dnnl::memory::data_type_size(type));
   const std::int64_t lines = (columns + line_elements - 1) / line_elements;
@@ -169,8 +170,7 @@ struct Gemm::State {
     }
     const auto columns_of_b = dense_columns(shape);
     const std::byte* first = columns_of_b.empty() ? weights.b.data() : columns_of_b.data();
-    dnnl::memory source(row_major(op.k, shape.columns, element_type(op.dtype)), engine,
-                        const_cast<std::byte*>(first));
+    dnnl::memory source(row_major(op.k, shape.columns, element_type(op.dtype)), engine, const_cast<std::byte*>(first));
     dnnl::memory copy(layout, engine);
     dnnl::reorder(source, copy).execute(stream, source, copy);
     stream.wait();
@@ -236,8 +236,7 @@ struct Gemm::State {
       add_post_op(kernel.scales);
     }
     if (post_ops.has_bias) {
-      bind(kernel.bias,
-           weights.bias.data() + call.shape.first_column * planner::size_bytes(planner::product_type(op)));
+      bind(kernel.bias, weights.bias.data() + call.shape.first_column * planner::size_bytes(planner::product_type(op)));
       add_post_op(kernel.bias);
     }
     if (post_ops.has_residual) {

@@ -76,8 +76,7 @@ class HostBackend final : public Backend {
                                           {"onednn", gemm_library_version()},
                                           {"pinning", std::string(to_string(layout.pinning()))},
                                           {"ranks", std::to_string(options.world_size)}}};
-    if (auto emulation = emulation_text(options); !emulation.empty())
-      print.fields["emulation"] = std::move(emulation);
+    if (auto emulation = emulation_text(options); !emulation.empty()) print.fields["emulation"] = std::move(emulation);
     return print;
   }
 
@@ -87,9 +86,8 @@ class HostBackend final : public Backend {
 
   static Result<void> check_rank_count(int world_size) {
     if (world_size <= kMaxHostRanks) return {};
-    return Error{
-        ErrorCode::Unsupported, "world_size",
-        std::to_string(world_size) + " ranks; the host backend runs at most " + std::to_string(kMaxHostRanks)};
+    return Error{ErrorCode::Unsupported, "world_size",
+                 std::to_string(world_size) + " ranks; the host backend runs at most " + std::to_string(kMaxHostRanks)};
   }
 };
 

@@ -27,7 +27,8 @@ Result<void> check_dtype(planner::DType dtype) {
       return unsupported_type(
           "the host backend does not run f16: CPUs would convert it to f32 and back; use f32 or bf16");
     case planner::DType::F8E4m3:
-      return unsupported_type("the host backend does not run f8e4m3: CPUs do not multiply it; backend cuda may, or use i8 or bf16");
+      return unsupported_type(
+          "the host backend does not run f8e4m3: CPUs do not multiply it; backend cuda may, or use i8 or bf16");
     case planner::DType::I8:
       if (gemm_isa_has_i8()) return {};
       return unsupported_type(
@@ -55,9 +56,9 @@ std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
   const OperandShapes shapes = operand_shapes(op);
   const std::int64_t b_count = op.tables ? 1 : 2; // tables are not packed
   const std::int64_t inputs = shapes.a.element_count() + b_count * shapes.b.element_count();
-  const std::int64_t results =
-      shapes.c.element_count() + shapes.bias.element_count() + shapes.residual.element_count();
-  const std::int64_t bag_bytes = op.tables ? op.tables->table_count * op.m * (op.k + 1) * size_bytes(IndexType::I64) : 0;
+  const std::int64_t results = shapes.c.element_count() + shapes.bias.element_count() + shapes.residual.element_count();
+  const std::int64_t bag_bytes =
+      op.tables ? op.tables->table_count * op.m * (op.k + 1) * size_bytes(IndexType::I64) : 0;
   return op.world_size *
          (inputs * planner::size_bytes(op.dtype) + results * planner::size_bytes(planner::product_type(op)) +
           bag_bytes + intermediate_bytes(op));

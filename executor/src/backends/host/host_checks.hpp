@@ -16,11 +16,12 @@ inline constexpr int kMaxHostRanks = 64; ///< two threads each, and a mesh of co
 /// Errors: Unsupported, naming the bytes, when `needed_bytes` exceed what the machine has available.
 [[nodiscard]] planner::Result<void> check_memory(std::int64_t needed_bytes);
 
-/// Bytes of A, B, the packed copy of B, what passes between the lanes, and C, of all ranks; of tables and their bags, with
-/// 64-bit row numbers, where the operator has them.
+/// Bytes of A, B, the packed copy of B, what passes between the lanes, and C, of all ranks; of tables and their bags,
+/// with 64-bit row numbers, where the operator has them.
 [[nodiscard]] std::int64_t operator_bytes(const planner::OpSpec& op) noexcept;
 
-/// Bytes of one rank's packed copies of B: each block of columns has its own, which the library rounds up. None for tables.
+/// Bytes of one rank's packed copies of B: each block of columns has its own, which the library rounds up. None for
+/// tables.
 [[nodiscard]] std::int64_t packed_b_bytes(const StageList& list) noexcept;
 
 } // namespace mc2::executor::host

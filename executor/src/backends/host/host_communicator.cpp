@@ -10,8 +10,8 @@
 
 #include "backends/host/block_layout.hpp"
 #include "backends/host/host_checks.hpp"
-#include "backends/host/host_prepared.hpp"
 #include "backends/host/host_memory.hpp"
+#include "backends/host/host_prepared.hpp"
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
@@ -56,8 +56,7 @@ std::int64_t prepared_bytes(const StageList& list, const HostVariant& variant, c
 
 } // namespace
 
-HostCommunicator::HostCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint,
-                                   StageHook hook)
+HostCommunicator::HostCommunicator(const CommunicatorOptions& options, planner::Fingerprint fingerprint, StageHook hook)
     : options_(options),
       fingerprint_(std::move(fingerprint)),
       hook_(std::move(hook)),
@@ -104,7 +103,8 @@ planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const Stage
   }
   if (auto legal = check_b_is_plain(ranks_, buffers, "host"); !legal) return legal.error();
   if (auto legal = check_bags(stages.op, ranks_, buffers); !legal) return legal.error();
-  if (auto legal = check_memory(prepared_bytes(stages, read.value(), options, *transport_)); !legal) return legal.error();
+  if (auto legal = check_memory(prepared_bytes(stages, read.value(), options, *transport_)); !legal)
+    return legal.error();
   throw_if_failed();
   return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, read.value(), buffers, options));
 }
@@ -138,8 +138,7 @@ void HostCommunicator::call_on_lanes(planner::Lane lane, const std::function<voi
 }
 
 void HostCommunicator::post_to(LaneTask& task, planner::Lane lane) noexcept {
-  for (const auto& thread : lane == planner::Lane::Compute ? compute_lanes_ : communication_lanes_)
-    thread->post(task);
+  for (const auto& thread : lane == planner::Lane::Compute ? compute_lanes_ : communication_lanes_) thread->post(task);
 }
 
 void HostCommunicator::fail(const planner::SystemError& failure) noexcept {
@@ -149,7 +148,8 @@ void HostCommunicator::fail(const planner::SystemError& failure) noexcept {
 
 void HostCommunicator::throw_if_failed() const {
   if (process_.is_inherited()) {
-    throw planner::SystemError("fork", ECHILD, "the communicator was opened by the parent process; open another one in the child");
+    throw planner::SystemError("fork", ECHILD,
+                               "the communicator was opened by the parent process; open another one in the child");
   }
   if (!control_.has_failed()) return;
   throw planner::SystemError("communicator", ECANCELED,

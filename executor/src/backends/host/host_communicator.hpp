@@ -44,7 +44,8 @@ class HostCommunicator final : public Communicator {
   /// Runs `task`, whose lanes exchange blocks through `transport`, on the lanes that `mode` uses and returns when the
   /// last has finished. `at_start` is called with the run's start before any lane wakes. Throws the SystemError of the
   /// first lane that failed, and of every later run.
-  void execute(LaneTask& task, Transport& transport, RunMode mode, const std::function<void(Clock::time_point)>& at_start);
+  void execute(LaneTask& task, Transport& transport, RunMode mode,
+               const std::function<void(Clock::time_point)>& at_start);
 
   /// Runs `work(rank)` once on every rank's `lane` thread; throws what the first failing rank threw.
   void call_on_lanes(planner::Lane lane, const std::function<void(int rank)>& work);

@@ -22,8 +22,7 @@ StageTime relative_to(Clock::time_point origin, Clock::time_point start, Clock::
 
 /// Names the rank for failures that do not come from one of mc2's own check wrappers.
 planner::SystemError lane_error(int rank, planner::Lane lane, const char* what) {
-  return {"lane", 0,
-          "rank " + std::to_string(rank) + ", " + std::string(planner::to_string(lane)) + " lane: " + what};
+  return {"lane", 0, "rank " + std::to_string(rank) + ", " + std::string(planner::to_string(lane)) + " lane: " + what};
 }
 
 } // namespace
@@ -89,8 +88,7 @@ void HostPrepared::build(int rank) {
     state.device = make_virtual_device(rank, *virtual_compute);
     return;
   }
-  state.device =
-      make_device(list_.op, rank, matrices_[index].buffers, shapes_of(state.local_work, state.work));
+  state.device = make_device(list_.op, rank, matrices_[index].buffers, shapes_of(state.local_work, state.work));
 }
 
 /// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
@@ -219,8 +217,8 @@ Clock::time_point HostPrepared::wait_for(int rank, int peer, std::size_t part) {
     case WaitResult::Reached: break;
     case WaitResult::Aborted: throw RunAborted{};
     case WaitResult::TimedOut:
-      throw deadline_error("rank " + std::to_string(rank) + " waited for block " +
-                           std::to_string(part / slice_count_) + " of rank " + std::to_string(peer));
+      throw deadline_error("rank " + std::to_string(rank) + " waited for block " + std::to_string(part / slice_count_) +
+                           " of rank " + std::to_string(peer));
   }
   return ranks_[static_cast<std::size_t>(peer)].ready_at[part];
 }

@@ -41,8 +41,8 @@ class HostPrepared final : public Prepared, private LaneTask {
     std::vector<MatmulWork> work; ///< by part
     std::unique_ptr<ComputeDevice> device;
     std::vector<std::byte> staging;
-    std::vector<Clock::time_point> ready_at; ///< by part: end on the first lane; published by the rank's signal
-    PieceAddresses pieces;                   ///< of the part that is being exchanged
+    std::vector<Clock::time_point> ready_at;  ///< by part: end on the first lane; published by the rank's signal
+    PieceAddresses pieces;                    ///< of the part that is being exchanged
     std::chrono::nanoseconds gathered_end{0}; ///< when the caller's gathered A was complete; zero without
   };
 

@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kPlacesAhead = 8;
 constexpr std::int64_t kLineBytes = 64;
 
-/// Sums of kColumns columns, at most as many as fit the vector registers that every x86-64 has: sums in memory would be read and written for
-/// every row.
+/// Sums of kColumns columns, at most as many as fit the vector registers that every x86-64 has: sums in memory would be
+/// read and written for every row.
 using Lanes = float __attribute__((vector_size(16)));
 constexpr std::int64_t kLaneCount = sizeof(Lanes) / sizeof(float), kMostColumns = 16 * kLaneCount;
 template <std::int64_t kColumns>
@@ -65,7 +65,8 @@ class Pool {
  private:
   /// From the first column on, as long as there are kColumns. Returns the first that is left.
   template <std::int64_t kColumns>
-  std::int64_t pool_columns(const Element* rows, const BagReader::Range& range, Element* features, std::int64_t first) const {
+  std::int64_t pool_columns(const Element* rows, const BagReader::Range& range, Element* features,
+                            std::int64_t first) const {
     for (; first + kColumns <= columns_; first += kColumns) {
       Sums<kColumns> sums{};
       for (std::int64_t place = range.first; place < range.end; ++place) {
@@ -96,9 +97,9 @@ class Pool {
     for (std::int64_t i = 0; i < count; ++i) store(sums[i] / divisor, features[i]);
   }
 
-  /// Asks for the row of a place that is pooled soon, most often of the same table's next bags: rows lie anywhere in a table that
-  /// no cache holds, and one by one each would be waited for. Inlined always: GCC 12 takes a function that only fetches for one
-  /// without effect, and leaves out the call.
+  /// Asks for the row of a place that is pooled soon, most often of the same table's next bags: rows lie anywhere in a
+  /// table that no cache holds, and one by one each would be waited for. Inlined always: GCC 12 takes a function that
+  /// only fetches for one without effect, and leaves out the call.
   [[gnu::always_inline]] void fetch(const Element* rows, std::int64_t place, std::int64_t count) const noexcept {
     if (place >= bags_.index_count()) return;
     const Element* row = rows + bags_.row_at(place) * columns_;

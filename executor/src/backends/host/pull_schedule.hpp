@@ -19,9 +19,10 @@ class PullSchedule {
   /// Forgets everything; time 0.
   void reset() noexcept;
 
-  /// At `start_ns` the rank starts to pull a piece from every peer in turn, that of peer q `piece_ns[q]` >= 0 long where
-  /// nobody else pulls from q; its own element means nothing. The rank has finished what it posted before. Where the model
-  /// has already passed `start_ns`, what the rank would have pulled until now counts as pulled without competition.
+  /// At `start_ns` the rank starts to pull a piece from every peer in turn, that of peer q `piece_ns[q]` >= 0 long
+  /// where nobody else pulls from q; its own element means nothing. The rank has finished what it posted before. Where
+  /// the model has already passed `start_ns`, what the rank would have pulled until now counts as pulled without
+  /// competition.
   void post(int rank, double start_ns, std::span<const double> piece_ns, PeerOrder order) noexcept;
 
   /// When the rank has its last piece if nobody posts anything more.
@@ -34,8 +35,8 @@ class PullSchedule {
  private:
   struct Pull {
     double start_ns = 0; ///< of the first piece
-    double left_ns = 0; ///< of the present piece, at full rate
-    double end_ns = 0;  ///< of the last piece, once it is there
+    double left_ns = 0;  ///< of the present piece, at full rate
+    double end_ns = 0;   ///< of the last piece, once it is there
     PeerOrder order = PeerOrder::Staggered;
     int piece_count = 0; ///< still to come, the present one included; 0: finished
   };

@@ -44,8 +44,7 @@ std::string RunControl::laggard() const {
 void RunControl::sleep_until(Clock::time_point time, int rank) const {
   // Waiting for the abort signal instead of clock_nanosleep: as exact, and an abort ends it.
   if (aborted_.wait_at_least(1, std::min(time, deadline_)) == WaitResult::Aborted) throw RunAborted{};
-  if (time > deadline_)
-    throw deadline_error("rank " + std::to_string(rank) + " waited for its modelled time to pass");
+  if (time > deadline_) throw deadline_error("rank " + std::to_string(rank) + " waited for its modelled time to pass");
 }
 
 void RunControl::throw_if_aborted() const {

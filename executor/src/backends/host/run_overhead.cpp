@@ -155,8 +155,7 @@ std::vector<RunPair> time_run_overhead(int block_count, int pair_count) {
   CommunicatorOptions options;
   options.world_size = kRanks;
   const auto communicator = expect(host::open_host(options, {}));
-  const auto stages =
-      expect(lower(op, {std::vector<std::int64_t>(static_cast<std::size_t>(block_count), kBlockRows)}));
+  const auto stages = expect(lower(op, {std::vector<std::int64_t>(static_cast<std::size_t>(block_count), kBlockRows)}));
   const auto prepared = expect(communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}));
   ByHand by_hand(block_count, problem.buffers());
   prepared->run(RunMode::Fused);

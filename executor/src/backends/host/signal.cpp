@@ -29,15 +29,16 @@ bool sleep_while_equal(const std::atomic<std::uint32_t>& word, std::uint32_t val
   until.tv_sec = static_cast<time_t>(seconds.count());
   until.tv_nsec = static_cast<long>(std::chrono::nanoseconds(since_epoch - seconds).count());
   const timespec* limit = deadline == Clock::time_point::max() ? nullptr : &until;
-  const long rc = syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, limit, nullptr,
-                          FUTEX_BITSET_MATCH_ANY);
+  const long rc =
+      syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value, limit, nullptr, FUTEX_BITSET_MATCH_ANY);
   return rc == 0 || errno != ETIMEDOUT;
 }
 
 } // namespace
 
 void Signal::add() noexcept {
-  // Sequentially consistent, as the waiter's pair is: either this thread sees the sleeper, or the sleeper the new value.
+  // Sequentially consistent, as the waiter's pair is: either this thread sees the sleeper, or the sleeper the new
+  // value.
   value_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all(value_);
 }

@@ -29,7 +29,7 @@ class alignas(64) Signal {
  private:
   [[nodiscard]] WaitResult sleep_until_at_least(std::uint32_t count, Clock::time_point deadline) const noexcept;
 
-  std::atomic<std::uint32_t> value_{0};           ///< the top bit is the poison
+  std::atomic<std::uint32_t> value_{0};            ///< the top bit is the poison
   mutable std::atomic<std::uint32_t> sleepers_{0}; ///< add() makes a system call only where there are some
 };
 

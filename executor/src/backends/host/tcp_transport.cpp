@@ -43,9 +43,7 @@ class Socket {
   int descriptor_ = -1;
 };
 
-Socket new_socket(int rank) {
-  return Socket(checked("socket", rank, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
-}
+Socket new_socket(int rank) { return Socket(checked("socket", rank, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))); }
 
 sockaddr_in loopback() {
   sockaddr_in address{};
@@ -84,8 +82,7 @@ Socket accept_from(const Socket& listener, const sockaddr_in& expected, int rank
 
 void configure(const Socket& socket, std::uint64_t bytes_per_s, int rank) {
   const int one = 1;
-  checked("setsockopt(TCP_NODELAY)", rank,
-          setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
+  checked("setsockopt(TCP_NODELAY)", rank, setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
   checked("setsockopt(SO_MAX_PACING_RATE)", rank,
           setsockopt(socket.descriptor(), SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof bytes_per_s));
 }

@@ -4,8 +4,7 @@
 
 namespace mc2::executor::host {
 
-std::int64_t staging_bytes(const planner::OpSpec& op, std::int64_t longest_block,
-                           const Transport& transport) noexcept {
+std::int64_t staging_bytes(const planner::OpSpec& op, std::int64_t longest_block, const Transport& transport) noexcept {
   const bool is_staged = planner::sums_over_ranks(op.kind) || !landing_pitch(op).is_dense();
   return is_staged ? transport.staging_bytes(piece_bytes(op, longest_block)) : 0;
 }

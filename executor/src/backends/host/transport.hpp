@@ -70,8 +70,8 @@ class Transport {
 ///   delivery = start + latency + bytes of the R-1 pieces * 8 / bits_per_s, later where ranks pull from the same peer
 ///   end      = max(delivery, end of the reduction or copy on the CPU)
 /// A rank's outgoing direction has the same rate and is shared by those who pull from it at a time (PullSchedule).
-/// A block that brings the rank nothing takes no time. It counts from the time when the data became ready, not from when the lane woke up, so that late wake-ups do not
-/// add up.
+/// A block that brings the rank nothing takes no time. It counts from the time when the data became ready, not from
+/// when the lane woke up, so that late wake-ups do not add up.
 [[nodiscard]] std::unique_ptr<Transport> make_emulated_transport(const LinkSpec& link, int world_size);
 
 /// A mesh of loopback TCP connections, each paced by the kernel to an equal share of the rank's incoming rate.

@@ -82,17 +82,15 @@ Error bad_setting(std::string_view setting, const std::string& value, const char
 Result<void> read_lanes(const std::string& value, HostVariant& read) {
   const auto parsed = std::from_chars(value.data(), value.data() + value.size(), read.lane_count);
   const bool is_whole = parsed.ec == std::errc() && parsed.ptr == value.data() + value.size();
-  if (!is_whole || read.lane_count < 1 || read.lane_count > kMaxLaneCount)
-    return bad_setting(kLanes, value, "1 to 16");
+  if (!is_whole || read.lane_count < 1 || read.lane_count > kMaxLaneCount) return bad_setting(kLanes, value, "1 to 16");
   return {};
 }
 
 Result<void> read_slices(const OpSpec& op, const LinkSpec& link, const std::string& value, HostVariant& read) {
   if (!has_slices(op, link)) {
-    return Error{
-        ErrorCode::Unsupported, "variant",
-        "the setting slices is for kinds that communicate first, on 3 ranks or more, over shm or an emulated "
-        "link; leave it out"};
+    return Error{ErrorCode::Unsupported, "variant",
+                 "the setting slices is for kinds that communicate first, on 3 ranks or more, over shm or an emulated "
+                 "link; leave it out"};
   }
   const std::string by_peer = std::to_string(op.world_size - 1);
   if (value != by_peer) {

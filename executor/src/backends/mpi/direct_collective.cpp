@@ -96,9 +96,7 @@ class DirectCollective : public Collective {
 
   void pull(const BlockExchange& block, const Pause& pause) {
     of(rank_).ready.add();
-    const auto copy = [&](int from) {
-      host::land(block, from, block.pieces->sources[static_cast<std::size_t>(from)]);
-    };
+    const auto copy = [&](int from) { host::land(block, from, block.pieces->sources[static_cast<std::size_t>(from)]); };
     for (int step = 0; step + 1 < size_; ++step) {
       wait_for(peer(step), block, pause);
       copy(peer(step));
@@ -177,8 +175,7 @@ SegmentLayout::SegmentLayout(const StageList& list, const MpiVariant& variant, b
 
 std::unique_ptr<Collective> make_direct_collective(const NodeHeap& heap, const SegmentLayout& layout,
                                                    const planner::OpSpec& op, const MpiVariant& variant) {
-  if (variant.algorithm == MpiVariant::Algorithm::TwoShot)
-    return std::make_unique<TwoShotCollective>(heap, layout, op);
+  if (variant.algorithm == MpiVariant::Algorithm::TwoShot) return std::make_unique<TwoShotCollective>(heap, layout, op);
   return std::make_unique<DirectCollective>(heap, layout, op);
 }
 

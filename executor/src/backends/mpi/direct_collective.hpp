@@ -31,7 +31,6 @@ struct SegmentLayout {
 /// Blocks know where the peers' pieces and landings are.
 /// @param heap outlives the result, with segments as `layout` says
 [[nodiscard]] std::unique_ptr<Collective> make_direct_collective(const NodeHeap& heap, const SegmentLayout& layout,
-                                                                 const planner::OpSpec& op,
-                                                                 const MpiVariant& variant);
+                                                                 const planner::OpSpec& op, const MpiVariant& variant);
 
 } // namespace mc2::executor::mpi

@@ -172,8 +172,7 @@ Result<void> LeaderCommunicator::check_request(const StageList& stages, const pl
   return check_buffers(stages.op, buffers);
 }
 
-Result<std::unique_ptr<Prepared>> LeaderCommunicator::prepare(const StageList& stages,
-                                                              const planner::Variant& variant,
+Result<std::unique_ptr<Prepared>> LeaderCommunicator::prepare(const StageList& stages, const planner::Variant& variant,
                                                               std::span<const RankBuffers> buffers,
                                                               const PrepareOptions& options) {
   if (auto legal = check_request(stages, variant, buffers); !legal) return legal.error();

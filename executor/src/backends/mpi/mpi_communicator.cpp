@@ -61,8 +61,8 @@ Result<RowSplits> agree_on_splits(Agreement& agreement, const planner::OpSpec& o
 }
 
 std::string options_text(const CommunicatorOptions& options) {
-  return std::to_string(options.world_size) + " ranks, deadline " + std::to_string(options.deadline.count()) +
-         " ms, " + (options.pin_threads ? "pinned" : "not pinned");
+  return std::to_string(options.world_size) + " ranks, deadline " + std::to_string(options.deadline.count()) + " ms, " +
+         (options.pin_threads ? "pinned" : "not pinned");
 }
 
 constexpr std::chrono::seconds kTimeToStop{1}; // for the other lane, once one has failed
@@ -116,7 +116,8 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
     if (auto legal = check_buffers(stages.op, local_ranks(), buffers); !legal) return legal.error();
     if (auto legal = check_b_is_plain(local_ranks(), buffers, "mpi"); !legal) return legal.error();
     if (auto legal = check_bags(stages.op, local_ranks(), buffers); !legal) return legal.error();
-    if (auto legal = check_prepared_memory(stages, read.value(), options.allow_independent); !legal) return legal.error();
+    if (auto legal = check_prepared_memory(stages, read.value(), options.allow_independent); !legal)
+      return legal.error();
     return read;
   }();
   if (auto legal = agreement_.share_errors(own ? Result<void>() : own.error()); !legal) return legal.error();
@@ -137,16 +138,14 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stag
     if (!heap) return heap.error();
     settings.node_heap = std::move(heap).value();
   }
-  return std::unique_ptr<Prepared>(
-      std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(settings)));
+  return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(settings)));
 }
 
 void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::string& call,
                               const std::function<std::string()>& progress) {
   if (auto same = agreement_.agree(call); !same) throw planner::SystemError("run", EINVAL, same.error().text());
   control_.begin(mode, options_.deadline);
-  const bool has_both =
-      runs_lane(mode, planner::Lane::Compute) && runs_lane(mode, planner::Lane::Communication);
+  const bool has_both = runs_lane(mode, planner::Lane::Compute) && runs_lane(mode, planner::Lane::Communication);
   completion_.expect(has_both ? 2 : 1);
   for (const auto name : {planner::Lane::Compute, planner::Lane::Communication}) {
     if (runs_lane(mode, name)) lane(name).post(task);

@@ -14,7 +14,8 @@ namespace mc2::executor::mpi {
 namespace {
 
 constexpr std::uint64_t kRandomSeed = 0x6D63326D70693031ULL;
-constexpr std::array kModeNames{"fused", "compute_only", "communication_only", "independent", "serial", "serial_compute"};
+constexpr std::array kModeNames{"fused",       "compute_only", "communication_only",
+                                "independent", "serial",       "serial_compute"};
 static_assert(kModeNames.size() == kRunModeCount);
 
 std::size_t index_of(planner::Lane lane) { return lane == planner::Lane::Compute ? 0 : 1; }
@@ -47,8 +48,7 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
 
 void MpiPrepared::place_matrices(const RankBuffers& buffers) {
   if (!settings_.node_heap) own_heap_ = std::make_unique<host::SymmetricHeap>(1, layout_.byte_count);
-  const auto segment =
-      settings_.node_heap ? settings_.node_heap->segment(communicator_.rank()) : own_heap_->segment(0);
+  const auto segment = settings_.node_heap ? settings_.node_heap->segment(communicator_.rank()) : own_heap_->segment(0);
   staging_ = segment.subspan(layout_.staging, layout_.byte_count - layout_.staging);
   for (std::size_t rank = 0; rank < matrices_.size() && settings_.node_heap; ++rank)
     place_intermediates(matrices_[rank], settings_.node_heap->segment(static_cast<int>(rank)));
@@ -86,8 +86,7 @@ void MpiPrepared::build() {
   const auto seed = kRandomSeed + static_cast<std::uint64_t>(communicator_.rank());
   fill_random(planner::exchange_type(list_.op), own().intermediate, seed);
   fill_random(planner::exchange_type(list_.op), own().spare_intermediate, seed);
-  device_ =
-      host::make_device(list_.op, communicator_.rank(), own().buffers, host::shapes_of(local_work_, stage_work_));
+  device_ = host::make_device(list_.op, communicator_.rank(), own().buffers, host::shapes_of(local_work_, stage_work_));
 }
 
 const RunRecord& MpiPrepared::run(RunMode asked, RunDetail /*detail*/) {
@@ -165,8 +164,7 @@ void MpiPrepared::communicate() {
 BlockExchange MpiPrepared::exchange_of(std::size_t stage) {
   const Stage& block = list_.stages[stage];
   const bool uses_spare = communicator_.control().mode() == RunMode::Independent;
-  host::locate_pieces(list_.op, settings_.splits, {communicator_.rank(), {block, {}}, uses_spare}, matrices_,
-                      pieces_);
+  host::locate_pieces(list_.op, settings_.splits, {communicator_.rank(), {block, {}}, uses_spare}, matrices_, pieces_);
   const planner::DType dtype = planner::exchange_type(list_.op);
   return {.rank = communicator_.rank(),
           .block = stage,

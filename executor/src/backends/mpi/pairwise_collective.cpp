@@ -8,8 +8,7 @@ namespace {
 
 class PairwiseCollective final : public Collective {
  public:
-  explicit PairwiseCollective(MPI_Comm comm)
-      : steps_(comm), rank_(World::get().rank()), size_(World::get().size()) {}
+  explicit PairwiseCollective(MPI_Comm comm) : steps_(comm), rank_(World::get().rank()), size_(World::get().size()) {}
 
   void exchange(const BlockExchange& block, const Pause& pause) override {
     for (int step = 1; step < size_; ++step) {

@@ -84,9 +84,7 @@ class RingCollective final : public Collective {
     }
   }
 
-  [[nodiscard]] std::int64_t bytes(std::int64_t count) const noexcept {
-    return count * planner::size_bytes(dtype_);
-  }
+  [[nodiscard]] std::int64_t bytes(std::int64_t count) const noexcept { return count * planner::size_bytes(dtype_); }
   /// The pieces of all ranks are one block cut in R parts, or the whole block each, or R blocks of the same size.
   [[nodiscard]] Range piece(int rank) const noexcept {
     const int of = (rank % size_ + size_) % size_;

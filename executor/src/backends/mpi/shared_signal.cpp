@@ -52,8 +52,7 @@ void SharedSignal::sleep(std::uint32_t count) const noexcept {
   sleeper_count_.fetch_add(1);
   const std::uint32_t seen = count_.load();
   // Not FUTEX_WAIT_PRIVATE: the waker is another process.
-  if (static_cast<std::int32_t>(seen - count) < 0)
-    syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &kSleep, nullptr, 0);
+  if (static_cast<std::int32_t>(seen - count) < 0) syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &kSleep, nullptr, 0);
   sleeper_count_.fetch_sub(1);
 }
 

@@ -40,7 +40,8 @@ Result<std::chrono::microseconds> read_sleep(const Variant& variant) {
 Result<void> check_fields(const Variant& variant, bool has_sleep) {
   for (const auto& [key, value] : variant.fields) {
     if (has_sleep && key == kSleepUs) continue;
-    return Error{ErrorCode::InvalidSpec, "variant", "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + (has_sleep ? kSleepUs : "none")};
+    return Error{ErrorCode::InvalidSpec, "variant",
+                 "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + (has_sleep ? kSleepUs : "none")};
   }
   return {};
 }
@@ -102,9 +103,8 @@ std::vector<Variant> mpi_variants(const planner::OpSpec& op) {
 }
 
 Result<MpiVariant> read_variant(const planner::OpSpec& op, const Variant& variant) {
-  const auto* row = std::ranges::find_if(kAlgorithms, [&](const NamedAlgorithm& one) {
-    return one.name == variant.name && runs(one.algorithm, op);
-  });
+  const auto* row = std::ranges::find_if(
+      kAlgorithms, [&](const NamedAlgorithm& one) { return one.name == variant.name && runs(one.algorithm, op); });
   if (row == kAlgorithms.end()) {
     std::string names;
     for (const Variant& offered : mpi_variants(op)) names += (names.empty() ? "" : ", ") + offered.name;

@@ -31,8 +31,8 @@ struct MpiVariant {
 /// Every variant that runs an operator on this world, best known default first.
 [[nodiscard]] std::vector<planner::Variant> mpi_variants(const planner::OpSpec& op);
 
-/// Errors: UnknownName (a variant that does not run the operator here), InvalidSpec (a setting that is missing, unknown, not
-/// a number or out of range).
+/// Errors: UnknownName (a variant that does not run the operator here), InvalidSpec (a setting that is missing,
+/// unknown, not a number or out of range).
 [[nodiscard]] planner::Result<MpiVariant> read_variant(const planner::OpSpec& op, const planner::Variant& variant);
 
 } // namespace mc2::executor::mpi

@@ -12,8 +12,8 @@ namespace {
 
 // A test moves what the sockets hold of one message and costs a system call even where that is nothing, so a look goes
 // on while tests move something and ends soon after. MPI does not say whether a test has, but the time it took does:
-// copying the least that is worth a test takes several times as long as finding nothing, which is what the quickest test
-// so far did. The limit lets pause() be called while data comes without end.
+// copying the least that is worth a test takes several times as long as finding nothing, which is what the quickest
+// test so far did. The limit lets pause() be called while data comes without end.
 constexpr int kMovedFactor = 3;
 constexpr int kEmptyTests = 2, kMostTests = 256;
 
@@ -58,9 +58,9 @@ void wait_some(std::span<MPI_Request> requests, const Pause& pause, const std::f
   MC2_CHECK(requests.size() <= completed.size(), "too many requests to wait for at a time");
   const auto test = [&] {
     int count = 0;
-    check(MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, completed.data(),
-                       MPI_STATUSES_IGNORE),
-          "MPI_Testsome");
+    check(
+        MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count, completed.data(), MPI_STATUSES_IGNORE),
+        "MPI_Testsome");
     return count != 0 && go_on();
   };
   look_until(test, pause);

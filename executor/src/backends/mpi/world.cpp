@@ -86,8 +86,7 @@ World::~World() {
 void World::find_nodes() {
   cores_ = host::allowed_cores();
   MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
-        "MPI_Comm_split_type");
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   MPI_Comm_rank(node, &node_rank_);
   MPI_Comm_size(node, &node_size_);
   // Two lists that differ have a smallest core that differs, or share some: then the launcher has bound the
@@ -105,8 +104,7 @@ void World::find_nodes() {
 bool World::try_sharing_memory() const {
   const SharedFile file(sizeof(std::int64_t));
   // The time tells this job's page from others where processes of several namespaces have the same numbers.
-  const std::array<std::int64_t, 2> mine{file.address(),
-                                         std::chrono::steady_clock::now().time_since_epoch().count()};
+  const std::array<std::int64_t, 2> mine{file.address(), std::chrono::steady_clock::now().time_since_epoch().count()};
   file.write(mine[1]);
   std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(size_));
   check(MPI_Allgather(mine.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, MPI_COMM_WORLD), "MPI_Allgather");

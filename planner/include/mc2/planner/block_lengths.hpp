@@ -19,10 +19,10 @@ struct LengthChoice {
 /// Longer axes are compared in coarser steps than the alignment.
 inline constexpr std::int64_t kMaxLengthCount = 128;
 
-/// What the length of the blocks is worth: for every multiple of the alignment, the cut into as many such blocks as fit that
-/// is expected to be fastest - variant, and place of the block that takes the rest - and last the uncut plan. Lengths
-/// that leave a rest below min_block_rows put it into one block of theirs; those that need more than max_block_count
-/// blocks are left out. Ascending; at most kMaxLengthCount + 1.
+/// What the length of the blocks is worth: for every multiple of the alignment, the cut into as many such blocks as fit
+/// that is expected to be fastest - variant, and place of the block that takes the rest - and last the uncut plan.
+/// Lengths that leave a rest below min_block_rows put it into one block of theirs; those that need more than
+/// max_block_count blocks are left out. Ascending; at most kMaxLengthCount + 1.
 /// @param options  alignment, min_block_rows and max_block_count; what else it holds does not matter
 /// Errors: as make_plan.
 [[nodiscard]] Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model,

@@ -45,7 +45,8 @@ struct CollectiveTime {
 /// or message time falls or a bandwidth grows, never faster when the message grows.
 /// Formulas and their sources: docs/cost_model.md, "Collectives at scale".
 /// Errors: InvalidSpec (topology or spec), Infeasible when the topology offers none for this collective.
-[[nodiscard]] Result<std::vector<CollectiveTime>> collective_times(const Topology& topology, const CollectiveSpec& spec);
+[[nodiscard]] Result<std::vector<CollectiveTime>> collective_times(const Topology& topology,
+                                                                   const CollectiveSpec& spec);
 
 /// The fastest of collective_times; the first in the topology's order where two are equal. Errors: the same.
 [[nodiscard]] Result<CollectiveTime> best_collective_time(const Topology& topology, const CollectiveSpec& spec);

@@ -159,8 +159,8 @@ struct CostCurve {
   [[nodiscard]] std::string_view family() const noexcept;
 
   /// Half-width of the 90 % interval of the curve itself, relative: what its residuals and its cross-validated error
-  /// leave open, without the spread of single timings that relative_interval holds too. kNormal95 times the larger of the
-  /// two errors, at most relative_interval; relative_interval for a curve that was not fitted.
+  /// leave open, without the spread of single timings that relative_interval holds too. kNormal95 times the larger of
+  /// the two errors, at most relative_interval; relative_interval for a curve that was not fitted.
   [[nodiscard]] double curve_interval() const noexcept;
 
   /// The formula with its numbers, e.g. "12.4 us + 0.0231 us/row".

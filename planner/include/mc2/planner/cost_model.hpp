@@ -31,7 +31,8 @@ struct Variant {
 /// free of ( ) , and =. A text of another form is a name without settings.
 [[nodiscard]] Variant parse_variant(std::string_view text);
 
-/// The one setting that the planner reads, too: the slices in which a block passes from lane to lane, as Slices::parse() takes them.
+/// The one setting that the planner reads, too: the slices in which a block passes from lane to lane, as
+/// Slices::parse() takes them.
 inline constexpr std::string_view kSlicesSetting = "slices";
 
 /// Of every block. One without the setting, and for a value that CostModel::validate() refuses.
@@ -39,15 +40,15 @@ inline constexpr std::string_view kSlicesSetting = "slices";
 
 /// One lane's cost of a block: curve + fixed, stretched by `slowdown` while the other lane is busy.
 struct LaneCost {
-  CostCurve curve;         ///< over compute_axis() for compute, over bytes of the full array for communication
-  double fixed_us = 0;     ///< added to every block of a cut plan: hand-over between the lanes
-  double slowdown = 1;     ///< >= 1; duration multiplier while the other lane is busy
+  CostCurve curve;     ///< over compute_axis() for compute, over bytes of the full array for communication
+  double fixed_us = 0; ///< added to every block of a cut plan: hand-over between the lanes
+  double slowdown = 1; ///< >= 1; duration multiplier while the other lane is busy
   bool operator==(const LaneCost&) const = default;
 };
 
 struct VariantCost {
   Variant variant;
-  LaneCost compute;       ///< with a local part: the rows of the other ranks' shards only
+  LaneCost compute; ///< with a local part: the rows of the other ranks' shards only
   LaneCost communication;
   /// Matmul of a rank's own shard over rows of the cut axis, for kinds with a local part. Without it the compute curve
   /// answers: b rows of the cut axis are (R - 1) b rows of product, so the own L rows cost as much as L / (R - 1).

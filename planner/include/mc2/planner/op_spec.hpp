@@ -76,14 +76,14 @@ struct OpSpec {
   std::int64_t k = 0; ///< inner length of one rank's matmul: A is [m, k], B is [k, n], row-major.
                       ///< embedding_all_to_all: rows that a bag names on average; costs follow it, results do not
   DType dtype = DType::F32;
-  int world_size = 0; ///< ranks that take part
+  int world_size = 0;                      ///< ranks that take part
   std::optional<EmbeddingTables> tables{}; ///< of embedding_all_to_all, and of no other kind
   Epilogue epilogue = {};                  ///< not of embedding_all_to_all
 
   /// Errors: InvalidSpec naming the first field outside its legal range (sizes 1..kMaxSize, ranks 2..kMaxWorldSize),
   /// m when the ranks hold shards of rows and do not divide it, n when the tables do not divide it, tables when the
-  /// kind needs them and has none or the reverse, epilogue or dtype when the kind pools, or when an operand would exceed
-  /// kMaxOperandBytes, or k when sums of i8 products could exceed 32 bits (kMaxI8K).
+  /// kind needs them and has none or the reverse, epilogue or dtype when the kind pools, or when an operand would
+  /// exceed kMaxOperandBytes, or k when sums of i8 products could exceed 32 bits (kMaxI8K).
   [[nodiscard]] Result<void> validate() const;
 
   /// Flops of one rank: 2 m n k of a matmul, m n k of pooling.

@@ -47,7 +47,8 @@ struct Contention {
   bool is_overlap_useful = true;
 
   explicit Contention(const Slowdown& slowdown) noexcept
-      : kappa(slowdown.second * (1 - 1 / slowdown.first)), gamma(slowdown.first * (1 - 1 / slowdown.second)),
+      : kappa(slowdown.second * (1 - 1 / slowdown.first)),
+        gamma(slowdown.first * (1 - 1 / slowdown.second)),
         is_overlap_useful(1 / slowdown.first + 1 / slowdown.second > 1) {}
 };
 

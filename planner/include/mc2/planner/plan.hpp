@@ -83,9 +83,9 @@ struct RecipeStep {
 
 /// What was measured when the plan was run on the machine, where it was.
 struct Validation {
-  double fused_us = 0;   ///< median
-  double serial_us = 0;  ///< median
-  double benefit = 0;    ///< 1 - median of paired fused/serial ratios
+  double fused_us = 0;                      ///< median
+  double serial_us = 0;                     ///< median
+  double benefit = 0;                       ///< 1 - median of paired fused/serial ratios
   double benefit_low = 0, benefit_high = 0; ///< 95 % interval
   int pair_count = 0;
   bool operator==(const Validation&) const = default;
@@ -99,21 +99,24 @@ struct Plan {
   Variant variant;
   Cut cut;
   bool is_local_first = false; ///< a rank's own shard is multiplied while the others arrive
-  /// Not to be cut at all: one lane after the other, all rows at once, though the variant, or the own shard, would overlap uncut, too.
+  /// Not to be cut at all: one lane after the other, all rows at once, though the variant, or the own shard, would
+  /// overlap uncut, too.
   bool is_serial = false;
-  Estimate makespan;       ///< predicted, fused
-  double serial_us = 0;    ///< uncut matmul and uncut collective one after the other, predicted
-  double compute_us = 0;   ///< uncut matmul, local part included, predicted
+  Estimate makespan;           ///< predicted, fused
+  double serial_us = 0;        ///< uncut matmul and uncut collective one after the other, predicted
+  double compute_us = 0;       ///< uncut matmul, local part included, predicted
   double communication_us = 0; ///< uncut collective, predicted
-  double ideal_us = 0;     ///< max(compute_us, communication_us), serial's longer part: only a faster variant of that part can beat it
+  /// max(compute_us, communication_us), serial's longer part: only a faster variant of that part can beat it
+  double ideal_us = 0;
   Bound bound = Bound::Compute;
-  Slowdown slowdown;       ///< {compute, communication} factors used
-  Timeline timeline;       ///< predicted; first = the kind's first lane; block 0 is the local part where it comes first; may be empty
-  std::vector<RunnerUp> runners_up; ///< best first
+  Slowdown slowdown; ///< {compute, communication} factors used
+  /// predicted; first = the kind's first lane; block 0 is the local part where it comes first; may be empty
+  Timeline timeline;
+  std::vector<RunnerUp> runners_up;       ///< best first
   std::optional<Certificate> certificate; ///< strategies search and free only
-  std::vector<RecipeStep> recipe;   ///< strategy formula only
+  std::vector<RecipeStep> recipe;         ///< strategy formula only
   std::optional<Validation> validation;
-  std::string reason;      ///< why this cut, one or two sentences
+  std::string reason; ///< why this cut, one or two sentences
 
   /// (serial - fused) / serial.
   [[nodiscard]] double benefit() const noexcept { return serial_us > 0 ? (serial_us - makespan.us) / serial_us : 0; }
@@ -126,8 +129,9 @@ struct Plan {
   [[nodiscard]] bool has_timeline() const noexcept { return !timeline.first.empty() || !timeline.second.empty(); }
   /// Of each lane of its timeline.
   [[nodiscard]] std::size_t span_count() const noexcept { return cut.block_rows.size() + (is_local_first ? 1 : 0); }
-  /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, a slow-down below 1, a serial plan that
-  /// is cut or begins with the own shard, or a timeline that does not fit the cut as validate_timeline.
+  /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, a slow-down below 1, a
+  /// serial plan that is cut or begins with the own shard, or a timeline that does not fit the cut as
+  /// validate_timeline.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Plan&) const = default;
 };

@@ -28,7 +28,7 @@ inline constexpr double kMinFormulaContention = 1, kMaxFormulaContention = 10;
 
 struct PlanOptions {
   std::string strategy = "search";
-  std::int64_t alignment = 128;     ///< long blocks are multiples of this many rows
+  std::int64_t alignment = 128;      ///< long blocks are multiples of this many rows
   std::int64_t min_block_rows = 128; ///< no block of a cut plan is shorter
   std::int64_t max_block_count = 64;
   int runner_up_count = 5;
@@ -60,13 +60,14 @@ struct PlanOptions {
 /// The same by the variant that is predicted fastest for this cut; of equals, the model's first.
 [[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut);
 
-/// The plan that says "do not cut": the variant's uncut parts one after the other, Plan::is_serial. Its times are serial's of the model.
-/// Errors: as predict_cut.
+/// The plan that says "do not cut": the variant's uncut parts one after the other, Plan::is_serial. Its times are
+/// serial's of the model. Errors: as predict_cut.
 [[nodiscard]] Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant);
 
 /// The caller's blocks, where there is no model to predict them by: without timeline, its times 0.
 /// Errors: InvalidSpec as predict_cut.
-[[nodiscard]] Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant, const Cut& cut);
+[[nodiscard]] Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant,
+                                            const Cut& cut);
 
 /// predict_cut by the model anchored at the uncut parts' times: what the cut takes on a machine whose speed has drifted
 /// since it was profiled. The interval is the model's anchored_interval where it has one.

@@ -37,8 +37,8 @@ struct Sample {
   std::int64_t message_bytes = 0;   ///< of one block, full array; 0 for a matmul
   std::chrono::nanoseconds time{0}; ///< of ONE block: the slowest rank's lane time / block_count
   int slowest_rank = 0;
-  int round = 0;                    ///< samples of one round were taken within moments of each other
-  bool is_outlier = false;          ///< kept and reported, but not fitted
+  int round = 0;           ///< samples of one round were taken within moments of each other
+  bool is_outlier = false; ///< kept and reported, but not fitted
   bool operator==(const Sample&) const = default;
 };
 

@@ -50,8 +50,9 @@ enum class Transport : std::uint8_t {
 /// after max(message_us, b / bandwidth).
 /// Source: Alexandrov, Ionescu, Schauser and Scheiman, J. Parallel Distrib. Comput. 44, 1997.
 struct LinkCost {
-  double alpha_us = 0;   ///< latency of one step, 0..kMaxLinkUs
-  double gb_per_s = 0;   ///< 10^9 B/s in each direction, kMinGbPerS..kMaxGbPerS: of one rank inside a node, of one rail between nodes
+  double alpha_us = 0; ///< latency of one step, 0..kMaxLinkUs
+  /// 10^9 B/s in each direction, kMinGbPerS..kMaxGbPerS: of one rank inside a node, of one rail between nodes
+  double gb_per_s = 0;
   double message_us = 0; ///< 1 / message rate, 0..kMaxLinkUs
   bool operator==(const LinkCost&) const = default;
 };
@@ -60,9 +61,9 @@ struct LinkCost {
 /// the one that is fastest at its size.
 struct Protocol {
   std::string name;
-  double launch_us = 0; ///< of every collective, whatever its size and ranks
-  LinkCost intra;       ///< one rank to others of its node
-  LinkCost inter;       ///< one rail of a node to other nodes
+  double launch_us = 0;           ///< of every collective, whatever its size and ranks
+  LinkCost intra;                 ///< one rank to others of its node
+  LinkCost inter;                 ///< one rail of a node to other nodes
   bool reduces_in_switch = false; ///< of Algorithm::SwitchTree, which uses no other
   bool operator==(const Protocol&) const = default;
 };
@@ -71,7 +72,7 @@ struct Protocol {
 struct ComputeRate {
   double peak_tflop_per_s_16bit = 0; ///< 10^12 flop/s, f16 and bf16
   double peak_tflop_per_s_f32 = 0;
-  double efficiency = 1;             ///< part of the peak that a large matmul reaches, kMinEfficiency..1
+  double efficiency = 1; ///< part of the peak that a large matmul reaches, kMinEfficiency..1
   double launch_us = 0;
   bool operator==(const ComputeRate&) const = default;
 };
@@ -96,17 +97,19 @@ struct Topology {
   std::map<std::string, std::string> sources; ///< citation of each constant, keyed by its field
   int node_count = 1;
   int ranks_per_node = 1;
-  int rails_per_node = 1;                     ///< network ports that a node's ranks share
+  int rails_per_node = 1; ///< network ports that a node's ranks share
   Transport transport = Transport::HostProxy;
-  double chunk_bytes = 0;                     ///< largest message on one rail, 1 B..1 TiB; longer ones go in pieces of it
-  std::vector<Protocol> protocols;            ///< at least one
+  /// largest message on one rail, 1 B..1 TiB; longer ones go in pieces of it
+  double chunk_bytes = 0;
+  std::vector<Protocol> protocols; ///< at least one
   /// What the library offers; a collective that is not named cannot be computed.
   std::map<Collective, std::vector<Algorithm>> algorithms;
   ComputeRate compute;
-  double compute_slowdown = 1;                ///< >= 1; of the matmul while the collective runs
-  double communication_slowdown = 1;          ///< >= 1; of the collective while the matmul runs
-  double relative_interval = 0;               ///< >= 0; half-width of the 90 % interval of a collective's time, relative
-  std::string calibration;                    ///< what its constants were fitted to; empty: published constants only
+  double compute_slowdown = 1;       ///< >= 1; of the matmul while the collective runs
+  double communication_slowdown = 1; ///< >= 1; of the collective while the matmul runs
+  /// >= 0; half-width of the 90 % interval of a collective's time, relative
+  double relative_interval = 0;
+  std::string calibration; ///< what its constants were fitted to; empty: published constants only
 
   /// Errors: InvalidSpec naming the first field that is outside its legal range or not finite, a protocol or algorithm
   /// named twice, or an algorithm that cannot do its collective or has no protocol that it can use.

@@ -26,21 +26,21 @@ inline constexpr double kCommunicationTransferSpread = 0.06;
 
 /// A model of one (n, k) made to answer for another.
 struct Transfer {
-  CostModel model;    ///< op is the target's; intervals are wider than the source's
-  OpSpec source;      ///< what was measured
-  bool is_same = false; ///< same block costs (has_same_block_costs): nothing was transferred, intervals are the source's
+  CostModel model; ///< op is the target's; intervals are wider than the source's
+  OpSpec source;   ///< what was measured
+  /// same block costs (has_same_block_costs): nothing was transferred, intervals are the source's
+  bool is_same = false;
   std::string reason; ///< "transferred from n=1024 k=1024: a row has 2 x the FLOPs and 1 x the bytes"
 };
 
 /// The model with its compute curve asked at equal FLOPs and its communication curve at equal bytes:
-///   compute'(rows) = compute(rows n'k' / (n k)), a staircase with its wave shortened by n'/n and its step scaled by k'/k
-///   communication'(bytes) = communication(bytes)
-/// Slow-downs and fixed costs stay. Fixed parts of a curve are kept, parts per row are scaled. Where blocks are columns,
-/// a column has k'/k times the FLOPs and bytes of B, and n does not matter.
-/// Errors: Stale (another machine), OutOfRange naming what makes it unsound: another kind, element type or number of
-/// ranks, another cut axis, another m where columns are cut, a ratio beyond kMaxTransferRatio, or n or k on the other
-/// side of kMinTransferLength. InvalidSpec (model or
-/// target).
+///   compute'(rows) = compute(rows n'k' / (n k)), a staircase with its wave shortened by n'/n and its step scaled by
+///   k'/k communication'(bytes) = communication(bytes)
+/// Slow-downs and fixed costs stay. Fixed parts of a curve are kept, parts per row are scaled. Where blocks are
+/// columns, a column has k'/k times the FLOPs and bytes of B, and n does not matter. Errors: Stale (another machine),
+/// OutOfRange naming what makes it unsound: another kind, element type or number of ranks, another cut axis, another m
+/// where columns are cut, a ratio beyond kMaxTransferRatio, or n or k on the other side of kMinTransferLength.
+/// InvalidSpec (model or target).
 [[nodiscard]] Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint);
 
 /// transfer() from the model nearest in (log n, log k); of equally near ones the first.
@@ -58,7 +58,7 @@ struct TransferError {
   Component component = Component::Matmul;
   double median_relative = 0; ///< of |transferred / own - 1| over sizes spread over the target's measured range
   double worst_relative = 0;
-  double covered = 0;         ///< share of those sizes at which the own time lies in the transferred interval
+  double covered = 0; ///< share of those sizes at which the own time lies in the transferred interval
 };
 
 /// Leave-one-shape-out: every model is predicted by transfer_from_nearest from all models of other (n, k) and compared

@@ -49,19 +49,20 @@ std::vector<BlockGroup> block_groups(const planner::Cut& cut) {
 
 std::vector<std::string> provenance_lines(const planner::Plan& plan) {
   const auto& makespan = plan.makespan;
-  std::vector<std::string> lines{
-      plan.op.text() + ": " + plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
-          ", variant " + plan.variant.text(),
-      "predicted " + us_text(makespan.us) + " (90 % interval " + us_text(makespan.low_us) + " to " +
-          us_text(makespan.high_us) + "), one after the other " + us_text(plan.serial_us) + ", gain " +
-          percent_text(plan.benefit()),
-      std::string(to_string(makespan.provenance)) + (makespan.reason.empty() ? "" : ": " + makespan.reason) +
-          "; strategy " + plan.strategy,
-      "machine: " + plan.fingerprint.label()};
+  std::vector<std::string> lines{plan.op.text() + ": " + plan.cut.text() +
+                                     (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
+                                     ", variant " + plan.variant.text(),
+                                 "predicted " + us_text(makespan.us) + " (90 % interval " + us_text(makespan.low_us) +
+                                     " to " + us_text(makespan.high_us) + "), one after the other " +
+                                     us_text(plan.serial_us) + ", gain " + percent_text(plan.benefit()),
+                                 std::string(to_string(makespan.provenance)) +
+                                     (makespan.reason.empty() ? "" : ": " + makespan.reason) + "; strategy " +
+                                     plan.strategy,
+                                 "machine: " + plan.fingerprint.label()};
   if (plan.validation)
     lines.push_back("measured: fused " + us_text(plan.validation->fused_us) + ", one after the other " +
-                    us_text(plan.validation->serial_us) + ", gain " + percent_text(plan.validation->benefit) +
-                    " in " + std::to_string(plan.validation->pair_count) + " pairs");
+                    us_text(plan.validation->serial_us) + ", gain " + percent_text(plan.validation->benefit) + " in " +
+                    std::to_string(plan.validation->pair_count) + " pairs");
   std::transform(lines.begin(), lines.end(), lines.begin(), comment_line);
   return lines;
 }

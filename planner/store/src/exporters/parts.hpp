@@ -31,8 +31,7 @@ struct BlockGroup {
 
 /// The items, provided that they give exactly `text`. Errors: Malformed naming the first line that differs.
 [[nodiscard]] planner::Result<std::vector<ExportItem>> require_unedited(std::vector<ExportItem> items,
-                                                                        std::string_view text,
-                                                                        std::string_view format);
+                                                                        std::string_view text, std::string_view format);
 
 [[nodiscard]] planner::Result<std::string> write_ascendc(std::span<const ExportItem> items,
                                                          const ExportOptions& options);
@@ -44,8 +43,7 @@ struct BlockGroup {
                                                             const ExportOptions& options);
 [[nodiscard]] planner::Result<std::string> write_hccl_tuner(std::span<const ExportItem> items,
                                                             const ExportOptions& options);
-[[nodiscard]] planner::Result<std::string> write_vllm(std::span<const ExportItem> items,
-                                                      const ExportOptions& options);
+[[nodiscard]] planner::Result<std::string> write_vllm(std::span<const ExportItem> items, const ExportOptions& options);
 [[nodiscard]] planner::Result<std::vector<ExportItem>> read_vllm(std::string_view text);
 [[nodiscard]] planner::Result<std::string> write_csv(std::span<const ExportItem> items, const ExportOptions& options);
 [[nodiscard]] planner::Result<std::vector<ExportItem>> read_csv(std::string_view text);

@@ -36,8 +36,7 @@ constexpr std::array kColumns{
     Column{"high_us", [](const ExportItem& item) { return number_cell(item.plan.makespan.high_us); }},
     Column{"serial_us", [](const ExportItem& item) { return number_cell(item.plan.serial_us); }},
     Column{"benefit", [](const ExportItem& item) { return number_cell(item.plan.benefit()); }},
-    Column{"provenance",
-           [](const ExportItem& item) { return std::string(to_string(item.plan.makespan.provenance)); }},
+    Column{"provenance", [](const ExportItem& item) { return std::string(to_string(item.plan.makespan.provenance)); }},
     Column{"neighbour_loss", [](const ExportItem& item) {
              return item.neighbour_loss ? number_cell(*item.neighbour_loss) : std::string();
            }}};
@@ -75,12 +74,12 @@ json vllm_entry(const ExportItem& item) {
   json blocks = json::array();
   for (const auto& group : block_groups(plan.cut)) blocks.push_back({{"rows", group.rows}, {"count", group.count}});
   json entry = {{"blocks", blocks},
-          {"variant", plan.variant.text()},
-          {"makespan_us", plan.makespan.us},
-          {"serial_us", plan.serial_us},
-          {"benefit", plan.benefit()},
-          {"provenance", to_string(plan.makespan.provenance)},
-          {"plan", json::parse(encode(plan))}};
+                {"variant", plan.variant.text()},
+                {"makespan_us", plan.makespan.us},
+                {"serial_us", plan.serial_us},
+                {"benefit", plan.benefit()},
+                {"provenance", to_string(plan.makespan.provenance)},
+                {"plan", json::parse(encode(plan))}};
   if (item.neighbour_loss) entry["neighbour_loss"] = *item.neighbour_loss;
   return entry;
 }
@@ -121,8 +120,7 @@ Result<std::vector<ExportItem>> read_csv(std::string_view text) {
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     const std::string place = "line " + std::to_string(number);
     const std::size_t at = line.find(kDocument);
-    if (at == std::string_view::npos)
-      return Error{ErrorCode::Malformed, place, "has no cell with the plan's document"};
+    if (at == std::string_view::npos) return Error{ErrorCode::Malformed, place, "has no cell with the plan's document"};
     auto plan = decode_plan(unquoted(line.substr(at + 1)));
     if (!plan) return Error{ErrorCode::Malformed, place, plan.error().text()};
     const auto loss = last_number(line.substr(0, at));
@@ -158,8 +156,8 @@ Result<std::string> write_vllm(std::span<const ExportItem> items, const ExportOp
   const auto device = items.front().plan.fingerprint.fields.find("device");
   json table = {
       {"schema", "mc2.plan_table/1"},
-      {"device", device == items.front().plan.fingerprint.fields.end() ? items.front().plan.fingerprint.label()
-                                                                       : device->second},
+      {"device",
+       device == items.front().plan.fingerprint.fields.end() ? items.front().plan.fingerprint.label() : device->second},
       {"kind", to_string(op.kind)},
       {"n", op.n},
       {"k", op.k},

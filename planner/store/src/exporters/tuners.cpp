@@ -118,7 +118,8 @@ Result<void> add_nccl_lines(const planner::Plan& plan, NcclLines& lines) {
     if (channels == other_channels) continue;
     return Error{ErrorCode::InvalidSpec, "PLAN",
                  plan_text(other) + " and " + plan_text(plan) + " both exchange messages of " + std::to_string(bytes) +
-                     " bytes, over " + other_channels + " and " + channels + " channels (-1: NCCL's choice); export one of them"};
+                     " bytes, over " + other_channels + " and " + channels +
+                     " channels (-1: NCCL's choice); export one of them"};
   }
   return {};
 }

@@ -31,17 +31,17 @@ struct ActiveCase {
 struct ActiveQuestion {
   planner::OpSpec op;
   planner::PlanOptions plan;
-  std::string variant;                   ///< Variant::text() whose samples count; profiled one variant at a time
-  std::int64_t sweep_alignment = 128;    ///< shortest block worth timing, as for sweep_block_rows
-  double tolerated_regret = 0.005;       ///< stop when less is expected to be lost, relative to the makespan
+  std::string variant;                ///< Variant::text() whose samples count; profiled one variant at a time
+  std::int64_t sweep_alignment = 128; ///< shortest block worth timing, as for sweep_block_rows
+  double tolerated_regret = 0.005;    ///< stop when less is expected to be lost, relative to the makespan
   /// Cases of one later round, all of one lane: as many as estimate_drift needs to tell drift from size.
   int round_case_count = 4;
-  int draw_count = 192;                  ///< posterior draws that regret is averaged over
+  int draw_count = 192; ///< posterior draws that regret is averaged over
   std::uint64_t seed = 1;
   std::optional<planner::Cut> incumbent; ///< the plan that would be used now; default: the posterior's own
 
-  /// Errors: InvalidSpec naming the field: op, plan, alignment >= 1, regret >= 0 and finite, cases 1..64, draws 16..4096,
-  /// an incumbent that does not sum to the cut axis.
+  /// Errors: InvalidSpec naming the field: op, plan, alignment >= 1, regret >= 0 and finite, cases 1..64,
+  /// draws 16..4096, an incumbent that does not sum to the cut axis.
   [[nodiscard]] planner::Result<void> validate() const;
 };
 
@@ -51,12 +51,12 @@ enum class ActiveStop : std::uint8_t { NotYet = 1, RegretTolerated = 2, NothingT
 struct ActiveAdvice {
   std::vector<ActiveCase> cases; ///< of the next round; empty: stop
   ActiveStop stop = ActiveStop::NotYet;
-  bool is_design = false;   ///< the sizes that any fit needs, measured before anything can be judged
-  double makespan_us = 0;   ///< expected, of the incumbent; 0 before the design is measured
-  double regret_us = 0;     ///< expected loss of the incumbent against the best plan, if nothing more is measured
+  bool is_design = false;     ///< the sizes that any fit needs, measured before anything can be judged
+  double makespan_us = 0;     ///< expected, of the incumbent; 0 before the design is measured
+  double regret_us = 0;       ///< expected loss of the incumbent against the best plan, if nothing more is measured
   double regret_after_us = 0; ///< expected once `cases` are measured
-  planner::Cut best;        ///< shortest expected makespan of the plans considered; empty before the design is measured
-  std::string reason;       ///< one sentence
+  planner::Cut best;  ///< shortest expected makespan of the plans considered; empty before the design is measured
+  std::string reason; ///< one sentence
 };
 
 /// The measurement that most reduces the expected regret of the plan, or the reason to stop. Pure: the same question
@@ -70,7 +70,8 @@ struct ActiveAdvice {
 ///   value    knowledge gradient for correlated beliefs (Frazier, Powell and Dayanik, INFORMS J. Comput. 21, 2009), the
 ///            plans' makespans regressed on the measured time (Jalal and Alarid-Escudero, Med. Decis. Making 38, 2018).
 ///            Where no single measurement changes the choice, the one that most narrows the makespans' differences.
-///   design   the first round: the axis uncut, about a quarter and about a sixteenth of it on each lane (three sizes are
+///   design   the first round: the axis uncut, about a quarter and about a sixteenth of it on each lane (three sizes
+///   are
 ///            what a fit needs), and both lanes together at about a quarter.
 /// Later rounds time `round_case_count` sizes of the lane with the most valuable measurement, each chosen given the
 /// ones before it; a pair for the slow-downs is timed together with its two lanes alone.

@@ -34,7 +34,7 @@ struct ActiveRound {
   std::vector<ActiveCase> cases;
   double regret_before = 0; ///< relative to the makespan; negative: not known, as before the first round
   double regret_after = 0;
-  planner::Cut plan;        ///< of the model fitted after the round; empty while no model fits
+  planner::Cut plan; ///< of the model fitted after the round; empty while no model fits
   /// "round 2: compute 640 rows, ...: expected regret 1.8 % -> 0.6 %; plan 4 x 256"
   [[nodiscard]] std::string text() const;
   int number = 0;

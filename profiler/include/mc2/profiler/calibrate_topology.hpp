@@ -31,7 +31,7 @@ struct CalibrateOptions {
 
 /// One factor on a constant of all protocols alike.
 struct CalibratedFactor {
-  std::string name;           ///< e.g. "inter.alpha_us"
+  std::string name; ///< e.g. "inter.alpha_us"
   double factor = 1;
   double low = 1, high = 1;   ///< 90 % interval
   bool is_determined = false; ///< the points narrowed it to less than half of what was assumed beforehand
@@ -48,10 +48,9 @@ struct TopologyCalibration {
 /// Scales the launch cost, latencies, bandwidths and network message time of a topology so that the fastest algorithm
 /// takes what was measured. Maximum a posteriori: squared log residuals plus squared log factors, each over its
 /// spread; solved with Ceres. A constant that the points say nothing about keeps its published value. The result's
-/// relative_interval is planner::kNormal95 times the rms log residual, and never narrower than what was measured suggests:
-/// at least measurement_spread.
-/// Errors: CannotFit (no points, too many, or a time that is not finite and positive), InvalidSpec and Infeasible as
-/// planner::collective_times, with the point's number in the field.
+/// relative_interval is planner::kNormal95 times the rms log residual, and never narrower than what was measured
+/// suggests: at least measurement_spread. Errors: CannotFit (no points, too many, or a time that is not finite and
+/// positive), InvalidSpec and Infeasible as planner::collective_times, with the point's number in the field.
 [[nodiscard]] planner::Result<TopologyCalibration> calibrate_topology(const planner::Topology& topology,
                                                                       std::span<const CollectivePoint> points,
                                                                       const CalibrateOptions& options = {});

@@ -11,14 +11,15 @@
 
 namespace mc2::profiler {
 
-/// What is said of a log in words, as options of a program or parameters of a request carry it. What is left empty is not said.
+/// What is said of a log in words, as options of a program or parameters of a request carry it. What is left empty is
+/// not said.
 struct ImportTerms {
   std::string op = {}, dtype = {}, collective = {};
-  std::string bytes = {}; ///< a number up to 2^50, or "neighbour"
+  std::string bytes = {};               ///< a number up to 2^50, or "neighbour"
   std::string buffers = "out-of-place"; ///< or "in-place", "both"
   std::string device = {};
   std::optional<std::int64_t> m = std::nullopt, n = std::nullopt, k = std::nullopt; ///< up to planner::kMaxSize
-  std::optional<std::int64_t> ranks = std::nullopt;                                ///< up to planner::kMaxWorldSize
+  std::optional<std::int64_t> ranks = std::nullopt;                                 ///< up to planner::kMaxWorldSize
 
   /// Errors: UnknownName, InvalidSpec; the field is the member's name.
   [[nodiscard]] planner::Result<ImportAnswers> answers() const;

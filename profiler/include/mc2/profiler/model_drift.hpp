@@ -35,11 +35,12 @@ struct ModelDrift {
 };
 
 /// Whether samples disagree with a model that was fitted without them.
-///   judged   samples of a variant that the model knows, taken alone, not marked as outliers, inside the curve's valid range
-///   limit    max(relative_interval of the curve, kLeastDrift)
-///   drift    at least kMinDriftSamples are judged, and the median of their residuals lies outside +-limit
-/// Where the model holds, a sample lies on one side of the 90 % interval with probability 0.05; half of 8 independent ones do so with
-/// 3.7e-4 (binomial), so both sides together give a false alarm in less than one of 1000 cases. docs/cost_model.md §13.
+///   judged   samples of a variant that the model knows, taken alone, not marked as outliers, inside the curve's valid
+///   range limit    max(relative_interval of the curve, kLeastDrift) drift    at least kMinDriftSamples are judged, and
+///   the median of their residuals lies outside +-limit
+/// Where the model holds, a sample lies on one side of the 90 % interval with probability 0.05; half of 8 independent
+/// ones do so with 3.7e-4 (binomial), so both sides together give a false alarm in less than one of 1000 cases.
+/// docs/cost_model.md §13.
 [[nodiscard]] ModelDrift find_drift(const planner::CostModel& model, std::span<const planner::Sample> samples);
 
 } // namespace mc2::profiler

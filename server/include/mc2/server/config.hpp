@@ -15,15 +15,15 @@ namespace mc2::server {
 struct Limits {
   std::size_t header_bytes = 8 << 10;
   std::size_t body_bytes = 1 << 20;
-  std::size_t upload_bytes = 64 << 20;          ///< bodies of what is kept: models, samples, logs
-  int upload_count = 4;                         ///< bodies above body_bytes at a time; more are answered 503
-  std::chrono::milliseconds header_timeout{5'000};  ///< from the first byte, or from accepting, to the last header
-  std::chrono::milliseconds body_timeout{10'000};   ///< to read a body, and to write an answer
-  std::chrono::milliseconds idle_timeout{30'000};   ///< between requests of one connection
-  std::chrono::milliseconds drain_timeout{5'000};   ///< for requests in flight when the service stops
-  int connection_count = 1024;                  ///< more are answered 503
-  double requests_per_s = 0;                    ///< of one client address; 0: no limit
-  double refused_tokens_per_s = 10;             ///< answered 401; more of one client address are 429. 0: no limit
+  std::size_t upload_bytes = 64 << 20;             ///< bodies of what is kept: models, samples, logs
+  int upload_count = 4;                            ///< bodies above body_bytes at a time; more are answered 503
+  std::chrono::milliseconds header_timeout{5'000}; ///< from the first byte, or from accepting, to the last header
+  std::chrono::milliseconds body_timeout{10'000};  ///< to read a body, and to write an answer
+  std::chrono::milliseconds idle_timeout{30'000};  ///< between requests of one connection
+  std::chrono::milliseconds drain_timeout{5'000};  ///< for requests in flight when the service stops
+  int connection_count = 1024;                     ///< more are answered 503
+  double requests_per_s = 0;                       ///< of one client address; 0: no limit
+  double refused_tokens_per_s = 10;                ///< answered 401; more of one client address are 429. 0: no limit
 };
 
 /// How a service runs. docs/service.md has every setting with its names in file, environment and on the command line.
@@ -32,14 +32,14 @@ struct Config {
   std::uint16_t port = 8471;         ///< 0: any free one
   std::filesystem::path unix_socket; ///< listened on as well, unless empty
   std::filesystem::path store;
-  int thread_count = 0;              ///< that answer requests; 0: as many as cores
+  int thread_count = 0; ///< that answer requests; 0: as many as cores
   std::size_t cached_answer_count = 65'536;
-  std::size_t cached_answer_bytes = 256 << 20; ///< of their bodies
-  bool has_access_log = true;        ///< JSON lines on standard error
+  std::size_t cached_answer_bytes = 256 << 20;    ///< of their bodies
+  bool has_access_log = true;                     ///< JSON lines on standard error
   std::filesystem::path tls_certificate, tls_key; ///< PEM; both or neither
-  std::optional<bool> requires_tokens; ///< unset: as soon as the store has one
-  bool has_public_read = false;        ///< what only asks needs no token
-  bool allows_insecure_network = false; ///< others than loopback, though without tokens or without TLS
+  std::optional<bool> requires_tokens;            ///< unset: as soon as the store has one
+  bool has_public_read = false;                   ///< what only asks needs no token
+  bool allows_insecure_network = false;           ///< others than loopback, though without tokens or without TLS
   Limits limits;
 
   [[nodiscard]] bool has_tls() const noexcept { return !tls_certificate.empty(); }

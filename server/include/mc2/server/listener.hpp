@@ -27,19 +27,21 @@ struct Logs {
   std::function<void(const std::string&)> event; ///< a line for whoever looks after the service
 };
 
-/// The wire: HTTP/1.1 by Boost.Beast on a TCP port (with TLS, if there is a certificate) and, if asked, a Unix socket. Nothing of a request reaches the
-/// service before all of it has arrived within the limits (docs/adr/0008-beast-on-the-wire.md).
+/// The wire: HTTP/1.1 by Boost.Beast on a TCP port (with TLS, if there is a certificate) and, if asked, a Unix socket.
+/// Nothing of a request reaches the service before all of it has arrived within the limits
+/// (docs/adr/0008-beast-on-the-wire.md).
 class Listener {
  public:
-  /// Binds. Errors: InvalidSpec (address; or one that lets the network in without tokens or TLS), Unsupported (the port is taken or not permitted, the socket cannot be made).
+  /// Binds. Errors: InvalidSpec (address; or one that lets the network in without tokens or TLS), Unsupported (the port
+  /// is taken or not permitted, the socket cannot be made).
   [[nodiscard]] static planner::Result<std::unique_ptr<Listener>> open(Service& service, const Config& config,
                                                                        Logs logs);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  /// Takes limits and certificate from `config`, for connections and requests that begin from now on, and tells the service.
-  /// Errors: as open and Config::validate; everything stays as it is then. Threads: any, one at a time.
+  /// Takes limits and certificate from `config`, for connections and requests that begin from now on, and tells the
+  /// service. Errors: as open and Config::validate; everything stays as it is then. Threads: any, one at a time.
   [[nodiscard]] planner::Result<void> reload(const Config& config);
 
   /// Bound to; never 0.

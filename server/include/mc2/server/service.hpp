@@ -36,7 +36,7 @@ struct Needs {
 
 /// What a service needs of the world.
 struct Surroundings {
-  std::function<std::string()> utc_now;              ///< the time as ISO 8601, for what is kept
+  std::function<std::string()> utc_now;               ///< the time as ISO 8601, for what is kept
   std::function<void(const std::string&)> event = {}; ///< told a line for whoever looks after the service; may be empty
 };
 
@@ -45,8 +45,7 @@ class Service {
  public:
   /// Opens or creates the store.
   /// Errors: as store::Store::open, Config::validate. Throws SystemError.
-  [[nodiscard]] static planner::Result<std::unique_ptr<Service>> open(const Config& config,
-                                                                       Surroundings surroundings);
+  [[nodiscard]] static planner::Result<std::unique_ptr<Service>> open(const Config& config, Surroundings surroundings);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;

@@ -29,10 +29,10 @@ using LogSink = std::function<void(LogLevel level, const std::string& line)>;
 
 /// What the variables MC2_* say to a program that mc2 works in. A value: whoever reads the environment hands it on.
 struct Environment {
-  std::filesystem::path store;     ///< store_path(); empty: there is none
-  std::string server_url;          ///< MC2_SERVER; empty: none
-  std::string server_token;        ///< MC2_SERVER_TOKEN
-  std::filesystem::path server_ca; ///< MC2_SERVER_CA
+  std::filesystem::path store;      ///< store_path(); empty: there is none
+  std::string server_url;           ///< MC2_SERVER; empty: none
+  std::string server_token;         ///< MC2_SERVER_TOKEN
+  std::filesystem::path server_ca;  ///< MC2_SERVER_CA
   LogLevel log = LogLevel::Warning; ///< MC2_LOG
   bool is_disabled = false;         ///< MC2_DISABLE=1: everything runs uncut and unfused
 };
@@ -43,7 +43,8 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 /// Of this process. Threads: not while another one changes the environment.
 [[nodiscard]] Variables process_variables();
 
-/// MC2_STORE, else the user's: $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db; empty where no home is known.
+/// MC2_STORE, else the user's: $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db; empty where no home is
+/// known.
 [[nodiscard]] std::filesystem::path store_path(const Variables& variables);
 
 /// Errors: UnknownName for MC2_LOG; InvalidSpec for an MC2_DISABLE that is neither 0 nor 1.

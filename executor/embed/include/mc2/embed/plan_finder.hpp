@@ -24,8 +24,7 @@ namespace mc2::embed {
 /// One block, which the backend of the machine runs as matmul and collective one after the other: correct everywhere,
 /// and what a program without mc2 does. Its times are 0, because nothing predicts them; its strategy is "given".
 /// Errors: InvalidSpec (op); UnknownName for a fingerprint without a backend of this build; Unsupported.
-[[nodiscard]] planner::Result<planner::Plan> uncut_plan(const planner::OpSpec& op,
-                                                        const planner::Fingerprint& machine);
+[[nodiscard]] planner::Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
 /// Where a PlanFinder looks, in this order: files, service, kept plans, own planner.
 struct FinderOptions {

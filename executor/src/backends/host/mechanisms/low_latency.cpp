@@ -88,7 +88,7 @@ class LowLatency final : public Transport {
     std::int64_t byte_count = 0;
   };
   struct alignas(64) Rank {
-    std::vector<Signal> arrived; ///< by sender: chunks of this run that it has written here; for those who sleep
+    std::vector<Signal> arrived;   ///< by sender: chunks of this run that it has written here; for those who sleep
     std::uint32_t chunk_count = 0; ///< of this run; its own lane's
     /// Of the present chunk, the same on every rank. It goes on from run to run, because mailboxes keep what an earlier
     /// run left there.

@@ -132,8 +132,8 @@ class Push final : public Transport {
     await_slice(block, control);
     for (int peer = 0; peer < world_size_; ++peer) {
       const auto index = static_cast<std::size_t>(peer);
-      own.pieces[index] = peer == block.rank ? block.pieces->sources[index] + offset
-                                             : mailbox(block.rank, peer, own.received);
+      own.pieces[index] =
+          peer == block.rank ? block.pieces->sources[index] + offset : mailbox(block.rank, peer, own.received);
     }
     sum_in_rank_order(block.dtype, own.pieces, dense_target(block, offset, count), count);
     own.consumed.add();

@@ -15,8 +15,8 @@ constexpr std::int64_t kPartElements = std::int64_t{8} << 10U; ///< of one rank'
 constexpr std::int64_t kSlotBytes = kPartElements * static_cast<std::int64_t>(sizeof(float));
 constexpr std::uint32_t kSlotCount = 4; ///< of one lane's buffer; two are enough to go on, more let a rank run ahead
 
-/// A slice is R parts, one per rank; part c is summed along the ranks c + 1, c + 2, ..., c, and for an all-reduce the sum
-/// goes on to c + 1, ..., c - 1. In step t rank r has part r - 1 - t.
+/// A slice is R parts, one per rank; part c is summed along the ranks c + 1, c + 2, ..., c, and for an all-reduce the
+/// sum goes on to c + 1, ..., c - 1. In step t rank r has part r - 1 - t.
 class Ring final : public Transport {
  public:
   Ring(int world_size, int lane_count)
@@ -82,10 +82,10 @@ class Ring final : public Transport {
     int step = 0;
   };
   struct alignas(64) Rank {
-    std::vector<Channel> channels; ///< by lane
-    std::vector<Cursor> cursors;   ///< by lane; this rank's own
+    std::vector<Channel> channels;         ///< by lane
+    std::vector<Cursor> cursors;           ///< by lane; this rank's own
     std::atomic<std::uint32_t> entered{0}; ///< blocks of this run that this rank has begun
-    Signal activity;               ///< raised whenever a slot in front of this rank, or behind it, changes hands
+    Signal activity; ///< raised whenever a slot in front of this rank, or behind it, changes hands
   };
   struct Job {
     const BlockExchange* block = nullptr;
@@ -107,7 +107,9 @@ class Ring final : public Transport {
   /// Who keeps a rank waiting: the rank that has begun the fewest blocks, or else its neighbour.
   [[nodiscard]] int last_to_enter(int rank) const noexcept {
     int last = previous(rank);
-    const auto entered = [&](int of) { return ranks_[static_cast<std::size_t>(of)].entered.load(std::memory_order_relaxed); };
+    const auto entered = [&](int of) {
+      return ranks_[static_cast<std::size_t>(of)].entered.load(std::memory_order_relaxed);
+    };
     for (int other = 0; other < world_size_; ++other) {
       if (entered(other) < entered(last)) last = other;
     }

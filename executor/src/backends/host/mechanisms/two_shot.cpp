@@ -63,10 +63,10 @@ class TwoShot final : public Transport {
 
  private:
   struct alignas(64) Rank {
-    Signal summed;                      ///< windows of this run whose slice this rank has summed
+    Signal summed;                       ///< windows of this run whose slice this rank has summed
     std::array<std::byte*, 2> results{}; ///< where the sums of the last two blocks go; published by `summed`
-    std::uint32_t window_count = 0;     ///< windows of this run that this rank has begun; its own lane's
-    std::uint32_t block_count = 0;      ///< likewise blocks
+    std::uint32_t window_count = 0;      ///< windows of this run that this rank has begun; its own lane's
+    std::uint32_t block_count = 0;       ///< likewise blocks
     std::vector<const std::byte*> pieces;
   };
 
@@ -87,8 +87,7 @@ class TwoShot final : public Transport {
   }
 
   /// @param ordinal  of the window in this run, from 1
-  void copy_others(const BlockExchange& block, const Range& window, std::uint32_t ordinal,
-                   const RunControl& control) {
+  void copy_others(const BlockExchange& block, const Range& window, std::uint32_t ordinal, const RunControl& control) {
     const int world_size = static_cast<int>(ranks_.size());
     const std::uint32_t result = (rank_of(block.rank).block_count - 1) % 2;
     for (int i = 0; i < world_size - 1; ++i) {

@@ -61,12 +61,11 @@ struct AskOptions {
 /// One plan service (`mc2 serve`), asked through cpprestsdk's http_client. Documents are read by the store's codec and
 /// their digests are verified.
 /// Errors of every call, all naming the URL and what to do: kUnavailable (refused, late, cut short, too large, 5xx, not
-/// this service); InvalidSpec (the service does not take the token); Malformed, NewerVersion and Mismatch for what cannot be
-/// read; otherwise the code that the service's problem document names.
-/// Memory: a body takes at most Options::max_answer_bytes; cpprestsdk holds headers, and each chunk of a body, whole before it
-/// hands them on, so those are bounded by what arrives within the deadline only.
-/// Threads: safe to share. cpprestsdk runs its I/O on a pool that the process has once; it gets 2 threads here unless the
-/// program has sized it before.
+/// this service); InvalidSpec (the service does not take the token); Malformed, NewerVersion and Mismatch for what
+/// cannot be read; otherwise the code that the service's problem document names. Memory: a body takes at most
+/// Options::max_answer_bytes; cpprestsdk holds headers, and each chunk of a body, whole before it hands them on, so
+/// those are bounded by what arrives within the deadline only. Threads: safe to share. cpprestsdk runs its I/O on a
+/// pool that the process has once; it gets 2 threads here unless the program has sized it before.
 class Client {
  public:
   /// Connects to nothing yet. Errors: as Options::validate.
@@ -76,13 +75,15 @@ class Client {
 
   /// The service's plan for a question. With an epoch: the answer of that epoch, or Stale when it is no longer known.
   /// Errors beside those above: Mismatch for a plan of another operator or machine.
-  [[nodiscard]] planner::Result<store::PlanAnswer> find_plan(const PlanQuestion& question, const AskOptions& ask = {}) const;
-  /// A kept plan by its digest, or a unique prefix of at least 6 digits. Errors: NotFound; InvalidSpec for what is no digest.
+  [[nodiscard]] planner::Result<store::PlanAnswer> find_plan(const PlanQuestion& question,
+                                                             const AskOptions& ask = {}) const;
+  /// A kept plan by its digest, or a unique prefix of at least 6 digits. Errors: NotFound; InvalidSpec for what is no
+  /// digest.
   [[nodiscard]] planner::Result<store::StoredPlan> find_plan(const std::string& digest_prefix) const;
   /// A kept model by its digest, or a unique prefix of at least 6 digits. Errors: as above.
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const std::string& digest_prefix) const;
-  /// The kept model of exactly this operator on this machine, or else of the length of its cut axis that Store::find_model
-  /// would choose. Errors: NotFound.
+  /// The kept model of exactly this operator on this machine, or else of the length of its cut axis that
+  /// Store::find_model would choose. Errors: NotFound.
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                                const planner::Fingerprint& machine) const;
 
@@ -103,11 +104,11 @@ class Client {
 /// Gives every rank the text that rank 0 gives, e.g. around MPI_Bcast. Collective.
 using Broadcast = std::function<std::string(const std::string& text_of_rank_0)>;
 
-/// One plan for all ranks of a job, whatever is replaced at the service meanwhile: rank 0 asks, the others ask for its epoch, and
-/// a rank that gets another plan, or none, fails. Collective: every rank calls with the same question.
+/// One plan for all ranks of a job, whatever is replaced at the service meanwhile: rank 0 asks, the others ask for its
+/// epoch, and a rank that gets another plan, or none, fails. Collective: every rank calls with the same question.
 /// Errors: as Client::find_plan; on the other ranks also what rank 0 failed with, and Mismatch.
-[[nodiscard]] planner::Result<store::PlanAnswer> find_plan_as_world(const Client& client, const PlanQuestion& question, int rank,
-                                                                    const Broadcast& broadcast);
+[[nodiscard]] planner::Result<store::PlanAnswer> find_plan_as_world(const Client& client, const PlanQuestion& question,
+                                                                    int rank, const Broadcast& broadcast);
 
 } // namespace mc2::client
 

@@ -33,7 +33,8 @@ struct Exporter {
   std::string_view name;
   std::string_view description;
   bool takes_many; ///< a table of plans rather than one
-  /// Errors: InvalidSpec naming what must be said beside the plan; Infeasible for a plan that the format cannot express.
+  /// Errors: InvalidSpec naming what must be said beside the plan; Infeasible for a plan that the format cannot
+  /// express.
   planner::Result<std::string> (*write)(std::span<const ExportItem> items, const ExportOptions& options);
   /// Reads back what `write` wrote, the same to the byte; null where the format does not hold the plan.
   /// Errors: Malformed when the text is not what the plans in it give: it was edited.

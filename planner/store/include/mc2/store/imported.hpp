@@ -31,9 +31,9 @@ struct ImportedMachine {
 [[nodiscard]] planner::Result<ImportedMachine> join_imported(const std::string& device,
                                                              std::vector<planner::Profile> profiles);
 
-/// Adds imported samples to what is known of their machine, unless every one of them is known already: the same log again.
-/// Returns the digests of what was added; none when nothing was.
-/// Errors: Stale (device) when they contradict the machine's other logs; as Store::append_samples.
+/// Adds imported samples to what is known of their machine, unless every one of them is known already: the same log
+/// again. Returns the digests of what was added; none when nothing was. Errors: Stale (device) when they contradict the
+/// machine's other logs; as Store::append_samples.
 [[nodiscard]] planner::Result<std::vector<std::string>> keep_imported(Store& store, const ImportedMachine& machine,
                                                                       const planner::Profile& fresh,
                                                                       const std::string& created_at);

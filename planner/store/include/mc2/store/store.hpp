@@ -77,7 +77,7 @@ struct ListFilter {
   std::optional<std::int64_t> m = std::nullopt, n = std::nullopt, k = std::nullopt;
   std::optional<planner::DType> dtype = std::nullopt;
   std::optional<int> world_size = std::nullopt;
-  std::string fingerprint_digest = {}; ///< or its first digits
+  std::string fingerprint_digest = {};                   ///< or its first digits
   std::optional<std::int64_t> before_row = std::nullopt; ///< the last row of the page before
   int limit = 100;
 };
@@ -155,9 +155,9 @@ class Store {
   /// Opens or creates the file (mode 0600, directories 0700) and brings its schema up to date. An empty file is a new
   /// store: a program killed while creating one leaves that. Salvage opens whatever still has its first page.
   /// Errors: NotFound (read-only and missing or empty), Unreadable (read-only and not permitted), ReadOnly (file or
-  /// directory not writable; or open read-only what must first be recovered or brought up to date), NewerVersion, Corrupt (not a database, truncated,
-  /// or damaged; the message says how to salvage), Unsupported (network file system, unless read-only), InvalidSpec
-  /// (the path names a directory or the like).
+  /// directory not writable; or open read-only what must first be recovered or brought up to date), NewerVersion,
+  /// Corrupt (not a database, truncated, or damaged; the message says how to salvage), Unsupported (network file
+  /// system, unless read-only), InvalidSpec (the path names a directory or the like).
   [[nodiscard]] static planner::Result<Store> open(const std::filesystem::path& path, OpenMode mode);
 
   Store(Store&&) noexcept;
@@ -194,11 +194,10 @@ class Store {
 
   /// Keeps a model under its operator and fingerprint, replacing an earlier one. Returns its digest.
   /// Errors: ReadOnly, InvalidSpec.
-  [[nodiscard]] planner::Result<std::string> put_model(const planner::CostModel& model,
-                                                       const std::string& created_at);
+  [[nodiscard]] planner::Result<std::string> put_model(const planner::CostModel& model, const std::string& created_at);
   /// The model fitted for exactly this operator, or else for another length of its cut axis
-  /// (planner::has_same_block_costs): the next larger one, whose blocks were measured up to this size, else the largest.
-  /// Errors: NotFound naming what the store does have, Corrupt.
+  /// (planner::has_same_block_costs): the next larger one, whose blocks were measured up to this size, else the
+  /// largest. Errors: NotFound naming what the store does have, Corrupt.
   [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
                                                                const planner::Fingerprint& fingerprint) const;
 
@@ -241,14 +240,15 @@ class Store {
   /// Every undamaged fingerprint, oldest first.
   [[nodiscard]] planner::Result<std::vector<StoredFingerprint>> list_fingerprints() const;
 
-  /// Errors: InvalidSpec for a name above 64 bytes or with control characters, Mismatch when the identifier is taken, ReadOnly.
+  /// Errors: InvalidSpec for a name above 64 bytes or with control characters, Mismatch when the identifier is taken,
+  /// ReadOnly.
   [[nodiscard]] planner::Result<void> add_token(const Token& token);
   /// From now on the token lets nobody in; it stays listed. Errors: NotFound, Corrupt, ReadOnly.
   [[nodiscard]] planner::Result<void> revoke_token(const std::string& id, const std::string& now);
   [[nodiscard]] planner::Result<TokenList> list_tokens() const;
 
-  /// Rises whenever any program has added, replaced or removed a plan, model or token of this file. Throws SystemError for a
-  /// file of schema 1 that is open read-only: it does not count yet.
+  /// Rises whenever any program has added, replaced or removed a plan, model or token of this file. Throws SystemError
+  /// for a file of schema 1 that is open read-only: it does not count yet.
   [[nodiscard]] planner::Result<std::int64_t> revision() const;
 
   /// Returns the digest of its document. Errors: ReadOnly, InvalidSpec.

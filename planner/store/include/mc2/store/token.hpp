@@ -46,8 +46,8 @@ struct TokenList {
 /// 4 bytes for the identifier, 32 for the secret.
 using TokenRandomness = std::array<std::uint8_t, 36>;
 
-/// A new token's text, "mc2_<id>_<64 hexadecimal digits>". The secret is 256 random bits, so that a fast hash of it withstands
-/// guessing as well as a slow one (docs/adr/0009-tokens.md).
+/// A new token's text, "mc2_<id>_<64 hexadecimal digits>". The secret is 256 random bits, so that a fast hash of it
+/// withstands guessing as well as a slow one (docs/adr/0009-tokens.md).
 /// @param random  from a cryptographic source
 [[nodiscard]] std::string token_text(const TokenRandomness& random);
 

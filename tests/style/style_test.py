@@ -1,0 +1,87 @@
+"""The habits of docs/contributing.md that a program can check: layout, line length, and who may include whom.
+
+    python3 tests/style/style_test.py
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLANG_FORMAT_VERSION = "14"  # others lay the same code out otherwise
+MAX_COLUMNS = 120
+CODE = (".cpp", ".hpp", ".cu", ".cuh", ".h")
+
+# Room: where it lies, which rooms it may include, and whose headers of other projects its public headers must not name.
+# The longest folder that holds a file is its room. docs/architecture.md says why.
+ROOMS = {
+    "planner": ("planner", set()),
+    "store": ("planner/store", {"planner"}),
+    "render": ("planner/render", {"planner"}),
+    "client": ("planner/client", {"planner", "store"}),
+    "profiler": ("profiler", {"planner"}),
+    "executor": ("executor", {"planner"}),
+    "embed": ("executor/embed", {"planner", "store", "client", "executor"}),
+    "server": ("server", {"planner", "render", "profiler", "store", "executor"}),
+    # The programs and the Python package wire the others together; nothing includes them.
+    "python": ("executor/python", {"planner", "render", "profiler", "store", "client", "executor", "embed"}),
+    "cli": ("planner/cli", {"planner", "render", "profiler", "store", "client", "executor", "embed", "server"}),
+}
+PURE = {"planner"}  # the standard library alone
+FOREIGN = re.compile(r"^(cuda|nccl|cublas|mpi|ceres/|Eigen/|sqlite3|SQLiteCpp/|cpprest/|boost/|nlohmann/|dnnl|omp\.h|"
+                     r"openssl/|sodium|spdlog/|CLI/|pybind11/|prometheus/|zlib)")
+
+
+def code_files():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    if listed == [""]:  # no git tree: a source archive
+        listed = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if "build" not in path.relative_to(ROOT).parts]
+    return [path for path in listed if path.endswith(CODE) and (ROOT / path).is_file()]
+
+
+def room_of(path):
+    inside = [(len(folder), room) for room, (folder, _) in ROOMS.items() if path.startswith(folder + "/")]
+    return max(inside)[1] if inside else None
+
+
+def includes(path):
+    return re.findall(r'^#include ["<]([^">]+)[">]', (ROOT / path).read_text(), re.MULTILINE)
+
+
+class StyleTest(unittest.TestCase):
+    def test_layout_is_clang_formats(self):
+        program = shutil.which(f"clang-format-{CLANG_FORMAT_VERSION}") or shutil.which("clang-format")
+        version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout if program else "none"
+        if f"version {CLANG_FORMAT_VERSION}." not in version:
+            self.skipTest(f"not checked: wants clang-format {CLANG_FORMAT_VERSION}, here is {version.strip()}")
+        done = subprocess.run([program, "--dry-run", "--Werror", *code_files()], cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr[:4000])
+
+    def test_no_line_is_longer_than_a_screen_shows(self):
+        long = [f"{path}:{number}" for path in code_files()
+                for number, line in enumerate((ROOT / path).read_text().split("\n"), 1) if len(line) > MAX_COLUMNS]
+        self.assertEqual(long, [])
+
+    def test_rooms_include_what_they_may(self):
+        seen, wrong = set(), []
+        for path in code_files():
+            room = room_of(path)
+            for header in includes(path) if room else []:
+                named = re.match(r"mc2/([a-z_]+)/", header)
+                if named and named[1] != room:
+                    seen.add((room, named[1]))
+                    if named[1] not in ROOMS[room][1]:
+                        wrong.append(f"{path}: {header}")
+                if header.startswith("../") or (room in PURE and FOREIGN.match(header)):
+                    wrong.append(f"{path}: {header}")
+                if "/include/" in path and FOREIGN.match(header):
+                    wrong.append(f"{path}: {header} in a public header")
+        self.assertEqual(wrong, [])
+        allowed = {(room, other) for room, (_, others) in ROOMS.items() for other in others}
+        self.assertEqual(allowed - seen, set(), "a room may include what it does not: take it out of the table")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
