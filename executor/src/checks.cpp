@@ -136,9 +136,8 @@ Result<void> check_b_is_plain(std::span<const int> ranks, std::span<const RankBu
 std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options) {
   std::string text = list.op.text() + " in blocks of";
   for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);
-  if (!list.is_local_first) text += ", own shard later";
-  if (list.is_serial) text += ", one lane after the other";
   text += " " + std::string(to_string(planner::cut_axis(list.op))) + " with " + variant.text();
+  text += ", " + std::string(to_string(list.schedule));
   return text + (options.allow_independent ? ", lanes also independent" : "");
 }
 
@@ -149,22 +148,6 @@ Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend)
   if (!op.epilogue.is_empty())
     return Error{ErrorCode::Unsupported, "epilogue",
                  prefix + "adds no " + std::string(to_string(op.epilogue)) + "; add it to the result, or use host"};
-  return {};
-}
-
-Result<void> check_stages(const StageList& list) {
-  planner::Cut cut;
-  for (const Stage& stage : list.stages) cut.block_rows.push_back(stage.row_count);
-  auto expected = lower(list.op, cut);
-  if (!expected) return expected.error();
-  expected.value().is_local_first = list.is_local_first;
-  expected.value().is_serial = list.is_serial;
-  if (expected.value() != list) {
-    return Error{ErrorCode::InvalidSpec, "stages", "the stages are not those that lower() makes from their lengths"};
-  }
-  if (list.is_serial && list.stages.size() > 1)
-    return Error{ErrorCode::InvalidSpec, "stages",
-                 "are " + std::to_string(list.stages.size()) + "; one lane after the other takes one"};
   return {};
 }
 

@@ -6,9 +6,9 @@
 
 #include "mc2/executor/backend.hpp"
 #include "mc2/executor/buffer.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor {
 
@@ -30,9 +30,6 @@ namespace mc2::executor {
 
 /// For backends that know neither. Errors: Unsupported for an epilogue or i8.
 [[nodiscard]] planner::Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend);
-
-/// Errors: InvalidSpec for stages that lower() would not have made from their own block lengths.
-[[nodiscard]] planner::Result<void> check_stages(const StageList& list);
 
 /// Errors: InvalidSpec naming rank and buffer: count, size by operand_shapes() or by the rank's own counts, alignment
 /// to an element, a C that overlaps another buffer; counts that are illegal or that two ranks do not agree on. `op` is

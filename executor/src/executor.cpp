@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "mc2/executor/stage.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -29,11 +29,7 @@ Result<StageList> bind(const planner::Plan& plan, const Communicator& communicat
   if (!options.accept_other_fingerprint) {
     if (auto same = check_fingerprint(plan.fingerprint, communicator.fingerprint()); !same) return same.error();
   }
-  auto stages = lower(plan.op, plan.cut);
-  if (!stages) return stages.error();
-  if (planner::traits_of(plan.op.kind).has_local_part) stages.value().is_local_first = plan.is_local_first;
-  stages.value().is_serial = plan.is_serial;
-  return stages;
+  return lower(plan.op, plan.cut, plan.schedule);
 }
 
 } // namespace
@@ -42,7 +38,7 @@ Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<c
                                           Communicator& communicator, const ExecuteOptions& options) {
   const auto stages = bind(plan, communicator, options);
   if (auto all = communicator.share_error(stages ? Result<void>{} : stages.error()); !all) return all.error();
-  return communicator.prepare(stages.value(), plan.variant, buffers, options.prepare);
+  return communicator.prepare_stages(stages.value(), plan.variant, buffers, options.prepare);
 }
 
 } // namespace mc2::executor

@@ -3,8 +3,8 @@
 #include <cstddef>
 
 #include "mc2/executor/communicator.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor {
 
@@ -17,7 +17,7 @@ inline constexpr std::size_t kRunModeCount = static_cast<std::size_t>(RunMode::S
 
 /// What the stages make of the mode that is asked for.
 [[nodiscard]] constexpr RunMode mode_of(const StageList& list, RunMode asked) noexcept {
-  return list.is_serial && asked == RunMode::Fused ? RunMode::Serial : asked;
+  return list.schedule == planner::Schedule::Serial && asked == RunMode::Fused ? RunMode::Serial : asked;
 }
 
 [[nodiscard]] constexpr bool runs_lane(RunMode mode, planner::Lane lane) noexcept {

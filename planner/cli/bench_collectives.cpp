@@ -11,9 +11,10 @@
 #include "benches.hpp"
 #include "collective_times.hpp"
 #include "image_file.hpp"
+#include "mc2/executor/executor.hpp"
 #include "mc2/executor/resident_problem.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/executor/verify.hpp"
+#include "mc2/planner/planner.hpp"
 #include "mc2/planner/units.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
@@ -57,9 +58,9 @@ class Rig {
   /// Errors: as Communicator::prepare; Mismatch.
   Result<void> add(const planner::Variant& variant, std::int64_t block_count) {
     const planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(block_count), op_.m / block_count)};
-    const auto stages = executor::lower(op_, cut);
-    if (!stages) return stages.error();
-    auto prepared = communicator_.prepare(stages.value(), variant, problem_.buffers(), {});
+    const auto plan = planner::unpredicted_plan(op_, communicator_.fingerprint(), variant, cut);
+    if (!plan) return plan.error();
+    auto prepared = executor::prepare(plan.value(), problem_.buffers(), communicator_);
     if (!prepared) return prepared.error();
     problem_.poison();
     prepared.value()->run(RunMode::Fused);

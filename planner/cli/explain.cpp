@@ -117,8 +117,8 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
                      "); pass the same --link, or add --accept-other-machine"};
   auto bench = Workbench::open(*backend.value(), options.value(), plan.op, fresh_seed());
   if (!bench) return bench.error();
-  if (auto checked = bench.value()->verify(plan.cut, plan.variant, plan.is_serial); !checked) return checked.error();
-  auto prepared = bench.value()->prepare(plan.cut, plan.variant, plan.is_serial);
+  if (auto checked = bench.value()->verify(plan); !checked) return checked.error();
+  auto prepared = bench.value()->prepare(plan);
   if (!prepared) return prepared.error();
   std::vector<planner::Timeline> runs;
   for (int i = 0; i < kWarmupCount + kRunCount; ++i) {

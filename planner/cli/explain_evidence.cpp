@@ -53,7 +53,7 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
       note_missing_samples(evidence, profile.error().message);
   }
   auto measurements = layers.writable().list_measurements(plan.op, plan.fingerprint);
-  if (!measurements || plan.is_serial) return; // what raced uncut overlapped
+  if (!measurements || !plan.overlaps()) return; // what raced uncut overlapped
   for (auto& measurement : measurements.value())
     if (measurement.cut == plan.cut && measurement.variant == plan.variant) evidence.measurement = measurement;
 }

@@ -131,7 +131,7 @@ Result<Field> make_field(Workbench& bench, const std::vector<planner::Plan>& pla
   const planner::Cut whole{{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}};
   Field field{.contenders = {}, .uncut = {}, .serial = nullptr};
   for (const auto& plan : plans) {
-    auto ready = bench.prepare(plan.cut, plan.variant, plan.is_serial);
+    auto ready = bench.prepare(plan);
     if (!ready) return ready.error();
     auto uncut = bench.prepare(whole, plan.variant);
     if (!uncut) return uncut.error();
@@ -315,7 +315,7 @@ Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, con
   if (!field) return field.error();
   Race fresh;
   fresh.serial_variant = serial.value();
-  for (const auto& plan : plans) fresh.contenders.push_back({plan.cut, plan.variant, {}, {}, {}, {}});
+  for (const auto& plan : plans) fresh.contenders.push_back({plan.cut, plan.variant, {}, {}, {}, {}, plan.overlaps()});
   ProgressLine progress(label);
   Race result = fresh;
   for (int round = 0; round < kWarmupRounds && Clock::now() < warm_up_end; ++round) {

@@ -51,6 +51,7 @@ struct Contender {
   std::vector<double> serial_us;        ///< of the run next to each fused one
   std::vector<double> compute_us;       ///< the variant's uncut matmul alone, local part included
   std::vector<double> communication_us; ///< the variant's uncut collective alone
+  bool overlaps = true;                 ///< whether its runs had both lanes busy at once; else they were serial
 };
 
 struct RaceSettings {

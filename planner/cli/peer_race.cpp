@@ -28,8 +28,8 @@ struct Runner {
 
 /// With "do not cut", what runs is the best serial.
 Result<Runner> runner_of(Workbench& bench, const PeerRace& shape) {
-  auto prepared = shape.is_cut ? bench.prepare(shape.plan.cut, shape.plan.variant)
-                               : bench.prepare(uncut(bench.op()), shape.race.serial_variant);
+  auto prepared =
+      shape.is_cut ? bench.prepare(shape.plan) : bench.prepare(uncut(bench.op()), shape.race.serial_variant);
   if (!prepared) return prepared.error();
   return Runner{prepared.value(), shape.is_cut ? RunMode::Fused : RunMode::Serial};
 }
@@ -139,7 +139,7 @@ Result<void> take_turn(const PeerArena& arena, PeerRace& shape) {
   shape.is_cut = shape.plan.validation.has_value();
   shape.tuning_s = seconds_since(start);
   if (auto raced = race_serial(*bench.value(), tuned.value().model, arena.race, shape); !raced) return raced;
-  const auto verified = bench.value()->verify(shape.plan.cut, shape.plan.variant);
+  const auto verified = bench.value()->verify(shape.plan);
   if (!verified) return verified.error();
   shape.verified_error_ratio = verified.value().worst_error_ratio;
   race_torch_if_there(*bench.value(), arena.torch, shape);

@@ -71,9 +71,7 @@ std::string race_table(const Race& race, const std::vector<planner::Plan>& plans
     rows.push_back({contender.cut.text(), contender.variant.text(), time_text(plans[i].makespan.us),
                     time_text(v.fused_us), time_text(v.serial_us), percent_text(v.benefit),
                     percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high),
-                    planner::overlaps(plans[i].op, contender.variant, contender.cut)
-                        ? percent_text(race.overlap_efficiency(contender).value)
-                        : "-",
+                    contender.overlaps ? percent_text(race.overlap_efficiency(contender).value) : "-",
                     std::to_string(v.pair_count)});
   }
   return table(rows);
@@ -104,7 +102,7 @@ std::string run_page(const planner::Plan& plan, const Race& race, const executor
   page += "\n  cut                 " + plan.cut.text();
   page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
           predicted(plan.benefit());
-  const bool has_overlap = planner::overlaps(plan.op, plan.variant, plan.cut);
+  const bool has_overlap = plan.overlaps();
   if (has_overlap)
     page += "\n  overlap efficiency  " + interval_text(efficiency.value, efficiency.low, efficiency.high) +
             predicted(plan.overlap_efficiency());

@@ -132,13 +132,13 @@ Error RunCommand::with_advice_on_counts(const Error& missing) const {
 }
 
 Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
-  auto checked = bench.verify(plan.cut, plan.variant, plan.is_serial);
+  auto checked = bench.verify(plan);
   if (!checked) return checked.error();
   RaceSettings settings = race;
   settings.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1000));
   auto raced = cli::race(bench, {plan}, settings, "run " + plan.op.text());
   if (!raced) return raced.error();
-  auto ready = bench.prepare(plan.cut, plan.variant, plan.is_serial);
+  auto ready = bench.prepare(plan);
   if (!ready) return ready.error();
   const executor::RunRecord& record = ready.value()->run(executor::RunMode::Fused);
   if (!trace_file.empty()) write_file(trace_file, chrome_trace(plan, record, bench.fingerprint()));
@@ -147,7 +147,7 @@ Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
               << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";
-  else if (plan.makespan.us > 0 && !plan.is_serial && layers != nullptr) // a measurement is kept beside its prediction
+  else if (plan.makespan.us > 0 && plan.overlaps() && layers != nullptr) // a measurement is kept beside its prediction
     if (auto kept = layers->writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
       std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
   if (is_json)

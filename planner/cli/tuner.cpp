@@ -33,10 +33,10 @@ Result<planner::CostModel> profile_and_fit(Workbench& bench, const ProfileSettin
   return fitted.value().model;
 }
 
-std::vector<profiler::RaceObservation> observations(const planner::OpSpec& op, const Race& race) {
+std::vector<profiler::RaceObservation> observations(const Race& race) {
   std::vector<profiler::RaceObservation> result;
   for (const auto& contender : race.contenders)
-    if (overlaps(op, contender.variant, contender.cut))
+    if (contender.overlaps)
       result.push_back({contender.variant, contender.cut, median(contender.fused_us), median(contender.compute_us),
                         median(contender.communication_us)});
   return result;
@@ -44,7 +44,7 @@ std::vector<profiler::RaceObservation> observations(const planner::OpSpec& op, c
 
 /// Adjusts the model's factors to what the race measured; without overlap in the race there is nothing to learn.
 Result<planner::CostModel> learn(const planner::CostModel& model, const Race& race, std::vector<std::string>& notes) {
-  const auto seen = observations(model.op, race);
+  const auto seen = observations(race);
   if (seen.empty()) return model;
   auto recalibrated = profiler::recalibrate(model, seen);
   if (!recalibrated) return recalibrated.error();
@@ -58,12 +58,12 @@ bool has_raced(const std::vector<planner::Plan>& raced, const planner::Plan& one
 }
 
 /// The contender with the largest measured benefit, or -1 when none is faster than serial beyond the noise.
-int winner_of(const planner::OpSpec& op, const Race& race) {
+int winner_of(const Race& race) {
   int winner = -1;
   double best = 0;
   for (int i = 0; i < static_cast<int>(race.contenders.size()); ++i) {
     const auto& contender = race.contenders[static_cast<std::size_t>(i)];
-    if (!overlaps(op, contender.variant, contender.cut)) continue;
+    if (!contender.overlaps) continue;
     const planner::Validation v = race.validation(contender);
     if (v.benefit_low <= 0 || v.benefit <= best) continue;
     best = v.benefit;
@@ -76,8 +76,7 @@ int winner_of(const planner::OpSpec& op, const Race& race) {
 std::string uncut_reason(const planner::OpSpec& op, const Race& race) {
   const Contender* best = nullptr;
   for (const auto& contender : race.contenders)
-    if (overlaps(op, contender.variant, contender.cut) &&
-        (best == nullptr || race.validation(contender).benefit > race.validation(*best).benefit))
+    if (contender.overlaps && (best == nullptr || race.validation(contender).benefit > race.validation(*best).benefit))
       best = &contender;
   if (best == nullptr)
     return "do not cut: no cut is predicted faster than " + std::string(to_string(planner::traits_of(op.kind).work)) +
@@ -93,8 +92,7 @@ std::vector<planner::RunnerUp> losers(const Race& race, const std::vector<planne
                                       const planner::Plan& winner, double winning_benefit) {
   std::vector<planner::RunnerUp> result;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    if ((contenders[i].cut == winner.cut && contenders[i].variant == winner.variant) ||
-        !overlaps(winner.op, contenders[i].variant, contenders[i].cut))
+    if ((contenders[i].cut == winner.cut && contenders[i].variant == winner.variant) || !contenders[i].overlaps())
       continue;
     result.push_back({contenders[i].cut, contenders[i].variant, contenders[i].makespan.us,
                       number(race.validation(race.contenders[i]).benefit * 100, "measured benefit %.1f %% against ") +
@@ -105,7 +103,7 @@ std::vector<planner::RunnerUp> losers(const Race& race, const std::vector<planne
 
 Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostModel& model, const Race& race,
                                 const std::vector<planner::Plan>& contenders, const planner::PlanOptions& options) {
-  const int winner = winner_of(op, race);
+  const int winner = winner_of(race);
   const auto searched = planner::make_plan(op, model, options);
   if (!searched) return searched.error();
   if (winner < 0) {
@@ -119,6 +117,8 @@ Result<planner::Plan> kept_plan(const planner::OpSpec& op, const planner::CostMo
   const Contender& contender = race.contenders[static_cast<std::size_t>(winner)];
   auto plan = planner::predict_cut(op, model, contender.variant, contender.cut);
   if (!plan) return plan.error();
+  const planner::Plan& raced = contenders[static_cast<std::size_t>(winner)];
+  if (plan.value().schedule != raced.schedule) plan = raced; // what ran, whatever the model makes of it now
   plan.value().strategy = searched.value().strategy;
   plan.value().validation = race.validation(contender);
   plan.value().makespan.provenance = planner::Provenance::Measured;
@@ -140,8 +140,7 @@ Result<void> add_other_variants(const planner::OpSpec& op, const planner::CostMo
     alone.variants = {cost};
     auto plan = planner::make_plan(op, alone, options);
     if (!plan) return plan.error();
-    if (overlaps(op, cost.variant, plan.value().cut) && plan.value().makespan.us <= limit_us)
-      contenders.push_back(std::move(plan).value());
+    if (plan.value().overlaps() && plan.value().makespan.us <= limit_us) contenders.push_back(std::move(plan).value());
   }
   return {};
 }
@@ -189,7 +188,7 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
   for (int round = 1; round <= kMaxRaceCount; ++round) {
     for (; checked_count < tuned.contenders.size(); ++checked_count) {
       const planner::Plan& plan = tuned.contenders[checked_count];
-      if (auto checked = bench.verify(plan.cut, plan.variant); !checked) return checked.error();
+      if (auto checked = bench.verify(plan); !checked) return checked.error();
     }
     auto raced = race(bench, tuned.contenders, settings.race, "race " + std::to_string(round));
     if (!raced) return raced.error();
@@ -201,8 +200,7 @@ Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, stor
     if (!offered) return offered.error();
     auto best = planner::make_plan(bench.op(), offered.value(), settings.plan);
     if (!best) return best.error();
-    if (has_raced(tuned.contenders, best.value()) || !overlaps(bench.op(), best.value().variant, best.value().cut))
-      break;
+    if (has_raced(tuned.contenders, best.value()) || !best.value().overlaps()) break;
     if (round < kMaxRaceCount) tuned.contenders.push_back(std::move(best).value());
   }
   tuned.notes.push_back("races ran for " + time_text(bench.total_timed_us()) + " in all");

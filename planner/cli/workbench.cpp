@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "mc2/executor/stage.hpp"
+#include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "mc2/planner/planner.hpp"
 #include "measure.hpp"
 
 namespace mc2::cli {
@@ -11,8 +12,8 @@ namespace {
 
 constexpr const char* kKeySeparator = ": ";
 
-std::string key_of(const planner::Cut& cut, const planner::Variant& variant, bool is_serial = false) {
-  return variant.text() + kKeySeparator + cut.text() + (is_serial ? ", serial" : "");
+std::string key_of(const planner::Variant& variant, const planner::Cut& cut, planner::Schedule schedule) {
+  return variant.text() + kKeySeparator + cut.text() + ", " + std::string(to_string(schedule));
 }
 
 } // namespace
@@ -50,39 +51,48 @@ void Workbench::keep_variants(std::vector<planner::Variant> variants) {
   });
 }
 
-Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant,
-                                               bool is_serial) {
-  auto& slot = prepared_[key_of(cut, variant, is_serial)];
+Result<executor::Prepared*> Workbench::prepare(const planner::Plan& plan) {
+  auto& slot = prepared_[key_of(plan.variant, plan.cut, plan.schedule)];
   if (slot) return slot.get();
-  auto stages = executor::lower(op_, cut);
-  if (!stages) return stages.error();
-  stages.value().is_serial = is_serial;
-  auto prepared = communicator_->prepare(stages.value(), variant, problem_.buffers(), {.allow_independent = true});
+  // Whether a plan of another machine may run here was decided before.
+  const executor::ExecuteOptions options{.accept_other_fingerprint = true, .prepare = {.allow_independent = true}};
+  auto prepared = executor::prepare(plan, problem_.buffers(), *communicator_, options);
   if (!prepared) return prepared.error();
   slot = std::move(prepared).value();
   return slot.get();
 }
 
+Result<executor::Prepared*> Workbench::prepare(const planner::Cut& cut, const planner::Variant& variant) {
+  const auto plan = planner::unpredicted_plan(op_, fingerprint(), variant, cut);
+  if (!plan) return plan.error();
+  return prepare(plan.value());
+}
+
 bool Workbench::is_prepared(const planner::Cut& cut, const planner::Variant& variant) const {
-  const auto found = prepared_.find(key_of(cut, variant));
+  const auto found = prepared_.find(key_of(variant, cut, planner::overlapping_schedule(op_, variant, cut)));
   return found != prepared_.end() && found->second != nullptr;
 }
 
 void Workbench::release(const planner::Cut& cut, const planner::Variant& variant) {
-  prepared_.erase(key_of(cut, variant));
+  prepared_.erase(key_of(variant, cut, planner::overlapping_schedule(op_, variant, cut)));
 }
 
-Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const planner::Variant& variant,
-                                                 bool is_serial) {
-  auto prepared = prepare(cut, variant, is_serial);
+Result<executor::Verification> Workbench::verify(const planner::Plan& plan) {
+  auto prepared = prepare(plan);
   if (!prepared) return prepared.error();
   problem_.refill_a(++seed_); // what an earlier run left behind must not pass for this one's work
   problem_.poison();
   prepared.value()->run(executor::RunMode::Fused);
   problem_.fetch_results();
   const auto buffers = problem_.host().buffers();
-  if (is_virtual_) return executor::verify_exchange(op_, prepared.value()->intermediates(), buffers, cut);
-  return executor::verify_result(op_, buffers, cut, seed_);
+  if (is_virtual_) return executor::verify_exchange(op_, prepared.value()->intermediates(), buffers, plan.cut);
+  return executor::verify_result(op_, buffers, plan.cut, seed_);
+}
+
+Result<executor::Verification> Workbench::verify(const planner::Cut& cut, const planner::Variant& variant) {
+  const auto plan = planner::unpredicted_plan(op_, fingerprint(), variant, cut);
+  if (!plan) return plan.error();
+  return verify(plan.value());
 }
 
 double Workbench::timed_us(executor::Prepared& prepared, executor::RunMode mode) {

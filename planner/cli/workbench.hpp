@@ -53,10 +53,10 @@ class Workbench {
     return problem_.host().buffers();
   }
 
-  /// Prepared once, kept. Errors: as Communicator::prepare.
-  /// @param is_serial  as Plan::is_serial
-  [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant,
-                                                    bool is_serial = false);
+  /// Prepared once, kept. The plan is of op(). Errors: as executor::prepare, but for other fingerprints.
+  [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Plan& plan);
+  /// Blocks that nobody planned, on their overlapping schedule.
+  [[nodiscard]] Result<executor::Prepared*> prepare(const planner::Cut& cut, const planner::Variant& variant);
   [[nodiscard]] bool is_prepared(const planner::Cut& cut, const planner::Variant& variant) const;
   /// Frees what was prepared; nothing to do when nothing was.
   void release(const planner::Cut& cut, const planner::Variant& variant);
@@ -67,9 +67,9 @@ class Workbench {
   /// All that timed_us() returned.
   [[nodiscard]] double total_timed_us() const noexcept { return total_timed_us_; }
 
-  /// Renews A, poisons the outputs, runs the cut once and compares with the oracle. Errors: Mismatch, and as prepare.
-  [[nodiscard]] Result<executor::Verification> verify(const planner::Cut& cut, const planner::Variant& variant,
-                                                      bool is_serial = false);
+  /// Renews A, poisons the outputs, runs the plan once and compares with the oracle. Errors: Mismatch, and as prepare.
+  [[nodiscard]] Result<executor::Verification> verify(const planner::Plan& plan);
+  [[nodiscard]] Result<executor::Verification> verify(const planner::Cut& cut, const planner::Variant& variant);
 
  private:
   Workbench(const planner::OpSpec& op, std::unique_ptr<executor::Communicator> communicator,
@@ -83,7 +83,7 @@ class Workbench {
   std::uint64_t seed_;
   executor::ResidentProblem problem_;
   double total_timed_us_ = 0;
-  std::map<std::string, std::unique_ptr<executor::Prepared>> prepared_; ///< by variant, settings and cut
+  std::map<std::string, std::unique_ptr<executor::Prepared>> prepared_; ///< by variant, cut and schedule
 };
 
 } // namespace mc2::cli

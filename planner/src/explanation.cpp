@@ -59,7 +59,7 @@ std::string bound_text(const Plan& plan, const TimelineUse& use) {
   const std::string name(to_string(plan.bound));
   std::string text =
       name + " bound: uncut, " + name + " takes " + time_text(plan.ideal_us) + " of " + time_text(plan.serial_us);
-  if (!overlaps(plan.op, plan.variant, plan.cut)) return text + "; uncut, nothing overlaps";
+  if (!plan.overlaps()) return text + "; uncut, nothing overlaps";
   if (makespan_us > 0)
     text += "; its lane is busy for " + percent_text(lane.busy_us / makespan_us) + " of the makespan";
   return text + "; exposed are the head, " + time_text(use.second.before_us) +
@@ -67,10 +67,16 @@ std::string bound_text(const Plan& plan, const TimelineUse& use) {
          " after the first lane ends";
 }
 
+/// A race decided against an overlap that the model still sees.
+bool is_serial_by_race(const Plan& plan, const Plan& predicted) {
+  return plan.schedule == Schedule::Serial && predicted.overlaps();
+}
+
 /// The plan's cut, in its order, by the model.
 Result<Plan> predicted_again(const Plan& plan, const CostModel& model) {
-  return plan.is_serial ? serial_plan(plan.op, model, plan.variant)
-                        : predict_cut(plan.op, model, plan.variant, plan.cut);
+  auto predicted = predict_cut(plan.op, model, plan.variant, plan.cut);
+  return predicted && is_serial_by_race(plan, predicted.value()) ? serial_plan(plan.op, model, plan.variant)
+                                                                 : predicted;
 }
 
 /// A model that was fitted again since predicts something else for the same cut.
@@ -121,7 +127,8 @@ void add_sensitivity(Explanation& explanation, const CostModel* model, const Pla
   }
   compare_with_model(explanation, *model);
   const Plan& plan = explanation.plan;
-  if (plan.is_serial && overlaps(plan.op, plan.variant, plan.cut)) {
+  if (const auto predicted = predict_cut(plan.op, *model, plan.variant, plan.cut);
+      predicted && is_serial_by_race(plan, predicted.value())) {
     explanation.notes.push_back(
         "sensitivity is left out: a race decided against overlapping, and the model only knows the uncut operator that "
         "overlaps");

@@ -14,6 +14,9 @@ constexpr std::array kOrderNames{
     Name<BlockOrder>{BlockOrder::Uncut, "uncut"}, Name<BlockOrder>{BlockOrder::Uniform, "uniform"},
     Name<BlockOrder>{BlockOrder::ShortFirst, "short_first"}, Name<BlockOrder>{BlockOrder::ShortLast, "short_last"},
     Name<BlockOrder>{BlockOrder::Free, "free"}};
+constexpr std::array kScheduleNames{Name<Schedule>{Schedule::Serial, "serial"},
+                                    Name<Schedule>{Schedule::Pipelined, "pipelined"},
+                                    Name<Schedule>{Schedule::LocalFirst, "local_first"}};
 constexpr std::array kBoundNames{Name<Bound>{Bound::Compute, "compute"},
                                  Name<Bound>{Bound::Communication, "communication"}};
 
@@ -70,10 +73,9 @@ Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, c
   return {};
 }
 
-Result<void> validate_order(const Plan& plan) {
-  if (!plan.is_serial || (!plan.is_cut() && !plan.is_local_first)) return {};
-  return Error{ErrorCode::InvalidSpec, "is_serial",
-               plan.is_cut() ? "is of plans that are not cut; this one is" : "excludes is_local_first"};
+Result<void> validate_schedule(const Plan& plan) {
+  if (plan.schedule != Schedule::Serial || !plan.is_cut()) return {};
+  return Error{ErrorCode::InvalidSpec, "is_serial", "is of plans that are not cut; this one is"};
 }
 
 Result<void> validate_spans(const Plan& plan) {
@@ -100,6 +102,10 @@ std::string_view to_string(BlockOrder order) noexcept { return name_of<BlockOrde
 Result<BlockOrder> parse_block_order(std::string_view text) {
   return parse_name<BlockOrder>(kOrderNames, text, "order");
 }
+std::string_view to_string(Schedule schedule) noexcept { return name_of<Schedule>(kScheduleNames, schedule); }
+Result<Schedule> parse_schedule(std::string_view text) {
+  return parse_name<Schedule>(kScheduleNames, text, "schedule");
+}
 std::string_view to_string(Bound bound) noexcept { return name_of<Bound>(kBoundNames, bound); }
 Result<Bound> parse_bound(std::string_view text) { return parse_name<Bound>(kBoundNames, text, "bound"); }
 
@@ -116,13 +122,38 @@ Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count
 }
 
 Result<void> Plan::validate() const {
-  for (const auto& check : {validate_times, validate_intervals, validate_slowdown, validate_order, validate_spans})
+  for (const auto& check : {validate_times, validate_intervals, validate_slowdown, validate_schedule, validate_spans})
     if (auto valid = check(*this); !valid) return valid;
   return {};
 }
 
-bool overlaps(const OpSpec& op, const Variant& variant, const Cut& cut) {
-  return cut.block_rows.size() > 1 || traits_of(op.kind).has_local_part || slices_of(variant).count() > 1;
+Result<void> validate_cut(const OpSpec& op, const Cut& cut) {
+  const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
+  const std::string unit(to_string(cut_axis(op)));
+  if (cut.block_rows.empty()) return Error{ErrorCode::InvalidSpec, "blocks", "is empty; give at least one block"};
+  std::int64_t sum = 0;
+  for (const auto length : cut.block_rows) {
+    if (length < 1 || length > rows)
+      return Error{ErrorCode::InvalidSpec, "blocks",
+                   "holds " + std::to_string(length) + "; every block is 1 to " + std::to_string(rows) + " " + unit};
+    sum += length;
+    if (sum > rows) break;
+  }
+  if (sum != rows)
+    return Error{ErrorCode::InvalidSpec, "blocks",
+                 "sum to " + std::string(sum > rows ? "more than " : std::to_string(sum) + ", not ") +
+                     std::to_string(rows) + " " + unit + ", the length of the cut axis"};
+  return {};
+}
+
+Schedule overlapping_schedule(const OpSpec& op, const Variant& variant, const Cut& cut) {
+  if (traits_of(op.kind).has_local_part) return Schedule::LocalFirst;
+  return cut.block_rows.size() > 1 || slices_of(variant).count() > 1 ? Schedule::Pipelined : Schedule::Serial;
+}
+
+bool Plan::overlaps() const {
+  if (schedule == Schedule::Pipelined) return is_cut() || slices_of(variant).count() > 1;
+  return schedule == Schedule::LocalFirst;
 }
 
 BlockOrder Cut::order() const noexcept {

@@ -88,28 +88,9 @@ Result<Plan> require_finite(Plan plan) {
   return Error{ErrorCode::OutOfRange, "model", "gives a time that is not a finite number for " + plan.op.text()};
 }
 
-Result<void> validate_cut(const Cut& cut, const OpSpec& op) {
-  const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
-  const std::string unit(to_string(cut_axis(op)));
-  if (cut.block_rows.empty()) return Error{ErrorCode::InvalidSpec, "blocks", "is empty; give at least one block"};
-  std::int64_t sum = 0;
-  for (const auto length : cut.block_rows) {
-    if (length < 1 || length > rows)
-      return Error{ErrorCode::InvalidSpec, "blocks",
-                   "holds " + std::to_string(length) + "; every block is 1 to " + std::to_string(rows) + " " + unit};
-    sum += length;
-    if (sum > rows) break;
-  }
-  if (sum != rows)
-    return Error{ErrorCode::InvalidSpec, "blocks",
-                 "sum to " + std::string(sum > rows ? "more than " : std::to_string(sum) + ", not ") +
-                     std::to_string(rows) + " " + unit + ", the length of the cut axis"};
-  return {};
-}
-
 Result<void> validate_given(const OpSpec& op, const CostModel& model, const Cut& cut) {
   if (auto valid = validate_question(op, model); !valid) return valid;
-  return validate_cut(cut, op);
+  return validate_cut(op, cut);
 }
 
 /// After validate_given().
@@ -178,16 +159,18 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cu
   return predict_given(op, model, *std::ranges::min_element(model.variants, {}, makespan_us), cut);
 }
 
-Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant, const Cut& cut) {
+Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant, const Cut& cut,
+                              std::optional<Schedule> schedule) {
   if (auto valid = op.validate(); !valid) return valid.error();
-  if (auto valid = validate_cut(cut, op); !valid) return valid.error();
+  if (auto valid = validate_cut(op, cut); !valid) return valid.error();
   Plan plan;
   plan.op = op;
   plan.fingerprint = machine;
   plan.strategy = "given";
   plan.variant = variant;
   plan.cut = cut;
-  plan.is_local_first = traits_of(op.kind).has_local_part;
+  plan.schedule = schedule.value_or(overlapping_schedule(op, variant, cut));
+  if (auto valid = plan.validate(); !valid) return valid.error();
   plan.makespan.reason = "nothing is predicted";
   plan.reason = "blocks given by the caller; no model of this operator is kept to predict them by";
   return plan;
@@ -197,8 +180,7 @@ Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant
   auto plan = predict_cut(op, model, variant, {{traits_of(op.kind).cut_axis_length(op)}});
   if (!plan) return plan;
   Plan& serial = plan.value();
-  serial.is_serial = true;
-  serial.is_local_first = false;
+  serial.schedule = Schedule::Serial;
   const bool computes_first = traits_of(op.kind).first_lane == Lane::Compute;
   const double first_us = computes_first ? serial.compute_us : serial.communication_us;
   serial.timeline = {.first = {{0, first_us}},

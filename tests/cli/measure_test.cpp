@@ -7,6 +7,7 @@
 
 #include "mc2/profiler/fit.hpp"
 #include "mc2/store/store.hpp"
+#include "stage.hpp"
 #include "store/place.hpp"
 
 namespace mc2::cli {
@@ -74,10 +75,12 @@ class FakeCommunicator final : public executor::Communicator {
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
   [[nodiscard]] bool uses_host_memory() const noexcept override { return true; }
   [[nodiscard]] std::unique_ptr<executor::RankMemory> allocate(int, std::size_t) override { return nullptr; }
-  [[nodiscard]] Result<std::unique_ptr<executor::Prepared>> prepare(const executor::StageList& stages,
-                                                                    const Variant& variant,
-                                                                    std::span<const executor::RankBuffers>,
-                                                                    const executor::PrepareOptions&) override {
+
+ protected:
+  [[nodiscard]] Result<std::unique_ptr<executor::Prepared>> prepare_stages(const executor::StageList& stages,
+                                                                           const Variant& variant,
+                                                                           std::span<const executor::RankBuffers>,
+                                                                           const executor::PrepareOptions&) override {
     return std::unique_ptr<executor::Prepared>(std::make_unique<FakePrepared>(stages, variant));
   }
 

@@ -251,8 +251,7 @@ TEST(UncutPlan, IsWhatTheBackendRunsUnfusedAndReadsBack) {
     const auto plan = uncut_plan(op, machine);
     ASSERT_TRUE(plan.ok()) << plan.error().text();
     EXPECT_EQ(planner::slices_of(plan.value().variant).count(), 1);
-    EXPECT_TRUE(plan.value().is_serial);
-    EXPECT_FALSE(plan.value().is_local_first);
+    EXPECT_EQ(plan.value().schedule, planner::Schedule::Serial);
     EXPECT_EQ(plan.value().cut.block_rows.size(), 1U);
     EXPECT_EQ(store::decode_plan(store::encode(plan.value())).value(), plan.value());
   }

@@ -18,7 +18,8 @@ inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cu
   made.op = op;
   made.cut = cut;
   made.variant = variant;
-  made.is_local_first = planner::traits_of(op.kind).has_local_part;
+  made.schedule =
+      planner::traits_of(op.kind).has_local_part ? planner::Schedule::LocalFirst : planner::Schedule::Pipelined;
   made.fingerprint = executor::cuda::cuda_backend().fingerprint({});
   return made;
 }

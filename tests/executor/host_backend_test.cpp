@@ -1,6 +1,7 @@
 #include "backends/host/host_backend.hpp"
 
 #include "conformance/backend_conformance.hpp"
+#include "support/prepare.hpp"
 
 namespace mc2::testing {
 namespace {
@@ -37,8 +38,8 @@ CommunicatorOptions virtual_options(const std::string& device, const std::string
 
 std::unique_ptr<Prepared> prepare(const OpSpec& op, const Cut& cut, const RandomProblem& problem,
                                   Communicator& communicator) {
-  const auto stages = executor::lower(op, cut).value();
-  return communicator.prepare(stages, {"direct", {}}, problem.buffers(), {.allow_independent = true}).value();
+  return testing::prepare_cut(communicator, op, cut, {"direct", {}}, problem.buffers(), {.allow_independent = true})
+      .value();
 }
 
 TEST(HostBackend, IsInTheRegistryAndUnknownNamesListIt) {

@@ -14,6 +14,7 @@
 #include "backends/host/host_backend.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "support/prepare.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -57,8 +58,7 @@ struct Rig {
   }
 
   std::unique_ptr<Prepared> bind() {
-    const auto stages = lower(small_op(), {{24, 24, 24, 24}}).value();
-    return communicator->prepare(stages, variant, problem.buffers(), {}).value();
+    return testing::prepare_cut(*communicator, small_op(), {{24, 24, 24, 24}}, variant, problem.buffers()).value();
   }
 
   std::string run_failure() {
@@ -139,8 +139,7 @@ TEST(HostCommunicator, ModelledTimesBeyondTheDeadlineEndTheRun) {
   options.deadline = std::chrono::milliseconds{20};
   RandomProblem problem(small_op(), 1);
   auto communicator = open_host(options, {}).value();
-  const auto stages = lower(small_op(), {{96}}).value();
-  auto prepared = communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
+  auto prepared = testing::prepare_cut(*communicator, small_op(), {{96}}, {"direct", {}}, problem.buffers()).value();
   EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), planner::SystemError);
 }
 
@@ -157,8 +156,7 @@ TEST(HostCommunicator, SlowPacedSocketsEndAtTheDeadline) {
   options.deadline = std::chrono::milliseconds{50};
   RandomProblem problem(op, 1);
   auto communicator = open_host(options, {}).value();
-  const auto stages = lower(op, {{1024}}).value();
-  auto prepared = communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
+  auto prepared = testing::prepare_cut(*communicator, op, {{1024}}, {"direct", {}}, problem.buffers()).value();
   EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), planner::SystemError);
 }
 
@@ -166,8 +164,7 @@ TEST(HostCommunicator, RefusesTransposedWeightsAndAPlaceAmongProcesses) {
   Rig rig({"shm"}, {});
   std::vector<RankBuffers> buffers(rig.problem.buffers().begin(), rig.problem.buffers().end());
   buffers[1].b_is_transposed = true;
-  const auto stages = lower(small_op(), {{96}}).value();
-  EXPECT_THAT(rig.communicator->prepare(stages, rig.variant, buffers, {}).error().text(),
+  EXPECT_THAT(testing::prepare_cut(*rig.communicator, small_op(), {{96}}, rig.variant, buffers).error().text(),
               HasSubstr("rank 1 B is [n, k]"));
   CommunicatorOptions options;
   options.process = ProcessPlace{0, "key"};

@@ -11,6 +11,7 @@
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/collective.hpp"
+#include "support/prepare.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -55,7 +56,7 @@ void run_every_mode(const OpSpec& op, const Cut& cut, const Variant& variant, Co
   SCOPED_TRACE(op.text() + " as " + cut.text() + " with " + variant.text());
   RandomProblem problem(op, 3);
   const auto prepared =
-      communicator.prepare(lower(op, cut).value(), variant, problem.buffers(), {.allow_independent = true}).value();
+      testing::prepare_cut(communicator, op, cut, variant, problem.buffers(), {.allow_independent = true}).value();
   std::uint64_t seed = 10;
   const auto renew = [&] {
     problem.refill_a(++seed);
@@ -96,7 +97,7 @@ TEST(Mechanisms, OfOneCommunicatorDoNotDisturbEachOther) {
   std::vector<std::unique_ptr<Prepared>> prepared;
   for (const Variant& variant : variants_of(op)) {
     problems.push_back(std::make_unique<RandomProblem>(op, problems.size()));
-    prepared.push_back(communicator->prepare(lower(op, cut).value(), variant, problems.back()->buffers(), {}).value());
+    prepared.push_back(testing::prepare_cut(*communicator, op, cut, variant, problems.back()->buffers(), {}).value());
   }
   for (int round = 0; round < 3; ++round) {
     for (std::size_t i = 0; i < prepared.size(); ++i) {
@@ -114,7 +115,7 @@ TEST(Mechanisms, ManyShortRunsWrapTheirBuffers) {
   const Cut cut{{2, 2, 2, 62}};
   for (const Variant& variant : variants_of(op)) {
     RandomProblem problem(op, 4);
-    const auto prepared = communicator->prepare(lower(op, cut).value(), variant, problem.buffers(), {}).value();
+    const auto prepared = testing::prepare_cut(*communicator, op, cut, variant, problem.buffers(), {}).value();
     for (std::uint64_t run = 0; run < 300; ++run) {
       if (run % 100 == 0) problem.refill_a(run);
       prepared->run(RunMode::Fused);
@@ -142,7 +143,7 @@ std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds> start_and_delivery
   const auto communicator = host_backend().open(options).value();
   const OpSpec op = op_of(OpKind::AllGatherMatmul, 320, 8, 4);
   const RandomProblem problem(op, 3);
-  const auto prepared = communicator->prepare(lower(op, {{80}}).value(), variant, problem.buffers(), {}).value();
+  const auto prepared = testing::prepare_cut(*communicator, op, {{80}}, variant, problem.buffers(), {}).value();
   const RankTimes& times = prepared->run(RunMode::Fused).ranks.front();
   return {times.compute.front().start, times.communication.front().end};
 }

@@ -57,7 +57,8 @@ class MpiWorld : public ::testing::Test {
     made.op = spec;
     made.cut = cut;
     made.variant = variant;
-    made.is_local_first = planner::traits_of(spec.kind).has_local_part;
+    made.schedule =
+        planner::traits_of(spec.kind).has_local_part ? planner::Schedule::LocalFirst : planner::Schedule::Pipelined;
     made.fingerprint = communicator_->fingerprint();
     return made;
   }

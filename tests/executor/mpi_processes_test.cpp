@@ -10,6 +10,7 @@
 #include "backends/mpi/mpi_checks.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "stage.hpp"
 #include "support/counts.hpp"
 #include "support/leak_check.hpp"
 #include "support/oracle.hpp"
@@ -321,10 +322,12 @@ TEST_F(MpiProcesses, CountsOnWhichRanksDoNotAgreeAreRefusedOnAllNamingRankAndVal
 
 TEST_F(MpiProcesses, WhatPreparingTakesMustFitTheNode) {
   OpSpec spec = spec_of(OpKind::MatmulAllReduce);
-  EXPECT_TRUE(check_prepared_memory(executor::lower(spec, {{spec.m}}).value(), {}, true).ok());
+  EXPECT_TRUE(
+      check_prepared_memory(executor::lower(spec, {{spec.m}}, planner::Schedule::Pipelined).value(), {}, true).ok());
   spec.m = std::int64_t{1} << 24; // 4 TiB of products
   spec.n = std::int64_t{1} << 16;
-  const auto refused = check_prepared_memory(executor::lower(spec, {{spec.m}}).value(), {}, false);
+  const auto refused =
+      check_prepared_memory(executor::lower(spec, {{spec.m}}, planner::Schedule::Pipelined).value(), {}, false);
   expect_error(refused, "need ");
   EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
 }

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "mc2/executor/backend.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/executor/verify.hpp"
+#include "support/prepare.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -22,8 +22,8 @@ TEST(NamedRange, LanesShowTheirRunsAndBlocksToATool) {
   const planner::OpSpec op{planner::OpKind::MatmulAllReduce, 96, 16, 16, planner::DType::F32, 2};
   RandomProblem problem(op, 1);
   const auto communicator = find_backend("host").value()->open({}).value();
-  const auto stages = lower(op, {{16, 16, 64}}).value();
-  const auto prepared = communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}).value();
+  const auto prepared =
+      testing::prepare_cut(*communicator, op, {{16, 16, 64}}, {"direct", {}}, problem.buffers()).value();
   const int lanes_before = ask("mc2_lane_ranges"), blocks_before = ask("mc2_block_ranges");
   prepared->run(RunMode::Fused);
   EXPECT_EQ(ask("mc2_lane_ranges") - lanes_before, 4);       // 2 ranks x 2 lanes

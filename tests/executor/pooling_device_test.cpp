@@ -10,6 +10,7 @@
 #include "backends/host/host_backend.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "support/prepare.hpp"
 
 /// What embedding_all_to_all does with bags; the conformance suite compares its results with the definition.
 namespace mc2::executor {
@@ -76,7 +77,7 @@ std::unique_ptr<Communicator> open_two() {
 
 planner::Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, std::span<const RankBuffers> buffers,
                                                    Communicator& communicator) {
-  return communicator.prepare(lower(op, {{1, 1}}).value(), {"direct", {}}, buffers, {});
+  return testing::prepare_cut(communicator, op, {{1, 1}}, {"direct", {}}, buffers, {});
 }
 
 template <typename Number>
@@ -179,7 +180,7 @@ TEST(Pooling, TablesOfEveryWidth) {
       SCOPED_TRACE(op.text());
       RandomProblem problem(op, static_cast<std::uint64_t>(columns));
       problem.poison();
-      communicator->prepare(lower(op, {{2, 4}}).value(), {"direct", {}}, problem.buffers(), {})
+      testing::prepare_cut(*communicator, op, {{2, 4}}, {"direct", {}}, problem.buffers(), {})
           .value()
           ->run(RunMode::Fused);
       const auto found = verify_result(op, problem.buffers(), {{2, 4}}, 1);
@@ -193,7 +194,7 @@ TEST(Pooling, TheCheckOfResultsFindsAWrongFeature) {
   OpSpec op{OpKind::EmbeddingAllToAll, 48, 24, 5, planner::DType::F16, 2};
   op.tables = {.table_count = 3, .row_count = 50, .pooling = Pooling::Mean};
   RandomProblem problem(op, 3);
-  const auto prepared = communicator->prepare(lower(op, {{10, 14}}).value(), {"direct", {}}, problem.buffers(), {});
+  const auto prepared = testing::prepare_cut(*communicator, op, {{10, 14}}, {"direct", {}}, problem.buffers(), {});
   prepared.value()->run(RunMode::Fused);
   ASSERT_TRUE(verify_result(op, problem.buffers(), {{10, 14}}, 1).ok());
   // Row 5 of rank 1 is sample 24 + 5; column 24 + 9 is feature 1 of table 1 of rank 1. Its sign is turned over.
@@ -217,7 +218,7 @@ TEST(Pooling, VirtualComputeIsCheckedByWhatWasExchanged) {
   OpSpec op{OpKind::EmbeddingAllToAll, 40, 12, 6, planner::DType::F32, 2};
   op.tables = {.table_count = 3, .row_count = 10};
   RandomProblem problem(op, 3);
-  const auto prepared = communicator->prepare(lower(op, {{5, 15}}).value(), {"direct", {}}, problem.buffers(), {});
+  const auto prepared = testing::prepare_cut(*communicator, op, {{5, 15}}, {"direct", {}}, problem.buffers(), {});
   const auto& record = prepared.value()->run(RunMode::Fused);
   // 5 us and 2 * 5 samples * 12 features * 6 additions at 1 per ns: 5.72 us.
   EXPECT_EQ(record.ranks[0].compute[0].end, std::chrono::nanoseconds(5720));

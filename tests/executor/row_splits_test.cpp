@@ -15,6 +15,7 @@
 #include "mc2/executor/verify.hpp"
 #include "support/counts.hpp"
 #include "support/oracle.hpp"
+#include "support/prepare.hpp"
 
 /// Unequal splits: where rows lie, what is refused, and the host backend's results on every link.
 namespace mc2::executor {
@@ -40,7 +41,7 @@ std::unique_ptr<Communicator> open(int ranks, const std::string& link, const std
 
 planner::Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, const Cut& cut,
                                                    std::span<const RankBuffers> buffers, Communicator& communicator) {
-  return communicator.prepare(lower(op, cut).value(), {"direct", {}}, buffers, {.allow_independent = true});
+  return testing::prepare_cut(communicator, op, cut, {"direct", {}}, buffers, {.allow_independent = true});
 }
 
 void expect_right(const OpSpec& op, std::span<const RankBuffers> buffers) {
@@ -271,7 +272,7 @@ TEST(UnequalSplits, OtherVariantsThanDirectSayThatTheyHaveNone) {
   const OpSpec op = op_of(OpKind::MatmulAllToAll, 4, 2, 2, 2);
   const RandomProblem problem(op, 1, {.counts = Counts(4, 2)});
   const auto communicator = open(2, "shm");
-  const auto refused = communicator->prepare(lower(op, {{4}}).value(), {"push", {}}, problem.buffers(), {});
+  const auto refused = testing::prepare_cut(*communicator, op, {{4}}, {"push", {}}, problem.buffers(), {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, planner::ErrorCode::Unsupported);
   EXPECT_THAT(refused.error().message, ::testing::HasSubstr("\"push\" exchanges equal splits only"));

@@ -17,8 +17,8 @@
 #include <string_view>
 
 #include "mc2/executor/backend.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/executor/verify.hpp"
+#include "support/prepare.hpp"
 
 namespace {
 
@@ -167,9 +167,9 @@ TEST_P(RunCallsOn, NeitherAllocateNorLock) {
     const auto op = small(traits.kind);
     RandomProblem problem(op, 1);
     const std::int64_t block = traits.cut_axis_length(op) / 4;
-    const auto stages = lower(op, {{block, block, block, block}}).value();
+    const planner::Cut cut{{block, block, block, block}};
     for (const auto& variant : host.variants(op, options)) {
-      const auto prepared = communicator->prepare(stages, variant, problem.buffers(), {}).value();
+      const auto prepared = testing::prepare_cut(*communicator, op, cut, variant, problem.buffers()).value();
       for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
         count_runs(*prepared, mode);
         EXPECT_EQ(allocations.text(), "") << op.text() << " " << variant.text();

@@ -54,7 +54,8 @@ std::string text_of(const Case& each) {
 
 /// By rank.
 std::vector<std::vector<Tile>> orders_of(const Case& each) {
-  const TileOrder order(lower(each.op, each.cut).value(), each.tile_columns, each.cta_count);
+  const TileOrder order(lower(each.op, each.cut, planner::Schedule::Pipelined).value(), each.tile_columns,
+                        each.cta_count);
   std::vector<std::vector<Tile>> orders;
   for (int rank = 0; rank < each.op.world_size; ++rank) orders.push_back(order.of(rank));
   return orders;
@@ -68,7 +69,7 @@ std::tuple<int, int, int> place_of(const Tile& tile, std::size_t rank, int world
 TEST(TileOrder, EveryRankMultipliesEveryTileOnceAndOneSumsIt) {
   for (const Case& each : cases()) {
     SCOPED_TRACE(text_of(each));
-    const StageList stages = lower(each.op, each.cut).value();
+    const StageList stages = lower(each.op, each.cut, planner::Schedule::Pipelined).value();
     const bool has_shards = each.op.kind == OpKind::MatmulReduceScatter;
     const std::int64_t shard_tiles =
         planner::ceil_div(summed_rows(each.op), kTileRows) * planner::ceil_div(each.op.n, each.tile_columns);
@@ -117,7 +118,7 @@ TEST(TileOrder, EndsWithOneThreadBlockOnEveryRank) {
 TEST(TileOrder, TakesBlocksOfLessThanAWaveTogether) {
   const auto order_of = [](const OpSpec& op, const Cut& cut, int cta_count) {
     std::vector<std::pair<int, int>> places;
-    for (const Tile& tile : TileOrder(lower(op, cut).value(), kWideTile, cta_count).of(1))
+    for (const Tile& tile : TileOrder(lower(op, cut, planner::Schedule::Pipelined).value(), kWideTile, cta_count).of(1))
       places.emplace_back(tile.a_row, tile.column);
     return places;
   };

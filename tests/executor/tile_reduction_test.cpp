@@ -37,7 +37,7 @@ class RanksOnOneDevice {
   RanksOnOneDevice(DevicePool& pool, const OpSpec& op, const Cut& cut, TileReduction::Options options,
                    const std::vector<int>& cta_counts)
       : pool_(pool), op_(op), cut_(cut), problem_(op, 7), abort_(resident(pool, std::vector<std::byte>(4))) {
-    const StageList stages = lower(op, cut).value();
+    const StageList stages = lower(op, cut, planner::Schedule::Pipelined).value();
     std::vector<std::byte*> addresses;
     for (int rank = 0; rank < op.world_size; ++rank) {
       memory_.push_back(resident(

@@ -133,14 +133,14 @@ TEST(Explanation, CountsALocalPartThatComesFirstAsABlock) {
   model.op.m = 512;
   model.op.k = 32; // 2 * 32 * 4 bytes a row of the cut axis
   const Plan plan = predict_cut(model.op, model, model.variants[0].variant, Cut{{256}}).value();
-  ASSERT_TRUE(plan.is_local_first);
+  ASSERT_EQ(plan.schedule, Schedule::LocalFirst);
   const auto explained = explain(plan, &model, {});
   ASSERT_TRUE(explained.ok()) << explained.error().text();
   EXPECT_DOUBLE_EQ(explained.value().account.uncut_us, 512); // compute bound
   EXPECT_DOUBLE_EQ(explained.value().account.between_us, 10);
   EXPECT_DOUBLE_EQ(explained.value().account.sum_us(), 522);
   Plan wrong = plan;
-  wrong.is_local_first = false;
+  wrong.schedule = Schedule::Pipelined;
   EXPECT_EQ(explain(wrong, &model, {}).error().text(), "timeline.first: has 2 spans; the plan has 1 blocks");
 }
 

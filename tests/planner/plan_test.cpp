@@ -44,10 +44,27 @@ TEST(Plan, OfBlocksWithoutAModelPredictsNothing) {
   EXPECT_EQ(plan.fingerprint, machine);
   EXPECT_FALSE(plan.has_timeline());
   EXPECT_EQ(plan.makespan.us, 0);
-  EXPECT_TRUE(plan.is_local_first);
+  EXPECT_EQ(plan.schedule, Schedule::LocalFirst);
   EXPECT_EQ(unpredicted_plan(op, machine, {"direct", {}}, {{128, 64}}).error().field, "blocks");
   EXPECT_EQ(unpredicted_plan({op.kind, 0, 64, 64, DType::F32, 2}, machine, {"direct", {}}, {{256}}).error().code,
             ErrorCode::InvalidSpec);
+}
+
+TEST(Plan, OverlapsAsMuchAsItsCutAndVariantLetIt) {
+  const OpSpec plain = testing::all_reduce_op(512, 256, 64, DType::F32, 2);
+  const OpSpec gather = testing::all_gather_model().op;
+  const Variant whole{"direct", {}}, sliced{"direct", {{"slices", "4"}}};
+  EXPECT_EQ(overlapping_schedule(plain, whole, {{512}}), Schedule::Serial);
+  EXPECT_EQ(overlapping_schedule(plain, sliced, {{512}}), Schedule::Pipelined);
+  EXPECT_EQ(overlapping_schedule(plain, whole, {{256, 256}}), Schedule::Pipelined);
+  EXPECT_EQ(overlapping_schedule(gather, whole, {{256}}), Schedule::LocalFirst);
+  const Fingerprint machine{{{"backend", "host"}}};
+  EXPECT_FALSE(unpredicted_plan(plain, machine, whole, {{512}}).value().overlaps());
+  EXPECT_TRUE(unpredicted_plan(plain, machine, sliced, {{512}}).value().overlaps());
+  EXPECT_FALSE(unpredicted_plan(plain, machine, sliced, {{512}}, Schedule::Serial).value().overlaps());
+  EXPECT_EQ(unpredicted_plan(plain, machine, whole, {{256, 256}}, Schedule::Serial).error().field, "is_serial");
+  for (const auto schedule : {Schedule::Serial, Schedule::Pipelined, Schedule::LocalFirst})
+    EXPECT_EQ(parse_schedule(to_string(schedule)).value(), schedule);
 }
 
 TEST(Plan, ThatIsNotToBeCutTakesAsLongAsSerial) {
@@ -57,8 +74,8 @@ TEST(Plan, ThatIsNotToBeCutTakesAsLongAsSerial) {
   for (const CostModel& model : {testing::all_gather_model(), computes_first}) {
     const Plan plan = serial_plan(model.op, model, model.variants.front().variant).value();
     EXPECT_TRUE(plan.validate().ok());
-    EXPECT_TRUE(plan.is_serial);
-    EXPECT_FALSE(plan.is_cut() || plan.is_local_first);
+    EXPECT_EQ(plan.schedule, Schedule::Serial);
+    EXPECT_FALSE(plan.is_cut() || plan.overlaps());
     EXPECT_EQ(plan.benefit(), 0);
     EXPECT_EQ(plan.timeline.overlap_us, 0);
     EXPECT_EQ(plan.timeline.makespan_us, plan.serial_us);
@@ -69,9 +86,6 @@ TEST(Plan, ThatIsNotToBeCutTakesAsLongAsSerial) {
     EXPECT_EQ(serial_plan(model.op, model, {"none", {}}).error().code,
               predict_cut(model.op, model, {"none", {}}, plan.cut).error().code);
     Plan wrong = plan;
-    wrong.is_local_first = true;
-    EXPECT_EQ(wrong.validate().error().field, "is_serial");
-    wrong = plan;
     wrong.cut.block_rows = {plan.cut.block_rows[0] - 1, 1};
     EXPECT_EQ(wrong.validate().error().field, "is_serial");
   }

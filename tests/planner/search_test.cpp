@@ -64,7 +64,7 @@ TEST(Search, AVariantWithSlicesOverlapsUncut) {
   const CostModel model = model_in_four_slices(20);
   const Plan plan = make_plan(model.op, model, {}).value();
   EXPECT_FALSE(plan.is_cut());
-  EXPECT_TRUE(overlaps(plan.op, plan.variant, plan.cut));
+  EXPECT_TRUE(plan.overlaps());
   EXPECT_DOUBLE_EQ(plan.serial_us, 140);   // serial hands nothing over
   EXPECT_DOUBLE_EQ(plan.makespan.us, 130); // 20 + 100 of matmul, then the last slice's 10
   EXPECT_NE(plan.reason.find("the lanes overlap as it is"), std::string::npos) << plan.reason;
@@ -209,7 +209,7 @@ TEST(Search, OwnShardRunsWhileTheOthersArrive) {
   // Link 4 x 64 us. The own shard ends at 50, block i of 32 us follows its arrival: the last ends at 256 + 32.
   const CostModel model = testing::all_gather_model();
   const Plan plan = predict_cut(model.op, model, model.variants[0].variant, Cut{{64, 64, 64, 64}}).value();
-  EXPECT_TRUE(plan.is_local_first);
+  EXPECT_EQ(plan.schedule, Schedule::LocalFirst);
   EXPECT_DOUBLE_EQ(plan.makespan.us, 288);
   EXPECT_EQ(plan.timeline.second.front(), (Span{0, 50}));
   // Serial: 256 us of link, then 50 + 128 us of matmul. Uncut, the own shard still hides behind the link.
@@ -225,7 +225,7 @@ TEST(Search, AllToAllKindsAreCutLikeTheOthersWithShards) {
   const Plan gathered = predict_cut(dispatch.op, dispatch, dispatch.variants[0].variant, cut).value();
   dispatch.op.kind = OpKind::AllToAllMatmul;
   const Plan dispatched = predict_cut(dispatch.op, dispatch, dispatch.variants[0].variant, cut).value();
-  EXPECT_TRUE(dispatched.is_local_first);
+  EXPECT_EQ(dispatched.schedule, Schedule::LocalFirst);
   EXPECT_DOUBLE_EQ(dispatched.makespan.us, gathered.makespan.us);
   EXPECT_DOUBLE_EQ(dispatched.serial_us, gathered.serial_us);
 
@@ -233,7 +233,7 @@ TEST(Search, AllToAllKindsAreCutLikeTheOthersWithShards) {
   combine.op = {OpKind::MatmulAllToAll, 1024, 512, 256, DType::F16, 4}; // a row of the cut axis: 4 x 1 KiB, 1 us
   combine.variants[0].local_compute.reset();
   const Plan combined = predict_cut(combine.op, combine, combine.variants[0].variant, cut).value();
-  EXPECT_FALSE(combined.is_local_first);
+  EXPECT_EQ(combined.schedule, Schedule::Pipelined);
   EXPECT_DOUBLE_EQ(combined.makespan.us, 32 + 4 * 64);
   EXPECT_DOUBLE_EQ(combined.serial_us, 128 + 256);
 }
@@ -243,7 +243,7 @@ TEST(Search, OwnShardWaitsWhenContentionMakesOverlapDearer) {
   model.variants[0].compute.slowdown = model.variants[0].communication.slowdown = 3;
   const Plan plan = make_plan(model.op, model, {}).value();
   EXPECT_FALSE(plan.is_cut());
-  EXPECT_FALSE(plan.is_local_first);
+  EXPECT_EQ(plan.schedule, Schedule::Serial);
   EXPECT_DOUBLE_EQ(plan.makespan.us, plan.serial_us);
 }
 

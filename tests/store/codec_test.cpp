@@ -244,13 +244,15 @@ TEST(Codec, RowsOfAnOperatorThatIsCutAlongNAreStale) {
 TEST(Codec, PlansThatAreNotToBeCutSaySo) {
   planner::Plan plan = examples::plan();
   EXPECT_FALSE(json::parse(encode(plan)).contains("is_serial"));
-  plan.is_serial = true;
+  plan.schedule = planner::Schedule::Serial;
   EXPECT_EQ(decode_plan(encode(plan)).error().field, "is_serial") << "it is cut";
   plan.cut = {{planner::traits_of(plan.op.kind).cut_axis_length(plan.op)}};
-  plan.is_local_first = false;
   plan.timeline = {};
   EXPECT_EQ(json::parse(encode(plan))["is_serial"], true);
   EXPECT_EQ(decode_plan(encode(plan)).value(), plan);
+  json both = json::parse(encode(plan));
+  both["is_local_first"] = true;
+  EXPECT_EQ(decode_plan(both.dump()).error().field, "is_serial");
 }
 
 TEST(Codec, EpilogueIsWrittenWhereThereIsOne) {

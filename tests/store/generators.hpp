@@ -108,8 +108,8 @@ inline planner::Plan any_plan() {
   plan.ideal_us = any_time();
   plan.bound = *rc::gen::element(planner::Bound::Compute, planner::Bound::Communication);
   plan.slowdown = {std::fmax(any_time(), 1), std::fmax(any_time(), 1)};
-  plan.is_local_first = *rc::gen::arbitrary<bool>();
-  const std::size_t span_count = plan.cut.block_rows.size() + (plan.is_local_first ? 1 : 0);
+  plan.schedule = *rc::gen::element(planner::Schedule::Pipelined, planner::Schedule::LocalFirst);
+  const std::size_t span_count = plan.span_count();
   plan.timeline = {any_spans(span_count), any_spans(span_count), any_time(), any_time()};
   for (const auto* lane : {&plan.timeline.first, &plan.timeline.second})
     plan.timeline.makespan_us = std::max(plan.timeline.makespan_us, lane->back().end_us);

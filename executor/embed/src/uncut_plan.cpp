@@ -48,7 +48,7 @@ Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Finge
   plan.strategy = "given";
   plan.variant = *whole;
   plan.cut = {{planner::traits_of(op.kind).cut_axis_length(op)}};
-  plan.is_serial = true;
+  plan.schedule = planner::Schedule::Serial;
   plan.reason = "uncut: matmul and collective one after the other";
   return plan;
 }

@@ -81,12 +81,18 @@ class _Bench:
     def __init__(self, op: OpSpec, communicator: Communicator) -> None:
         self.op, self.communicator = op, communicator
         self.problem: Problem = communicator.random_problem(op)
-        self._prepared: dict[tuple[str, tuple[int, ...]], Prepared] = {}
+        self._prepared: dict[tuple[str, tuple[int, ...], str], Prepared] = {}
 
     def prepare(self, blocks: list[int], variant: _core.Variant) -> Prepared:
-        key = (str(variant), tuple(blocks))
+        key = (str(variant), tuple(blocks), "")
         if key not in self._prepared:
             self._prepared[key] = self.problem.prepare(blocks, variant)
+        return self._prepared[key]
+
+    def prepare_plan(self, plan: Plan) -> Prepared:
+        key = (str(plan.variant), tuple(plan.blocks), plan.schedule)
+        if key not in self._prepared:
+            self._prepared[key] = self.problem.prepare(plan)
         return self._prepared[key]
 
     def uncut(self, variant: _core.Variant) -> Prepared:
@@ -146,7 +152,7 @@ def profile(
 
 def _race(bench: _Bench, plans: list[Plan], rounds: int) -> list[Contender]:
     contenders = [Contender(plan) for plan in plans]
-    fused = [bench.prepare(plan.blocks, plan.variant) for plan in plans]
+    fused = [bench.prepare_plan(plan) for plan in plans]
     for plan in plans:
         bench.uncut(plan.variant)
     variants = bench.communicator.variants(bench.op)
@@ -200,7 +206,7 @@ def tune(
     for turn in range(_MAX_RACE_COUNT if plans else 0):
         if not communicator.is_virtual:
             for plan in plans[len(contenders) :]:
-                bench.problem.verify(bench.prepare(plan.blocks, plan.variant), plan.blocks)
+                bench.problem.verify(bench.prepare_plan(plan), plan.blocks)
         contenders = _race(bench, plans, race_rounds)
         learned = _core.recalibrate(model, [contender.observation() for contender in contenders])
         model = learned.model

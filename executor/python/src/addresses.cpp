@@ -1,7 +1,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "mc2/executor/stage.hpp"
+#include "mc2/executor/executor.hpp"
 #include "world.hpp"
 
 namespace mc2::python {
@@ -11,30 +11,27 @@ using namespace py::literals;
 using planner::OpSpec;
 using planner::Variant;
 
-std::byte* at(std::uintptr_t address) {
-  return reinterpret_cast<std::byte*>(address);
-} // NOLINT: how Python names memory
+// NOLINTNEXTLINE: how Python names memory
+std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
 std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const OpSpec& op,
                                     std::vector<std::int64_t> blocks, const std::optional<Variant>& variant,
                                     const Addresses& addresses, py::object keep_alive, bool allow_independent,
-                                    bool b_is_transposed) {
+                                    bool b_is_transposed, const std::optional<std::string>& schedule) {
   auto& communicator = world->communicator();
   if (communicator.local_ranks().size() != 1)
     throw Failure(
         {planner::ErrorCode::InvalidSpec, "communicator", "holds several ranks; open it with process=(rank, key)"});
-  const auto legal = op.validate();
-  const auto stages =
-      legal ? executor::lower(op, {std::move(blocks)}) : planner::Result<executor::StageList>(legal.error());
   std::unique_ptr<executor::Prepared> prepared;
   {
     const py::gil_scoped_release released;
     const World::Turn turn(*world);
+    const auto plan = given_plan(*world, op, {std::move(blocks)}, variant, schedule);
     // the others would wait for this rank
-    unwrap(communicator.share_error(stages ? planner::Result<void>{} : stages.error()));
-    const Variant chosen = variant ? *variant : world->backend().variants(op, world->options()).front();
+    unwrap(communicator.share_error(plan ? planner::Result<void>{} : plan.error()));
     const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed)};
-    prepared = unwrap(communicator.prepare(stages.value(), chosen, buffers, {.allow_independent = allow_independent}));
+    const executor::ExecuteOptions options{.prepare = {.allow_independent = allow_independent}};
+    prepared = unwrap(executor::prepare(plan.value(), buffers, communicator, options));
   }
   return std::make_unique<Binding>(world, std::move(prepared), op, std::move(keep_alive), allow_independent,
                                    b_is_transposed);
@@ -55,7 +52,7 @@ executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, b
 
 void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared) {
   world.def("prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a,
-            "allow_independent"_a = false, "b_is_transposed"_a = false,
+            "allow_independent"_a = false, "b_is_transposed"_a = false, "schedule"_a = py::none(),
             "This rank's part of a plan on its A, B and C by address: device memory that keep_alive owns. Collective.");
   prepared
       .def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,

@@ -6,7 +6,6 @@
 
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/executor.hpp"
-#include "mc2/executor/stage.hpp"
 #include "world.hpp"
 
 namespace mc2::python {

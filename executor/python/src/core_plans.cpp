@@ -13,6 +13,7 @@ namespace {
 using namespace py::literals;
 using planner::Plan;
 using planner::PlanOptions;
+using planner::Schedule;
 using planner::Timeline;
 using Spans = std::vector<std::pair<double, double>>;
 
@@ -133,8 +134,9 @@ void bind_plan(py::module_& module) {
       .def_property_readonly("blocks", [](const Plan& p) { return p.cut.block_rows; })
       .def_property_readonly("cut", [](const Plan& p) { return p.cut.text(); })
       .def_property_readonly("is_cut", &Plan::is_cut)
-      .def_readonly("is_local_first", &Plan::is_local_first)
-      .def_readonly("is_serial", &Plan::is_serial)
+      .def_property_readonly("schedule", [](const Plan& p) { return to_string(p.schedule); })
+      .def_property_readonly("is_local_first", [](const Plan& p) { return p.schedule == Schedule::LocalFirst; })
+      .def_property_readonly("is_serial", [](const Plan& p) { return p.schedule == Schedule::Serial; })
       .def_readonly("makespan", &Plan::makespan)
       .def_property_readonly("makespan_us", [](const Plan& p) { return p.makespan.us; })
       .def_readonly("serial_us", &Plan::serial_us)

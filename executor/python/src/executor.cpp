@@ -1,11 +1,12 @@
 #include <pybind11/stl.h>
 
 #include <chrono>
+#include <variant>
 
 #include "mc2/executor/block_times.hpp"
 #include "mc2/executor/cutting.hpp"
+#include "mc2/executor/executor.hpp"
 #include "mc2/executor/resident_problem.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/executor/verify.hpp"
 #include "world.hpp"
 
@@ -35,14 +36,18 @@ class Problem {
 
   [[nodiscard]] std::unique_ptr<Binding> prepare(const py::object& self, std::vector<std::int64_t> blocks,
                                                  const std::optional<Variant>& variant) {
-    auto& communicator = world_->communicator();
-    const auto stages = unwrap(executor::lower(op_, {std::move(blocks)}));
-    const Variant chosen = variant ? *variant : world_->backend().variants(op_, world_->options()).front();
+    return prepare(self, unwrap(given_plan(*world_, op_, {std::move(blocks)}, variant)));
+  }
+
+  [[nodiscard]] std::unique_ptr<Binding> prepare(const py::object& self, const Plan& plan) {
+    if (plan.op != op_)
+      throw Failure({planner::ErrorCode::InvalidSpec, "plan", "is of " + plan.op.text() + ", not of " + op_.text()});
     std::unique_ptr<executor::Prepared> prepared;
     {
       const py::gil_scoped_release released;
       const World::Turn turn(*world_);
-      prepared = unwrap(communicator.prepare(stages, chosen, matrices_.buffers(), {.allow_independent = true}));
+      const executor::ExecuteOptions options{.prepare = {.allow_independent = true}};
+      prepared = unwrap(executor::prepare(plan, matrices_.buffers(), world_->communicator(), options));
     }
     return std::make_unique<Binding>(world_, std::move(prepared), op_, self, true);
   }
@@ -51,7 +56,7 @@ class Problem {
   std::string verify(Binding& binding, std::vector<std::int64_t> blocks) {
     if (world_->options().virtual_compute)
       throw Failure({planner::ErrorCode::Unsupported, "virtual_compute", "computes no product that could be checked"});
-    static_cast<void>(unwrap(executor::lower(op_, {blocks})));
+    unwrap(planner::validate_cut(op_, {blocks}));
     matrices_.refill_a(++seed_);
     matrices_.poison();
     static_cast<void>(binding.run("fused", false));
@@ -164,10 +169,13 @@ py::class_<Binding> bind_runs(py::module_& module) {
   py::class_<Problem>(module, "Problem", "Random matrices where a communicator's ranks can work on them.")
       .def(
           "prepare",
-          [](const py::object& self, std::vector<std::int64_t> blocks, const std::optional<Variant>& variant) {
-            return self.cast<Problem&>().prepare(self, std::move(blocks), variant);
+          [](const py::object& self, std::variant<std::vector<std::int64_t>, Plan> blocks,
+             const std::optional<Variant>& variant) {
+            auto& problem = self.cast<Problem&>();
+            if (const auto* plan = std::get_if<Plan>(&blocks)) return problem.prepare(self, *plan);
+            return problem.prepare(self, std::get<std::vector<std::int64_t>>(std::move(blocks)), variant);
           },
-          "blocks"_a, "variant"_a = py::none())
+          "blocks"_a, "variant"_a = py::none(), "Blocks of the first variant unless one is named, or a plan.")
       .def("verify", &Problem::verify, "prepared"_a, "blocks"_a, NoGil(),
            "Runs on fresh numbers and compares with an oracle; the finding in words, or mc2.Error with code mismatch.");
   return prepared;

@@ -25,6 +25,20 @@ executor::RunMode parse_mode(const std::string& name) {
 
 } // namespace
 
+planner::Result<planner::Plan> given_plan(const World& world, const planner::OpSpec& op, const planner::Cut& cut,
+                                          const std::optional<planner::Variant>& variant,
+                                          const std::optional<std::string>& schedule) {
+  std::optional<planner::Schedule> named;
+  if (schedule) {
+    const auto parsed = planner::parse_schedule(*schedule);
+    if (!parsed) return parsed.error();
+    named = parsed.value();
+  }
+  if (auto legal = op.validate(); !legal) return legal.error();
+  const planner::Variant chosen = variant ? *variant : world.backend().variants(op, world.options()).front();
+  return planner::unpredicted_plan(op, world.communicator().fingerprint(), chosen, cut, named);
+}
+
 World::World(const std::string& backend, executor::CommunicatorOptions options)
     : backend_(unwrap(executor::find_backend(backend))), options_(std::move(options)) {
   unwrap(options_.validate());

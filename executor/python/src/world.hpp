@@ -6,11 +6,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "convert.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/executor/communicator.hpp"
+#include "mc2/planner/planner.hpp"
 
 namespace mc2::python {
 
@@ -50,6 +52,13 @@ class World {
   bool is_closed_ = false;
   std::atomic<bool> is_busy_{false};
 };
+
+/// Blocks that the caller chose, on this world's machine; of its first variant unless one is named.
+/// Errors: as planner::unpredicted_plan; UnknownName for a schedule that there is not.
+[[nodiscard]] planner::Result<planner::Plan> given_plan(const World& world, const planner::OpSpec& op,
+                                                        const planner::Cut& cut,
+                                                        const std::optional<planner::Variant>& variant,
+                                                        const std::optional<std::string>& schedule = std::nullopt);
 
 /// Of A, B and C of one rank, in memory of its device.
 using Addresses = std::array<std::uintptr_t, 3>;

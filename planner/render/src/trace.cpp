@@ -63,9 +63,9 @@ void add_predicted(TraceWriter& trace, const planner::Plan& plan) {
   const bool compute_first = planner::traits_of(plan.op.kind).first_lane == planner::Lane::Compute;
   const auto& compute = compute_first ? plan.timeline.first : plan.timeline.second;
   const auto& communication = compute_first ? plan.timeline.second : plan.timeline.first;
-  const std::size_t local = plan.is_local_first ? 1 : 0; // block 0 of the timeline
-  if (plan.is_local_first)
-    trace.add_local(kPredictedProcess, shard_rows(plan.op), compute[0].start_us, compute[0].end_us);
+  const bool is_local_first = plan.schedule == planner::Schedule::LocalFirst;
+  const std::size_t local = is_local_first ? 1 : 0; // block 0 of the timeline
+  if (is_local_first) trace.add_local(kPredictedProcess, shard_rows(plan.op), compute[0].start_us, compute[0].end_us);
   for (std::size_t i = 0; i < plan.cut.block_rows.size(); ++i) {
     const std::int64_t rows = plan.cut.block_rows[i];
     trace.add_block(kPredictedProcess, kComputeThread, i, rows, compute[local + i].start_us, compute[local + i].end_us);

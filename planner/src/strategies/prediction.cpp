@@ -13,7 +13,7 @@ struct BlockTimes {
   std::vector<double> first_us;
   std::vector<double> second_us;
   Slices slices;
-  bool is_local_first = false; ///< the local part is block 0
+  Schedule schedule = Schedule::Serial; ///< LocalFirst: the local part is block 0
 
   /// Makespan with every block of a lane stretched.
   [[nodiscard]] double stretched_us(double first, double second, const Slowdown& slowdown) const noexcept {
@@ -28,9 +28,14 @@ struct BlockTimes {
 BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cut& cut) {
   const bool is_cut = cut.block_rows.size() > 1;
   const bool overlaps = has_overlap(problem, cost, is_cut);
-  BlockTimes times{{}, {}, overlaps ? slices_of(cost.variant) : Slices(), problem.traits.has_local_part && overlaps};
+  BlockTimes times;
+  if (overlaps) {
+    times.slices = slices_of(cost.variant);
+    times.schedule = overlapping_schedule(problem.op, cost.variant, cut);
+  }
   const bool hands_over = is_cut || times.slices.count() > 1;
-  if (times.is_local_first) {
+  const bool is_local_first = times.schedule == Schedule::LocalFirst;
+  if (is_local_first) {
     times.first_us.push_back(0);
     times.second_us.push_back(cost.local_us(problem.op));
   }
@@ -39,7 +44,7 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
     times.second_us.push_back(problem.lane_us(cost, false, rows, hands_over));
   }
   // Without overlap the local part is just more matmul after the collective.
-  if (problem.traits.has_local_part && !times.is_local_first) times.second_us.front() += cost.local_us(problem.op);
+  if (problem.traits.has_local_part && !is_local_first) times.second_us.front() += cost.local_us(problem.op);
   return times;
 }
 
@@ -172,7 +177,7 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.strategy = std::move(strategy);
   plan.variant = cost.variant;
   plan.cut = cut;
-  plan.is_local_first = times.is_local_first;
+  plan.schedule = times.schedule;
   plan.slowdown = problem.slowdown(cost);
   plan.compute_us = serial.local_us(problem.op) + problem.compute_us(serial, problem.rows);
   plan.communication_us = problem.communication_us(serial, problem.rows);

@@ -8,6 +8,7 @@ namespace {
 using planner::Estimate;
 using planner::RecipeStep;
 using planner::RunnerUp;
+using planner::Schedule;
 using planner::Span;
 
 Json write_estimate(const Estimate& estimate) {
@@ -114,6 +115,15 @@ planner::Slowdown read_slowdown(const Node& node) {
   return {fields["first"].number(), fields["second"].number()};
 }
 
+/// Documents name a schedule by one flag or none, as the first ones did.
+Schedule read_schedule(const Fields& fields) {
+  const auto has = [&](const char* name) { return fields.has(name) && fields[name].boolean(); };
+  const bool is_local_first = has("is_local_first");
+  if (!has("is_serial")) return is_local_first ? Schedule::LocalFirst : Schedule::Pipelined;
+  if (is_local_first) fields["is_serial"].fail(planner::ErrorCode::InvalidSpec, "excludes is_local_first");
+  return Schedule::Serial;
+}
+
 /// What was decided, and for what.
 void read_decision(const Fields& fields, planner::Plan& plan) {
   plan.op = read_op(fields["op"]);
@@ -121,8 +131,7 @@ void read_decision(const Fields& fields, planner::Plan& plan) {
   plan.strategy = fields["strategy"].name();
   plan.variant = read_variant(fields["variant"]);
   plan.cut = read_cut(fields["cut"], plan.op);
-  plan.is_local_first = fields.has("is_local_first") && fields["is_local_first"].boolean();
-  plan.is_serial = fields.has("is_serial") && fields["is_serial"].boolean();
+  plan.schedule = read_schedule(fields);
   plan.reason = fields["reason"].text();
 }
 
@@ -173,8 +182,8 @@ Json write_plan(const planner::Plan& plan) {
                  {"strategy", plan.strategy},
                  {"timeline", write_timeline(plan.timeline)},
                  {"variant", write_variant(plan.variant)}};
-  if (plan.is_local_first) result["is_local_first"] = true;
-  if (plan.is_serial) result["is_serial"] = true;
+  if (plan.schedule == Schedule::LocalFirst) result["is_local_first"] = true;
+  if (plan.schedule == Schedule::Serial) result["is_serial"] = true;
   if (plan.certificate) result["certificate"] = write_certificate(*plan.certificate);
   if (plan.validation) result["validation"] = write_validation(*plan.validation);
   return result;

@@ -6,7 +6,6 @@
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/executor/executor.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/profiler/drift.hpp"

@@ -27,7 +27,7 @@ mc2_plan_summary summary_of(const PlanObject& object) {
   mc2_plan_summary summary{};
   summary.cut_axis = static_cast<std::int32_t>(planner::cut_axis(plan.op));
   summary.block_count = std::ssize(plan.cut.block_rows);
-  summary.is_local_first = plan.is_local_first ? 1 : 0;
+  summary.is_local_first = plan.schedule == planner::Schedule::LocalFirst ? 1 : 0;
   summary.bound = static_cast<std::int32_t>(plan.bound);
   summary.makespan_us = plan.makespan.us;
   summary.makespan_low_us = plan.makespan.low_us;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "mc2/executor/buffer.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/plan.hpp"
@@ -17,6 +16,9 @@
 #pragma GCC visibility push(default)
 
 namespace mc2::executor {
+
+struct ExecuteOptions; // executor.hpp
+struct StageList;      // how a backend sees a plan
 
 /// What a run executes. Lanes follow the kind's order: kinds that compute first exchange products, those that
 /// communicate first (all_gather_matmul, all_to_all_matmul) multiply the rows of A that arrived. The local part of a
@@ -175,16 +177,22 @@ class Communicator {
   /// *collective*. Throws SystemError.
   [[nodiscard]] virtual planner::Result<void> share_error(const planner::Result<void>& own) { return own; }
 
-  /// Packs weights, builds kernels and allocates everything, so that run() allocates nothing.
+  /// Packs weights, builds kernel protected:
+  friend planner::Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan,
+                                                            std::span<const RankBuffers> buffers,
+                                                            Communicator& communicator, const ExecuteOptions& options);
+
+  /// Packs weights, builds kernels and allocates everything, so that run() allocates nothing. Called by
+  /// executor::prepare() alone, with stages that are legal.
   /// @param buffers one per local rank, in the order of local_ranks(); must outlive the result, as must *this
   /// Errors: InvalidSpec (wrong buffer size, illegal bags, counts that are illegal or that two ranks do not agree on,
   /// naming both, overlapping C, world size differs), UnknownName (variant), Unsupported (dtype, operator or memory of
   /// this machine). Throws SystemError when memory or a library fails, and when an earlier run has aborted the
   /// communicator.
-  [[nodiscard]] virtual planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
-                                                                           const planner::Variant& variant,
-                                                                           std::span<const RankBuffers> buffers,
-                                                                           const PrepareOptions& options) = 0;
+  [[nodiscard]] virtual planner::Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
+                                                                                  const planner::Variant& variant,
+                                                                                  std::span<const RankBuffers> buffers,
+                                                                                  const PrepareOptions& options) = 0;
 };
 
 } // namespace mc2::executor

@@ -24,7 +24,7 @@ _TUNING_SAMPLE_COUNT = 9
 _NO_BUDGET_S = 1e6  # a clock could tell ranks to stop at different times
 
 _worlds: dict[str, Communicator] = {}
-_tuned: dict[tuple[Problem, tuple[int, ...], str], Native] = {}  # with plain weights
+_tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # with plain weights
 _in_graphs: set[Native] = set()  # their memory stays as long as the program's graphs may be replayed
 
 
@@ -126,7 +126,7 @@ class Native:
     """A plan of one shape. x, w and y are the caller's wherever they lie, but for what other ranks reach at a fixed address: that
     is copied to or from memory of its own."""
 
-    def __init__(self, problem: Problem, blocks: list[int], variant: Variant, w: torch.Tensor) -> None:
+    def __init__(self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor) -> None:
         """Collective."""
         x_shape, self._y_shape = _shapes(problem)
         self._x, self._y = w.new_empty(x_shape), w.new_empty(self._y_shape)
@@ -134,7 +134,7 @@ class Native:
         stored = _aligned(w.t() if self._is_transposed else w)
         self._bound = (self._x.data_ptr(), stored.data_ptr(), self._y.data_ptr())
         self._prepared: Prepared = _world(problem.group).prepare_at(
-            problem.op(), blocks, variant, self._bound, (self._x, stored, self._y), False, self._is_transposed)  # fmt: skip
+            problem.op(), blocks, variant, self._bound, (self._x, stored, self._y), False, self._is_transposed, schedule)  # fmt: skip
         self._reaches_x, self._reaches_y = self._prepared.peer_reach
 
     def __call__(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -154,10 +154,10 @@ class Native:
         return y.clone() if self._reaches_y else y
 
 
-def ready(problem: Problem, blocks: list[int], variant: str, w: torch.Tensor, are_all_plain: bool) -> Native:
+def ready(problem: Problem, blocks: list[int], variant: str, schedule: str, w: torch.Tensor, are_all_plain: bool) -> Native:
     """A plan, ready to run with weights that lie as w does. Collective. Raises Error or NativeError, on all ranks."""
-    tuned = _tuned.get((problem, tuple(blocks), variant)) if are_all_plain else None
-    return tuned or Native(problem, blocks, Variant(variant), w)
+    tuned = _tuned.get((problem, tuple(blocks), variant, schedule)) if are_all_plain else None
+    return tuned or Native(problem, blocks, Variant(variant), schedule, w)
 
 
 class _RankProblem:
@@ -169,9 +169,12 @@ class _RankProblem:
         self._y = bench.x.new_empty(_shapes(bench.problem)[1])
         self._kept = (bench.x, bench.w, self._y)
 
-    def prepare(self, blocks: list[int], variant: Variant) -> Prepared:
+    def prepare(self, blocks: list[int] | Plan, variant: Variant | None = None) -> Prepared:
         addresses = (self._bench.x.data_ptr(), self._bench.w.data_ptr(), self._y.data_ptr())
-        return self._world.prepare_at(self._op, blocks, variant, addresses, self._kept, True)
+        if not isinstance(blocks, Plan):
+            return self._world.prepare_at(self._op, blocks, variant, addresses, self._kept, True)
+        plan = blocks
+        return self._world.prepare_at(self._op, plan.blocks, plan.variant, addresses, self._kept, True, False, plan.schedule)
 
     def verify(self, prepared: Prepared, blocks: list[int]) -> None:
         """Compares with the unfused calls' result. Raises Error (mismatch), on all ranks."""
@@ -217,13 +220,13 @@ def tune(bench: typing.Any, race_rounds: int) -> measuring.Tuned | None:
 
 def prepare_tuned(problem: Problem, plan: Plan, w: torch.Tensor) -> Native:
     """Stays ready for calls with plain weights. Collective."""
-    native = Native(problem, plan.blocks, plan.variant, w)
+    native = Native(problem, plan.blocks, plan.variant, plan.schedule, w)
     _tuned[_key(problem, plan)] = native
     return native
 
 
-def _key(problem: Problem, plan: Plan) -> tuple[Problem, tuple[int, ...], str]:
-    return problem, tuple(plan.blocks), str(plan.variant)
+def _key(problem: Problem, plan: Plan) -> tuple[Problem, tuple[int, ...], str, str]:
+    return problem, tuple(plan.blocks), str(plan.variant), plan.schedule
 
 
 def release_others(problem: Problem, plans: list[Plan]) -> None:

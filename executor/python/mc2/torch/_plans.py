@@ -258,7 +258,7 @@ def _kept_model(problem: Problem, store: _core.Store) -> CostModel | None:
 
 # What the ranks agree on.
 
-_Cut = typing.Tuple[typing.List[int], str, bool]  # blocks, variant, whether on mc2's own backend
+_Cut = typing.Tuple[typing.List[int], str, str, bool]  # blocks, variant, schedule, whether on mc2's own backend
 
 
 class _Offer(typing.NamedTuple):
@@ -297,7 +297,7 @@ def _offer(problem: Problem, w: torch.Tensor) -> tuple[_Offer, str]:
 
 
 def _cut(problem: Problem, plan: Plan) -> _Cut | None:
-    return (plan.blocks, str(plan.variant), is_native(problem, plan)) if is_fused(problem, plan) else None
+    return (plan.blocks, str(plan.variant), plan.schedule, is_native(problem, plan)) if is_fused(problem, plan) else None
 
 
 def _find_both(problem: Problem) -> tuple[_Found, _Found]:
@@ -330,13 +330,13 @@ def _ready(problem: Problem, w: torch.Tensor, offers: list[_Offer], cut: _Cut | 
     """Collective."""
     if cut is None:
         return None
-    blocks, variant, is_native_one = cut
+    blocks, variant, schedule, is_native_one = cut
     if not is_native_one:
         return Schedule(PASSES[problem.kind], blocks, variant)
     fault = _native.common_fault([(offer.machine, offer.fault, offer.layout) for offer in offers])
     if not fault:
         try:
-            return _native.ready(problem, blocks, variant, w, all(offer.layout == _native.PLAIN for offer in offers))
+            return _native.ready(problem, blocks, variant, schedule, w, all(offer.layout == _native.PLAIN for offer in offers))
         except (Error, NativeError) as error:
             fault = str(error)  # what one rank is refused, all are
     warn("native", f"{problem.text()} runs unfused, its plan for mc2's own backend does not: {fault}")

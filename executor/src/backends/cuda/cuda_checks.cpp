@@ -439,7 +439,6 @@ Result<void> check_request(const StageList& stages, int world_size, std::span<co
                            std::span<const RankBuffers> buffers) {
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, world_size); !legal) return legal.error();
-  if (auto legal = check_stages(stages); !legal) return legal.error();
   if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, ranks, buffers); !legal) return legal.error();
   if (auto legal = check_places(ranks, buffers); !legal) return legal.error();

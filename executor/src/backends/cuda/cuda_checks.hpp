@@ -7,8 +7,8 @@
 #include "backends/cuda/variants.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/communicator.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/planner/error.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor::cuda {
 

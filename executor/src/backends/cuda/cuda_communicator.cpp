@@ -278,10 +278,10 @@ SharedAddresses CudaCommunicator::share(const std::vector<std::vector<std::byte*
   });
 }
 
-planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare(const StageList& stages,
-                                                                     const planner::Variant& variant,
-                                                                     std::span<const RankBuffers> buffers,
-                                                                     const PrepareOptions& options) {
+planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageList& stages,
+                                                                            const planner::Variant& variant,
+                                                                            std::span<const RankBuffers> buffers,
+                                                                            const PrepareOptions& options) {
   const RunTurn turn(turn_);
   const auto read = read_variant(stages.op, variant, gpu_traits());
   const auto own = [&]() -> planner::Result<void> {

@@ -68,10 +68,10 @@ class CudaCommunicator final : public Communicator {
   [[nodiscard]] bool uses_host_memory() const noexcept override { return false; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
   [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own) override;
-  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
-                                                                   const planner::Variant& variant,
-                                                                   std::span<const RankBuffers> buffers,
-                                                                   const PrepareOptions& options) override;
+  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
+                                                                          const planner::Variant& variant,
+                                                                          std::span<const RankBuffers> buffers,
+                                                                          const PrepareOptions& options) override;
 
   /// Where a local rank stands among them.
   [[nodiscard]] std::size_t local_index(int rank) const noexcept {

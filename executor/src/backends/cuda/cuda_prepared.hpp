@@ -12,6 +12,7 @@
 #include "backends/cuda/tile_reduction.hpp"
 #include "backends/cuda/transport.hpp"
 #include "run_mode.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor::cuda {
 

@@ -185,7 +185,7 @@ void CudaPrepared::enqueue_local(const Job& job) {
   const NamedRange range("mc2 compute own rows", job.rank);
   const cudaStream_t stream = communicator_.device(job.rank).compute.get();
   const bool is_timed = job.detail == RunDetail::Stages;
-  if (job.mode == RunMode::Fused && !list_.is_local_first)
+  if (job.mode == RunMode::Fused && list_.schedule != planner::Schedule::LocalFirst)
     MC2_CUDA(cudaStreamWaitEvent(stream, state.ready.front().front().get(), 0));
   if (is_timed) take_time(state.local.start, stream);
   state.local_gemm->enqueue(stream);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "backends/cuda/tile_kernel.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor::cuda {
 

@@ -8,9 +8,9 @@
 
 #include "backends/cuda/device_pool.hpp"
 #include "backends/cuda/tile_kernel.hpp"
-#include "mc2/executor/stage.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor::cuda {
 

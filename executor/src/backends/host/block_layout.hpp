@@ -8,8 +8,8 @@
 
 #include "backends/host/compute_device.hpp"
 #include "mc2/executor/buffer.hpp"
-#include "mc2/executor/stage.hpp"
 #include "row_splits.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor::host {
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "mc2/executor/stage.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor::host {
 

@@ -87,15 +87,14 @@ std::unique_ptr<RankMemory> HostCommunicator::allocate(int /*rank*/, std::size_t
   return std::make_unique<HostMemory>(byte_count);
 }
 
-planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare(const StageList& stages,
-                                                                     const planner::Variant& variant,
-                                                                     std::span<const RankBuffers> buffers,
-                                                                     const PrepareOptions& options) {
+planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare_stages(const StageList& stages,
+                                                                            const planner::Variant& variant,
+                                                                            std::span<const RankBuffers> buffers,
+                                                                            const PrepareOptions& options) {
   if (auto legal = check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
   const auto read = read_variant(stages.op, options_.link, variant);
   if (!read) return read.error();
-  if (auto legal = check_stages(stages); !legal) return legal.error();
   if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
   if (read.value().mechanism != HostVariant::Mechanism::Direct && !buffers.front().send_counts.empty()) {
     return planner::Error{planner::ErrorCode::Unsupported, "variant",

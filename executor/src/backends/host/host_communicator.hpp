@@ -28,10 +28,10 @@ class HostCommunicator final : public Communicator {
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
   [[nodiscard]] bool uses_host_memory() const noexcept override { return true; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
-  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
-                                                                   const planner::Variant& variant,
-                                                                   std::span<const RankBuffers> buffers,
-                                                                   const PrepareOptions& options) override;
+  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
+                                                                          const planner::Variant& variant,
+                                                                          std::span<const RankBuffers> buffers,
+                                                                          const PrepareOptions& options) override;
 
   [[nodiscard]] const CommunicatorOptions& options() const noexcept { return options_; }
   [[nodiscard]] const StageHook& hook() const noexcept { return hook_; }

@@ -147,7 +147,7 @@ void HostPrepared::compute(int rank) {
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
   if (!state.local_work.runs.empty()) {
-    const bool waits = control.mode() == RunMode::Serial || !list_.is_local_first;
+    const bool waits = control.mode() == RunMode::Serial || list_.schedule != planner::Schedule::LocalFirst;
     const auto ready = waits ? ready_time(rank, planner::Lane::Compute, 0) : control.start();
     const ComputeTimes when = state.device->multiply(state.local_work, ready, control);
     times.local = relative_to(control.start(), when.start, when.end);

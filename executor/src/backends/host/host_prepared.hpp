@@ -10,6 +10,7 @@
 #include "backends/host/symmetric_heap.hpp"
 #include "backends/host/variants.hpp"
 #include "mc2/executor/communicator.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor::host {
 

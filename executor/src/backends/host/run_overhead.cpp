@@ -13,8 +13,9 @@
 #include "backends/host/host_backend.hpp"
 #include "backends/host/signal.hpp"
 #include "backends/host/vector_sum.hpp"
-#include "mc2/executor/stage.hpp"
+#include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "mc2/planner/planner.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -155,8 +156,9 @@ std::vector<RunPair> time_run_overhead(int block_count, int pair_count) {
   CommunicatorOptions options;
   options.world_size = kRanks;
   const auto communicator = expect(host::open_host(options, {}));
-  const auto stages = expect(lower(op, {std::vector<std::int64_t>(static_cast<std::size_t>(block_count), kBlockRows)}));
-  const auto prepared = expect(communicator->prepare(stages, {"direct", {}}, problem.buffers(), {}));
+  const planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(block_count), kBlockRows)};
+  const auto plan = expect(planner::unpredicted_plan(op, communicator->fingerprint(), {"direct", {}}, cut));
+  const auto prepared = expect(prepare(plan, problem.buffers(), *communicator));
   ByHand by_hand(block_count, problem.buffers());
   prepared->run(RunMode::Fused);
   by_hand.run();

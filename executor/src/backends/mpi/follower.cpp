@@ -90,7 +90,7 @@ class Follower {
     const auto send_counts = get_numbers(order), receive_counts = get_numbers(order);
     own.send_counts = send_counts;
     own.receive_counts = receive_counts;
-    auto prepared = communicator.prepare(request.stages, request.variant, {&own, 1}, request.options);
+    auto prepared = communicator.prepare_stages(request.stages, request.variant, {&own, 1}, request.options);
     if (prepared) prepared_[id] = std::move(prepared).value(); // otherwise rank 0 has the same error
   }
 

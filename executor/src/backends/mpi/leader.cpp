@@ -135,9 +135,10 @@ class LeaderCommunicator final : public Communicator {
     if (rank == 0) return own_->allocate(rank, byte_count);
     return std::make_unique<RemoteMemory>(orders_, book_, rank, byte_count);
   }
-  [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(const StageList& stages, const planner::Variant& variant,
-                                                          std::span<const RankBuffers> buffers,
-                                                          const PrepareOptions& options) override;
+  [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
+                                                                 const planner::Variant& variant,
+                                                                 std::span<const RankBuffers> buffers,
+                                                                 const PrepareOptions& options) override;
 
  private:
   [[nodiscard]] Result<void> check_request(const StageList& stages, const planner::Variant& variant,
@@ -168,13 +169,13 @@ Result<void> LeaderCommunicator::check_request(const StageList& stages, const pl
   if (auto legal = host::check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, world_size()); !legal) return legal.error();
   if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
-  if (auto legal = check_stages(stages); !legal) return legal.error();
   return check_buffers(stages.op, buffers);
 }
 
-Result<std::unique_ptr<Prepared>> LeaderCommunicator::prepare(const StageList& stages, const planner::Variant& variant,
-                                                              std::span<const RankBuffers> buffers,
-                                                              const PrepareOptions& options) {
+Result<std::unique_ptr<Prepared>> LeaderCommunicator::prepare_stages(const StageList& stages,
+                                                                     const planner::Variant& variant,
+                                                                     std::span<const RankBuffers> buffers,
+                                                                     const PrepareOptions& options) {
   if (auto legal = check_request(stages, variant, buffers); !legal) return legal.error();
   const std::int64_t id = next_id();
   std::vector<Message> orders;
@@ -186,7 +187,7 @@ Result<std::unique_ptr<Prepared>> LeaderCommunicator::prepare(const StageList& s
     if (!found) return found.error();
   }
   for (int rank = 1; rank < world_size(); ++rank) orders_.tell(rank, orders[static_cast<std::size_t>(rank) - 1]);
-  auto own = own_->prepare(stages, variant, buffers.first(1), options);
+  auto own = own_->prepare_stages(stages, variant, buffers.first(1), options);
   if (!own) return own.error();
   return std::unique_ptr<Prepared>(
       std::make_unique<LeaderPrepared>(orders_, std::move(own).value(), id, stages.stages.size()));

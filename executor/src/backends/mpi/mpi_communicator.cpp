@@ -103,15 +103,15 @@ std::unique_ptr<RankMemory> MpiCommunicator::allocate(int /*rank*/, std::size_t 
   return std::make_unique<host::HostMemory>(byte_count);
 }
 
-Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare(const StageList& stages, const planner::Variant& variant,
-                                                           std::span<const RankBuffers> buffers,
-                                                           const PrepareOptions& options) {
+Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageList& stages,
+                                                                  const planner::Variant& variant,
+                                                                  std::span<const RankBuffers> buffers,
+                                                                  const PrepareOptions& options) {
   const auto own = [&]() -> Result<MpiVariant> {
     if (auto legal = host::check_operator(stages.op); !legal) return legal.error();
     if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
     auto read = read_variant(stages.op, variant);
     if (!read) return read;
-    if (auto legal = check_stages(stages); !legal) return legal.error();
     if (auto legal = check_message_sizes(stages); !legal) return legal.error();
     if (auto legal = check_buffers(stages.op, local_ranks(), buffers); !legal) return legal.error();
     if (auto legal = check_b_is_plain(local_ranks(), buffers, "mpi"); !legal) return legal.error();

@@ -31,10 +31,10 @@ class MpiCommunicator final : public Communicator {
   }
   /// Order: collective. Errors: as Communicator::prepare, the same on every rank: a rank's own with its number in
   /// front, Mismatch when ranks differ in operator, blocks, variant or options.
-  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare(const StageList& stages,
-                                                                   const planner::Variant& variant,
-                                                                   std::span<const RankBuffers> buffers,
-                                                                   const PrepareOptions& options) override;
+  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
+                                                                          const planner::Variant& variant,
+                                                                          std::span<const RankBuffers> buffers,
+                                                                          const PrepareOptions& options) override;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] host::RunControl& control() noexcept { return control_; }

@@ -126,7 +126,8 @@ void MpiPrepared::compute() {
   host::RunControl& control = communicator_.control();
   RankTimes& times = record_.ranks.front();
   if (!local_work_.runs.empty()) {
-    if (control.mode() == RunMode::Serial || !list_.is_local_first) await(planner::Lane::Compute, 0);
+    const bool waits = control.mode() == RunMode::Serial || list_.schedule != planner::Schedule::LocalFirst;
+    if (waits) await(planner::Lane::Compute, 0);
     times.local = multiply(local_work_);
   }
   local_is_done_.store(true, std::memory_order_relaxed);

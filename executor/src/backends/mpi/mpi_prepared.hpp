@@ -15,6 +15,7 @@
 #include "backends/mpi/mpi_communicator.hpp"
 #include "backends/mpi/node_heap.hpp"
 #include "run_mode.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor::mpi {
 

@@ -47,8 +47,7 @@ void put_request(Message& message, const PrepareRequest& request) {
   message.put(static_cast<std::int64_t>(request.stages.first_lane));
   message.put(static_cast<std::int64_t>(request.stages.stages.size()));
   for (const Stage& stage : request.stages.stages) message.put(stage.first_row).put(stage.row_count);
-  message.put(request.stages.is_local_first ? 1 : 0);
-  message.put(request.stages.is_serial ? 1 : 0);
+  message.put(static_cast<std::int64_t>(request.stages.schedule));
   message.put(request.variant.name).put(static_cast<std::int64_t>(request.variant.fields.size()));
   for (const auto& [key, value] : request.variant.fields) message.put(key).put(value);
   message.put(request.options.allow_independent ? 1 : 0);
@@ -63,8 +62,7 @@ PrepareRequest get_request(Message& message) {
     stage.first_row = message.number();
     stage.row_count = message.number();
   }
-  request.stages.is_local_first = message.number() != 0;
-  request.stages.is_serial = message.number() != 0;
+  request.stages.schedule = static_cast<planner::Schedule>(message.number());
   request.variant.name = message.text();
   for (std::int64_t left = message.number(); left > 0; --left) {
     const std::string key = message.text();

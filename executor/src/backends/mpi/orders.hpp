@@ -11,6 +11,7 @@
 #include "backends/mpi/message.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/cost_model.hpp"
+#include "stage.hpp"
 
 namespace mc2::executor::mpi {
 

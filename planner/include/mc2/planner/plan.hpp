@@ -33,9 +33,23 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
-/// Whether running a cut overlaps the lanes at all. Uncut it does where a local part hides behind the collective, and
-/// where the variant hands its block over in slices.
-[[nodiscard]] bool overlaps(const OpSpec& op, const Variant& variant, const Cut& cut);
+/// Errors: InvalidSpec for blocks that are not positive or do not sum to the length of the operator's cut axis.
+[[nodiscard]] Result<void> validate_cut(const OpSpec& op, const Cut& cut);
+
+/// How the blocks of a plan pass its two lanes.
+enum class Schedule : std::uint8_t {
+  Serial,     ///< uncut: all of it passes one lane, then the other, even where the variant could overlap them
+  Pipelined,  ///< a block's second lane runs beside the next blocks' first lane, or its slices do
+  LocalFirst, ///< pipelined, and a rank's own shard, which waits for nobody, is multiplied first
+};
+
+[[nodiscard]] std::string_view to_string(Schedule schedule) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<Schedule> parse_schedule(std::string_view text);
+
+/// The schedule that overlaps as much as the cut lets it: uncut, a local part hides behind the collective, and a
+/// variant may hand its block over in slices; without either, nothing overlaps and it is Serial.
+[[nodiscard]] Schedule overlapping_schedule(const OpSpec& op, const Variant& variant, const Cut& cut);
 
 /// A time with its 90 % interval and where it came from.
 struct Estimate {
@@ -98,10 +112,7 @@ struct Plan {
   std::string strategy;    ///< "search", "free", "formula", "wave_groups", or "given" for blocks that the user named
   Variant variant;
   Cut cut;
-  bool is_local_first = false; ///< a rank's own shard is multiplied while the others arrive
-  /// Not to be cut at all: one lane after the other, all rows at once, though the variant, or the own shard, would
-  /// overlap uncut, too.
-  bool is_serial = false;
+  Schedule schedule = Schedule::Pipelined;
   Estimate makespan;           ///< predicted, fused
   double serial_us = 0;        ///< uncut matmul and uncut collective one after the other, predicted
   double compute_us = 0;       ///< uncut matmul, local part included, predicted
@@ -125,13 +136,16 @@ struct Plan {
     return serial_us > ideal_us ? (serial_us - makespan.us) / (serial_us - ideal_us) : 0;
   }
   [[nodiscard]] bool is_cut() const noexcept { return cut.block_rows.size() > 1; }
+  /// Whether its run has both lanes busy at once anywhere.
+  [[nodiscard]] bool overlaps() const;
   /// Without one, nothing was predicted of the blocks: a plan that was made by hand.
   [[nodiscard]] bool has_timeline() const noexcept { return !timeline.first.empty() || !timeline.second.empty(); }
   /// Of each lane of its timeline.
-  [[nodiscard]] std::size_t span_count() const noexcept { return cut.block_rows.size() + (is_local_first ? 1 : 0); }
+  [[nodiscard]] std::size_t span_count() const noexcept {
+    return cut.block_rows.size() + (schedule == Schedule::LocalFirst ? 1 : 0);
+  }
   /// Errors: InvalidSpec naming a time as validate_time, an interval as validate_interval, a slow-down below 1, a
-  /// serial plan that is cut or begins with the own shard, or a timeline that does not fit the cut as
-  /// validate_timeline.
+  /// serial plan that is cut, or a timeline that does not fit the cut as validate_timeline.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Plan&) const = default;
 };

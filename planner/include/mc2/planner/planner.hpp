@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,14 +61,15 @@ struct PlanOptions {
 /// The same by the variant that is predicted fastest for this cut; of equals, the model's first.
 [[nodiscard]] Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut);
 
-/// The plan that says "do not cut": the variant's uncut parts one after the other, Plan::is_serial. Its times are
+/// The plan that says "do not cut": the variant's uncut parts one after the other, Schedule::Serial. Its times are
 /// serial's of the model. Errors: as predict_cut.
 [[nodiscard]] Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant);
 
 /// The caller's blocks, where there is no model to predict them by: without timeline, its times 0.
-/// Errors: InvalidSpec as predict_cut.
+/// @param schedule  unset: overlapping_schedule()
+/// Errors: InvalidSpec as predict_cut, and for a serial schedule of several blocks.
 [[nodiscard]] Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant,
-                                            const Cut& cut);
+                                            const Cut& cut, std::optional<Schedule> schedule = std::nullopt);
 
 /// predict_cut by the model anchored at the uncut parts' times: what the cut takes on a machine whose speed has drifted
 /// since it was profiled. The interval is the model's anchored_interval where it has one.

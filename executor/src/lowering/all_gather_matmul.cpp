@@ -1,9 +1,0 @@
-#include "lowering/lowering.hpp"
-
-namespace mc2::executor {
-
-StageList lower_all_gather_matmul(const planner::OpSpec& op, const planner::Cut& cut) {
-  return lower_in_order(op, cut);
-}
-
-} // namespace mc2::executor
