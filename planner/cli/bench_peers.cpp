@@ -11,6 +11,7 @@
 
 #include "bench_support.hpp"
 #include "image_file.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "numbers.hpp"
 #include "overlap_chart.hpp"
 #include "render.hpp"
@@ -123,7 +124,7 @@ Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& s
   if (!options) return options.error();
   PeerArena arena{*backend.value(), options.value(), {}, {}, store, seat};
   arena.tune.plan.alignment = arena.tune.plan.min_block_rows = arena.tune.profile.alignment =
-      backend.value()->default_alignment();
+      planner::default_alignment(backend.value()->name());
   arena.tune.profile.plan = arena.tune.plan;
   // Most of the time goes into the profile; up to three races follow, and the final one.
   arena.tune.profile.sweep.budget = to_ms(0.6 * budget_s);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "bench_support.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
 #include "seconds.hpp"
@@ -171,7 +172,7 @@ Result<RegretFigure> RegretBench::figure_of(const planner::OpSpec& op) const {
   if (!options) return options.error();
   TuneSettings settings = bench_settings(0.1 * budget_s);
   settings.plan.alignment = settings.plan.min_block_rows = settings.profile.alignment =
-      alignment.value_or(backend.value()->default_alignment());
+      alignment.value_or(planner::default_alignment(backend.value()->name()));
   settings.profile.plan = settings.plan;
   settings.profile.sweep.budget = to_ms(0.6 * budget_s);
   auto bench = Workbench::open(*backend.value(), options.value(), op, fresh_seed());

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "render.hpp"
 
@@ -41,8 +42,7 @@ Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const s
 
 TuneSettings bench_settings(double race_budget_s) {
   TuneSettings result;
-  result.plan.alignment = result.plan.min_block_rows = result.profile.alignment =
-      executor::find_backend("host").value()->default_alignment();
+  result.plan.alignment = result.plan.min_block_rows = result.profile.alignment = planner::default_alignment("host");
   result.profile.sweep.budget = std::chrono::milliseconds(30'000);
   result.race.budget = std::chrono::milliseconds(static_cast<std::int64_t>(race_budget_s * 1000));
   return result;

@@ -9,7 +9,7 @@
 #include "explain_html.hpp"
 #include "explain_page.hpp"
 #include "kept_plan.hpp"
-#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
 #include "measure.hpp"
@@ -27,7 +27,7 @@ struct ExplainCommand {
   StoreOptions store;
   const ServerOptions* server = nullptr;
   std::string plan_name, model_file, profile_file, html_file;
-  executor::CutLimits limits;
+  planner::CutLimits limits;
   bool is_json = false, is_measuring = false, accept_other_machine = false;
 
   [[nodiscard]] Result<store::StoredPlan> find() const;
@@ -140,7 +140,7 @@ Result<ExitCode> ExplainCommand::run() const {
   const auto evidence = gather(stored.value());
   if (!evidence) return evidence.error();
   const auto& model = evidence.value().model;
-  auto explained = planner::explain(plan, model ? &*model : nullptr, executor::likely_limits(plan, limits));
+  auto explained = planner::explain(plan, model ? &*model : nullptr, planner::likely_limits(plan, limits));
   if (!explained) {
     if (!plan_name.empty()) return Error{explained.error().code, plan_name, explained.error().text()};
     return explained.error();

@@ -10,8 +10,8 @@
 #include "image_file.hpp"
 #include "kept_plan.hpp"
 #include "mc2/client/plan_source.hpp"
-#include "mc2/executor/cutting.hpp"
 #include "mc2/executor/executor.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "mc2/render/trace.hpp"
 #include "mc2/store/codec.hpp"
@@ -136,7 +136,7 @@ Result<ExitCode> ExportCommand::write_picture() const {
   if (auto layers = store.open(StoreUse::Read)) look_up(evidence, plan, layers.value());
   drop_foreign(evidence, plan);
   const auto explained =
-      planner::explain(plan, evidence.model ? &*evidence.model : nullptr, executor::likely_limits(plan));
+      planner::explain(plan, evidence.model ? &*evidence.model : nullptr, planner::likely_limits(plan));
   if (!explained) return explained.error();
   if (format == "trace") return write_text(render::chrome_trace(plan, {}, plan.fingerprint));
   if (format == "html") return write_text(explain_html(explained.value(), evidence));

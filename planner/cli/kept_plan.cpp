@@ -6,7 +6,7 @@
 
 #include "document_file.hpp"
 #include "mc2/client/plan_source.hpp"
-#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::cli {
@@ -102,7 +102,7 @@ client::Planning planning_with(client::SharedLayers& layers, const VariantOption
             if (!model) return model;
             return variant.restrict(model.value());
           },
-          [](const client::PlanQuestion& question) { return executor::default_options_on(question.machine); }};
+          [](const client::PlanQuestion& question) { return planner::default_options_on(question.machine); }};
 }
 
 } // namespace

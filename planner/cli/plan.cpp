@@ -7,6 +7,7 @@
 #include "device_plan.hpp"
 #include "document_file.hpp"
 #include "kept_plan.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/store/codec.hpp"
@@ -69,7 +70,8 @@ Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::Cos
   const auto backend = executor::find_backend(machine.backend);
   if (!backend) return backend.error();
   const bool is_foreign = !model_file.empty() || !topology_file.empty() || !device.empty();
-  const std::int64_t alignment = is_foreign ? planner::PlanOptions{}.alignment : backend.value()->default_alignment();
+  const std::int64_t alignment =
+      is_foreign ? planner::PlanOptions{}.alignment : planner::default_alignment(backend.value()->name());
   if (!request_file.empty()) {
     if (auto legal = op.given.none_beside("--request", "operator"); !legal) return legal.error();
     if (auto legal = planning.given.none_beside("--request", "options"); !legal) return legal.error();
@@ -138,7 +140,7 @@ Result<client::PlanQuestion> PlanCommand::question(const store::PlanRequest& req
   const auto backend = machine.find();
   if (!backend) return backend.error();
   const PlanningOptions none_chosen;
-  const auto usual = none_chosen.checked(backend.value()->default_alignment());
+  const auto usual = none_chosen.checked(planner::default_alignment(backend.value()->name()));
   if (!usual) return usual.error();
   const bool has_options = request.options != usual.value();
   return client::PlanQuestion{.op = request.op,

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 #include "measure.hpp"
 #include "render.hpp"
@@ -40,7 +41,8 @@ Result<ExitCode> ProfileCommand::run() const {
   if (is_fresh)
     if (auto removed = variant.remove_samples(writable, spec.value(), bench.value()->fingerprint()); !removed)
       return removed.error();
-  auto summary = profile_operator(*bench.value(), sweep.settings(backend.value()->default_alignment()), writable);
+  auto summary =
+      profile_operator(*bench.value(), sweep.settings(planner::default_alignment(backend.value()->name())), writable);
   if (!summary) return summary.error();
   std::cout << spec.value().text() << "\n"
             << bench.value()->fingerprint().label() << "\n\n"

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "commands.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "number_list.hpp"
 #include "numbers.hpp"
 #include "plan_grid.hpp"
@@ -133,7 +134,7 @@ Result<GridRun> SweepCommand::settings() const {
   GridRun result;
   const auto backend = executor::find_backend(machine.backend);
   if (!backend) return backend.error();
-  const auto kept = planning.checked(backend.value()->default_alignment());
+  const auto kept = planning.checked(planner::default_alignment(backend.value()->name()));
   if (!kept) return kept.error();
   result.kept_options = kept.value();
   result.options = is_foreign() ? planning.checked(planner::PlanOptions{}.alignment).value() : kept.value();

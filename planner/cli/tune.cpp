@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 #include "model_sources.hpp"
 #include "push.hpp"
@@ -88,7 +89,7 @@ Result<TuneSettings> TuneCommand::settings() const {
   TuneSettings result;
   const auto backend = machine.find();
   if (!backend) return backend.error();
-  const auto plan = planning.checked(backend.value()->default_alignment());
+  const auto plan = planning.checked(planner::default_alignment(backend.value()->name()));
   if (!plan) return plan.error();
   result.plan = plan.value();
   result.profile = sweep.settings(result.plan.alignment);

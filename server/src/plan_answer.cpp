@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -52,7 +52,7 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
   if (!machine) return machine.error();
   const planner::OpSpec& op = question.request.op;
   const planner::Fingerprint& fingerprint = machine.value().fingerprint;
-  const auto usual = executor::default_options_on(fingerprint);
+  const auto usual = planner::default_options_on(fingerprint);
   const auto options = question.request.options_with(usual.alignment);
   if (options == usual) { // else only a plan made for these options answers
     auto kept = store.find_plan(store::PlanKey{op, machine.value().digest});

@@ -102,7 +102,6 @@ class FakeBackend final : public executor::Backend {
     if (variant == kFew || variant == kMany) return {};
     return planner::Error{planner::ErrorCode::UnknownName, "variant", "the fake backend has no " + variant.text()};
   }
-  [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
   [[nodiscard]] Result<void> supports(const planner::OpSpec&) const override { return {}; }
   [[nodiscard]] planner::Fingerprint fingerprint(const executor::CommunicatorOptions&) const override {
     return FakeCommunicator().fingerprint();

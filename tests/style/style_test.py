@@ -24,7 +24,7 @@ ROOMS = {
     "profiler": ("profiler", {"planner"}),
     "executor": ("executor", {"planner"}),
     "embed": ("executor/embed", {"planner", "store", "client", "executor"}),
-    "server": ("server", {"planner", "render", "profiler", "store", "executor"}),
+    "server": ("server", {"planner", "render", "profiler", "store"}),
     # The programs and the Python package wire the others together; nothing includes them.
     "python": ("executor/python", {"planner", "render", "profiler", "store", "client", "executor", "embed"}),
     "cli": ("planner/cli", {"planner", "render", "profiler", "store", "client", "executor", "embed", "server"}),

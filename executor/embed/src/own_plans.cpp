@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/store/codec.hpp"
@@ -44,7 +44,7 @@ Result<planner::Transfer> find_transfer(const OwnModels& models, const PlanQuest
 }
 
 planner::PlanOptions options_of(const PlanQuestion& question) {
-  return question.options ? *question.options : executor::default_options_on(question.machine);
+  return question.options ? *question.options : planner::default_options_on(question.machine);
 }
 
 Result<FoundPlan> plan_from_model(const PlanQuestion& question, const CostModel& model) {

@@ -4,10 +4,10 @@
 #include <variant>
 
 #include "mc2/executor/block_times.hpp"
-#include "mc2/executor/cutting.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/executor/verify.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "world.hpp"
 
 namespace mc2::python {
@@ -99,7 +99,7 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
 }
 
 py::dict default_options(const World& world) {
-  const auto options = executor::default_options_on(world.communicator().fingerprint());
+  const auto options = planner::default_options_on(world.communicator().fingerprint());
   return py::dict("alignment"_a = options.alignment, "min_block_rows"_a = options.min_block_rows,
                   "max_block_count"_a = options.max_block_count);
 }

@@ -30,7 +30,6 @@ class AbsentBackend final : public Backend {
                                                     const planner::Variant& /*variant*/) const override {
     return absent();
   }
-  [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 128; }
   [[nodiscard]] planner::Result<void> supports(const planner::OpSpec& /*op*/) const override { return absent(); }
   [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& /*options*/) const override {
     return {.fields = {{"backend", std::string(name_)}}};

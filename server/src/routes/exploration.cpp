@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "mc2/executor/cutting.hpp"
 #include "mc2/planner/block_lengths.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 #include "routes/routes.hpp"
 
@@ -61,7 +61,7 @@ planner::CostModel with_speeds(planner::CostModel model, const Change& change) {
 }
 
 planner::PlanOptions options_of(const planner::Fingerprint& machine, const Change& change) {
-  auto options = executor::default_options_on(machine);
+  auto options = planner::default_options_on(machine);
   if (change.alignment) options.alignment = options.min_block_rows = *change.alignment;
   return options;
 }

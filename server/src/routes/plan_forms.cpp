@@ -2,7 +2,7 @@
 #include <array>
 
 #include "error_map.hpp"
-#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/render/timeline_chart.hpp"
@@ -41,7 +41,7 @@ std::string names() {
 Result<Response> draw(const store::StoredPlan& stored, const Form& form) {
   const planner::Plan& plan = stored.plan;
   // Refuses a plan that contradicts itself, of which nothing can be drawn.
-  const auto explained = planner::explain(plan, nullptr, executor::likely_limits(plan));
+  const auto explained = planner::explain(plan, nullptr, planner::likely_limits(plan));
   if (!explained) return Error{ErrorCode::Infeasible, explained.error().field, explained.error().message};
   const Draw draw = kDraws[static_cast<std::size_t>(&form - kForms.data())];
   Response response = document_response(draw(explained.value()), stored.digest + "-" + std::string(form.name));

@@ -1,5 +1,5 @@
 #include "error_map.hpp"
-#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 #include "plan_answer.hpp"
@@ -70,7 +70,7 @@ Result<Response> answer_what_if(Context& context, const Call& call) {
   const store::PlanRequest& request = what_if.value().request;
   const planner::CostModel& model = what_if.value().model;
   const auto plan = planner::make_plan(request.op, model,
-                                       request.options_with(executor::default_options_on(model.fingerprint).alignment));
+                                       request.options_with(planner::default_options_on(model.fingerprint).alignment));
   if (!plan) return plan.error();
   const SourcedPlan sourced{
       "what_if", store::encode(plan.value()), std::string(to_string(plan.value().makespan.provenance)), {}};

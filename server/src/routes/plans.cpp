@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
 #include "plan_answer.hpp"
@@ -20,7 +20,7 @@ Result<store::StoredPlan> find_plan(Context& context, const Call& call) {
 Result<planner::Explanation> explain(Context& context, const planner::Plan& plan) {
   const auto model =
       context.store.read([&](const store::Store& store) { return store.find_model(plan.op, plan.fingerprint); });
-  return planner::explain(plan, model ? &model.value() : nullptr, executor::likely_limits(plan));
+  return planner::explain(plan, model ? &model.value() : nullptr, planner::likely_limits(plan));
 }
 
 /// What a plan is kept as: "tuned", or "tuned VARIANT" where only that one raced. Errors: InvalidSpec.

@@ -3,7 +3,7 @@
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 #include "capi/values.hpp"
-#include "mc2/executor/cutting.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine) {
   const auto given_options = read_optional_struct(address, "options");
-  auto options = executor::default_options_on(machine);
+  auto options = planner::default_options_on(machine);
   if (given_options.strategy != nullptr) options.strategy = given_options.strategy;
   if (given_options.alignment != 0) options.alignment = options.min_block_rows = given_options.alignment;
   if (given_options.min_block_length != 0) options.min_block_rows = given_options.min_block_length;

@@ -106,8 +106,6 @@ class Backend {
   [[nodiscard]] virtual planner::Result<void> check_variant(const planner::OpSpec& op,
                                                             const CommunicatorOptions& options,
                                                             const planner::Variant& variant) const = 0;
-  /// Rows or columns that blocks should be multiples of here; planning starts from it unless the user says otherwise.
-  [[nodiscard]] virtual std::int64_t default_alignment() const noexcept = 0;
   /// Whether the backend can run this operator and type here, with operands of its own. Errors: Unsupported with the
   /// reason, InvalidSpec.
   [[nodiscard]] virtual planner::Result<void> supports(const planner::OpSpec& op) const = 0;

@@ -70,7 +70,6 @@ class CudaBackend final : public Backend {
   }
 
   // One tile of the matmul library: a shorter block leaves part of every tile empty.
-  [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 128; }
 
   [[nodiscard]] Result<void> takes(const planner::OpSpec& op) const override {
     if (auto legal = check_operator(op); !legal) return legal.error();

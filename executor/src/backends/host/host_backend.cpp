@@ -56,7 +56,6 @@ class HostBackend final : public Backend {
   // 64 rows reach the matmul library's full speed; shorter blocks lose more to wake-ups than they gain in overlap
   // (docs/benchmarks.md). The library packs B in
   // tiles of 64 columns: narrower blocks of columns cost as much as 64.
-  [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
     if (auto legal = check_operator(op); !legal) return legal.error();

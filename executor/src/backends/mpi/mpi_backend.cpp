@@ -47,7 +47,6 @@ class MpiBackend final : public Backend {
 
   // The matmul is the host backend's.
   [[nodiscard]] bool variants_share_matmul() const noexcept override { return true; }
-  [[nodiscard]] std::int64_t default_alignment() const noexcept override { return 64; }
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
     if (auto legal = host::check_operator(op); !legal) return legal.error();

@@ -64,7 +64,7 @@ class SharedLayers {
 /// What planning here takes.
 struct Planning {
   std::function<planner::Result<planner::CostModel>(const PlanQuestion&)> find_model;
-  /// Of a question that names none, e.g. executor::default_options_on.
+  /// Of a question that names none, e.g. planner::default_options_on.
   std::function<planner::PlanOptions(const PlanQuestion&)> default_options;
 };
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/planner/planner.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::planner {
+
+/// What blocks on one kind of machine should be multiples of.
+struct BackendAlignment {
+  std::string_view backend; ///< Fingerprint's field `backend`
+  std::int64_t alignment;   ///< rows or columns of the cut axis
+};
+
+/// Every backend of mc2, whether or not a build has it.
+[[nodiscard]] std::span<const BackendAlignment> default_alignments() noexcept;
+
+/// Planning starts from it unless the user says otherwise. PlanOptions' own for a backend that is not in the table.
+[[nodiscard]] std::int64_t default_alignment(std::string_view backend);
+
+/// The options for planning on the machine of a fingerprint where nobody has chosen: blocks of its backend's default
+/// alignment. PlanOptions' own for a fingerprint without a backend of the table.
+[[nodiscard]] PlanOptions default_options_on(const Fingerprint& machine);
+
+/// What somebody says of the cuts that a plan was chosen from.
+struct CutLimits {
+  std::optional<std::int64_t> alignment, min_block_rows, max_block_count;
+};
+
+/// The cuts that a plan was probably chosen from: as said, else as its own backend cuts, else as its blocks show.
+[[nodiscard]] PlanOptions likely_limits(const Plan& plan, const CutLimits& said = {});
+
+} // namespace mc2::planner
+
+#pragma GCC visibility pop

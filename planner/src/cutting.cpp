@@ -1,0 +1,60 @@
+#include "mc2/planner/cutting.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace mc2::planner {
+namespace {
+
+constexpr std::array<BackendAlignment, 3> kDefaultAlignments{{{"host", 64}, {"cuda", 128}, {"mpi", 64}}};
+
+/// Null for a backend that is not in the table.
+const BackendAlignment* find_alignment(std::string_view backend) noexcept {
+  const auto* const found = std::ranges::find(kDefaultAlignments, backend, &BackendAlignment::backend);
+  return found == kDefaultAlignments.end() ? nullptr : found;
+}
+
+/// Where blocks may be cut: as the plan's own backend does, else as the plan's blocks show.
+std::int64_t likely_alignment(const Plan& plan) {
+  const std::int64_t alignment = default_options_on(plan.fingerprint).alignment;
+  if (!plan.is_cut()) return alignment;
+  // One block may be ragged: the one that takes the rest.
+  const auto& rows = plan.cut.block_rows;
+  const auto common = [&](std::size_t first, std::size_t last) {
+    return std::accumulate(rows.begin() + static_cast<std::ptrdiff_t>(first),
+                           rows.begin() + static_cast<std::ptrdiff_t>(last), alignment,
+                           [](std::int64_t a, std::int64_t b) { return std::gcd(a, b); });
+  };
+  return std::max(common(0, rows.size() - 1), common(1, rows.size()));
+}
+
+} // namespace
+
+std::span<const BackendAlignment> default_alignments() noexcept { return kDefaultAlignments; }
+
+std::int64_t default_alignment(std::string_view backend) {
+  const BackendAlignment* const found = find_alignment(backend);
+  return found != nullptr ? found->alignment : PlanOptions{}.alignment;
+}
+
+PlanOptions default_options_on(const Fingerprint& machine) {
+  PlanOptions options;
+  const auto name = machine.fields.find("backend");
+  if (name == machine.fields.end()) return options;
+  if (const BackendAlignment* const found = find_alignment(name->second))
+    options.alignment = options.min_block_rows = found->alignment;
+  return options;
+}
+
+PlanOptions likely_limits(const Plan& plan, const CutLimits& said) {
+  PlanOptions options;
+  options.alignment = said.alignment.value_or(likely_alignment(plan));
+  const auto shortest = *std::ranges::min_element(plan.cut.block_rows);
+  options.min_block_rows = said.min_block_rows.value_or(std::min(options.alignment, shortest));
+  const auto count = std::min<std::int64_t>(std::ssize(plan.cut.block_rows), kMaxBlockCount);
+  options.max_block_count = said.max_block_count.value_or(std::max(options.max_block_count, count));
+  return options;
+}
+
+} // namespace mc2::planner
