@@ -7,6 +7,7 @@
 
 #include "answer_cache.hpp"
 #include "drift_watch.hpp"
+#include "http/target.hpp"
 #include "mc2/server/config.hpp"
 #include "mc2/server/message.hpp"
 #include "mc2/server/service.hpp"
@@ -14,7 +15,6 @@
 #include "question_cache.hpp"
 #include "regret_gauges.hpp"
 #include "store_gate.hpp"
-#include "target.hpp"
 
 namespace mc2::server {
 

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "http/rate_limiter.hpp"
 #include "mc2/server/config.hpp"
 #include "mc2/server/message.hpp"
 #include "mc2/store/token.hpp"
-#include "rate_limiter.hpp"
 
 namespace mc2::server {
 

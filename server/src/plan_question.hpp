@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "http/target.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/store/codec.hpp"
-#include "target.hpp"
 
 namespace mc2::server {
 

@@ -3,11 +3,11 @@
 #include <chrono>
 #include <exception>
 
-#include "content_coding.hpp"
 #include "context.hpp"
 #include "error_map.hpp"
 #include "gatekeeper.hpp"
-#include "header_list.hpp"
+#include "http/content_coding.hpp"
+#include "http/header_list.hpp"
 #include "router.hpp"
 #include "routes/routes.hpp"
 

@@ -20,8 +20,8 @@
 #include <string>
 #include <string_view>
 
+#include "http/session.hpp"
 #include "mc2/store/store.hpp"
-#include "session.hpp"
 #include "store/examples.hpp"
 
 namespace {

@@ -82,6 +82,19 @@ class StyleTest(unittest.TestCase):
         allowed = {(room, other) for room, (_, others) in ROOMS.items() for other in others}
         self.assertEqual(allowed - seen, set(), "a room may include what it does not: take it out of the table")
 
+    def test_the_wire_knows_nothing_of_plans(self):
+        wire = [path for path in code_files() if path.startswith("server/src/http/")]
+        self.assertNotEqual(wire, [])
+        wrong = []
+        # What the wire includes of the service's public headers is held to the same, so that none leads on to plans.
+        for path in wire + [path for path in code_files() if path.startswith("server/include/")]:
+            for header in includes(path):
+                is_service = (ROOT / "server/src" / header).is_file() and not header.startswith("http/")
+                is_mc2 = header.startswith("mc2/") and not header.startswith("mc2/server/")
+                if is_service or (is_mc2 and header != "mc2/planner/error.hpp"):
+                    wrong.append(f"{path}: {header}")
+        self.assertEqual(wrong, [])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

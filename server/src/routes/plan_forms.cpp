@@ -2,13 +2,13 @@
 #include <array>
 
 #include "error_map.hpp"
+#include "http/media.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "mc2/render/trace.hpp"
 #include "mc2/server/service.hpp"
-#include "media.hpp"
 #include "routes/listing.hpp"
 #include "routes/plan_forms.hpp"
 

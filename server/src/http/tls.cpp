@@ -1,4 +1,4 @@
-#include "tls.hpp"
+#include "http/tls.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

@@ -1,4 +1,4 @@
-#include "media.hpp"
+#include "http/media.hpp"
 
 #include <gtest/gtest.h>
 

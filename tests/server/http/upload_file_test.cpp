@@ -1,4 +1,4 @@
-#include "upload_file.hpp"
+#include "http/upload_file.hpp"
 
 #include <gtest/gtest.h>
 

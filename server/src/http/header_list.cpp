@@ -1,4 +1,4 @@
-#include "header_list.hpp"
+#include "http/header_list.hpp"
 
 #include <algorithm>
 #include <charconv>

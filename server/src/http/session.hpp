@@ -1,8 +1,8 @@
 #pragma once
 
+#include "http/rate_limiter.hpp"
+#include "http/upload_file.hpp"
 #include "mc2/server/listener.hpp"
-#include "rate_limiter.hpp"
-#include "upload_file.hpp"
 
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>

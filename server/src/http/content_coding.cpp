@@ -1,4 +1,4 @@
-#include "content_coding.hpp"
+#include "http/content_coding.hpp"
 
 #include <zlib.h>
 
@@ -6,7 +6,7 @@
 #include <new>
 #include <optional>
 
-#include "header_list.hpp"
+#include "http/header_list.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::server {

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "session.hpp"
-#include "tls.hpp"
+#include "http/session.hpp"
+#include "http/tls.hpp"
 
 namespace mc2::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "target.hpp"
+#include "http/target.hpp"
 
 #include <gtest/gtest.h>
 

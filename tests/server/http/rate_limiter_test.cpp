@@ -1,4 +1,4 @@
-#include "rate_limiter.hpp"
+#include "http/rate_limiter.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "session.hpp"
+#include "http/session.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

@@ -1,6 +1,6 @@
-#include "media.hpp"
+#include "http/media.hpp"
 
-#include "header_list.hpp"
+#include "http/header_list.hpp"
 
 namespace mc2::server {
 namespace {
