@@ -22,7 +22,6 @@ struct Command {
 
 struct ServerOptions;
 
-[[nodiscard]] Command add_bench(CLI::App& app);
 [[nodiscard]] Command add_compare(CLI::App& app);
 [[nodiscard]] Command add_db(CLI::App& app);
 [[nodiscard]] Command add_doctor(CLI::App& app);

@@ -338,10 +338,4 @@ Result<Race> race(Workbench& bench, const std::vector<planner::Plan>& plans, con
   return result;
 }
 
-Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
-                                          const planner::CostModel& model) {
-  return planner::predict_anchored(op, model, contender.variant, contender.cut, median(contender.compute_us),
-                                   median(contender.communication_us));
-}
-
 } // namespace mc2::cli

@@ -87,11 +87,6 @@ struct Race {
 [[nodiscard]] int missing_rounds(const Race& race, const RaceSettings& settings, std::chrono::nanoseconds round_time,
                                  std::chrono::nanoseconds budget_left);
 
-/// The prediction for a contender by `model` anchored at its variant's uncut parts as this race
-/// measured them.
-[[nodiscard]] Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
-                                                        const planner::CostModel& model);
-
 [[nodiscard]] double to_us(std::chrono::nanoseconds time) noexcept;
 
 /// Not empty.

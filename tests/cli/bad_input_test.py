@@ -106,8 +106,8 @@ class OptionTest(ProgramTest):
         self.refuse(USAGE, ["plan", *SHAPE, "--frob"], "--frob", "mc2 plan --help")
         self.refuse(USAGE, ["plan", *SHAPE, "extra"], "extra", "mc2 plan --help")
         self.refuse(USAGE, ["plan", "--m"], "--m")
-        self.refuse(USAGE, [], "name a command", "tune, profile, fit, plan, run, explain, sweep, db, bench, doctor")
-        self.refuse(USAGE, ["frob"], "'frob'", "tune, profile, fit, plan, run, explain, sweep, db, bench, doctor")
+        self.refuse(USAGE, [], "name a command", "tune, profile, fit, plan, run, explain, sweep, db, doctor")
+        self.refuse(USAGE, ["frob"], "'frob'", "tune, profile, fit, plan, run, explain, sweep, db, doctor")
         self.refuse(USAGE, ["db"], "name a command", "check, stats, list, export, import, merge", "mc2 db --help")
         self.refuse(USAGE, ["db", "frob"], "'frob'", "check, stats, list, export, import, merge")
         self.refuse(USAGE, ["db", "import"], "file", "mc2 db import --help")
@@ -137,8 +137,7 @@ class OptionTest(ProgramTest):
                         ["run", *SHAPE, "--counts", file, "--trace", file],
                         ["sweep", "--shapes", file, "--out", file], ["sweep", "--model", file, "--out", file],
                         ["sweep", "--topology", file, "--out", file], ["topology", file, "--out", file],
-                        ["topology", self.directory / "other.json", "--calibrate", file, "--out", file],
-                        ["bench", "peers", "--shapes", file, "--json", file]):
+                        ["topology", self.directory / "other.json", "--calibrate", file, "--out", file]):
             with self.subTest(command=command):
                 self.refuse(USAGE, command, f"{command[-2]}: would replace {file}, which is read; name another file")
                 self.assertEqual(file.read_text(), "{}")
@@ -147,7 +146,7 @@ class OptionTest(ProgramTest):
     def test_an_output_that_cannot_be_written_is_told_before_the_work(self):
         nowhere = self.directory / "nowhere" / "file.json"
         for command in (["run", *SHAPE, *MACHINE, "--blocks", "48,48", "--trace", nowhere], ["profile", *SHAPE, *MACHINE, "--out", nowhere],
-                        ["sweep", "--out", nowhere], ["bench", "peers", "--json", nowhere]):
+                        ["sweep", "--out", nowhere]):
             with self.subTest(command=command):
                 self.refuse(SYSTEM, command, f"write {nowhere} failed", "No such file or directory; nothing was changed")
         self.assertFalse(self.store.exists())

@@ -1,9 +1,9 @@
 """Help and version."""
 
 import program
-from program import ProgramTest
+from program import USAGE, ProgramTest
 
-COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["sweep"], ["bench"], ["doctor"], ["topology"],
+COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["sweep"], ["doctor"], ["topology"],
             ["db"], ["db", "check"],
             ["db", "stats"], ["db", "list"], ["db", "export"], ["db", "import"], ["db", "merge"], ["db", "backup"],
             ["token"], ["token", "create"], ["token", "list"], ["token", "revoke"])
@@ -25,6 +25,10 @@ class HelpTest(ProgramTest):
 
     def test_help_wins_over_missing_options(self):
         self.assertIn("Example", self.succeed("profile", "--help", "--m", "1"))
+
+    def test_bench_names_the_program_that_has_the_benchmarks(self):
+        for arguments in (["bench"], ["bench", "sweep", "--help"]):  # sweep is a command of mc2, too
+            self.refuse(USAGE, arguments, "mc2-bench", "cmake --build --preset release --target mc2-bench")
 
     def test_version(self):
         self.assertRegex(self.succeed("--version"), r"^mc2 \d+\.\d+\.\d+\n$")

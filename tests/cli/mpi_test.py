@@ -180,9 +180,6 @@ class MpiTest(JobTest):
     def test_one_process_alone_is_told_how_to_start(self):
         self.refuse(UNSUPPORTED, ["run", *SHAPE, "--store", self.store], "start it with mpirun -np N")
 
-    def test_comparing_with_mpi_needs_processes_that_share_memory(self):
-        self.refuse(UNSUPPORTED, ["bench", "allreduce", "--backend", "mpi"], "start it with mpirun -np N")
-
     def test_another_number_of_processes_is_told_how_to_start(self):
         done = self.job(3, "profile", *SHAPE)
         self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)

@@ -19,7 +19,7 @@ inline constexpr double kMaxTransferRatio = 16;
 /// Below it a matmul is limited by memory or call overhead rather than FLOPs, so neither n nor k may cross it.
 inline constexpr std::int64_t kMinTransferLength = 64;
 /// Added to the relative interval of a transferred compute curve, for each doubling or halving of n k and for each
-/// of the aspect n / k. Held against leave-one-shape-out errors, `mc2 bench transfer`, docs/benchmarks.md.
+/// of the aspect n / k. Held against leave-one-shape-out errors, `mc2-bench transfer`, docs/benchmarks.md.
 inline constexpr double kComputeTransferSpread = 0.06;
 /// Added to the relative interval of a transferred communication curve: its bytes were measured in other blocks.
 inline constexpr double kCommunicationTransferSpread = 0.06;

@@ -47,7 +47,7 @@ struct FinderOptions {
 [[nodiscard]] FinderOptions finder_options(const Environment& environment);
 
 /// Finds plans in several places and remembers them. A plan that is remembered costs one look under a shared lock
-/// that is held for no other work (mc2 bench embedding); one that is not costs what the places take: at most the
+/// that is held for no other work (mc2-bench embedding); one that is not costs what the places take: at most the
 /// service's patience, a look into the store and one planning, about 1 ms. Nothing is measured here.
 /// Threads: safe to share. After fork() the child's calls are refused.
 class PlanFinder {

@@ -1,0 +1,157 @@
+#include "active.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iostream>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "image_file.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/profiler/active_sweep.hpp"
+#include "mc2/profiler/fit.hpp"
+#include "mc2/profiler/statistics.hpp"
+#include "numbers.hpp"
+#include "profiling_courses.hpp"
+#include "render.hpp"
+#include "support.hpp"
+
+namespace mc2::cli {
+namespace {
+
+// ---- simulated: machines whose best plan is known ----
+
+/// What all simulated machines showed.
+struct Simulation {
+  std::vector<Method> methods{
+      {"active", {}}, {"grid", {}}, {"coarse to fine", {}}, {"random", {}}, {"brute force", {}}};
+  std::vector<double> stops, grid_sizes; ///< measurements: until active stopped, in one round of the grid
+  double longest_ms = 0;                 ///< of all decisions
+
+  Result<void> add(const SimulatedMachine& machine, std::uint64_t seed);
+};
+
+Result<void> Simulation::add(const SimulatedMachine& machine, std::uint64_t seed) {
+  auto active = active_course(machine, seed);
+  if (!active) return active.error();
+  stops.push_back(active.value().measurement_count);
+  longest_ms = std::max(longest_ms, active.value().longest_decision_ms);
+  grid_sizes.push_back(grid_size(machine));
+  std::mt19937_64 random(seed);
+  methods[0].courses.push_back(std::move(active.value().course));
+  methods[1].courses.push_back(grid_course(machine, GridOrder::Sweep, random));
+  methods[2].courses.push_back(grid_course(machine, GridOrder::CoarseToFine, random));
+  methods[3].courses.push_back(grid_course(machine, GridOrder::Random, random));
+  methods[4].courses.push_back(brute_force_course(machine, random));
+  return {};
+}
+
+void print(const Simulation& result) {
+  const auto count_text = [](const std::vector<double>& values, double q) {
+    return std::to_string(std::lround(profiler::quantile(values, q)));
+  };
+  std::cout << "Regret of the plan against the exact best, " << result.stops.size()
+            << " simulated machines (affine, bent, staircase; noise 1 to 5 %)\n"
+            << quality_table(result.methods) << "  one round of the grid: " << count_text(result.grid_sizes, 0)
+            << " to " << count_text(result.grid_sizes, 1)
+            << " measurements; the default sweep takes at least 7 rounds\n"
+            << "  active stopped after a median of " << count_text(result.stops, 0.5) << " measurements (worst "
+            << count_text(result.stops, 1) << "); longest decision " << time_text(result.longest_ms * 1000) << "\n";
+}
+
+Result<ExitCode> simulated(const ActiveBench& bench) {
+  using Truth = SimulatedMachine::Truth;
+  constexpr std::array kTruths{Truth::Affine, Truth::Bent, Truth::Staircase};
+  std::optional<ImageFile> chart;
+  if (bench.chart_file) {
+    auto opened = ImageFile::open(*bench.chart_file, "--chart");
+    if (!opened) return opened.error();
+    chart = std::move(opened).value();
+  }
+  Simulation result;
+  for (int i = 0; i < bench.truth_count; ++i) {
+    const std::uint64_t seed = bench.seed * 1'000'003 + static_cast<std::uint64_t>(i);
+    const SimulatedMachine machine(kTruths[static_cast<std::size_t>(i) % kTruths.size()], seed);
+    if (auto added = result.add(machine, seed); !added) return added.error();
+  }
+  print(result);
+  if (chart) chart->write(quality_chart(result.methods));
+  return ExitCode::Success;
+}
+
+// ---- measured: both profiles on this machine, and a race of everything ----
+
+struct MeasuredShape {
+  std::int64_t m, n, k;
+  const char* link;
+};
+constexpr MeasuredShape kShapes[] = {{1024, 1024, 1024, "2.5Gbit,20us"},
+                                     {832, 768, 2048, "1Gbit,20us"},
+                                     {1216, 1536, 768, "2.5Gbit,20us"},
+                                     {704, 1280, 1280, "1Gbit,20us"},
+                                     {960, 896, 1536, "2.5Gbit,20us"}};
+
+/// What one way of profiling led to.
+struct Profiled {
+  int measurement_count = 0;
+  planner::Plan plan;
+};
+
+Result<Profiled> profile_and_plan(Workbench& bench, const ProfileSettings& settings) {
+  ScratchStore scratch;
+  auto store = scratch.open();
+  if (!store) return store.error();
+  const auto summary = profile_operator(bench, settings, store.value());
+  if (!summary) return summary.error();
+  const auto fitted = profiler::fit_cost_model({bench.op(), bench.fingerprint(), summary.value().samples});
+  if (!fitted) return fitted.error();
+  auto plan = planner::make_plan(bench.op(), fitted.value().model, settings.plan);
+  if (!plan) return plan.error();
+  return Profiled{profiler::measurement_count(summary.value().samples, bench.default_variant().text()),
+                  std::move(plan).value()};
+}
+
+Result<ExitCode> measured() {
+  std::vector<std::vector<std::string>> rows{
+      {"shape", "link", "active: measurements", "plan", "regret", "sweep: measurements", "plan", "regret", "share"}};
+  for (const auto& shape : kShapes) {
+    auto bench = open_bench(bench_op(shape.m, shape.n, shape.k), shape.link);
+    if (!bench) return bench.error();
+    ProfileSettings settings = bench_settings(1).profile;
+    settings.plan = bench_settings(1).plan;
+    const auto grid = profile_and_plan(*bench.value(), settings);
+    if (!grid) return grid.error();
+    // What the aim allows; it stops on its own when it is sure enough.
+    settings.active = ActiveSettings{.max_measurement_count = grid.value().measurement_count / 3};
+    const auto active = profile_and_plan(*bench.value(), settings);
+    if (!active) return active.error();
+    const planner::Cut &active_cut = active.value().plan.cut, &grid_cut = grid.value().plan.cut;
+    const auto raced = race_family(*bench.value(), settings.plan, active.value().plan.variant, {active_cut, grid_cut});
+    if (!raced) return raced.error();
+    const int active_count = active.value().measurement_count, grid_count = grid.value().measurement_count;
+    rows.push_back({bench.value()->op().text(), shape.link, std::to_string(active_count), active_cut.text(),
+                    percent_text(raced.value().regret_of(active_cut)), std::to_string(grid_count), grid_cut.text(),
+                    percent_text(raced.value().regret_of(grid_cut)),
+                    percent_text(static_cast<double>(active_count) / grid_count)});
+  }
+  std::cout
+      << "Active profile against the default sweep on this machine; regret to the fastest cut of the family, raced\n"
+      << table(rows) << "\n";
+  return ExitCode::Success;
+}
+
+} // namespace
+
+void ActiveBench::add_to(CLI::App& app) {
+  app.add_option("--truths", truth_count, "simulated machines")->capture_default_str()->check(whole_number(1, 10'000));
+  app.add_option("--seed", seed, "of the simulated machines")->capture_default_str()->check(whole_number(0, kMaxSeed));
+  auto* chart = app.add_option("--chart", chart_file, "also draw median and worst regret into this .svg or .png file");
+  app.add_flag("--measured", is_measured, "profile and race on this machine instead, about 5 minutes")->excludes(chart);
+}
+
+Result<ExitCode> ActiveBench::run() const { return is_measured ? measured() : simulated(*this); }
+
+} // namespace mc2::cli

@@ -1,0 +1,165 @@
+#include "all_reduce.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <iostream>
+#include <string_view>
+
+#include "measure.hpp"
+#include "render.hpp"
+#include "terminal.hpp"
+#include "text.hpp"
+#include "workbench.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using executor::Prepared;
+
+constexpr std::int64_t kLeastBytes = std::int64_t{16} << 10U, kMostBytes = std::int64_t{64} << 20U;
+constexpr std::int64_t kStep = 4;
+/// Collectives of one run, so that starting and ending it weigh little; fewer where each takes long, so that their rows
+/// stay in the caches as those of one collective over and over would.
+constexpr std::int64_t kBackToBack = 8;
+constexpr std::int64_t kBytesPerRun = std::int64_t{2} << 20U;
+constexpr int kTrials = 7, kPairs = 31;
+constexpr std::int64_t kColumns = 256; // so that the smallest message has rows enough to be cut along m
+constexpr std::string_view kRival = "blocking";
+constexpr std::array<std::string_view, 2> kOurs{"direct", "two_shot"};
+
+std::int64_t count_of(std::int64_t message_bytes) {
+  return std::clamp<std::int64_t>(kBytesPerRun / message_bytes, 1, kBackToBack);
+}
+
+/// The matmul is there for its buffers only. One row more, whose collective lines the ranks up and is not counted.
+planner::OpSpec carrier(std::int64_t message_bytes, int ranks) {
+  const std::int64_t rows = message_bytes / (kColumns * planner::size_bytes(planner::DType::F32));
+  return {.kind = planner::OpKind::MatmulAllReduce,
+          .m = 1 + count_of(message_bytes) * rows,
+          .n = kColumns,
+          .k = 16,
+          .dtype = planner::DType::F32,
+          .world_size = ranks};
+}
+
+/// A variant whose result was right, ready to run.
+struct Runner {
+  planner::Variant variant;
+  Prepared* prepared = nullptr;
+  std::int64_t count = 1; ///< collectives of the message in a run
+
+  /// Of one collective on the slowest rank.
+  [[nodiscard]] double time_us() const {
+    std::chrono::nanoseconds slowest{0};
+    for (const auto& rank : prepared->run(executor::RunMode::CommunicationOnly).ranks)
+      slowest = std::max(slowest, rank.communication.back().end - rank.communication.front().end);
+    return to_us(slowest) / static_cast<double>(count);
+  }
+};
+
+Result<Runner> make_runner(Workbench& bench, const planner::Variant& variant, std::int64_t count) {
+  planner::Cut cut{{1}};
+  cut.block_rows.resize(static_cast<std::size_t>(count) + 1, (bench.op().m - 1) / count);
+  if (auto right = bench.verify(cut, variant); !right) return right.error();
+  return Runner{variant, bench.prepare(cut, variant).value(), count};
+}
+
+/// The variants of these names that the backend offers. Errors: Unsupported when there is none.
+Result<std::vector<Runner>> make_runners(Workbench& bench, std::span<const std::string_view> names,
+                                         std::int64_t count) {
+  std::vector<Runner> runners;
+  for (const auto& variant : bench.variants()) {
+    if (std::ranges::find(names, variant.name) == names.end()) continue;
+    auto runner = make_runner(bench, variant, count);
+    if (!runner) return runner.error();
+    runners.push_back(std::move(runner).value());
+  }
+  if (!runners.empty()) return runners;
+  return Error{ErrorCode::Unsupported, "backend",
+               "no variant " + std::string(names.front()) +
+                   " here; it takes --backend mpi and ranks of one node that can read each other's memory"};
+}
+
+struct Comparison {
+  planner::Variant variant;
+  double ours_us = 0, rival_us = 0, ratio = 0; ///< medians; ratio: of rival / ours of neighbours
+};
+
+/// The switch from one variant to another is measured, in runs that the comparison does not use.
+const Runner& fastest_of(const std::vector<Runner>& runners) {
+  std::vector<std::vector<double>> times(runners.size());
+  for (int trial = 0; trial < kTrials; ++trial)
+    for (std::size_t i = 0; i < runners.size(); ++i) times[i].push_back(runners[i].time_us());
+  const auto fastest = std::ranges::min_element(times, {}, [](const auto& one) { return median(one); });
+  return runners[static_cast<std::size_t>(fastest - times.begin())];
+}
+
+Result<Comparison> compare(Workbench& bench, std::int64_t count) {
+  const auto ours = make_runners(bench, kOurs, count);
+  if (!ours) return ours.error();
+  const auto rival = make_runners(bench, {&kRival, 1}, count);
+  if (!rival) return rival.error();
+  const Runner& chosen = fastest_of(ours.value());
+  const Runner& other = rival.value().front();
+  for (int warmup = 0; warmup < 3; ++warmup) static_cast<void>(other.time_us());
+  std::vector<double> ours_us, rival_us, ratios;
+  for (int pair = 0; pair < kPairs; ++pair) {
+    if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
+    const bool is_first = pair % 2 == 0;
+    const double first = (is_first ? chosen : other).time_us(), second = (is_first ? other : chosen).time_us();
+    ours_us.push_back(is_first ? first : second);
+    rival_us.push_back(is_first ? second : first);
+    ratios.push_back(rival_us.back() / ours_us.back());
+  }
+  return Comparison{chosen.variant, median(ours_us), median(rival_us), median(ratios)};
+}
+
+std::string size_text(std::int64_t bytes) {
+  return bytes < (1 << 20) ? std::to_string(bytes >> 10U) + " KiB" : std::to_string(bytes >> 20U) + " MiB";
+}
+
+} // namespace
+
+void AllReduceBench::add_to(CLI::App& app) {
+  machine.add_to(app);
+  app.add_option("--ranks", ranks, "ranks that take part")->capture_default_str();
+  app.footer("Example:\n  mpirun -np 2 mc2-bench allreduce --backend mpi --ranks 2");
+}
+
+Result<ExitCode> AllReduceBench::run() const {
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto options = machine.communicator_options(ranks);
+  if (!options) return options.error();
+  std::vector<std::vector<std::string>> rows{{"message", "ours", "", "MPI_Allreduce", "ratio"}};
+  std::vector<double> ratios;
+  std::string transports;
+  for (std::int64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kStep) {
+    std::cerr << "mc2: all-reduce of " << size_text(bytes) << "\n";
+    auto bench = Workbench::open(*backend.value(), options.value(), carrier(bytes, ranks), fresh_seed());
+    if (!bench) return bench.error();
+    const auto found = compare(*bench.value(), count_of(bytes));
+    if (!found) return found.error();
+    const Comparison& one = found.value();
+    rows.push_back({size_text(bytes), number(one.ours_us, "%.1f us"), one.variant.text(),
+                    number(one.rival_us, "%.1f us"), number(one.ratio, "%.2f")});
+    ratios.push_back(one.ratio);
+    transports = bench.value()->fingerprint().fields.at("transports");
+  }
+  double log_sum = 0;
+  for (const double ratio : ratios) log_sum += std::log(ratio);
+  std::cout << "All-reduce in f32, " << ranks << " ranks, " << backend.value()->availability().reason
+            << ", transports: " << transports << "\nthroughput mode: back to back, " << kBackToBack << " but at most "
+            << size_text(kBytesPerRun)
+            << " together, after one of 4 KiB that is not counted; time of one on the slowest rank, medians of "
+            << kPairs << " pairs in turn\n"
+            << table(rows) << "geometric mean of the ratios "
+            << number(std::exp(log_sum / static_cast<double>(ratios.size())), "%.2f") << ", least "
+            << number(*std::ranges::min_element(ratios), "%.2f") << "\n";
+  return ExitCode::Success;
+}
+
+} // namespace mc2::cli

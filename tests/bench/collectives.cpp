@@ -1,0 +1,255 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <iostream>
+#include <thread>
+
+#include "benches.hpp"
+#include "collective_times.hpp"
+#include "image_file.hpp"
+#include "mc2/executor/executor.hpp"
+#include "mc2/executor/resident_problem.hpp"
+#include "mc2/executor/verify.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/planner/units.hpp"
+#include "numbers.hpp"
+#include "render.hpp"
+#include "support.hpp"
+#include "terminal.hpp"
+#include "text.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using executor::RunMode;
+using Clock = std::chrono::steady_clock;
+
+/// Collectives of one run in throughput mode, so that starting and ending it weigh little; fewer of large messages,
+/// whose buffers would not fit.
+constexpr std::int64_t kMostBackToBack = 16;
+constexpr std::int64_t kBackToBackBytes = std::int64_t{32} << 20U;
+constexpr int kWarmups = 3;
+constexpr int kMostRounds = 21, kFewestRounds = 5;
+constexpr std::int64_t kMostColumns = 1024;
+constexpr std::int64_t kFirstBytes = std::int64_t{1} << 10U;
+constexpr std::int64_t kFewestRows = 65; // fewer would be cut along n
+
+/// All-reduces of `message_bytes`, back to back; the matmul is there for its buffers only.
+planner::OpSpec carrier(std::int64_t message_bytes, std::int64_t count, planner::DType dtype, int ranks) {
+  planner::OpSpec op{
+      .kind = planner::OpKind::MatmulAllReduce, .m = 0, .n = 0, .k = 16, .dtype = dtype, .world_size = ranks};
+  const std::int64_t elements = message_bytes / planner::size_bytes(planner::product_type(op));
+  op.n = std::min(kMostColumns, elements);
+  while (op.n > 1 && count * (elements / op.n) < kFewestRows) op.n /= 2;
+  op.m = count * (elements / op.n);
+  return op;
+}
+
+/// One operator in equal blocks, ready to run with every variant, each checked.
+class Rig {
+ public:
+  Rig(const planner::OpSpec& op, executor::Communicator& communicator)
+      : op_(op), communicator_(communicator), problem_(op, fresh_seed(), communicator) {}
+
+  /// Errors: as Communicator::prepare; Mismatch.
+  Result<void> add(const planner::Variant& variant, std::int64_t block_count) {
+    const planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(block_count), op_.m / block_count)};
+    const auto plan = planner::unpredicted_plan(op_, communicator_.fingerprint(), variant, cut);
+    if (!plan) return plan.error();
+    auto prepared = executor::prepare(plan.value(), problem_.buffers(), communicator_);
+    if (!prepared) return prepared.error();
+    problem_.poison();
+    prepared.value()->run(RunMode::Fused);
+    problem_.fetch_results();
+    if (auto right = executor::verify_result(op_, problem_.host().buffers(), cut, 1); !right) return right.error();
+    prepared_.push_back(std::move(prepared).value());
+    return {};
+  }
+
+  const executor::RunRecord& run(std::size_t variant) {
+    return prepared_[variant]->run(RunMode::CommunicationOnly, executor::RunDetail::Makespan);
+  }
+
+ private:
+  planner::OpSpec op_;
+  executor::Communicator& communicator_;
+  executor::ResidentProblem problem_;
+  std::vector<std::unique_ptr<executor::Prepared>> prepared_;
+};
+
+/// Median time in us of `ranks` threads that copy as many bytes each, all at once; the slowest counts. Twenty rounds,
+/// each of enough copies to take 20 us or more.
+double copy_us(std::int64_t message_bytes, int ranks) {
+  constexpr int kCopyRounds = 20;
+  constexpr std::int64_t kBytesOfARound = std::int64_t{256} << 10U;
+  const auto size = static_cast<std::size_t>(message_bytes);
+  const std::int64_t repeats = std::max<std::int64_t>(1, kBytesOfARound / message_bytes);
+  std::vector<std::vector<double>> times(kCopyRounds, std::vector<double>(static_cast<std::size_t>(ranks)));
+  std::barrier together(ranks);
+  const auto copy = [&](std::size_t rank) {
+    std::vector<std::byte> from(size, std::byte{1}), to(size, std::byte{2});
+    for (auto& round : times) {
+      together.arrive_and_wait();
+      const auto start = Clock::now();
+      for (std::int64_t i = 0; i < repeats; ++i) {
+        std::memcpy(to.data(), from.data(), size);
+        asm volatile("" : : "r"(to.data()) : "memory"); // every copy happens
+      }
+      round[rank] = to_us(Clock::now() - start) / static_cast<double>(repeats);
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) threads.emplace_back(copy, rank);
+  }
+  std::vector<double> slowest;
+  for (const auto& round : times) slowest.push_back(*std::ranges::max_element(round));
+  return median(slowest);
+}
+
+/// One size: every variant in turn, in rounds, alone and back to back.
+struct SizeBench {
+  executor::Communicator& communicator;
+  const std::vector<planner::Variant>& variants;
+  planner::DType dtype;
+  double budget_s;
+
+  [[nodiscard]] Result<CollectiveTimes> run(std::int64_t message_bytes) const;
+};
+
+Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
+  const int ranks = communicator.world_size();
+  const std::int64_t count = std::clamp<std::int64_t>(kBackToBackBytes / message_bytes, 1, kMostBackToBack);
+  Rig single(carrier(message_bytes, 1, dtype, ranks), communicator);
+  Rig many(carrier(message_bytes, count, dtype, ranks), communicator);
+  for (const auto& variant : variants) {
+    if (auto added = single.add(variant, 1); !added) return added.error();
+    if (auto added = many.add(variant, count); !added) return added.error();
+  }
+  std::vector<std::array<std::vector<double>, 3>> times(variants.size());
+  const auto start = Clock::now();
+  for (int round = -kWarmups; round < kMostRounds; ++round) {
+    if (round >= kFewestRounds && seconds_since(start) > budget_s) break;
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
+      const auto called = Clock::now(); // a record's times may leave the caller's part out
+      const double lane_us = to_us(single.run(i).makespan);
+      const double latency_us = to_us(Clock::now() - called);
+      const double throughput_us = to_us(many.run(i).makespan) / static_cast<double>(count);
+      if (round < 0) continue;
+      times[i][0].push_back(lane_us);
+      times[i][1].push_back(throughput_us);
+      times[i][2].push_back(latency_us);
+    }
+  }
+  CollectiveTimes result{.message_bytes = message_bytes, .lane_us = {}, .throughput_us = {}, .latency_us = {}};
+  for (const auto& one : times) {
+    result.lane_us.push_back(median(one[0]));
+    result.throughput_us.push_back(median(one[1]));
+    result.latency_us.push_back(median(one[2]));
+  }
+  if (communicator.uses_host_memory()) result.copy_us = copy_us(message_bytes, ranks);
+  return result;
+}
+
+/// One row per size: time of every variant, in throughput mode with its share of the copy's bandwidth, and the winner.
+std::string mode_table(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants, TimingMode mode,
+                       double bus_factor) {
+  const bool is_throughput = mode == TimingMode::Throughput;
+  const bool has_copy = is_throughput && sizes.front().copy_us > 0;
+  std::vector<std::vector<std::string>> rows{{"message"}};
+  rows.front().insert(rows.front().end(), variants.begin(), variants.end());
+  rows.front().push_back("fastest");
+  if (is_throughput) rows.front().push_back("busbw");
+  if (has_copy) rows.front().push_back("copy");
+  for (const CollectiveTimes& size : sizes) {
+    auto& row = rows.emplace_back(std::vector<std::string>{byte_text(size.message_bytes)});
+    for (const double us : size.of(mode))
+      row.push_back(number(us, "%.1f us") + (has_copy ? number(100 * size.copy_us / us, ", %.0f %%") : ""));
+    const std::size_t winner = size.fastest(mode);
+    row.push_back(variants[winner]);
+    const double bytes = static_cast<double>(size.message_bytes);
+    if (is_throughput) row.push_back(number(bytes * bus_factor / size.of(mode)[winner] / 1e3, "%.2f GB/s"));
+    if (has_copy) row.push_back(number(size.copy_us, "%.2f us") + number(bytes / size.copy_us / 1e3, ", %.2f GB/s"));
+  }
+  return table(rows);
+}
+
+} // namespace
+
+void CollectivesBench::add_to(CLI::App& app) {
+  machine.add_to(app);
+  app.add_option("--dtype", dtype, "element type: f32, f16, bf16")->capture_default_str();
+  app.add_option("--ranks", ranks, "ranks that take part")
+      ->capture_default_str()
+      ->check(whole_number(2, planner::kMaxWorldSize));
+  app.add_option("--to", last_bytes, "largest message in bytes; sizes double from 1 KiB")
+      ->capture_default_str()
+      ->check(whole_number(kFirstBytes, std::int64_t{1} << 30U));
+  app.add_option("--budget", budget_s, "seconds for each size after which no new round starts")
+      ->capture_default_str()
+      ->check(real_number(0.001, 3600));
+  app.add_option("--chart", chart_file, "also draw bus bandwidth over size to this .svg or .png file");
+}
+
+Result<ExitCode> CollectivesBench::run() const {
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto options = machine.communicator_options(ranks);
+  if (!options) return options.error();
+  if (options.value().virtual_compute)
+    return Error{ErrorCode::InvalidSpec, "--virtual-compute", "leave it out: no matmul is timed here"};
+  const auto type = planner::parse_dtype(dtype);
+  if (!type) return type.error();
+  const planner::OpSpec largest = carrier(last_bytes, 1, type.value(), ranks);
+  if (auto supported = backend.value()->supports(largest); !supported) return supported.error();
+  std::optional<ImageFile> chart;
+  if (!chart_file.empty()) {
+    auto opened = ImageFile::open(chart_file, "--chart");
+    if (!opened) return opened.error();
+    chart = std::move(opened).value();
+  }
+  auto communicator = backend.value()->open(options.value());
+  if (!communicator) return communicator.error();
+  const auto variants = backend.value()->variants(largest, options.value());
+  std::vector<std::string> names;
+  for (const auto& variant : variants) names.push_back(variant.text());
+  std::vector<CollectiveTimes> sizes;
+  for (std::int64_t bytes = kFirstBytes; bytes <= last_bytes; bytes *= 2) {
+    std::cerr << "mc2: all-reduce of " << byte_text(bytes) << "\n";
+    auto times = SizeBench{*communicator.value(), variants, type.value(), budget_s}.run(bytes);
+    if (!times) return times.error();
+    sizes.push_back(std::move(times).value());
+  }
+  print(sizes, names, communicator.value()->fingerprint().label());
+  if (chart)
+    chart->write(
+        collectives_chart(sizes, names, ranks, "All-reduce in " + dtype + ", " + std::to_string(ranks) + " ranks"));
+  return ExitCode::Success;
+}
+
+void CollectivesBench::print(const std::vector<CollectiveTimes>& sizes, const std::vector<std::string>& variants,
+                             const std::string& machine_label) const {
+  std::cout << "All-reduce in " << dtype << ", " << ranks << " ranks, " << machine_label << "; medians of up to "
+            << kMostRounds << " rounds in turn, slowest rank\n";
+  if (sizes.front().copy_us > 0)
+    std::cout
+        << "direct reads what lies there from the start; the others also wait for what their peers do in the run\n";
+  const double bus_factor = 2.0 * (ranks - 1) / ranks;
+  const std::array explanations{
+      std::pair{TimingMode::LaneTime, "first start to last end on the communication lanes, of one"},
+      std::pair{TimingMode::Throughput,
+                "back to back, time of one, and its share of the speed of light: as many bytes copied by "
+                "every rank at once (column copy)"},
+      std::pair{TimingMode::Latency, "one at a time, waiting for each, from the caller's call to its return"}};
+  for (const auto& [mode, explanation] : explanations)
+    std::cout << "\n"
+              << to_string(mode) << ": " << explanation << "\n"
+              << mode_table(sizes, variants, mode, bus_factor) << "fastest by " << to_string(mode) << ": "
+              << switch_overs(sizes, variants, mode) << "\n";
+}
+
+} // namespace mc2::cli

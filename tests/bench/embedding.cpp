@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iostream>
+
+#include "benches.hpp"
+#include "mc2/embed/plan_finder.hpp"
+#include "mc2/executor/run_overhead.hpp"
+#include "measure.hpp"
+#include "render.hpp"
+#include "support.hpp"
+#include "terminal.hpp"
+#include "text.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLookupSamples = 101, kLookupsPerSample = 1000, kMisses = 101;
+
+double us_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double, std::micro>(end - start).count();
+}
+
+std::string in_us(double value) { return number(value, "%.2f us"); }
+
+double quantile(std::vector<double> values, double share) {
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+std::vector<std::string> row(const std::string& what, const std::vector<double>& values) {
+  return {what, in_us(quantile(values, 0.5)), in_us(quantile(values, 0.05)), in_us(quantile(values, 0.95))};
+}
+
+/// Differences of runs that took turns, per block.
+Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
+  std::vector<std::vector<std::string>> rows{
+      {"blocks", "by hand", "Prepared::run()", "more, per block", "5 %", "95 %"}};
+  for (const int blocks : {1, 4, 16, 64}) {
+    if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
+    std::vector<double> by_hand, prepared, more;
+    for (const auto& pair : executor::time_run_overhead(blocks, pair_count)) {
+      by_hand.push_back(pair.by_hand_us);
+      prepared.push_back(pair.prepared_us);
+      more.push_back((pair.prepared_us - pair.by_hand_us) / blocks);
+    }
+    rows.push_back({std::to_string(blocks), in_us(median(by_hand)), in_us(median(prepared)), in_us(median(more)),
+                    in_us(quantile(more, 0.05)), in_us(quantile(more, 0.95))});
+  }
+  return rows;
+}
+
+/// Matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB: what a model says matters to no lookup.
+planner::CostModel model_of(const client::PlanQuestion& question) {
+  const auto curve = [](planner::CurveAxis axis, double us_per_x) {
+    planner::CostCurve affine;
+    affine.axis = axis;
+    affine.shape = planner::AffineCurve{20, us_per_x};
+    affine.valid_max_x = 1e12;
+    return affine;
+  };
+  planner::CostModel model;
+  model.op = question.op;
+  model.fingerprint = question.machine;
+  model.source = "invented, for mc2-bench embedding";
+  model.variants = {
+      {{"direct", {}}, {curve(planner::CurveAxis::Rows, 0.5)}, {curve(planner::CurveAxis::Bytes, 0.5 / 1024)}}};
+  return model;
+}
+
+/// Time of one call, each sample the mean of many.
+std::vector<double> time_hits(const std::function<void()>& find) {
+  std::vector<double> samples;
+  for (int sample = 0; sample < kLookupSamples; ++sample) {
+    const auto start = Clock::now();
+    for (int call = 0; call < kLookupsPerSample; ++call) find();
+    samples.push_back(us_between(start, Clock::now()) / kLookupsPerSample);
+  }
+  return samples;
+}
+
+/// Every call asks for a shape that is not remembered yet.
+Result<std::vector<double>> time_misses(const embed::PlanFinder& finder, client::PlanQuestion question) {
+  std::vector<double> samples;
+  for (int i = 0; i < kMisses; ++i) {
+    question.op.m += 64;
+    const auto start = Clock::now();
+    const auto found = finder.find(question);
+    samples.push_back(us_between(start, Clock::now()));
+    if (!found) return found.error();
+  }
+  return samples;
+}
+
+Result<std::vector<std::vector<std::string>>> lookup_rows() {
+  const auto* host = executor::find_backend("host").value();
+  const client::PlanQuestion question{.op = bench_op(1024, 1024, 1024), .machine = host->fingerprint({})};
+  const ScratchStore scratch;
+  auto store = scratch.open();
+  if (!store) return store.error();
+  if (auto kept = store.value().put_model(model_of(question), utc_now()); !kept) return kept.error();
+  embed::FinderOptions options;
+  options.store = store.value().path();
+  const auto finder = embed::PlanFinder::open(options);
+  if (!finder) return finder.error();
+  const auto first = finder.value().find(question);
+  if (!first) return first.error();
+  const auto misses = time_misses(finder.value(), question);
+  if (!misses) return misses.error();
+  return std::vector<std::vector<std::string>>{
+      {"lookup", "median", "5 %", "95 %"},
+      row("remembered", time_hits([&] { (void)finder.value().find(question.op, question.machine); })),
+      row("a new m, planned from the kept model", misses.value())};
+}
+
+} // namespace
+
+Result<ExitCode> bench_embedding(int pair_count) {
+  const auto lookups = lookup_rows();
+  if (!lookups) return lookups.error();
+  const auto overheads = overhead_rows(pair_count);
+  if (!overheads) return overheads.error();
+  std::cout << "PlanFinder::find(), one thread\n"
+            << table(lookups.value()) << "\n"
+            << "Prepared::run() of the host backend beside the same calls written by hand: 2 ranks, blocks of 128 x "
+               "16 x 16, "
+            << pair_count << " pairs in turn\n"
+            << table(overheads.value()) << "\n";
+  return ExitCode::Success;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,84 @@
+#include <iostream>
+#include <thread>
+
+#include "benches.hpp"
+#include "render.hpp"
+#include "support.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using planner::OpKind;
+
+struct OperatorCase {
+  planner::OpSpec op;
+  const char* link;
+  const char* virtual_compute = ""; ///< empty: the real matmul
+};
+
+/// Every kind, blocks of rows and of columns, on links that take about as long as the compute lane does.
+std::vector<OperatorCase> operator_cases(int world_size, bool is_virtual) {
+  const auto matmul = [&](OpKind kind, std::int64_t m, std::int64_t n, const char* link) {
+    return OperatorCase{{kind, m, n, 1024, planner::DType::F32, world_size}, link, is_virtual ? "100Gflops,10us" : ""};
+  };
+  const char* slow = is_virtual ? "2.5Gbit,20us" : "1Gbit,20us";
+  const std::int64_t sharded_m = 1024 * world_size;
+  OperatorCase pooling{{OpKind::EmbeddingAllToAll, sharded_m, 512, 20, planner::DType::F32, world_size},
+                       is_virtual ? "2.5Gbit,20us" : "500Mbit,20us",
+                       is_virtual ? "2Gflops,10us" : ""};
+  pooling.op.tables = {.table_count = 8, .row_count = 100'000, .pooling = planner::Pooling::Sum};
+  return {matmul(OpKind::MatmulAllReduce, 1024, 1024, "2.5Gbit,20us"),
+          matmul(OpKind::MatmulAllReduce, 32, 16384, "2.5Gbit,20us"),
+          matmul(OpKind::MatmulReduceScatter, sharded_m, 1024, slow),
+          matmul(OpKind::AllGatherMatmul, sharded_m, 1024, slow),
+          matmul(OpKind::MatmulAllToAll, sharded_m, 1024, slow),
+          matmul(OpKind::AllToAllMatmul, sharded_m, 1024, slow),
+          pooling};
+}
+
+/// Tunes, and measures the kept plan in a race of its own: the winner of a race was lucky in it.
+/// Errors: as open_bench, tune_operator and race.
+Result<std::vector<std::string>> row_of(const OperatorCase& asked, const TuneSettings& settings) {
+  ScratchStore scratch;
+  auto store = scratch.open();
+  if (!store) return store.error();
+  auto bench = open_bench(asked.op, asked.link, asked.virtual_compute);
+  if (!bench) return bench.error();
+  const auto tuned = tune_operator(*bench.value(), settings, store.value());
+  if (!tuned) return tuned.error();
+  const planner::Plan& plan = tuned.value().plan;
+  const auto raced = race(*bench.value(), {plan}, settings.race, "race the kept plan");
+  if (!raced) return raced.error();
+  const Contender& contender = raced.value().contenders.front();
+  const planner::Validation found = raced.value().validation(contender);
+  const profiler::Interval efficiency = raced.value().overlap_efficiency(contender);
+  return std::vector<std::string>{asked.op.text(),
+                                  *asked.virtual_compute == '\0' ? "real" : asked.virtual_compute,
+                                  asked.link,
+                                  percent_text(ideal_benefit(raced.value())),
+                                  plan.cut.text(),
+                                  plan.variant.text(),
+                                  percent_text(found.benefit) + " (" + percent_text(found.benefit_low) + " to " +
+                                      percent_text(found.benefit_high) + ")",
+                                  percent_text(efficiency.value) + " (" + percent_text(efficiency.low) + " to " +
+                                      percent_text(efficiency.high) + ")"};
+}
+
+} // namespace
+
+Result<ExitCode> bench_operators(const TuneSettings& settings) {
+  constexpr int kLanesPerRank = 2;
+  const bool lanes_fit = std::thread::hardware_concurrency() >= 4 * kLanesPerRank;
+  std::vector<OperatorCase> cases = operator_cases(lanes_fit ? 4 : 2, false);
+  for (const OperatorCase& emulated : operator_cases(4, true)) cases.push_back(emulated);
+  return print_rows("Every operator, tuned, on EMULATED links (medians of paired runs, 95 % intervals)",
+                    {"operator", "compute", "link", "ideal", "kept plan", "variant", "benefit", "efficiency"},
+                    cases.size(), [&](std::size_t i) {
+                      auto row = row_of(cases[i], settings);
+                      if (row)
+                        std::cerr << "mc2: " << row.value().front() << ": efficiency " << row.value().back() << "\n";
+                      return row;
+                    });
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,208 @@
+#include "peer_race.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "support.hpp"
+#include "terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using executor::RunMode;
+
+constexpr int kMaxStartCount = 3;
+constexpr int kPeerRounds = 7;
+constexpr int kRunsPerRound = 3;
+
+planner::Cut uncut(const planner::OpSpec& op) { return {{planner::traits_of(op.kind).cut_axis_length(op)}}; }
+
+/// The kept plan as a caller runs it.
+struct Runner {
+  executor::Prepared* prepared = nullptr;
+  RunMode mode = RunMode::Fused;
+
+  [[nodiscard]] double time_us() const { return to_us(prepared->run(mode, executor::RunDetail::Makespan).wall); }
+};
+
+/// With "do not cut", what runs is the best serial.
+Result<Runner> runner_of(Workbench& bench, const PeerRace& shape) {
+  auto prepared =
+      shape.is_cut ? bench.prepare(shape.plan) : bench.prepare(uncut(bench.op()), shape.race.serial_variant);
+  if (!prepared) return prepared.error();
+  return Runner{prepared.value(), shape.is_cut ? RunMode::Fused : RunMode::Serial};
+}
+
+/// A plan that is not cut is serial: both sides of every pair are the same program.
+Result<void> race_serial_with_itself(Workbench& bench, PeerRace& shape) {
+  const auto runner = runner_of(bench, shape);
+  if (!runner) return runner.error();
+  Contender& contender = shape.race.contenders.front();
+  contender.variant = shape.race.serial_variant;
+  contender.compute_us = shape.race.compute_us;
+  contender.communication_us = shape.race.communication_us;
+  for (std::size_t i = 0; i < contender.fused_us.size(); ++i) {
+    double& first = i % 2 == 0 ? contender.fused_us[i] : contender.serial_us[i];
+    double& second = i % 2 == 0 ? contender.serial_us[i] : contender.fused_us[i];
+    first = runner.value().time_us();
+    second = runner.value().time_us();
+  }
+  return {};
+}
+
+Result<void> race_serial(Workbench& bench, const planner::CostModel& model, const RaceSettings& settings,
+                         PeerRace& shape) {
+  auto raced = race(bench, {shape.plan}, settings, "race kept plan");
+  if (!raced) return raced.error();
+  shape.race = std::move(raced).value();
+  if (!shape.is_cut)
+    if (auto again = race_serial_with_itself(bench, shape); !again) return again;
+  const auto anchored =
+      shape.is_cut ? anchored_prediction(shape.contender(), shape.op, model) : Result<planner::Plan>(shape.plan);
+  if (!anchored) return anchored.error();
+  // Serial is the sum of its parts; where a local part overlaps them, the model's uncut plan is not serial.
+  shape.predicted_us = shape.is_cut ? shape.plan.makespan.us : shape.plan.serial_us;
+  shape.anchored_us =
+      shape.is_cut ? anchored.value().makespan.us : median(shape.race.compute_us) + median(shape.race.communication_us);
+  return {};
+}
+
+/// One round: mc2, PyTorch, mc2.
+Result<void> race_round(const Runner& runner, TorchPeer& torch, PeerTimes& times) {
+  std::vector<double> mc2_us;
+  const auto time_mc2 = [&] {
+    (void)runner.time_us(); // the GPU may have rested
+    for (int run = 0; run < kRunsPerRound; ++run) mc2_us.push_back(runner.time_us());
+  };
+  time_mc2();
+  const auto timed = torch.time_forms(kRunsPerRound);
+  if (!timed) return timed.error();
+  time_mc2();
+  times.mc2_us.push_back(median(mc2_us));
+  for (const auto& [name, us] : timed.value()) times.form_us[name].push_back(median(us));
+  return {};
+}
+
+Result<void> race_torch(Workbench& bench, TorchPeer& torch, PeerRace& shape) {
+  const auto runner = runner_of(bench, shape);
+  if (!runner) return runner.error();
+  const auto directory = PrivateDirectory::with_room_for(operand_bytes(bench.host_buffers()));
+  if (!directory) return directory.error();
+  write_operands(bench.host_buffers(), directory.value().path());
+  auto forms = torch.open_case(shape.op, directory.value().path());
+  if (!forms) return forms.error();
+  shape.torch.forms = std::move(forms).value();
+  const bool takes_part = std::ranges::any_of(shape.torch.forms, [](const auto& form) { return form.failure.empty(); });
+  for (int round = 0; takes_part && round < kPeerRounds; ++round)
+    if (auto done = race_round(runner.value(), torch, shape.torch); !done) return done;
+  if (!takes_part)
+    shape.torch.failure =
+        "torch: no form works: " + (shape.torch.forms.empty() ? "none" : shape.torch.forms.front().failure);
+  return torch.close_case();
+}
+
+/// PyTorch's failures are no failures of the shape.
+void race_torch_if_there(Workbench& bench, TorchSeat& seat, PeerRace& shape) {
+  const bool has_ranks = shape.op.world_size == seat.rank_count();
+  TorchPeer* torch = has_ranks ? seat.peer() : nullptr;
+  if (torch == nullptr) {
+    const bool is_there = seat.reason().empty();
+    shape.torch.failure = is_there
+                              ? "torch: runs with " + std::to_string(seat.rank_count()) + " ranks, the first shape's"
+                              : seat.reason();
+    return;
+  }
+  const auto raced = race_torch(bench, *torch, shape);
+  if (raced) return;
+  shape.torch = {};
+  shape.torch.failure = raced.error().text();
+  seat.drop(shape.torch.failure);
+}
+
+/// What cannot be fitted was spoilt by something else on the machine: measured once more.
+Result<Tuned> tune_with_second_chance(Workbench& bench, const TuneSettings& settings, store::Store& store) {
+  auto tuned = tune_operator(bench, settings, store);
+  if (tuned || tuned.error().code != ErrorCode::CannotFit) return tuned;
+  std::cerr << "mc2: measuring again: " << tuned.error().text() << "\n";
+  if (auto removed = store.remove_samples(bench.op(), bench.fingerprint()); !removed) return removed.error();
+  return tune_operator(bench, settings, store);
+}
+
+Result<void> take_turn(const PeerArena& arena, PeerRace& shape) {
+  const auto start = Clock::now();
+  auto bench = Workbench::open(arena.backend, arena.options, shape.op, fresh_seed());
+  if (!bench) return bench.error();
+  auto tuned = tune_with_second_chance(*bench.value(), arena.tune, arena.store);
+  if (!tuned) return tuned.error();
+  shape.plan = tuned.value().plan;
+  shape.is_cut = shape.plan.validation.has_value();
+  shape.tuning_s = seconds_since(start);
+  if (auto raced = race_serial(*bench.value(), tuned.value().model, arena.race, shape); !raced) return raced;
+  const auto verified = bench.value()->verify(shape.plan);
+  if (!verified) return verified.error();
+  shape.verified_error_ratio = verified.value().worst_error_ratio;
+  race_torch_if_there(*bench.value(), arena.torch, shape);
+  return {};
+}
+
+} // namespace
+
+std::string PeerTimes::fastest(std::string_view prefix) const {
+  std::string best;
+  for (const auto& [name, us] : form_us)
+    if (name.starts_with(prefix) && (best.empty() || median(us) < median(form_us.at(best)))) best = name;
+  return best;
+}
+
+std::string PeerTimes::peer() const {
+  const std::string fused = fastest("fused");
+  return fused.empty() ? fastest("") : fused;
+}
+
+profiler::Interval PeerTimes::ratio(const std::string& form) const {
+  return profiler::paired_ratio(form_us.at(form), mc2_us, 0.95);
+}
+
+profiler::Interval PeerRace::speedup() const {
+  return profiler::paired_ratio(contender().serial_us, contender().fused_us, 0.95);
+}
+
+double PeerRace::ideal_us() const { return std::max(median(race.compute_us), median(race.communication_us)); }
+
+double PeerRace::ideal_benefit() const {
+  const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
+  return std::min(compute_us, communication_us) / (compute_us + communication_us);
+}
+
+TorchPeer* TorchSeat::peer() {
+  if (peer_ || python_.empty() || start_count_ == kMaxStartCount) return peer_.get();
+  ++start_count_;
+  std::cerr << "mc2: starting PyTorch (" << python_ << ", " << rank_count_ << " ranks)\n";
+  auto started = TorchPeer::start(python_, rank_count_);
+  if (!started) {
+    start_count_ = kMaxStartCount; // what cannot start once will not later
+    drop(started.error().text());
+    return nullptr;
+  }
+  peer_ = std::move(started).value();
+  software_ = peer_->software();
+  return peer_.get();
+}
+
+void TorchSeat::drop(const std::string& reason) {
+  reason_ = reason;
+  peer_.reset();
+  std::cerr << "mc2: PyTorch: " << reason << "\n";
+}
+
+PeerRace race_peers(const planner::OpSpec& op, const PeerArena& arena) {
+  const auto start = Clock::now();
+  PeerRace shape;
+  shape.op = op;
+  if (auto done = take_turn(arena, shape); !done) shape.error = done.error();
+  shape.whole_s = seconds_since(start);
+  return shape;
+}
+
+} // namespace mc2::cli

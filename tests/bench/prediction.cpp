@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <tuple>
+
+#include "benches.hpp"
+#include "mc2/planner/planner.hpp"
+#include "measure.hpp"
+#include "render.hpp"
+#include "support.hpp"
+#include "tuner.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct PredictionError {
+  planner::OpSpec op;
+  std::string cut;
+  double predicted_us, measured_us;
+  [[nodiscard]] double relative() const { return predicted_us / measured_us - 1; }
+};
+
+/// Races the plan that the model chooses for `op`, and compares with the prediction anchored at the uncut parts as
+/// the same race measured them.
+Result<PredictionError> predict_and_race(const planner::OpSpec& op, planner::CostModel model, const std::string& link,
+                                         const std::string& virtual_compute, const TuneSettings& settings) {
+  auto bench = open_bench(op, link, virtual_compute);
+  if (!bench) return bench.error();
+  const auto plan = planner::make_plan(op, model, settings.plan);
+  if (!plan) return plan.error();
+  const auto raced = race(*bench.value(), {plan.value()}, settings.race, "race " + op.text());
+  if (!raced) return raced.error();
+  const Contender& contender = raced.value().contenders.front();
+  model.op.m = op.m;
+  const auto predicted = anchored_prediction(contender, op, model);
+  if (!predicted) return predicted.error();
+  return PredictionError{op, contender.cut.text(), predicted.value().makespan.us, median(contender.fused_us)};
+}
+
+void print_errors(const std::string& title, const std::vector<PredictionError>& errors) {
+  std::vector<std::vector<std::string>> rows{{"shape (not used for fitting)", "cut", "predicted", "measured", "error"}};
+  std::vector<double> sizes;
+  for (const auto& error : errors) {
+    rows.push_back({error.op.text(), error.cut, time_text(error.predicted_us), time_text(error.measured_us),
+                    percent_text(error.relative())});
+    sizes.push_back(std::abs(error.relative()));
+  }
+  std::cout << title << "\n"
+            << table(rows) << "  median error " << percent_text(median(sizes)) << ", worst "
+            << percent_text(profiler::quantile(sizes, 1)) << " over " << errors.size() << " shapes\n\n";
+}
+
+/// Tunes (n, k) at `fit_m` rows, then predicts other m with that model.
+Result<ExitCode> predict_others(std::int64_t n, std::int64_t k, std::int64_t fit_m,
+                                const std::vector<std::int64_t>& asked_m, const std::string& link,
+                                const std::string& virtual_compute, const TuneSettings& settings,
+                                std::vector<PredictionError>& errors) {
+  ScratchStore scratch;
+  auto store = scratch.open();
+  if (!store) return store.error();
+  planner::CostModel model;
+  {
+    auto bench = open_bench(bench_op(fit_m, n, k), link, virtual_compute);
+    if (!bench) return bench.error();
+    auto tuned = tune_operator(*bench.value(), settings, store.value());
+    if (!tuned) return tuned.error();
+    model = std::move(tuned).value().model;
+  }
+  for (const std::int64_t m : asked_m) {
+    auto error = predict_and_race(bench_op(m, n, k), model, link, virtual_compute, settings);
+    if (!error) return error.error();
+    errors.push_back(error.value());
+  }
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Result<ExitCode> bench_prediction(const TuneSettings& settings) {
+  std::vector<PredictionError> errors;
+  const std::vector<std::int64_t> asked_m{640, 1100, 1280, 2304};
+  for (const auto& [n, k, link] : {std::tuple{1024, 1024, "2.5Gbit,20us"}, std::tuple{768, 2048, "1Gbit,20us"},
+                                   std::tuple{1536, 768, "2.5Gbit,20us"}})
+    if (auto done = predict_others(n, k, 1024, asked_m, link, "", settings, errors); !done) return done;
+  print_errors("Predicted against measured makespan, real matmul, emulated links 1 and 2.5 Gbit/s, 2 ranks", errors);
+  return ExitCode::Success;
+}
+
+Result<ExitCode> bench_virtual_prediction(const TuneSettings& settings) {
+  std::vector<PredictionError> errors;
+  const std::vector<std::int64_t> asked_m{640, 896, 1100, 1536};
+  for (const auto& [n, k, link] : {std::tuple{1024, 1024, "2.5Gbit,20us"}, std::tuple{512, 2048, "1Gbit,20us"},
+                                   std::tuple{768, 3072, "1Gbit,50us"}})
+    if (auto done = predict_others(n, k, 1024, asked_m, link, "90Gflops,10us", settings, errors); !done) return done;
+  print_errors("Predicted against measured makespan, virtual compute 90 Gflop/s, emulated links, 2 ranks", errors);
+  return ExitCode::Success;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,221 @@
+#include "regret.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <numeric>
+
+#include "mc2/planner/cutting.hpp"
+#include "numbers.hpp"
+#include "render.hpp"
+#include "seconds.hpp"
+#include "shapes.hpp"
+#include "support.hpp"
+#include "terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using executor::RunMode;
+
+constexpr int kQualifyingPairs = 3;
+
+struct Heat {
+  int rounds;
+  std::size_t contender_count; ///< the fastest of the heat before
+};
+/// After everybody has run. In the last one few run often: the best of many noisy medians is too good by chance.
+constexpr Heat kHeats[] = {{9, 24}, {41, 6}};
+
+bool is_same(const planner::Plan& a, const planner::Plan& b) { return a.cut == b.cut && a.variant == b.variant; }
+
+std::string plan_text(const planner::Plan& plan) { return plan.cut.text() + " " + plan.variant.text(); }
+
+Result<std::vector<planner::Plan>> everybody(const Workbench& bench, const planner::PlanOptions& options) {
+  const auto family = planner::enumerate_cuts(bench.op(), options);
+  if (!family) return family.error();
+  std::vector<planner::Plan> plans;
+  for (const auto& variant : bench.variants()) {
+    for (const auto& cut : family.value()) {
+      planner::Plan& plan = plans.emplace_back();
+      plan.op = bench.op();
+      plan.variant = variant;
+      plan.cut = cut;
+    }
+  }
+  return plans;
+}
+
+/// Fused / serial of a plan that is prepared for it and released after, unless it was there before.
+Result<double> qualify(Workbench& bench, const planner::Plan& plan, executor::Prepared& serial) {
+  const bool stays = bench.is_prepared(plan.cut, plan.variant);
+  auto prepared = bench.prepare(plan.cut, plan.variant);
+  if (!prepared) return prepared.error();
+  (void)bench.timed_us(*prepared.value(), RunMode::Fused);
+  std::vector<double> fused_us, serial_us;
+  for (int i = 0; i < kQualifyingPairs; ++i) {
+    const auto time_fused = [&] { fused_us.push_back(bench.timed_us(*prepared.value(), RunMode::Fused)); };
+    if (i % 2 == 0) time_fused();
+    serial_us.push_back(bench.timed_us(serial, RunMode::Serial));
+    if (i % 2 != 0) time_fused();
+  }
+  if (!stays) bench.release(plan.cut, plan.variant);
+  return profiler::paired_ratio(fused_us, serial_us, 0.95).value;
+}
+
+/// The plans in ascending order of their ratios, `kept` first in any case.
+std::vector<planner::Plan> advance(const std::vector<planner::Plan>& plans, const std::vector<double>& ratios,
+                                   std::size_t count, const planner::Plan& kept) {
+  std::vector<std::size_t> order(plans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ratios[i]; });
+  std::vector<planner::Plan> result{kept};
+  for (const std::size_t i : order)
+    if (result.size() < count && !is_same(plans[i], kept)) result.push_back(plans[i]);
+  return result;
+}
+
+Result<std::vector<double>> qualify_all(Workbench& bench, const std::vector<planner::Plan>& plans,
+                                        const planner::Variant& serial_variant) {
+  const planner::Cut uncut{{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}};
+  const auto serial = bench.prepare(uncut, serial_variant);
+  if (!serial) return serial.error();
+  const std::string label = "brute force, " + std::to_string(plans.size()) + " plans";
+  ProgressLine progress(label);
+  const auto start = Clock::now();
+  std::vector<double> ratios;
+  for (const auto& plan : plans) {
+    if (is_interrupted()) return Error{ErrorCode::Cancelled, label, "interrupted"};
+    const auto ratio = qualify(bench, plan, *serial.value());
+    if (!ratio) return ratio.error();
+    ratios.push_back(ratio.value());
+    const double done = static_cast<double>(ratios.size()) / static_cast<double>(plans.size());
+    progress.update(done, to_ms(seconds_since(start) * (1 - done) / done), std::to_string(ratios.size()));
+  }
+  return ratios;
+}
+
+std::vector<double> ratios_of(const Race& race) {
+  std::vector<double> ratios;
+  for (const auto& contender : race.contenders) ratios.push_back(fused_to_serial(contender));
+  return ratios;
+}
+
+/// The last heat: `kept` is its first contender.
+Result<Race> race_everybody(Workbench& bench, std::vector<planner::Plan> plans, const planner::Plan& kept) {
+  RaceSettings settings;
+  settings.min_rounds = settings.max_rounds = kQualifyingPairs;
+  auto raced = race(bench, {kept}, settings, "kept plan");
+  if (!raced) return raced;
+  auto ratios = qualify_all(bench, plans, raced.value().serial_variant);
+  if (!ratios) return ratios.error();
+  for (const Heat& heat : kHeats) {
+    plans = advance(plans, ratios.value(), heat.contender_count, kept);
+    settings.min_rounds = settings.max_rounds = heat.rounds;
+    raced = race(bench, plans, settings, "the fastest " + std::to_string(plans.size()));
+    if (!raced) return raced;
+    ratios = ratios_of(raced.value());
+  }
+  return raced;
+}
+
+/// @param race  its first contender is the kept plan
+void judge(const planner::Plan& kept, const Race& race, RegretFigure& figure) {
+  const bool is_cut = kept.validation.has_value(); // one that says "do not cut" runs as serial
+  const auto ratios = ratios_of(race);
+  const auto best = static_cast<std::size_t>(std::ranges::min_element(ratios) - ratios.begin());
+  figure.planned = is_cut ? plan_text(kept) : "do not cut";
+  figure.planned_us = median(is_cut ? race.contenders.front().fused_us : race.contenders.front().serial_us);
+  figure.best = race.contenders[best].cut.text() + " " + race.contenders[best].variant.text();
+  figure.best_us = median(race.contenders[best].fused_us);
+  figure.regret = std::max(0.0, (is_cut ? ratios.front() : 1.0) / ratios[best] - 1);
+}
+
+void print_figures(const std::vector<RegretFigure>& figures) {
+  std::vector<std::vector<std::string>> rows{{"shape", "plans", "kept plan", "measured", "fastest of all", "measured",
+                                              "regret", "tuned in", "brute force in"}};
+  std::vector<double> regrets;
+  for (const auto& each : figures) {
+    rows.push_back({each.op.text(), std::to_string(each.contender_count), each.planned, time_text(each.planned_us),
+                    each.best, time_text(each.best_us), percent_text(each.regret), time_text(each.tuning_s * 1e6),
+                    time_text(each.brute_force_s * 1e6)});
+    regrets.push_back(each.regret);
+  }
+  std::cout << "Tuned plans against brute force: every cut of the short/long family with every variant\n"
+            << table(rows);
+  if (regrets.empty()) return;
+  std::cout << "  regret: median " << percent_text(median(regrets)) << ", worst "
+            << percent_text(*std::ranges::max_element(regrets)) << "\n";
+}
+
+} // namespace
+
+void RegretBench::add_to(CLI::App& app) {
+  app.add_option("--backend", machine.backend, "what runs the plans; `mc2 doctor` lists them")->capture_default_str();
+  app.add_option("--link", machine.link, "of the host backend, as in mc2 tune")->capture_default_str();
+  app.add_option("--shapes", shapes_file, "CSV file (columns m,n,k[,op,dtype,ranks])")->capture_default_str();
+  app.add_option("--budget", budget_s, "seconds to tune each shape in")
+      ->capture_default_str()
+      ->check(real_number(0.1, 86'400));
+  app.add_option("--alignment", alignment, "blocks are multiples of so many rows; larger ones make a smaller family")
+      ->check(whole_number(1, planner::kMaxSize));
+  app.add_option("--time-limit", time_limit_s, "seconds after which no new shape starts (default: none)")
+      ->check(real_number(0, 86'400));
+  app.footer("Example:\n  mc2-bench regret --backend cuda --alignment 256");
+}
+
+Result<RegretFigure> RegretBench::figure_of(const planner::OpSpec& op) const {
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto options = machine.communicator_options(op.world_size);
+  if (!options) return options.error();
+  TuneSettings settings = bench_settings(0.1 * budget_s);
+  settings.plan.alignment = settings.plan.min_block_rows = settings.profile.alignment =
+      alignment.value_or(planner::default_alignment(backend.value()->name()));
+  settings.profile.plan = settings.plan;
+  settings.profile.sweep.budget = to_ms(0.6 * budget_s);
+  auto bench = Workbench::open(*backend.value(), options.value(), op, fresh_seed());
+  if (!bench) return bench.error();
+  const auto family = everybody(*bench.value(), settings.plan);
+  if (!family) return family.error();
+  ScratchStore scratch;
+  auto store = scratch.open();
+  if (!store) return store.error();
+  auto start = Clock::now();
+  const auto tuned = tune_operator(*bench.value(), settings, store.value());
+  if (!tuned) return tuned.error();
+  RegretFigure figure;
+  figure.op = op;
+  figure.contender_count = family.value().size();
+  figure.tuning_s = seconds_since(start);
+  start = Clock::now();
+  const auto raced = race_everybody(*bench.value(), family.value(), tuned.value().plan);
+  if (!raced) return raced.error();
+  figure.brute_force_s = seconds_since(start);
+  judge(tuned.value().plan, raced.value(), figure);
+  return figure;
+}
+
+Result<ExitCode> RegretBench::run() const {
+  const auto content = read_file(shapes_file);
+  if (!content) return content.error();
+  const auto shapes = parse_shapes(content.value(), shapes_file, OpOptions{});
+  if (!shapes) return shapes.error();
+  std::vector<RegretFigure> figures;
+  const auto start = Clock::now();
+  for (const auto& op : shapes.value()) {
+    if (time_limit_s && seconds_since(start) > *time_limit_s) {
+      std::cerr << "mc2: left out, the time is up: " << op.text() << "\n";
+      continue;
+    }
+    auto figure = figure_of(op);
+    if (!figure) return Error{figure.error().code, op.text(), figure.error().text()};
+    figures.push_back(std::move(figure).value());
+    std::cerr << "mc2: " << op.text() << ": regret " << percent_text(figures.back().regret) << "\n";
+  }
+  print_figures(figures);
+  return ExitCode::Success;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,166 @@
+#include "support.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "mc2/planner/cutting.hpp"
+#include "mc2/planner/planner.hpp"
+#include "render.hpp"
+
+namespace mc2::cli {
+
+ScratchStore::ScratchStore()
+    : path_(std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()) + ".db")) {}
+
+ScratchStore::~ScratchStore() {
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+Result<store::Store> ScratchStore::open() const { return store::Store::open(path_, store::OpenMode::ReadWrite); }
+
+planner::OpSpec bench_op(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {planner::OpKind::MatmulAllReduce, m, n, k, planner::DType::F32, 2};
+}
+
+Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const std::string& link,
+                                              const std::string& virtual_compute) {
+  MachineOptions machine;
+  machine.link = link;
+  machine.virtual_compute = virtual_compute;
+  const auto backend = machine.find();
+  if (!backend) return backend.error();
+  const auto options = machine.communicator_options(op.world_size);
+  if (!options) return options.error();
+  return Workbench::open(*backend.value(), options.value(), op, fresh_seed());
+}
+
+TuneSettings bench_settings(double race_budget_s) {
+  TuneSettings result;
+  result.plan.alignment = result.plan.min_block_rows = result.profile.alignment = planner::default_alignment("host");
+  result.profile.sweep.budget = std::chrono::milliseconds(30'000);
+  result.race.budget = std::chrono::milliseconds(static_cast<std::int64_t>(race_budget_s * 1000));
+  return result;
+}
+
+double fused_to_serial(const Contender& contender) {
+  return profiler::paired_ratio(contender.fused_us, contender.serial_us, 0.95).value;
+}
+
+Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
+                                          const planner::CostModel& model) {
+  return planner::predict_anchored(op, model, contender.variant, contender.cut, median(contender.compute_us),
+                                   median(contender.communication_us));
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double ideal_benefit(const Race& race) {
+  const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
+  return std::min(compute_us, communication_us) / (compute_us + communication_us);
+}
+
+Result<ExitCode> print_rows(const std::string& title, const std::vector<std::string>& header, std::size_t count,
+                            const std::function<Result<std::vector<std::string>>(std::size_t)>& row_of) {
+  std::vector<std::vector<std::string>> rows{header};
+  std::optional<Error> stopped;
+  for (std::size_t i = 0; i < count && !stopped; ++i) {
+    auto row = row_of(i);
+    if (row)
+      rows.push_back(std::move(row).value());
+    else
+      stopped = row.error();
+  }
+  const std::size_t finished = rows.size() - 1;
+  const std::string part = stopped ? ", " + std::to_string(finished) + " of " + std::to_string(count) : "";
+  if (finished > 0 || !stopped) std::cout << title << part << "\n" << table(rows) << "\n";
+  if (stopped) return *stopped;
+  return ExitCode::Success;
+}
+
+namespace {
+
+bool is_in(const std::vector<planner::Cut>& cuts, const planner::Cut& cut) {
+  return std::find(cuts.begin(), cuts.end(), cut) != cuts.end();
+}
+
+/// The plans that were fastest in a heat, and those that stay anyway.
+std::vector<planner::Plan> advance(const Race& heat, const std::vector<planner::Plan>& plans, std::size_t count,
+                                   const std::vector<planner::Cut>& staying) {
+  std::vector<std::size_t> order(plans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const bool a_stays = is_in(staying, plans[a].cut), b_stays = is_in(staying, plans[b].cut);
+    if (a_stays != b_stays) return a_stays;
+    return fused_to_serial(heat.contenders[a]) < fused_to_serial(heat.contenders[b]);
+  });
+  std::vector<planner::Plan> result;
+  for (std::size_t i = 0; i < std::min(count, order.size()); ++i) result.push_back(plans[order[i]]);
+  return result;
+}
+
+/// Heats of more and more rounds for fewer and fewer plans.
+Result<Race> race_heats(Workbench& bench, std::vector<planner::Plan> plans, const std::vector<planner::Cut>& staying) {
+  struct Heat {
+    int rounds;
+    std::size_t advance_count;
+  };
+  constexpr Heat kHeats[] = {{3, 24}, {9, 6}, {41, 6}};
+  Result<Race> raced = Race{};
+  for (const auto& heat : kHeats) {
+    RaceSettings settings;
+    settings.min_rounds = settings.max_rounds = heat.rounds;
+    raced = race(bench, plans, settings, "brute force, " + std::to_string(plans.size()) + " cuts");
+    if (!raced) return raced;
+    plans = advance(raced.value(), plans, std::max(heat.advance_count, staying.size()), staying);
+  }
+  return raced;
+}
+
+/// What race() reads of a plan.
+planner::Plan to_race(const planner::OpSpec& op, const planner::Variant& variant, const planner::Cut& cut) {
+  planner::Plan plan;
+  plan.op = op;
+  plan.variant = variant;
+  plan.cut = cut;
+  return plan;
+}
+
+} // namespace
+
+double FamilyRace::ratio_of(const planner::Cut& cut) const {
+  const auto found = std::find_if(race.contenders.begin(), race.contenders.end(),
+                                  [&](const Contender& contender) { return contender.cut == cut; });
+  MC2_CHECK(found != race.contenders.end(), "only cuts that were asked for stay in the race to its end");
+  return fused_to_serial(*found);
+}
+
+Result<FamilyRace> race_family(Workbench& bench, const planner::PlanOptions& options, const planner::Variant& variant,
+                               const std::vector<planner::Cut>& asked) {
+  const auto family = planner::enumerate_cuts(bench.op(), options);
+  if (!family) return family.error();
+  std::vector<planner::Cut> cuts = family.value();
+  for (const auto& cut : asked)
+    if (!is_in(cuts, cut)) cuts.push_back(cut);
+  std::vector<planner::Plan> plans;
+  for (const auto& cut : cuts) plans.push_back(to_race(bench.op(), variant, cut));
+  auto raced = race_heats(bench, std::move(plans), asked);
+  if (!raced) return raced.error();
+  FamilyRace result{std::move(raced).value(), family.value().size(), {}, std::numeric_limits<double>::infinity()};
+  for (const auto& contender : result.race.contenders) {
+    const double ratio = fused_to_serial(contender);
+    if (ratio >= result.best_ratio || !is_in(family.value(), contender.cut)) continue;
+    result.best_ratio = ratio;
+    result.best_cut = contender.cut;
+  }
+  return result;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "measure.hpp"
+#include "tuner.hpp"
+
+namespace mc2::cli {
+
+/// A store that disappears with the benchmark.
+class ScratchStore {
+ public:
+  ScratchStore();
+  ~ScratchStore();
+  ScratchStore(const ScratchStore&) = delete;
+  ScratchStore& operator=(const ScratchStore&) = delete;
+  [[nodiscard]] Result<store::Store> open() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// f32 on two ranks, the operator that every host benchmark runs.
+[[nodiscard]] planner::OpSpec bench_op(std::int64_t m, std::int64_t n, std::int64_t k);
+
+/// A workbench of the host backend on a link. Errors: as Workbench::open.
+[[nodiscard]] Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const std::string& link,
+                                                            const std::string& virtual_compute = "");
+
+/// @param race_budget_s for each race
+[[nodiscard]] TuneSettings bench_settings(double race_budget_s);
+
+/// Median of the paired fused / serial ratios.
+[[nodiscard]] double fused_to_serial(const Contender& contender);
+
+/// Benefit of a plan that hides the shorter lane completely.
+[[nodiscard]] double ideal_benefit(const Race& race);
+
+/// The prediction for a contender by `model` anchored at its variant's uncut parts as its race measured them.
+/// Errors: as planner::predict_anchored.
+[[nodiscard]] Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
+                                                        const planner::CostModel& model);
+
+[[nodiscard]] double seconds_since(std::chrono::steady_clock::time_point start);
+
+/// Prints a table of so many rows, which `row_of` makes one after the other. Where it fails, rows that were finished
+/// are printed nevertheless: each takes minutes. Errors: as row_of.
+[[nodiscard]] Result<ExitCode> print_rows(const std::string& title, const std::vector<std::string>& header,
+                                          std::size_t count,
+                                          const std::function<Result<std::vector<std::string>>(std::size_t)>& row_of);
+
+/// A race of every cut of the family, and of those that were asked for.
+struct FamilyRace {
+  Race race; ///< the last heat: the fastest cuts and those asked for
+  std::size_t family_size = 0;
+  planner::Cut best_cut; ///< of the family
+  double best_ratio = 0; ///< its fused / serial
+
+  /// Fused / serial of a cut that was asked for.
+  [[nodiscard]] double ratio_of(const planner::Cut& cut) const;
+  /// How much slower than the best cut of the family, relative.
+  [[nodiscard]] double regret_of(const planner::Cut& cut) const { return ratio_of(cut) / best_ratio - 1; }
+};
+
+/// Measured brute force. Every cut runs; the fastest run again, longer, and those asked for with them. The best of many
+/// noisy medians is too good by chance, and the last heat, in which few cuts run often, takes that out.
+/// @param asked  race to the end; they may lie outside the family
+/// Errors: as enumerate_cuts and race.
+[[nodiscard]] Result<FamilyRace> race_family(Workbench& bench, const planner::PlanOptions& options,
+                                             const planner::Variant& variant, const std::vector<planner::Cut>& asked);
+
+} // namespace mc2::cli
