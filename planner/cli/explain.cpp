@@ -28,7 +28,7 @@ struct ExplainCommand {
   const ServerOptions* server = nullptr;
   std::string plan_name, model_file, profile_file, html_file;
   planner::CutLimits limits;
-  bool is_json = false, is_measuring = false, accept_other_machine = false;
+  bool is_json = false, is_measuring = false, accept_other_machine = false, no_transfer = false;
 
   [[nodiscard]] Result<store::StoredPlan> find() const;
   [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
@@ -52,7 +52,11 @@ Result<store::StoredPlan> ExplainCommand::find() const {
   if (!here) return here.error();
   auto layers = open_to_look_up(store, *server, spec.value(), here.value());
   if (!layers) return layers.error();
-  return find_plan_for(spec.value(), here.value(), layers.value(), {.server = *server});
+  const auto question = plan_question(spec.value(), here.value(), {}, !no_transfer);
+  if (!question) return question.error();
+  auto found = find_plan_for(question.value(), layers.value(), *server);
+  if (!found) return found.error();
+  return std::move(found).value().stored;
 }
 
 void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& plan) const {
@@ -179,6 +183,7 @@ Command add_explain(CLI::App& app, ServerOptions& server) {
                 "run the plan here and show the measured timeline beside the predicted");
   sub->add_flag("--accept-other-machine", command->accept_other_machine,
                 "measure a plan that was made for another machine");
+  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
   sub->add_option("--model", command->model_file, "use this model document instead of the kept one");
   sub->add_option("--profile", command->profile_file, "show this profile document's samples instead of the kept ones");
   sub->add_option("--align", command->limits.alignment,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include "mc2/finder/models.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -38,9 +39,13 @@ void note_missing(Evidence& evidence, const std::string& why) {
 
 void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers) {
   if (!evidence.model) {
-    auto model = layers.find_model(plan.op, plan.fingerprint);
+    // A plan that was transferred is explained by what it was transferred from.
+    const bool is_transferred = plan.makespan.provenance == planner::Provenance::Extrapolated;
+    finder::SharedLayers shared(layers);
+    auto model = finder::find_model({.given = {}, .kept = finder::kept_in(shared)},
+                                    {.op = plan.op, .machine = plan.fingerprint, .may_transfer = is_transferred});
     if (model)
-      evidence.model = std::move(model).value();
+      evidence.model = std::move(model.value().model);
     else
       note_missing_model(evidence, model.error().message);
   }

@@ -9,8 +9,8 @@
 #include "explain_html.hpp"
 #include "image_file.hpp"
 #include "kept_plan.hpp"
-#include "mc2/client/plan_source.hpp"
 #include "mc2/executor/executor.hpp"
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "mc2/render/trace.hpp"
@@ -100,7 +100,7 @@ Result<store::StoredPlan> ExportCommand::load_one(const std::optional<planner::C
   auto items = load_items(model);
   if (!items) return items.error();
   if (items.value().size() != 1) return not_one(items.value().size());
-  return client::unkept(std::move(items.value().front().plan));
+  return finder::unkept(std::move(items.value().front().plan));
 }
 
 Result<ExitCode> ExportCommand::write_text(const std::string& text) const {

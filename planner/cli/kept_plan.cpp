@@ -1,11 +1,11 @@
 #include "kept_plan.hpp"
 
 #include <filesystem>
+#include <iostream>
 #include <utility>
 #include <vector>
 
 #include "document_file.hpp"
-#include "mc2/client/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -45,7 +45,7 @@ Result<store::StoredPlan> load_plan(const std::string& name, const char* option,
   if (!std::filesystem::exists(name)) return find_by_digest(name, option, store, server);
   auto plan = read_document(name, store::decode_plan);
   if (!plan) return plan.error();
-  return client::unkept(std::move(plan).value());
+  return finder::unkept(std::move(plan).value());
 }
 
 Result<store::StoredPlan> load_predicted_plan(const std::string& name, const char* option, const StoreOptions& store,
@@ -73,61 +73,62 @@ Error with_advice(const Error& missing, const planner::OpSpec& op, const planner
   return {missing.code, missing.field, missing.message + "; run mc2 tune with the same options first"};
 }
 
-Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                      const store::Layers& layers) {
-  auto model = layers.find_model(op, here);
-  if (!model) return with_advice(model.error(), op, here);
-  return model;
+Result<finder::PlanQuestion> plan_question(const planner::OpSpec& op, const planner::Fingerprint& here,
+                                           const VariantOption& variant, bool may_transfer) {
+  auto chosen = variant.chosen();
+  if (!chosen) return chosen.error();
+  return finder::PlanQuestion{
+      .op = op, .machine = here, .variant = std::move(chosen).value(), .may_transfer = may_transfer};
 }
 
-Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                      const store::Layers& layers, const ServerOptions& server) {
-  auto model = layers.find_model(op, here);
-  if (model || model.error().code != ErrorCode::NotFound) return model;
-  if (!server.is_given()) return with_advice(model.error(), op, here);
+Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question, store::Layers& layers,
+                                           const ServerOptions& server) {
+  finder::SharedLayers shared(layers);
+  auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)}, question);
+  if (found || found.error().code != ErrorCode::NotFound) return found;
+  if (!server.is_given()) return with_advice(found.error(), question.op, question.machine);
   const auto client = server.open();
   if (!client) return client.error();
-  auto served = client.value().find_model(op, here);
-  if (served) return served;
-  return with_advice({served.error().code, model.error().field, model.error().message + "; " + served.error().text()},
-                     op, here);
+  auto served = client.value().find_model(question.op, question.machine);
+  if (served) return finder::find_model({.given = {std::move(served).value()}}, question);
+  return with_advice({found.error().code, found.error().field, found.error().message + "; " + served.error().text()},
+                     question.op, question.machine);
 }
 
 namespace {
 
-client::Planning planning_with(client::SharedLayers& layers, const VariantOption& variant) {
-  return {[&layers, &variant](const client::PlanQuestion& question) -> Result<planner::CostModel> {
-            const auto model = layers.use(
-                [&](const store::Layers& stores) { return kept_model(question.op, question.machine, stores); });
-            if (!model) return model;
-            return variant.restrict(model.value());
-          },
-          [](const client::PlanQuestion& question) { return planner::default_options_on(question.machine); }};
+void tell_where_from(const finder::FoundPlan& found, bool asked_service) {
+  if (asked_service || found.passed_over_damage)
+    note_source(found);
+  else if (found.is_stopgap)
+    std::cerr << "mc2: note: no model of this n and k; " << found.stored.plan.makespan.reason
+              << "; intervals are wider, mc2 profile measures it\n";
 }
 
 } // namespace
 
-Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                        store::Layers& layers, const PlanPlaces& places) {
-  const auto& [variant, server] = places;
-  if (variant.is_given())
+Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, store::Layers& layers,
+                                        const ServerOptions& server) {
+  if (question.variant)
     if (auto alone = server.refuse_beside("--variant", "no service chooses by"); !alone) return alone.error();
-  client::SharedLayers shared(layers);
-  std::vector<client::PlanSource> sources;
-  const bool asks_service = server.is_given() && !variant.is_given();
+  finder::SharedLayers shared(layers);
+  std::vector<finder::PlanSource> sources;
+  const bool asks_service = server.is_given() && !question.variant;
   if (asks_service) {
     auto service = server.source(shared);
     if (!service) return service.error();
     sources.push_back(std::move(service).value());
   }
-  sources.push_back(client::kept_plans(shared, variant.purpose()));
-  sources.push_back(client::own_planner(planning_with(shared, variant)));
-  auto found = client::find_plan(sources, {.op = op, .machine = here});
-  if (!found && found.error().code == ErrorCode::Unsupported) // what other places lack does not matter then
-    if (auto supported = check_supported(op, here); !supported) return supported.error();
-  if (!found) return found.error();
-  if (asks_service) note_source(found.value());
-  return std::move(found).value().stored;
+  sources.push_back(finder::kept_plans(finder::kept_in(shared)));
+  sources.push_back(finder::own_planner({.given = {}, .kept = finder::kept_in(shared)}));
+  auto found = finder::find_plan(sources, question);
+  if (found) {
+    tell_where_from(found.value(), asks_service);
+    return found;
+  }
+  if (found.error().code == ErrorCode::Unsupported) // what other places lack does not matter then
+    if (auto supported = check_supported(question.op, question.machine); !supported) return supported.error();
+  return with_advice(found.error(), question.op, question.machine);
 }
 
 } // namespace mc2::cli

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "context.hpp"
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/store/store.hpp"
 #include "server_options.hpp"
 #include "variant_option.hpp"
@@ -32,25 +33,21 @@ namespace mc2::cli {
 /// they are.
 [[nodiscard]] Error with_advice(const Error& missing, const planner::OpSpec& op, const planner::Fingerprint& here);
 
-/// The model kept for this operator and machine. Errors: as with_advice; as Layers::find_model.
-[[nodiscard]] Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                                    const store::Layers& layers);
+/// What is asked of this operator on this machine: with these options, of the variant that is named.
+/// Errors: as VariantOption::chosen.
+[[nodiscard]] Result<finder::PlanQuestion> plan_question(const planner::OpSpec& op, const planner::Fingerprint& here,
+                                                         const VariantOption& variant, bool may_transfer);
 
-/// As above, or else the service's. Errors: both reasons.
-[[nodiscard]] Result<planner::CostModel> kept_model(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                                    const store::Layers& layers, const ServerOptions& server);
+/// finder::find_model() in these layers, else the service's, if there is one. Errors: as with_advice, with both
+/// reasons.
+[[nodiscard]] Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question, store::Layers& layers,
+                                                         const ServerOptions& server = {});
 
-/// Where a plan is looked for beside the store.
-struct PlanPlaces {
-  VariantOption variant = {};
-  ServerOptions server = {};
-};
-
-/// The service's plan for this operator and machine, if a server is given; else the tuned plan kept here (of the
-/// variant), or one from the kept model, which has no date. With a server, standard error says which it was and why not
-/// another. Errors: NotFound saying what to run first; as Backend::supports; as Layers::find_plan; InvalidSpec for a
-/// variant beside a server.
-[[nodiscard]] Result<store::StoredPlan> find_plan_for(const planner::OpSpec& op, const planner::Fingerprint& here,
-                                                      store::Layers& layers, const PlanPlaces& places);
+/// finder::find_plan() among the service, if a server is given, the plans and the models of these layers. Standard
+/// error says where the plan is from where that matters: with a server, from another n and k, or where something
+/// damaged was passed over. Errors: NotFound saying what to run first; as Backend::supports where nothing could ever be
+/// kept; InvalidSpec for a variant beside a server that was named.
+[[nodiscard]] Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, store::Layers& layers,
+                                                      const ServerOptions& server);
 
 } // namespace mc2::cli

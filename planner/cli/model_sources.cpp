@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "mc2/finder/models.hpp"
 #include "mc2/planner/analytic_model.hpp"
 #include "model_file.hpp"
 #include "terminal.hpp"
@@ -73,6 +74,23 @@ class TopologySource : public ModelSource {
   std::vector<Named> topologies_;
 };
 
+/// What the finder finds in the store, and for which other m it is the answer, too.
+Result<FoundModel> kept_model(const finder::Kept& kept, const planner::Fingerprint& machine, const OpSpec& op,
+                              bool may_transfer) {
+  auto answer =
+      finder::find_model({.given = {}, .kept = kept}, {.op = op, .machine = machine, .may_transfer = may_transfer});
+  if (!answer) return answer.error();
+  const std::int64_t model_m = answer.value().model.op.m;
+  const auto& transfer = answer.value().transfer;
+  const std::string origin = "kept model " + (transfer ? transfer->reason : "of m=" + std::to_string(model_m));
+  // The store prefers the next larger model; without a larger one the largest answers for all further m.
+  const bool is_largest = transfer || model_m < op.m;
+  FoundModel result = found(std::move(answer.value().model), origin, is_largest ? planner::kMaxSize : model_m);
+  if (transfer) result.transfer = std::make_shared<const planner::Transfer>(*transfer);
+  result.is_kept = true;
+  return result;
+}
+
 std::string any_length(const OpSpec& op) {
   return planner::cut_axis(op) == planner::CutAxis::Rows ? "for any m: " : "for any n: ";
 }
@@ -80,7 +98,8 @@ std::string any_length(const OpSpec& op) {
 class StoreSource : public ModelSource {
  public:
   /// Asks the store for one operator, as rarely as its answers allow.
-  void load(const store::Layers& layers, const Result<planner::Fingerprint>& machine, const OpFamily& family) {
+  void load(const finder::Kept& stores, const Result<planner::Fingerprint>& machine, const OpFamily& family,
+            bool may_transfer) {
     for (const std::int64_t m : family.all_m) {
       OpSpec op = family.op;
       op.m = m;
@@ -88,9 +107,10 @@ class StoreSource : public ModelSource {
       const bool is_known = !kept.models.empty() && m <= kept.models.back().valid_to_m;
       // Which length is asked decides which model answers, but not whether one does.
       if (is_known || kept.failure) continue;
-      auto answer = machine ? find_kept_model(layers, machine.value(), op, true) : Result<FoundModel>(machine.error());
+      auto answer =
+          machine ? kept_model(stores, machine.value(), op, may_transfer) : Result<FoundModel>(machine.error());
       if (answer)
-        kept.models.emplace_back(std::move(answer).value()).is_kept = true;
+        kept.models.push_back(std::move(answer).value());
       else
         kept.failure = Error{answer.error().code, "", any_length(op) + answer.error().text()};
     }
@@ -115,30 +135,6 @@ class StoreSource : public ModelSource {
 };
 
 } // namespace
-
-Result<FoundModel> find_kept_model(const store::Layers& layers, const planner::Fingerprint& machine, const OpSpec& op,
-                                   bool may_transfer) {
-  auto model = layers.find_model(op, machine);
-  if (model) {
-    const std::int64_t model_m = model.value().op.m;
-    // The store prefers the next larger model; without a larger one the largest answers for all further m.
-    return found(std::move(model).value(), "kept model of m=" + std::to_string(model_m),
-                 model_m >= op.m ? model_m : planner::kMaxSize);
-  }
-  const Error& missing = model.error();
-  if (missing.code != ErrorCode::NotFound) return missing;
-  const auto models = layers.list_models(op, machine);
-  if (models.empty()) return missing;
-  const auto refused = [&](const std::string& why) {
-    return Error{missing.code, missing.field, missing.message + why};
-  };
-  if (!may_transfer) return refused("; without --no-transfer one of those would answer");
-  auto transfer = planner::transfer_from_nearest(models, op, machine);
-  if (!transfer) return refused("; none of them answers for it: " + transfer.error().text());
-  FoundModel answer = found(transfer.value().model, "kept model " + transfer.value().reason, planner::kMaxSize);
-  answer.transfer = std::make_shared<const planner::Transfer>(std::move(transfer).value());
-  return answer;
-}
 
 /// A source that could not be read outweighs those that hold nothing.
 Result<FoundModel> find_model(const ModelSources& sources, const OpSpec& op) {
@@ -174,9 +170,11 @@ Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std:
 }
 
 Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store, const MachineOptions& machine,
-                                                       std::span<const OpFamily> families) {
-  const auto layers = store.open(StoreUse::Read);
+                                                       std::span<const OpFamily> families, bool may_transfer) {
+  auto layers = store.open(StoreUse::Read);
   if (!layers) return layers.error();
+  finder::SharedLayers shared(layers.value());
+  const finder::Kept kept = finder::kept_in(shared);
   auto source = std::make_unique<StoreSource>();
   std::map<int, Result<planner::Fingerprint>> fingerprints; ///< by ranks
   for (const OpFamily& family : families) {
@@ -184,7 +182,7 @@ Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store
     const int ranks = family.op.world_size;
     auto fingerprint = fingerprints.find(ranks);
     if (fingerprint == fingerprints.end()) fingerprint = fingerprints.emplace(ranks, machine.fingerprint(ranks)).first;
-    source->load(layers.value(), fingerprint->second, family);
+    source->load(kept, fingerprint->second, family, may_transfer);
   }
   return std::unique_ptr<ModelSource>(std::move(source));
 }

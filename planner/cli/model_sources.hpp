@@ -35,12 +35,6 @@ class ModelSource {
 
 using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
 
-/// The model that the store keeps for an operator on this machine, or else the nearest other n and k's
-/// (planner/transfer.hpp) unless that is ruled out. Errors: NotFound, saying what the store does have; as
-/// Layers::find_model.
-[[nodiscard]] Result<FoundModel> find_kept_model(const store::Layers& layers, const planner::Fingerprint& machine,
-                                                 const planner::OpSpec& op, bool may_transfer);
-
 /// The first source that answers. Errors: every source's reason, joined into one line: NotFound, or the code of the
 /// first source that could not be read.
 [[nodiscard]] Result<FoundModel> find_model(const ModelSources& sources, const planner::OpSpec& op);
@@ -59,11 +53,11 @@ struct OpFamily {
   std::vector<std::int64_t> all_m; ///< ascending
 };
 
-/// What find_kept_model answers for `families`, read now, because one connection serves one thread. Asked for anything
-/// else it finds nothing.
-/// Errors: as StoreOptions::open; Cancelled on an interrupt.
+/// What finder::find_model() finds in the store for `families`, read now, because one connection serves one thread.
+/// Asked for anything else it finds nothing. Errors: as StoreOptions::open; Cancelled on an interrupt.
 [[nodiscard]] Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store,
                                                                      const MachineOptions& machine,
-                                                                     std::span<const OpFamily> families);
+                                                                     std::span<const OpFamily> families,
+                                                                     bool may_transfer = true);
 
 } // namespace mc2::cli

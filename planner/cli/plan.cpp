@@ -9,10 +9,8 @@
 #include "kept_plan.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
-#include "mc2/planner/transfer.hpp"
 #include "mc2/store/codec.hpp"
 #include "model_file.hpp"
-#include "model_sources.hpp"
 #include "render.hpp"
 #include "server_options.hpp"
 #include "terminal.hpp"
@@ -46,11 +44,8 @@ struct PlanCommand {
                                                       std::vector<std::string>& notes) const;
   [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
                                                 const planner::CostModel& model) const;
-  [[nodiscard]] Result<planner::Plan> plan_from_store(const store::PlanRequest& request) const;
-  /// The service's plan, if a server is given, else plan_from_store.
-  [[nodiscard]] Result<planner::Plan> plan_from_sources(const store::PlanRequest& request) const;
-  /// Without options unless somebody chose them. Errors: as MachineOptions.
-  [[nodiscard]] Result<client::PlanQuestion> question(const store::PlanRequest& request) const;
+  /// For this machine: what the finder finds, or these blocks by the model that it finds.
+  [[nodiscard]] Result<planner::Plan> plan_here(const store::PlanRequest& request) const;
   /// Errors: InvalidSpec when a server was named beside what answers without one.
   [[nodiscard]] Result<void> check_server() const;
   /// That the backend has the variant asked for. Errors: as MachineOptions and VariantOption::choose.
@@ -106,22 +101,6 @@ Result<void> PlanCommand::check_variant(const planner::OpSpec& spec) const {
   return {};
 }
 
-Result<planner::Plan> PlanCommand::plan_from_store(const store::PlanRequest& request) const {
-  const auto fingerprint = machine.fingerprint(request.op.world_size);
-  if (!fingerprint) return fingerprint.error();
-  if (auto legal = check_variant(request.op); !legal) return legal.error();
-  const auto layers = open_to_look_up(store, *server, request.op, fingerprint.value());
-  if (!layers) return layers.error();
-  const auto found = find_kept_model(layers.value(), fingerprint.value(), request.op, !no_transfer);
-  if (!found) return with_advice(found.error(), request.op, fingerprint.value());
-  auto plan = plan_with(request, *found.value().model);
-  const auto& transfer = found.value().transfer;
-  if (!plan || !transfer) return plan;
-  std::cerr << "mc2: note: no model of this n and k; " << transfer->reason
-            << "; intervals are wider, mc2 profile measures it\n";
-  return planner::as_transferred(std::move(plan).value(), *transfer);
-}
-
 Result<void> PlanCommand::check_server() const {
   const std::pair<bool, const char*> answers[]{{!model_file.empty(), "--model"},
                                                {!topology_file.empty(), "--topology"},
@@ -134,43 +113,23 @@ Result<void> PlanCommand::check_server() const {
   return {};
 }
 
-Result<client::PlanQuestion> PlanCommand::question(const store::PlanRequest& request) const {
+Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request) const {
   const auto here = machine.fingerprint(request.op.world_size);
   if (!here) return here.error();
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const PlanningOptions none_chosen;
-  const auto usual = none_chosen.checked(planner::default_alignment(backend.value()->name()));
-  if (!usual) return usual.error();
-  const bool has_options = request.options != usual.value();
-  return client::PlanQuestion{.op = request.op,
-                              .machine = here.value(),
-                              .options = has_options ? std::optional(request.options) : std::nullopt};
-}
-
-Result<planner::Plan> PlanCommand::plan_from_sources(const store::PlanRequest& request) const {
-  if (!server->is_given() || variant.is_given() || !blocks.empty()) return plan_from_store(request);
-  const auto asked = question(request);
-  if (!asked) return asked.error();
-  auto layers = store.open(StoreUse::Keep);
+  if (auto legal = check_variant(request.op); !legal) return legal.error();
+  auto question = plan_question(request.op, here.value(), variant, !no_transfer);
+  if (!question) return question.error();
+  question.value().options = request.options;
+  auto layers = open_to_look_up(store, *server, request.op, here.value());
   if (!layers) return layers.error();
-  client::SharedLayers shared(layers.value());
-  auto service = server->source(shared);
-  if (!service) return service.error();
-  const std::vector<client::PlanSource> sources{
-      std::move(service).value(),
-      client::kept_plans(shared),
-      {"own planner", [&](const client::PlanQuestion&) -> Result<client::FoundPlan> {
-         auto plan = plan_from_store(request);
-         if (!plan) return plan.error();
-         client::FoundPlan found;
-         found.stored.plan = std::move(plan).value();
-         found.source = "own planner";
-         return found;
-       }}};
-  auto found = client::find_plan(sources, asked.value());
+  if (!blocks.empty()) {
+    const auto cut = parse_blocks(blocks);
+    if (!cut) return cut.error();
+    const auto model = find_kept_model(question.value(), layers.value());
+    return model ? finder::predict_with(model.value(), question.value(), cut.value()) : model.error();
+  }
+  auto found = find_plan_for(question.value(), layers.value(), *server);
   if (!found) return found.error();
-  note_source(found.value());
   return std::move(found).value().stored.plan;
 }
 
@@ -212,7 +171,7 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request,
     return plan_with(analytic, described.value());
   }
   if (model) return plan_with(request, *model);
-  return plan_from_sources(request);
+  return plan_here(request);
 }
 
 Result<ExitCode> PlanCommand::run() const {

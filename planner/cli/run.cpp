@@ -28,6 +28,7 @@ struct RunCommand {
   std::string plan_name, blocks, trace_file, counts_file;
   ExchangeCounts counts; ///< of counts_file, else empty
   bool accept_other_machine = false;
+  bool no_transfer = false;
   bool is_json = false;
   std::uint64_t seed = 0;
   RaceSettings race;
@@ -35,11 +36,10 @@ struct RunCommand {
 
   [[nodiscard]] Result<planner::Plan> find_plan(store::Layers* layers, const planner::Fingerprint& here,
                                                 std::span<const planner::Variant> variants) const;
-  [[nodiscard]] Result<planner::Plan> plan_of_blocks(store::Layers* layers, const planner::OpSpec& spec,
-                                                     const planner::Fingerprint& here,
+  [[nodiscard]] Result<planner::Plan> plan_of_blocks(const finder::PlanQuestion& question, store::Layers* layers,
                                                      std::span<const planner::Variant> variants) const;
-  [[nodiscard]] Result<planner::CostModel> model_of_blocks(store::Layers* layers, const planner::OpSpec& spec,
-                                                           const planner::Fingerprint& here) const;
+  [[nodiscard]] Result<finder::FoundModel> model_of_blocks(const finder::PlanQuestion& question,
+                                                           store::Layers* layers) const;
   /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
   [[nodiscard]] Result<void> take_counts();
   /// The operator that is asked for, and whether it takes counts. Errors: as OpOptions::spec, InvalidSpec.
@@ -71,32 +71,27 @@ Result<void> RunCommand::take_counts() {
   return {};
 }
 
-/// Errors: NotFound without one, after a note where the service could not be asked; as kept_model.
-Result<planner::CostModel> RunCommand::model_of_blocks(store::Layers* layers, const planner::OpSpec& spec,
-                                                       const planner::Fingerprint& here) const {
+/// Errors: NotFound without one; as find_kept_model.
+Result<finder::FoundModel> RunCommand::model_of_blocks(const finder::PlanQuestion& question,
+                                                       store::Layers* layers) const {
   if (layers == nullptr) return Error{ErrorCode::NotFound, "store", "there is none"};
-  auto kept = kept_model(spec, here, *layers);
-  if (!kept && kept.error().code == ErrorCode::NotFound && server->is_given()) {
-    auto served = kept_model(spec, here, *layers, *server);
-    if (served) return variant.restrict(std::move(served).value());
-    std::cerr << "mc2: note: " << served.error().text() << "\n";
-  }
-  return kept ? variant.restrict(std::move(kept).value()) : kept;
+  return find_kept_model(question, *layers, *server);
 }
 
 /// Without a kept model nothing is predicted, and the first of the variants runs them.
-Result<planner::Plan> RunCommand::plan_of_blocks(store::Layers* layers, const planner::OpSpec& spec,
-                                                 const planner::Fingerprint& here,
+Result<planner::Plan> RunCommand::plan_of_blocks(const finder::PlanQuestion& question, store::Layers* layers,
                                                  std::span<const planner::Variant> variants) const {
   const auto cut = parse_blocks(blocks);
   if (!cut) return cut.error();
-  const auto model = model_of_blocks(layers, spec, here);
-  if (!model && model.error().code != ErrorCode::NotFound) return model.error();
-  if (!model) return planner::unpredicted_plan(spec, here, variants.front(), cut.value());
+  auto model = model_of_blocks(question, layers);
+  if (!model && model.error().code == ErrorCode::NotFound) {
+    if (server->is_given()) std::cerr << "mc2: note: " << model.error().text() << "\n";
+    return planner::unpredicted_plan(question.op, question.machine, variants.front(), cut.value());
+  }
+  if (!model) return model.error();
   // Variants behind the first may exchange equal splits only.
-  if (!counts.rows.empty())
-    return planner::predict_cut(spec, model.value(), model.value().variants.front().variant, cut.value());
-  return planner::predict_cut(spec, model.value(), cut.value());
+  if (!counts.rows.empty()) model.value().model.variants.resize(1);
+  return finder::predict_with(model.value(), question, cut.value());
 }
 
 Result<void> RunCommand::check_asked() const {
@@ -119,10 +114,12 @@ Result<planner::Plan> RunCommand::find_plan(store::Layers* layers, const planner
                                             std::span<const planner::Variant> variants) const {
   const auto spec = op.spec();
   if (!spec) return spec.error();
-  if (!blocks.empty()) return plan_of_blocks(layers, spec.value(), here, variants);
-  auto found = find_plan_for(spec.value(), here, *layers, {variant, *server});
+  const auto question = plan_question(spec.value(), here, variant, !no_transfer);
+  if (!question) return question.error();
+  if (!blocks.empty()) return plan_of_blocks(question.value(), layers, variants);
+  auto found = find_plan_for(question.value(), *layers, *server);
   if (!found) return found.error();
-  return std::move(found).value().plan;
+  return std::move(found).value().stored.plan;
 }
 
 /// Plans are tuned for equal splits.
@@ -219,6 +216,7 @@ Command add_run(CLI::App& app, ServerOptions& server) {
   sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896")->check([](const std::string& text) {
     return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
   });
+  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
   sub->add_option("--counts", command->counts_file,
                   "exchange these rows: a CSV file, line r column q for what rank r sends rank q (all-to-all kinds)");
   sub->add_option("--trace", command->trace_file, "write a Chrome/Perfetto trace, measured beside predicted");

@@ -102,7 +102,7 @@ Result<client::Client> ServerOptions::open() const {
   return opened;
 }
 
-Result<client::PlanSource> ServerOptions::source(client::SharedLayers& layers) const {
+Result<finder::PlanSource> ServerOptions::source(finder::SharedLayers& layers) const {
   const auto client = open();
   if (!client) return client.error();
   client::ServiceOptions options;
@@ -122,7 +122,7 @@ Result<void> check_server_use(const ServerOptions& server, const Command& comman
                "mc2 " + command.app->get_name() + " " + reason_against(command.app->get_name())};
 }
 
-void note_source(const client::FoundPlan& found) {
+void note_source(const finder::FoundPlan& found) {
   std::string text = "mc2: note: plan from " + found.source;
   for (const auto& miss : found.misses) text += "; " + miss;
   std::cerr << text + "\n";

@@ -6,7 +6,8 @@
 #include "commands.hpp"
 #include "context.hpp"
 #include "mc2/client/client.hpp"
-#include "mc2/client/plan_source.hpp"
+#include "mc2/client/plan_service.hpp"
+#include "mc2/finder/plan_source.hpp"
 
 namespace mc2::cli {
 
@@ -29,7 +30,7 @@ struct ServerOptions {
   [[nodiscard]] Result<client::Client> open() const;
   /// Waits for `wait_s`; keeps answers in the layers.
   /// Errors: as open().
-  [[nodiscard]] Result<client::PlanSource> source(client::SharedLayers& layers) const;
+  [[nodiscard]] Result<finder::PlanSource> source(finder::SharedLayers& layers) const;
   /// Errors: InvalidSpec when a server was named on the command line although `option` answers without one.
   [[nodiscard]] Result<void> refuse_beside(const char* option, const std::string& reason) const;
 
@@ -42,6 +43,6 @@ struct ServerOptions {
 [[nodiscard]] Result<void> check_server_use(const ServerOptions& server, const Command& command);
 
 /// Tells on standard error where a plan came from and why sources before had none.
-void note_source(const client::FoundPlan& found);
+void note_source(const finder::FoundPlan& found);
 
 } // namespace mc2::cli

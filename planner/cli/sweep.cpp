@@ -31,6 +31,7 @@ struct SweepCommand {
   std::string dtype;
   std::string format = "csv";
   std::vector<std::string> kinds, models, model_files, topology_files;
+  bool no_transfer = false;
   int thread_count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 
   [[nodiscard]] Result<std::vector<LayerShape>> layers() const;
@@ -118,7 +119,7 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
   }
   // Plans for another machine must not mix with this machine's unless that is asked for.
   if (!is_foreign() || !store.path.empty()) {
-    auto kept = open_store_source(store, machine, grid.families());
+    auto kept = open_store_source(store, machine, grid.families(), !no_transfer);
     if (!kept) return kept.error();
     result.push_back(std::move(kept).value());
   }
@@ -191,6 +192,7 @@ Command add_sweep(CLI::App& app) {
   sub->add_option("--model", command->model_files, "model document to plan with; may be given several times");
   sub->add_option("--topology", command->topology_files,
                   "plan without measurements for the cluster of this document; may be given several times");
+  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   command->planning.add_to(*sub);

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "kept_plan.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
-#include "model_sources.hpp"
 #include "push.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
@@ -36,9 +36,9 @@ struct TuneCommand {
   [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const TuneSettings& settings, store::Layers& layers,
                                       const std::optional<client::Client>& service) const;
   /// Keeps and prints what another machine of this kind has tuned, if the service has it.
-  [[nodiscard]] Result<bool> take_served(const client::Client& service, const client::PlanQuestion& question,
+  [[nodiscard]] Result<bool> take_served(const client::Client& service, const finder::PlanQuestion& question,
                                          store::Store& writable) const;
-  [[nodiscard]] TuneSettings with_kept_model(TuneSettings settings, const store::Layers& layers,
+  [[nodiscard]] TuneSettings with_kept_model(TuneSettings settings, store::Layers& layers,
                                              const planner::Fingerprint& here, const planner::OpSpec& spec) const;
   void print(const Tuned& tuned, const store::Store& store) const;
   /// The client of the service that is sent what was tuned; none without a server. Errors: as ServerOptions::open.
@@ -99,16 +99,20 @@ Result<TuneSettings> TuneCommand::settings() const {
   return result;
 }
 
-TuneSettings TuneCommand::with_kept_model(TuneSettings settings, const store::Layers& layers,
+TuneSettings TuneCommand::with_kept_model(TuneSettings settings, store::Layers& layers,
                                           const planner::Fingerprint& here, const planner::OpSpec& spec) const {
   if (!may_transfer) return settings;
-  const auto found = find_kept_model(layers, here, spec, true);
+  auto found = find_kept_model({.op = spec, .machine = here}, layers);
+  const auto origin = [&] {
+    const auto& transfer = found.value().transfer;
+    return transfer ? transfer->reason : "of m=" + std::to_string(found.value().model.op.m);
+  };
   std::cerr << "mc2: "
-            << (found ? "not profiled; planned from " + found.value().source
+            << (found ? "not profiled; planned from kept model " + origin()
                       : "profiling, because no kept model answers: " + found.error().text())
             << "\n";
   if (!found) return settings;
-  auto known = std::make_shared<planner::CostModel>(*found.value().model);
+  auto known = std::make_shared<planner::CostModel>(std::move(found.value().model));
   known->op = spec; // races are of its cuts; the curves answer for every length of the cut axis
   settings.known_model = std::move(known);
   return settings;
@@ -126,7 +130,7 @@ void TuneCommand::print(const Tuned& tuned, const store::Store& store) const {
   std::cout << "  kept as plan " << tuned.plan_digest.substr(0, 12) << " in " << store.path().string() << "\n";
 }
 
-Result<bool> TuneCommand::take_served(const client::Client& service, const client::PlanQuestion& question,
+Result<bool> TuneCommand::take_served(const client::Client& service, const finder::PlanQuestion& question,
                                       store::Store& writable) const {
   const auto served = service.find_plan(question);
   if (!served || served.value().source != "stored") return false; // away or without one: it is measured here

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "mc2/finder/plan_source.hpp"
+
 namespace mc2::cli {
 namespace {
 
@@ -35,12 +37,20 @@ Result<planner::CostModel> VariantOption::restrict(planner::CostModel model) con
   if (!text) return model;
   const auto one = variant();
   if (!one) return one.error();
-  std::string known;
-  for (const auto& cost : model.variants) known += (known.empty() ? "" : ", ") + cost.variant.text();
-  std::erase_if(model.variants, [&](const planner::VariantCost& cost) { return cost.variant != one.value(); });
-  if (!model.variants.empty()) return model;
-  return Error{ErrorCode::NotFound, kOption,
-               "the model knows nothing of " + *text + ", only of: " + known + "; mc2 profile --variant measures it"};
+  auto alone = finder::restricted_to(one.value(), std::move(model));
+  if (alone) return alone;
+  return Error{alone.error().code, kOption, alone.error().message};
+}
+
+std::string VariantOption::purpose() const {
+  return finder::tuned_purpose(text ? std::optional(planner::parse_variant(*text)) : std::nullopt);
+}
+
+Result<std::optional<planner::Variant>> VariantOption::chosen() const {
+  if (!text) return std::optional<planner::Variant>();
+  auto one = variant();
+  if (!one) return one.error();
+  return std::optional(std::move(one).value());
 }
 
 Result<void> VariantOption::remove_samples(store::Store& store, const planner::OpSpec& op,

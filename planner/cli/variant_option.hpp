@@ -27,7 +27,9 @@ struct VariantOption {
   [[nodiscard]] Result<planner::CostModel> restrict(planner::CostModel model) const;
 
   /// What a tuned plan is kept for (store::PlanKey): a plan of one variant does not replace the best of all.
-  [[nodiscard]] std::string purpose() const { return text ? "tuned " + *text : "tuned"; }
+  [[nodiscard]] std::string purpose() const;
+  /// The variant asked for, if any. Errors: InvalidSpec for a text that is no variant's.
+  [[nodiscard]] Result<std::optional<planner::Variant>> chosen() const;
 
   /// Discards the samples of what will be measured. Errors: as Store::remove_samples and Store::replace_samples.
   [[nodiscard]] Result<void> remove_samples(store::Store& store, const planner::OpSpec& op,

@@ -9,6 +9,11 @@ namespace {
 
 constexpr std::array<BackendAlignment, 3> kDefaultAlignments{{{"host", 64}, {"cuda", 128}, {"mpi", 64}}};
 
+/// PyTorch's process groups, "torch/gloo" and the like: multiples of the tiles of the device's matmuls, and few blocks,
+/// because each is several calls of the framework.
+constexpr std::string_view kTorchPrefix = "torch/";
+constexpr std::int64_t kTorchGpuAlignment = 128, kTorchCpuAlignment = 32, kTorchMaxBlockCount = 16;
+
 /// Null for a backend that is not in the table.
 const BackendAlignment* find_alignment(std::string_view backend) noexcept {
   const auto* const found = std::ranges::find(kDefaultAlignments, backend, &BackendAlignment::backend);
@@ -42,6 +47,12 @@ PlanOptions default_options_on(const Fingerprint& machine) {
   PlanOptions options;
   const auto name = machine.fields.find("backend");
   if (name == machine.fields.end()) return options;
+  if (name->second.starts_with(kTorchPrefix)) {
+    const bool has_gpus = machine.fields.contains("gpu_model");
+    options.alignment = options.min_block_rows = has_gpus ? kTorchGpuAlignment : kTorchCpuAlignment;
+    options.max_block_count = kTorchMaxBlockCount;
+    return options;
+  }
   if (const BackendAlignment* const found = find_alignment(name->second))
     options.alignment = options.min_block_rows = found->alignment;
   return options;

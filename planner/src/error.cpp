@@ -26,6 +26,12 @@ std::string_view to_string(ErrorCode code) noexcept {
   return "unknown";
 }
 
+std::optional<ErrorCode> parse_error_code(std::string_view name) noexcept {
+  for (int value = 1; value <= static_cast<int>(ErrorCode::Unreadable); ++value)
+    if (const auto code = static_cast<ErrorCode>(value); to_string(code) == name) return code;
+  return std::nullopt;
+}
+
 std::string Error::text() const { return field.empty() ? message : field + ": " + message; }
 
 void check_failed(const char* condition, const char* file, int line, const char* message) {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
-#include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::server {
@@ -50,23 +50,19 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
 Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question) {
   const auto machine = find_machine(store, question.machine);
   if (!machine) return machine.error();
-  const planner::OpSpec& op = question.request.op;
   const planner::Fingerprint& fingerprint = machine.value().fingerprint;
   const auto usual = planner::default_options_on(fingerprint);
-  const auto options = question.request.options_with(usual.alignment);
-  if (options == usual) { // else only a plan made for these options answers
-    auto kept = store.find_plan(store::PlanKey{op, machine.value().digest});
-    if (kept) {
-      store::StoredPlan& plan = kept.value();
-      return sourced("stored", plan.plan, std::move(plan.document), std::move(plan.created_at));
-    }
-    // A damaged plan is a miss: the model may still answer, and mc2 db check names the damage.
-  }
-  const auto model = store.find_model(op, fingerprint);
-  if (!model) return model.error();
-  const auto plan = planner::make_plan(op, model.value(), options);
-  if (!plan) return plan.error();
-  return sourced("model", plan.value(), store::encode(plan.value()), {});
+  const finder::Kept kept = finder::kept_in_unnamed(store);
+  const std::vector<finder::PlanSource> sources{finder::kept_plans(kept),
+                                                finder::own_planner({.given = {}, .kept = kept})};
+  auto found = finder::find_plan(sources, {.op = question.request.op,
+                                           .machine = fingerprint,
+                                           .options = question.request.options_with(usual.alignment),
+                                           .may_transfer = question.may_transfer});
+  if (!found) return found.error();
+  store::StoredPlan& plan = found.value().stored;
+  const bool is_kept = found.value().origin == finder::Origin::Kept;
+  return sourced(is_kept ? "stored" : "model", plan.plan, std::move(plan.document), std::move(plan.created_at));
 }
 
 /// Made while the store stood still, so that what an epoch's answer is does not depend on who asks.
@@ -103,6 +99,7 @@ Answer to_answer(const SourcedPlan& plan, std::int64_t epoch) {
 
 KeyedQuestion with_key(PlanQuestion question) {
   std::string key = question.machine + " " + store::encode(question.request);
+  if (!question.may_transfer) key += " no transfer";
   return {std::move(question), std::move(key)};
 }
 

@@ -117,6 +117,10 @@ Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest req
   const auto epoch = query.integer("epoch");
   if (!epoch) return epoch.error();
   question.epoch = epoch.value();
+  const std::string transfer = query.text("transfer").value_or("yes");
+  if (transfer != "yes" && transfer != "no")
+    return Error{ErrorCode::InvalidSpec, "transfer", "is '" + transfer.substr(0, 64) + "'; legal: yes, no"};
+  question.may_transfer = transfer == "yes";
   if (auto known = query.require_all_known(); !known) return known.error();
   return question;
 }

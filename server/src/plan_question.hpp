@@ -15,14 +15,15 @@ struct PlanQuestion {
   store::PlanRequest request;
   std::string machine;               ///< digest of a fingerprint, or a prefix; empty: the only one there is
   std::optional<std::int64_t> epoch; ///< of an answer that another rank has got
+  bool may_transfer = true;          ///< whether a model of another n and k may answer
 };
 
 /// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, tables, table_rows, pooling; strategy,
-/// alignment, min_block_rows, max_block_count, runner_up_count, objective_quantile, allow_small_gain; machine, epoch.
-/// Errors: InvalidSpec, UnknownName, naming the parameter.
+/// alignment, min_block_rows, max_block_count, runner_up_count, objective_quantile, allow_small_gain; machine, epoch,
+/// transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] planner::Result<PlanQuestion> read_plan_question(const Query& query);
 
-/// As above, the request from a document; machine and epoch are parameters.
+/// As above, the request from a document; machine, epoch and transfer are parameters.
 [[nodiscard]] planner::Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request);
 
 } // namespace mc2::server

@@ -53,7 +53,7 @@ Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
 }
 
 /// Matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB: what a model says matters to no lookup.
-planner::CostModel model_of(const client::PlanQuestion& question) {
+planner::CostModel model_of(const finder::PlanQuestion& question) {
   const auto curve = [](planner::CurveAxis axis, double us_per_x) {
     planner::CostCurve affine;
     affine.axis = axis;
@@ -82,7 +82,7 @@ std::vector<double> time_hits(const std::function<void()>& find) {
 }
 
 /// Every call asks for a shape that is not remembered yet.
-Result<std::vector<double>> time_misses(const embed::PlanFinder& finder, client::PlanQuestion question) {
+Result<std::vector<double>> time_misses(const embed::PlanFinder& finder, finder::PlanQuestion question) {
   std::vector<double> samples;
   for (int i = 0; i < kMisses; ++i) {
     question.op.m += 64;
@@ -96,7 +96,7 @@ Result<std::vector<double>> time_misses(const embed::PlanFinder& finder, client:
 
 Result<std::vector<std::vector<std::string>>> lookup_rows() {
   const auto* host = executor::find_backend("host").value();
-  const client::PlanQuestion question{.op = bench_op(1024, 1024, 1024), .machine = host->fingerprint({})};
+  const finder::PlanQuestion question{.op = bench_op(1024, 1024, 1024), .machine = host->fingerprint({})};
   const ScratchStore scratch;
   auto store = scratch.open();
   if (!store) return store.error();

@@ -37,7 +37,7 @@ class TransferTest(ProgramTest):
         self.assertGreater(relative_width(other), relative_width(own))
 
     def test_it_can_be_refused(self):
-        self.assert_refused(self.plan(*shape(2 * self.n, self.k), "--no-transfer"), NO_ANSWER, "--no-transfer")
+        self.assert_refused(self.plan(*shape(2 * self.n, self.k), "--no-transfer"), NO_ANSWER, "transfer is ruled out")
 
     def test_far_shapes_are_refused_with_the_reason(self):
         self.assert_refused(self.plan(*shape(64 * self.n, self.k)), NO_ANSWER, "16 times")

@@ -26,7 +26,7 @@ class VariantTest(ProgramTest):
         document = json.loads(self.at_store("run", "--blocks", "32,64", "--variant", BY_RANK, *FEW_PAIRS, "--json"))
         self.assertEqual(document["plan"]["variant"]["fields"], {"order": "rank"})
         self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--variant", "direct", "--store", self.store],
-                    "--variant: ", "only of: direct(order=rank)")
+                    "variant: ", "only of: direct(order=rank)")
 
     def test_blocks_go_with_the_fastest_unless_one_is_named(self):
         model = SOURCE_DIRECTORY / "data/h200_x4/models/matmul_all_reduce_m8192_n8192_k7168.json"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "mc2/client/plan_source.hpp"
+#include "mc2/client/client.hpp"
 #include "mc2/planner/cost_curve.hpp"
 #include "mc2/store/codec.hpp"
 #include "support/fake_service.hpp"

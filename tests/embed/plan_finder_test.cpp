@@ -20,7 +20,7 @@
 namespace mc2::embed {
 namespace {
 
-using client::PlanQuestion;
+using finder::PlanQuestion;
 using planner::ErrorCode;
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -158,7 +158,7 @@ TEST_F(PlanFinders, AServicesPlanComesBeforeAKeptOneAndIsAskedForOnce) {
 }
 
 TEST_F(PlanFinders, ADeadServiceIsAMissThatNamesIt) {
-  const client::PlanQuestion question = client::examples::question();
+  const finder::PlanQuestion question = client::examples::question();
   const support::DeadPort port;
   FinderOptions options;
   options.service.emplace().url = port.url();

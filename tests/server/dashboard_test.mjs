@@ -171,7 +171,7 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
 
   it("shows a refusal in the service's own words", async () => {
     const {question} = await gatherModel();
-    const refused = question.replace("n=7168", "n=7169");
+    const refused = question.replace("n=7168", "n=716800");
     await open(refused);
     const problem = await (await fetch(`${base}/v1/plan${refused}`)).json();
     assert.ok((await textOf("[role=alert]")).includes(problem.detail));

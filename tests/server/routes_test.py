@@ -104,7 +104,10 @@ class RoutesTest(ServiceTest):
             self.ask("GET", path, 200)
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}", 200)
         self.ask("GET", "/v1/plan?m=96&n=64", 400)
-        self.ask("GET", "/v1/plan?m=96&n=65&k=64", 404)
+        self.ask("GET", "/v1/plan?m=96&n=65&k=64&transfer=no", 404)
+        transferred = self.ask("GET", "/v1/plan?m=96&n=65&k=64", 200)
+        self.assertEqual((transferred["source"], transferred["provenance"]), ("model", "extrapolated"))
+        self.ask("GET", "/v1/plan?m=96&n=64&k=64&transfer=maybe", 400)
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&epoch=1234567", 409)
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&strategy=formula&max_block_count=1", 422)
         self.ask("POST", "/v1/plan", 400, "{}")
@@ -152,7 +155,7 @@ class RoutesTest(ServiceTest):
         model = self.service.json("GET", "/v1/models/" + self.service.json("GET", "/v1/models")["items"][0]["digest"])
         self.ask("POST", "/v1/plan", 200, request)
         other = copy.deepcopy(request)
-        other["op"]["n"] = 65
+        other["op"]["n"] = 64 * 64  # too far from what is kept
         self.ask("POST", "/v1/plan", 404, other)
         self.ask("POST", "/v1/plan?epoch=1234567", 409, request)
         batch = self.ask("POST", "/v1/plan/batch", 200, {"requests": [request, other, {}]})
@@ -360,7 +363,7 @@ class RoutesTest(ServiceTest):
             self.assertEqual(problem.get("field"), field, problem)
             self.assertIn(text, problem["detail"])
             self.assertNotIn(str(self.directory), body.decode())
-        status, _, body = self.service.request("GET", "/v1/plan?m=96&n=65&k=64")
+        status, _, body = self.service.request("GET", "/v1/plan?m=96&n=65&k=64&transfer=no")
         self.assertNotIn(str(self.directory), body.decode())
         self.assertNotIn("field", json.loads(body))
 

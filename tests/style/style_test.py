@@ -20,14 +20,15 @@ ROOMS = {
     "planner": ("planner", set()),
     "store": ("planner/store", {"planner"}),
     "render": ("planner/render", {"planner"}),
-    "client": ("planner/client", {"planner", "store"}),
+    "finder": ("planner/finder", {"planner", "store"}),
+    "client": ("planner/client", {"planner", "store", "finder"}),
     "profiler": ("profiler", {"planner"}),
     "executor": ("executor", {"planner"}),
-    "embed": ("executor/embed", {"planner", "store", "client", "executor"}),
-    "server": ("server", {"planner", "render", "profiler", "store"}),
+    "embed": ("executor/embed", {"planner", "store", "finder", "client", "executor"}),
+    "server": ("server", {"planner", "render", "profiler", "store", "finder"}),
     # The programs and the Python package wire the others together; nothing includes them.
-    "python": ("executor/python", {"planner", "render", "profiler", "store", "client", "executor", "embed"}),
-    "cli": ("planner/cli", {"planner", "render", "profiler", "store", "client", "executor", "embed", "server"}),
+    "python": ("executor/python", {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed"}),
+    "cli": ("planner/cli", {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed", "server"}),
 }
 PURE = {"planner"}  # the standard library alone
 FOREIGN = re.compile(r"^(cuda|nccl|cublas|mpi|ceres/|Eigen/|sqlite3|SQLiteCpp/|cpprest/|boost/|nlohmann/|dnnl|omp\.h|"

@@ -19,11 +19,12 @@ constexpr std::array kLevels{
 
 std::string value_of(const Variables& variables, const char* name) { return variables(name).value_or(std::string()); }
 
-Result<bool> read_switch(const Variables& variables, const char* name) {
+/// @param meaning  of the value that is not the default
+Result<bool> read_switch(const Variables& variables, const char* name, bool otherwise, const std::string& meaning) {
   const std::string value = value_of(variables, name);
-  if (value.empty() || value == "0") return false;
-  if (value == "1") return true;
-  return Error{ErrorCode::InvalidSpec, name, "is '" + value + "'; legal: 1 (everything runs unfused) and 0"};
+  if (value.empty()) return otherwise;
+  if (value == "0" || value == "1") return value == "1";
+  return Error{ErrorCode::InvalidSpec, name, "is '" + value + "'; legal: " + meaning};
 }
 
 } // namespace
@@ -77,9 +78,13 @@ Result<Environment> read_environment(const Variables& variables) {
     if (!parsed) return Error{parsed.error().code, "MC2_LOG", parsed.error().message};
     environment.log = parsed.value();
   }
-  const auto disabled = read_switch(variables, "MC2_DISABLE");
+  const auto disabled = read_switch(variables, "MC2_DISABLE", false, "1 (everything runs unfused) and 0");
   if (!disabled) return disabled.error();
   environment.is_disabled = disabled.value();
+  const auto transfer =
+      read_switch(variables, "MC2_TRANSFER", true, "0 (no plan from a model of another n and k) and 1");
+  if (!transfer) return transfer.error();
+  environment.may_transfer = transfer.value();
   return environment;
 }
 

@@ -24,6 +24,8 @@ std::size_t PlanCache::Hash::operator()(const QuestionView& question) const noex
 bool PlanCache::Equal::operator()(const QuestionView& left, const QuestionView& right) const noexcept {
   if (left.op != right.op || (left.options == nullptr) != (right.options == nullptr)) return false;
   if (left.options != nullptr && *left.options != *right.options) return false;
+  if (left.may_transfer != right.may_transfer || (left.variant == nullptr) != (right.variant == nullptr)) return false;
+  if (left.variant != nullptr && *left.variant != *right.variant) return false;
   return left.machine == right.machine;
 }
 
@@ -33,7 +35,7 @@ PlanCache::Entry PlanCache::find(const QuestionView& question) const {
   return known == entries_.end() ? Entry{} : known->second;
 }
 
-void PlanCache::put(const client::PlanQuestion& question, const FoundPlanPtr& plan, Clock::time_point now) {
+void PlanCache::put(const finder::PlanQuestion& question, const FoundPlanPtr& plan, Clock::time_point now) {
   const std::unique_lock lock(mutex_);
   if (entries_.size() >= capacity_ && !entries_.contains(question)) entries_.clear();
   entries_.insert_or_assign(question, Entry{plan, now});

@@ -3,16 +3,15 @@
 #include <utility>
 
 #include "mc2/executor/process_mark.hpp"
-#include "own_plans.hpp"
 #include "plan_cache.hpp"
 #include "utc_now.hpp"
 
 namespace mc2::embed {
 namespace {
 
-using client::FoundPlan;
-using client::PlanQuestion;
-using client::PlanSource;
+using finder::FoundPlan;
+using finder::PlanQuestion;
+using finder::PlanSource;
 using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
@@ -42,7 +41,7 @@ PlanSource uncut_source() {
   return {"MC2_DISABLE", [](const PlanQuestion& question) -> Result<FoundPlan> {
             auto plan = uncut_plan(question.op, question.machine);
             if (!plan) return plan.error();
-            return as_found(std::move(plan).value(), "uncut, mc2 is disabled");
+            return FoundPlan{finder::unkept(std::move(plan).value()), "uncut, mc2 is disabled"};
           }};
 }
 
@@ -69,6 +68,7 @@ FinderOptions finder_options(const Environment& environment) {
   options.store = environment.store;
   options.read_only_stores = {"/usr/share/mc2/store.db", "/etc/mc2/store.db"};
   options.is_disabled = environment.is_disabled;
+  options.may_transfer = environment.may_transfer;
   options.log = stderr_log(environment.log);
   return options;
 }
@@ -90,7 +90,7 @@ struct PlanFinder::Impl {
   const FinderOptions options;
   const executor::ProcessMark process;
   std::optional<store::Layers> layers;
-  std::optional<client::SharedLayers> shared_layers;
+  std::optional<finder::SharedLayers> shared_layers;
   PlanCache cache;
   std::vector<PlanSource> sources; ///< last: the service's thread uses the store
 };
@@ -111,9 +111,9 @@ Result<void> PlanFinder::Impl::open_places() {
     return {};
   }
   if (auto opened = open_store(); !opened) return opened;
-  client::SharedLayers* const kept = shared_layers ? &*shared_layers : nullptr;
+  finder::SharedLayers* const kept = shared_layers ? &*shared_layers : nullptr;
   for (const auto& path : options.plan_files) {
-    auto file = client::plan_file(path);
+    auto file = finder::plan_file(path);
     if (!file) return file.error();
     sources.push_back(std::move(file).value());
   }
@@ -122,8 +122,12 @@ Result<void> PlanFinder::Impl::open_places() {
     if (!service) return service.error();
     sources.push_back(client::plan_service(service.value(), options.waiting, kept, &utc_now));
   }
-  if (kept != nullptr) sources.push_back(client::kept_plans(*kept));
-  sources.push_back(own_plans({options.models, kept, options.may_transfer}));
+  finder::ModelPlaces models{.given = options.models};
+  if (kept != nullptr) {
+    models.kept = finder::kept_in(*kept);
+    sources.push_back(finder::kept_plans(*models.kept));
+  }
+  sources.push_back(finder::own_planner(std::move(models)));
   return {};
 }
 
@@ -131,10 +135,12 @@ Result<FoundPlanPtr> PlanFinder::Impl::look_up(const PlanQuestion& question) {
   if (auto legal = question.op.validate(); !legal) return legal.error();
   if (question.options)
     if (auto legal = question.options->validate(); !legal) return legal.error();
-  auto found = client::find_plan(sources, question);
+  PlanQuestion asked = question;
+  asked.may_transfer = asked.may_transfer && options.may_transfer;
+  auto found = finder::find_plan(sources, std::move(asked));
   if (!found) return found.error();
   auto plan = std::make_shared<const FoundPlan>(std::move(found).value());
-  tell(LogLevel::Debug, describe(*plan));
+  tell(plan->passed_over_damage ? LogLevel::Warning : LogLevel::Debug, describe(*plan));
   cache.put(question, plan, PlanCache::Clock::now());
   return plan;
 }

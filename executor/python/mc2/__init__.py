@@ -16,6 +16,7 @@ from ._core import (
     Estimate,
     Fingerprint,
     FitSummary,
+    FoundPlan,
     LaneCost,
     OpSpec,
     Plan,
@@ -30,6 +31,8 @@ from ._core import (
     Validation,
     Variant,
     VariantCost,
+    default_options,
+    find_plan,
     fit,
     paired_ratio,
     plan,
@@ -44,7 +47,7 @@ from .errors import Error, NativeError
 if typing.TYPE_CHECKING:
     from ._client import Client, PlanAnswer
     from ._executor import Communicator, Prepared, Problem, RankTimes, RunRecord, backends
-    from ._finder import FoundPlan, PlanFinder, uncut_plan
+    from ._finder import PlanFinder, uncut_plan
     from .measuring import Tuned, profile, tune
     from .running import run, timeline_of
 
@@ -60,7 +63,6 @@ _LATER = {
     "RankTimes": "_executor",
     "RunRecord": "_executor",
     "backends": "_executor",
-    "FoundPlan": "_finder",
     "PlanFinder": "_finder",
     "uncut_plan": "_finder",
     "Tuned": "measuring",
@@ -85,7 +87,7 @@ __all__ = [
     "Client", "Communicator", "CostModel", "EmbeddingTables", "Error", "Estimate", "Fingerprint", "FitSummary",
     "FoundPlan", "LaneCost", "NativeError", "OpSpec", "Plan", "PlanAnswer", "PlanFinder", "Prepared", "Problem",
     "Profile", "RaceObservation", "RankTimes", "Recalibration", "RunRecord", "RunnerUp", "Sample", "Store",
-    "StoredPlan", "Timeline", "Tuned", "Validation", "Variant", "VariantCost", "backends", "fit", "paired_ratio",
+    "StoredPlan", "Timeline", "Tuned", "Validation", "Variant", "VariantCost", "backends", "default_options", "find_plan", "fit", "paired_ratio",
     "plan", "predict", "profile", "recalibrate", "run", "sweep", "sweep_block_rows", "timeline_of", "transfer",
     "tune", "uncut_plan",
 ]  # fmt: skip

@@ -29,8 +29,8 @@ Client open_client(std::string url, std::string token, const std::filesystem::pa
 }
 
 PlanAnswer find_plan(const Client& self, const OpSpec& op, const Fingerprint& machine,
-                     std::optional<std::int64_t> epoch) {
-  return unwrap(self.find_plan({.op = op, .machine = machine}, {.epoch = epoch}));
+                     std::optional<std::int64_t> epoch, bool may_transfer) {
+  return unwrap(self.find_plan({.op = op, .machine = machine, .may_transfer = may_transfer}, {.epoch = epoch}));
 }
 
 void bind_answer(py::module_& module) {
@@ -59,7 +59,7 @@ PYBIND11_MODULE(_client, module) {
   py::class_<Client>(module, "Client", "One plan service. Safe to share between threads.")
       .def(py::init(&open_client), "url"_a, py::kw_only(), "token"_a = "", "ca_file"_a = "", "deadline_s"_a = 10.0)
       .def_property_readonly("url", &Client::url)
-      .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "epoch"_a = py::none(), NoGil())
+      .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "epoch"_a = py::none(), "may_transfer"_a = true, NoGil())
       .def(
           "find_model",
           [](const Client& self, const OpSpec& op, const Fingerprint& machine) {

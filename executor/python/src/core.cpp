@@ -136,4 +136,5 @@ PYBIND11_MODULE(_core, module) {
   mc2::python::bind_plans(module);
   mc2::python::bind_measuring(module);
   mc2::python::bind_store(module);
+  mc2::python::bind_finder(module);
 }

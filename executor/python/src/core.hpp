@@ -1,6 +1,7 @@
 #pragma once
 
 #include "convert.hpp"
+#include "mc2/planner/planner.hpp"
 
 /// The parts of the module mc2._core: what needs neither devices nor networks.
 namespace mc2::python {
@@ -10,5 +11,9 @@ void bind_models(py::module_& module);    ///< cost models and what they are fit
 void bind_plans(py::module_& module);     ///< plans, timelines, planning
 void bind_measuring(py::module_& module); ///< sweeps, fits, recalibration, statistics
 void bind_store(py::module_& module);
+void bind_finder(py::module_& module); ///< where a plan comes from
+
+/// The options that keywords name over `base`; others are refused with the names that there are.
+[[nodiscard]] planner::PlanOptions to_options(const py::kwargs& words, planner::PlanOptions base = {});
 
 } // namespace mc2::python

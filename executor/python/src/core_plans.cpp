@@ -173,8 +173,21 @@ void bind_plan(py::module_& module) {
       .def("__repr__", [](const Plan& p) { return "<mc2.Plan " + p.op.text() + ": " + p.cut.text() + ">"; });
 }
 
-/// The options that keywords name over `base`; others are refused with the names that there are.
-PlanOptions to_options(const py::kwargs& words, PlanOptions options = {}) {
+Plan plan(const planner::OpSpec& op, const planner::CostModel& model, const py::kwargs& words) {
+  const PlanOptions options = to_options(words);
+  const py::gil_scoped_release released;
+  return unwrap(planner::make_plan(op, model, options));
+}
+
+Plan predict(const planner::OpSpec& op, const planner::CostModel& model, std::vector<std::int64_t> blocks,
+             std::optional<planner::Variant> variant) {
+  const planner::Cut cut{std::move(blocks)};
+  return unwrap(variant ? planner::predict_cut(op, model, *variant, cut) : planner::predict_cut(op, model, cut));
+}
+
+} // namespace
+
+PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
   const std::map<std::string, std::function<void(const py::handle&)>> setters{
       {"strategy", [&](const py::handle& v) { options.strategy = v.cast<std::string>(); }},
       {"alignment", [&](const py::handle& v) { options.alignment = v.cast<std::int64_t>(); }},
@@ -205,20 +218,6 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options = {}) {
   unwrap(options.validate());
   return options;
 }
-
-Plan plan(const planner::OpSpec& op, const planner::CostModel& model, const py::kwargs& words) {
-  const PlanOptions options = to_options(words);
-  const py::gil_scoped_release released;
-  return unwrap(planner::make_plan(op, model, options));
-}
-
-Plan predict(const planner::OpSpec& op, const planner::CostModel& model, std::vector<std::int64_t> blocks,
-             std::optional<planner::Variant> variant) {
-  const planner::Cut cut{std::move(blocks)};
-  return unwrap(variant ? planner::predict_cut(op, model, *variant, cut) : planner::predict_cut(op, model, cut));
-}
-
-} // namespace
 
 void bind_plans(py::module_& module) {
   bind_timeline(module);

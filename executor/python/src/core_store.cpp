@@ -8,6 +8,7 @@
 #include "core.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
+#include "open_store.hpp"
 
 namespace mc2::python {
 namespace {
@@ -22,31 +23,6 @@ std::string utc_now() {
   char text[32];
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &fields)};
 }
-
-/// A store that threads may share: calls take turns, and none goes to a closed one.
-class OpenStore {
- public:
-  OpenStore(const std::filesystem::path& path, bool read_only)
-      : store_(unwrap(store::Store::open(path, read_only ? store::OpenMode::ReadOnly : store::OpenMode::ReadWrite))),
-        path_(path) {}
-
-  template <typename Body>
-  auto use(const Body& body) {
-    const std::lock_guard lock(mutex_);
-    if (!store_) throw Failure({planner::ErrorCode::InvalidSpec, "store", path_.string() + " is closed; open it anew"});
-    return unwrap(body(*store_));
-  }
-  void close() {
-    const std::lock_guard lock(mutex_);
-    store_.reset();
-  }
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-
- private:
-  std::mutex mutex_;
-  std::optional<store::Store> store_;
-  std::filesystem::path path_;
-};
 
 StoredPlan find_plan(OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine,
                      const std::string& purpose) {
@@ -93,7 +69,7 @@ planner::Result<std::string> add_measurement(store::Store& store, const planner:
                                utc_now());
 }
 
-void bind_plans_of(py::class_<OpenStore>& type) {
+void bind_plans_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
   type.def(
           "put_plan",
           [](OpenStore& self, const planner::Plan& plan, const std::string& purpose) {
@@ -125,7 +101,7 @@ void bind_plans_of(py::class_<OpenStore>& type) {
           "plan"_a, "compute_us"_a, "communication_us"_a, NoGil());
 }
 
-void bind_models_of(py::class_<OpenStore>& type) {
+void bind_models_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
   type.def(
           "put_model",
           [](OpenStore& self, const planner::CostModel& model) {
@@ -157,7 +133,8 @@ void bind_models_of(py::class_<OpenStore>& type) {
 
 void bind_store(py::module_& module) {
   bind_stored_plan(module);
-  py::class_<OpenStore> type(module, "Store", "One SQLite file of samples, models, plans and measurements.");
+  py::class_<OpenStore, std::shared_ptr<OpenStore>> type(module, "Store",
+                                                         "One SQLite file of samples, models, plans and measurements.");
   type.def(py::init<const std::filesystem::path&, bool>(), "path"_a, "read_only"_a = false, NoGil())
       .def_property_readonly("path", &OpenStore::path)
       .def(

@@ -11,9 +11,9 @@ namespace mc2::python {
 namespace {
 
 using namespace py::literals;
-using client::FoundPlan;
 using embed::FinderOptions;
 using embed::PlanFinder;
+using finder::FoundPlan;
 using Paths = std::vector<std::filesystem::path>;
 
 PlanFinder open_finder(Paths plan_files, const std::optional<std::string>& server, std::string token,
@@ -36,8 +36,9 @@ PlanFinder open_finder(Paths plan_files, const std::optional<std::string>& serve
 
 /// What is found is shared with the finder's memory: it stays valid however long Python keeps it.
 std::shared_ptr<const FoundPlan> find(const PlanFinder& self, const planner::OpSpec& op,
-                                      const planner::Fingerprint& machine) {
-  return unwrap(self.find({.op = op, .machine = machine}));
+                                      const planner::Fingerprint& machine, std::optional<planner::Variant> variant,
+                                      bool may_transfer) {
+  return unwrap(self.find({.op = op, .machine = machine, .variant = std::move(variant), .may_transfer = may_transfer}));
 }
 
 } // namespace
@@ -50,13 +51,7 @@ PYBIND11_MODULE(_finder, module) {
   module.doc() = "Finding plans in files, a service, stores and models.";
   py::module_::import("mc2._core"); // its types stand in the signatures
   translate_errors();
-  py::class_<FoundPlan, std::shared_ptr<FoundPlan>>(module, "FoundPlan",
-                                                    "A plan, where it is from, and why other places had none.")
-      .def_property_readonly("plan", [](const FoundPlan& found) { return found.stored.plan; })
-      .def_property_readonly("digest", [](const FoundPlan& found) { return found.stored.digest; })
-      .def_readonly("source", &FoundPlan::source)
-      .def_readonly("misses", &FoundPlan::misses)
-      .def("_repr_html_", [](const FoundPlan& found) { return py::cast(found.stored.plan).attr("_repr_html_")(); });
+  module.attr("FoundPlan") = py::module_::import("mc2._core").attr("FoundPlan");
   py::class_<PlanFinder>(module, "PlanFinder",
                          "Looks for plans in files, at a service, in stores and in models; remembers them.")
       .def(py::init(&open_finder), py::kw_only(), "plan_files"_a = Paths{}, "server"_a = py::none(), "token"_a = "",
@@ -69,10 +64,11 @@ PYBIND11_MODULE(_finder, module) {
           "Looks where MC2_STORE, MC2_SERVER and the system's stores say; MC2_DISABLE=1 finds uncut plans only.")
       .def(
           "find",
-          [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {
-            return std::const_pointer_cast<FoundPlan>(find(self, op, machine));
+          [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine,
+             std::optional<mc2::planner::Variant> variant, bool may_transfer) {
+            return std::const_pointer_cast<FoundPlan>(find(self, op, machine, std::move(variant), may_transfer));
           },
-          "op"_a, "fingerprint"_a, NoGil());
+          "op"_a, "fingerprint"_a, py::kw_only(), "variant"_a = py::none(), "may_transfer"_a = true, NoGil());
   module.def(
       "uncut_plan",
       [](const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine) {

@@ -23,12 +23,6 @@ constexpr int kListedModelCount = 1000;
 /// What a service says, fit for one line of a message.
 std::string said(std::string_view text) { return store::one_line(text, kMaxDetailBytes); }
 
-std::optional<ErrorCode> code_named(const std::string& name) {
-  for (int value = 1; value <= static_cast<int>(ErrorCode::Unreadable); ++value)
-    if (to_string(static_cast<ErrorCode>(value)) == name) return static_cast<ErrorCode>(value);
-  return std::nullopt;
-}
-
 std::string text_in(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? said(found->get<std::string>()) : std::string();
@@ -95,7 +89,7 @@ struct Client::Impl {
     if (answer.status >= 500) return error(kUnavailable, "failed (" + said + "); its log says why");
     if (!is_problem) return error(kUnavailable, "answers " + status + " and is no mc2 serve; check the address");
     const std::string field = text_in(problem, "field");
-    return error(code_named(text_in(problem, "code")).value_or(ErrorCode::InvalidSpec),
+    return error(planner::parse_error_code(text_in(problem, "code")).value_or(ErrorCode::InvalidSpec),
                  (field.empty() ? "" : field + ": ") + (detail.empty() ? "refuses with " + status : detail));
   }
 
@@ -144,13 +138,11 @@ Result<Client> Client::open(const Options& options) {
 
 const std::string& Client::url() const noexcept { return impl_->options.url; }
 
-store::PlanRequest PlanQuestion::request() const {
-  return options ? store::PlanRequest{op, *options} : store::PlanRequest::usual(op);
-}
-
 Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const AskOptions& ask) const {
   const std::string machine = store::digest(question.machine.canonical_text());
-  const std::string target = "/v1/plan?machine=" + machine + (ask.epoch ? "&epoch=" + std::to_string(*ask.epoch) : "");
+  // Only where it is not the default, which services know that have never heard of it.
+  const std::string target = "/v1/plan?machine=" + machine + (ask.epoch ? "&epoch=" + std::to_string(*ask.epoch) : "") +
+                             (question.may_transfer ? "" : "&transfer=no");
   const auto body = impl_->ask({.method = "POST", .target = target, .body = store::encode(question.request())}, ask);
   if (!body) return body.error();
   auto answer = impl_->decoded(store::decode_answer(body.value()));

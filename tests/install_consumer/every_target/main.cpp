@@ -1,12 +1,12 @@
 #include <iostream>
 
 #include "mc2/client/client.hpp"
-#include "mc2/client/plan_source.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/profiler/drift.hpp"
 #include "mc2/profiler/fit.hpp"

@@ -1,7 +1,6 @@
 #include "capi/objects.hpp"
 
 #include "mc2/store/codec.hpp"
-#include "own_plans.hpp"
 
 namespace mc2::capi {
 
@@ -14,11 +13,11 @@ MachineObject::MachineObject(planner::Fingerprint of) : fingerprint(std::move(of
 
 ModelObject::ModelObject(planner::CostModel of) : model(std::move(of)), json(store::encode(model)) {}
 
-PlanObject::PlanObject(std::shared_ptr<const client::FoundPlan> of)
+PlanObject::PlanObject(std::shared_ptr<const finder::FoundPlan> of)
     : found(std::move(of)), variant(found->stored.plan.variant.text()) {}
 
 PlanObject::PlanObject(planner::Plan of)
-    : PlanObject(std::make_shared<const client::FoundPlan>(embed::as_found(std::move(of), {}))) {}
+    : PlanObject(std::make_shared<const finder::FoundPlan>(finder::FoundPlan{finder::unkept(std::move(of)), {}})) {}
 
 // Threads, connections and devices stayed in the parent: a child that closed them would wait for ever, or close the
 // parent's.

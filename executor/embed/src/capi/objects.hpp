@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "capi/handles.hpp"
-#include "mc2/client/plan_source.hpp"
 #include "mc2/embed/plan_finder.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/executor/process_mark.hpp"
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/store/store.hpp"
@@ -37,11 +37,11 @@ struct ModelObject final : Object {
 struct PlanObject final : Object {
   static constexpr Kind kKind = Kind::Plan;
   /// @param plan  shared with the finder that remembers it
-  explicit PlanObject(std::shared_ptr<const client::FoundPlan> plan);
+  explicit PlanObject(std::shared_ptr<const finder::FoundPlan> plan);
   /// Of a plan that is from no finder.
   explicit PlanObject(planner::Plan plan);
   [[nodiscard]] const planner::Plan& plan() const noexcept { return found->stored.plan; }
-  const std::shared_ptr<const client::FoundPlan> found;
+  const std::shared_ptr<const finder::FoundPlan> found;
   const std::string variant;
 };
 

@@ -22,8 +22,8 @@ class OpenStore {
 
 std::string purpose_of(const char* purpose) { return purpose == nullptr ? store::PlanKey{}.purpose : purpose; }
 
-client::FoundPlan kept_plan(store::StoredPlan stored) {
-  client::FoundPlan found;
+finder::FoundPlan kept_plan(store::StoredPlan stored) {
+  finder::FoundPlan found;
   found.stored = std::move(stored);
   found.source = "store";
   return found;
@@ -58,7 +58,7 @@ mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2
     given(plan, "plan");
     const Pinned<MachineObject> on(machine);
     const store::PlanKey key{read_op(op), store::digest(on->fingerprint.canonical_text()), purpose_of(purpose)};
-    auto found = std::make_shared<const client::FoundPlan>(kept_plan(take(OpenStore(store)->find_plan(key))));
+    auto found = std::make_shared<const finder::FoundPlan>(kept_plan(take(OpenStore(store)->find_plan(key))));
     hand_out(std::make_unique<PlanObject>(std::move(found)), plan);
   });
 }

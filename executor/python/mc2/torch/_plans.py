@@ -16,7 +16,8 @@ from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint
 from ._passes import PASSES, Pass, unfused
 from ._settings import log, settings, warn
 
-MAX_BLOCK_COUNT = 16
+MAX_BLOCK_COUNT = 16  # as the planner takes it for process groups
+_SERVICE_DEADLINE_S = 0.05
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 LOOPED, BATCHED = "looped", "batched"  # matmuls of a block of several ranks' rows: one each, or one batched
 VARIANTS = (LOOPED, BATCHED, _symmetric.NAME)
@@ -152,12 +153,6 @@ def unsupported(problem: Problem) -> str:
     return ""
 
 
-def options(problem: Problem) -> dict[str, typing.Any]:
-    """Limits of the cuts: multiples of the tiles of the device's matmuls."""
-    rows = 128 if problem.device.type == "cuda" else 32
-    return {"alignment": rows, "min_block_rows": rows, "max_block_count": MAX_BLOCK_COUNT}
-
-
 def is_native(problem: Problem, plan: Plan) -> bool:
     """Whether a plan is one of mc2's own backend: by its variant, as plans of any kind are kept as what these calls run with."""
     return problem.device.type == "cuda" and plan.variant.name not in VARIANTS
@@ -184,50 +179,54 @@ def _store() -> _core.Store | None:
     return _stores[settings.store]
 
 
-class _Found(typing.NamedTuple):
-    plan: Plan
-    source: str
-    is_tuned: bool
+def _service(op: OpSpec, machine: _core.Fingerprint, may_transfer: bool) -> Plan:
+    from .._client import Client
+
+    client = Client(settings.server, deadline_s=_SERVICE_DEADLINE_S)
+    return client.find_plan(op, machine, may_transfer=may_transfer).plan
 
 
-def _find(problem: Problem) -> _Found:
-    """For eager calls: the plan that was tuned here, else the kept one, one from a model, or the service's. Errors: every place's
-    reason."""
-    if (problem, EAGER) in _plans:
-        return _Found(_plans[problem, EAGER], "tuned in this process", True)
-    op, misses = problem.op(), []
-    store = _found(_store)
-    if store is None and settings.store:
-        misses.append(f"store {settings.store}: there is none")
-    if store is not None:
-        kept = _kept_anywhere(problem, store)
-        if kept is not None:
-            return _Found(kept, f"store {settings.store}", True)
-        misses.append(f"store {settings.store} has no plan of it")
-    model = _models.get(model_key(problem)) or (_kept_model(problem, store) if store is not None else None)
-    if model is not None:
-        _models[model_key(problem)] = model
-        return _Found(_core.plan(op, model, **options(problem)), "a model of other lengths", False)
-    if settings.server:
-        from .._client import Client
-
-        try:
-            return _Found(Client(settings.server, deadline_s=0.05).find_plan(op, problem.fingerprint()).plan, settings.server, False)
-        except Error as error:
-            misses.append(str(error))
-    misses.append("nothing was tuned: mc2.torch.tune() measures this shape")
-    raise Error("not_found", "plan", "; ".join(misses))
+def _find(problem: Problem) -> _core.FoundPlan:
+    """For eager calls: what mc2's finder finds among the plan that was tuned here, the service, the store, and models of this
+    process; a plan that mc2 tune kept for mc2's own backend before any that a model gives. Errors: every place's reason."""
+    tuned = _plans.get((problem, EAGER))
+    store, model = _found(_store), _models.get(model_key(problem))
+    try:
+        found = _core.find_plan(
+            problem.op(), problem.fingerprint(), plans=[tuned] if tuned else [], service=_service if settings.server else None,
+            store=store, models=[model] if model else [], may_transfer=settings.may_transfer)  # fmt: skip
+    except Error as error:
+        native = _kept_natively(problem, store)
+        if native is None:
+            missing = f"store {settings.store}: there is none; " if settings.store and store is None else ""
+            raise Error(error.code, "plan", f"{missing}{error}; mc2.torch.tune() measures this shape") from error
+        return native
+    return found if found.origin != "model" else _kept_natively(problem, store) or found
 
 
-def _find_captured(problem: Problem, eager: _Found) -> _Found:
+def _kept_natively(problem: Problem, store: _core.Store | None) -> _core.FoundPlan | None:
+    """What mc2 tune kept for mc2's own backend."""
+    if store is None or _native.fault(problem):
+        return None
+    machine = _native.fingerprint(problem.group)
+    found = _found(lambda: _core.find_plan(problem.op(), machine, store=store, may_transfer=False))
+    return found if found is not None and found.origin == "kept" else None
+
+
+def _is_tuned(found: _core.FoundPlan) -> bool:
+    return found.origin in ("given", "kept")
+
+
+def _find_captured(problem: Problem, eager: _core.FoundPlan) -> Plan:
     """For captured calls: what was tuned for them, else the same."""
-    if problem.device.type != "cuda" or not eager.is_tuned:
-        return eager
+    if problem.device.type != "cuda" or not _is_tuned(eager):
+        return eager.plan
     if (problem, CAPTURED) in _plans:
-        return eager._replace(plan=_plans[problem, CAPTURED])
+        return _plans[problem, CAPTURED]
     store = _found(_store)
-    kept = _kept(problem, store, problem.fingerprint(CAPTURED)) if store is not None else None
-    return eager._replace(plan=kept or eager.plan)
+    machine = problem.fingerprint(CAPTURED)
+    kept = _found(lambda: _core.find_plan(problem.op(), machine, store=store, may_transfer=False)) if store is not None else None
+    return kept.plan if kept is not None and kept.origin == "kept" else eager.plan
 
 
 def _found(find: typing.Callable[[], typing.Any]) -> typing.Any:
@@ -238,22 +237,6 @@ def _found(find: typing.Callable[[], typing.Any]) -> typing.Any:
         if error.code != "not_found":
             raise
         return None
-
-
-def _kept(problem: Problem, store: _core.Store, machine: _core.Fingerprint) -> Plan | None:
-    return typing.cast("Plan | None", _found(lambda: store.find_plan(problem.op(), machine).plan))
-
-
-def _kept_anywhere(problem: Problem, store: _core.Store) -> Plan | None:
-    """Tuned by mc2.torch, else by mc2 tune for mc2's own backend."""
-    machines = [problem.fingerprint()]
-    if not _native.fault(problem):
-        machines.append(_native.fingerprint(problem.group))
-    return next((plan for plan in (_kept(problem, store, machine) for machine in machines) if plan is not None), None)
-
-
-def _kept_model(problem: Problem, store: _core.Store) -> CostModel | None:
-    return typing.cast("CostModel | None", _found(lambda: store.find_model(problem.op(), problem.fingerprint())))
 
 
 # What the ranks agree on.
@@ -290,9 +273,9 @@ def _offer(problem: Problem, w: torch.Tensor) -> tuple[_Offer, str]:
         eager, captured = _find_both(problem)
     except (Error, NativeError) as error:
         return offer, str(error)
-    full = offer._replace(is_tuned=eager.is_tuned, eager=_cut(problem, eager.plan), captured=_cut(problem, captured.plan))
+    full = offer._replace(is_tuned=_is_tuned(eager), eager=_cut(problem, eager.plan), captured=_cut(problem, captured))
     if len(json.dumps(full)) > _OFFER_BYTES:
-        return offer, f"its plan of {max(len(eager.plan.blocks), len(captured.plan.blocks))} blocks is too long for ranks to agree on"
+        return offer, f"its plan of {max(len(eager.plan.blocks), len(captured.blocks))} blocks is too long for ranks to agree on"
     return full, ""
 
 
@@ -300,13 +283,13 @@ def _cut(problem: Problem, plan: Plan) -> _Cut | None:
     return (plan.blocks, str(plan.variant), plan.schedule, is_native(problem, plan)) if is_fused(problem, plan) else None
 
 
-def _find_both(problem: Problem) -> tuple[_Found, _Found]:
+def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
     """For eager and for captured calls."""
     eager = _find(problem)
     captured = _find_captured(problem, eager)
-    for calls, one in zip((EAGER, CAPTURED), (eager, captured)):
+    for calls, plan in ((EAGER, eager.plan), (CAPTURED, captured)):
         log.debug("plan op=%s calls=%s cut=%s variant=%s source=%s predicted_us=%.1f",
-                  problem.text(), calls, one.plan.cut, one.plan.variant, one.source, one.plan.makespan_us)  # fmt: skip
+                  problem.text(), calls, plan.cut, plan.variant, eager.source, plan.makespan_us)  # fmt: skip
     return eager, captured
 
 

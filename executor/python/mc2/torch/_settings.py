@@ -17,23 +17,29 @@ _warned: set[str] = set()
 
 @dataclasses.dataclass
 class Settings:
-    """What MC2_STORE, MC2_SERVER and MC2_DISABLE say."""
+    """What MC2_STORE, MC2_SERVER, MC2_DISABLE and MC2_TRANSFER say."""
 
     store: str = ""
     server: str = ""
     is_disabled: bool = False
+    may_transfer: bool = True  # whether a model of another n and k may answer
 
     @classmethod
     def of_environment(cls) -> Settings:
-        disable = os.environ.get("MC2_DISABLE", "") or "0"
-        if disable not in ("0", "1"):
-            raise Error("invalid_spec", "MC2_DISABLE", f"is '{disable}'; legal: 0, 1")
+        disable, transfer = _switch("MC2_DISABLE", "0"), _switch("MC2_TRANSFER", "1")
         level = os.environ.get("MC2_LOG", "")
         if level not in _LEVELS:
             raise Error("unknown_name", "MC2_LOG", f"is '{level}'; legal: off, error, warning, info, debug")
         if _LEVELS[level] is not None:
             _log_to_stderr(typing.cast(int, _LEVELS[level]))
-        return cls(os.environ.get("MC2_STORE", ""), os.environ.get("MC2_SERVER", ""), disable == "1")
+        return cls(os.environ.get("MC2_STORE", ""), os.environ.get("MC2_SERVER", ""), disable, transfer)
+
+
+def _switch(name: str, otherwise: str) -> bool:
+    value = os.environ.get(name, "") or otherwise
+    if value not in ("0", "1"):
+        raise Error("invalid_spec", name, f"is '{value}'; legal: 0, 1")
+    return value == "1"
 
 
 def _log_to_stderr(level: int) -> None:

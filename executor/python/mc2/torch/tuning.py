@@ -174,7 +174,7 @@ def _variants(problem: Problem) -> list[str]:
 
 def _lengths(problem: Problem) -> list[int]:
     rows = problem.op().cut_axis_length
-    lengths = [x for x in _core.sweep_block_rows(rows, _plans.options(problem)["alignment"]) if x * _plans.MAX_BLOCK_COUNT >= rows]
+    lengths = [x for x in _core.sweep_block_rows(rows, _core.default_options(problem.fingerprint())["alignment"]) if x * _plans.MAX_BLOCK_COUNT >= rows]
     step = max(1, -(-len(lengths) // _MAX_LENGTH_COUNT))
     return sorted({*lengths[::step], rows})
 
@@ -277,7 +277,7 @@ def _of_pytorch(bench: _Bench, model: CostModel) -> list[Plan]:
 
 def _contenders(bench: _Bench, model: CostModel) -> list[Plan]:
     """Of every variant, so that the race chooses among them."""
-    documents = "\n".join(p.to_json() for p in choose_contenders(bench.op, model, _plans.options(bench.problem)))
+    documents = "\n".join(p.to_json() for p in choose_contenders(bench.op, model, _core.default_options(bench.problem.fingerprint())))
     return [Plan.from_json(line) for line in _shared(bench.problem, documents).splitlines()]
 
 

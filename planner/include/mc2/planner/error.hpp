@@ -33,6 +33,8 @@ enum class ErrorCode : std::uint8_t {
 
 /// Stable lower-case name of a code, e.g. "invalid_spec". Used in JSON and logs.
 [[nodiscard]] std::string_view to_string(ErrorCode code) noexcept;
+/// The code of that name, if there is one.
+[[nodiscard]] std::optional<ErrorCode> parse_error_code(std::string_view name) noexcept;
 
 /// An expected "no": what was wrong, in which field, and what would be right.
 struct Error {

@@ -35,6 +35,7 @@ struct Environment {
   std::filesystem::path server_ca;  ///< MC2_SERVER_CA
   LogLevel log = LogLevel::Warning; ///< MC2_LOG
   bool is_disabled = false;         ///< MC2_DISABLE=1: everything runs uncut and unfused
+  bool may_transfer = true;         ///< MC2_TRANSFER=0: no plan from a model of another n and k
 };
 
 /// The value of a variable, or nothing where it is unset. An empty value counts as unset.
@@ -47,7 +48,7 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 /// known.
 [[nodiscard]] std::filesystem::path store_path(const Variables& variables);
 
-/// Errors: UnknownName for MC2_LOG; InvalidSpec for an MC2_DISABLE that is neither 0 nor 1.
+/// Errors: UnknownName for MC2_LOG; InvalidSpec for an MC2_DISABLE or MC2_TRANSFER that is neither 0 nor 1.
 [[nodiscard]] planner::Result<Environment> read_environment(const Variables& variables);
 
 /// As above, of process_variables().

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "mc2/client/client.hpp"
-#include "mc2/client/plan_source.hpp"
+#include "mc2/client/plan_service.hpp"
 #include "mc2/embed/environment.hpp"
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/fingerprint.hpp"
@@ -53,7 +54,7 @@ struct FinderOptions {
 class PlanFinder {
  public:
   /// Opens the store and reads the files; asks nobody.
-  /// Errors: InvalidSpec (options, client::Client::open); as client::plan_file; as store::Layers::open, NewerVersion
+  /// Errors: InvalidSpec (options, client::Client::open); as finder::plan_file; as store::Layers::open, NewerVersion
   /// among them.
   /// Throws SystemError as store::Store::open.
   [[nodiscard]] static planner::Result<PlanFinder> open(FinderOptions options);
@@ -63,12 +64,12 @@ class PlanFinder {
   ~PlanFinder();
 
   /// The first plan found, never null. The same question gives the same plan until `refresh` has passed.
-  /// Errors: InvalidSpec (question); as client::find_plan, with every place's reason in one line: a caller without a
+  /// Errors: InvalidSpec (question); as finder::find_plan, with every place's reason in one line: a caller without a
   /// plan runs uncut_plan(). Unsupported in a child of the process that opened it.
-  [[nodiscard]] planner::Result<std::shared_ptr<const client::FoundPlan>> find(
-      const client::PlanQuestion& question) const;
+  [[nodiscard]] planner::Result<std::shared_ptr<const finder::FoundPlan>> find(
+      const finder::PlanQuestion& question) const;
   /// As above, of a question without options, which is copied only where the plan is not remembered.
-  [[nodiscard]] planner::Result<std::shared_ptr<const client::FoundPlan>> find(
+  [[nodiscard]] planner::Result<std::shared_ptr<const finder::FoundPlan>> find(
       const planner::OpSpec& op, const planner::Fingerprint& machine) const;
 
  private:

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "mc2/finder/question.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/fingerprint.hpp"
@@ -41,15 +42,7 @@ struct Options {
   [[nodiscard]] planner::Result<void> validate() const;
 };
 
-/// What a plan is asked for.
-struct PlanQuestion {
-  planner::OpSpec op;
-  planner::Fingerprint machine;
-  /// Unset: the tuned plan, or one by the defaults of the machine.
-  std::optional<planner::PlanOptions> options = std::nullopt;
-
-  [[nodiscard]] store::PlanRequest request() const;
-};
+using finder::PlanQuestion;
 
 /// How one question is asked.
 struct AskOptions {

@@ -1,4 +1,4 @@
-#include "mc2/client/plan_source.hpp"
+#include "mc2/client/plan_service.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +15,11 @@ namespace {
 
 using examples::client_of;
 using examples::good_answer;
+using finder::find_plan;
+using finder::FoundPlan;
+using finder::kept_plans;
+using finder::PlanSource;
+using finder::SharedLayers;
 using planner::Error;
 using planner::ErrorCode;
 using planner::Result;
@@ -32,33 +37,9 @@ PlanSource local(std::int64_t short_rows = 512) {
           }};
 }
 
-PlanSource failing(ErrorCode code) {
-  return {"broken", [=](const PlanQuestion&) -> Result<FoundPlan> { return Error{code, "x", "says no"}; }};
-}
-
 /// Short waits, and none that a test would have to sit out.
 ServiceOptions quick() {
   return {.patience = std::chrono::milliseconds(30), .refresh = std::chrono::hours(1), .retry = std::chrono::hours(1)};
-}
-
-std::int64_t short_block(const FoundPlan& found) { return found.stored.plan.cut.block_rows.front(); }
-
-TEST(FindPlan, TakesTheFirstThatHasOneAndSaysWhyOthersHadNone) {
-  const std::vector<PlanSource> sources{failing(ErrorCode::NotFound), failing(ErrorCode::Stale), local()};
-  const auto found = find_plan(sources, examples::question());
-  ASSERT_TRUE(found.ok());
-  EXPECT_EQ(found.value().source, "own planner");
-  EXPECT_THAT(found.value().misses, ElementsAre("broken: x: says no", "broken: x: says no"));
-}
-
-TEST(FindPlan, DamageEndsTheSearchAndNothingIsAnErrorWithEveryReason) {
-  const std::vector<PlanSource> damaged{failing(ErrorCode::Corrupt), local()};
-  EXPECT_EQ(find_plan(damaged, examples::question()).error().code, ErrorCode::Corrupt);
-  const std::vector<PlanSource> none{failing(ErrorCode::NotFound), failing(ErrorCode::Infeasible)};
-  const auto missing = find_plan(none, examples::question());
-  EXPECT_EQ(missing.error().code, ErrorCode::Infeasible);
-  EXPECT_EQ(missing.error().message, "broken: x: says no; broken: x: says no");
-  EXPECT_EQ(find_plan({}, examples::question()).error().code, ErrorCode::NotFound);
 }
 
 class PlanSources : public testing::Test {
@@ -76,30 +57,6 @@ class PlanSources : public testing::Test {
   std::optional<SharedLayers> shared_;
 };
 
-TEST_F(PlanSources, AFileAnswersForItsOwnOperatorAndMachine) {
-  const auto path = directory_ / "plan.json";
-  std::ofstream(path) << store::encode(examples::plan(examples::question()));
-  const PlanSource file = plan_file(path).value();
-  EXPECT_EQ(short_block(file.find(examples::question()).value()), 128);
-  EXPECT_EQ(file.find(examples::question(2048)).error().code, ErrorCode::NotFound);
-  PlanQuestion elsewhere = examples::question();
-  elsewhere.machine.fields["cpu_model"] = "another";
-  EXPECT_THAT(file.find(elsewhere).error().message, HasSubstr("cpu_model"));
-  EXPECT_EQ(plan_file(directory_ / "none.json").error().code, ErrorCode::NotFound);
-  std::ofstream(path) << "{";
-  EXPECT_EQ(plan_file(path).error().field, path.string());
-}
-
-TEST_F(PlanSources, KeptPlansAnswerQuestionsWithoutOptions) {
-  const PlanSource kept = kept_plans(*shared_);
-  EXPECT_EQ(kept.find(examples::question()).error().code, ErrorCode::NotFound);
-  ASSERT_TRUE(layers_->writable().put_plan(examples::plan(examples::question()), "tuned", "2025-01-02T03:04:05Z").ok());
-  EXPECT_EQ(kept.find(examples::question()).value().stored.created_at, "2025-01-02T03:04:05Z");
-  PlanQuestion with_options = examples::question();
-  with_options.options.emplace();
-  EXPECT_EQ(kept.find(with_options).error().code, ErrorCode::NotFound);
-}
-
 TEST(PlanService, AnswersAndThenAnswersFromMemory) {
   FakeService service([](const std::string&) { return good_answer(7); });
   ServiceOptions patient = quick();
@@ -109,6 +66,34 @@ TEST(PlanService, AnswersAndThenAnswersFromMemory) {
   for (int i = 0; i < 10; ++i)
     EXPECT_THAT(source.find(examples::question()).value().source, HasSubstr("tuned plan of epoch 7, asked "));
   EXPECT_EQ(service.request_count(), 1);
+}
+
+TEST(PlanService, IsNotAskedForAVariant) {
+  FakeService service([](const std::string&) { return good_answer(7); });
+  PlanQuestion of_variant = examples::question();
+  of_variant.variant = planner::Variant{"direct", {}};
+  EXPECT_EQ(plan_service(client_of(service.url()), quick()).find(of_variant).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(service.request_count(), 0);
+}
+
+TEST(PlanService, IsToldThatNothingMayBeTransferred) {
+  std::mutex mutex;
+  std::string asked;
+  FakeService service([&](const std::string& request) {
+    const std::lock_guard lock(mutex);
+    asked = request;
+    return good_answer(7);
+  });
+  ServiceOptions patient = quick();
+  patient.patience = std::chrono::seconds(20);
+  const PlanSource source = plan_service(client_of(service.url()), patient);
+  ASSERT_TRUE(source.find(examples::question()).ok());
+  EXPECT_EQ(asked.find("transfer"), std::string::npos) << "services that do not know the word take the question";
+  PlanQuestion strict = examples::question();
+  strict.may_transfer = false;
+  ASSERT_TRUE(source.find(strict).ok());
+  EXPECT_THAT(asked, HasSubstr("&transfer=no"));
+  EXPECT_EQ(service.request_count(), 2) << "another question";
 }
 
 TEST(PlanService, ARefusalIsAMissThatIsRemembered) {
@@ -247,7 +232,7 @@ TEST_F(PlanSources, ManyThreadsAskAtOnce) {
                          .cached_answer_count = 2};
   const std::vector<PlanSource> sources{
       plan_service(client_of(service.url()), options, &*shared_, [] { return std::string("2025-06-07T08:09:10Z"); }),
-      kept_plans(*shared_), local()};
+      kept_plans(finder::kept_in(*shared_)), local()};
   std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&, i] {
@@ -256,14 +241,6 @@ TEST_F(PlanSources, ManyThreadsAskAtOnce) {
         EXPECT_TRUE(found.ok()) << found.error().text();
       }
     });
-}
-
-TEST(OwnPlanner, PlansFromTheModelOrSaysWhyNot) {
-  const PlanSource none = own_planner({[](const PlanQuestion&) -> Result<planner::CostModel> {
-                                         return Error{ErrorCode::NotFound, "m", "no model"};
-                                       },
-                                       [](const PlanQuestion&) { return planner::PlanOptions{}; }});
-  EXPECT_EQ(none.find(examples::question()).error().message, "no model");
 }
 
 } // namespace

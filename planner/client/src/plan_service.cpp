@@ -6,14 +6,18 @@
 #include <thread>
 #include <utility>
 
-#include "mc2/client/plan_source.hpp"
+#include "mc2/client/plan_service.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::client {
 namespace {
 
+using finder::FoundPlan;
+using finder::Origin;
+using finder::SharedLayers;
 using planner::Error;
 using planner::ErrorCode;
+using planner::Provenance;
 using planner::Result;
 using Clock = std::chrono::steady_clock;
 
@@ -101,7 +105,8 @@ class ServiceSource {
 };
 
 std::string key_of(const PlanQuestion& question) {
-  return question.machine.canonical_text() + "\n" + store::encode(question.request());
+  return question.machine.canonical_text() + "\n" + store::encode(question.request()) +
+         (question.may_transfer ? "" : "\nno transfer");
 }
 
 FoundPlan to_found(const store::PlanAnswer& answer, const PlanQuestion& question, std::string source) {
@@ -111,7 +116,8 @@ FoundPlan to_found(const store::PlanAnswer& answer, const PlanQuestion& question
                      .digest = answer.digest,
                      .created_at = answer.created_at},
           .source = std::move(source),
-          .misses = {}};
+          .origin = Origin::Service,
+          .is_stopgap = answer.source == "model" && answer.plan.makespan.provenance == Provenance::Extrapolated};
 }
 
 std::string what_of(const store::PlanAnswer& answer) {
@@ -145,6 +151,7 @@ Result<FoundPlan> ServiceSource::cached(const Entry& entry) const {
 }
 
 Result<FoundPlan> ServiceSource::find(const PlanQuestion& question) {
+  if (question.variant) return Error{ErrorCode::NotFound, "variant", "no service chooses by a variant"};
   const std::string key = key_of(question);
   std::optional<Error> refused; // to ask, for now
   {
@@ -194,7 +201,9 @@ void ServiceSource::learn(const std::string& key, const PlanQuestion& question,
 
 std::string ServiceSource::purpose(const PlanQuestion& question) const {
   const std::string served = "served by " + client_.url();
-  return question.options ? served + " for " + store::digest(store::encode(question.request())) : served;
+  const std::string asked =
+      question.options ? served + " for " + store::digest(store::encode(question.request())) : served;
+  return question.may_transfer ? asked : asked + " without transfer";
 }
 
 Result<FoundPlan> ServiceSource::recall(const PlanQuestion& question, const Error& why) {
@@ -204,7 +213,8 @@ Result<FoundPlan> ServiceSource::recall(const PlanQuestion& question, const Erro
     return layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
   });
   if (!kept) return failed;
-  FoundPlan found{std::move(kept).value(), {}, {"service: " + failed.text()}};
+  const bool is_stopgap = kept.value().plan.makespan.provenance == Provenance::Extrapolated;
+  FoundPlan found{std::move(kept).value(), {}, Origin::Service, is_stopgap, {"service: " + failed.text()}};
   found.source = "what service " + client_.url() + " answered at " + found.stored.created_at;
   return found;
 }
@@ -273,8 +283,8 @@ void ServiceSource::work(const std::stop_token& stop) {
 
 } // namespace
 
-PlanSource plan_service(const Client& client, const ServiceOptions& options, SharedLayers* keeper,
-                        std::function<std::string()> utc_now) {
+finder::PlanSource plan_service(const Client& client, const ServiceOptions& options, SharedLayers* keeper,
+                                std::function<std::string()> utc_now) {
   // Shared by the copies of the source.
   auto source = std::make_shared<ServiceSource>(client, options, keeper, std::move(utc_now));
   return {"service", [source](const PlanQuestion& question) { return source->find(question); }};

@@ -1,0 +1,115 @@
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+
+#include "core.hpp"
+#include "mc2/finder/plan_source.hpp"
+#include "mc2/planner/cutting.hpp"
+#include "open_store.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using finder::FoundPlan;
+using finder::Kept;
+using finder::PlanQuestion;
+using finder::PlanSource;
+using planner::CostModel;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Fingerprint;
+using planner::OpSpec;
+using planner::Plan;
+using planner::Result;
+
+Kept kept_in(const std::shared_ptr<OpenStore>& open) {
+  return {[open](const store::PlanKey& key) {
+            return open->ask([&](const store::Store& store) { return store.find_plan(key); });
+          },
+          [open](const OpSpec& op, const Fingerprint& machine) {
+            return open->ask([&](const store::Store& store) { return store.find_model(op, machine); });
+          },
+          [open](const OpSpec& op, const Fingerprint& machine) {
+            auto models = open->ask([&](const store::Store& store) { return store.list_models(op, machine); });
+            return models ? std::move(models).value() : std::vector<CostModel>();
+          }};
+}
+
+/// What a Python function raised, as the error of a place. With the interpreter's lock.
+Error raised(const py::error_already_set& error) {
+  const py::object value = error.value();
+  const auto name = py::hasattr(value, "code") ? py::str(value.attr("code")).cast<std::string>() : std::string();
+  return {planner::parse_error_code(name).value_or(ErrorCode::Unsupported), "", py::str(value).cast<std::string>()};
+}
+
+/// A service, asked by a Python function of operator, machine and whether models of other operators may answer.
+PlanSource service(const py::function& ask) {
+  // Shared by the copies of the place; deleted with the interpreter's lock.
+  const std::shared_ptr<py::function> held(new py::function(ask), [](py::function* function) {
+    const py::gil_scoped_acquire acquired;
+    delete function;
+  });
+  return {"service", [held](const PlanQuestion& question) -> Result<FoundPlan> {
+            const py::gil_scoped_acquire acquired;
+            try {
+              auto plan = (*held)(question.op, question.machine, question.may_transfer).cast<Plan>();
+              const bool is_stopgap = plan.makespan.provenance == planner::Provenance::Extrapolated;
+              return FoundPlan{finder::unkept(std::move(plan)), "service", finder::Origin::Service, is_stopgap};
+            } catch (const py::error_already_set& error) {
+              return raised(error);
+            }
+          }};
+}
+
+FoundPlan find_among(const OpSpec& op, const Fingerprint& machine, const std::vector<Plan>& plans,
+                     const std::optional<py::function>& asked_service, const std::shared_ptr<OpenStore>& open,
+                     std::vector<CostModel> models, std::optional<planner::Variant> variant, bool may_transfer,
+                     const py::kwargs& words) {
+  PlanQuestion question{.op = op, .machine = machine, .variant = std::move(variant), .may_transfer = may_transfer};
+  if (!words.empty()) question.options = to_options(words, planner::default_options_on(machine));
+  std::vector<PlanSource> sources;
+  for (const Plan& plan : plans) sources.push_back(finder::given_plan("given plan", plan));
+  if (asked_service) sources.push_back(service(*asked_service));
+  finder::ModelPlaces places{.given = std::move(models)};
+  if (open) {
+    places.kept = kept_in(open);
+    sources.push_back(finder::kept_plans(*places.kept));
+  }
+  sources.push_back(finder::own_planner(std::move(places)));
+  const py::gil_scoped_release released;
+  return unwrap(finder::find_plan(sources, std::move(question)));
+}
+
+py::dict default_options(const Fingerprint& machine) {
+  const auto options = planner::default_options_on(machine);
+  py::dict result;
+  result["alignment"] = options.alignment;
+  result["min_block_rows"] = options.min_block_rows;
+  result["max_block_count"] = options.max_block_count;
+  return result;
+}
+
+} // namespace
+
+void bind_finder(py::module_& module) {
+  py::class_<FoundPlan, std::shared_ptr<FoundPlan>>(module, "FoundPlan",
+                                                    "A plan, where it is from, and why other places had none.")
+      .def_property_readonly("plan", [](const FoundPlan& found) { return found.stored.plan; })
+      .def_property_readonly("digest", [](const FoundPlan& found) { return found.stored.digest; })
+      .def_readonly("source", &FoundPlan::source)
+      .def_property_readonly("origin", [](const FoundPlan& found) { return finder::to_string(found.origin); })
+      .def_readonly("is_stopgap", &FoundPlan::is_stopgap)
+      .def_readonly("misses", &FoundPlan::misses)
+      .def_readonly("passed_over_damage", &FoundPlan::passed_over_damage)
+      .def("_repr_html_", [](const FoundPlan& found) { return py::cast(found.stored.plan).attr("_repr_html_")(); });
+  module.def("find_plan", &find_among, "op"_a, "fingerprint"_a, py::kw_only(), "plans"_a = std::vector<Plan>{},
+             "service"_a = py::none(), "store"_a = py::none(), "models"_a = std::vector<CostModel>{},
+             "variant"_a = py::none(), "may_transfer"_a = true,
+             "The first plan among given ones, a service's, those kept in a store, and those that models give.");
+  module.def("default_options", &default_options, "fingerprint"_a,
+             "How cuts are planned on a machine unless one says.");
+}
+
+} // namespace mc2::python

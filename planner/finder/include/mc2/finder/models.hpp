@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mc2/finder/question.hpp"
+#include "mc2/finder/shared_layers.hpp"
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/error.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/planner/transfer.hpp"
+#include "mc2/store/store.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::finder {
+
+/// What one or more stores have kept, as the finder asks for it. Threads: as whoever made it says.
+struct Kept {
+  std::function<planner::Result<store::StoredPlan>(const store::PlanKey&)> find_plan;
+  std::function<planner::Result<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> find_model;
+  std::function<std::vector<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> list_models;
+};
+
+/// The layers must outlive it. Threads: may be asked by several at once.
+[[nodiscard]] Kept kept_in(SharedLayers& layers);
+/// For those who serve others: its errors do not name the store's file. The store must outlive it. Threads: as the
+/// store.
+[[nodiscard]] Kept kept_in_unnamed(const store::Store& store);
+
+/// Where models come from, in this order.
+struct ModelPlaces {
+  std::vector<planner::CostModel> given; ///< answer on their own machine
+  std::optional<Kept> kept = std::nullopt;
+};
+
+/// A model that answers a question.
+struct FoundModel {
+  planner::CostModel model;
+  /// Where it was measured for another n and k: its plans are marked with it.
+  std::optional<planner::Transfer> transfer = std::nullopt;
+  /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology or a device moves all
+  /// block lengths alike, and the test of significance takes their errors as independent.
+  bool can_require_significance = true;
+};
+
+/// The model of the question's operator and machine: a given one, else the kept one, else the nearest of another n and
+/// k (planner/transfer.hpp) unless the question rules that out; of the question's variant alone where it names one. A
+/// model that cannot be read is passed over.
+/// Errors: NotFound, with every reason in one line, also where no model knows the variant; the kept one's code where it
+/// could not be read.
+[[nodiscard]] planner::Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);
+
+/// The plan that a model gives, marked where the model was measured for another operator.
+/// Errors: as planner::make_plan.
+[[nodiscard]] planner::Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question);
+
+/// The same for blocks that somebody chose. Errors: as planner::predict_cut.
+[[nodiscard]] planner::Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question,
+                                                          const planner::Cut& cut);
+
+/// The model with no other variant. Errors: NotFound, listing those that the model has.
+[[nodiscard]] planner::Result<planner::CostModel> restricted_to(const planner::Variant& variant,
+                                                                planner::CostModel model);
+
+} // namespace mc2::finder
+
+#pragma GCC visibility pop

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mc2/finder/models.hpp"
+#include "mc2/finder/question.hpp"
+#include "mc2/finder/shared_layers.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::finder {
+
+/// Where a plan came from.
+enum class Origin : std::uint8_t {
+  Given,   ///< a document that the caller named
+  Service, ///< a plan service, now or as it answered before
+  Kept,    ///< a store: tuned on the machine
+  Model,   ///< made here from a model
+};
+
+[[nodiscard]] std::string_view to_string(Origin origin) noexcept;
+
+/// A plan, where it is from, and why the places asked before had none.
+struct FoundPlan {
+  store::StoredPlan stored; ///< without a date unless it was kept or served as kept
+  std::string source;       ///< for people, e.g. "service http://plans:8471, tuned plan of epoch 12"
+  Origin origin = Origin::Given;
+  /// Predicted from what was measured for another operator, or outside what was measured: any place that has a plan of
+  /// its own is preferred.
+  bool is_stopgap = false;
+  std::vector<std::string> misses = {}; ///< "NAME: reason", in the order in which they were asked
+  bool passed_over_damage = false;      ///< one of the misses is a document that could not be read: tell people
+};
+
+/// A plan that no store holds, as one would hold it: with its document and digest, without a date.
+[[nodiscard]] store::StoredPlan unkept(planner::Plan plan);
+
+/// A place where plans come from. Threads: `find` may be called by several at once.
+struct PlanSource {
+  std::string name;
+  std::function<planner::Result<FoundPlan>(const PlanQuestion&)> find;
+};
+
+/// THE answer to "where does a plan come from", of the program, the service, host programs and Python. The places are
+/// asked in turn: plan documents, a service, plans kept by tuning, models (given, kept, of another n and k). The first
+/// plan is the answer, but one that is only a stopgap waits until no other place has a plan of its own.
+///
+/// Options that are the machine's defaults (planner::default_options_on) are as none: a kept plan was made for those.
+/// A document that is damaged, unreadable, of a newer version or stale is passed over: its place's reason stands in
+/// FoundPlan::misses, which every door shows or logs, and `mc2 db check` names it.
+/// Errors: InvalidSpec and Cancelled at once, for no other place would do better. Otherwise every place's reason in one
+/// line, with the code of the first that held something it could not read, else of the last.
+[[nodiscard]] planner::Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion question);
+
+/// A plan at hand, for its own operator and machine.
+[[nodiscard]] PlanSource given_plan(std::string name, planner::Plan plan);
+
+/// As given_plan(), from a document that is read now.
+/// Errors: NotFound; as store::decode_plan, naming the file.
+[[nodiscard]] planner::Result<PlanSource> plan_file(const std::filesystem::path& path);
+
+/// What tuning keeps a plan for (store::PlanKey): a plan of one variant does not replace the best of all.
+[[nodiscard]] std::string tuned_purpose(const std::optional<planner::Variant>& variant);
+
+/// Plans kept by tuning, of the question's variant where it names one; none for a question with options.
+[[nodiscard]] PlanSource kept_plans(Kept kept);
+
+/// A plan made here, as find_model() and plan_with() do.
+[[nodiscard]] PlanSource own_planner(ModelPlaces places);
+
+} // namespace mc2::finder
+
+#pragma GCC visibility pop

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/store/codec.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::finder {
+
+/// What a plan is asked for.
+struct PlanQuestion {
+  planner::OpSpec op;
+  planner::Fingerprint machine;
+  /// Unset: the tuned plan, or one by the defaults of the machine.
+  std::optional<planner::PlanOptions> options = std::nullopt;
+  /// Of this variant alone. No service chooses by it: whoever asks one leaves it unset.
+  std::optional<planner::Variant> variant = std::nullopt;
+  /// Whether a model of another n and k may answer (planner/transfer.hpp), which marks the plan as extrapolated.
+  bool may_transfer = true;
+
+  /// As a document asks it: operator and options.
+  [[nodiscard]] store::PlanRequest request() const;
+};
+
+} // namespace mc2::finder
+
+#pragma GCC visibility pop

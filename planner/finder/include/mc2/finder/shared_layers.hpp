@@ -1,0 +1,30 @@
+#pragma once
+
+#include <mutex>
+
+#include "mc2/store/layers.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::finder {
+
+/// Store layers for several places: one connection, so one thread at a time. The layers must outlive it, and nobody
+/// else may use them while a place is asked.
+class SharedLayers {
+ public:
+  explicit SharedLayers(store::Layers& layers) : layers_(layers) {}
+
+  template <typename Body>
+  auto use(const Body& body) {
+    const std::lock_guard lock(mutex_);
+    return body(layers_);
+  }
+
+ private:
+  std::mutex mutex_;
+  store::Layers& layers_;
+};
+
+} // namespace mc2::finder
+
+#pragma GCC visibility pop

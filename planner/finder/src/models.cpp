@@ -1,0 +1,118 @@
+#include "mc2/finder/models.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "mc2/planner/cutting.hpp"
+#include "mc2/planner/planner.hpp"
+
+namespace mc2::finder {
+namespace {
+
+using planner::CostModel;
+using planner::Error;
+using planner::ErrorCode;
+using planner::Fingerprint;
+using planner::OpSpec;
+using planner::Result;
+
+/// Without the field, which names the store's file.
+template <typename T>
+Result<T> unnamed(Result<T> found) {
+  if (found) return found;
+  return Error{found.error().code, "", found.error().message};
+}
+
+Result<CostModel> find_own(const ModelPlaces& places, const PlanQuestion& question) {
+  for (const CostModel& model : places.given)
+    if (model.fingerprint == question.machine && planner::has_same_block_costs(model.op, question.op)) return model;
+  if (places.kept) return places.kept->find_model(question.op, question.machine);
+  return Error{ErrorCode::NotFound, "", "no model of " + question.op.text()};
+}
+
+/// Of the question's machine.
+std::vector<CostModel> neighbours(const ModelPlaces& places, const PlanQuestion& question) {
+  std::vector<CostModel> near;
+  for (const CostModel& model : places.given)
+    if (model.fingerprint == question.machine) near.push_back(model);
+  if (places.kept) {
+    auto kept = places.kept->list_models(question.op, question.machine);
+    near.insert(near.end(), std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
+  }
+  return near;
+}
+
+Result<FoundModel> find_any(const ModelPlaces& places, const PlanQuestion& question) {
+  auto own = find_own(places, question);
+  if (own) return FoundModel{std::move(own).value()};
+  if (own.error().code == ErrorCode::InvalidSpec) return own.error();
+  const auto refused = [&](const std::string& why) {
+    return Error{own.error().code, own.error().field, own.error().message + why};
+  };
+  const auto near = neighbours(places, question);
+  if (near.empty()) return own.error();
+  if (!question.may_transfer) return refused("; a model of another n and k might answer, but transfer is ruled out");
+  auto transfer = planner::transfer_from_nearest(near, question.op, question.machine);
+  if (!transfer) return refused("; none of another n and k answers for it: " + transfer.error().text());
+  CostModel model = transfer.value().model;
+  return FoundModel{std::move(model), std::move(transfer).value()};
+}
+
+} // namespace
+
+Kept kept_in(SharedLayers& layers) {
+  return {[&layers](const store::PlanKey& key) {
+            return layers.use([&](const store::Layers& stores) { return stores.find_plan(key); });
+          },
+          [&layers](const OpSpec& op, const Fingerprint& machine) {
+            return layers.use([&](const store::Layers& stores) { return stores.find_model(op, machine); });
+          },
+          [&layers](const OpSpec& op, const Fingerprint& machine) {
+            return layers.use([&](const store::Layers& stores) { return stores.list_models(op, machine); });
+          }};
+}
+
+Kept kept_in_unnamed(const store::Store& store) {
+  return {[&store](const store::PlanKey& key) { return unnamed(store.find_plan(key)); },
+          [&store](const OpSpec& op, const Fingerprint& machine) { return unnamed(store.find_model(op, machine)); },
+          [&store](const OpSpec& op, const Fingerprint& machine) {
+            auto models = store.list_models(op, machine);
+            return models ? std::move(models).value() : std::vector<CostModel>();
+          }};
+}
+
+Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question) {
+  auto found = find_any(places, question);
+  if (!found || !question.variant) return found;
+  auto alone = restricted_to(*question.variant, std::move(found.value().model));
+  if (!alone) return alone.error();
+  found.value().model = std::move(alone).value();
+  return found;
+}
+
+Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question) {
+  planner::PlanOptions options = question.options.value_or(planner::default_options_on(question.machine));
+  if (!found.can_require_significance) options.require_significant_gain = false;
+  auto plan = planner::make_plan(question.op, found.model, options);
+  if (!plan || !found.transfer) return plan;
+  return planner::as_transferred(std::move(plan).value(), *found.transfer);
+}
+
+Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question, const planner::Cut& cut) {
+  auto plan = planner::predict_cut(question.op, found.model, cut);
+  if (!plan || !found.transfer) return plan;
+  return planner::as_transferred(std::move(plan).value(), *found.transfer);
+}
+
+Result<CostModel> restricted_to(const planner::Variant& variant, CostModel model) {
+  std::string known;
+  for (const auto& cost : model.variants) known += (known.empty() ? "" : ", ") + cost.variant.text();
+  std::erase_if(model.variants, [&](const planner::VariantCost& cost) { return cost.variant != variant; });
+  if (!model.variants.empty()) return model;
+  return Error{
+      ErrorCode::NotFound, "variant",
+      "the model knows nothing of " + variant.text() + ", only of: " + known + "; mc2 profile --variant measures it"};
+}
+
+} // namespace mc2::finder

@@ -1,0 +1,156 @@
+#include "mc2/finder/plan_source.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "mc2/planner/cutting.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::finder {
+namespace {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+/// What a place's failure means for the search.
+enum class Failure { Miss, Unreadable, Ends };
+
+Failure meaning_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::InvalidSpec:
+    case ErrorCode::Cancelled: return Failure::Ends;
+    case ErrorCode::Corrupt:
+    case ErrorCode::NewerVersion:
+    case ErrorCode::Unreadable: return Failure::Unreadable;
+    default: return Failure::Miss;
+  }
+}
+
+std::string joined(const std::vector<std::string>& reasons) {
+  std::string text;
+  for (const auto& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
+  return text;
+}
+
+/// The places' answers so far.
+class Search {
+ public:
+  /// Whether the search is over.
+  [[nodiscard]] bool take(const PlanSource& place, Result<FoundPlan> found) {
+    if (found) {
+      auto& misses = found.value().misses;
+      misses_.insert(misses_.end(), std::make_move_iterator(misses.begin()), std::make_move_iterator(misses.end()));
+      if (!best_ || !found.value().is_stopgap) best_ = std::move(found).value();
+      return !best_->is_stopgap;
+    }
+    misses_.push_back(place.name + ": " + found.error().text());
+    const Failure meaning = meaning_of(found.error().code);
+    if (meaning == Failure::Ends && !best_) ended_ = found.error();
+    if (meaning == Failure::Unreadable && !unreadable_) unreadable_ = found.error().code;
+    last_ = found.error().code;
+    return ended_.has_value();
+  }
+
+  [[nodiscard]] Result<FoundPlan> result() && {
+    if (ended_) return *ended_;
+    if (!best_)
+      return Error{unreadable_.value_or(last_), "", misses_.empty() ? "there is no place with plans" : joined(misses_)};
+    best_->misses = std::move(misses_);
+    best_->passed_over_damage = unreadable_.has_value();
+    return *std::move(best_);
+  }
+
+ private:
+  std::optional<FoundPlan> best_;
+  std::optional<Error> ended_;
+  std::optional<ErrorCode> unreadable_;
+  ErrorCode last_ = ErrorCode::NotFound;
+  std::vector<std::string> misses_;
+};
+
+} // namespace
+
+store::PlanRequest PlanQuestion::request() const {
+  return options ? store::PlanRequest{op, *options} : store::PlanRequest::usual(op);
+}
+
+std::string_view to_string(Origin origin) noexcept {
+  switch (origin) {
+    case Origin::Given: return "given";
+    case Origin::Service: return "service";
+    case Origin::Kept: return "kept";
+    case Origin::Model: break;
+  }
+  return "model";
+}
+
+store::StoredPlan unkept(planner::Plan plan) {
+  store::StoredPlan stored;
+  stored.document = store::encode(plan);
+  stored.digest = store::digest(stored.document);
+  stored.plan = std::move(plan);
+  return stored;
+}
+
+Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion question) {
+  if (question.options == planner::default_options_on(question.machine)) question.options.reset();
+  Search search;
+  for (const PlanSource& place : places)
+    if (search.take(place, place.find(question))) break;
+  return std::move(search).result();
+}
+
+PlanSource given_plan(std::string name, planner::Plan plan) {
+  return {name, [stored = unkept(std::move(plan)), name](const PlanQuestion& question) -> Result<FoundPlan> {
+            if (stored.plan.op != question.op) return Error{ErrorCode::NotFound, "", "is for " + stored.plan.op.text()};
+            if (stored.plan.fingerprint != question.machine)
+              return Error{
+                  ErrorCode::Stale, "",
+                  "is for another machine (" + question.machine.differences(stored.plan.fingerprint).front() + ")"};
+            return FoundPlan{stored, name, Origin::Given};
+          }};
+}
+
+Result<PlanSource> plan_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{ErrorCode::NotFound, path.string(), "cannot be opened"};
+  const std::string json{std::istreambuf_iterator<char>(file), {}};
+  auto plan = store::decode_plan(json);
+  if (!plan) return Error{plan.error().code, path.string(), plan.error().text()};
+  return given_plan("file " + path.string(), std::move(plan).value());
+}
+
+std::string tuned_purpose(const std::optional<planner::Variant>& variant) {
+  return variant ? "tuned " + variant->text() : "tuned";
+}
+
+PlanSource kept_plans(Kept kept) {
+  const std::string name = "kept plans";
+  return {name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
+            if (question.options) return Error{ErrorCode::NotFound, "", "are of default options only"};
+            auto plan = kept.find_plan(
+                {question.op, store::digest(question.machine.canonical_text()), tuned_purpose(question.variant)});
+            if (!plan) return plan.error();
+            return FoundPlan{std::move(plan).value(), name, Origin::Kept};
+          }};
+}
+
+PlanSource own_planner(ModelPlaces places) {
+  const std::string name = "own planner";
+  return {name, [places = std::move(places), name](const PlanQuestion& question) -> Result<FoundPlan> {
+            const auto model = find_model(places, question);
+            if (!model) return model.error();
+            auto plan = plan_with(model.value(), question);
+            if (!plan) return plan.error();
+            const auto& transfer = model.value().transfer;
+            const std::string source =
+                transfer ? transfer->reason : "from the model of " + model.value().model.op.text();
+            return FoundPlan{unkept(std::move(plan).value()), name + ", " + source, Origin::Model,
+                             transfer.has_value() && !transfer->is_same};
+          }};
+}
+
+} // namespace mc2::finder

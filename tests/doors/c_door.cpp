@@ -1,0 +1,62 @@
+// Asks libmc2.so one question, as any C program would, and prints "plan DIGEST" or "error NAME".
+//
+//   c_door STORE SERVER FINGERPRINT.json TRANSFER MODEL.json|- KIND M N K DTYPE RANKS
+#include <mc2.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+static char content[1 << 20];
+
+static size_t read_file(const char* path) {
+  FILE* file = fopen(path, "rb");
+  if (file == NULL) return 0;
+  const size_t length = fread(content, 1, sizeof content, file);
+  fclose(file);
+  return length;
+}
+
+static int refused(void) {
+  mc2_error error = MC2_INIT(mc2_error);
+  mc2_last_error(&error);
+  printf("error %s\n%s\n", error.name, error.message);
+  return 0;
+}
+
+int main(int count, char** arguments) {
+  if (count != 12) return 2;
+  mc2_machine* machine = NULL;
+  if (mc2_machine_from_json(content, read_file(arguments[3]), &machine) != MC2_OK) return refused();
+  mc2_model* model = NULL;
+  if (strcmp(arguments[5], "-") != 0 && mc2_model_from_json(content, read_file(arguments[5]), &model) != MC2_OK)
+    return refused();
+  const mc2_model* models[] = {model};
+  mc2_context_options options = MC2_INIT(mc2_context_options);
+  options.flags = MC2_CONTEXT_NO_ENVIRONMENT;
+  if (strcmp(arguments[4], "no") == 0) options.flags |= MC2_CONTEXT_NO_TRANSFER;
+  options.store = arguments[1];
+  options.server_url = arguments[2];
+  options.server_wait_ms = 20000;
+  options.models = models;
+  options.model_count = model == NULL ? 0 : 1;
+  mc2_context* context = NULL;
+  if (mc2_context_create(&options, &context) != MC2_OK) return refused();
+  mc2_op_spec op = MC2_INIT(mc2_op_spec);
+  op.kind = atoi(arguments[6]);
+  op.m = atoll(arguments[7]);
+  op.n = atoll(arguments[8]);
+  op.k = atoll(arguments[9]);
+  op.dtype = atoi(arguments[10]);
+  op.world_size = atoi(arguments[11]);
+  mc2_plan* plan = NULL;
+  if (mc2_find_plan(context, &op, machine, &plan) != MC2_OK) return refused();
+  mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
+  if (mc2_plan_summarize(plan, &summary) != MC2_OK) return refused();
+  printf("plan %s\n", summary.digest);
+  mc2_free_plan(plan);
+  mc2_free_context(context);
+  mc2_free_model(model);
+  mc2_free_machine(machine);
+  return 0;
+}

@@ -1,0 +1,274 @@
+"""One question, every door, one answer: the program, the service, C (and so C++), Python and what mc2.torch calls give the
+same plan, by its digest, or the same error.
+
+    doors_test.py PATH_OF_MC2 PATH_OF_C_DOOR
+
+A door that cannot be asked a question is listed with it in NOT_ASKED, and what it says instead is checked.
+"""
+
+import json
+import pathlib
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+C_DOOR = sys.argv.pop(2)
+sys.path += [str(ROOT / "tests" / "cli"), str(ROOT / "tests" / "server")]
+import mc2  # noqa: E402
+import program  # noqa: E402
+import serving  # noqa: E402
+
+KINDS = ["matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul"]
+DTYPES = ["f32", "f16", "bf16"]
+# What the program ends with, by the name of the error: docs/common_tasks.md.
+EXIT_CODES = {"invalid_spec": 2, "unknown_name": 2, "malformed": 2, "not_found": 3, "stale": 3, "out_of_range": 3,
+              "infeasible": 3, "unsupported": 4, "corrupt": 5, "newer_version": 5, "unreadable": 5}
+TUNED_BLOCKS = [320, 704]
+
+
+def op_of(m=1024, n=1024, k=1024, kind="matmul_all_reduce", dtype="f32", ranks=2):
+    return mc2.OpSpec(kind, m=m, n=n, k=k, dtype=dtype, ranks=ranks)
+
+
+class Asked:
+    """A question, and the store that stands behind every door."""
+
+    def __init__(self, op, *, tuned=(), models=(), machine="here", transfer="yes", given=False, damage=(), is_read_only=False,
+                 service=None, max_blocks=None, variant=None, exit_code=None):  # fmt: skip
+        self.exit_code = exit_code  # of the program, where it says more than the others
+        self.op, self.tuned, self.models, self.machine = op, tuned, models, machine
+        self.transfer, self.given, self.damage = transfer, given, damage
+        self.is_read_only, self.service, self.max_blocks, self.variant = is_read_only, service, max_blocks, variant
+
+
+def questions():
+    """(name, question): at least sixty."""
+    here, wide, narrow, far = op_of(), op_of(n=2048), op_of(k=512), op_of(n=65536)
+    yield "nothing kept", Asked(here)
+    yield "nothing kept, no transfer", Asked(here, transfer="no")
+    for m in (512, 1000, 1024, 1536, 4096, 100_000):
+        yield f"model, m={m}", Asked(op_of(m), models=[here])
+        yield f"tuned and model, m={m}", Asked(op_of(m), tuned=[here], models=[here])
+        yield f"neighbour's model, m={m}", Asked(op_of(m, n=2048), models=[here])
+        yield f"neighbour's model, m={m}, no transfer", Asked(op_of(m, n=2048), models=[here], transfer="no")
+    yield "tuned alone", Asked(here, tuned=[here])
+    yield "tuned alone, another m", Asked(op_of(2048), tuned=[here])
+    yield "tuned alone, no transfer", Asked(here, tuned=[here], transfer="no")
+    yield "two models, one near", Asked(narrow, models=[here, wide])
+    yield "own model beside a neighbour's", Asked(here, models=[wide, here])
+    yield "neighbour too far", Asked(far, models=[here])
+    yield "neighbour of another type", Asked(op_of(dtype="bf16"), models=[here])
+    yield "neighbour of more ranks", Asked(op_of(ranks=4), models=[here])
+    for kind in KINDS[1:]:
+        own = op_of(2048, kind=kind)
+        yield f"{kind}, model", Asked(own, models=[own])
+        yield f"{kind}, tuned", Asked(own, tuned=[own], models=[own])
+        yield f"{kind}, another kind's model", Asked(own, models=[here])
+        yield f"{kind}, neighbour's model", Asked(op_of(2048, k=512, kind=kind), models=[own])
+    yield "few rows", Asked(op_of(8), models=[op_of(8)])
+    yield "few rows, model of many", Asked(op_of(8), models=[here])
+    yield "another machine's plan", Asked(here, tuned=[here], machine="elsewhere")
+    yield "another machine's model", Asked(here, models=[here], machine="elsewhere")
+    yield "damaged plan, model", Asked(here, tuned=[here], models=[here], damage=["plan"])
+    yield "damaged plan alone", Asked(here, tuned=[here], damage=["plan"])
+    yield "damaged model, tuned", Asked(here, tuned=[here], models=[here], damage=["model"])
+    yield "damaged model alone", Asked(here, models=[here], damage=["model"])
+    yield "damaged plan and model", Asked(here, tuned=[here], models=[here], damage=["plan", "model"])
+    yield "damaged model, another n", Asked(wide, models=[here], damage=["model"])
+    yield "read-only store, tuned", Asked(here, tuned=[here], models=[here], is_read_only=True)
+    yield "read-only store, neighbour", Asked(wide, models=[here], is_read_only=True)
+    yield "service away, tuned", Asked(here, tuned=[here], service="away")
+    yield "service away, model", Asked(here, models=[here], service="away")
+    yield "service away, neighbour", Asked(wide, models=[here], service="away")
+    yield "service away, nothing kept", Asked(op_of(96), models=[], service="away")
+    yield "given model", Asked(here, models=[here], given=True)
+    yield "given model, another m", Asked(op_of(2000), models=[here], given=True)
+    for count in (1, 2, 5):
+        yield f"options: at most {count} blocks", Asked(here, tuned=[here], models=[here], max_blocks=count)
+    yield "options: 2 blocks, neighbour", Asked(wide, models=[here], max_blocks=2)
+    yield "options: the defaults", Asked(here, tuned=[here], models=[here], max_blocks=64)
+    yield "a variant", Asked(here, tuned=[here], models=[here], variant="direct")
+    yield "a variant that the model does not know", Asked(here, models=[here], variant="push")
+    # The program says why tuning would not help: this machine has no room for it.
+    yield "larger than this machine, nothing kept", Asked(op_of(10**8, n=2**16), exit_code=4)
+    yield "illegal operator", Asked((0, 1024, 1024), models=[here])
+    yield "huge m", Asked((2**40, 1024, 1024), models=[here])
+
+
+# Which doors cannot be asked what, and why.
+NOT_ASKED = {
+    "service": lambda asked: asked.given or asked.variant or asked.service or asked.machine != "here" or not (asked.tuned or asked.models),
+    "c": lambda asked: asked.max_blocks or asked.variant,
+    "python": lambda asked: asked.max_blocks,
+    "core": lambda asked: asked.service,
+    "program": lambda asked: asked.given,
+}
+
+
+class DoorsTest(program.ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.template = json.loads((ROOT / "data" / "worked_example_model.json").read_text())
+        cls.machines = {}
+
+    def machine(self, ranks):
+        """As the program sees this machine with so many ranks."""
+        if ranks not in self.machines:
+            world = mc2.Communicator(ranks)
+            self.machines[ranks] = world.fingerprint
+            world.close()
+        return self.machines[ranks]
+
+    def model(self, op, machine):
+        """15 us and 1 us a row (a column), 20 us and 1 us for each 4 KiB."""
+        lanes = json.loads(json.dumps(self.template["variants"][0]))
+        axis = "columns" if op.cut_axis == "columns" else "rows"
+        for lane, curve in (("compute", {"alpha_us": 15, "beta_us_per_x": 1}), ("communication", {"alpha_us": 20, "beta_us_per_x": 1 / 4096})):
+            lanes[lane]["curve"].update(axis=axis if lane == "compute" else "bytes", shape={"family": "affine", **curve},
+                                        valid_min_x=1, valid_max_x=1e9, is_analytic=False, relative_interval=0.01)  # fmt: skip
+        if op.has_local_part:
+            lanes["local_compute"] = json.loads(json.dumps(lanes["compute"]["curve"]))
+        document = {**self.template, "source": "a test", "variants": [lanes], "fingerprint": machine,
+                    "op": {"dtype": op.dtype, "k": op.k, "kind": op.kind, "m": op.m, "n": op.n, "world_size": op.ranks}}  # fmt: skip
+        return mc2.CostModel.from_json(json.dumps(document))
+
+    def prepare(self, name, asked):
+        """The store behind the doors."""
+        folder = self.directory / "".join(c if c.isalnum() else "_" for c in name)
+        folder.mkdir()
+        store = folder / "store.db"
+        with mc2.Store(store) as kept:
+            for op in (*asked.models, *asked.tuned):
+                machine = dict(self.machine(op.ranks).fields)
+                if asked.machine != "here":
+                    machine["cpu_model"] = "another"
+                model = self.model(op, machine)
+                if op in asked.models and not asked.given:
+                    kept.put_model(model)
+                if op in asked.tuned:
+                    blocks = TUNED_BLOCKS if op.cut_axis_length == 1024 else [op.cut_axis_length // 4] * 4
+                    plan = mc2.predict(op, model, blocks)
+                    kept.put_plan(plan)
+                    if asked.variant:
+                        kept.put_plan(mc2.predict(op, model, blocks[::-1]), f"tuned {asked.variant}")
+        for table in asked.damage:
+            connection = sqlite3.connect(store)
+            connection.execute(f"UPDATE {table} SET document = replace(document, '0', '1')")
+            connection.commit()
+            connection.close()
+        return store
+
+    def service_url(self, asked):
+        return "http://127.0.0.1:1" if asked.service == "away" else ""
+
+    # Each door returns ("plan", digest) or ("error", name).
+
+    def ask_program(self, asked, store):
+        m, n, k = asked.op if isinstance(asked.op, tuple) else (asked.op.m, asked.op.n, asked.op.k)
+        arguments = ["plan", "--m", m, "--n", n, "--k", k, "--store", store, "--json"]
+        if not isinstance(asked.op, tuple):
+            arguments += ["--op", asked.op.kind, "--dtype", asked.op.dtype, "--ranks", asked.op.ranks]
+        if asked.transfer == "no":
+            arguments.append("--no-transfer")
+        if self.service_url(asked):
+            arguments += ["--server", self.service_url(asked)]
+        if asked.max_blocks:
+            arguments += ["--max-blocks", asked.max_blocks]
+        if asked.variant:
+            arguments += ["--variant", asked.variant]
+        done = self.mc2(*arguments)
+        if done.returncode != 0:
+            return "exit", done.returncode
+        return "plan", mc2.Plan.from_json(done.stdout).digest
+
+    def ask_service(self, asked, store):
+        m, n, k = asked.op if isinstance(asked.op, tuple) else (asked.op.m, asked.op.n, asked.op.k)
+        service = serving.Service(store, self.directory)
+        try:
+            target = f"/v1/plan?m={m}&n={n}&k={k}"
+            if not isinstance(asked.op, tuple):
+                machine = self.machine(asked.op.ranks).digest if asked.op.ranks == 2 else ""
+                target += f"&op={asked.op.kind}&dtype={asked.op.dtype}&ranks={asked.op.ranks}&machine={machine}"
+            if asked.transfer == "no":
+                target += "&transfer=no"
+            if asked.max_blocks:
+                target += f"&max_block_count={asked.max_blocks}"
+            _, _, body = service.request("GET", target)
+        finally:
+            service.process.terminate()
+            service.process.wait(20)
+        answer = json.loads(body)
+        return ("plan", answer["digest"]) if "digest" in answer else ("error", answer["code"])
+
+    def ask_c(self, asked, store):
+        op = asked.op
+        m, n, k, kind, dtype, ranks = (*op, "matmul_all_reduce", "f32", 2) if isinstance(op, tuple) else (op.m, op.n, op.k, op.kind, op.dtype, op.ranks)
+        machine = self.directory / "machine.json"
+        machine.write_text(self.machine(ranks).to_json())
+        model = "-"
+        if asked.given:
+            model = self.directory / "model.json"
+            model.write_text(self.model(asked.models[0], dict(self.machine(2).fields)).to_json())
+        done = subprocess.run(
+            [C_DOOR, str(store), self.service_url(asked), str(machine), asked.transfer, str(model), str(KINDS.index(kind) + 1),
+             str(m), str(n), str(k), str(DTYPES.index(dtype) + 1 if dtype != "bf16" else 3), str(ranks)],
+            capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        word, value = done.stdout.split("\n")[0].split(" ")
+        return word, value
+
+    def given(self, asked):
+        return [self.model(asked.models[0], dict(self.machine(2).fields))] if asked.given else []
+
+    def op_or_refusal(self, asked):
+        return op_of(*asked.op) if isinstance(asked.op, tuple) else asked.op
+
+    def ask_python(self, asked, store):
+        try:
+            op = self.op_or_refusal(asked)
+            finder = mc2.PlanFinder(store=store, server=self.service_url(asked) or None, models=self.given(asked))
+            variant = mc2.Variant(asked.variant) if asked.variant else None
+            return "plan", finder.find(op, self.machine(op.ranks), variant=variant, may_transfer=asked.transfer == "yes").digest
+        except mc2.Error as error:
+            return "error", error.code
+
+    def ask_core(self, asked, store):
+        """As mc2.torch does."""
+        try:
+            op = self.op_or_refusal(asked)
+            options = {"max_block_count": asked.max_blocks} if asked.max_blocks else {}
+            variant = mc2.Variant(asked.variant) if asked.variant else None
+            with mc2.Store(store, read_only=True) as kept:
+                return "plan", mc2.find_plan(op, self.machine(op.ranks), store=kept, models=self.given(asked), variant=variant,
+                                             may_transfer=asked.transfer == "yes", **options).digest  # fmt: skip
+        except mc2.Error as error:
+            return "error", error.code
+
+    def test_every_door_gives_the_same_answer(self):
+        count = 0
+        for name, asked in questions():
+            with self.subTest(name):
+                count += 1
+                store = self.prepare(name, asked)
+                if asked.is_read_only:
+                    store.chmod(0o444)
+                answers = {}
+                for door in ("core", "python", "c", "service", "program"):
+                    if not NOT_ASKED[door](asked):
+                        answers[door] = getattr(self, "ask_" + door)(asked, store)
+                told = {answer for answer in answers.values() if answer[0] != "exit"}
+                self.assertEqual(len(told), 1, answers)
+                answer = told.pop()
+                if "program" in answers:
+                    wanted = answer if answer[0] == "plan" else ("exit", asked.exit_code or EXIT_CODES[answer[1]])
+                    self.assertEqual(answers["program"], wanted, answers)
+                shutil.rmtree(store.parent)
+        self.assertGreaterEqual(count, 60)
+
+
+if __name__ == "__main__":
+    program.main()

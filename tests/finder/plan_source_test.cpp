@@ -1,0 +1,241 @@
+#include "mc2/finder/plan_source.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "mc2/planner/cutting.hpp"
+#include "support/models.hpp"
+
+namespace mc2::finder {
+namespace {
+
+using planner::CostModel;
+using planner::Error;
+using planner::ErrorCode;
+using planner::OpSpec;
+using planner::Provenance;
+using planner::Result;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+OpSpec op_of(std::int64_t m, std::int64_t n = 1024, std::int64_t k = 1024) {
+  return mc2::testing::all_reduce_op(m, n, k, planner::DType::F32, 2);
+}
+
+/// 1 us a row of matmul, 1 us for each 4 KiB of the link.
+CostModel model_of(const OpSpec& op) {
+  return mc2::testing::model_of(op, mc2::testing::affine(planner::CurveAxis::Rows, 10, 1),
+                                mc2::testing::affine(planner::CurveAxis::Bytes, 20, 1.0 / 4096));
+}
+
+PlanQuestion question(const OpSpec& op = op_of(1024)) { return {.op = op, .machine = model_of(op).fingerprint}; }
+
+/// What a store would hold, without one.
+struct Shelf {
+  std::vector<store::StoredPlan> plans;
+  std::vector<CostModel> models;
+  std::optional<ErrorCode> plan_damage, model_damage;
+
+  void tuned(const OpSpec& op, std::int64_t rows, const std::string& purpose = "tuned") {
+    auto plan = planner::predict_cut(op, model_of(op), {{rows, op.m - rows}}).value();
+    auto stored = unkept(std::move(plan));
+    stored.key = {op, store::digest(question(op).machine.canonical_text()), purpose};
+    stored.created_at = "2026-01-02T03:04:05Z";
+    plans.push_back(std::move(stored));
+  }
+
+  [[nodiscard]] Kept kept() const {
+    return {[this](const store::PlanKey& key) -> Result<store::StoredPlan> {
+              if (plan_damage) return Error{*plan_damage, "plan", "is damaged"};
+              for (const auto& plan : plans)
+                if (plan.key == key) return plan;
+              return Error{ErrorCode::NotFound, "", "no plan"};
+            },
+            [this](const OpSpec& op, const planner::Fingerprint& machine) -> Result<CostModel> {
+              if (model_damage) return Error{*model_damage, "model", "is damaged"};
+              for (const auto& model : models)
+                if (model.fingerprint == machine && planner::has_same_block_costs(model.op, op)) return model;
+              return Error{ErrorCode::NotFound, "", "no model"};
+            },
+            [this](const OpSpec&, const planner::Fingerprint&) { return models; }};
+  }
+
+  [[nodiscard]] std::vector<PlanSource> sources(std::vector<CostModel> given = {}) const {
+    return {kept_plans(kept()), own_planner({.given = std::move(given), .kept = kept()})};
+  }
+};
+
+PlanSource failing(ErrorCode code) {
+  return {"broken", [=](const PlanQuestion&) -> Result<FoundPlan> { return Error{code, "x", "says no"}; }};
+}
+
+PlanSource answering(std::string source, bool is_stopgap = false) {
+  return {source, [=](const PlanQuestion& asked) -> Result<FoundPlan> {
+            auto plan = planner::predict_cut(asked.op, model_of(asked.op), {{asked.op.m}}).value();
+            return FoundPlan{unkept(std::move(plan)), source, Origin::Given, is_stopgap};
+          }};
+}
+
+TEST(FindPlan, TakesTheFirstThatHasOneAndSaysWhyOthersHadNone) {
+  const std::vector<PlanSource> sources{failing(ErrorCode::NotFound), failing(ErrorCode::Stale), answering("planner")};
+  const auto found = find_plan(sources, question());
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found.value().source, "planner");
+  EXPECT_THAT(found.value().misses, ElementsAre("broken: x: says no", "broken: x: says no"));
+  EXPECT_FALSE(found.value().passed_over_damage);
+}
+
+TEST(FindPlan, PassesOverWhatCannotBeReadAndSaysSo) {
+  for (const ErrorCode damage : {ErrorCode::Corrupt, ErrorCode::NewerVersion, ErrorCode::Unreadable}) {
+    const std::vector<PlanSource> sources{failing(damage), answering("planner")};
+    const auto found = find_plan(sources, question());
+    ASSERT_TRUE(found.ok());
+    EXPECT_TRUE(found.value().passed_over_damage);
+    EXPECT_THAT(found.value().misses, ElementsAre("broken: x: says no"));
+    // Where nothing else answers, it outweighs what merely holds nothing.
+    const std::vector<PlanSource> none{failing(damage), failing(ErrorCode::NotFound)};
+    EXPECT_EQ(find_plan(none, question()).error().code, damage);
+  }
+}
+
+TEST(FindPlan, EndsWhereTheQuestionIsAtFault) {
+  for (const ErrorCode end : {ErrorCode::InvalidSpec, ErrorCode::Cancelled}) {
+    const std::vector<PlanSource> sources{failing(end), answering("planner")};
+    EXPECT_EQ(find_plan(sources, question()).error().code, end);
+  }
+}
+
+TEST(FindPlan, NothingIsAnErrorWithEveryReason) {
+  const std::vector<PlanSource> none{failing(ErrorCode::NotFound), failing(ErrorCode::Infeasible)};
+  const auto missing = find_plan(none, question());
+  EXPECT_EQ(missing.error().code, ErrorCode::Infeasible);
+  EXPECT_EQ(missing.error().message, "broken: x: says no; broken: x: says no");
+  EXPECT_EQ(find_plan({}, question()).error().code, ErrorCode::NotFound);
+}
+
+TEST(FindPlan, AStopgapGivesWayToAPlanOfOnesOwn) {
+  const std::vector<PlanSource> sources{answering("service", true), failing(ErrorCode::NotFound), answering("kept")};
+  EXPECT_EQ(find_plan(sources, question()).value().source, "kept");
+  const std::vector<PlanSource> alone{answering("service", true), failing(ErrorCode::InvalidSpec),
+                                      answering("planner", true)};
+  EXPECT_EQ(find_plan(alone, question()).value().source, "service");
+}
+
+TEST(FindPlan, WhatWasTunedComesBeforeWhatAModelSays) {
+  Shelf shelf;
+  shelf.models.push_back(model_of(op_of(1024)));
+  const auto modelled = find_plan(shelf.sources(), question()).value();
+  EXPECT_EQ(modelled.origin, Origin::Model);
+  EXPECT_FALSE(modelled.is_stopgap);
+  shelf.tuned(op_of(1024), 320);
+  const auto tuned = find_plan(shelf.sources(), question()).value();
+  EXPECT_EQ(tuned.origin, Origin::Kept);
+  EXPECT_EQ(tuned.stored.plan.cut.text(), "320 + 704");
+  EXPECT_EQ(tuned.stored.created_at, "2026-01-02T03:04:05Z");
+  // Of another m nothing was tuned, but the model is good for it.
+  EXPECT_EQ(find_plan(shelf.sources(), question(op_of(2048))).value().origin, Origin::Model);
+}
+
+TEST(FindPlan, OptionsAskForAnotherPlanUnlessTheyAreTheMachines) {
+  Shelf shelf;
+  shelf.models.push_back(model_of(op_of(1024)));
+  shelf.tuned(op_of(1024), 320);
+  PlanQuestion asked = question();
+  asked.options = planner::default_options_on(asked.machine);
+  EXPECT_EQ(find_plan(shelf.sources(), asked).value().origin, Origin::Kept);
+  asked.options->max_block_count = 2;
+  const auto found = find_plan(shelf.sources(), asked).value();
+  EXPECT_EQ(found.origin, Origin::Model);
+  EXPECT_THAT(found.misses, ElementsAre("kept plans: are of default options only"));
+}
+
+TEST(FindPlan, AVariantHasTunedPlansOfItsOwn) {
+  Shelf shelf;
+  shelf.models.push_back(model_of(op_of(1024)));
+  shelf.tuned(op_of(1024), 320);
+  shelf.tuned(op_of(1024), 448, "tuned direct");
+  PlanQuestion asked = question();
+  asked.variant = planner::Variant{"direct", {}};
+  EXPECT_EQ(find_plan(shelf.sources(), asked).value().stored.plan.cut.text(), "448 + 576");
+  asked.variant = planner::Variant{"ring", {}};
+  const auto missing = find_plan(shelf.sources(), asked);
+  EXPECT_EQ(missing.error().code, ErrorCode::NotFound);
+  EXPECT_THAT(missing.error().message, HasSubstr("knows nothing of ring, only of: direct"));
+}
+
+TEST(FindPlan, ANeighboursModelAnswersMarkedUnlessThatIsRuledOut) {
+  Shelf shelf;
+  shelf.models.push_back(model_of(op_of(1024, 2048, 1024)));
+  const auto found = find_plan(shelf.sources(), question()).value();
+  EXPECT_EQ(found.origin, Origin::Model);
+  EXPECT_TRUE(found.is_stopgap);
+  EXPECT_EQ(found.stored.plan.makespan.provenance, Provenance::Extrapolated);
+  EXPECT_THAT(found.stored.plan.makespan.reason, HasSubstr("transferred from n=2048 k=1024"));
+  PlanQuestion strict = question();
+  strict.may_transfer = false;
+  const auto refused = find_plan(shelf.sources(), strict);
+  EXPECT_EQ(refused.error().code, ErrorCode::NotFound);
+  EXPECT_THAT(refused.error().message, HasSubstr("transfer is ruled out"));
+  // A given model of the operator itself comes before the kept neighbour's.
+  EXPECT_FALSE(find_plan(shelf.sources({model_of(op_of(4096))}), question()).value().is_stopgap);
+}
+
+TEST(FindPlan, ADamagedPlanOrModelIsPassedOverLikeAnyOtherPlace) {
+  Shelf shelf;
+  shelf.models.push_back(model_of(op_of(1024)));
+  shelf.plan_damage = ErrorCode::Corrupt;
+  const auto from_model = find_plan(shelf.sources(), question()).value();
+  EXPECT_EQ(from_model.origin, Origin::Model);
+  EXPECT_TRUE(from_model.passed_over_damage);
+  shelf.models.front().op = op_of(1024, 2048, 1024);
+  shelf.model_damage = ErrorCode::Corrupt;
+  EXPECT_TRUE(find_plan(shelf.sources(), question()).value().is_stopgap) << "the neighbour's";
+  shelf.models.clear();
+  EXPECT_EQ(find_plan(shelf.sources(), question()).error().code, ErrorCode::Corrupt);
+}
+
+TEST(FindModel, AWrongConstantExplainsNoGainAway) {
+  FoundModel found{model_of(op_of(1024))};
+  for (auto* curve : {&found.model.variants[0].compute.curve, &found.model.variants[0].communication.curve})
+    curve->relative_interval = 0.9; // so wide that no gain is significant
+  EXPECT_FALSE(plan_with(found, question()).value().is_cut());
+  found.can_require_significance = false;
+  EXPECT_TRUE(plan_with(found, question()).value().is_cut());
+}
+
+TEST(FindModel, PredictsBlocksThatSomebodyChose) {
+  const FoundModel found{model_of(op_of(1024))};
+  EXPECT_EQ(predict_with(found, question(), {{256, 768}}).value().cut.text(), "256 + 768");
+  EXPECT_EQ(predict_with(found, question(), {{256, 7}}).error().field, "blocks");
+}
+
+class PlanFiles : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(directory_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  const std::filesystem::path directory_ =
+      std::filesystem::temp_directory_path() / ("mc2-sources-" + std::to_string(::getpid()));
+};
+
+TEST_F(PlanFiles, AnswerForTheirOwnOperatorAndMachine) {
+  const auto path = directory_ / "plan.json";
+  std::ofstream(path) << store::encode(planner::predict_cut(op_of(1024), model_of(op_of(1024)), {{128, 896}}).value());
+  const PlanSource file = plan_file(path).value();
+  EXPECT_EQ(file.find(question()).value().stored.plan.cut.text(), "128 + 896");
+  EXPECT_EQ(file.find(question(op_of(2048))).error().code, ErrorCode::NotFound);
+  PlanQuestion elsewhere = question();
+  elsewhere.machine.fields["cpu_model"] = "another";
+  EXPECT_EQ(file.find(elsewhere).error().code, ErrorCode::Stale);
+  EXPECT_THAT(file.find(elsewhere).error().message, HasSubstr("cpu_model"));
+  EXPECT_EQ(plan_file(directory_ / "none.json").error().code, ErrorCode::NotFound);
+  std::ofstream(path) << "{";
+  EXPECT_EQ(plan_file(path).error().field, path.string());
+}
+
+} // namespace
+} // namespace mc2::finder
