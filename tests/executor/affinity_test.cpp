@@ -1,9 +1,9 @@
-#include "backends/host/affinity.hpp"
+#include "lanes/affinity.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 using planner::Lane;
@@ -45,4 +45,4 @@ TEST(CoreLayout, KeepsTheThreadCountWhenPinningIsOff) {
 TEST(AllowedCores, HasAtLeastOne) { EXPECT_FALSE(allowed_cores().empty()); }
 
 } // namespace
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -1,4 +1,4 @@
-#include "backends/host/combine.hpp"
+#include "lanes/combine.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "bf16.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 template <typename Element>
@@ -75,4 +75,4 @@ TEST(Bf16, RoundsToNearestEvenAndKeepsSpecialValues) {
 }
 
 } // namespace
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

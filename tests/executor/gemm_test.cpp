@@ -1,11 +1,11 @@
-#include "backends/host/gemm.hpp"
+#include "lanes/gemm.hpp"
 
 #include <gtest/gtest.h>
 
 #include "mc2/executor/verify.hpp"
 #include "support/oracle.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 TEST(Gemm, MultipliesEveryBlockLengthWithOnePackedCopyOfB) {
@@ -63,4 +63,4 @@ TEST(Gemm, NamesItsLibraryAndInstructionSet) {
 }
 
 } // namespace
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

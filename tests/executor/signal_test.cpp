@@ -1,11 +1,11 @@
-#include "backends/host/signal.hpp"
+#include "lanes/signal.hpp"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 constexpr auto kForever = Clock::time_point::max();
@@ -79,4 +79,4 @@ TEST(Signal, ResetCountsFromZeroAgain) {
 }
 
 } // namespace
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

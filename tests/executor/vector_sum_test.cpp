@@ -1,11 +1,11 @@
-#include "backends/host/vector_sum.hpp"
+#include "lanes/vector_sum.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 /// `count` partials of `length` numbers that are not sums of powers of two, so that the order of adding shows.
@@ -52,4 +52,4 @@ TEST(VectorSum, AddsInTheOrderOfThePartialsToTheBitHoweverItWrites) {
 }
 
 } // namespace
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -5,7 +5,8 @@ import sys
 
 ROOMS = ("planner", "store", "client", "profiler", "executor", "embed")
 # Namespaces and classes of sources that no public header declares.
-PRIVATE = ("mc2::executor::host::", "mc2::executor::mpi::", "mc2::executor::cuda::", "mc2::store::Fields", "(anonymous namespace)")
+PRIVATE = ("mc2::executor::lanes::", "mc2::executor::host::", "mc2::executor::mpi::", "mc2::executor::cuda::", "mc2::store::Fields",
+           "(anonymous namespace)")
 
 
 def shown_by(library: pathlib.Path) -> list[tuple[str, str]]:

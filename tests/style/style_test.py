@@ -83,6 +83,13 @@ class StyleTest(unittest.TestCase):
         allowed = {(room, other) for room, (_, others) in ROOMS.items() for other in others}
         self.assertEqual(allowed - seen, set(), "a room may include what it does not: take it out of the table")
 
+    def test_lanes_are_below_the_backends_that_share_them(self):
+        self.assertNotEqual([path for path in code_files() if path.startswith("executor/src/lanes/")], [])
+        refused = (("executor/src/lanes/", "backends/"), ("executor/src/backends/mpi/", "backends/host/"))
+        wrong = [f"{path}: {header}" for path in code_files() for folder, others in refused if path.startswith(folder)
+                 for header in includes(path) if header.startswith(others)]
+        self.assertEqual(wrong, [])
+
     def test_the_wire_knows_nothing_of_plans(self):
         wire = [path for path in code_files() if path.startswith("server/src/http/")]
         self.assertNotEqual(wire, [])

@@ -2,9 +2,9 @@
 #include <mutex>
 #include <vector>
 
-#include "backends/host/combine.hpp"
 #include "backends/host/pull_schedule.hpp"
 #include "backends/host/transport.hpp"
+#include "lanes/combine.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -16,33 +16,33 @@ class EmulatedTransport final : public Transport {
     for (Lane& lane : lanes_) lane.piece_ns.resize(lanes_.size());
   }
 
-  void begin_run(Clock::time_point start) noexcept override {
+  void begin_run(lanes::Clock::time_point start) noexcept override {
     start_ = start;
     for (Lane& lane : lanes_) lane.free_at = start;
     schedule_.reset();
   }
 
-  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+  lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) override {
     Lane& lane = lanes_[static_cast<std::size_t>(block.rank)];
     const auto start = std::max(block.ready, lane.free_at);
     const bool has_link_work = measure_pieces(block, lane.piece_ns);
     if (!has_link_work && block.pieces->incoming_bytes[static_cast<std::size_t>(block.rank)] == 0)
       return {start, start};
     if (has_link_work) post(block, start, lane.piece_ns);
-    combine(block, block.pieces->sources);
-    lane.free_at = std::max(start, Clock::now());
+    lanes::combine(block, block.pieces->sources);
+    lane.free_at = std::max(start, lanes::Clock::now());
     if (has_link_work) lane.free_at = std::max(wait_for_delivery(block.rank, control), lane.free_at);
     return {start, lane.free_at};
   }
 
  private:
   struct alignas(64) Lane { // a cache line each: every rank's lane writes its own
-    Clock::time_point free_at;
+    lanes::Clock::time_point free_at;
     std::vector<double> piece_ns; ///< by rank: of the block that is being exchanged
   };
 
   /// How long each peer's piece takes on the link; false when no peer has any for this rank.
-  bool measure_pieces(const BlockExchange& block, std::span<double> piece_ns) const {
+  bool measure_pieces(const lanes::BlockExchange& block, std::span<double> piece_ns) const {
     constexpr double kBitsPerByte = 8;
     constexpr double kNsPerS = 1e9;
     bool has_any = false;
@@ -54,14 +54,14 @@ class EmulatedTransport final : public Transport {
     return has_any;
   }
 
-  void post(const BlockExchange& block, Clock::time_point start, std::span<const double> piece_ns) {
+  void post(const lanes::BlockExchange& block, lanes::Clock::time_point start, std::span<const double> piece_ns) {
     const double start_ns = std::chrono::duration<double, std::nano>(start - start_).count();
     const std::lock_guard lock(mutex_);
     schedule_.post(block.rank, start_ns + link_.latency_us * planner::kNsPerUs, piece_ns, block.order);
   }
 
   /// Sleeps until the rank has its pieces; others that start meanwhile may put that off.
-  Clock::time_point wait_for_delivery(int rank, const RunControl& control) {
+  lanes::Clock::time_point wait_for_delivery(int rank, const lanes::RunControl& control) {
     for (;;) {
       const double end_ns = projected_end_ns(rank);
       const auto delivery = time_at(end_ns);
@@ -76,14 +76,14 @@ class EmulatedTransport final : public Transport {
     return schedule_.projected_end_ns(rank);
   }
 
-  [[nodiscard]] Clock::time_point time_at(double ns) const {
+  [[nodiscard]] lanes::Clock::time_point time_at(double ns) const {
     // A slow link and a large block exceed what nanoseconds can count; no run lasts that long.
     constexpr double kLongestNs = 1e18;
     return start_ + std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, kLongestNs)));
   }
 
   LinkSpec link_;
-  Clock::time_point start_;
+  lanes::Clock::time_point start_;
   std::vector<Lane> lanes_; ///< by rank
   std::mutex mutex_;
   PullSchedule schedule_; ///< under mutex_

@@ -3,13 +3,13 @@
 #include <string>
 #include <utility>
 
-#include "backends/host/affinity.hpp"
-#include "backends/host/gemm.hpp"
-#include "backends/host/host_checks.hpp"
 #include "backends/host/host_communicator.hpp"
-#include "backends/host/machine.hpp"
 #include "backends/host/variants.hpp"
 #include "checks.hpp"
+#include "lanes/affinity.hpp"
+#include "lanes/gemm.hpp"
+#include "lanes/lane_checks.hpp"
+#include "lanes/machine.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -36,8 +36,8 @@ class HostBackend final : public Backend {
 
   [[nodiscard]] Availability availability() const override {
     return {.is_available = true,
-            .reason = std::to_string(allowed_cores().size()) + " cores of " + cpu_model() + ", oneDNN " +
-                      gemm_library_version() + " with " + gemm_isa()};
+            .reason = std::to_string(lanes::allowed_cores().size()) + " cores of " + lanes::cpu_model() + ", oneDNN " +
+                      lanes::gemm_library_version() + " with " + lanes::gemm_isa()};
   }
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
@@ -58,21 +58,21 @@ class HostBackend final : public Backend {
   // tiles of 64 columns: narrower blocks of columns cost as much as 64.
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
-    if (auto legal = check_operator(op); !legal) return legal.error();
+    if (auto legal = lanes::check_operator(op); !legal) return legal.error();
     if (auto legal = check_rank_count(op.world_size); !legal) return legal.error();
-    return check_memory(operator_bytes(op));
+    return lanes::check_memory(lanes::operator_bytes(op));
   }
 
   [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& options) const override {
-    const auto cores = allowed_cores();
-    const CoreLayout layout(cores, options.world_size, options.pin_threads);
+    const auto cores = lanes::allowed_cores();
+    const lanes::CoreLayout layout(cores, options.world_size, options.pin_threads);
     planner::Fingerprint print{.fields = {{"backend", std::string(kName)},
                                           {"compute_threads", std::to_string(layout.compute_thread_count())},
                                           {"cores", std::to_string(cores.size())},
-                                          {"cpu_model", cpu_model()},
-                                          {"isa", gemm_isa()},
+                                          {"cpu_model", lanes::cpu_model()},
+                                          {"isa", lanes::gemm_isa()},
                                           {"link", options.link.text()},
-                                          {"onednn", gemm_library_version()},
+                                          {"onednn", lanes::gemm_library_version()},
                                           {"pinning", std::string(to_string(layout.pinning()))},
                                           {"ranks", std::to_string(options.world_size)}}};
     if (auto emulation = emulation_text(options); !emulation.empty()) print.fields["emulation"] = std::move(emulation);

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "backends/host/run_control.hpp"
+#include "backends/host/stage_hook.hpp"
 #include "mc2/executor/backend.hpp"
 
 namespace mc2::executor::host {

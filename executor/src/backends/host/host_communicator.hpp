@@ -6,15 +6,18 @@
 #include <span>
 #include <vector>
 
-#include "backends/host/affinity.hpp"
-#include "backends/host/lane_thread.hpp"
 #include "backends/host/mechanisms/proxy_threads.hpp"
-#include "backends/host/run_control.hpp"
+#include "backends/host/stage_hook.hpp"
 #include "backends/host/transport.hpp"
+#include "lanes/affinity.hpp"
+#include "lanes/lane_thread.hpp"
+#include "lanes/run_control.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/executor/process_mark.hpp"
 
 namespace mc2::executor::host {
+
+inline constexpr int kMaxHostRanks = 64; ///< two threads each, and a mesh of connections with tcp
 
 /// All ranks of a world in this process, each with a compute and a communication thread.
 class HostCommunicator final : public Communicator {
@@ -37,15 +40,15 @@ class HostCommunicator final : public Communicator {
   [[nodiscard]] const StageHook& hook() const noexcept { return hook_; }
   /// RunTurn's.
   [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
-  [[nodiscard]] RunControl& control() noexcept { return control_; }
+  [[nodiscard]] lanes::RunControl& control() noexcept { return control_; }
   [[nodiscard]] Transport& transport() noexcept { return *transport_; }
   [[nodiscard]] ProxyThreads& proxies() noexcept { return proxies_; }
 
   /// Runs `task`, whose lanes exchange blocks through `transport`, on the lanes that `mode` uses and returns when the
   /// last has finished. `at_start` is called with the run's start before any lane wakes. Throws the SystemError of the
   /// first lane that failed, and of every later run.
-  void execute(LaneTask& task, Transport& transport, RunMode mode,
-               const std::function<void(Clock::time_point)>& at_start);
+  void execute(lanes::LaneTask& task, Transport& transport, RunMode mode,
+               const std::function<void(lanes::Clock::time_point)>& at_start);
 
   /// Runs `work(rank)` once on every rank's `lane` thread; throws what the first failing rank threw.
   void call_on_lanes(planner::Lane lane, const std::function<void(int rank)>& work);
@@ -54,8 +57,8 @@ class HostCommunicator final : public Communicator {
   void fail(const planner::SystemError& failure) noexcept;
 
  private:
-  void set_up_lanes(const CoreLayout& layout);
-  void post_to(LaneTask& task, planner::Lane lane) noexcept;
+  void set_up_lanes(const lanes::CoreLayout& layout);
+  void post_to(lanes::LaneTask& task, planner::Lane lane) noexcept;
   /// Also in a child process, which has none of the lanes.
   void throw_if_failed() const;
 
@@ -65,14 +68,14 @@ class HostCommunicator final : public Communicator {
   ProcessMark process_;
   std::atomic_flag turn_;
   std::vector<int> ranks_;
-  RunControl control_;
+  lanes::RunControl control_;
   std::unique_ptr<Transport> transport_;
   Transport* running_ = nullptr; ///< what the present run's lanes may wait in
   ProxyThreads proxies_;
-  Completion completion_;
+  lanes::Completion completion_;
   // Last: the threads use everything above, and are joined first.
-  std::vector<std::unique_ptr<LaneThread>> compute_lanes_;       ///< by rank
-  std::vector<std::unique_ptr<LaneThread>> communication_lanes_; ///< by rank
+  std::vector<std::unique_ptr<lanes::LaneThread>> compute_lanes_;       ///< by rank
+  std::vector<std::unique_ptr<lanes::LaneThread>> communication_lanes_; ///< by rank
 };
 
 } // namespace mc2::executor::host

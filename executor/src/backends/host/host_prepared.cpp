@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "backends/host/mechanisms/mechanism.hpp"
+#include "backends/host/virtual_device.hpp"
 #include "mc2/planner/collective.hpp"
 #include "named_range.hpp"
 #include "random_fill.hpp"
@@ -16,7 +17,7 @@ namespace {
 constexpr std::uint64_t kRandomSeed = 0x6D63327061727431ULL;
 constexpr std::size_t kHeapAlignment = 4096;
 
-StageTime relative_to(Clock::time_point origin, Clock::time_point start, Clock::time_point end) {
+StageTime relative_to(lanes::Clock::time_point origin, lanes::Clock::time_point start, lanes::Clock::time_point end) {
   return {start - origin, end - origin};
 }
 
@@ -45,14 +46,14 @@ HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stag
 }
 
 void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_independent) {
-  const auto bytes = static_cast<std::size_t>(intermediate_bytes(list_.op));
+  const auto bytes = static_cast<std::size_t>(lanes::intermediate_bytes(list_.op));
   const std::size_t spare_offset = (bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
-  heap_ = std::make_unique<SymmetricHeap>(list_.op.world_size, allow_independent ? spare_offset + bytes : bytes);
+  heap_ = std::make_unique<lanes::SymmetricHeap>(list_.op.world_size, allow_independent ? spare_offset + bytes : bytes);
   const auto longest = std::ranges::max_element(list_.stages, {}, &Stage::row_count)->row_count;
   const std::int64_t staged = staging_bytes(list_.op, longest, transport_);
   for (const int rank : communicator_.local_ranks()) {
     const auto index = static_cast<std::size_t>(rank);
-    RankMatrices& own = matrices_[index];
+    lanes::RankMatrices& own = matrices_[index];
     own.buffers = buffers[index];
     own.intermediate = own.buffers.gathered_a.empty() ? heap_->segment(rank).first(bytes) : own.buffers.gathered_a;
     if (allow_independent) own.spare_intermediate = heap_->segment(rank).subspan(spare_offset, bytes);
@@ -67,17 +68,17 @@ void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_ind
 void HostPrepared::plan_work(int rank) {
   const auto index = static_cast<std::size_t>(rank);
   RankState& state = ranks_[index];
-  state.local_work = local_work(list_.op, splits_, rank, matrices_[index]);
+  state.local_work = lanes::local_work(list_.op, splits_, rank, matrices_[index]);
   for (const Stage& stage : list_.stages) {
     for (std::size_t slice = 0; slice < slice_count_; ++slice) {
       state.parts.push_back({stage, {}});
       if (slice_count_ > 1)
-        state.parts.back().only_from = peer_at(order_, rank, list_.op.world_size, static_cast<int>(slice));
-      state.work.push_back(part_work(list_.op, splits_, rank, state.parts.back(), matrices_[index]));
+        state.parts.back().only_from = lanes::peer_at(order_, rank, list_.op.world_size, static_cast<int>(slice));
+      state.work.push_back(lanes::part_work(list_.op, splits_, rank, state.parts.back(), matrices_[index]));
     }
   }
   state.ready_at.resize(state.parts.size());
-  state.pieces = PieceAddresses(ranks_.size());
+  state.pieces = lanes::PieceAddresses(ranks_.size());
 }
 
 void HostPrepared::build(int rank) {
@@ -88,15 +89,16 @@ void HostPrepared::build(int rank) {
     state.device = make_virtual_device(rank, *virtual_compute);
     return;
   }
-  state.device = make_device(list_.op, rank, matrices_[index].buffers, shapes_of(state.local_work, state.work));
+  state.device =
+      lanes::make_device(list_.op, rank, matrices_[index].buffers, lanes::shapes_of(state.local_work, state.work));
 }
 
 /// Every page is written once: an untouched one would be read from a shared page of zeros, faster than real data.
-void HostPrepared::touch(const RankMatrices& own, int rank) const {
+void HostPrepared::touch(const lanes::RankMatrices& own, int rank) const {
   std::ranges::fill(own.spare_intermediate, std::byte{0});
   // Random where it is read before a lane has written it: products that virtual compute leaves out, and rows of A
   // that are multiplied before any have arrived.
-  if (communicator_.options().virtual_compute || communicates_first(list_.op)) {
+  if (communicator_.options().virtual_compute || lanes::communicates_first(list_.op)) {
     fill_random(planner::exchange_type(list_.op), own.intermediate, kRandomSeed + static_cast<std::uint64_t>(rank));
   } else {
     std::ranges::fill(own.intermediate, std::byte{0});
@@ -113,14 +115,14 @@ const RunRecord& HostPrepared::run(RunMode asked, RunDetail /*detail*/) {
     std::ranges::fill(rank.communication, StageTime{});
     rank.local = {};
   }
-  const auto called = Clock::now();
-  communicator_.execute(*this, transport_, mode, [this](Clock::time_point start) {
+  const auto called = lanes::Clock::now();
+  communicator_.execute(*this, transport_, mode, [this](lanes::Clock::time_point start) {
     for (RankState& state : ranks_) {
       state.device->begin_run(start);
       state.gathered_end = {};
     }
   });
-  record_.wall = Clock::now() - called;
+  record_.wall = lanes::Clock::now() - called;
   finish_record();
   return record_;
 }
@@ -132,7 +134,7 @@ void HostPrepared::run_lane(int rank, planner::Lane lane) noexcept {
     } else {
       communicate(rank);
     }
-  } catch (const RunAborted&) { // another lane has recorded why
+  } catch (const lanes::RunAborted&) { // another lane has recorded why
   } catch (const planner::SystemError& error) {
     communicator_.fail(error);
   } catch (const std::exception& error) {
@@ -143,39 +145,40 @@ void HostPrepared::run_lane(int rank, planner::Lane lane) noexcept {
 }
 
 void HostPrepared::compute(int rank) {
-  RunControl& control = communicator_.control();
+  lanes::RunControl& control = communicator_.control();
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   RankTimes& times = record_.ranks[static_cast<std::size_t>(rank)];
   if (!state.local_work.runs.empty()) {
     const bool waits = control.mode() == RunMode::Serial || list_.schedule != planner::Schedule::LocalFirst;
     const auto ready = waits ? ready_time(rank, planner::Lane::Compute, 0) : control.start();
-    const ComputeTimes when = state.device->multiply(state.local_work, ready, control);
+    const lanes::ComputeTimes when = state.device->multiply(state.local_work, ready, control);
     times.local = relative_to(control.start(), when.start, when.end);
   }
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    times.compute[i] = run_stage(rank, planner::Lane::Compute, i, [&](std::size_t part, Clock::time_point ready) {
-      return state.device->multiply(state.work[part], ready, control);
-    });
+    times.compute[i] =
+        run_stage(rank, planner::Lane::Compute, i, [&](std::size_t part, lanes::Clock::time_point ready) {
+          return state.device->multiply(state.work[part], ready, control);
+        });
   }
 }
 
 void HostPrepared::communicate(int rank) {
-  RunControl& control = communicator_.control();
+  lanes::RunControl& control = communicator_.control();
   auto& times = record_.ranks[static_cast<std::size_t>(rank)].communication;
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
-    times[i] = run_stage(rank, planner::Lane::Communication, i, [&](std::size_t part, Clock::time_point ready) {
+    times[i] = run_stage(rank, planner::Lane::Communication, i, [&](std::size_t part, lanes::Clock::time_point ready) {
       return transport_.exchange(exchange_of(rank, part, ready), control);
     });
   }
-  const RankMatrices& own = matrices_[static_cast<std::size_t>(rank)];
+  const lanes::RankMatrices& own = matrices_[static_cast<std::size_t>(rank)];
   if (own.buffers.gathered_a.empty()) return;
-  complete_gathered_a(list_, rank, own);
-  ranks_[static_cast<std::size_t>(rank)].gathered_end = Clock::now() - control.start();
+  lanes::complete_gathered_a(list_, rank, own);
+  ranks_[static_cast<std::size_t>(rank)].gathered_end = lanes::Clock::now() - control.start();
 }
 
 template <typename RunPart>
 StageTime HostPrepared::run_stage(int rank, planner::Lane lane, std::size_t stage, const RunPart& run_part) {
-  RunControl& control = communicator_.control();
+  lanes::RunControl& control = communicator_.control();
   const NamedRange range(block_range_name(lane), static_cast<std::int64_t>(stage));
   call_hook(rank, lane, stage);
   StageTime time;
@@ -191,7 +194,7 @@ StageTime HostPrepared::run_stage(int rank, planner::Lane lane, std::size_t stag
   return time;
 }
 
-void HostPrepared::hand_over(int rank, std::size_t part, Clock::time_point end) {
+void HostPrepared::hand_over(int rank, std::size_t part, lanes::Clock::time_point end) {
   ranks_[static_cast<std::size_t>(rank)].ready_at[part] = end;
   communicator_.control().ready(rank).add();
   // Where the lanes share a core, the scheduler would let a new matmul finish its slice before the lane that was
@@ -199,45 +202,45 @@ void HostPrepared::hand_over(int rank, std::size_t part, Clock::time_point end) 
   std::this_thread::yield();
 }
 
-Clock::time_point HostPrepared::ready_time(int rank, planner::Lane lane, std::size_t part) {
-  const Clock::time_point start = communicator_.control().start();
+lanes::Clock::time_point HostPrepared::ready_time(int rank, planner::Lane lane, std::size_t part) {
+  const lanes::Clock::time_point start = communicator_.control().start();
   const RunMode mode = communicator_.control().mode();
   if (is_first(lane) || (mode != RunMode::Fused && mode != RunMode::Serial)) return start;
   if (mode == RunMode::Serial) part = list_.stages.size() * slice_count_ - 1;
   const bool needs_all = lane == planner::Lane::Communication && transport_.reads_peers_directly();
   if (!needs_all) return wait_for(rank, rank, part);
-  Clock::time_point latest = start;
+  lanes::Clock::time_point latest = start;
   for (const int peer : communicator_.local_ranks()) latest = std::max(latest, wait_for(rank, peer, part));
   return latest;
 }
 
-Clock::time_point HostPrepared::wait_for(int rank, int peer, std::size_t part) {
-  RunControl& control = communicator_.control();
+lanes::Clock::time_point HostPrepared::wait_for(int rank, int peer, std::size_t part) {
+  lanes::RunControl& control = communicator_.control();
   switch (control.ready(peer).wait_at_least(static_cast<std::uint32_t>(part) + 1, control.deadline())) {
-    case WaitResult::Reached: break;
-    case WaitResult::Aborted: throw RunAborted{};
-    case WaitResult::TimedOut:
-      throw deadline_error("rank " + std::to_string(rank) + " waited for block " + std::to_string(part / slice_count_) +
-                           " of rank " + std::to_string(peer));
+    case lanes::WaitResult::Reached: break;
+    case lanes::WaitResult::Aborted: throw lanes::RunAborted{};
+    case lanes::WaitResult::TimedOut:
+      throw lanes::deadline_error("rank " + std::to_string(rank) + " waited for block " +
+                                  std::to_string(part / slice_count_) + " of rank " + std::to_string(peer));
   }
   return ranks_[static_cast<std::size_t>(peer)].ready_at[part];
 }
 
-BlockExchange HostPrepared::exchange_of(int rank, std::size_t part, Clock::time_point ready) {
+lanes::BlockExchange HostPrepared::exchange_of(int rank, std::size_t part, lanes::Clock::time_point ready) {
   const auto index = static_cast<std::size_t>(rank);
   RankState& state = ranks_[index];
-  const StagePart& from = state.parts[part];
+  const lanes::StagePart& from = state.parts[part];
   const Stage& block = from.stage;
   const bool uses_spare = communicator_.control().mode() == RunMode::Independent;
-  locate_pieces(list_.op, splits_, {rank, from, uses_spare}, matrices_, state.pieces);
+  lanes::locate_pieces(list_.op, splits_, {rank, from, uses_spare}, matrices_, state.pieces);
   const planner::DType dtype = planner::exchange_type(list_.op);
   return {.rank = rank,
           .block = part / slice_count_,
           .dtype = dtype,
-          .element_count = piece_bytes(list_.op, block.row_count) / planner::size_bytes(dtype),
+          .element_count = lanes::piece_bytes(list_.op, block.row_count) / planner::size_bytes(dtype),
           .pieces = &state.pieces,
-          .sum = sum_target(list_.op, block, matrices_[index]),
-          .landing = landing_pitch(list_.op),
+          .sum = lanes::sum_target(list_.op, block, matrices_[index]),
+          .landing = lanes::landing_pitch(list_.op),
           .staging = state.staging,
           .ready = ready,
           .order = order_};

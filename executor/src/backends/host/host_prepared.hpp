@@ -3,12 +3,12 @@
 #include <memory>
 #include <vector>
 
-#include "backends/host/block_layout.hpp"
-#include "backends/host/compute_device.hpp"
 #include "backends/host/host_communicator.hpp"
-#include "backends/host/lane_thread.hpp"
-#include "backends/host/symmetric_heap.hpp"
 #include "backends/host/variants.hpp"
+#include "lanes/block_layout.hpp"
+#include "lanes/compute_device.hpp"
+#include "lanes/lane_thread.hpp"
+#include "lanes/symmetric_heap.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "stage.hpp"
 
@@ -23,7 +23,7 @@ namespace mc2::executor::host {
 /// others' A, which is there from the start, and signals it, at once or peer by peer; the same rank's compute lane
 /// multiplies its own shard, then what has come, in the same order. A block is written once and read once per run,
 /// and the next run starts only after all lanes have finished this one, so there is no barrier inside a run.
-class HostPrepared final : public Prepared, private LaneTask {
+class HostPrepared final : public Prepared, private lanes::LaneTask {
  public:
   /// The arguments have been checked; `communicator` and the buffers outlive *this. Throws SystemError.
   HostPrepared(HostCommunicator& communicator, const StageList& stages, const HostVariant& variant,
@@ -37,20 +37,20 @@ class HostPrepared final : public Prepared, private LaneTask {
 
  private:
   struct alignas(64) RankState { // a cache line each: every rank's lanes write their own
-    MatmulWork local_work;
-    std::vector<StagePart> parts; ///< every stage in its slices
-    std::vector<MatmulWork> work; ///< by part
-    std::unique_ptr<ComputeDevice> device;
+    lanes::MatmulWork local_work;
+    std::vector<lanes::StagePart> parts; ///< every stage in its slices
+    std::vector<lanes::MatmulWork> work; ///< by part
+    std::unique_ptr<lanes::ComputeDevice> device;
     std::vector<std::byte> staging;
-    std::vector<Clock::time_point> ready_at;  ///< by part: end on the first lane; published by the rank's signal
-    PieceAddresses pieces;                    ///< of the part that is being exchanged
-    std::chrono::nanoseconds gathered_end{0}; ///< when the caller's gathered A was complete; zero without
+    std::vector<lanes::Clock::time_point> ready_at; ///< by part: end on the first lane; published by the rank's signal
+    lanes::PieceAddresses pieces;                   ///< of the part that is being exchanged
+    std::chrono::nanoseconds gathered_end{0};       ///< when the caller's gathered A was complete; zero without
   };
 
   void allocate(std::span<const RankBuffers> buffers, bool allow_independent);
   void plan_work(int rank);
   void build(int rank);
-  void touch(const RankMatrices& own, int rank) const;
+  void touch(const lanes::RankMatrices& own, int rank) const;
   void run_lane(int rank, planner::Lane lane) noexcept override;
   void compute(int rank);
   void communicate(int rank);
@@ -58,24 +58,24 @@ class HostPrepared final : public Prepared, private LaneTask {
   /// Carries out a stage, part by part.
   template <typename RunPart>
   [[nodiscard]] StageTime run_stage(int rank, planner::Lane lane, std::size_t stage, const RunPart& run_part);
-  void hand_over(int rank, std::size_t part, Clock::time_point end);
+  void hand_over(int rank, std::size_t part, lanes::Clock::time_point end);
   /// When what the lane needs for a part became ready; waits for it in a fused run.
-  [[nodiscard]] Clock::time_point ready_time(int rank, planner::Lane lane, std::size_t part);
-  [[nodiscard]] Clock::time_point wait_for(int rank, int peer, std::size_t part);
-  [[nodiscard]] BlockExchange exchange_of(int rank, std::size_t part, Clock::time_point ready);
+  [[nodiscard]] lanes::Clock::time_point ready_time(int rank, planner::Lane lane, std::size_t part);
+  [[nodiscard]] lanes::Clock::time_point wait_for(int rank, int peer, std::size_t part);
+  [[nodiscard]] lanes::BlockExchange exchange_of(int rank, std::size_t part, lanes::Clock::time_point ready);
   void call_hook(int rank, planner::Lane lane, std::size_t stage) const;
   void finish_record();
 
   HostCommunicator& communicator_;
   StageList list_;
   RowSplits splits_;
-  PeerOrder order_;
+  lanes::PeerOrder order_;
   std::size_t slice_count_;              ///< parts of a stage
   std::unique_ptr<Transport> mechanism_; ///< null: the communicator's transport
   Transport& transport_;
-  std::unique_ptr<SymmetricHeap> heap_;
-  std::vector<RankMatrices> matrices_; ///< by rank
-  std::vector<RankState> ranks_;       ///< by rank
+  std::unique_ptr<lanes::SymmetricHeap> heap_;
+  std::vector<lanes::RankMatrices> matrices_; ///< by rank
+  std::vector<RankState> ranks_;              ///< by rank
   std::vector<std::span<const std::byte>> intermediates_;
   RunRecord record_;
 };

@@ -7,10 +7,10 @@
 #include <optional>
 #include <thread>
 
-#include "backends/host/affinity.hpp"
 #include "backends/host/mechanisms/proxy_threads.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
-#include "backends/host/symmetric_heap.hpp"
+#include "lanes/affinity.hpp"
+#include "lanes/symmetric_heap.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -21,12 +21,12 @@ constexpr std::uint32_t kSlotCount = 8;
 constexpr std::uint32_t kProxyCapacity = 64;
 constexpr std::chrono::seconds kDeadline{60};
 
-double us(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
+double us(lanes::Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
 /// Messages in one direction. Messages are numbered from 1.
 class Pipe {
  public:
-  Pipe(MessagePath path, std::size_t byte_count, const RunControl& control)
+  Pipe(MessagePath path, std::size_t byte_count, const lanes::RunControl& control)
       : path_(path), byte_count_(byte_count), control_(control), heap_(2, kSlotCount * byte_count) {
     for (const int rank : {0, 1}) std::ranges::fill(heap_.segment(rank), std::byte{1});
     if (path == MessagePath::PushByProxy) proxy_.emplace(kProxyCapacity);
@@ -47,7 +47,7 @@ class Pipe {
         filled_.add();
         return;
       case MessagePath::Push:
-        if (carry_out(put, control_) != WaitResult::Reached) throw deadline_error(awaited());
+        if (carry_out(put, control_) != lanes::WaitResult::Reached) throw lanes::deadline_error(awaited());
         return;
       case MessagePath::PushByProxy:
         // A proxy gives a place back a moment after the receiver may have emptied the slot.
@@ -70,19 +70,20 @@ class Pipe {
 
   MessagePath path_;
   std::size_t byte_count_;
-  const RunControl& control_;
-  SymmetricHeap heap_;
-  Signal filled_, emptied_;
+  const lanes::RunControl& control_;
+  lanes::SymmetricHeap heap_;
+  lanes::Signal filled_, emptied_;
   std::optional<ProxyThread> proxy_;
 };
 
 /// Runs both sides at once; throws what the first of them threw.
 void run_both(const std::function<void()>& first, const std::function<void()>& second) {
   std::exception_ptr errors[2];
-  const auto cores = allowed_cores();
+  const auto cores = lanes::allowed_cores();
   const auto side = [&](int rank, const std::function<void()>& work) {
     try {
-      if (cores.size() > 1) pin_current_thread(std::span(cores).subspan(static_cast<std::size_t>(rank), 1), rank);
+      if (cores.size() > 1)
+        lanes::pin_current_thread(std::span(cores).subspan(static_cast<std::size_t>(rank), 1), rank);
       work();
     } catch (...) {
       errors[rank] = std::current_exception();
@@ -97,39 +98,39 @@ void run_both(const std::function<void()>& first, const std::function<void()>& s
   }
 }
 
-void stream(MessagePath path, std::size_t byte_count, std::uint32_t count, const RunControl& control,
+void stream(MessagePath path, std::size_t byte_count, std::uint32_t count, const lanes::RunControl& control,
             MessageTimes& times) {
   Pipe pipe(path, byte_count, control);
-  Clock::duration lane{}, whole{};
+  lanes::Clock::duration lane{}, whole{};
   run_both(
       [&] {
-        const auto start = Clock::now();
+        const auto start = lanes::Clock::now();
         for (std::uint32_t number = 1; number <= count; ++number) pipe.send(number);
-        lane = Clock::now() - start;
+        lane = lanes::Clock::now() - start;
       },
       [&] {
         pipe.receive(1); // starts the clock where both sides are up
-        const auto start = Clock::now();
+        const auto start = lanes::Clock::now();
         for (std::uint32_t number = 2; number <= count; ++number) pipe.receive(number);
-        whole = Clock::now() - start;
+        whole = lanes::Clock::now() - start;
       });
   times.lane_us = us(lane) / count;
   times.throughput_us = us(whole) / (count - 1);
 }
 
-void ping_pong(MessagePath path, std::size_t byte_count, std::uint32_t count, const RunControl& control,
+void ping_pong(MessagePath path, std::size_t byte_count, std::uint32_t count, const lanes::RunControl& control,
                MessageTimes& times) {
   Pipe there(path, byte_count, control), back(path, byte_count, control);
-  Clock::duration whole{};
+  lanes::Clock::duration whole{};
   run_both(
       [&] {
-        Clock::time_point start;
+        lanes::Clock::time_point start;
         for (std::uint32_t number = 1; number <= count; ++number) {
           there.send(number);
           back.receive(number);
-          if (number == 1) start = Clock::now();
+          if (number == 1) start = lanes::Clock::now();
         }
-        whole = Clock::now() - start;
+        whole = lanes::Clock::now() - start;
       },
       [&] {
         for (std::uint32_t number = 1; number <= count; ++number) {
@@ -152,7 +153,7 @@ std::string_view to_string(MessagePath path) noexcept {
 }
 
 MessageTimes time_messages(MessagePath path, std::size_t byte_count, int message_count) {
-  RunControl control(2);
+  lanes::RunControl control(2);
   control.begin(RunMode::CommunicationOnly, kDeadline);
   const auto count = static_cast<std::uint32_t>(message_count) + 1; // the first starts the clock
   MessageTimes times;

@@ -17,7 +17,7 @@ void PullSchedule::reset() noexcept {
   std::ranges::fill(state_.pulls, Pull{});
 }
 
-void PullSchedule::post(int rank, double start_ns, std::span<const double> piece_ns, PeerOrder order) noexcept {
+void PullSchedule::post(int rank, double start_ns, std::span<const double> piece_ns, lanes::PeerOrder order) noexcept {
   std::ranges::copy(piece_ns, piece_ns_[static_cast<std::size_t>(rank)].begin());
   Pull& pull = state_.pulls[static_cast<std::size_t>(rank)];
   pull = {.start_ns = start_ns, .left_ns = 0, .end_ns = start_ns, .order = order, .piece_count = world_size_ - 1};
@@ -52,7 +52,7 @@ double PullSchedule::present_piece_ns(const Pull& pull, int rank) const noexcept
 }
 
 int PullSchedule::source_of(const Pull& pull, int rank) const noexcept {
-  return peer_at(pull.order, rank, world_size_, world_size_ - 1 - pull.piece_count);
+  return lanes::peer_at(pull.order, rank, world_size_, world_size_ - 1 - pull.piece_count);
 }
 
 double PullSchedule::next_event_ns(const State& state, int rank) const noexcept {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/host/peer_order.hpp"
+#include "lanes/peer_order.hpp"
 
 namespace mc2::executor::host {
 
@@ -23,7 +23,7 @@ class PullSchedule {
   /// where nobody else pulls from q; its own element means nothing. The rank has finished what it posted before. Where
   /// the model has already passed `start_ns`, what the rank would have pulled until now counts as pulled without
   /// competition.
-  void post(int rank, double start_ns, std::span<const double> piece_ns, PeerOrder order) noexcept;
+  void post(int rank, double start_ns, std::span<const double> piece_ns, lanes::PeerOrder order) noexcept;
 
   /// When the rank has its last piece if nobody posts anything more.
   [[nodiscard]] double projected_end_ns(int rank);
@@ -37,7 +37,7 @@ class PullSchedule {
     double start_ns = 0; ///< of the first piece
     double left_ns = 0;  ///< of the present piece, at full rate
     double end_ns = 0;   ///< of the last piece, once it is there
-    PeerOrder order = PeerOrder::Staggered;
+    lanes::PeerOrder order = lanes::PeerOrder::Staggered;
     int piece_count = 0; ///< still to come, the present one included; 0: finished
   };
   struct State {

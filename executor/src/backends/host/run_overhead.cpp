@@ -8,11 +8,11 @@
 #include <memory>
 #include <thread>
 
-#include "backends/host/affinity.hpp"
-#include "backends/host/gemm.hpp"
 #include "backends/host/host_backend.hpp"
-#include "backends/host/signal.hpp"
-#include "backends/host/vector_sum.hpp"
+#include "lanes/affinity.hpp"
+#include "lanes/gemm.hpp"
+#include "lanes/signal.hpp"
+#include "lanes/vector_sum.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/planner.hpp"
@@ -20,8 +20,8 @@
 namespace mc2::executor {
 namespace {
 
-using host::Clock;
-using host::Signal;
+using lanes::Clock;
+using lanes::Signal;
 
 constexpr int kRanks = 2;
 constexpr std::int64_t kBlockRows = 128, kWidth = 16; // more than 64 rows, which are cut along n
@@ -41,7 +41,7 @@ class ByHand {
   ByHand(int block_count, std::span<const RankBuffers> buffers)
       : block_count_(static_cast<std::uint32_t>(block_count)),
         op_(small_op(block_count)),
-        layout_(host::allowed_cores(), kRanks, true) {
+        layout_(lanes::allowed_cores(), kRanks, true) {
     for (std::size_t rank = 0; rank < kRanks; ++rank) {
       ranks_[rank].buffers = buffers[rank];
       ranks_[rank].partial.resize(static_cast<std::size_t>(op_.m * op_.n));
@@ -76,14 +76,14 @@ class ByHand {
 
   void work(int rank, planner::Lane lane, const std::stop_token& stop) {
     const auto cores = layout_.cores_of(rank, lane);
-    if (!cores.empty()) host::pin_current_thread(cores, rank);
+    if (!cores.empty()) lanes::pin_current_thread(cores, rank);
     const bool computes = lane == planner::Lane::Compute;
     omp_set_num_threads(computes ? layout_.compute_thread_count() : 1);
-    const host::GemmShape shape{kBlockRows, 0, kWidth};
+    const lanes::GemmShape shape{kBlockRows, 0, kWidth};
     Rank& own = ranks_[static_cast<std::size_t>(rank)];
-    std::unique_ptr<host::Gemm> gemm;
+    std::unique_ptr<lanes::Gemm> gemm;
     if (computes)
-      gemm = std::make_unique<host::Gemm>(op_, rank, host::GemmWeights{own.buffers.b}, std::span(&shape, 1));
+      gemm = std::make_unique<lanes::Gemm>(op_, rank, lanes::GemmWeights{own.buffers.b}, std::span(&shape, 1));
     for (std::uint32_t run = 0;; ++run) {
       (void)go_.wait_at_least(run + 1, Clock::time_point::max());
       if (stop.stop_requested()) return;
@@ -95,7 +95,7 @@ class ByHand {
     }
   }
 
-  void multiply_all(Rank& own, host::Gemm& gemm, const host::GemmShape& shape) {
+  void multiply_all(Rank& own, lanes::Gemm& gemm, const lanes::GemmShape& shape) {
     constexpr std::int64_t kElements = kBlockRows * kWidth;
     for (std::int64_t block = 0; block < block_count_; ++block) {
       gemm.multiply({.a = own.buffers.a.data() + block * kElements * std::int64_t{sizeof(float)},
@@ -114,13 +114,13 @@ class ByHand {
         (void)ranks_[rank].ready.wait_at_least(run * block_count_ + block + 1, Clock::time_point::max());
         partials[rank] = ranks_[rank].partial.data() + block * kElements;
       }
-      host::sum_f32(partials, own.c.data() + block * kElements, kElements);
+      lanes::sum_f32(partials, own.c.data() + block * kElements, kElements);
     }
   }
 
   const std::uint32_t block_count_;
   const planner::OpSpec op_;
-  const host::CoreLayout layout_;
+  const lanes::CoreLayout layout_;
   std::array<Rank, kRanks> ranks_;
   Signal go_, done_;
   std::uint32_t run_count_ = 0;

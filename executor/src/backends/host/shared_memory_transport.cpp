@@ -1,16 +1,16 @@
-#include "backends/host/combine.hpp"
 #include "backends/host/transport.hpp"
+#include "lanes/combine.hpp"
 
 namespace mc2::executor::host {
 namespace {
 
 class SharedMemoryTransport final : public Transport {
  public:
-  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+  lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) override {
     control.throw_if_aborted();
-    const auto start = Clock::now();
-    combine(block, block.pieces->sources);
-    return {start, Clock::now()};
+    const auto start = lanes::Clock::now();
+    lanes::combine(block, block.pieces->sources);
+    return {start, lanes::Clock::now()};
   }
 };
 

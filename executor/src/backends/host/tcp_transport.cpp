@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/host/combine.hpp"
 #include "backends/host/transport.hpp"
+#include "lanes/combine.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -113,12 +113,12 @@ class Endpoint {
 
   void add_peer(int peer, Socket socket) { peers_.push_back({.rank = peer, .socket = std::move(socket)}); }
 
-  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) {
-    const auto start = Clock::now();
+  lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) {
+    const auto start = lanes::Clock::now();
     for (std::size_t i = 0; i < peers_.size(); ++i) start_piece(peers_[i], i, block);
     while (!move_what_can_move(block.order)) wait_for_sockets(block.block, control);
     finish_own(block);
-    return {start, Clock::now()};
+    return {start, lanes::Clock::now()};
   }
 
   void abort() noexcept {
@@ -127,7 +127,7 @@ class Endpoint {
 
  private:
   /// What is moved is received where it belongs; what is summed or spread over rows waits in the staging memory.
-  static void start_piece(PeerState& peer, std::size_t index, const BlockExchange& block) {
+  static void start_piece(PeerState& peer, std::size_t index, const lanes::BlockExchange& block) {
     const auto piece_bytes = static_cast<std::size_t>(block.piece_bytes());
     const auto rank = static_cast<std::size_t>(peer.rank);
     peer.outgoing = block.pieces->outgoing[rank];
@@ -139,11 +139,11 @@ class Endpoint {
   }
 
   /// True when the pieces have been sent to and received from every peer.
-  bool move_what_can_move(PeerOrder order) {
+  bool move_what_can_move(lanes::PeerOrder order) {
     bool is_finished = true;
     const int peer_count = static_cast<int>(peers_.size());
     for (int i = 0; i < peer_count; ++i) {
-      const int rank = peer_at(order, rank_, peer_count + 1, i);
+      const int rank = lanes::peer_at(order, rank_, peer_count + 1, i);
       PeerState& peer = peers_[static_cast<std::size_t>(rank < rank_ ? rank : rank - 1)];
       send_some(peer, {peer.outgoing, peer.outgoing_size});
       receive_some(peer, {peer.incoming, peer.incoming_size});
@@ -173,7 +173,7 @@ class Endpoint {
     peer.received += static_cast<std::size_t>(checked("recv", rank_, received));
   }
 
-  void wait_for_sockets(std::size_t block, const RunControl& control) {
+  void wait_for_sockets(std::size_t block, const lanes::RunControl& control) {
     control.throw_if_aborted();
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const PeerState& peer = peers_[i];
@@ -181,8 +181,8 @@ class Endpoint {
       polls_[i].events = static_cast<short>((peer.sent < peer.outgoing_size ? POLLOUT : 0) |
                                             (peer.received < peer.incoming_size ? POLLIN : 0));
     }
-    const auto left = control.deadline() - Clock::now();
-    if (left <= Clock::duration::zero()) throw deadline_error(awaited_text(block));
+    const auto left = control.deadline() - lanes::Clock::now();
+    if (left <= lanes::Clock::duration::zero()) throw lanes::deadline_error(awaited_text(block));
     const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
     const timespec limit{.tv_sec = static_cast<time_t>(seconds.count()),
                          .tv_nsec = static_cast<long>(std::chrono::nanoseconds(left - seconds).count())};
@@ -198,19 +198,19 @@ class Endpoint {
   }
 
   /// What no message brings: the own piece, the sum, and the rows over which a piece is spread.
-  void finish_own(const BlockExchange& block) {
+  void finish_own(const lanes::BlockExchange& block) {
     const auto own = static_cast<std::size_t>(rank_);
     if (!block.is_summed()) {
-      land(block, rank_, block.pieces->sources[own]);
+      lanes::land(block, rank_, block.pieces->sources[own]);
       if (!block.landing.is_dense()) { // else those of the peers have landed
-        for (const PeerState& peer : peers_) land(block, peer.rank, peer.incoming);
+        for (const PeerState& peer : peers_) lanes::land(block, peer.rank, peer.incoming);
       }
-      add_residuals(block);
+      lanes::add_residuals(block);
       return;
     }
     ordered_[own] = block.pieces->sources[own];
     for (const PeerState& peer : peers_) ordered_[static_cast<std::size_t>(peer.rank)] = peer.incoming;
-    combine(block, ordered_);
+    lanes::combine(block, ordered_);
   }
 
   int rank_;
@@ -237,7 +237,7 @@ class TcpTransport final : public Transport {
     return (static_cast<std::int64_t>(endpoints_.size()) - 1) * piece_bytes;
   }
 
-  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+  lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) override {
     return endpoints_[static_cast<std::size_t>(block.rank)].exchange(block, control);
   }
 

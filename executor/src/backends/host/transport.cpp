@@ -5,8 +5,8 @@
 namespace mc2::executor::host {
 
 std::int64_t staging_bytes(const planner::OpSpec& op, std::int64_t longest_block, const Transport& transport) noexcept {
-  const bool is_staged = planner::sums_over_ranks(op.kind) || !landing_pitch(op).is_dense();
-  return is_staged ? transport.staging_bytes(piece_bytes(op, longest_block)) : 0;
+  const bool is_staged = planner::sums_over_ranks(op.kind) || !lanes::landing_pitch(op).is_dense();
+  return is_staged ? transport.staging_bytes(lanes::piece_bytes(op, longest_block)) : 0;
 }
 
 std::unique_ptr<Transport> make_transport(const LinkSpec& link, int world_size) {

@@ -1,40 +1,13 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 
-#include "backends/host/block_layout.hpp"
-#include "backends/host/peer_order.hpp"
-#include "backends/host/run_control.hpp"
+#include "lanes/block_exchange.hpp"
+#include "lanes/run_control.hpp"
 #include "mc2/executor/backend.hpp"
-#include "mc2/planner/units.hpp"
 
 namespace mc2::executor::host {
-
-/// What one rank gets from all others for one block, and sends them.
-struct BlockExchange {
-  int rank = 0;
-  std::size_t block = 0;
-  planner::DType dtype = planner::DType::F32;
-  std::int64_t element_count = 0; ///< of the largest piece; pieces that are summed are all as large
-  const PieceAddresses* pieces = nullptr;
-  SumTarget sum;                ///< where the sum of the pieces goes; nowhere: they are copied to their landings
-  RowPitch landing;             ///< of a piece that is copied
-  std::span<std::byte> staging; ///< Transport::staging_bytes of the longest block
-  Clock::time_point ready;      ///< when the last data that it waited for became ready
-  PeerOrder order = PeerOrder::Staggered;
-
-  [[nodiscard]] bool is_summed() const noexcept { return sum.first != nullptr; }
-  [[nodiscard]] std::int64_t piece_bytes() const noexcept { return element_count * planner::size_bytes(dtype); }
-};
-
-/// When one block occupied the communication lane.
-struct ExchangeTimes {
-  Clock::time_point start;
-  Clock::time_point end;
-};
 
 /// Carries pieces between ranks and combines them (combine.hpp). exchange is called by each rank's communication
 /// lane, concurrently for different ranks; the rest while no lane is running, except abort().
@@ -47,9 +20,9 @@ class Transport {
   [[nodiscard]] virtual bool reads_peers_directly() const noexcept { return true; }
   /// Memory per rank to receive pieces of this size that are to be summed, or to be spread over rows.
   [[nodiscard]] virtual std::int64_t staging_bytes(std::int64_t /*piece_bytes*/) const noexcept { return 0; }
-  virtual void begin_run(Clock::time_point /*start*/) noexcept {}
+  virtual void begin_run(lanes::Clock::time_point /*start*/) noexcept {}
   /// Throws RunAborted, and SystemError naming the rank.
-  virtual ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) = 0;
+  virtual lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) = 0;
   /// When every lane has ended, also after a failure: nothing may touch the ranks' memory from here on.
   virtual void end_run() noexcept {}
   /// Wakes every lane that is blocked in exchange(). Any thread; the transport is useless afterwards.

@@ -103,7 +103,7 @@ Result<void> read_slices(const OpSpec& op, const LinkSpec& link, const std::stri
 
 Result<void> read_order(const std::string& value, HostVariant& read) {
   if (value != "staggered" && value != "rank") return bad_setting(kOrder, value, "staggered, rank");
-  read.order = value == "rank" ? PeerOrder::Rank : PeerOrder::Staggered;
+  read.order = value == "rank" ? lanes::PeerOrder::Rank : lanes::PeerOrder::Staggered;
   return {};
 }
 

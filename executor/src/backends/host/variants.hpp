@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/host/peer_order.hpp"
+#include "lanes/peer_order.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
@@ -22,9 +22,9 @@ struct HostVariant {
     Ring,       ///< slices through bounded buffers ("ring"); kinds that sum; fields: lanes
   };
   Mechanism mechanism = Mechanism::Direct;
-  PeerOrder order = PeerOrder::Staggered; ///< field: order, of all but Ring
-  bool has_proxy = false;                 ///< Push: a proxy thread starts the transfers
-  int lane_count = 2;                     ///< Ring: slices under way at a time
+  lanes::PeerOrder order = lanes::PeerOrder::Staggered; ///< field: order, of all but Ring
+  bool has_proxy = false;                               ///< Push: a proxy thread starts the transfers
+  int lane_count = 2;                                   ///< Ring: slices under way at a time
   int slice_count = 1; ///< Direct: a block is handed to the matmul at once, or as each peer's piece has come
 };
 

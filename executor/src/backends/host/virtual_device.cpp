@@ -1,4 +1,4 @@
-#include "backends/host/compute_device.hpp"
+#include "backends/host/virtual_device.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,13 +6,14 @@
 namespace mc2::executor::host {
 namespace {
 
-class VirtualDevice final : public ComputeDevice {
+class VirtualDevice final : public lanes::ComputeDevice {
  public:
   VirtualDevice(int rank, const VirtualCompute& model) : rank_(rank), model_(model) {}
 
-  void begin_run(Clock::time_point start) noexcept override { free_at_ = start; }
+  void begin_run(lanes::Clock::time_point start) noexcept override { free_at_ = start; }
 
-  ComputeTimes multiply(const MatmulWork& work, Clock::time_point ready, const RunControl& control) override {
+  lanes::ComputeTimes multiply(const lanes::MatmulWork& work, lanes::Clock::time_point ready,
+                               const lanes::RunControl& control) override {
     constexpr double kLongestNs = 1e18; // longer than any deadline, and nanoseconds can still count it
     const double modelled_ns = std::min(model_.block_us(work.flop_count) * planner::kNsPerUs, kLongestNs);
     const auto start = std::max(free_at_, ready);
@@ -25,12 +26,12 @@ class VirtualDevice final : public ComputeDevice {
  private:
   int rank_;
   VirtualCompute model_;
-  Clock::time_point free_at_;
+  lanes::Clock::time_point free_at_;
 };
 
 } // namespace
 
-std::unique_ptr<ComputeDevice> make_virtual_device(int rank, const VirtualCompute& model) {
+std::unique_ptr<lanes::ComputeDevice> make_virtual_device(int rank, const VirtualCompute& model) {
   return std::make_unique<VirtualDevice>(rank, model);
 }
 

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
-#include "backends/host/combine.hpp"
+#include "lanes/combine.hpp"
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
 
-bool is_dense(const host::SumTarget& sum) { return sum.columns == sum.row_stride; }
+bool is_dense(const lanes::SumTarget& sum) { return sum.columns == sum.row_stride; }
 
 void finish_sum(const BlockExchange& block) {
   const std::byte* const sum = sum_arrival(block);
   const bool is_finished = sum == block.sum.first && block.sum.bias == nullptr && block.sum.residual == nullptr;
-  if (!is_finished) host::sum_in_rank_order(block.dtype, {&sum, 1}, block.sum, block.element_count);
+  if (!is_finished) lanes::sum_in_rank_order(block.dtype, {&sum, 1}, block.sum, block.element_count);
 }
 
 } // namespace
@@ -24,13 +24,13 @@ bool has_joined_pieces(const planner::OpSpec& op) noexcept {
 }
 
 std::int64_t exchanged_elements(const planner::OpSpec& op) noexcept {
-  return host::piece_bytes(op, 1) / planner::size_bytes(planner::exchange_type(op));
+  return lanes::piece_bytes(op, 1) / planner::size_bytes(planner::exchange_type(op));
 }
 
 std::int64_t staging_bytes(const StageList& list) noexcept {
   const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
-  const std::int64_t piece_bytes = host::piece_bytes(list.op, longest);
-  if (!host::landing_pitch(list.op).is_dense()) return list.op.world_size * piece_bytes;
+  const std::int64_t piece_bytes = lanes::piece_bytes(list.op, longest);
+  if (!lanes::landing_pitch(list.op).is_dense()) return list.op.world_size * piece_bytes;
   const bool is_one_block = list.stages.size() == 1; // all columns of C
   return planner::cut_axis(list.op) == planner::CutAxis::Columns && !is_one_block ? piece_bytes : 0;
 }
@@ -54,8 +54,8 @@ void finish(const BlockExchange& block) noexcept {
   if (block.is_summed()) return finish_sum(block);
   const int rank_count = static_cast<int>(block.pieces->landings.size());
   for (int rank = 0; rank < rank_count && !block.landing.is_dense(); ++rank)
-    host::land(block, rank, arrival_of(block, rank));
-  host::add_residuals(block);
+    lanes::land(block, rank, arrival_of(block, rank));
+  lanes::add_residuals(block);
 }
 
 } // namespace mc2::executor::mpi

@@ -3,15 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/host/transport.hpp"
+#include "lanes/block_exchange.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor::mpi {
 
-using host::BlockExchange;
+using lanes::BlockExchange;
 
 /// Whether the collective takes a block's pieces of all ranks as one array (reduce_scatter, all_gather), so that what
-/// passes between the lanes has to be staged (host::RankMatrices).
+/// passes between the lanes has to be staged (lanes::RankMatrices).
 [[nodiscard]] bool has_joined_pieces(const planner::OpSpec& op) noexcept;
 
 /// Elements of one row, or column, of the cut axis that a rank sends another.

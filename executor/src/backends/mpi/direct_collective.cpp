@@ -4,10 +4,10 @@
 #include <cstring>
 #include <new>
 
-#include "backends/host/combine.hpp"
-#include "backends/host/peer_order.hpp"
-#include "backends/host/vector_sum.hpp"
 #include "backends/mpi/shared_signal.hpp"
+#include "lanes/combine.hpp"
+#include "lanes/peer_order.hpp"
+#include "lanes/vector_sum.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -27,7 +27,7 @@ class DirectCollective : public Collective {
  public:
   DirectCollective(const NodeHeap& heap, const SegmentLayout& layout, const planner::OpSpec& op)
       : heap_(heap),
-        pushes_(host::communicates_first(op)),
+        pushes_(lanes::communicates_first(op)),
         rank_(World::get().rank()),
         size_(World::get().size()),
         pieces_(static_cast<std::size_t>(size_)),
@@ -59,7 +59,7 @@ class DirectCollective : public Collective {
 
   /// Elements [first, first + count) of the block, added up in rank order.
   struct PartialSum {
-    host::SumTarget target = {};
+    lanes::SumTarget target = {};
     std::int64_t first = 0, count = 0;
     bool is_read_next = false; ///< by the peers: it had better stay in the caches
   };
@@ -67,20 +67,20 @@ class DirectCollective : public Collective {
     const std::int64_t offset = part.first * planner::size_bytes(block.dtype);
     std::ranges::transform(block.pieces->sources, pieces_.begin(),
                            [&](const std::byte* piece) { return piece + offset; });
-    const host::SumTarget& target = part.target;
+    const lanes::SumTarget& target = part.target;
     const bool is_plain = target.columns == target.row_stride && target.bias == nullptr && target.residual == nullptr;
     if (!is_plain || block.dtype != planner::DType::F32)
-      return host::sum_in_rank_order(block.dtype, pieces_, target, part.count);
+      return lanes::sum_in_rank_order(block.dtype, pieces_, target, part.count);
     std::ranges::transform(pieces_, f32_pieces_.begin(),
                            [](const std::byte* piece) { return reinterpret_cast<const float*>(piece); });
     const std::int64_t bytes = part.count * planner::size_bytes(block.dtype);
-    host::sum_f32(f32_pieces_, reinterpret_cast<float*>(target.first), part.count,
-                  !part.is_read_next && bytes >= host::kStreamFromBytes);
+    lanes::sum_f32(f32_pieces_, reinterpret_cast<float*>(target.first), part.count,
+                   !part.is_read_next && bytes >= lanes::kStreamFromBytes);
   }
 
   [[nodiscard]] Announcements& of(int rank) noexcept { return *announcements_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int peer(int step) const noexcept {
-    return host::peer_at(host::PeerOrder::Staggered, rank_, size_, step);
+    return lanes::peer_at(lanes::PeerOrder::Staggered, rank_, size_, step);
   }
 
   const NodeHeap& heap_;
@@ -96,17 +96,19 @@ class DirectCollective : public Collective {
 
   void pull(const BlockExchange& block, const Pause& pause) {
     of(rank_).ready.add();
-    const auto copy = [&](int from) { host::land(block, from, block.pieces->sources[static_cast<std::size_t>(from)]); };
+    const auto copy = [&](int from) {
+      lanes::land(block, from, block.pieces->sources[static_cast<std::size_t>(from)]);
+    };
     for (int step = 0; step + 1 < size_; ++step) {
       wait_for(peer(step), block, pause);
       copy(peer(step));
     }
     copy(rank_);
-    host::add_residuals(block);
+    lanes::add_residuals(block);
   }
 
   void push(const BlockExchange& block, const Pause& pause) {
-    const host::PieceAddresses& pieces = *block.pieces;
+    const lanes::PieceAddresses& pieces = *block.pieces;
     for (int step = 0; step + 1 < size_; ++step) {
       const auto to = static_cast<std::size_t>(peer(step));
       const auto bytes = static_cast<std::size_t>(pieces.outgoing_bytes[to]);
@@ -155,9 +157,9 @@ class TwoShotCollective final : public DirectCollective {
 } // namespace
 
 SegmentLayout::SegmentLayout(const StageList& list, const MpiVariant& variant, bool allow_independent) {
-  const auto intermediate_bytes = static_cast<std::size_t>(host::intermediate_bytes(list.op));
+  const auto intermediate_bytes = static_cast<std::size_t>(lanes::intermediate_bytes(list.op));
   const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
-  const auto block_bytes = static_cast<std::size_t>(host::piece_bytes(list.op, longest));
+  const auto block_bytes = static_cast<std::size_t>(lanes::piece_bytes(list.op, longest));
   const auto take = [this](std::size_t bytes) {
     const std::size_t offset = byte_count;
     byte_count += whole_pages(bytes);

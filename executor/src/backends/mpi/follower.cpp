@@ -2,13 +2,13 @@
 #include <memory>
 #include <vector>
 
-#include "backends/host/symmetric_heap.hpp"
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/leader.hpp"
 #include "backends/mpi/message.hpp"
 #include "backends/mpi/mpi_communicator.hpp"
 #include "backends/mpi/orders.hpp"
 #include "backends/mpi/world.hpp"
+#include "lanes/symmetric_heap.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -32,7 +32,7 @@ class Follower {
       case Command::Open: return open(id, order);
       case Command::Close: communicators_.erase(id); return;
       case Command::Allocate:
-        memory_[id] = std::make_unique<host::SymmetricHeap>(1, static_cast<std::size_t>(order.number()));
+        memory_[id] = std::make_unique<lanes::SymmetricHeap>(1, static_cast<std::size_t>(order.number()));
         return;
       case Command::Free: memory_.erase(id); return;
       case Command::Upload: return receive_bytes(first_bytes(id, order), 0, order_channel(), kNoDeadline);
@@ -102,7 +102,7 @@ class Follower {
     send_bytes(std::as_bytes(std::span(numbers_)), 0, order_channel(), kNoDeadline);
   }
 
-  std::map<std::int64_t, std::unique_ptr<host::SymmetricHeap>> memory_;
+  std::map<std::int64_t, std::unique_ptr<lanes::SymmetricHeap>> memory_;
   std::map<std::int64_t, std::unique_ptr<MpiCommunicator>> communicators_;
   std::map<std::int64_t, std::unique_ptr<Prepared>> prepared_; ///< last: goes before what it was made from
   std::vector<std::int64_t> numbers_;

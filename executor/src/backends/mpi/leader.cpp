@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "backends/host/host_checks.hpp"
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/message.hpp"
 #include "backends/mpi/mpi_checks.hpp"
@@ -14,6 +13,7 @@
 #include "backends/mpi/variants.hpp"
 #include "backends/mpi/world.hpp"
 #include "checks.hpp"
+#include "lanes/lane_checks.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -166,7 +166,7 @@ Result<void> put_operands(Message& order, const AddressBook& book, int rank, con
 
 Result<void> LeaderCommunicator::check_request(const StageList& stages, const planner::Variant& variant,
                                                std::span<const RankBuffers> buffers) const {
-  if (auto legal = host::check_operator(stages.op); !legal) return legal.error();
+  if (auto legal = lanes::check_operator(stages.op); !legal) return legal.error();
   if (auto legal = check_world(stages, world_size()); !legal) return legal.error();
   if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
   return check_buffers(stages.op, buffers);

@@ -34,7 +34,7 @@ class LibraryCollective : public Collective {
         collective_(planner::collective_of(op.kind)),
         sum_(planner::exchange_type(op)),
         row_(sum_.type(), exchanged_elements(op)),
-        row_bytes_(host::piece_bytes(op, 1)),
+        row_bytes_(lanes::piece_bytes(op, 1)),
         counts_(static_cast<std::size_t>(op.world_size)),
         sent_(counts_.size()),
         received_(counts_.size()) {}
@@ -48,7 +48,7 @@ class LibraryCollective : public Collective {
 
   /// Fills sent_ and received_.
   void describe_all_to_all(const BlockExchange& block) {
-    const host::PieceAddresses& pieces = *block.pieces;
+    const lanes::PieceAddresses& pieces = *block.pieces;
     sent_.begin();
     received_.begin();
     for (std::size_t rank = 0; rank < counts_.size(); ++rank) {

@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "backends/host/host_checks.hpp"
 #include "backends/mpi/agreement.hpp"
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/leader.hpp"
@@ -11,6 +10,7 @@
 #include "backends/mpi/mpi_communicator.hpp"
 #include "backends/mpi/variants.hpp"
 #include "backends/mpi/world.hpp"
+#include "lanes/lane_checks.hpp"
 #include "mc2/executor/processes.hpp"
 
 namespace mc2::executor {
@@ -49,7 +49,7 @@ class MpiBackend final : public Backend {
   [[nodiscard]] bool variants_share_matmul() const noexcept override { return true; }
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
-    if (auto legal = host::check_operator(op); !legal) return legal.error();
+    if (auto legal = lanes::check_operator(op); !legal) return legal.error();
     if (auto legal = check_world_size(op.world_size); !legal) return legal.error();
     return check_memory(op);
   }

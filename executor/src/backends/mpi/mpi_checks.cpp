@@ -3,11 +3,11 @@
 #include <climits>
 #include <string>
 
-#include "backends/host/host_checks.hpp"
 #include "backends/mpi/block_layout.hpp"
 #include "backends/mpi/direct_collective.hpp"
 #include "backends/mpi/world.hpp"
 #include "checks.hpp"
+#include "lanes/lane_checks.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -42,14 +42,14 @@ Result<void> check_options(const CommunicatorOptions& options) {
 
 Result<void> check_memory(const planner::OpSpec& op) {
   // Rank 0 of a directed job also holds every rank's matrices, to check the results.
-  const std::int64_t one_rank = host::operator_bytes(op) / op.world_size;
-  return host::check_memory(one_rank * (World::get().most_on_a_node() + op.world_size));
+  const std::int64_t one_rank = lanes::operator_bytes(op) / op.world_size;
+  return lanes::check_memory(one_rank * (World::get().most_on_a_node() + op.world_size));
 }
 
 Result<void> check_prepared_memory(const StageList& list, const MpiVariant& variant, bool allow_independent) {
   const SegmentLayout layout(list, variant, allow_independent);
-  const std::int64_t one_rank = static_cast<std::int64_t>(layout.byte_count) + host::packed_b_bytes(list);
-  return host::check_memory(one_rank * World::get().most_on_a_node());
+  const std::int64_t one_rank = static_cast<std::int64_t>(layout.byte_count) + lanes::packed_b_bytes(list);
+  return lanes::check_memory(one_rank * World::get().most_on_a_node());
 }
 
 Result<void> check_message_sizes(const StageList& list) {

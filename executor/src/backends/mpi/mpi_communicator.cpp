@@ -6,12 +6,12 @@
 #include <cerrno>
 #include <exception>
 
-#include "backends/host/host_checks.hpp"
-#include "backends/host/host_memory.hpp"
 #include "backends/mpi/mpi_checks.hpp"
 #include "backends/mpi/mpi_prepared.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
+#include "lanes/host_memory.hpp"
+#include "lanes/lane_checks.hpp"
 #include "row_splits.hpp"
 #include "run_mode.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 
 using planner::Result;
 
-class CallTask final : public host::LaneTask {
+class CallTask final : public lanes::LaneTask {
  public:
   explicit CallTask(const std::function<void()>& work) : work_(work) {}
 
@@ -86,21 +86,21 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::open(const Communicato
 }
 
 void MpiCommunicator::set_up_lanes() {
-  compute_lane_ = std::make_unique<host::LaneThread>(rank_, planner::Lane::Compute, completion_);
-  communication_lane_ = std::make_unique<host::LaneThread>(rank_, planner::Lane::Communication, completion_);
-  const host::CoreLayout layout = World::get().core_layout(options_.pin_threads);
+  compute_lane_ = std::make_unique<lanes::LaneThread>(rank_, planner::Lane::Compute, completion_);
+  communication_lane_ = std::make_unique<lanes::LaneThread>(rank_, planner::Lane::Communication, completion_);
+  const lanes::CoreLayout layout = World::get().core_layout(options_.pin_threads);
   for (const auto name : {planner::Lane::Compute, planner::Lane::Communication}) {
     call_on_lane(name, [&] {
       const auto cores = layout.cores_of(World::get().layout_rank(), name);
       // Before the thread's first parallel region: its team inherits the cores.
-      if (!cores.empty()) host::pin_current_thread(cores, rank_);
+      if (!cores.empty()) lanes::pin_current_thread(cores, rank_);
       omp_set_num_threads(name == planner::Lane::Compute ? layout.compute_thread_count() : 1);
     });
   }
 }
 
 std::unique_ptr<RankMemory> MpiCommunicator::allocate(int /*rank*/, std::size_t byte_count) {
-  return std::make_unique<host::HostMemory>(byte_count);
+  return std::make_unique<lanes::HostMemory>(byte_count);
 }
 
 Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageList& stages,
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
                                                                   std::span<const RankBuffers> buffers,
                                                                   const PrepareOptions& options) {
   const auto own = [&]() -> Result<MpiVariant> {
-    if (auto legal = host::check_operator(stages.op); !legal) return legal.error();
+    if (auto legal = lanes::check_operator(stages.op); !legal) return legal.error();
     if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
     auto read = read_variant(stages.op, variant);
     if (!read) return read;
@@ -141,7 +141,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
   return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(settings)));
 }
 
-void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::string& call,
+void MpiCommunicator::execute(lanes::LaneTask& task, RunMode mode, const std::string& call,
                               const std::function<std::string()>& progress) {
   if (auto same = agreement_.agree(call); !same) throw planner::SystemError("run", EINVAL, same.error().text());
   control_.begin(mode, options_.deadline);
@@ -150,7 +150,7 @@ void MpiCommunicator::execute(host::LaneTask& task, RunMode mode, const std::str
   for (const auto name : {planner::Lane::Compute, planner::Lane::Communication}) {
     if (runs_lane(mode, name)) lane(name).post(task);
   }
-  if (completion_.wait(control_.deadline()) != host::WaitResult::Reached) {
+  if (completion_.wait(control_.deadline()) != lanes::WaitResult::Reached) {
     abort_job(progress() + ", past the run's deadline; " + agreement_.roll_call(progress()));
   }
   if (control_.has_failed()) abort_job(control_.failure().what());

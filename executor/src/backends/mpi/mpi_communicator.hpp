@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "backends/host/lane_thread.hpp"
-#include "backends/host/run_control.hpp"
 #include "backends/mpi/agreement.hpp"
+#include "lanes/lane_thread.hpp"
+#include "lanes/run_control.hpp"
 #include "mc2/executor/backend.hpp"
 
 namespace mc2::executor::mpi {
@@ -37,7 +37,7 @@ class MpiCommunicator final : public Communicator {
                                                                           const PrepareOptions& options) override;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
-  [[nodiscard]] host::RunControl& control() noexcept { return control_; }
+  [[nodiscard]] lanes::RunControl& control() noexcept { return control_; }
   [[nodiscard]] const Channel& channel() const noexcept { return channel_; }
   [[nodiscard]] Agreement& agreement() noexcept { return agreement_; }
   /// RunTurn's.
@@ -46,7 +46,7 @@ class MpiCommunicator final : public Communicator {
   /// Runs `task` on the lanes that `mode` uses, once every rank has come with the same `call`, and returns when both
   /// have finished. A lane that fails or outlasts the deadline ends the job, naming this rank and, by roll call, what
   /// the others were at. Throws SystemError when the ranks come with different calls.
-  void execute(host::LaneTask& task, RunMode mode, const std::string& call,
+  void execute(lanes::LaneTask& task, RunMode mode, const std::string& call,
                const std::function<std::string()>& progress);
 
   /// Runs `work` once on the lane's thread; throws what it threw.
@@ -55,7 +55,7 @@ class MpiCommunicator final : public Communicator {
  private:
   explicit MpiCommunicator(const CommunicatorOptions& options);
   void set_up_lanes();
-  [[nodiscard]] host::LaneThread& lane(planner::Lane lane) noexcept {
+  [[nodiscard]] lanes::LaneThread& lane(planner::Lane lane) noexcept {
     return lane == planner::Lane::Compute ? *compute_lane_ : *communication_lane_;
   }
 
@@ -65,10 +65,10 @@ class MpiCommunicator final : public Communicator {
   planner::Fingerprint fingerprint_;
   Channel channel_; ///< the communication lane's
   Agreement agreement_;
-  host::RunControl control_;
-  host::Completion completion_;
+  lanes::RunControl control_;
+  lanes::Completion completion_;
   // Last: the threads use everything above, and are joined first.
-  std::unique_ptr<host::LaneThread> compute_lane_, communication_lane_;
+  std::unique_ptr<lanes::LaneThread> compute_lane_, communication_lane_;
 };
 
 } // namespace mc2::executor::mpi

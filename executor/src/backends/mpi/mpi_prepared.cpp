@@ -33,9 +33,9 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
   for (std::size_t mode = 0; mode < calls_.size(); ++mode)
     calls_[mode] = std::string("run ") + kModeNames[mode] + " of " + settings_.call;
   place_matrices(buffers);
-  local_work_ = host::local_work(list_.op, settings_.splits, communicator_.rank(), own());
+  local_work_ = lanes::local_work(list_.op, settings_.splits, communicator_.rank(), own());
   for (const Stage& stage : list_.stages)
-    stage_work_.push_back(host::part_work(list_.op, settings_.splits, communicator_.rank(), {stage, {}}, own()));
+    stage_work_.push_back(lanes::part_work(list_.op, settings_.splits, communicator_.rank(), {stage, {}}, own()));
   record_.ranks.push_back({communicator_.rank(),
                            std::vector<StageTime>(list_.stages.size()),
                            std::vector<StageTime>(list_.stages.size()),
@@ -47,19 +47,19 @@ MpiPrepared::MpiPrepared(MpiCommunicator& communicator, const StageList& stages,
 }
 
 void MpiPrepared::place_matrices(const RankBuffers& buffers) {
-  if (!settings_.node_heap) own_heap_ = std::make_unique<host::SymmetricHeap>(1, layout_.byte_count);
+  if (!settings_.node_heap) own_heap_ = std::make_unique<lanes::SymmetricHeap>(1, layout_.byte_count);
   const auto segment = settings_.node_heap ? settings_.node_heap->segment(communicator_.rank()) : own_heap_->segment(0);
   staging_ = segment.subspan(layout_.staging, layout_.byte_count - layout_.staging);
   for (std::size_t rank = 0; rank < matrices_.size() && settings_.node_heap; ++rank)
     place_intermediates(matrices_[rank], settings_.node_heap->segment(static_cast<int>(rank)));
-  host::RankMatrices& own = matrices_[static_cast<std::size_t>(communicator_.rank())];
+  lanes::RankMatrices& own = matrices_[static_cast<std::size_t>(communicator_.rank())];
   own.buffers = buffers;
   own.buffers.send_counts = own.buffers.receive_counts = {}; // the caller's for prepare() only
   place_intermediates(own, segment);
 }
 
-void MpiPrepared::place_intermediates(host::RankMatrices& of, std::span<std::byte> segment) const {
-  const auto bytes = static_cast<std::size_t>(host::intermediate_bytes(list_.op));
+void MpiPrepared::place_intermediates(lanes::RankMatrices& of, std::span<std::byte> segment) const {
+  const auto bytes = static_cast<std::size_t>(lanes::intermediate_bytes(list_.op));
   of.intermediate = segment.subspan(layout_.intermediate, bytes);
   if (settings_.allow_independent) of.spare_intermediate = segment.subspan(layout_.spare, bytes);
   of.is_staged = has_joined_pieces(list_.op);
@@ -86,7 +86,8 @@ void MpiPrepared::build() {
   const auto seed = kRandomSeed + static_cast<std::uint64_t>(communicator_.rank());
   fill_random(planner::exchange_type(list_.op), own().intermediate, seed);
   fill_random(planner::exchange_type(list_.op), own().spare_intermediate, seed);
-  device_ = host::make_device(list_.op, communicator_.rank(), own().buffers, host::shapes_of(local_work_, stage_work_));
+  device_ =
+      lanes::make_device(list_.op, communicator_.rank(), own().buffers, lanes::shapes_of(local_work_, stage_work_));
 }
 
 const RunRecord& MpiPrepared::run(RunMode asked, RunDetail /*detail*/) {
@@ -113,7 +114,7 @@ void MpiPrepared::run_lane(int rank, planner::Lane lane) noexcept {
     } else {
       communicate();
     }
-  } catch (const host::RunAborted&) { // the other lane has said why
+  } catch (const lanes::RunAborted&) { // the other lane has said why
   } catch (const std::exception& error) {
     // At once: the other ranks wait for this lane, and a collective of this rank may be waiting for them.
     abort_job(rank_text(rank) + ", " + std::string(planner::to_string(lane)) + " lane: " + error.what());
@@ -123,7 +124,7 @@ void MpiPrepared::run_lane(int rank, planner::Lane lane) noexcept {
 }
 
 void MpiPrepared::compute() {
-  host::RunControl& control = communicator_.control();
+  lanes::RunControl& control = communicator_.control();
   RankTimes& times = record_.ranks.front();
   if (!local_work_.runs.empty()) {
     const bool waits = control.mode() == RunMode::Serial || list_.schedule != planner::Schedule::LocalFirst;
@@ -139,14 +140,14 @@ void MpiPrepared::compute() {
   }
 }
 
-StageTime MpiPrepared::multiply(const host::MatmulWork& work) {
-  host::RunControl& control = communicator_.control();
+StageTime MpiPrepared::multiply(const lanes::MatmulWork& work) {
+  lanes::RunControl& control = communicator_.control();
   const auto when = device_->multiply(work, control.start(), control);
   return {when.start - control.start(), when.end - control.start()};
 }
 
 void MpiPrepared::communicate() {
-  const host::RunControl& control = communicator_.control();
+  const lanes::RunControl& control = communicator_.control();
   auto& times = record_.ranks.front().communication;
   const Pause wait = [this] { pause(); };
   for (std::size_t i = 0; i < list_.stages.size(); ++i) {
@@ -158,22 +159,22 @@ void MpiPrepared::communicate() {
     finish_stage(planner::Lane::Communication);
   }
   if (own().buffers.gathered_a.empty()) return;
-  host::complete_gathered_a(list_, communicator_.rank(), own());
+  lanes::complete_gathered_a(list_, communicator_.rank(), own());
   gathered_end_ = Clock::now() - control.start();
 }
 
 BlockExchange MpiPrepared::exchange_of(std::size_t stage) {
   const Stage& block = list_.stages[stage];
   const bool uses_spare = communicator_.control().mode() == RunMode::Independent;
-  host::locate_pieces(list_.op, settings_.splits, {communicator_.rank(), {block, {}}, uses_spare}, matrices_, pieces_);
+  lanes::locate_pieces(list_.op, settings_.splits, {communicator_.rank(), {block, {}}, uses_spare}, matrices_, pieces_);
   const planner::DType dtype = planner::exchange_type(list_.op);
   return {.rank = communicator_.rank(),
           .block = stage,
           .dtype = dtype,
-          .element_count = host::piece_bytes(list_.op, block.row_count) / planner::size_bytes(dtype),
+          .element_count = lanes::piece_bytes(list_.op, block.row_count) / planner::size_bytes(dtype),
           .pieces = &pieces_,
-          .sum = host::sum_target(list_.op, block, own()),
-          .landing = host::landing_pitch(list_.op),
+          .sum = lanes::sum_target(list_.op, block, own()),
+          .landing = lanes::landing_pitch(list_.op),
           .staging = staging_,
           .ready = {}};
 }
@@ -183,19 +184,19 @@ void MpiPrepared::finish_stage(planner::Lane lane) {
   if (!is_first(lane)) return;
   communicator_.control().ready(0).add();
   // Where the lanes share a core, the scheduler would let a new matmul finish its slice before the lane that was just
-  // woken runs (host/host_prepared.cpp).
+  // woken runs (backends/host/host_prepared.cpp).
   std::this_thread::yield();
 }
 
 void MpiPrepared::await(planner::Lane lane, std::size_t stage) {
-  host::RunControl& control = communicator_.control();
+  lanes::RunControl& control = communicator_.control();
   const RunMode mode = control.mode();
   if (is_first(lane) || (mode != RunMode::Fused && mode != RunMode::Serial)) return;
   if (mode == RunMode::Serial) stage = list_.stages.size() - 1;
   // For ever: the thread that called run() watches the deadline and ends the job.
   if (control.ready(0).wait_at_least(static_cast<std::uint32_t>(stage) + 1, Clock::time_point::max()) ==
-      host::WaitResult::Aborted)
-    throw host::RunAborted{};
+      lanes::WaitResult::Aborted)
+    throw lanes::RunAborted{};
 }
 
 /// While it runs, and while it is about to: yielding to it gives away a whole slice of the scheduler's.

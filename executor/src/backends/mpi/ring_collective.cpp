@@ -76,7 +76,7 @@ class RingCollective final : public Collective {
   /// the piece is cut in fewer; and an element for each time that something did not divide evenly.
   void make_room(const StageList& list) {
     const auto longest = std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
-    const std::int64_t piece_bytes = host::piece_bytes(list.op, longest) / (is_split_ ? size_ : 1);
+    const std::int64_t piece_bytes = lanes::piece_bytes(list.op, longest) / (is_split_ ? size_ : 1);
     const std::int64_t room =
         std::max(piece_bytes / most_slices_, std::min(piece_bytes, 2 * kLeastSliceBytes)) + bytes(2);
     for (Slice& slice : slices_) {

@@ -6,11 +6,11 @@
 #include <functional>
 #include <span>
 
-#include "backends/host/signal.hpp"
+#include "lanes/signal.hpp"
 
 namespace mc2::executor::mpi {
 
-using host::Clock;
+using lanes::Clock;
 
 /// Between two looks at a request: yields the core at first, so that a short wait ends at once, and then sleeps, so
 /// that a long one takes no core from the matmul.

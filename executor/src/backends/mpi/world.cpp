@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/host/gemm.hpp"
-#include "backends/host/machine.hpp"
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/shared_file.hpp"
+#include "lanes/gemm.hpp"
+#include "lanes/machine.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -84,7 +84,7 @@ World::~World() {
 }
 
 void World::find_nodes() {
-  cores_ = host::allowed_cores();
+  cores_ = lanes::allowed_cores();
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   MPI_Comm_rank(node, &node_rank_);
@@ -119,7 +119,7 @@ bool World::try_sharing_memory() const {
   return is_shared == 1;
 }
 
-host::CoreLayout World::core_layout(bool pin_threads) const {
+lanes::CoreLayout World::core_layout(bool pin_threads) const {
   return {cores_, shares_cores_ ? node_size_ : 1, pin_threads};
 }
 
@@ -129,13 +129,13 @@ planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
   return {.fields = {{"backend", "mpi"},
                      {"compute_threads", std::to_string(layout.compute_thread_count())},
                      {"cores", std::to_string(world.core_count())},
-                     {"cpu_model", host::cpu_model()},
-                     {"isa", host::gemm_isa()},
+                     {"cpu_model", lanes::cpu_model()},
+                     {"isa", lanes::gemm_isa()},
                      {"link", "mpi"},
                      {"mpi", world.library()},
                      {"nodes", std::to_string(world.node_count())},
-                     {"onednn", host::gemm_library_version()},
-                     {"pinning", std::string(host::to_string(layout.pinning()))},
+                     {"onednn", lanes::gemm_library_version()},
+                     {"pinning", std::string(lanes::to_string(layout.pinning()))},
                      {"ranks", std::to_string(options.world_size)},
                      {"transports", transport_settings()}}};
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/host/affinity.hpp"
+#include "lanes/affinity.hpp"
 #include "mc2/executor/backend.hpp"
 
 namespace mc2::executor::mpi {
@@ -33,7 +33,7 @@ class World {
   [[nodiscard]] const std::string& library() const noexcept { return library_; }
   /// The cores of this process's lanes: its own when the launcher bound it to some, otherwise its share of the
   /// node's.
-  [[nodiscard]] host::CoreLayout core_layout(bool pin_threads) const;
+  [[nodiscard]] lanes::CoreLayout core_layout(bool pin_threads) const;
   /// Which of core_layout()'s ranks this process is.
   [[nodiscard]] int layout_rank() const noexcept { return shares_cores_ ? node_rank_ : 0; }
   [[nodiscard]] std::size_t core_count() const noexcept { return cores_.size(); }

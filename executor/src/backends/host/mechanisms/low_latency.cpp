@@ -4,10 +4,10 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/host/combine.hpp"
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
-#include "backends/host/symmetric_heap.hpp"
+#include "lanes/combine.hpp"
+#include "lanes/symmetric_heap.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -48,7 +48,7 @@ class LowLatency final : public Transport {
         mailboxes_(world_size, static_cast<std::size_t>(low_latency_bytes(world_size) / world_size)),
         ranks_(static_cast<std::size_t>(world_size)) {
     for (Rank& rank : ranks_) {
-      rank.arrived = std::vector<Signal>(ranks_.size());
+      rank.arrived = std::vector<lanes::Signal>(ranks_.size());
       rank.pieces.resize(ranks_.size());
       rank.staging.resize(ranks_.size() * kChunkBytes);
     }
@@ -56,16 +56,16 @@ class LowLatency final : public Transport {
 
   [[nodiscard]] bool reads_peers_directly() const noexcept override { return false; }
 
-  void begin_run(Clock::time_point /*start*/) noexcept override {
+  void begin_run(lanes::Clock::time_point /*start*/) noexcept override {
     for (Rank& rank : ranks_) {
       rank.chunk_count = 0;
-      for (Signal& signal : rank.arrived) signal.reset();
+      for (lanes::Signal& signal : rank.arrived) signal.reset();
     }
   }
 
-  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+  lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) override {
     control.throw_if_aborted();
-    const auto start = Clock::now();
+    const auto start = lanes::Clock::now();
     for (std::int64_t done = 0; done < block.piece_bytes(); done += kChunkBytes) {
       const Chunk chunk{done, std::min(kChunkBytes, block.piece_bytes() - done)};
       ++rank_of(block.rank).flag;
@@ -73,12 +73,12 @@ class LowLatency final : public Transport {
       send(block, chunk);
       receive(block, chunk, control);
     }
-    return {start, Clock::now()};
+    return {start, lanes::Clock::now()};
   }
 
   void abort() noexcept override {
     for (Rank& rank : ranks_) {
-      for (Signal& signal : rank.arrived) signal.poison();
+      for (lanes::Signal& signal : rank.arrived) signal.poison();
     }
   }
 
@@ -88,8 +88,8 @@ class LowLatency final : public Transport {
     std::int64_t byte_count = 0;
   };
   struct alignas(64) Rank {
-    std::vector<Signal> arrived;   ///< by sender: chunks of this run that it has written here; for those who sleep
-    std::uint32_t chunk_count = 0; ///< of this run; its own lane's
+    std::vector<lanes::Signal> arrived; ///< by sender: chunks of this run that it has written here; for those who sleep
+    std::uint32_t chunk_count = 0;      ///< of this run; its own lane's
     /// Of the present chunk, the same on every rank. It goes on from run to run, because mailboxes keep what an earlier
     /// run left there.
     std::uint32_t flag = 0;
@@ -106,17 +106,17 @@ class LowLatency final : public Transport {
     return reinterpret_cast<Word*>(mailboxes_.segment(receiver).data()) + slot * kChunkWords;
   }
 
-  void send(const BlockExchange& block, const Chunk& chunk) {
+  void send(const lanes::BlockExchange& block, const Chunk& chunk) {
     const std::uint32_t flag = rank_of(block.rank).flag;
     for (int i = 0; i < world_size_ - 1; ++i) {
-      const int peer = peer_at(block.order, block.rank, world_size_, i);
+      const int peer = lanes::peer_at(block.order, block.rank, world_size_, i);
       const std::byte* piece = block.pieces->outgoing[static_cast<std::size_t>(peer)] + chunk.offset;
       pack({piece, static_cast<std::size_t>(chunk.byte_count)}, flag, mailbox(peer, block.rank, flag));
       rank_of(peer).arrived[static_cast<std::size_t>(block.rank)].add();
     }
   }
 
-  void receive(const BlockExchange& block, const Chunk& chunk, const RunControl& control) {
+  void receive(const lanes::BlockExchange& block, const Chunk& chunk, const lanes::RunControl& control) {
     Rank& own = rank_of(block.rank);
     const auto size = static_cast<std::size_t>(chunk.byte_count);
     for (int peer = 0; peer < world_size_; ++peer) {
@@ -128,14 +128,16 @@ class LowLatency final : public Transport {
         own.pieces[index] = staged;
       }
       std::byte* const landing = block.pieces->landings[index];
-      if (landing != nullptr) copy_to_landing(block.landing, landing, chunk.offset, {own.pieces[index], size});
+      if (landing != nullptr) lanes::copy_to_landing(block.landing, landing, chunk.offset, {own.pieces[index], size});
     }
     if (!block.is_summed()) return;
     const std::int64_t element_count = chunk.byte_count / planner::size_bytes(block.dtype);
-    sum_in_rank_order(block.dtype, own.pieces, dense_target(block, chunk.offset, element_count), element_count);
+    lanes::sum_in_rank_order(block.dtype, own.pieces, lanes::dense_target(block, chunk.offset, element_count),
+                             element_count);
   }
 
-  void unpack_from(int peer, const BlockExchange& block, std::span<std::byte> data, const RunControl& control) {
+  void unpack_from(int peer, const lanes::BlockExchange& block, std::span<std::byte> data,
+                   const lanes::RunControl& control) {
     Rank& own = rank_of(block.rank);
     Word* const words = mailbox(block.rank, peer, own.flag);
     std::size_t done = 0;
@@ -151,7 +153,7 @@ class LowLatency final : public Transport {
   }
 
   int world_size_;
-  SymmetricHeap mailboxes_;
+  lanes::SymmetricHeap mailboxes_;
   std::vector<Rank> ranks_;
 };
 

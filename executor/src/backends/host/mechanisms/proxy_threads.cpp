@@ -2,21 +2,21 @@
 
 #include <bit>
 
-#include "backends/host/combine.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
+#include "lanes/combine.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::host {
 
-WaitResult carry_out(const Put& put, const RunControl& control) noexcept {
+lanes::WaitResult carry_out(const Put& put, const lanes::RunControl& control) noexcept {
   if (put.credit != nullptr && !poll([&] { return put.credit->count() >= put.credit_count; })) {
-    const WaitResult waited = put.credit->wait_at_least(put.credit_count, control.deadline());
-    if (waited != WaitResult::Reached) return waited;
+    const lanes::WaitResult waited = put.credit->wait_at_least(put.credit_count, control.deadline());
+    if (waited != lanes::WaitResult::Reached) return waited;
   }
-  if (control.has_failed()) return WaitResult::Aborted;
-  copy_to_landing(put.landing, put.to, 0, {put.from, put.byte_count});
+  if (control.has_failed()) return lanes::WaitResult::Aborted;
+  lanes::copy_to_landing(put.landing, put.to, 0, {put.from, put.byte_count});
   put.arrived->add();
-  return WaitResult::Reached;
+  return lanes::WaitResult::Reached;
 }
 
 ProxyThread::ProxyThread(std::uint32_t capacity) : queue_(capacity), thread_([this] { loop(); }) {
@@ -34,7 +34,7 @@ ProxyThread::~ProxyThread() {
   posted_.notify_one();
 }
 
-void ProxyThread::post(const Put& put, const RunControl& control) noexcept {
+void ProxyThread::post(const Put& put, const lanes::RunControl& control) noexcept {
   const std::uint32_t index = posted_.load(std::memory_order_relaxed);
   MC2_CHECK(index - taken_.load(std::memory_order_acquire) < queue_.size(), "more transfers than a proxy has room for");
   queue_[index % queue_.size()] = {put, &control};

@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "backends/host/block_layout.hpp"
-#include "backends/host/run_control.hpp"
-#include "backends/host/signal.hpp"
+#include "lanes/block_layout.hpp"
+#include "lanes/run_control.hpp"
+#include "lanes/signal.hpp"
 #include "mc2/executor/process_mark.hpp"
 
 namespace mc2::executor::host {
@@ -19,14 +19,14 @@ struct Put {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   std::size_t byte_count = 0;
-  RowPitch landing; ///< of what is written at `to`
-  Signal* arrived = nullptr;
-  const Signal* credit = nullptr; ///< null: at once
+  lanes::RowPitch landing; ///< of what is written at `to`
+  lanes::Signal* arrived = nullptr;
+  const lanes::Signal* credit = nullptr; ///< null: at once
   std::uint32_t credit_count = 0;
 };
 
 /// Copies and raises the signal, unless the run is aborted, or its deadline passes, before there is credit.
-[[nodiscard]] WaitResult carry_out(const Put& put, const RunControl& control) noexcept;
+[[nodiscard]] lanes::WaitResult carry_out(const Put& put, const lanes::RunControl& control) noexcept;
 
 /// A thread that carries out the transfers of one rank, in the order in which its lane posted them.
 class ProxyThread {
@@ -38,14 +38,14 @@ class ProxyThread {
   ProxyThread& operator=(const ProxyThread&) = delete;
 
   /// Hands a transfer over and returns. One thread posts. What the put points to, and `control`, outlive wait_idle().
-  void post(const Put& put, const RunControl& control) noexcept;
+  void post(const Put& put, const lanes::RunControl& control) noexcept;
   /// Until everything posted was carried out or, in a run that fails, dropped.
   void wait_idle() const noexcept;
 
  private:
   struct Job {
     Put put;
-    const RunControl* control = nullptr;
+    const lanes::RunControl* control = nullptr;
   };
 
   void loop() noexcept;

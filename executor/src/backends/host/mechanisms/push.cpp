@@ -2,11 +2,11 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/host/combine.hpp"
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/mechanisms/proxy_threads.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
-#include "backends/host/symmetric_heap.hpp"
+#include "lanes/combine.hpp"
+#include "lanes/symmetric_heap.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -18,32 +18,32 @@ class Push final : public Transport {
  public:
   Push(const MechanismShape& shape, ProxyThreads* proxies)
       : world_size_(shape.world_size), proxies_(proxies), ranks_(static_cast<std::size_t>(shape.world_size)) {
-    if (shape.is_summed) mailboxes_ = std::make_unique<SymmetricHeap>(world_size_, mailbox_bytes(world_size_));
+    if (shape.is_summed) mailboxes_ = std::make_unique<lanes::SymmetricHeap>(world_size_, mailbox_bytes(world_size_));
     for (Rank& rank : ranks_) {
-      rank.arrived = std::vector<Signal>(ranks_.size());
+      rank.arrived = std::vector<lanes::Signal>(ranks_.size());
       rank.pieces.resize(ranks_.size());
     }
   }
 
   [[nodiscard]] bool reads_peers_directly() const noexcept override { return false; }
 
-  void begin_run(Clock::time_point /*start*/) noexcept override {
+  void begin_run(lanes::Clock::time_point /*start*/) noexcept override {
     for (Rank& rank : ranks_) {
       rank.sent = rank.received = 0;
       rank.consumed.reset();
-      for (Signal& signal : rank.arrived) signal.reset();
+      for (lanes::Signal& signal : rank.arrived) signal.reset();
     }
   }
 
-  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+  lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) override {
     control.throw_if_aborted();
-    const auto start = Clock::now();
+    const auto start = lanes::Clock::now();
     if (block.is_summed()) {
       exchange_sums(block, control);
     } else {
       exchange_copies(block, control);
     }
-    return {start, Clock::now()};
+    return {start, lanes::Clock::now()};
   }
 
   void end_run() noexcept override {
@@ -54,16 +54,16 @@ class Push final : public Transport {
   void abort() noexcept override {
     for (Rank& rank : ranks_) {
       rank.consumed.poison();
-      for (Signal& signal : rank.arrived) signal.poison();
+      for (lanes::Signal& signal : rank.arrived) signal.poison();
     }
   }
 
  private:
   struct alignas(64) Rank {
-    std::vector<Signal> arrived; ///< by sender: slices of this run that it has put here
-    Signal consumed;             ///< slices of this run that this rank has taken from every sender
-    std::uint32_t sent = 0;      ///< slices of this run that this rank has put, to each peer; its own lane's
-    std::uint32_t received = 0;  ///< likewise taken, from each peer
+    std::vector<lanes::Signal> arrived; ///< by sender: slices of this run that it has put here
+    lanes::Signal consumed;             ///< slices of this run that this rank has taken from every sender
+    std::uint32_t sent = 0;             ///< slices of this run that this rank has put, to each peer; its own lane's
+    std::uint32_t received = 0;         ///< likewise taken, from each peer
     std::vector<const std::byte*> pieces;
   };
 
@@ -75,7 +75,7 @@ class Push final : public Transport {
   Rank& rank_of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
 
   /// Pieces go where they belong, so nothing has to be kept free: one slice each.
-  void exchange_copies(const BlockExchange& block, const RunControl& control) {
+  void exchange_copies(const lanes::BlockExchange& block, const lanes::RunControl& control) {
     const auto own = static_cast<std::size_t>(block.rank);
     const auto byte_count = static_cast<std::size_t>(block.piece_bytes());
     for_each_peer(block, [&](int peer) {
@@ -87,13 +87,13 @@ class Push final : public Transport {
             .arrived = &rank_of(peer).arrived[own]},
            {block.rank, peer}, control);
     });
-    land(block, block.rank, block.pieces->sources[own]);
+    lanes::land(block, block.rank, block.pieces->sources[own]);
     ++rank_of(block.rank).received;
     await_slice(block, control);
   }
 
   /// Slices go to mailboxes that hold two from each sender: the second travels while the first is summed.
-  void exchange_sums(const BlockExchange& block, const RunControl& control) {
+  void exchange_sums(const lanes::BlockExchange& block, const lanes::RunControl& control) {
     const std::int64_t slice_elements = kSliceBytes / planner::size_bytes(block.dtype);
     const std::int64_t slice_count = (block.element_count + slice_elements - 1) / slice_elements;
     const auto length = [&](std::int64_t i) {
@@ -107,7 +107,8 @@ class Push final : public Transport {
     }
   }
 
-  void put_slice(const BlockExchange& block, std::int64_t first, std::int64_t count, const RunControl& control) {
+  void put_slice(const lanes::BlockExchange& block, std::int64_t first, std::int64_t count,
+                 const lanes::RunControl& control) {
     const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     Rank& own = rank_of(block.rank);
     // The slot that this slice takes is free when the receiver has taken the slice that was in it.
@@ -125,7 +126,8 @@ class Push final : public Transport {
     });
   }
 
-  void sum_slice(const BlockExchange& block, std::int64_t first, std::int64_t count, const RunControl& control) {
+  void sum_slice(const lanes::BlockExchange& block, std::int64_t first, std::int64_t count,
+                 const lanes::RunControl& control) {
     const std::int64_t offset = first * planner::size_bytes(block.dtype);
     Rank& own = rank_of(block.rank);
     ++own.received;
@@ -135,22 +137,22 @@ class Push final : public Transport {
       own.pieces[index] =
           peer == block.rank ? block.pieces->sources[index] + offset : mailbox(block.rank, peer, own.received);
     }
-    sum_in_rank_order(block.dtype, own.pieces, dense_target(block, offset, count), count);
+    lanes::sum_in_rank_order(block.dtype, own.pieces, lanes::dense_target(block, offset, count), count);
     own.consumed.add();
   }
 
-  void send(const Put& put, const Route& route, const RunControl& control) {
+  void send(const Put& put, const Route& route, const lanes::RunControl& control) {
     if (proxies_ != nullptr) return proxies_->of(route.sender).post(put, control);
     switch (carry_out(put, control)) {
-      case WaitResult::Reached: return;
-      case WaitResult::Aborted: throw RunAborted{};
-      case WaitResult::TimedOut:
-        throw deadline_error("rank " + std::to_string(route.sender) + " waited for rank " +
-                             std::to_string(route.receiver) + " to empty its mailbox");
+      case lanes::WaitResult::Reached: return;
+      case lanes::WaitResult::Aborted: throw lanes::RunAborted{};
+      case lanes::WaitResult::TimedOut:
+        throw lanes::deadline_error("rank " + std::to_string(route.sender) + " waited for rank " +
+                                    std::to_string(route.receiver) + " to empty its mailbox");
     }
   }
 
-  void await_slice(const BlockExchange& block, const RunControl& control) {
+  void await_slice(const lanes::BlockExchange& block, const lanes::RunControl& control) {
     const Rank& own = rank_of(block.rank);
     for_each_peer(block, [&](int peer) {
       await(own.arrived[static_cast<std::size_t>(peer)], own.received, control,
@@ -159,8 +161,8 @@ class Push final : public Transport {
   }
 
   template <typename Action>
-  void for_each_peer(const BlockExchange& block, const Action& action) {
-    for (int i = 0; i < world_size_ - 1; ++i) action(peer_at(block.order, block.rank, world_size_, i));
+  void for_each_peer(const lanes::BlockExchange& block, const Action& action) {
+    for (int i = 0; i < world_size_ - 1; ++i) action(lanes::peer_at(block.order, block.rank, world_size_, i));
   }
 
   /// Where a sender's slice number `ordinal`, from 1, lies in a receiver's memory.
@@ -175,7 +177,7 @@ class Push final : public Transport {
 
   int world_size_;
   ProxyThreads* proxies_; ///< null: the lane's own thread puts
-  std::unique_ptr<SymmetricHeap> mailboxes_;
+  std::unique_ptr<lanes::SymmetricHeap> mailboxes_;
   std::vector<Rank> ranks_;
 };
 

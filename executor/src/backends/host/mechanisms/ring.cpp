@@ -3,10 +3,10 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/host/combine.hpp"
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
-#include "backends/host/symmetric_heap.hpp"
+#include "lanes/combine.hpp"
+#include "lanes/symmetric_heap.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -33,7 +33,7 @@ class Ring final : public Transport {
   // A rank starts with its own products; its neighbours' arrive through the ring.
   [[nodiscard]] bool reads_peers_directly() const noexcept override { return false; }
 
-  void begin_run(Clock::time_point /*start*/) noexcept override {
+  void begin_run(lanes::Clock::time_point /*start*/) noexcept override {
     for (Rank& rank : ranks_) {
       rank.activity.reset();
       rank.entered.store(0, std::memory_order_relaxed);
@@ -44,9 +44,9 @@ class Ring final : public Transport {
     }
   }
 
-  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+  lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) override {
     control.throw_if_aborted();
-    const auto start = Clock::now();
+    const auto start = lanes::Clock::now();
     const Job job = job_of(block);
     Rank& own = rank_of(block.rank);
     own.entered.fetch_add(1, std::memory_order_relaxed);
@@ -63,7 +63,7 @@ class Ring final : public Transport {
       await(own.activity, seen + 1, control,
             [&] { return awaited_piece(block.rank, block.block, last_to_enter(block.rank)); });
     }
-    return {start, Clock::now()};
+    return {start, lanes::Clock::now()};
   }
 
   void abort() noexcept override {
@@ -85,10 +85,10 @@ class Ring final : public Transport {
     std::vector<Channel> channels;         ///< by lane
     std::vector<Cursor> cursors;           ///< by lane; this rank's own
     std::atomic<std::uint32_t> entered{0}; ///< blocks of this run that this rank has begun
-    Signal activity; ///< raised whenever a slot in front of this rank, or behind it, changes hands
+    lanes::Signal activity; ///< raised whenever a slot in front of this rank, or behind it, changes hands
   };
   struct Job {
-    const BlockExchange* block = nullptr;
+    const lanes::BlockExchange* block = nullptr;
     bool is_all_reduce = false;
     std::int64_t slice_elements = 0;
     std::int64_t slice_count = 0;
@@ -117,7 +117,7 @@ class Ring final : public Transport {
   }
 
   /// All get the sum of the same elements exactly when a rank sends the same to all.
-  [[nodiscard]] Job job_of(const BlockExchange& block) const {
+  [[nodiscard]] Job job_of(const lanes::BlockExchange& block) const {
     Job job{.block = &block};
     job.is_all_reduce = block.pieces->outgoing.front() == block.pieces->outgoing.back();
     job.slice_elements = job.is_all_reduce ? kPartElements * world_size_ : kPartElements;
@@ -127,7 +127,7 @@ class Ring final : public Transport {
   }
 
   [[nodiscard]] Part part_of(const Job& job, const Cursor& at) const {
-    const BlockExchange& block = *job.block;
+    const lanes::BlockExchange& block = *job.block;
     const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     const int part = ((block.rank - 1 - at.step) % world_size_ + world_size_) % world_size_;
     std::int64_t first = at.slice * job.slice_elements;
@@ -173,12 +173,12 @@ class Ring final : public Transport {
     const auto byte_count = static_cast<std::size_t>(part.count * planner::size_bytes(dtype));
     const auto* partial = reinterpret_cast<const float*>(in);
     if (at.step == 0) {
-      widen(dtype, part.own, reinterpret_cast<float*>(out), part.count);
+      lanes::widen(dtype, part.own, reinterpret_cast<float*>(out), part.count);
     } else if (at.step < world_size_ - 1) {
-      add_to_partial(dtype, partial, part.own, reinterpret_cast<float*>(out), part.count);
+      lanes::add_to_partial(dtype, partial, part.own, reinterpret_cast<float*>(out), part.count);
     } else {
       if (at.step == world_size_ - 1) {
-        finish_sum(dtype, partial, part.own, part.result, part.count);
+        lanes::finish_sum(dtype, partial, part.own, part.result, part.count);
       } else {
         std::memcpy(part.result, in, byte_count);
       }
@@ -193,7 +193,7 @@ class Ring final : public Transport {
 
   int world_size_;
   int lane_count_;
-  SymmetricHeap buffers_;
+  lanes::SymmetricHeap buffers_;
   std::vector<Rank> ranks_;
 };
 

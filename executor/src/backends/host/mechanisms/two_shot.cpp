@@ -3,9 +3,9 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/host/combine.hpp"
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
+#include "lanes/combine.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -30,7 +30,7 @@ class TwoShot final : public Transport {
     for (Rank& rank : ranks_) rank.pieces.resize(ranks_.size());
   }
 
-  void begin_run(Clock::time_point /*start*/) noexcept override {
+  void begin_run(lanes::Clock::time_point /*start*/) noexcept override {
     for (Rank& rank : ranks_) {
       rank.summed.reset();
       rank.window_count = 0;
@@ -39,9 +39,9 @@ class TwoShot final : public Transport {
   }
 
   /// Window after window: sums the own slice of one while the others may still copy that of the one before.
-  ExchangeTimes exchange(const BlockExchange& block, const RunControl& control) override {
+  lanes::ExchangeTimes exchange(const lanes::BlockExchange& block, const lanes::RunControl& control) override {
     control.throw_if_aborted();
-    const auto start = Clock::now();
+    const auto start = lanes::Clock::now();
     Rank& own = rank_of(block.rank);
     // Two blocks' addresses are enough: a rank that starts block b + 2 has copied every peer's slices of b + 1, and a
     // peer starts b + 1 when it is done with b.
@@ -54,7 +54,7 @@ class TwoShot final : public Transport {
       before = window;
     }
     copy_others(block, before, own.window_count, control);
-    return {start, Clock::now()};
+    return {start, lanes::Clock::now()};
   }
 
   void abort() noexcept override {
@@ -63,7 +63,7 @@ class TwoShot final : public Transport {
 
  private:
   struct alignas(64) Rank {
-    Signal summed;                       ///< windows of this run whose slice this rank has summed
+    lanes::Signal summed;                ///< windows of this run whose slice this rank has summed
     std::array<std::byte*, 2> results{}; ///< where the sums of the last two blocks go; published by `summed`
     std::uint32_t window_count = 0;      ///< windows of this run that this rank has begun; its own lane's
     std::uint32_t block_count = 0;       ///< likewise blocks
@@ -72,26 +72,27 @@ class TwoShot final : public Transport {
 
   Rank& rank_of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
 
-  [[nodiscard]] std::int64_t window_elements(const BlockExchange& block) const {
+  [[nodiscard]] std::int64_t window_elements(const lanes::BlockExchange& block) const {
     return kSliceBytes / planner::size_bytes(block.dtype) * static_cast<std::int64_t>(ranks_.size());
   }
 
-  void sum_own(const BlockExchange& block, const Range& window) {
+  void sum_own(const lanes::BlockExchange& block, const Range& window) {
     Rank& own = rank_of(block.rank);
     const Range slice = share_of(window, block.rank, static_cast<int>(ranks_.size()));
     const std::int64_t offset = slice.first * planner::size_bytes(block.dtype);
     for (std::size_t peer = 0; peer < ranks_.size(); ++peer) own.pieces[peer] = block.pieces->sources[peer] + offset;
-    sum_in_rank_order(block.dtype, own.pieces, dense_target(block, offset, slice.count), slice.count);
+    lanes::sum_in_rank_order(block.dtype, own.pieces, lanes::dense_target(block, offset, slice.count), slice.count);
     ++own.window_count;
     own.summed.add();
   }
 
   /// @param ordinal  of the window in this run, from 1
-  void copy_others(const BlockExchange& block, const Range& window, std::uint32_t ordinal, const RunControl& control) {
+  void copy_others(const lanes::BlockExchange& block, const Range& window, std::uint32_t ordinal,
+                   const lanes::RunControl& control) {
     const int world_size = static_cast<int>(ranks_.size());
     const std::uint32_t result = (rank_of(block.rank).block_count - 1) % 2;
     for (int i = 0; i < world_size - 1; ++i) {
-      const int peer = peer_at(block.order, block.rank, world_size, i);
+      const int peer = lanes::peer_at(block.order, block.rank, world_size, i);
       const Rank& other = rank_of(peer);
       await(other.summed, ordinal, control, [&] { return awaited_piece(block.rank, block.block, peer); });
       const Range slice = share_of(window, peer, world_size);

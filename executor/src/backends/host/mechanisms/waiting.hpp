@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "backends/host/run_control.hpp"
-#include "backends/host/signal.hpp"
+#include "lanes/run_control.hpp"
+#include "lanes/signal.hpp"
 
 namespace mc2::executor::host {
 
@@ -34,13 +34,13 @@ template <typename Condition>
 /// Waits until a signal has reached `count`: what was written before it was raised is visible then. Throws RunAborted,
 /// and SystemError past the run's deadline with what `awaited()` says, e.g. "rank 0 waited for block 3 of rank 1".
 template <typename Awaited>
-void await(const Signal& signal, std::uint32_t count, const RunControl& control, const Awaited& awaited) {
+void await(const lanes::Signal& signal, std::uint32_t count, const lanes::RunControl& control, const Awaited& awaited) {
   control.throw_if_aborted();
   if (poll([&] { return signal.count() >= count; })) return;
   switch (signal.wait_at_least(count, control.deadline())) {
-    case WaitResult::Reached: return;
-    case WaitResult::Aborted: throw RunAborted{};
-    case WaitResult::TimedOut: throw deadline_error(awaited());
+    case lanes::WaitResult::Reached: return;
+    case lanes::WaitResult::Aborted: throw lanes::RunAborted{};
+    case lanes::WaitResult::TimedOut: throw lanes::deadline_error(awaited());
   }
 }
 

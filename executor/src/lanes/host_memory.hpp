@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <span>
 
-#include "backends/host/symmetric_heap.hpp"
+#include "lanes/symmetric_heap.hpp"
 #include "mc2/executor/communicator.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// A mapping of its own, so that alignment and page placement are those of the symmetric heap.
 class HostMemory final : public RankMemory {
@@ -24,4 +24,4 @@ class HostMemory final : public RankMemory {
   SymmetricHeap heap_;
 };
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -1,8 +1,8 @@
-#include "backends/host/block_layout.hpp"
-#include "backends/host/compute_device.hpp"
-#include "backends/host/gemm.hpp"
+#include "lanes/block_layout.hpp"
+#include "lanes/compute_device.hpp"
+#include "lanes/gemm.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 class MatmulDevice final : public ComputeDevice {
@@ -43,4 +43,4 @@ std::unique_ptr<ComputeDevice> make_device(const planner::OpSpec& op, int rank, 
   return make_matmul_device(op, rank, gemm_weights(op, buffers), shapes);
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

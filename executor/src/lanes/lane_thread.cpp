@@ -1,4 +1,4 @@
-#include "backends/host/lane_thread.hpp"
+#include "lanes/lane_thread.hpp"
 
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 
 #include "named_range.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 /// Shows in top and perf; at most 15 characters.
@@ -84,4 +84,4 @@ void LaneThread::loop() noexcept {
   }
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -1,4 +1,4 @@
-#include "backends/host/machine.hpp"
+#include "lanes/machine.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <sstream>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
@@ -71,4 +71,4 @@ std::string bytes_text(std::int64_t bytes) {
   return text.data();
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -6,9 +6,7 @@
 #include "mc2/planner/op_spec.hpp"
 #include "stage.hpp"
 
-namespace mc2::executor::host {
-
-inline constexpr int kMaxHostRanks = 64; ///< two threads each, and a mesh of connections with tcp
+namespace mc2::executor::lanes {
 
 /// Whether this CPU runs the operator's type. Errors: InvalidSpec, Unsupported.
 [[nodiscard]] planner::Result<void> check_operator(const planner::OpSpec& op);
@@ -24,4 +22,4 @@ inline constexpr int kMaxHostRanks = 64; ///< two threads each, and a mesh of co
 /// tables.
 [[nodiscard]] std::int64_t packed_b_bytes(const StageList& list) noexcept;
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

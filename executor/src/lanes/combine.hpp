@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/host/transport.hpp"
+#include "lanes/block_exchange.hpp"
 #include "mc2/planner/units.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// Element i of the target = partials[0][i] + partials[1][i] + ... + bias + residual in this order, accumulated in
 /// f32 and rounded once to `dtype`: every rank that sums the same partials gets the same bits. `dtype` is F32 or
@@ -42,4 +42,4 @@ void add_residuals(const BlockExchange& block) noexcept;
 /// peers' in the exchange's order and the own last, and adds their residuals.
 void combine(const BlockExchange& block, std::span<const std::byte* const> pieces) noexcept;
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -1,10 +1,10 @@
-#include "backends/host/run_control.hpp"
+#include "lanes/run_control.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 RunControl::RunControl(int world_size)
     : ready_(static_cast<std::size_t>(world_size)), progress_(2 * static_cast<std::size_t>(world_size)) {}
@@ -62,4 +62,4 @@ planner::SystemError deadline_error(const std::string& awaited) {
   return {"run", ETIMEDOUT, awaited + ", past the run's deadline"};
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// In which order a rank turns to its peers. In Staggered, rank r starts at r + 1, so that at every moment each rank
 /// is turned to by one other; in Rank, all start at rank 0. How sums are rounded does not depend on it.
@@ -14,4 +14,4 @@ enum class PeerOrder : std::uint8_t { Staggered, Rank };
   return index < rank ? index : index + 1;
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

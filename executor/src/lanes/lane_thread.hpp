@@ -3,11 +3,11 @@
 #include <atomic>
 #include <thread>
 
-#include "backends/host/signal.hpp"
+#include "lanes/signal.hpp"
 #include "mc2/executor/process_mark.hpp"
 #include "mc2/planner/op_spec.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// What a lane does when it is woken.
 class LaneTask {
@@ -57,4 +57,4 @@ class LaneThread {
   std::jthread thread_; ///< last: starts when the members above exist
 };
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -1,4 +1,4 @@
-#include "backends/host/gemm.hpp"
+#include "lanes/gemm.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "mc2/planner/error.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 using Layout = dnnl::memory::desc;
@@ -322,4 +322,4 @@ bool gemm_isa_has_bf16() { return has_isa(dnnl_cpu_isa_avx512_core_bf16); }
 
 bool gemm_isa_has_i8() { return has_isa(dnnl_cpu_isa_avx512_core_vnni); }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

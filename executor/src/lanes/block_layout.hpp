@@ -6,12 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "backends/host/compute_device.hpp"
+#include "lanes/compute_device.hpp"
 #include "mc2/executor/buffer.hpp"
 #include "row_splits.hpp"
 #include "stage.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// Where one rank's data lies. The intermediate is what passes between the lanes: the partial product [m, n] of kinds
 /// that compute first - where blocks are columns, block after block, each [m, b], so that a block is one message -,
@@ -111,4 +111,4 @@ void complete_gathered_a(const StageList& list, int rank, const RankMatrices& ow
 void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const ExchangeSite& site,
                    std::span<const RankMatrices> ranks, PieceAddresses& pieces) noexcept;
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

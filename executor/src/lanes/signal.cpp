@@ -1,4 +1,4 @@
-#include "backends/host/signal.hpp"
+#include "lanes/signal.hpp"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -8,7 +8,7 @@
 #include <climits>
 #include <ctime>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 constexpr std::uint32_t kPoisonBit = 0x80000000U;
@@ -74,4 +74,4 @@ WaitResult Signal::sleep_until_at_least(std::uint32_t count, Clock::time_point d
   }
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -1,24 +1,20 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "backends/host/signal.hpp"
+#include "lanes/signal.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "run_mode.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// Leaves a lane whose communicator another lane has aborted; the first failure is already recorded.
 struct RunAborted {};
-
-/// Called on a lane's thread before each of its stages; what it throws fails that lane. For fault injection in tests.
-using StageHook = std::function<void(int rank, planner::Lane lane, std::size_t stage)>;
 
 /// What the lanes of one communicator share during a run: the clock's frame, the block signals, the first failure.
 class RunControl {
@@ -74,4 +70,4 @@ class RunControl {
 /// The failure of a wait that outlasted the run's deadline; `awaited` says who waited for what.
 [[nodiscard]] planner::SystemError deadline_error(const std::string& awaited);
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

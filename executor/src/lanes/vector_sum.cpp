@@ -1,4 +1,4 @@
-#include "backends/host/vector_sum.hpp"
+#include "lanes/vector_sum.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #define MC2_EVERY_VECTOR_WIDTH
 #endif
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 constexpr std::int64_t kTileElements = 1024; // stays in the first-level cache
@@ -62,4 +62,4 @@ void sum_f32(std::span<const float* const> partials, float* result, std::int64_t
   if (streams_past_cache) finish_streaming();
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -6,7 +6,7 @@
 
 #include "mc2/planner/op_spec.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// How the lanes share the cores that this process may use.
 enum class Pinning : std::uint8_t {
@@ -43,4 +43,4 @@ class CoreLayout {
 /// rank.
 void pin_current_thread(std::span<const int> cores, int rank);
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -1,17 +1,17 @@
-#include "backends/host/host_checks.hpp"
+#include "lanes/lane_checks.hpp"
 
 #include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
 
-#include "backends/host/block_layout.hpp"
-#include "backends/host/gemm.hpp"
-#include "backends/host/machine.hpp"
 #include "bags.hpp"
+#include "lanes/block_layout.hpp"
+#include "lanes/gemm.hpp"
+#include "lanes/machine.hpp"
 #include "mc2/planner/units.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 using planner::Error;
@@ -84,4 +84,4 @@ Result<void> check_memory(std::int64_t needed_bytes) {
                    bytes_text(available) + " available"};
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

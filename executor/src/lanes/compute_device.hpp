@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "backends/host/gemm.hpp"
-#include "backends/host/run_control.hpp"
+#include "lanes/gemm.hpp"
+#include "lanes/run_control.hpp"
 #include "mc2/executor/backend.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// Neighbouring rows of A times neighbouring columns of B make a dense product [shape.rows, shape.columns]. Where
 /// bags are pooled there is no A, and rows of the product are samples.
@@ -64,8 +64,4 @@ class ComputeDevice {
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_device(const planner::OpSpec& op, int rank,
                                                          const RankBuffers& buffers, std::span<const GemmShape> shapes);
 
-/// Sleeps for the modelled time on an absolute schedule that starts with the run: a stage starts when the one before
-/// it ended and its data was ready, and ends its modelled time later, however late the lane wakes up. Writes nothing.
-[[nodiscard]] std::unique_ptr<ComputeDevice> make_virtual_device(int rank, const VirtualCompute& model);
-
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

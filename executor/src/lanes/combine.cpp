@@ -1,4 +1,4 @@
-#include "backends/host/combine.hpp"
+#include "lanes/combine.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include "element.hpp"
 #include "mc2/planner/error.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 constexpr std::int64_t kTileElements = 1024; // the accumulators stay in the first-level cache
@@ -166,4 +166,4 @@ void combine(const BlockExchange& block, std::span<const std::byte* const> piece
   add_residuals(block);
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -1,4 +1,4 @@
-#include "backends/host/symmetric_heap.hpp"
+#include "lanes/symmetric_heap.hpp"
 
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@
 
 #include "mc2/planner/error.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 constexpr std::size_t kSmallPageBytes = 4096;
@@ -36,4 +36,4 @@ std::span<std::byte> SymmetricHeap::segment(int rank) const noexcept {
   return {base_ + stride_bytes_ * static_cast<std::size_t>(rank), bytes_per_rank_};
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <string>
 
-#include "backends/host/compute_device.hpp"
 #include "bags.hpp"
 #include "element.hpp"
+#include "lanes/compute_device.hpp"
 #include "mc2/planner/error.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 constexpr std::int64_t kPlacesAhead = 8;
@@ -165,4 +165,4 @@ std::unique_ptr<ComputeDevice> make_pooling_device(const planner::OpSpec& op, in
   return nullptr;
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

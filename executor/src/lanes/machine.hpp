@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// "AMD EPYC 9554", or "unknown" where /proc/cpuinfo does not say.
 [[nodiscard]] std::string cpu_model();
@@ -19,4 +19,4 @@ namespace mc2::executor::host {
 /// "12.3 GiB", "640 KiB", "17 B".
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

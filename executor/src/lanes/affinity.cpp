@@ -1,4 +1,4 @@
-#include "backends/host/affinity.hpp"
+#include "lanes/affinity.hpp"
 
 #include <sched.h>
 
@@ -10,7 +10,7 @@
 
 #include "mc2/planner/error.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 constexpr int kMaxCores = 4096;
@@ -68,4 +68,4 @@ void pin_current_thread(std::span<const int> cores, int rank) {
   }
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

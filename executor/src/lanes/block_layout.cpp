@@ -1,10 +1,10 @@
-#include "backends/host/block_layout.hpp"
+#include "lanes/block_layout.hpp"
 
 #include <algorithm>
 
 #include "mc2/planner/collective.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 namespace {
 
 std::int64_t row_bytes(planner::DType dtype, std::int64_t columns) { return columns * planner::size_bytes(dtype); }
@@ -242,4 +242,4 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
   }
 }
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

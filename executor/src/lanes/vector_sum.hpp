@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// result[i] = partials[0][i] + partials[1][i] + ... in this order, with the widest vectors that the CPU has: the same
 /// bits on every CPU. At least 2 partials; `result` overlaps none.
@@ -15,4 +15,4 @@ void sum_f32(std::span<const float* const> partials, float* result, std::int64_t
 /// Bytes from which on streaming past the caches is faster.
 inline constexpr std::int64_t kStreamFromBytes = std::int64_t{2} << 20U; // docs/mpi.md
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

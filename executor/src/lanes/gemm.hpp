@@ -9,7 +9,7 @@
 
 #include "mc2/planner/op_spec.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// What one call multiplies: so many rows of A by columns [first_column, first_column + columns) of B.
 struct GemmShape {
@@ -71,4 +71,4 @@ class Gemm {
 /// Whether it has dot products of i8 numbers.
 [[nodiscard]] bool gemm_isa_has_i8();
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 using Clock = std::chrono::steady_clock;
 
@@ -33,4 +33,4 @@ class alignas(64) Signal {
   mutable std::atomic<std::uint32_t> sleepers_{0}; ///< add() makes a system call only where there are some
 };
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-namespace mc2::executor::host {
+namespace mc2::executor::lanes {
 
 /// Memory in which every rank has a segment of the same size and layout, so that an offset means the same on all.
 /// Every rank may read every segment; a rank writes only its own. Pages are zero until they are first written, and
@@ -26,4 +26,4 @@ class SymmetricHeap {
   std::byte* base_ = nullptr;
 };
 
-} // namespace mc2::executor::host
+} // namespace mc2::executor::lanes
