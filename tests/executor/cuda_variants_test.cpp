@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/transport.hpp"
+#include "backends/cuda/transports/transport.hpp"
 
 namespace mc2::executor::cuda {
 namespace {

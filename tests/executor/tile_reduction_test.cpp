@@ -1,4 +1,4 @@
-#include "backends/cuda/tile_reduction.hpp"
+#include "backends/cuda/tiles/tile_reduction.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cuda/handles.hpp"
-#include "backends/cuda/machine.hpp"
+#include "backends/cuda/runtime/handles.hpp"
+#include "backends/cuda/runtime/machine.hpp"
 #include "element.hpp"
 #include "executor/hold_sms.hpp"
 #include "executor/transposed.hpp"

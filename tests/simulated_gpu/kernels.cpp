@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cuda/direct.hpp"
-#include "backends/cuda/pooling.hpp"
-#include "backends/cuda/tile_kernel.hpp"
+#include "backends/cuda/kernels/direct.hpp"
+#include "backends/cuda/kernels/pooling.hpp"
+#include "backends/cuda/tiles/tile_kernel.hpp"
 #include "simulated_gpu/device.hpp"
 #include "simulated_gpu/matmul.hpp"
 #include "simulated_gpu/numbers.hpp"

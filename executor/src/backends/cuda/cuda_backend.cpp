@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/check.hpp"
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/cuda_communicator.hpp"
-#include "backends/cuda/machine.hpp"
+#include "backends/cuda/runtime/check.hpp"
+#include "backends/cuda/runtime/machine.hpp"
 #include "backends/cuda/variants.hpp"
 #include "checks.hpp"
 #include "process_group.hpp"

@@ -12,13 +12,13 @@
 #include <tuple>
 #include <vector>
 
-#include "backends/cuda/check.hpp"
-#include "backends/cuda/direct.hpp"
-#include "backends/cuda/driver.hpp"
-#include "backends/cuda/gemm.hpp"
-#include "backends/cuda/handles.hpp"
-#include "backends/cuda/machine.hpp"
-#include "backends/cuda/peer_memory.hpp"
+#include "backends/cuda/kernels/direct.hpp"
+#include "backends/cuda/runtime/check.hpp"
+#include "backends/cuda/runtime/driver.hpp"
+#include "backends/cuda/runtime/gemm.hpp"
+#include "backends/cuda/runtime/handles.hpp"
+#include "backends/cuda/runtime/machine.hpp"
+#include "backends/cuda/transports/peer_memory.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
 #include "mc2/planner/collective.hpp"

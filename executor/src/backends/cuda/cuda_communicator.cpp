@@ -14,7 +14,7 @@
 
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/cuda_prepared.hpp"
-#include "backends/cuda/machine.hpp"
+#include "backends/cuda/runtime/machine.hpp"
 #include "checks.hpp"
 #include "mc2/planner/error.hpp"
 #include "run_turn.hpp"

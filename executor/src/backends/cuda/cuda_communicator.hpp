@@ -12,13 +12,13 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cuda/device_pool.hpp"
-#include "backends/cuda/gemm.hpp"
-#include "backends/cuda/handles.hpp"
-#include "backends/cuda/nccl_closing.hpp"
-#include "backends/cuda/peer_memory.hpp"
-#include "backends/cuda/rank_workers.hpp"
-#include "backends/cuda/transport.hpp"
+#include "backends/cuda/runtime/device_pool.hpp"
+#include "backends/cuda/runtime/gemm.hpp"
+#include "backends/cuda/runtime/handles.hpp"
+#include "backends/cuda/runtime/rank_workers.hpp"
+#include "backends/cuda/transports/nccl_closing.hpp"
+#include "backends/cuda/transports/peer_memory.hpp"
+#include "backends/cuda/transports/transport.hpp"
 #include "mc2/executor/backend.hpp"
 #include "process_group.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backends/cuda/cuda_checks.hpp"
-#include "backends/cuda/transpose.hpp"
+#include "backends/cuda/kernels/transpose.hpp"
 #include "bags.hpp"
 #include "checks.hpp"
 #include "mc2/planner/error.hpp"

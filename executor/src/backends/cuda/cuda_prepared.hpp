@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "backends/cuda/cuda_communicator.hpp"
-#include "backends/cuda/gemm.hpp"
-#include "backends/cuda/pooling.hpp"
-#include "backends/cuda/tile_reduction.hpp"
-#include "backends/cuda/transport.hpp"
+#include "backends/cuda/kernels/pooling.hpp"
+#include "backends/cuda/runtime/gemm.hpp"
+#include "backends/cuda/tiles/tile_reduction.hpp"
+#include "backends/cuda/transports/transport.hpp"
 #include "run_mode.hpp"
 #include "stage.hpp"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "backends/cuda/gemm.hpp"
+#include "backends/cuda/runtime/gemm.hpp"
 #include "checks.hpp"
 
 namespace mc2::executor::cuda {

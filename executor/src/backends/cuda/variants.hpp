@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/direct.hpp"
-#include "backends/cuda/machine.hpp"
-#include "backends/cuda/tile_reduction.hpp"
+#include "backends/cuda/kernels/direct.hpp"
+#include "backends/cuda/runtime/machine.hpp"
+#include "backends/cuda/tiles/tile_reduction.hpp"
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "backends/cuda/check.hpp"
+#include "backends/cuda/runtime/check.hpp"
 
 namespace mc2::executor::cuda {
 

@@ -1,4 +1,4 @@
-#include "backends/cuda/rank_workers.hpp"
+#include "backends/cuda/runtime/rank_workers.hpp"
 
 #include <utility>
 

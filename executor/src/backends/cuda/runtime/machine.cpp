@@ -1,10 +1,10 @@
-#include "backends/cuda/machine.hpp"
+#include "backends/cuda/runtime/machine.hpp"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include "backends/cuda/check.hpp"
-#include "backends/cuda/cublas_lt.hpp"
+#include "backends/cuda/runtime/check.hpp"
+#include "backends/cuda/runtime/cublas_lt.hpp"
 
 namespace mc2::executor::cuda {
 namespace {

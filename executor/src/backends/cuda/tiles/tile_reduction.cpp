@@ -1,13 +1,13 @@
-#include "backends/cuda/tile_reduction.hpp"
+#include "backends/cuda/tiles/tile_reduction.hpp"
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "backends/cuda/check.hpp"
-#include "backends/cuda/driver.hpp"
-#include "backends/cuda/tile_order.hpp"
+#include "backends/cuda/runtime/check.hpp"
+#include "backends/cuda/runtime/driver.hpp"
+#include "backends/cuda/tiles/tile_order.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::executor::cuda {

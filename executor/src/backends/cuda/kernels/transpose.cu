@@ -1,8 +1,8 @@
-#include "backends/cuda/transpose.hpp"
+#include "backends/cuda/kernels/transpose.hpp"
 
 #include <algorithm>
 
-#include "backends/cuda/check.hpp"
+#include "backends/cuda/runtime/check.hpp"
 
 namespace mc2::executor::cuda {
 namespace {

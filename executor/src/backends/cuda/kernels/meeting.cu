@@ -1,5 +1,5 @@
-#include "backends/cuda/check.hpp"
-#include "backends/cuda/kernels.cuh"
+#include "backends/cuda/kernels/kernels.cuh"
+#include "backends/cuda/runtime/check.hpp"
 
 namespace mc2::executor::cuda {
 namespace {

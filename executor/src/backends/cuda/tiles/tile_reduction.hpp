@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/device_pool.hpp"
-#include "backends/cuda/tile_kernel.hpp"
+#include "backends/cuda/runtime/device_pool.hpp"
+#include "backends/cuda/tiles/tile_kernel.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "stage.hpp"

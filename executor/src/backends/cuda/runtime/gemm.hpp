@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "backends/cuda/device_pool.hpp"
-#include "backends/cuda/handles.hpp"
+#include "backends/cuda/runtime/device_pool.hpp"
+#include "backends/cuda/runtime/handles.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/units.hpp"
 

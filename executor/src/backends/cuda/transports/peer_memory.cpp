@@ -1,13 +1,13 @@
-#include "backends/cuda/peer_memory.hpp"
+#include "backends/cuda/transports/peer_memory.hpp"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstring>
 
-#include "backends/cuda/check.hpp"
-#include "backends/cuda/driver.hpp"
-#include "backends/cuda/handles.hpp"
+#include "backends/cuda/runtime/check.hpp"
+#include "backends/cuda/runtime/driver.hpp"
+#include "backends/cuda/runtime/handles.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {

@@ -1,9 +1,9 @@
-#include "backends/cuda/device_pool.hpp"
+#include "backends/cuda/runtime/device_pool.hpp"
 
 #include <algorithm>
 
-#include "backends/cuda/check.hpp"
-#include "backends/cuda/handles.hpp"
+#include "backends/cuda/runtime/check.hpp"
+#include "backends/cuda/runtime/handles.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {

@@ -1,9 +1,9 @@
-#include "backends/cuda/pooling.hpp"
+#include "backends/cuda/kernels/pooling.hpp"
 
 #include <algorithm>
 
-#include "backends/cuda/check.hpp"
-#include "backends/cuda/kernels.cuh"
+#include "backends/cuda/kernels/kernels.cuh"
+#include "backends/cuda/runtime/check.hpp"
 
 namespace mc2::executor::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "backends/cuda/gemm.hpp"
+#include "backends/cuda/runtime/gemm.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/cuda/cublas_lt.hpp"
+#include "backends/cuda/runtime/cublas_lt.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {

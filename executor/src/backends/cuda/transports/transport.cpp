@@ -1,4 +1,4 @@
-#include "backends/cuda/transport.hpp"
+#include "backends/cuda/transports/transport.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
-#include "backends/cuda/driver.hpp"
+#include "backends/cuda/runtime/driver.hpp"
 
 #include <cuda_runtime_api.h>
 
-#include "backends/cuda/check.hpp"
+#include "backends/cuda/runtime/check.hpp"
 
 namespace mc2::executor::cuda {
 

@@ -1,4 +1,4 @@
-#include "backends/cuda/cublas_lt.hpp"
+#include "backends/cuda/runtime/cublas_lt.hpp"
 
 #include <dlfcn.h>
 

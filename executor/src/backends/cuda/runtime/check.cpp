@@ -1,10 +1,10 @@
-#include "backends/cuda/check.hpp"
+#include "backends/cuda/runtime/check.hpp"
 
 #include <cstdio>
 #include <string>
 
-#include "backends/cuda/cublas_lt.hpp"
-#include "backends/cuda/driver.hpp"
+#include "backends/cuda/runtime/cublas_lt.hpp"
+#include "backends/cuda/runtime/driver.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {

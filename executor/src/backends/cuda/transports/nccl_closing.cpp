@@ -1,4 +1,4 @@
-#include "backends/cuda/nccl_closing.hpp"
+#include "backends/cuda/transports/nccl_closing.hpp"
 
 #include <condition_variable>
 #include <mutex>

@@ -1,8 +1,8 @@
-#include "backends/cuda/handles.hpp"
+#include "backends/cuda/runtime/handles.hpp"
 
 #include <atomic>
 
-#include "backends/cuda/cublas_lt.hpp"
+#include "backends/cuda/runtime/cublas_lt.hpp"
 
 namespace mc2::executor::cuda {
 

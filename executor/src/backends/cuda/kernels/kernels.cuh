@@ -3,9 +3,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "backends/cuda/direct.hpp"
+#include "backends/cuda/kernels/direct.hpp"
 
-// What the kernels of this folder share.
+// What the kernels share, that of tiles/ too.
 namespace mc2::executor::cuda {
 
 inline constexpr int kThreads = 512;

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/direct.hpp"
-#include "backends/cuda/handles.hpp"
+#include "backends/cuda/kernels/direct.hpp"
+#include "backends/cuda/runtime/handles.hpp"
 #include "backends/cuda/variants.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/op_spec.hpp"

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cuda/direct.hpp"
+#include "backends/cuda/kernels/direct.hpp"
 
 namespace mc2::executor::cuda {
 

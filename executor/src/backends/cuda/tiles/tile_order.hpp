@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/tile_kernel.hpp"
+#include "backends/cuda/tiles/tile_kernel.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "stage.hpp"
 

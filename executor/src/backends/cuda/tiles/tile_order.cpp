@@ -1,4 +1,4 @@
-#include "backends/cuda/tile_order.hpp"
+#include "backends/cuda/tiles/tile_order.hpp"
 
 #include <algorithm>
 

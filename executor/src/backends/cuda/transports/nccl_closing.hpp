@@ -3,7 +3,7 @@
 #include <chrono>
 #include <memory>
 
-#include "backends/cuda/handles.hpp"
+#include "backends/cuda/runtime/handles.hpp"
 
 namespace mc2::executor::cuda {
 

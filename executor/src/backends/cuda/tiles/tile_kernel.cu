@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "backends/cuda/check.hpp"
-#include "backends/cuda/hopper.cuh"
-#include "backends/cuda/kernels.cuh"
-#include "backends/cuda/tile_kernel.hpp"
+#include "backends/cuda/kernels/kernels.cuh"
+#include "backends/cuda/runtime/check.hpp"
+#include "backends/cuda/tiles/hopper.cuh"
+#include "backends/cuda/tiles/tile_kernel.hpp"
 
 // One kernel multiplies all tiles, hands over those that other ranks sum, sums the others with what the peers hand
 // over, and stores the sums in the rank's own C or in everybody's. A thread block is a loading thread, a storing thread
