@@ -17,11 +17,12 @@
 #include <mutex>
 #include <thread>
 
+#include "rank_agreement.hpp"
+#include "texts.hpp"
+
 namespace mc2::executor {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
 using planner::Result;
 using planner::SystemError;
 using Clock = std::chrono::steady_clock;
@@ -31,8 +32,6 @@ constexpr std::size_t kSlotBytes = 4096;
 constexpr std::size_t kReasonBytes = 512;
 constexpr std::uint32_t kIsReady = 0x6d633267; // also tells apart another layout
 constexpr std::uint32_t kNoFailure = 0, kIsBeingWritten = 1, kIsWritten = 2;
-
-std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
 
 /// Of a process: with its number it means this process alone, for numbers are used again. 0 when it has ended.
 std::uint64_t start_time(pid_t process) {
@@ -270,27 +269,10 @@ std::int64_t ProcessGroup::maximum(std::int64_t own) {
 }
 
 Result<void> ProcessGroup::share_error(const Result<void>& own) {
-  const std::string text = own ? "" : std::to_string(static_cast<int>(own.error().code)) + " " + own.error().text();
-  const auto texts = all_gather(text);
-  const auto first = std::ranges::find_if(texts, [](const std::string& other) { return !other.empty(); });
-  if (first == texts.end()) return {};
-  // Where all are refused alike, nobody needs a rank.
-  if (!own && std::ranges::all_of(texts, [&](const std::string& other) { return other == text; })) return own;
-  const std::size_t space = first->find(' ');
-  return Error{static_cast<ErrorCode>(std::stoi(first->substr(0, space))), "",
-               rank_text(static_cast<int>(first - texts.begin())) + ": " + first->substr(space + 1)};
+  return first_error(own, all_gather(error_text(own)));
 }
 
-Result<void> ProcessGroup::agree(std::string_view text) {
-  const auto texts = all_gather(text);
-  for (std::size_t rank = 1; rank < texts.size(); ++rank) {
-    if (texts[rank] == texts.front()) continue;
-    return Error{ErrorCode::Mismatch, "ranks",
-                 rank_text(static_cast<int>(rank)) + " calls " + texts[rank] + "; rank 0 calls " + texts.front() +
-                     "; every rank must call the same"};
-  }
-  return {};
-}
+Result<void> ProcessGroup::agree(std::string_view text) { return check_same_call(all_gather(text)); }
 
 void ProcessGroup::fail(std::string_view why) noexcept {
   if (shared_->failure_state == kNoFailure) tell(rank_text(rank_).append(": ").append(why));

@@ -10,6 +10,7 @@
 #include "lanes/gemm.hpp"
 #include "lanes/machine.hpp"
 #include "mc2/planner/units.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::lanes {
 namespace {

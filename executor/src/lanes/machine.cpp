@@ -1,8 +1,6 @@
 #include "lanes/machine.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -56,19 +54,6 @@ std::int64_t available_memory_bytes() {
   const std::int64_t used = group_bytes("/sys/fs/cgroup/memory.current");
   const std::int64_t group = limit == kUnlimited || used == kUnlimited ? kUnlimited : limit - used;
   return std::max<std::int64_t>(0, std::min(machine, group));
-}
-
-std::string bytes_text(std::int64_t bytes) {
-  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024.0 && unit + 1 < kUnits.size()) {
-    value /= 1024.0;
-    ++unit;
-  }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
-  return text.data();
 }
 
 } // namespace mc2::executor::lanes

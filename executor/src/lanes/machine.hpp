@@ -16,7 +16,4 @@ namespace mc2::executor::lanes {
 /// The largest integer when neither can be read.
 [[nodiscard]] std::int64_t available_memory_bytes();
 
-/// "12.3 GiB", "640 KiB", "17 B".
-[[nodiscard]] std::string bytes_text(std::int64_t bytes);
-
 } // namespace mc2::executor::lanes

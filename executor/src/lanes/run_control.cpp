@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <string>
 
+#include "texts.hpp"
+
 namespace mc2::executor::lanes {
 
 RunControl::RunControl(int world_size)
@@ -31,10 +33,10 @@ std::string RunControl::laggard() const {
   for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
     if (!runs_lane(mode_, lane)) continue;
     for (int rank = 0; rank < static_cast<int>(ready_.size()); ++rank) {
-      const std::uint32_t count = progress_[progress_index(rank, lane)].stage_count.load(std::memory_order_relaxed);
+      const std::uint32_t count = stage_count(rank, lane);
       if (least && count >= *least) continue;
       least = count;
-      text = "rank " + std::to_string(rank) + "'s " + std::string(planner::to_string(lane)) + " lane had finished " +
+      text = rank_text(rank) + "'s " + std::string(planner::to_string(lane)) + " lane had finished " +
              std::to_string(count) + " blocks";
     }
   }
@@ -44,7 +46,7 @@ std::string RunControl::laggard() const {
 void RunControl::sleep_until(Clock::time_point time, int rank) const {
   // Waiting for the abort signal instead of clock_nanosleep: as exact, and an abort ends it.
   if (aborted_.wait_at_least(1, std::min(time, deadline_)) == WaitResult::Aborted) throw RunAborted{};
-  if (time > deadline_) throw deadline_error("rank " + std::to_string(rank) + " waited for its modelled time to pass");
+  if (time > deadline_) throw deadline_error(rank_text(rank) + " waited for its modelled time to pass");
 }
 
 void RunControl::throw_if_aborted() const {
@@ -60,6 +62,10 @@ void RunControl::fail(const planner::SystemError& failure) noexcept {
 
 planner::SystemError deadline_error(const std::string& awaited) {
   return {"run", ETIMEDOUT, awaited + ", past the run's deadline"};
+}
+
+std::string awaited_piece(int rank, std::size_t block, int peer) {
+  return rank_text(rank) + " waited for block " + std::to_string(block) + " of " + rank_text(peer);
 }
 
 } // namespace mc2::executor::lanes

@@ -31,8 +31,11 @@ class RunControl {
   /// Number of blocks that a rank's first lane has finished.
   [[nodiscard]] Signal& ready(int rank) noexcept { return ready_[static_cast<std::size_t>(rank)]; }
 
-  /// Counts a lane's stages, for the text of laggard().
+  /// Counts a lane's stages.
   void stage_finished(int rank, planner::Lane lane) noexcept;
+  [[nodiscard]] std::uint32_t stage_count(int rank, planner::Lane lane) const noexcept {
+    return progress_[progress_index(rank, lane)].stage_count.load(std::memory_order_relaxed);
+  }
   /// The lane that has got least far, e.g. "rank 1's compute lane had finished 3 blocks".
   [[nodiscard]] std::string laggard() const;
 
@@ -69,5 +72,7 @@ class RunControl {
 
 /// The failure of a wait that outlasted the run's deadline; `awaited` says who waited for what.
 [[nodiscard]] planner::SystemError deadline_error(const std::string& awaited);
+/// "rank 0 waited for block 3 of rank 1".
+[[nodiscard]] std::string awaited_piece(int rank, std::size_t block, int peer);
 
 } // namespace mc2::executor::lanes

@@ -5,7 +5,6 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <string>
@@ -23,6 +22,7 @@
 #include "checks.hpp"
 #include "mc2/planner/collective.hpp"
 #include "row_splits.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -32,16 +32,6 @@ using planner::ErrorCode;
 using planner::Result;
 
 constexpr std::int64_t kF8Multiple = 16; ///< of n and k, and of addresses in bytes, for cuBLASLt
-
-std::string memory_text(std::int64_t bytes) {
-  const auto count = static_cast<double>(bytes);
-  char text[32];
-  if (count >= 0x1p30)
-    std::snprintf(text, sizeof text, "%.2f GiB", count / 0x1p30);
-  else
-    std::snprintf(text, sizeof text, "%.1f MiB", count / 0x1p20);
-  return text;
-}
 
 /// Errors: InvalidSpec when the bytes are not in memory of the rank's device.
 Result<void> check_place(int rank, const char* matrix, std::span<const std::byte> bytes) {
@@ -265,8 +255,8 @@ Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t reus
   const std::int64_t available = static_cast<std::int64_t>(free_bytes) + reusable_bytes;
   if (needed_bytes <= available) return {};
   return Error{ErrorCode::Unsupported, "m",
-               "rank " + std::to_string(rank) + " needs " + memory_text(needed_bytes) +
-                   " of device memory and its device has " + memory_text(available) + " available"};
+               "rank " + std::to_string(rank) + " needs " + bytes_text(needed_bytes) +
+                   " of device memory and its device has " + bytes_text(available) + " available"};
 }
 
 Result<void> check_streams(std::span<void* const> streams, std::span<const int> ranks) {

@@ -1,10 +1,7 @@
 #include "backends/host/host_communicator.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <exception>
 #include <numeric>
 #include <utility>
 
@@ -18,30 +15,6 @@
 
 namespace mc2::executor::host {
 namespace {
-
-class CallTask final : public lanes::LaneTask {
- public:
-  CallTask(const std::function<void(int)>& work, int world_size)
-      : work_(work), errors_(static_cast<std::size_t>(world_size)) {}
-
-  void run_lane(int rank, planner::Lane /*lane*/) noexcept override {
-    try {
-      work_(rank);
-    } catch (...) {
-      errors_[static_cast<std::size_t>(rank)] = std::current_exception();
-    }
-  }
-
-  void rethrow_first() const {
-    for (const auto& error : errors_) {
-      if (error) std::rethrow_exception(error);
-    }
-  }
-
- private:
-  const std::function<void(int)>& work_;
-  std::vector<std::exception_ptr> errors_; ///< by rank
-};
 
 /// What prepare() adds to the caller's own buffers.
 std::int64_t prepared_bytes(const StageList& list, const HostVariant& variant, const PrepareOptions& options,
@@ -65,23 +38,8 @@ HostCommunicator::HostCommunicator(const CommunicatorOptions& options, planner::
       transport_(make_transport(options.link, options.world_size)),
       proxies_(options.world_size) {
   std::iota(ranks_.begin(), ranks_.end(), 0);
-  set_up_lanes(lanes::CoreLayout(lanes::allowed_cores(), options.world_size, options.pin_threads));
-}
-
-void HostCommunicator::set_up_lanes(const lanes::CoreLayout& layout) {
-  for (const int rank : ranks_) {
-    compute_lanes_.push_back(std::make_unique<lanes::LaneThread>(rank, planner::Lane::Compute, completion_));
-    communication_lanes_.push_back(
-        std::make_unique<lanes::LaneThread>(rank, planner::Lane::Communication, completion_));
-  }
-  for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
-    call_on_lanes(lane, [&](int rank) {
-      const auto cores = layout.cores_of(rank, lane);
-      // Before the thread's first parallel region: its team inherits the cores.
-      if (!cores.empty()) lanes::pin_current_thread(cores, rank);
-      omp_set_num_threads(lane == planner::Lane::Compute ? layout.compute_thread_count() : 1);
-    });
-  }
+  const lanes::CoreLayout layout(lanes::allowed_cores(), options.world_size, options.pin_threads);
+  threads_ = std::make_unique<lanes::LaneThreads>(0, options.world_size, layout, 0);
 }
 
 std::unique_ptr<RankMemory> HostCommunicator::allocate(int /*rank*/, std::size_t byte_count) {
@@ -116,29 +74,13 @@ void HostCommunicator::execute(lanes::LaneTask& task, Transport& transport, RunM
   running_ = &transport;
   transport.begin_run(control_.start());
   at_start(control_.start());
-  const bool has_both = runs_lane(mode, planner::Lane::Compute) && runs_lane(mode, planner::Lane::Communication);
-  completion_.expect((has_both ? 2 : 1) * options_.world_size);
-  for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
-    if (runs_lane(mode, lane)) post_to(task, lane);
-  }
-  if (completion_.wait(control_.deadline()) != lanes::WaitResult::Reached) {
+  threads_->start(task, mode);
+  if (threads_->wait(control_.deadline()) != lanes::WaitResult::Reached) {
     fail(lanes::deadline_error(control_.laggard()));
-    (void)completion_.wait(lanes::Clock::time_point::max());
+    (void)threads_->wait(lanes::Clock::time_point::max());
   }
   transport.end_run();
   if (control_.has_failed()) throw control_.failure();
-}
-
-void HostCommunicator::call_on_lanes(planner::Lane lane, const std::function<void(int)>& work) {
-  CallTask task(work, options_.world_size);
-  completion_.expect(options_.world_size);
-  post_to(task, lane);
-  (void)completion_.wait(lanes::Clock::time_point::max());
-  task.rethrow_first();
-}
-
-void HostCommunicator::post_to(lanes::LaneTask& task, planner::Lane lane) noexcept {
-  for (const auto& thread : lane == planner::Lane::Compute ? compute_lanes_ : communication_lanes_) thread->post(task);
 }
 
 void HostCommunicator::fail(const planner::SystemError& failure) noexcept {

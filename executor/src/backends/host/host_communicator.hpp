@@ -9,8 +9,7 @@
 #include "backends/host/mechanisms/proxy_threads.hpp"
 #include "backends/host/stage_hook.hpp"
 #include "backends/host/transport.hpp"
-#include "lanes/affinity.hpp"
-#include "lanes/lane_thread.hpp"
+#include "lanes/lane_threads.hpp"
 #include "lanes/run_control.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/executor/process_mark.hpp"
@@ -51,14 +50,12 @@ class HostCommunicator final : public Communicator {
                const std::function<void(lanes::Clock::time_point)>& at_start);
 
   /// Runs `work(rank)` once on every rank's `lane` thread; throws what the first failing rank threw.
-  void call_on_lanes(planner::Lane lane, const std::function<void(int rank)>& work);
+  void call_on_lanes(planner::Lane lane, const std::function<void(int rank)>& work) { threads_->call(lane, work); }
 
   /// Records a failure and wakes every lane that waits.
   void fail(const planner::SystemError& failure) noexcept;
 
  private:
-  void set_up_lanes(const lanes::CoreLayout& layout);
-  void post_to(lanes::LaneTask& task, planner::Lane lane) noexcept;
   /// Also in a child process, which has none of the lanes.
   void throw_if_failed() const;
 
@@ -72,10 +69,8 @@ class HostCommunicator final : public Communicator {
   std::unique_ptr<Transport> transport_;
   Transport* running_ = nullptr; ///< what the present run's lanes may wait in
   ProxyThreads proxies_;
-  lanes::Completion completion_;
   // Last: the threads use everything above, and are joined first.
-  std::vector<std::unique_ptr<lanes::LaneThread>> compute_lanes_;       ///< by rank
-  std::vector<std::unique_ptr<lanes::LaneThread>> communication_lanes_; ///< by rank
+  std::unique_ptr<lanes::LaneThreads> threads_;
 };
 
 } // namespace mc2::executor::host

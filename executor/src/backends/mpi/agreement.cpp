@@ -7,12 +7,12 @@
 #include <thread>
 
 #include "backends/mpi/check.hpp"
+#include "rank_agreement.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
 using planner::Result;
 
 constexpr std::chrono::microseconds kYieldFor{2000}; // processes that start a run together meet within this
@@ -47,30 +47,17 @@ Result<void> Agreement::agree(std::string_view text) {
         "MPI_Iallgather");
   wait({&request, 1}, "agree");
   if (std::ranges::all_of(digests_, [&](std::uint64_t digest) { return digest == own; })) return {};
-  const auto texts = gather_texts(text);
-  for (std::size_t rank = 1; rank < texts.size(); ++rank) {
-    if (texts[rank] == texts.front()) continue;
-    return Error{ErrorCode::Mismatch, "ranks",
-                 rank_text(static_cast<int>(rank)) + " calls " + texts[rank] + "; rank 0 calls " + texts.front() +
-                     "; every rank must call the same"};
-  }
-  return {};
+  return check_same_call(gather_texts(text));
 }
 
-Result<void> Agreement::share_errors(const Result<void>& own) {
-  const std::string text = own ? "" : std::to_string(static_cast<int>(own.error().code)) + " " + own.error().text();
+Result<void> Agreement::share_error(const Result<void>& own) {
+  const std::string text = error_text(own);
   int length = static_cast<int>(text.size());
   int longest = 0;
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallreduce(&length, &longest, 1, MPI_INT, MPI_MAX, channel_.get(), &request), "MPI_Iallreduce");
   wait({&request, 1}, "share errors");
-  if (longest == 0) return {};
-  const auto texts = gather_texts(text);
-  if (!own && std::ranges::all_of(texts, [&](const std::string& other) { return other == text; })) return own;
-  const auto first = std::ranges::find_if(texts, [](const std::string& other) { return !other.empty(); });
-  const std::size_t space = first->find(' ');
-  return Error{static_cast<ErrorCode>(std::stoi(first->substr(0, space))), "",
-               rank_text(static_cast<int>(first - texts.begin())) + ": " + first->substr(space + 1)};
+  return longest == 0 ? Result<void>() : first_error(own, gather_texts(text));
 }
 
 std::vector<std::int64_t> Agreement::gather(std::span<const std::int64_t> own) {

@@ -31,7 +31,7 @@ class Agreement {
 
   /// The first error that any process has, by rank, on every process. Order: collective, as agree. Throws
   /// SystemError.
-  [[nodiscard]] planner::Result<void> share_errors(const planner::Result<void>& own);
+  [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own);
 
   /// Every process's numbers, by rank, as many from each. Order: collective, as agree. Throws SystemError.
   [[nodiscard]] std::vector<std::int64_t> gather(std::span<const std::int64_t> own);

@@ -3,10 +3,9 @@
 #include <array>
 
 #include "mc2/planner/error.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::mpi {
-
-std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
 
 void check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;

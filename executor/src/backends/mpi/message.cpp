@@ -7,6 +7,7 @@
 #include "backends/mpi/waiting.hpp"
 #include "backends/mpi/world.hpp"
 #include "mc2/planner/error.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::mpi {
 namespace {

@@ -64,7 +64,7 @@ class MpiBackend final : public Backend {
     const bool is_alone = launched_process_count() < 2 || World::get().is_led;
     if (is_alone && !own) return own.error();
     if (is_alone) return open_as_leader(options);
-    if (auto all = Agreement(own ? options.deadline : kOpeningDeadline).share_errors(own); !all) return all.error();
+    if (auto all = Agreement(own ? options.deadline : kOpeningDeadline).share_error(own); !all) return all.error();
     auto opened = MpiCommunicator::open(options);
     if (!opened) return opened.error();
     return std::unique_ptr<Communicator>(std::move(opened).value());

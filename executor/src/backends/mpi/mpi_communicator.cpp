@@ -1,10 +1,7 @@
 #include "backends/mpi/mpi_communicator.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <exception>
 
 #include "backends/mpi/mpi_checks.hpp"
 #include "backends/mpi/mpi_prepared.hpp"
@@ -19,27 +16,6 @@ namespace mc2::executor::mpi {
 namespace {
 
 using planner::Result;
-
-class CallTask final : public lanes::LaneTask {
- public:
-  explicit CallTask(const std::function<void()>& work) : work_(work) {}
-
-  void run_lane(int /*rank*/, planner::Lane /*lane*/) noexcept override {
-    try {
-      work_();
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-  }
-
-  void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  const std::function<void()>& work_;
-  std::exception_ptr error_;
-};
 
 /// How many rows every rank has for each other, once all ranks know what all say.
 /// Order: collective. Errors: as check_splits_agree, the same on every rank. Throws SystemError.
@@ -81,22 +57,9 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::open(const Communicato
   const std::string machine = opened->fingerprint_.canonical_text();
   if (auto same = opened->agreement_.agree("open with " + options_text(options) + " on " + machine); !same)
     return same.error();
-  opened->set_up_lanes();
+  const lanes::CoreLayout layout = World::get().core_layout(options.pin_threads);
+  opened->threads_ = std::make_unique<lanes::LaneThreads>(opened->rank_, 1, layout, World::get().layout_rank());
   return opened;
-}
-
-void MpiCommunicator::set_up_lanes() {
-  compute_lane_ = std::make_unique<lanes::LaneThread>(rank_, planner::Lane::Compute, completion_);
-  communication_lane_ = std::make_unique<lanes::LaneThread>(rank_, planner::Lane::Communication, completion_);
-  const lanes::CoreLayout layout = World::get().core_layout(options_.pin_threads);
-  for (const auto name : {planner::Lane::Compute, planner::Lane::Communication}) {
-    call_on_lane(name, [&] {
-      const auto cores = layout.cores_of(World::get().layout_rank(), name);
-      // Before the thread's first parallel region: its team inherits the cores.
-      if (!cores.empty()) lanes::pin_current_thread(cores, rank_);
-      omp_set_num_threads(name == planner::Lane::Compute ? layout.compute_thread_count() : 1);
-    });
-  }
 }
 
 std::unique_ptr<RankMemory> MpiCommunicator::allocate(int /*rank*/, std::size_t byte_count) {
@@ -120,48 +83,34 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
       return legal.error();
     return read;
   }();
-  if (auto legal = agreement_.share_errors(own ? Result<void>() : own.error()); !legal) return legal.error();
+  if (auto legal = agreement_.share_error(own ? Result<void>() : own.error()); !legal) return legal.error();
   MpiPrepared::Settings settings{.variant = own.value(),
                                  .allow_independent = options.allow_independent,
                                  .call = call_text(stages, variant, options),
-                                 .splits = RowSplits(stages.op),
                                  .node_heap = nullptr};
   if (auto same = agreement_.agree("prepare " + settings.call); !same) return same.error();
-  if (may_have_counts(stages.op)) {
-    const auto splits = agree_on_splits(agreement_, stages.op, buffers.front());
-    if (!splits) return splits.error();
-    settings.splits = splits.value();
-  }
+  auto splits = may_have_counts(stages.op) ? agree_on_splits(agreement_, stages.op, buffers.front())
+                                           : Result<RowSplits>(RowSplits(stages.op));
+  if (!splits) return splits.error();
   if (settings.variant.reads_peers()) {
     const SegmentLayout layout(stages, settings.variant, options.allow_independent);
     auto heap = NodeHeap::create(agreement_, layout.byte_count);
     if (!heap) return heap.error();
     settings.node_heap = std::move(heap).value();
   }
-  return std::unique_ptr<Prepared>(std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(settings)));
+  return std::unique_ptr<Prepared>(
+      std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(splits).value(), std::move(settings)));
 }
 
 void MpiCommunicator::execute(lanes::LaneTask& task, RunMode mode, const std::string& call,
                               const std::function<std::string()>& progress) {
   if (auto same = agreement_.agree(call); !same) throw planner::SystemError("run", EINVAL, same.error().text());
   control_.begin(mode, options_.deadline);
-  const bool has_both = runs_lane(mode, planner::Lane::Compute) && runs_lane(mode, planner::Lane::Communication);
-  completion_.expect(has_both ? 2 : 1);
-  for (const auto name : {planner::Lane::Compute, planner::Lane::Communication}) {
-    if (runs_lane(mode, name)) lane(name).post(task);
-  }
-  if (completion_.wait(control_.deadline()) != lanes::WaitResult::Reached) {
+  threads_->start(task, mode);
+  if (threads_->wait(control_.deadline()) != lanes::WaitResult::Reached) {
     abort_job(progress() + ", past the run's deadline; " + agreement_.roll_call(progress()));
   }
   if (control_.has_failed()) abort_job(control_.failure().what());
-}
-
-void MpiCommunicator::call_on_lane(planner::Lane name, const std::function<void()>& work) {
-  CallTask task(work);
-  completion_.expect(1);
-  lane(name).post(task);
-  (void)completion_.wait(Clock::time_point::max());
-  task.rethrow();
 }
 
 } // namespace mc2::executor::mpi

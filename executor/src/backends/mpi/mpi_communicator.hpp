@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/mpi/agreement.hpp"
-#include "lanes/lane_thread.hpp"
+#include "lanes/lane_threads.hpp"
 #include "lanes/run_control.hpp"
 #include "mc2/executor/backend.hpp"
 
@@ -27,7 +27,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] bool uses_host_memory() const noexcept override { return true; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
   [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own) override {
-    return agreement_.share_errors(own);
+    return agreement_.share_error(own);
   }
   /// Order: collective. Errors: as Communicator::prepare, the same on every rank: a rank's own with its number in
   /// front, Mismatch when ranks differ in operator, blocks, variant or options.
@@ -49,15 +49,13 @@ class MpiCommunicator final : public Communicator {
   void execute(lanes::LaneTask& task, RunMode mode, const std::string& call,
                const std::function<std::string()>& progress);
 
-  /// Runs `work` once on the lane's thread; throws what it threw.
-  void call_on_lane(planner::Lane lane, const std::function<void()>& work);
+  /// Runs `work` once on the compute lane's thread; throws what it threw.
+  void call_on_compute_lane(const std::function<void()>& work) {
+    threads_->call(planner::Lane::Compute, [&](int /*rank*/) { work(); });
+  }
 
  private:
   explicit MpiCommunicator(const CommunicatorOptions& options);
-  void set_up_lanes();
-  [[nodiscard]] lanes::LaneThread& lane(planner::Lane lane) noexcept {
-    return lane == planner::Lane::Compute ? *compute_lane_ : *communication_lane_;
-  }
 
   CommunicatorOptions options_;
   std::atomic_flag turn_;
@@ -66,9 +64,8 @@ class MpiCommunicator final : public Communicator {
   Channel channel_; ///< the communication lane's
   Agreement agreement_;
   lanes::RunControl control_;
-  lanes::Completion completion_;
   // Last: the threads use everything above, and are joined first.
-  std::unique_ptr<lanes::LaneThread> compute_lane_, communication_lane_;
+  std::unique_ptr<lanes::LaneThreads> threads_;
 };
 
 } // namespace mc2::executor::mpi

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <string>
 
-#include "backends/mpi/check.hpp"
 #include "backends/mpi/shared_file.hpp"
 #include "backends/mpi/world.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -42,7 +42,7 @@ Result<std::unique_ptr<NodeHeap>> NodeHeap::create(Agreement& agreement, std::si
   for (std::size_t rank = 0; own && rank < addresses.size(); ++rank)
     own = heap->map(static_cast<int>(rank), addresses[rank]);
   // Until here every rank keeps its file open for the others.
-  if (auto all = agreement.share_errors(own); !all) return all.error();
+  if (auto all = agreement.share_error(own); !all) return all.error();
   heap->own_segment_ = heap->segment(World::get().rank()).data();
   return heap;
 }

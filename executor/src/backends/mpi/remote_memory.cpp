@@ -1,4 +1,5 @@
 #include "backends/mpi/remote_memory.hpp"
+#include "texts.hpp"
 
 #include <sys/mman.h>
 
@@ -6,8 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-
-#include "backends/mpi/check.hpp"
 
 namespace mc2::executor::mpi {
 namespace {

@@ -147,7 +147,7 @@ class LowLatency final : public Transport {
         }))
       return;
     await(own.arrived[static_cast<std::size_t>(peer)], own.chunk_count, control,
-          [&] { return awaited_piece(block.rank, block.block, peer); });
+          [&] { return lanes::awaited_piece(block.rank, block.block, peer); });
     done = unpack(words, own.flag, data, done);
     MC2_CHECK(done == data.size(), "a chunk was announced before all its words were written");
   }

@@ -156,7 +156,7 @@ class Push final : public Transport {
     const Rank& own = rank_of(block.rank);
     for_each_peer(block, [&](int peer) {
       await(own.arrived[static_cast<std::size_t>(peer)], own.received, control,
-            [&] { return awaited_piece(block.rank, block.block, peer); });
+            [&] { return lanes::awaited_piece(block.rank, block.block, peer); });
     });
   }
 

@@ -61,7 +61,7 @@ class Ring final : public Transport {
       }
       if (is_finished || has_moved) continue;
       await(own.activity, seen + 1, control,
-            [&] { return awaited_piece(block.rank, block.block, last_to_enter(block.rank)); });
+            [&] { return lanes::awaited_piece(block.rank, block.block, last_to_enter(block.rank)); });
     }
     return {start, lanes::Clock::now()};
   }

@@ -94,7 +94,7 @@ class TwoShot final : public Transport {
     for (int i = 0; i < world_size - 1; ++i) {
       const int peer = lanes::peer_at(block.order, block.rank, world_size, i);
       const Rank& other = rank_of(peer);
-      await(other.summed, ordinal, control, [&] { return awaited_piece(block.rank, block.block, peer); });
+      await(other.summed, ordinal, control, [&] { return lanes::awaited_piece(block.rank, block.block, peer); });
       const Range slice = share_of(window, peer, world_size);
       const std::int64_t element_bytes = planner::size_bytes(block.dtype);
       const std::int64_t offset = slice.first * element_bytes;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "lanes/run_control.hpp"
 #include "lanes/signal.hpp"
@@ -42,12 +41,6 @@ void await(const lanes::Signal& signal, std::uint32_t count, const lanes::RunCon
     case lanes::WaitResult::Aborted: throw lanes::RunAborted{};
     case lanes::WaitResult::TimedOut: throw lanes::deadline_error(awaited());
   }
-}
-
-/// "rank 0 waited for block 3 of rank 1".
-[[nodiscard]] inline std::string awaited_piece(int rank, std::size_t block, int peer) {
-  return "rank " + std::to_string(rank) + " waited for block " + std::to_string(block) + " of rank " +
-         std::to_string(peer);
 }
 
 } // namespace mc2::executor::host

@@ -1,0 +1,35 @@
+#include "rank_agreement.hpp"
+
+#include <algorithm>
+
+#include "texts.hpp"
+
+namespace mc2::executor {
+
+using planner::Error;
+using planner::ErrorCode;
+using planner::Result;
+
+std::string error_text(const Result<void>& own) {
+  return own ? "" : std::to_string(static_cast<int>(own.error().code)) + " " + own.error().text();
+}
+
+Result<void> first_error(const Result<void>& own, std::span<const std::string> texts) {
+  const auto first = std::ranges::find_if(texts, [](const std::string& text) { return !text.empty(); });
+  if (first == texts.end()) return {};
+  // Where all are refused alike, nobody needs a rank.
+  if (!own && std::ranges::all_of(texts, [&](const std::string& text) { return text == texts.front(); })) return own;
+  const std::size_t space = first->find(' ');
+  return Error{static_cast<ErrorCode>(std::stoi(first->substr(0, space))), "",
+               rank_text(static_cast<int>(first - texts.begin())) + ": " + first->substr(space + 1)};
+}
+
+Result<void> check_same_call(std::span<const std::string> texts) {
+  const auto other = std::ranges::find_if(texts, [&](const std::string& text) { return text != texts.front(); });
+  if (other == texts.end()) return {};
+  return Error{ErrorCode::Mismatch, "ranks",
+               rank_text(static_cast<int>(other - texts.begin())) + " calls " + *other + "; rank 0 calls " +
+                   texts.front() + "; every rank must call the same"};
+}
+
+} // namespace mc2::executor
