@@ -23,9 +23,10 @@ namespace mc2::executor::lanes {
 struct LaneRules {
   std::size_t slice_count = 1; ///< parts of a stage; with several each is what one peer sends
   PeerOrder order = PeerOrder::Staggered;
-  bool reads_peers = false; ///< a communication lane waits for a part on every local rank, not on its own alone
-  bool watches_deadline =
-      false; ///< a lane that waits past the run's deadline fails; else who started the run sees to it
+  /// A communication lane waits for a part on every local rank, not on its own alone.
+  bool reads_peers = false;
+  /// A lane that waits past the run's deadline fails; else it waits for ever, and who started the run sees to it.
+  bool watches_deadline = false;
 };
 
 /// A stage list on the lanes of this process's ranks: what they do, in which order, and when they did it.

@@ -1,0 +1,100 @@
+#include "backends/cuda/bound_plan.hpp"
+
+#include <utility>
+
+#include "backends/cuda/cuda_checks.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+Stage whole(const StageList& list) noexcept {
+  const Stage& last = list.stages.back();
+  return {.first_row = 0, .row_count = last.first_row + last.row_count};
+}
+
+} // namespace
+
+MatrixAddresses addresses_of(const RankBuffers& buffers) noexcept {
+  return {buffers.a.data(), buffers.b.data(), buffers.c.data(), buffers.gathered_a.data()};
+}
+
+void RankState::keep_memory() noexcept {
+  for (auto* memory : {&exchange, &spare, &staging, &tile_memory, &transposed_b}) (void)memory->release();
+  (void)tiles.release();
+}
+
+BoundPlan::BoundPlan(CudaCommunicator& communicator, const StageList& stages, const CudaVariant& variant,
+                     std::unique_ptr<Transport> transport, std::span<const RankBuffers> buffers)
+    : communicator(communicator),
+      list(stages),
+      variant(variant),
+      transport(std::move(transport)),
+      gathers_first(stages.first_lane == planner::Lane::Communication),
+      cuts_columns(planner::cut_axis(stages.op) == planner::CutAxis::Columns),
+      ranks(buffers.size()) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i].buffers = ranks[i].prepared_with = buffers[i];
+}
+
+bool BoundPlan::is_on_second_stream(std::size_t stage, int slice) const noexcept {
+  const auto count = static_cast<std::size_t>(transport->slice_count());
+  return uses_two_streams() && (stage * count + static_cast<std::size_t>(slice)) % 2 == 0;
+}
+
+bool BoundPlan::carries_at_once(RunMode mode) const noexcept {
+  return variant.stores_tiles && (mode == RunMode::CommunicationOnly || mode == RunMode::Independent);
+}
+
+BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
+  using planner::OpKind;
+  const planner::OpSpec op = exchanged_as(list.op);
+  const Stage block = carries_at_once(mode) ? whole(list) : list.stages[stage];
+  const std::int64_t element_bytes = planner::size_bytes(op.dtype);
+  const std::int64_t columns = gathers_first ? op.k : op.n;
+  const std::int64_t shards = planner::traits_of(op.kind).has_row_shards ? op.world_size : 1;
+  const std::int64_t unit_elements = cuts_columns ? op.m : columns; // of a row or column of the exchange memory
+  const std::int64_t piece_offset = block.first_row * unit_elements * element_bytes;
+  const std::int64_t shard_elements = op.m / op.world_size * columns;
+  BlockExchange exchange{.element_count = block.row_count * unit_elements,
+                         .meets_before = !gathers_first,
+                         .meets_after = block.first_row + block.row_count == whole(list).row_count,
+                         .leaves_sum = carries_at_once(mode),
+                         .copies_own = op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::EmbeddingAllToAll ||
+                                       (gathers_first && mode == RunMode::Serial)};
+  // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard
+  // apart.
+  if (op.kind == OpKind::AllToAllMatmul) exchange.send_stride = shard_elements;
+  if (shards > 1 && !gathers_first)
+    exchange.send_stride = variant.stores_tiles ? shard_elements : exchange.element_count;
+  if (gathers_first) exchange.receive_stride = exchange.element_count;
+  if (op.kind == OpKind::MatmulAllToAll) exchange.receive_stride = shard_elements;
+  const bool is_side_by_side = op.kind == OpKind::EmbeddingAllToAll; // senders in a row of C, not one below the other
+  if (is_side_by_side) {
+    exchange.receive_stride = exchange.row_elements = columns;
+    exchange.receive_pitch = op.world_size * columns;
+  }
+  std::int64_t landing_offset = is_side_by_side ? op.world_size * piece_offset : piece_offset;
+  if (cuts_columns) {
+    landing_offset = block.first_row * element_bytes;
+    exchange.row_elements = block.row_count < op.n ? block.row_count : 0;
+    exchange.receive_pitch = op.n;
+  }
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const Places& at = places[rank];
+    if (at.exchange == nullptr) continue; // of another process, and not reached for
+    std::byte* shared =
+        (mode == RunMode::Independent ? at.spare : at.exchange) + (variant.stores_tiles ? 1 : shards) * piece_offset;
+    exchange.send[rank] = gathers_first ? at.a + piece_offset : shared;
+    // offsets are right where C is not reached, too
+    exchange.receive[rank] = gathers_first ? shared : at.c + landing_offset;
+    if (at.staging != nullptr) exchange.staging[rank] = at.staging + (shards - 1) * piece_offset;
+  }
+  return exchange;
+}
+
+std::vector<BlockExchange> BoundPlan::exchanges(std::size_t count, RunMode mode) const {
+  std::vector<BlockExchange> blocks;
+  for (std::size_t i = 0; i < count; ++i) blocks.push_back(exchange_of(i, mode));
+  return blocks;
+}
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,109 @@
+#include "backends/cuda/lane_times.hpp"
+
+#include <algorithm>
+
+namespace mc2::executor::cuda {
+namespace {
+
+using planner::Lane;
+
+/// Whether the next stage has another length.
+bool ends_length(const std::vector<Stage>& stages, std::size_t stage) {
+  return stage + 1 < stages.size() && stages[stage].row_count != stages[stage + 1].row_count;
+}
+
+std::chrono::nanoseconds between(const Event& start, const Event& end) {
+  float milliseconds = 0;
+  MC2_CUDA(cudaEventElapsedTime(&milliseconds, start.get(), end.get()));
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6));
+}
+
+/// Whether a graph of this mode takes times between stages.
+bool stamps_lengths(const BoundPlan& plan, RunMode mode) noexcept {
+  if (plan.variant.stores_tiles) return false; // each lane does all blocks at once
+  return mode == RunMode::ComputeOnly || mode == RunMode::CommunicationOnly;
+}
+
+/// Gives every stage of a lane that never waited its part of the lane's time, by rows, between the times that were
+/// taken.
+void share_lane_time(const BoundPlan& plan, Lane lane, RunMode mode, std::chrono::nanoseconds start,
+                     RankTimes& shared) {
+  const RankState& state = plan.state_of(shared.rank);
+  const bool is_compute = lane == Lane::Compute;
+  const auto& events = is_compute ? state.compute : state.communication;
+  std::vector<StageTime>& times = is_compute ? shared.compute : shared.communication;
+  const auto end = between(state.begin, is_compute ? state.compute_end : state.communication_end);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const bool is_last = i + 1 == times.size();
+    if (!is_last && !is_stamped(plan, lane, mode, i)) continue;
+    const auto stop = is_last ? end : between(state.begin, events[i].end);
+    const double rows = static_cast<double>(plan.list.stages[i].first_row + plan.list.stages[i].row_count -
+                                            plan.list.stages[first].first_row);
+    for (std::int64_t done = 0; first <= i; ++first) {
+      const auto at = [&](std::int64_t count) {
+        const double share = static_cast<double>(count) / rows;
+        return start +
+               std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>((stop - start).count()) * share));
+      };
+      times[first] = {at(done), at(done + plan.list.stages[first].row_count)};
+      done += plan.list.stages[first].row_count;
+    }
+    start = stop;
+  }
+}
+
+} // namespace
+
+bool is_stamped(const BoundPlan& plan, Lane lane, RunMode mode, std::size_t stage) noexcept {
+  if (!stamps_lengths(plan, mode) || stage + 1 == plan.list.stages.size()) return false;
+  const std::size_t span = lane == Lane::Communication ? plan.spanned(mode, RunDetail::Makespan) : 0;
+  if (stage + 1 <= span) return stage + 1 == span;
+  return ends_length(plan.list.stages, stage);
+}
+
+void read_times(BoundPlan& plan, int rank, RunMode mode, bool has_stages, RankTimes& times) {
+  RankState& state = plan.state_of(rank);
+  const auto read = [&](const StageEvents& events, bool is_timed) {
+    if (!is_timed) return StageTime{};
+    return StageTime{between(state.begin, events.start), between(state.begin, events.end)};
+  };
+  for (std::size_t i = 0; i < plan.list.stages.size(); ++i) {
+    times.compute[i] = read(state.compute[i], has_stages);
+    times.communication[i] = read(state.communication[i], has_stages);
+  }
+  times.local = read(state.local, has_stages && state.local_gemm && mode != RunMode::Serial);
+  state.elapsed = between(state.begin, state.finish);
+  if (has_stages || !times_lanes(mode)) return;
+  if (runs_lane(mode, Lane::Compute)) {
+    if (state.local_gemm) times.local.end = between(state.begin, state.local.end);
+    share_lane_time(plan, Lane::Compute, mode, times.local.end, times);
+  }
+  if (runs_lane(mode, Lane::Communication)) {
+    share_lane_time(plan, Lane::Communication, mode, {}, times);
+  }
+}
+
+/// Ranks begin together and the slowest counts. All on the devices' clocks: launching and waking are the host's.
+void finish_record(BoundPlan& plan, bool has_stages, RunRecord& record) {
+  auto last = std::ranges::max_element(plan.ranks, {}, &RankState::elapsed)->elapsed;
+  record.wall = std::chrono::nanoseconds(plan.communicator.maximum(last.count()));
+  record.makespan = record.wall;
+  plan.communicator.gather_times(record.ranks);
+  if (!has_stages) return;
+  auto first = std::chrono::nanoseconds::max();
+  last = std::chrono::nanoseconds{0};
+  const auto count = [&](const StageTime& time) {
+    if (time == StageTime{}) return; // a lane that did not run
+    first = std::min(first, time.start);
+    last = std::max(last, time.end);
+  };
+  for (const RankTimes& rank : record.ranks) {
+    std::ranges::for_each(rank.compute, count);
+    std::ranges::for_each(rank.communication, count);
+    count(rank.local);
+  }
+  record.makespan = last - first;
+}
+
+} // namespace mc2::executor::cuda

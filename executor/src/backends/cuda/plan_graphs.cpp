@@ -1,0 +1,72 @@
+#include "backends/cuda/plan_graphs.hpp"
+
+#include <cerrno>
+#include <vector>
+
+#include "backends/cuda/lane_streams.hpp"
+#include "mc2/planner/error.hpp"
+#include "texts.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+int count_kernels(cudaGraph_t graph) {
+  std::size_t count = 0;
+  MC2_CUDA(cudaGraphGetNodes(graph, nullptr, &count));
+  std::vector<cudaGraphNode_t> nodes(count);
+  MC2_CUDA(cudaGraphGetNodes(graph, nodes.data(), &count));
+  int kernel_count = 0;
+  for (cudaGraphNode_t node : nodes) {
+    cudaGraphNodeType type{};
+    const cudaError_t code = cudaGraphNodeGetType(node, &type);
+    if (code != cudaSuccess) (void)cudaGetLastError(); // the runtime has no name for batches of memory operations
+    if (code == cudaSuccess && type == cudaGraphNodeTypeKernel) ++kernel_count;
+  }
+  return kernel_count;
+}
+
+} // namespace
+
+GraphExec capture_run(BoundPlan& plan, const RankRun& run) {
+  const int rank = run.rank;
+  const cudaStream_t stream = plan.device(rank).compute.get();
+  StreamCapture capture(stream);
+  enqueue_run(plan, run);
+  const cudaGraph_t graph = capture.end();
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+  log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  check(code, "cudaGraphInstantiate", rank);
+  GraphExec owned(executable);
+  MC2_CUDA(cudaGraphUpload(executable, stream));
+  return owned;
+}
+
+cudaGraphExec_t graph_of_moved_matrices(BoundPlan& plan, int rank) {
+  constexpr int kUsesBeforeCapture = 2;
+  constexpr std::size_t kMostMatrices = 256; // of a program that never comes round: it stays without graphs
+  RankState& state = plan.state_of(rank);
+  if (!plan.transport->reaches_peers()) return nullptr;
+  const MatrixAddresses addresses = addresses_of(state.buffers);
+  if (state.moved_graphs.size() >= kMostMatrices && !state.moved_graphs.contains(addresses)) return nullptr;
+  MovedGraph& moved = state.moved_graphs[addresses];
+  if (!moved.graph && ++moved.use_count > kUsesBeforeCapture) moved.graph = capture_run(plan, enqueued_run(plan, rank));
+  return moved.graph.get();
+}
+
+void check_takes_no_sm(const BoundPlan& plan, int rank) {
+  const cudaStream_t stream = plan.device(rank).communication.get();
+  StreamCapture capture(stream);
+  BlockExchange block = plan.exchange_of(0, RunMode::CommunicationOnly);
+  block.meets_after = false;
+  plan.transport->enqueue(rank, block, 0, stream);
+  const cudaGraph_t graph = capture.end();
+  const int kernel_count = count_kernels(graph);
+  log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  if (kernel_count == 0) return;
+  throw planner::SystemError(
+      "nccl", ENOTSUP,
+      rank_text(rank) + ": asked for copy engines, NCCL took " + std::to_string(kernel_count) + " kernels");
+}
+
+} // namespace mc2::executor::cuda

@@ -1,0 +1,258 @@
+#include "backends/cuda/rank_matmuls.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "backends/cuda/cuda_checks.hpp"
+#include "backends/cuda/kernels/transpose.hpp"
+#include "bags.hpp"
+#include "mc2/planner/error.hpp"
+#include "texts.hpp"
+
+namespace mc2::executor::cuda {
+namespace {
+
+bool is_b_transposed(const RankState& state) { return state.transposed_b || state.buffers.b_is_transposed; }
+
+/// Makes one rank's.
+class MatmulBuilder {
+ public:
+  MatmulBuilder(BoundPlan& plan, int rank)
+      : plan_(plan), rank_(rank), state_(plan.state_of(rank)), device_(plan.device(rank)) {}
+
+  void build_gemms() {
+    transpose_b();
+    for (std::size_t i = 0; i < plan_.list.stages.size(); ++i) {
+      if (plan_.gathers_first) {
+        GemmContext& context = *device_.gemm;
+        state_.serial_gemms.push_back(make_block_gemm(context, plan_.list.stages[i], 0, plan_.list.op.world_size));
+      }
+      auto& slices = state_.gemms.emplace_back();
+      for (int slice = 0; slice < plan_.transport->slice_count(); ++slice) slices.push_back(make_slice_gemms(i, slice));
+    }
+    if (plan_.gathers_first) build_local_gemm();
+  }
+
+  void build_tables() {
+    const planner::OpSpec& op = plan_.list.op;
+    const EmbeddingBags& bags = state_.buffers.bags;
+    state_.bag_fault = std::make_unique<MappedWord>();
+    state_.tables = BagTables{.rows = state_.buffers.b.data(),
+                              .offsets = bags.offsets.data(),
+                              .indices = bags.indices.data(),
+                              .index_bytes = static_cast<int>(size_bytes(bags.type)),
+                              .dtype = op.dtype,
+                              .is_mean = op.tables->pooling == planner::Pooling::Mean,
+                              .table_count = op.tables->table_count,
+                              .row_count = op.tables->row_count,
+                              .columns = op.n / op.tables->table_count,
+                              .sample_count = op.m,
+                              .index_count = static_cast<std::int64_t>(bags.indices.size()) / size_bytes(bags.type),
+                              .fault = state_.bag_fault->device()};
+  }
+
+ private:
+  void build_local_gemm() {
+    const planner::OpSpec& op = plan_.list.op;
+    const std::int64_t shard_rows = op.m / op.world_size;
+    const GemmShape shape{.dtype = op.dtype,
+                          .rows = shard_rows,
+                          .n = op.n,
+                          .k = op.k,
+                          .b_is_transposed = is_b_transposed(state_),
+                          .sm_count = plan_.variant.gemm_sm_count,
+                          .tile = plan_.variant.gemm_tile};
+    const bool holds_all_rows = op.kind == planner::OpKind::AllToAllMatmul; // of A; else the rank's own only
+    const std::byte* own_a =
+        state_.buffers.a.data() + (holds_all_rows ? rank_ * shard_rows * op.k * planner::size_bytes(op.dtype) : 0);
+    std::byte* own_c =
+        state_.buffers.c.data() + rank_ * shard_rows * op.n * planner::size_bytes(planner::product_type(op));
+    state_.local_gemm.emplace(*device_.gemm, shape, operands_of(own_a, 0, own_c));
+  }
+
+  /// cuBLASLt multiplies f8e4m3 by a B of [n, k] only.
+  void transpose_b() {
+    const planner::OpSpec& op = plan_.list.op;
+    if (op.dtype != planner::DType::F8E4m3 || state_.buffers.b_is_transposed) return;
+    state_.transposed_b = std::make_unique<DeviceMemory>(*device_.pool, state_.buffers.b.size());
+    enqueue_transpose(state_.buffers.b.data(), state_.transposed_b->bytes().data(), op.k, op.n, device_.compute.get());
+  }
+
+  /// The matmuls between which a slice's rows are handed over.
+  std::vector<Gemm> make_slice_gemms(std::size_t stage, int slice) {
+    const int world_size = plan_.list.op.world_size;
+    const bool is_second = plan_.is_on_second_stream(stage, slice);
+    GemmContext& context = is_second ? plan_.communicator.second_gemm(rank_) : *device_.gemm;
+    const Stage& block = plan_.list.stages[stage];
+    std::vector<Gemm> gemms;
+    if (plan_.transport->slice_count() > 1) {
+      const RankRange shards = plan_.transport->slice_ranks(rank_, slice);
+      gemms.push_back(make_block_gemm(context, block, shards.first, shards.last));
+    } else if (!plan_.gathers_first) {
+      gemms.push_back(make_block_gemm(context, block, 0, world_size));
+    } else { // the rank's own shard is the local part, and lies between the others
+      if (rank_ > 0) gemms.push_back(make_block_gemm(context, block, 0, rank_));
+      if (rank_ + 1 < world_size) gemms.push_back(make_block_gemm(context, block, rank_ + 1, world_size));
+    }
+    return gemms;
+  }
+
+  /// The block's rows of the shards [first_shard, last_shard).
+  Gemm make_block_gemm(GemmContext& context, const Stage& stage, int first_shard, int last_shard) {
+    const planner::OpSpec& op = plan_.list.op;
+    const bool has_shards = planner::traits_of(op.kind).has_row_shards;
+    if (plan_.cuts_columns) return make_column_gemm(context, stage);
+    if (!has_shards) return make_gemm(context, {.rows = stage.row_count}, stage.first_row, stage.first_row);
+    const std::int64_t shard_rows = op.m / op.world_size;
+    const int shard_count = last_shard - first_shard;
+    const std::int64_t in_place_row = first_shard * shard_rows + stage.first_row;
+    const std::int64_t packed_row = stage.first_row * op.world_size + first_shard * stage.row_count;
+    const std::int64_t a_row_stride = plan_.gathers_first ? stage.row_count : shard_rows;
+    const std::int64_t c_row_stride = plan_.gathers_first ? shard_rows : stage.row_count;
+    GemmShape shape{.rows = stage.row_count,
+                    .batch_count = shard_count,
+                    .a_stride = a_row_stride * op.k,
+                    .c_stride = c_row_stride * op.n};
+    if (stage.row_count == shard_rows) { // the shards touch on both sides: one matmul
+      shape.rows *= shard_count;
+      shape.batch_count = 1;
+    }
+    return make_gemm(context, shape, plan_.gathers_first ? packed_row : in_place_row,
+                     plan_.gathers_first ? in_place_row : packed_row);
+  }
+
+  /// All rows times the block's columns of B, dense in the exchange memory: the collective's message.
+  Gemm make_column_gemm(GemmContext& context, const Stage& stage) {
+    const planner::OpSpec& op = plan_.list.op;
+    const bool is_transposed = is_b_transposed(state_);
+    const GemmShape shape{.dtype = op.dtype,
+                          .rows = op.m,
+                          .n = stage.row_count,
+                          .k = op.k,
+                          .b_is_transposed = is_transposed,
+                          .b_pitch = op.n,
+                          .sm_count = plan_.variant.gemm_sm_count,
+                          .tile = plan_.variant.gemm_tile};
+    const std::int64_t c_offset = stage.first_row * op.m * planner::size_bytes(planner::product_type(op));
+    return Gemm(context, shape,
+                operands_of(state_.buffers.a.data(),
+                            stage.first_row * (is_transposed ? op.k : 1) * planner::size_bytes(op.dtype),
+                            state_.exchange->bytes().data() + c_offset));
+  }
+
+  /// A matmul of rows of A or the exchange memory into rows of the exchange memory or C, whichever the kind has.
+  Gemm make_gemm(GemmContext& context, GemmShape shape, std::int64_t from_row, std::int64_t to_row) {
+    const planner::OpSpec& op = plan_.list.op;
+    shape.dtype = op.dtype;
+    shape.n = op.n;
+    shape.k = op.k;
+    shape.b_is_transposed = is_b_transposed(state_);
+    shape.sm_count = plan_.variant.gemm_sm_count;
+    shape.tile = plan_.variant.gemm_tile;
+    const std::byte* from = plan_.gathers_first ? state_.exchange->bytes().data() : state_.buffers.a.data();
+    std::byte* to = plan_.gathers_first ? state_.buffers.c.data() : state_.exchange->bytes().data();
+    return Gemm(context, shape,
+                operands_of(from + from_row * op.k * planner::size_bytes(op.dtype), 0,
+                            to + to_row * op.n * planner::size_bytes(planner::product_type(op))));
+  }
+
+  /// @param b_offset bytes from the start of B as it is multiplied
+  GemmOperands operands_of(const std::byte* a, std::int64_t b_offset, std::byte* c) const {
+    const std::byte* const b = state_.transposed_b ? state_.transposed_b->bytes().data() : state_.buffers.b.data();
+    return {.a = a,
+            .b = b + b_offset,
+            .c = c,
+            .a_scale = state_.buffers.a_scales.data(),
+            .b_scale = state_.buffers.b_scales.data()};
+  }
+
+  BoundPlan& plan_;
+  int rank_;
+  RankState& state_;
+  RankDevice& device_;
+};
+
+/// A block's samples of the slice's shard, or of all.
+PoolingRun pooling_of(const BoundPlan& plan, int rank, std::size_t stage, int slice) {
+  const planner::OpSpec& op = plan.list.op;
+  const Stage& block = plan.list.stages[stage];
+  const bool is_one_shard = plan.transport->slice_count() > 1;
+  const std::int64_t shard_rows = op.m / op.world_size;
+  const int shard = is_one_shard ? plan.transport->slice_ranks(rank, slice).first : 0;
+  const std::int64_t product_row = block.first_row * op.world_size + shard * block.row_count;
+  return {.first_sample = shard * shard_rows + block.first_row,
+          .row_count = block.row_count,
+          .shard_count = is_one_shard ? 1 : op.world_size,
+          .sample_stride = shard_rows,
+          .product = plan.state_of(rank).exchange->bytes().data() + product_row * op.n * planner::size_bytes(op.dtype)};
+}
+
+void bind_tiles(BoundPlan& plan, int rank) {
+  const RankState& state = plan.state_of(rank);
+  const RankBuffers& buffers = state.buffers;
+  TileReduction::Matrices matrices{
+      .a = buffers.a.data(), .b = buffers.b.data(), .c = {}, .products = state.exchange->bytes().data()};
+  for (std::size_t i = 0; i < plan.places.size(); ++i) matrices.c[i] = plan.places[i].c;
+  state.tiles->bind(matrices);
+}
+
+} // namespace
+
+void build_matmuls(BoundPlan& plan, int rank) {
+  MatmulBuilder builder(plan, rank);
+  if (plan.list.op.tables)
+    builder.build_tables();
+  else if (!plan.variant.stores_tiles)
+    builder.build_gemms();
+}
+
+void build_tiles(BoundPlan& plan, int rank) {
+  RankState& state = plan.state_of(rank);
+  std::vector<std::byte*> memory;
+  for (const Places& of_rank : plan.places) memory.push_back(of_rank.tiles);
+  const TileReduction::Options options{.tile_columns = plan.variant.tile_columns,
+                                       .b_is_transposed = is_b_transposed(state),
+                                       .cta_count = plan.variant.gemm_sm_count};
+  state.tiles = std::make_unique<TileReduction>(plan.list, rank, options, memory,
+                                                plan.communicator.signals_of(rank).abort, *plan.device(rank).pool);
+  bind_tiles(plan, rank);
+}
+
+void rebind_matmuls(BoundPlan& plan, int rank, const RankBuffers& had) {
+  RankState& state = plan.state_of(rank);
+  const RankBuffers& has = state.buffers;
+  // Operands lie in the caller's matrices or in the exchange memory, which stays.
+  const auto moved = [](const std::byte* address, std::span<const std::byte> from, std::span<const std::byte> to) {
+    const bool is_inside = address >= from.data() && address < from.data() + from.size();
+    return is_inside ? to.data() + (address - from.data()) : address;
+  };
+  const auto move = [&](Gemm& gemm) {
+    const GemmOperands& old = gemm.operands();
+    gemm.set_operands({.a = moved(old.a, had.a, has.a),
+                       .b = moved(old.b, had.b, has.b),
+                       .c = const_cast<std::byte*>(moved(old.c, had.c, has.c))});
+  };
+  for (auto& stage : state.gemms)
+    for (auto& slice : stage) std::ranges::for_each(slice, move);
+  std::ranges::for_each(state.serial_gemms, move);
+  if (state.local_gemm) move(*state.local_gemm);
+  if (state.tiles) bind_tiles(plan, rank);
+}
+
+void enqueue_matmuls(const BoundPlan& plan, int rank, std::size_t stage, int slice, cudaStream_t stream) {
+  const RankState& state = plan.state_of(rank);
+  if (plan.list.op.tables)
+    return enqueue_pooling(state.tables, pooling_of(plan, rank, stage, slice), plan.variant.gemm_sm_count, stream);
+  for (const Gemm& gemm : state.gemms[stage][static_cast<std::size_t>(slice)]) gemm.enqueue(stream);
+}
+
+void require_legal_bags(const BoundPlan& plan, int rank) {
+  const RankState& state = plan.state_of(rank);
+  if (!state.bag_fault || state.bag_fault->get() == 0) return;
+  const auto legal = check_resident_bags(plan.list.op, rank, state.buffers);
+  throw planner::SystemError(
+      "bags", EINVAL, legal ? rank_text(rank) + " met a bag that was illegal while it ran" : legal.error().message);
+}
+
+} // namespace mc2::executor::cuda

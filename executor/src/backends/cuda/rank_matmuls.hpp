@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+
+#include "backends/cuda/bound_plan.hpp"
+
+namespace mc2::executor::cuda {
+
+/// What a rank multiplies, or pools. All on the rank's own thread. Throw SystemError.
+
+/// The rank's matmuls of every stage and slice; of kinds that pool, its tables. Nothing for a variant that stores
+/// tiles.
+void build_matmuls(BoundPlan& plan, int rank);
+
+/// What does fused runs, and products, of a variant that stores tiles. Every rank's places are known.
+void build_tiles(BoundPlan& plan, int rank);
+
+/// Lets all of them work on the rank's present buffers instead of on those that it had.
+void rebind_matmuls(BoundPlan& plan, int rank, const RankBuffers& had);
+
+/// Enqueues what the compute lane does of a slice.
+void enqueue_matmuls(const BoundPlan& plan, int rank, std::size_t stage, int slice, cudaStream_t stream);
+
+/// Throws SystemError naming the bag where a run has met an illegal one.
+void require_legal_bags(const BoundPlan& plan, int rank);
+
+} // namespace mc2::executor::cuda
