@@ -73,6 +73,7 @@ set(dashboard_sources
   src/format.ts
   src/hooks.ts
   src/icon.svg
+  src/kinds.ts
   src/main.tsx
   src/metrics.ts
   src/pages/health.tsx
@@ -88,15 +89,18 @@ set(dashboard_sources
   src/types.ts)
 list(TRANSFORM dashboard_inputs PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 list(TRANSFORM dashboard_sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-# Copied beside the packages, so that the source tree stays as it was checked out.
+# Copied beside the packages, so that the source tree stays as it was checked out; and the schema to where vite.config.ts looks.
+set(dashboard_schema ${PROJECT_SOURCE_DIR}/schemas/common.schema.json)
 add_custom_command(
   OUTPUT ${dashboard_source}
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${dashboard_directory}/src ${dashboard_directory}/dist
   COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_CURRENT_LIST_DIR}/src ${dashboard_directory}/src
   COMMAND ${CMAKE_COMMAND} -E copy ${dashboard_inputs} ${dashboard_directory}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${dashboard_directory}/../../schemas
+  COMMAND ${CMAKE_COMMAND} -E copy ${dashboard_schema} ${dashboard_directory}/../../schemas
   COMMAND ${MC2_NPM} run --silent build -- --logLevel warn
   COMMAND ${MC2_NODE} embed.mjs dist ${dashboard_source}
-  DEPENDS ${dashboard_inputs} ${dashboard_sources} ${CMAKE_CURRENT_LIST_DIR}/.npmrc
+  DEPENDS ${dashboard_inputs} ${dashboard_sources} ${dashboard_schema} ${CMAKE_CURRENT_LIST_DIR}/.npmrc
   WORKING_DIRECTORY ${dashboard_directory}
   COMMENT "Building the dashboard"
   VERBATIM)

@@ -1,9 +1,19 @@
+import {readFileSync} from "node:fs";
 import {defineConfig} from "vite";
+
+const common = JSON.parse(readFileSync(new URL("../../schemas/common.schema.json", import.meta.url), "utf8"));
+const op = common.$defs.op;
+const operatorNames = {
+  kinds: op.properties.kind.enum,
+  poolingKind: op.if.properties.kind.const,
+  dtypes: op.properties.dtype.enum,
+};
 
 // `npm run dev` serves the sources as they are edited and hands every question on to a running `mc2 serve`.
 const service = process.env.MC2_SERVICE ?? "http://127.0.0.1:8471";
 
 export default defineConfig({
+  define: {operatorNames: JSON.stringify(operatorNames)}, // for kinds.ts
   server: {proxy: Object.fromEntries(["/v1", "/livez", "/readyz", "/version", "/metrics"].map((path) => [path, service]))},
   build: {
     target: "es2021",

@@ -1,10 +1,7 @@
-// The names of schemas/common.schema.json.
-export const kinds = [
-  "matmul_all_reduce",
-  "matmul_reduce_scatter",
-  "all_gather_matmul",
-  "matmul_all_to_all",
-  "all_to_all_matmul",
-  "embedding_all_to_all",
-];
-export const dtypes = ["f32", "f16", "bf16", "i8", "f8e4m3"];
+// What vite.config.ts reads from schemas/common.schema.json.
+declare const operatorNames: {kinds: string[]; poolingKind: string; dtypes: string[]};
+
+export const {kinds, dtypes} = operatorNames;
+
+/** Whether a kind asks for tables. */
+export const pools = (kind: string) => kind === operatorNames.poolingKind;

@@ -3,7 +3,7 @@ import {api, query} from "../api";
 import type {Parameters} from "../api";
 import {benefit, count, cutText, opText, percent, shortDigest, time, variantText} from "../format";
 import {useLoaded} from "../hooks";
-import {dtypes, kinds} from "../kinds";
+import {dtypes, kinds, pools} from "../kinds";
 import {Facts, ProblemBox, Shown} from "../parts";
 import type {Answer, List, Listed, Machine, Op} from "../types";
 import {WhatIf} from "./what_if";
@@ -39,7 +39,7 @@ function fromParameters(given: URLSearchParams): Question | null {
 /** Asking is going to the question's address, so that it can be kept, sent and gone back to. */
 const ask = (question: Question) => {
   const {tables, table_rows, pooling, bias, residual, ...common} = question;
-  const own = question.op === "embedding_all_to_all" ? {tables, table_rows, pooling} : {bias, residual};
+  const own = pools(question.op) ? {tables, table_rows, pooling} : {bias, residual};
   location.hash = `#/${query({...common, ...own})}`;
 };
 
@@ -115,7 +115,7 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
   );
   const same = (values: string[]): [string, string][] => values.map((value) => [value, value]);
   const ofTables = ["tables", "table_rows", "pooling"];
-  const hasTables = draft.op === "embedding_all_to_all";
+  const hasTables = pools(draft.op);
   return (
     <form class="question" aria-label="Question" onSubmit={submit}>
       {choice("op", "Operator", same(kinds))}
