@@ -64,11 +64,12 @@ std::vector<NamedBytes> all_bags(const planner::OpSpec& op, std::span<const int>
 
 Result<void> check_gathers(const planner::OpSpec& op, std::span<const int> ranks,
                            std::span<const RankBuffers> buffers) {
+  const auto gathers_a = [](const planner::OpTraits& traits) { return traits.gathers_a; };
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].gathered_a.empty() || op.kind == planner::OpKind::AllGatherMatmul) continue;
+    if (buffers[i].gathered_a.empty() || gathers_a(planner::traits_of(op.kind))) continue;
     return Error{ErrorCode::InvalidSpec, "buffers",
                  "rank " + std::to_string(ranks[i]) + " wants the gathered A of " + std::string(to_string(op.kind)) +
-                     "; only all_gather_matmul gathers one"};
+                     "; only " + planner::kinds_with(gathers_a) + " gathers one"};
   }
   return {};
 }

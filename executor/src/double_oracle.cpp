@@ -42,7 +42,7 @@ bool rounds_to_short_type(const planner::OpSpec& op) { return planner::product_t
 
 /// A product that is rounded to a short type before it travels, and once more when the residual is added to it.
 bool rounds_before_residual(const planner::OpSpec& op) {
-  return op.kind == planner::OpKind::MatmulAllToAll && op.epilogue.has_residual && rounds_to_short_type(op);
+  return planner::traits_of(op.kind).moves_products() && op.epilogue.has_residual && rounds_to_short_type(op);
 }
 
 /// A sum that a collective may round to a short type before bias and residual are added to it.
@@ -154,12 +154,10 @@ std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, c
     while (splits.receive_offset(rank, from) > at.row || splits.count(from, rank) == 0) --from;
     const std::int64_t row = at.row - splits.receive_offset(rank, from);
     const auto sender = static_cast<std::size_t>(from);
-    if (op.kind == planner::OpKind::AllGatherMatmul) return {{sender, row, at.rank}};
-    const bool is_multiplied_first = op.kind == planner::OpKind::MatmulAllToAll;
+    const bool is_multiplied_first = planner::traits_of(op.kind).moves_products();
     return {{sender, splits.send_offset(from, rank) + row, is_multiplied_first ? sender : at.rank}};
   }
-  const bool is_scattered = op.kind == planner::OpKind::MatmulReduceScatter;
-  const std::int64_t a_row = at.row + (is_scattered ? splits.send_offset(rank, rank) : 0);
+  const std::int64_t a_row = splits.send_offset(rank, rank) + at.row;
   std::vector<Term> terms;
   for (std::size_t term = 0; term < static_cast<std::size_t>(op.world_size); ++term) {
     terms.push_back({term, a_row, term});
@@ -168,7 +166,7 @@ std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, c
 }
 
 Scales::Scales(const planner::OpSpec& op, std::span<const RankBuffers> buffers)
-    : a_is_given_to_receivers_(planner::traits_of(op.kind).first_lane == planner::Lane::Communication) {
+    : a_is_given_to_receivers_(planner::traits_of(op.kind).communicates_first()) {
   for (const RankBuffers& rank : buffers) {
     a_.push_back(read_all(planner::DType::F32, rank.a_scales));
     b_.push_back(read_all(planner::DType::F32, rank.b_scales));
@@ -195,7 +193,7 @@ Addends::Addends(const planner::OpSpec& op, std::span<const RankBuffers> buffers
 
 std::vector<double> Addends::bias_at(const ResultRow& at) const {
   if (!op_.epilogue.has_bias) return std::vector<double>(static_cast<std::size_t>(op_.n));
-  const bool is_senders = op_.kind == planner::OpKind::MatmulAllToAll;
+  const bool is_senders = planner::traits_of(op_.kind).moves_products();
   return bias_[is_senders ? terms_of(op_, splits_, at).front().b_rank : at.rank];
 }
 

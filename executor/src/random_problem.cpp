@@ -4,6 +4,7 @@
 
 #include "bags.hpp"
 #include "mc2/executor/verify.hpp"
+#include "mc2/planner/collective.hpp"
 #include "mc2/planner/error.hpp"
 #include "parallel_for.hpp"
 #include "poison.hpp"
@@ -62,7 +63,7 @@ void RandomProblem::add_counts(std::span<const std::int64_t> counts) {
 /// Where all get the same result, all add the same to it.
 void RandomProblem::add_epilogue(const OperandShapes& shapes, std::uint64_t seed, std::size_t rank) {
   const planner::DType dtype = planner::product_type(op_);
-  const std::size_t owner = op_.kind == planner::OpKind::MatmulAllReduce ? 0 : rank;
+  const std::size_t owner = planner::collective_of(op_.kind) == planner::Collective::AllReduce ? 0 : rank;
   const auto bias = add_matrix(shapes.bias, dtype);
   const auto residual = add_matrix(shapes.residual, dtype);
   fill_random(dtype, bias, matrix_seed(seed + kEpilogueSeed, owner, 0));
@@ -85,7 +86,7 @@ void RandomProblem::add_scales(const OperandShapes& shapes, std::uint64_t seed, 
     return bytes;
   };
   // Of all ranks' A where every rank is told all: the same numbers then.
-  const std::size_t owner = planner::traits_of(op_.kind).first_lane == planner::Lane::Communication ? 0 : rank;
+  const std::size_t owner = planner::traits_of(op_.kind).communicates_first() ? 0 : rank;
   views_[rank].a_scales = fill(shapes.a_scales, matrix_seed(seed + kScalesSeed, owner, 0));
   views_[rank].b_scales = fill(shapes.b_scales, matrix_seed(seed + kScalesSeed, rank, 1));
 }

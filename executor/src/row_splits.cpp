@@ -4,8 +4,6 @@
 #include <numeric>
 #include <string>
 
-#include "mc2/planner/collective.hpp"
-
 namespace mc2::executor {
 namespace {
 
@@ -41,7 +39,9 @@ Result<void> check_direction(const planner::OpSpec& op, int rank, const char* di
 
 RowSplits::RowSplits(const planner::OpSpec& op)
     : world_size_(op.world_size),
-      counts_(static_cast<std::size_t>(op.world_size) * static_cast<std::size_t>(op.world_size), op.m / op.world_size) {
+      all_get_the_same_(!planner::traits_of(op.kind).has_row_shards || planner::traits_of(op.kind).gathers_a),
+      counts_(static_cast<std::size_t>(op.world_size) * static_cast<std::size_t>(op.world_size),
+              planner::traits_of(op.kind).has_row_shards ? op.m / op.world_size : op.m) {
   add_offsets();
 }
 
@@ -61,7 +61,7 @@ void RowSplits::add_offsets() {
       const auto place = static_cast<std::size_t>(rank * world_size_ + peer);
       send_offsets_[place] = sent;
       receive_offsets_[place] = received;
-      sent += count(rank, peer);
+      if (!all_get_the_same_) sent += count(rank, peer);
       received += count(peer, rank);
     }
   }
@@ -75,11 +75,6 @@ std::int64_t RowSplits::received_rows(int to) const noexcept {
   return receive_offset(to, world_size_ - 1) + count(world_size_ - 1, to);
 }
 
-bool may_have_counts(const planner::OpSpec& op) noexcept {
-  return planner::collective_of(op.kind) == planner::Collective::AllToAll &&
-         planner::traits_of(op.kind).work == planner::Work::Matmul;
-}
-
 OperandShapes rank_shapes(const planner::OpSpec& op, const RankBuffers& buffers) noexcept {
   OperandShapes shapes = operand_shapes(op);
   if (buffers.send_counts.empty()) return shapes;
@@ -90,13 +85,14 @@ OperandShapes rank_shapes(const planner::OpSpec& op, const RankBuffers& buffers)
 }
 
 Result<void> check_splits(const planner::OpSpec& op, std::span<const int> ranks, std::span<const RankBuffers> buffers) {
+  const auto takes_counts = [](const planner::OpTraits& traits) { return traits.takes_counts; };
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const RankBuffers& rank = buffers[i];
     if (rank.send_counts.empty() && rank.receive_counts.empty()) continue;
-    if (!may_have_counts(op))
-      return count_error(
-          ranks[i], "has",
-          "counts; matmul_all_to_all and all_to_all_matmul take them, not " + std::string(planner::to_string(op.kind)));
+    if (!takes_counts(planner::traits_of(op.kind)))
+      return count_error(ranks[i], "has",
+                         "counts; " + planner::kinds_with(takes_counts) + " take them, not " +
+                             std::string(planner::to_string(op.kind)));
     if (auto legal = check_direction(op, ranks[i], "sends", rank.send_counts); !legal) return legal;
     if (auto legal = check_direction(op, ranks[i], "receives", rank.receive_counts); !legal) return legal;
   }

@@ -12,10 +12,11 @@
 namespace mc2::executor {
 
 /// How many rows each rank has for each other, and where they lie: packed in the order of the ranks, by whom they go to
-/// where they are sent from, by whom they come from where they arrive. A value; safe to share.
+/// where they are sent from, by whom they come from where they arrive. Where every rank is sent the same rows, to be
+/// gathered or summed, these start with the sender's first. A value; safe to share.
 class RowSplits {
  public:
-  /// m / ranks rows between any two.
+  /// m / ranks rows between any two; all m where rows are not divided.
   explicit RowSplits(const planner::OpSpec& op);
   /// What the buffers of all ranks say; equal where they say nothing. check_splits() has passed.
   RowSplits(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
@@ -34,13 +35,11 @@ class RowSplits {
   void add_offsets();
 
   int world_size_;
+  bool all_get_the_same_;
   std::vector<std::int64_t> counts_;          ///< [from, to]
   std::vector<std::int64_t> send_offsets_;    ///< [from, to]
   std::vector<std::int64_t> receive_offsets_; ///< [to, from]
 };
-
-/// Whether ranks of a kind may exchange unequal numbers of rows: an all-to-all of a matmul's rows.
-[[nodiscard]] bool may_have_counts(const planner::OpSpec& op) noexcept;
 
 /// What one rank brings and gets: operand_shapes(), with as many rows of A, C and the residual as its counts add up to
 /// where it has any.

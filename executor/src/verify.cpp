@@ -124,7 +124,9 @@ Error rank_difference(const Position& found, const OracleRow& oracle, const Resu
 }
 
 /// Whether every rank gets the same C: then one rank stands for all, once they are equal to the bit.
-bool all_get_the_same(const planner::OpSpec& op) { return op.kind == planner::OpKind::MatmulAllReduce; }
+bool all_get_the_same(const planner::OpSpec& op) {
+  return planner::collective_of(op.kind) == planner::Collective::AllReduce;
+}
 
 /// First and last row of every block of one shard of C, which begins at `start` and may be shorter than the cut axis.
 void add_edges(const planner::Cut& cut, std::int64_t start, std::int64_t row_count, std::vector<std::int64_t>& rows) {
@@ -418,7 +420,7 @@ Result<Verification> verify_exchange(const planner::OpSpec& op,
     const std::vector<std::span<const std::byte>> views(products.begin(), products.end());
     return verify_sums(op, views, buffers);
   }
-  const bool adds_residual = op.kind == planner::OpKind::MatmulAllToAll && op.epilogue.has_residual;
+  const bool adds_residual = planner::traits_of(op.kind).moves_products() && op.epilogue.has_residual;
   if (planner::sums_over_ranks(op.kind) || adds_residual) return verify_sums(op, intermediates, buffers);
   return verify_moves(op, intermediates, buffers);
 }

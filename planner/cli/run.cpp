@@ -98,10 +98,10 @@ Result<void> RunCommand::check_asked() const {
   const auto spec = op.spec();
   if (!spec) return spec.error();
   const planner::OpKind kind = spec.value().kind;
-  const bool takes_counts = kind == planner::OpKind::MatmulAllToAll || kind == planner::OpKind::AllToAllMatmul;
-  if (counts.rows.empty() || takes_counts) return {};
+  const auto takes_counts = [](const planner::OpTraits& traits) { return traits.takes_counts; };
+  if (counts.rows.empty() || takes_counts(planner::traits_of(kind))) return {};
   return Error{ErrorCode::InvalidSpec, "--counts",
-               "are for matmul_all_to_all and all_to_all_matmul, not " + std::string(to_string(kind))};
+               "are for " + planner::kinds_with(takes_counts) + ", not " + std::string(to_string(kind))};
 }
 
 /// After check_asked().

@@ -42,22 +42,9 @@ CollectiveTime fastest_protocol(const Topology& topology, const CollectiveSpec& 
 
 } // namespace
 
-Collective collective_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::MatmulAllReduce: return Collective::AllReduce;
-    case OpKind::MatmulReduceScatter: return Collective::ReduceScatter;
-    case OpKind::AllGatherMatmul: return Collective::AllGather;
-    case OpKind::MatmulAllToAll:
-    case OpKind::AllToAllMatmul:
-    case OpKind::EmbeddingAllToAll: return Collective::AllToAll;
-  }
-  check_failed("kind is known", __FILE__, __LINE__, "an OpKind without a collective");
-}
+Collective collective_of(OpKind kind) { return traits_of(kind).collective; }
 
-bool sums_over_ranks(OpKind kind) {
-  const Collective collective = collective_of(kind);
-  return collective == Collective::AllReduce || collective == Collective::ReduceScatter;
-}
+bool sums_over_ranks(OpKind kind) { return traits_of(kind).sums(); }
 
 double bus_factor(Collective collective, int world_size) noexcept {
   return collectives::pass_count(collective) * (world_size - 1.0) / world_size;

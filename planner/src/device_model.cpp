@@ -83,9 +83,10 @@ Result<CostModel> ascend_910b(const OpSpec& op) {
     return Error{ErrorCode::Infeasible, "m", "nothing is published for so few rows, which are cut along n"};
   const auto speed = ascend_speed(op);
   if (!speed) return speed.error();
-  const bool is_compared = op.kind == OpKind::MatmulAllReduce && op.world_size == kAscendMaxRanks;
+  const bool is_all_reduce = collective_of(op.kind) == Collective::AllReduce;
+  const bool is_compared = is_all_reduce && op.world_size == kAscendMaxRanks;
   const std::string reason =
-      speed.value() == 1.0 && op.kind == OpKind::MatmulAllReduce
+      speed.value() == 1.0 && is_all_reduce
           ? "fit of the published MC2 recipe; confidence " +
                 std::string(is_compared ? "good: two published cases within 4 %" : "fair: published for 8 ranks")
           : "published all-reduce fit / " + number_text(speed.value()) +

@@ -17,15 +17,21 @@ constexpr std::array kEpilogueNames{std::pair{Epilogue{false, false}, std::strin
                                     std::pair{Epilogue{false, true}, std::string_view("residual")},
                                     std::pair{Epilogue{true, true}, std::string_view("bias+residual")}};
 
+constexpr std::array kCollectiveNames{Name<Collective>{Collective::AllReduce, "all_reduce"},
+                                      Name<Collective>{Collective::ReduceScatter, "reduce_scatter"},
+                                      Name<Collective>{Collective::AllGather, "all_gather"},
+                                      Name<Collective>{Collective::AllToAll, "all_to_all"}};
 constexpr std::array kPoolingNames{Name<Pooling>{Pooling::Sum, "sum"}, Name<Pooling>{Pooling::Mean, "mean"}};
 
+bool pools(const OpTraits& traits) { return traits.work == Work::Pooling; }
+
 Result<void> validate_tables(const OpSpec& op) {
-  const bool is_pooled = traits_of(op.kind).work == Work::Pooling;
+  const bool is_pooled = pools(traits_of(op.kind));
   if (is_pooled != op.tables.has_value())
     return Error{
         ErrorCode::InvalidSpec, "tables",
         is_pooled ? "are missing; " + std::string(to_string(op.kind)) + " needs to know a rank's tables and their rows"
-                  : "belong to embedding_all_to_all, not to " + std::string(to_string(op.kind))};
+                  : "belong to " + kinds_with(pools) + ", not to " + std::string(to_string(op.kind))};
   if (!is_pooled) return {};
   if (!op.epilogue.is_empty())
     return Error{ErrorCode::InvalidSpec, "epilogue",
@@ -80,6 +86,11 @@ Result<void> validate_operands(const OpSpec& op) {
 
 std::string_view to_string(Work work) noexcept { return work == Work::Matmul ? "matmul" : "pooling"; }
 
+std::string_view to_string(Collective collective) noexcept { return name_of<Collective>(kCollectiveNames, collective); }
+Result<Collective> parse_collective(std::string_view text) {
+  return parse_name<Collective>(kCollectiveNames, text, "collective");
+}
+
 std::string_view to_string(Pooling pooling) noexcept { return name_of<Pooling>(kPoolingNames, pooling); }
 Result<Pooling> parse_pooling(std::string_view text) { return parse_name<Pooling>(kPoolingNames, text, "pooling"); }
 
@@ -133,9 +144,7 @@ Result<Epilogue> parse_epilogue(std::string_view name) {
 
 DType product_type(const OpSpec& op) noexcept { return product_type(op.dtype); }
 
-DType exchange_type(const OpSpec& op) {
-  return traits_of(op.kind).first_lane == Lane::Communication ? op.dtype : product_type(op);
-}
+DType exchange_type(const OpSpec& op) { return traits_of(op.kind).communicates_first() ? op.dtype : product_type(op); }
 
 CutAxis cut_axis(const OpSpec& op) {
   return op.m <= traits_of(op.kind).max_column_cut_m ? CutAxis::Columns : CutAxis::Rows;

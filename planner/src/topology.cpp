@@ -11,10 +11,6 @@
 namespace mc2::planner {
 namespace {
 
-constexpr std::array kCollectiveNames{Name<Collective>{Collective::AllReduce, "all_reduce"},
-                                      Name<Collective>{Collective::ReduceScatter, "reduce_scatter"},
-                                      Name<Collective>{Collective::AllGather, "all_gather"},
-                                      Name<Collective>{Collective::AllToAll, "all_to_all"}};
 constexpr std::array kAlgorithmNames{Name<Algorithm>{Algorithm::Ring, "ring"}, Name<Algorithm>{Algorithm::Tree, "tree"},
                                      Name<Algorithm>{Algorithm::Direct, "direct"},
                                      Name<Algorithm>{Algorithm::Hierarchical, "hierarchical"},
@@ -100,10 +96,6 @@ Result<void> validate_compute(const ComputeRate& compute) {
 
 } // namespace
 
-std::string_view to_string(Collective collective) noexcept { return name_of<Collective>(kCollectiveNames, collective); }
-Result<Collective> parse_collective(std::string_view text) {
-  return parse_name<Collective>(kCollectiveNames, text, "collective");
-}
 std::string_view to_string(Algorithm algorithm) noexcept { return name_of<Algorithm>(kAlgorithmNames, algorithm); }
 Result<Algorithm> parse_algorithm(std::string_view text) {
   return parse_name<Algorithm>(kAlgorithmNames, text, "algorithm");

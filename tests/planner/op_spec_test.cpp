@@ -47,6 +47,28 @@ TEST(OpRegistry, UnknownNameListsTheLegalOnes) {
   EXPECT_NE(kind.error().message.find("matmul_all_reduce"), std::string::npos);
 }
 
+TEST(OpRegistry, TraitsOfAKindFitOneAnother) {
+  for (const OpTraits& traits : op_registry()) {
+    SCOPED_TRACE(traits.name);
+    EXPECT_TRUE(!traits.gathers_a || traits.collective == Collective::AllGather);
+    EXPECT_TRUE(traits.communicates_first() || !(traits.gathers_a || traits.has_local_part));
+    EXPECT_FALSE(traits.communicates_first() && traits.sums());
+    EXPECT_TRUE(!traits.takes_counts || traits.collective == Collective::AllToAll);
+    EXPECT_TRUE(!traits.takes_counts || traits.work == Work::Matmul);
+    EXPECT_TRUE(!traits.lands_side_by_side || (traits.moves_products() && traits.has_row_shards));
+    EXPECT_FALSE(traits.max_column_cut_m > 0 && traits.has_row_shards);
+  }
+}
+
+TEST(OpRegistry, KindsWithATraitAreListedForMessages) {
+  EXPECT_EQ(kinds_with([](const OpTraits& traits) { return traits.gathers_a; }), "all_gather_matmul");
+  EXPECT_EQ(kinds_with([](const OpTraits& traits) { return traits.takes_counts; }),
+            "matmul_all_to_all and all_to_all_matmul");
+  EXPECT_EQ(kinds_with([](const OpTraits& traits) { return traits.moves_products() || traits.gathers_a; }),
+            "all_gather_matmul, matmul_all_to_all and embedding_all_to_all");
+  EXPECT_EQ(kinds_with([](const OpTraits&) { return false; }), "");
+}
+
 TEST(OpRegistry, AllReduceMessageIsTheProduct) {
   // One row of the product: 1024 columns of 4 bytes.
   EXPECT_EQ(traits_of(OpKind::MatmulAllReduce).message_bytes_per_unit(legal()), 4096);

@@ -149,7 +149,7 @@ class Binder {
       buffers.bags = to_bags(of_rank(arrays_.bags, "bags", rank, rank_count_), field("bags", rank));
     else
       refuse_given(arrays_.bags, "bags");
-    if (op_.kind != planner::OpKind::AllGatherMatmul)
+    if (!planner::traits_of(op_.kind).gathers_a)
       refuse_given(arrays_.gathered_a, "gathered_a");
     else if (!arrays_.gathered_a.is_none())
       buffers.gathered_a = gathered(rank);

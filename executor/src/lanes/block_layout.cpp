@@ -28,7 +28,7 @@ void add_run(MatmulWork& work, const MatmulRun& run) {
   }
 }
 
-bool is_pooled(const planner::OpSpec& op) { return planner::traits_of(op.kind).work == planner::Work::Pooling; }
+bool lands_side_by_side(const planner::OpSpec& op) { return planner::traits_of(op.kind).lands_side_by_side; }
 
 bool has_shards(const planner::OpSpec& op) { return planner::traits_of(op.kind).has_row_shards; }
 
@@ -37,12 +37,6 @@ bool cuts_columns(const planner::OpSpec& op) { return planner::cut_axis(op) == p
 /// How much of a stage a shard of this length of the cut axis has.
 std::int64_t length_in(const Stage& stage, std::int64_t length) {
   return std::clamp<std::int64_t>(length - stage.first_row, 0, stage.row_count);
-}
-
-/// First row of what goes to a rank in what another sends from; all get the same where A is gathered or C reduced.
-std::int64_t sent_row(const planner::OpSpec& op, const RowSplits& splits, int from, int to) {
-  const bool is_shared = !has_shards(op) || op.kind == planner::OpKind::AllGatherMatmul;
-  return is_shared ? 0 : splits.send_offset(from, to);
 }
 
 /// Row of the intermediate where a shard's rows of a stage start, the shard's first row being `shard_row` elsewhere.
@@ -54,7 +48,7 @@ std::int64_t intermediate_row(const planner::OpSpec& op, const RankMatrices& of,
 
 /// Rows or columns that a rank has for another, on the cut axis.
 std::int64_t pair_length(const planner::OpSpec& op, const RowSplits& splits, int from, int to) {
-  return has_shards(op) ? splits.count(from, to) : planner::traits_of(op.kind).cut_axis_length(op);
+  return cuts_columns(op) ? op.n : splits.count(from, to);
 }
 
 /// A kind that communicates first is told the scale of every rank's A.
@@ -109,9 +103,7 @@ double flop_count(const planner::OpSpec& op, const MatmulWork& work) {
 
 } // namespace
 
-bool communicates_first(const planner::OpSpec& op) noexcept {
-  return planner::traits_of(op.kind).first_lane == planner::Lane::Communication;
-}
+bool communicates_first(const planner::OpSpec& op) noexcept { return planner::traits_of(op.kind).communicates_first(); }
 
 std::int64_t intermediate_bytes(const planner::OpSpec& op) noexcept { return op.m * exchanged_row_bytes(op); }
 
@@ -130,7 +122,7 @@ GemmWeights gemm_weights(const planner::OpSpec& op, const RankBuffers& own) {
 
 RowPitch landing_pitch(const planner::OpSpec& op) noexcept {
   const std::int64_t bytes = exchanged_row_bytes(op);
-  return {.row_bytes = bytes, .pitch_bytes = is_pooled(op) ? op.world_size * bytes : bytes};
+  return {.row_bytes = bytes, .pitch_bytes = lands_side_by_side(op) ? op.world_size * bytes : bytes};
 }
 
 MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const StagePart& part,
@@ -145,7 +137,7 @@ MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int ran
     const std::int64_t count = is_received ? pair_length(op, splits, peer, rank) : pair_length(op, splits, rank, peer);
     const std::int64_t rows = length_in(stage, count);
     if (rows == 0) continue;
-    const std::int64_t start = is_received ? splits.receive_offset(rank, peer) : sent_row(op, splits, rank, peer);
+    const std::int64_t start = is_received ? splits.receive_offset(rank, peer) : splits.send_offset(rank, peer);
     MatmulRun run = run_at(op, own, start + stage.first_row, intermediate_row(op, own, stage, peer, start));
     run.shape = {rows, 0, op.n};
     run.a_scale = a_scale_of(op, own.buffers, peer);
@@ -157,7 +149,7 @@ MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int ran
 
 MatmulWork local_work(const planner::OpSpec& op, const RowSplits& splits, int rank, const RankMatrices& own) {
   if (!planner::traits_of(op.kind).has_local_part || splits.count(rank, rank) == 0) return {};
-  const std::byte* a = own.buffers.a.data() + sent_row(op, splits, rank, rank) * a_row_bytes(op);
+  const std::byte* a = own.buffers.a.data() + splits.send_offset(rank, rank) * a_row_bytes(op);
   MatmulRun run = run_into_c(op, own.buffers, a, splits.receive_offset(rank, rank));
   run.shape = {splits.count(rank, rank), 0, op.n};
   run.a_scale = a_scale_of(op, own.buffers, rank);
@@ -207,7 +199,7 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
   };
   const auto piece_of = [&](int from, int to) -> const std::byte* { // of what `from` sends
     const RankMatrices& sender = ranks[static_cast<std::size_t>(from)];
-    const std::int64_t row = sent_row(op, splits, from, to);
+    const std::int64_t row = splits.send_offset(from, to);
     if (!communicates_first(op)) return in_intermediate(sender, to, row);
     return at(sender.buffers.a.data(), piece_bytes(op, row + stage.first_row));
   };
@@ -215,7 +207,7 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
     return piece_bytes(op, length_in(stage, pair_length(op, splits, from, to)));
   };
   const auto landing_offset_of = [&](int from, int to) { // in what `to` gets
-    const std::int64_t first_row = is_pooled(op) ? from : splits.receive_offset(to, from);
+    const std::int64_t first_row = lands_side_by_side(op) ? from : splits.receive_offset(to, from);
     return piece_bytes(op, first_row) + stage.first_row * landing_pitch(op).pitch_bytes;
   };
   const auto landing_of = [&](int from, int to) {

@@ -41,7 +41,7 @@ struct RowPitch {
   [[nodiscard]] bool is_dense() const noexcept { return row_bytes == pitch_bytes; }
 };
 
-/// Pieces land densely, but for embedding_all_to_all, where they are columns of C.
+/// Pieces land densely, but where they lie side by side as columns of C.
 [[nodiscard]] RowPitch landing_pitch(const planner::OpSpec& op) noexcept;
 
 /// What passes between the lanes at once: a stage, or what one peer sends of it.

@@ -79,7 +79,7 @@ Result<ImportQuestion> ImportTerms::question() const {
   if (auto legal = check_sizes(*this); !legal) return legal.error();
   ImportQuestion question{.world_size = to_world_size(ranks), .m = m, .n = n, .k = k, .device = device};
   if (auto read = read_name("op", op, planner::parse_op_kind, question.kind); !read) return read.error();
-  if (question.kind == planner::OpKind::EmbeddingAllToAll)
+  if (question.kind && planner::traits_of(*question.kind).work == planner::Work::Pooling)
     return Error{
         ErrorCode::InvalidSpec, "op",
         op + " is not imported: the logs hold no look-ups in its tables; measure it with mc2 profile or mc2 tune"};

@@ -1,5 +1,6 @@
 #include "capi/values.hpp"
 
+#include <algorithm>
 #include <span>
 
 #include "capi/objects.hpp"
@@ -10,13 +11,7 @@
 namespace mc2::capi {
 namespace {
 
-// mc2.h gives the planner's values other names.
-static_assert(MC2_MATMUL_ALL_REDUCE == static_cast<int>(planner::OpKind::MatmulAllReduce) &&
-              MC2_MATMUL_REDUCE_SCATTER == static_cast<int>(planner::OpKind::MatmulReduceScatter) &&
-              MC2_ALL_GATHER_MATMUL == static_cast<int>(planner::OpKind::AllGatherMatmul) &&
-              MC2_MATMUL_ALL_TO_ALL == static_cast<int>(planner::OpKind::MatmulAllToAll) &&
-              MC2_ALL_TO_ALL_MATMUL == static_cast<int>(planner::OpKind::AllToAllMatmul) &&
-              MC2_EMBEDDING_ALL_TO_ALL == static_cast<int>(planner::OpKind::EmbeddingAllToAll));
+// mc2.h gives the planner's values other names. tests/planner/kinds_lists_test.py compares those of operator kinds.
 static_assert(MC2_F32 == static_cast<int>(planner::DType::F32) && MC2_F16 == static_cast<int>(planner::DType::F16) &&
               MC2_BF16 == static_cast<int>(planner::DType::Bf16) && MC2_I8 == static_cast<int>(planner::DType::I8) &&
               MC2_F8E4M3 == static_cast<int>(planner::DType::F8E4m3));
@@ -34,6 +29,11 @@ Enum read_enum(std::int32_t value, Enum last, const char* field) {
          "is " + std::to_string(value) + "; legal: 1 to " + std::to_string(static_cast<int>(last)) + " (mc2.h)");
   }
   return static_cast<Enum>(value);
+}
+
+planner::OpKind read_kind(std::int32_t value) {
+  const auto last = std::ranges::max(planner::op_registry(), {}, &planner::OpTraits::kind).kind;
+  return read_enum(value, last, "op.kind");
 }
 
 std::optional<planner::EmbeddingTables> read_tables(const mc2_op_spec& op) {
@@ -58,7 +58,7 @@ planner::OpSpec read_op(const mc2_op_spec* address) {
   const auto op = read_struct(address, "op");
   if (op.reserved != 0) fail(MC2_ERROR_STRUCT, "op.reserved", "is not 0; initialise the struct with MC2_INIT");
   planner::OpSpec spec;
-  spec.kind = read_enum(op.kind, planner::OpKind::EmbeddingAllToAll, "op.kind");
+  spec.kind = read_kind(op.kind);
   spec.m = op.m;
   spec.n = op.n;
   spec.k = op.k;
@@ -103,8 +103,7 @@ mc2_operand_sizes operand_sizes(const planner::OpSpec& op) {
   told.residual_bytes = bytes(shapes.residual, product);
   told.a_scales_bytes = bytes(shapes.a_scales, scale);
   told.b_scales_bytes = bytes(shapes.b_scales, scale);
-  if (op.kind == planner::OpKind::AllGatherMatmul)
-    told.gathered_a_bytes = bytes(executor::gathered_a_shape(op), operand);
+  if (planner::traits_of(op.kind).gathers_a) told.gathered_a_bytes = bytes(executor::gathered_a_shape(op), operand);
   return told;
 }
 

@@ -45,12 +45,12 @@ bool BoundPlan::carries_at_once(RunMode mode) const noexcept {
 }
 
 BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
-  using planner::OpKind;
   const planner::OpSpec op = exchanged_as(list.op);
   const Stage block = carries_at_once(mode) ? whole(list) : list.stages[stage];
   const std::int64_t element_bytes = planner::size_bytes(op.dtype);
   const std::int64_t columns = gathers_first ? op.k : op.n;
-  const std::int64_t shards = planner::traits_of(op.kind).has_row_shards ? op.world_size : 1;
+  const planner::OpTraits& traits = planner::traits_of(op.kind);
+  const std::int64_t shards = traits.has_row_shards ? op.world_size : 1;
   const std::int64_t unit_elements = cuts_columns ? op.m : columns; // of a row or column of the exchange memory
   const std::int64_t piece_offset = block.first_row * unit_elements * element_bytes;
   const std::int64_t shard_elements = op.m / op.world_size * columns;
@@ -58,21 +58,19 @@ BlockExchange BoundPlan::exchange_of(std::size_t stage, RunMode mode) const {
                          .meets_before = !gathers_first,
                          .meets_after = block.first_row + block.row_count == whole(list).row_count,
                          .leaves_sum = carries_at_once(mode),
-                         .copies_own = op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::EmbeddingAllToAll ||
-                                       (gathers_first && mode == RunMode::Serial)};
+                         .copies_own = traits.moves_products() || (gathers_first && mode == RunMode::Serial)};
   // In the exchange memory a block's pieces touch, unless it holds all tiles' products; in A and C they are a shard
   // apart.
-  if (op.kind == OpKind::AllToAllMatmul) exchange.send_stride = shard_elements;
+  if (gathers_first && !traits.gathers_a) exchange.send_stride = shard_elements;
   if (shards > 1 && !gathers_first)
     exchange.send_stride = variant.stores_tiles ? shard_elements : exchange.element_count;
   if (gathers_first) exchange.receive_stride = exchange.element_count;
-  if (op.kind == OpKind::MatmulAllToAll) exchange.receive_stride = shard_elements;
-  const bool is_side_by_side = op.kind == OpKind::EmbeddingAllToAll; // senders in a row of C, not one below the other
-  if (is_side_by_side) {
+  if (traits.moves_products()) exchange.receive_stride = shard_elements;
+  if (traits.lands_side_by_side) {
     exchange.receive_stride = exchange.row_elements = columns;
     exchange.receive_pitch = op.world_size * columns;
   }
-  std::int64_t landing_offset = is_side_by_side ? op.world_size * piece_offset : piece_offset;
+  std::int64_t landing_offset = traits.lands_side_by_side ? op.world_size * piece_offset : piece_offset;
   if (cuts_columns) {
     landing_offset = block.first_row * element_bytes;
     exchange.row_elements = block.row_count < op.n ? block.row_count : 0;

@@ -303,7 +303,7 @@ Result<void> check_window_memory(const planner::OpSpec& op, std::span<const Rank
 
 /// Of what is put down row by row: a 2D copy's pitch has 31 bits.
 Result<void> check_pitch(const planner::OpSpec& op) {
-  const bool is_side_by_side = op.kind == planner::OpKind::EmbeddingAllToAll;
+  const bool is_side_by_side = planner::traits_of(op.kind).lands_side_by_side;
   if (!is_side_by_side && planner::cut_axis(op) != planner::CutAxis::Columns) return {};
   const std::int64_t row_bytes =
       (is_side_by_side ? op.world_size : 1) * op.n * planner::size_bytes(planner::product_type(op));

@@ -63,7 +63,7 @@ class MatmulBuilder {
                           .b_is_transposed = is_b_transposed(state_),
                           .sm_count = plan_.variant.gemm_sm_count,
                           .tile = plan_.variant.gemm_tile};
-    const bool holds_all_rows = op.kind == planner::OpKind::AllToAllMatmul; // of A; else the rank's own only
+    const bool holds_all_rows = !planner::traits_of(op.kind).gathers_a; // of A; else the rank's own only
     const std::byte* own_a =
         state_.buffers.a.data() + (holds_all_rows ? rank_ * shard_rows * op.k * planner::size_bytes(op.dtype) : 0);
     std::byte* own_c =

@@ -8,13 +8,13 @@
 
 #include "backends/cuda/runtime/gemm.hpp"
 #include "checks.hpp"
+#include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
 
 using planner::Error;
 using planner::ErrorCode;
-using planner::OpKind;
 using planner::Result;
 using planner::Variant;
 
@@ -54,11 +54,13 @@ Variant make(const char* name, int ctas, int gemm_sms) {
   return variant;
 }
 
-bool has_copies(const planner::OpSpec& op) { return op.kind != OpKind::MatmulAllReduce; }
-
-bool has_persistent(const planner::OpSpec& op) {
-  return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
+bool is_all_reduce(const planner::OpSpec& op) {
+  return planner::collective_of(op.kind) == planner::Collective::AllReduce;
 }
+
+bool has_copies(const planner::OpSpec& op) { return !is_all_reduce(op); }
+
+bool has_persistent(const planner::OpSpec& op) { return planner::sums_over_ranks(op.kind); }
 
 bool is_tiled(const Variant& variant) { return variant.name == kTileStore; }
 
@@ -80,11 +82,12 @@ Result<void> check_tiles(const planner::OpSpec& op, const GpuTraits& gpu) {
 }
 
 /// NCCL has one call for them, so its kernels for symmetric windows may take part.
-bool has_windows(const planner::OpSpec& op) { return has_persistent(op) || op.kind == OpKind::AllGatherMatmul; }
+bool has_windows(const planner::OpSpec& op) { return planner::collective_of(op.kind) != planner::Collective::AllToAll; }
 
 /// NCCL's copy engines gather and exchange dense pieces.
 bool has_nccl_copies(const planner::OpSpec& op) {
-  return op.kind == OpKind::AllGatherMatmul || op.kind == OpKind::MatmulAllToAll || op.kind == OpKind::AllToAllMatmul;
+  const planner::OpTraits& traits = planner::traits_of(op.kind);
+  return !traits.sums() && !traits.lands_side_by_side;
 }
 
 Variant with_slices(Variant variant, const std::string& slices) {
@@ -100,7 +103,7 @@ Variant make_sliced(const planner::OpSpec& op, int gemm_sms, const char* name = 
 
 std::string legal_names(const planner::OpSpec& op) {
   std::string names = std::string(kDirect) + ", " + kNccl;
-  if (op.kind == OpKind::MatmulAllReduce) names += std::string(", ") + kLowLatency;
+  if (is_all_reduce(op)) names += std::string(", ") + kLowLatency;
   if (has_persistent(op)) names += std::string(", ") + kPersistent;
   if (has_copies(op)) names += std::string(", ") + kCopyEngine;
   if (has_tiles(op)) names += std::string(", ") + kTileStore;
@@ -209,7 +212,7 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   }
   // For what nothing overlaps with: everything takes all SMs.
   variants.push_back(make(kDirect, 32, sm_count));
-  if (op.kind == OpKind::MatmulAllReduce) variants.push_back(make(kLowLatency, 32, sm_count));
+  if (is_all_reduce(op)) variants.push_back(make(kLowLatency, 32, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   add_tiles(op, sm_count, variants);
   if (has_tiles(op) && check_tiles(op, gpu) && op.n >= kNarrowTile) { // else tiles are mostly padding
@@ -224,7 +227,7 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
 Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& variant, const GpuTraits& gpu) {
   const int sm_count = gpu.sm_count;
   CudaVariant read;
-  const bool is_direct = variant.name == kDirect || (variant.name == kLowLatency && op.kind == OpKind::MatmulAllReduce);
+  const bool is_direct = variant.name == kDirect || (variant.name == kLowLatency && is_all_reduce(op));
   const bool sums_tiles = is_tiled(variant) && has_tiles(op);
   const bool is_copy = sums_tiles || (variant.name == kCopyEngine && has_copies(op));
   const bool is_persistent = variant.name == kPersistent && has_persistent(op);

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "checks.hpp"
-#include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -17,27 +16,27 @@ namespace {
 using planner::Error;
 using planner::ErrorCode;
 using planner::OpSpec;
+using planner::OpTraits;
 using planner::Result;
 using planner::Variant;
 using Mechanism = HostVariant::Mechanism;
 
 constexpr int kMaxLaneCount = 16;
 
-bool runs_any(const OpSpec&) { return true; }
-bool runs_sums(const OpSpec& op) { return planner::sums_over_ranks(op.kind); }
-bool runs_all_reduce(const OpSpec& op) { return op.kind == planner::OpKind::MatmulAllReduce; }
+bool runs_any(const OpTraits&) { return true; }
+bool runs_sums(const OpTraits& kind) { return kind.sums(); }
+bool runs_all_reduce(const OpTraits& kind) { return kind.collective == planner::Collective::AllReduce; }
 
 /// Pieces of several peers that a matmul can start on one by one. TCP carries those of one block side by side.
 bool has_slices(const OpSpec& op, const LinkSpec& link) {
-  return planner::traits_of(op.kind).first_lane == planner::Lane::Communication && op.world_size > 2 &&
-         link.mode != LinkSpec::Mode::Tcp;
+  return planner::traits_of(op.kind).communicates_first() && op.world_size > 2 && link.mode != LinkSpec::Mode::Tcp;
 }
 
 struct MechanismRow {
   std::string_view name;
   Mechanism mechanism;
-  bool (*runs)(const OpSpec& op);
-  std::string_view kinds; ///< that it runs, for messages
+  bool (*runs)(const OpTraits& kind);
+  std::string_view kinds; ///< that it runs, for messages; their names where empty
   bool needs_shared_memory;
   std::span<const std::string_view> settings;
 };
@@ -49,7 +48,7 @@ constexpr std::array kLanesOnly{kLanes};
 constexpr std::array kInitiatorOnly{kInitiator};
 constexpr std::array kMechanisms{
     MechanismRow{kDirectVariant, Mechanism::Direct, &runs_any, "every kind", false, kOrderAndSlices},
-    MechanismRow{"two_shot", Mechanism::TwoShot, &runs_all_reduce, "matmul_all_reduce", true, kOrderOnly},
+    MechanismRow{"two_shot", Mechanism::TwoShot, &runs_all_reduce, {}, true, kOrderOnly},
     MechanismRow{"low_latency", Mechanism::LowLatency, &runs_any, "every kind", true, kOrderOnly},
     MechanismRow{"ring", Mechanism::Ring, &runs_sums, "kinds that sum", true, kLanesOnly},
     MechanismRow{"push", Mechanism::Push, &runs_any, "every kind", true, kInitiatorOnly},
@@ -59,7 +58,7 @@ constexpr std::array kMechanisms{
 bool is_plain(const OpSpec& op) { return op.epilogue.is_empty() && planner::cut_axis(op) == planner::CutAxis::Rows; }
 
 bool runs(const MechanismRow& row, const OpSpec& op) {
-  return row.runs(op) && (row.mechanism == Mechanism::Direct || is_plain(op));
+  return row.runs(planner::traits_of(op.kind)) && (row.mechanism == Mechanism::Direct || is_plain(op));
 }
 
 bool carries(const MechanismRow& row, const OpSpec& op, const LinkSpec& link) {
@@ -120,10 +119,11 @@ Result<void> read_setting(std::string_view setting, const std::string& value, Ho
 
 Error unsupported(const MechanismRow& row, const OpSpec& op, const LinkSpec& link) {
   const std::string name = "\"" + std::string(row.name) + "\"";
-  const std::string reason =
-      runs(row, op)  ? " needs the link shm, not " + link.text()
-      : row.runs(op) ? " runs neither cuts along n nor epilogues"
-                     : " runs " + std::string(row.kinds) + ", not " + std::string(planner::to_string(op.kind));
+  const std::string kinds = row.kinds.empty() ? planner::kinds_with(row.runs) : std::string(row.kinds);
+  const std::string reason = runs(row, op) ? " needs the link shm, not " + link.text()
+                             : row.runs(planner::traits_of(op.kind))
+                                 ? " runs neither cuts along n nor epilogues"
+                                 : " runs " + kinds + ", not " + std::string(planner::to_string(op.kind));
   return {ErrorCode::Unsupported, "variant", name + reason + "; here there are: " + known_names(op, link)};
 }
 

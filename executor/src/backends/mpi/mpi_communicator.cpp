@@ -89,8 +89,9 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
                                  .call = call_text(stages, variant, options),
                                  .node_heap = nullptr};
   if (auto same = agreement_.agree("prepare " + settings.call); !same) return same.error();
-  auto splits = may_have_counts(stages.op) ? agree_on_splits(agreement_, stages.op, buffers.front())
-                                           : Result<RowSplits>(RowSplits(stages.op));
+  auto splits = planner::traits_of(stages.op.kind).takes_counts
+                    ? agree_on_splits(agreement_, stages.op, buffers.front())
+                    : Result<RowSplits>(RowSplits(stages.op));
   if (!splits) return splits.error();
   if (settings.variant.reads_peers()) {
     const SegmentLayout layout(stages, settings.variant, options.allow_independent);

@@ -34,7 +34,7 @@ class RingCollective final : public Collective {
         sum_(dtype_),
         rank_(World::get().rank()),
         size_(World::get().size()),
-        is_all_reduce_(list.op.kind == planner::OpKind::MatmulAllReduce),
+        is_all_reduce_(planner::collective_of(list.op.kind) == planner::Collective::AllReduce),
         is_split_(is_all_reduce_ && size_ > 2),
         step_count_(size_ - 1 + (is_split_ ? size_ - 1 : 0)) {
     if (!planner::sums_over_ranks(list.op.kind)) return;

@@ -66,11 +66,12 @@ constexpr std::array kAlgorithms{NamedAlgorithm{"direct", MpiVariant::Algorithm:
 bool shares_memory() { return launched_process_count() > 1 && World::get().shares_memory(); }
 
 bool runs(MpiVariant::Algorithm algorithm, const planner::OpSpec& op) {
-  const bool is_all_to_all = planner::collective_of(op.kind) == planner::Collective::AllToAll;
+  const auto collective = planner::collective_of(op.kind);
+  const bool is_all_to_all = collective == planner::Collective::AllToAll;
   switch (algorithm) {
     case MpiVariant::Algorithm::Direct: return shares_memory();
     case MpiVariant::Algorithm::TwoShot: // on 2 ranks it moves as much as "direct", in two steps
-      return op.kind == planner::OpKind::MatmulAllReduce && op.world_size > 2 && shares_memory();
+      return collective == planner::Collective::AllReduce && op.world_size > 2 && shares_memory();
     case MpiVariant::Algorithm::Ring:
     case MpiVariant::Algorithm::SlicedRing: return !is_all_to_all;
     case MpiVariant::Algorithm::Pairwise: return is_all_to_all;

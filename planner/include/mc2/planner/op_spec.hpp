@@ -14,7 +14,8 @@
 
 namespace mc2::planner {
 
-/// A fused matmul + collective operator. Values are stored and served: never renumber or reuse one.
+/// A fused matmul + collective operator. Values are stored and served: never renumber or reuse one. What a kind is says
+/// the table in src/kinds.cpp; code asks for a trait, not for a kind.
 enum class OpKind : std::uint8_t {
   MatmulAllReduce = 1,
   MatmulReduceScatter = 2,
@@ -26,6 +27,13 @@ enum class OpKind : std::uint8_t {
 
 /// The two lanes of a pipeline. A block passes one, then the other.
 enum class Lane : std::uint8_t { Compute = 1, Communication = 2 };
+
+/// What the communication lane does. Values are stored: never renumber.
+enum class Collective : std::uint8_t { AllReduce = 1, ReduceScatter = 2, AllGather = 3, AllToAll = 4 };
+
+[[nodiscard]] std::string_view to_string(Collective collective) noexcept;
+/// Errors: UnknownName.
+[[nodiscard]] Result<Collective> parse_collective(std::string_view text);
 
 /// Where blocks are cut from the product: runs of its rows, or of its columns.
 enum class CutAxis : std::uint8_t { Rows = 1, Columns = 2 };
@@ -102,18 +110,25 @@ inline constexpr int kMaxWorldSize = 1024;
 inline constexpr std::int64_t kMaxI8K = ((std::int64_t{1} << 31) - 1) / (128 * 128); ///< of products of -128 and -128
 inline constexpr std::int64_t kMaxOperandBytes = std::int64_t{1} << 46;
 
-/// What the planner knows of an operator kind: one row of the table in src/op_registry.cpp.
+/// All that is known of an operator kind, in planner and executor: one row of the table in src/kinds.cpp.
 struct OpTraits {
   OpKind kind;
   std::string_view name;      ///< served name, e.g. "matmul_all_reduce"
   std::string_view semantics; ///< one sentence for help texts
   Work work;                  ///< what the compute lane does
+  Collective collective;      ///< what the communication lane does
   Lane first_lane;            ///< the lane that a block passes first
   /// The m rows are divided into m / ranks rows by which rank they come from or go to, and blocks are cut from those:
   /// a block of b rows takes b rows of every shard.
   bool has_row_shards;
   /// Part of the matmul needs no communication: a rank's own shard. It runs before the first block arrives.
   bool has_local_part;
+  /// A rank brings m / ranks rows of A and gets those of all, which it may keep.
+  bool gathers_a = false;
+  /// Ranks may have any number of rows for one another, up to m / ranks.
+  bool takes_counts = false;
+  /// What the ranks sent lies side by side in C, [m / ranks, ranks n], not one below the other.
+  bool lands_side_by_side = false;
   /// With at most so many rows of product blocks are cut from n: too few rows to cut, and columns stored block after
   /// block keep a message contiguous. 0: never.
   std::int64_t max_column_cut_m = 0;
@@ -122,6 +137,14 @@ struct OpTraits {
   /// Bytes of the full array that one row or column of the cut axis contributes to the collective (nccl-tests'
   /// convention).
   std::int64_t (*message_bytes_per_unit)(const OpSpec&);
+
+  [[nodiscard]] bool communicates_first() const noexcept { return first_lane == Lane::Communication; }
+  /// Whether the collective adds up what the ranks bring, instead of only moving it.
+  [[nodiscard]] bool sums() const noexcept {
+    return collective == Collective::AllReduce || collective == Collective::ReduceScatter;
+  }
+  /// What the compute lane makes travels, and ends as it was made.
+  [[nodiscard]] bool moves_products() const noexcept { return !communicates_first() && !sums(); }
 };
 
 /// All operator kinds, in order of preference in listings.
@@ -129,6 +152,9 @@ struct OpTraits {
 
 /// The traits of a kind; every OpKind has them.
 [[nodiscard]] const OpTraits& traits_of(OpKind kind);
+
+/// "matmul_all_to_all and all_to_all_matmul": the kinds of which something is true, for messages.
+[[nodiscard]] std::string kinds_with(bool (*has_trait)(const OpTraits&));
 
 /// Element type of the product, C, bias and residual: the operator's, bf16 for i8, whose products are sums of 32 bits
 /// times scales.

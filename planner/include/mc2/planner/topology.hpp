@@ -7,17 +7,11 @@
 #include <vector>
 
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/op_spec.hpp"
 
 #pragma GCC visibility push(default)
 
 namespace mc2::planner {
-
-/// Values are stored: never renumber.
-enum class Collective : std::uint8_t { AllReduce = 1, ReduceScatter = 2, AllGather = 3, AllToAll = 4 };
-
-[[nodiscard]] std::string_view to_string(Collective collective) noexcept;
-/// Errors: UnknownName.
-[[nodiscard]] Result<Collective> parse_collective(std::string_view text);
 
 /// How a collective moves its data; formulas in docs/cost_model.md, "Collectives at scale". Values are stored: never
 /// renumber.

@@ -4,21 +4,20 @@
 #include <bit>
 #include <utility>
 
+#include "mc2/planner/collective.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
 
-using planner::OpKind;
+using planner::Collective;
 
-DirectCollective direct_collective(OpKind kind) {
-  switch (kind) {
-    case OpKind::MatmulAllReduce: return DirectCollective::AllReduce;
-    case OpKind::MatmulReduceScatter: return DirectCollective::ReduceScatter;
-    case OpKind::AllGatherMatmul:
-    case OpKind::MatmulAllToAll:
-    case OpKind::AllToAllMatmul:
-    case OpKind::EmbeddingAllToAll: break;
+DirectCollective direct_collective(const planner::OpSpec& op) {
+  switch (planner::collective_of(op.kind)) {
+    case Collective::AllReduce: return DirectCollective::AllReduce;
+    case Collective::ReduceScatter: return DirectCollective::ReduceScatter;
+    case Collective::AllGather:
+    case Collective::AllToAll: break;
   }
   return DirectCollective::Gather;
 }
@@ -298,7 +297,7 @@ ncclDataType_t nccl_type(planner::DType dtype) {
 class NcclTransport final : public Transport {
  public:
   NcclTransport(const planner::OpSpec& op, const CudaVariant& variant, std::vector<ncclComm_t> communicators)
-      : kind_(op.kind),
+      : collective_(planner::collective_of(op.kind)),
         dtype_(op.dtype),
         type_(nccl_type(op.dtype)),
         has_windows_(variant.has_windows),
@@ -332,16 +331,14 @@ class NcclTransport final : public Transport {
     const auto count = static_cast<std::size_t>(block.element_count);
     const std::byte* send = block.send[index];
     std::byte* receive = block.receive[index];
-    switch (kind_) {
-      case OpKind::MatmulAllReduce: return all_reduce(rank, block, stream);
-      case OpKind::MatmulReduceScatter:
+    switch (collective_) {
+      case Collective::AllReduce: return all_reduce(rank, block, stream);
+      case Collective::ReduceScatter:
         return check(ncclReduceScatter(send, receive, count, type_, ncclSum, communicator, stream), "ncclReduceScatter",
                      rank);
-      case OpKind::AllGatherMatmul:
+      case Collective::AllGather:
         return check(ncclAllGather(send, receive, count, type_, communicator, stream), "ncclAllGather", rank);
-      case OpKind::MatmulAllToAll:
-      case OpKind::AllToAllMatmul:
-      case OpKind::EmbeddingAllToAll:
+      case Collective::AllToAll:
         if (!takes_no_sm_) return all_to_all(rank, block, stream);
         return check(ncclAlltoAll(send, receive, count, type_, communicator, stream), "ncclAlltoAll", rank);
     }
@@ -380,7 +377,7 @@ class NcclTransport final : public Transport {
     }
   }
 
-  OpKind kind_;
+  Collective collective_;
   planner::DType dtype_;
   ncclDataType_t type_;
   bool has_windows_;
@@ -408,10 +405,9 @@ void Transport::announce(int /*rank*/, cudaStream_t /*stream*/) const {
 
 bool stages_pieces(const planner::OpSpec& op, const CudaVariant& variant) noexcept {
   switch (variant.transport) {
-    case CudaVariant::Transport::CopyEngine:
-      return op.kind == OpKind::MatmulAllReduce || op.kind == OpKind::MatmulReduceScatter;
+    case CudaVariant::Transport::CopyEngine: return planner::sums_over_ranks(op.kind);
     case CudaVariant::Transport::Nccl: // what is put down row by row arrives dense
-      return op.kind == OpKind::EmbeddingAllToAll || planner::cut_axis(op) == planner::CutAxis::Columns;
+      return planner::traits_of(op.kind).lands_side_by_side || planner::cut_axis(op) == planner::CutAxis::Columns;
     case CudaVariant::Transport::Direct:
     case CudaVariant::Transport::Persistent: break;
   }
@@ -429,16 +425,14 @@ PeerReach reach_of(const Transport& transport, planner::Lane first_lane) noexcep
 
 std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                  std::vector<SignalMemory> signals) {
-  const DirectSettings settings{
-      .collective = direct_collective(op.kind), .dtype = op.dtype, .cta_count = variant.cta_count};
+  const DirectSettings settings{.collective = direct_collective(op), .dtype = op.dtype, .cta_count = variant.cta_count};
   return std::make_unique<DirectTransport>(settings, variant.is_low_latency, std::move(signals));
 }
 
 std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                      std::vector<SignalMemory> signals) {
   MC2_CHECK(planner::traits_of(op.kind).first_lane == planner::Lane::Compute, "peers' pieces are announced");
-  const DirectSettings settings{
-      .collective = direct_collective(op.kind), .dtype = op.dtype, .cta_count = variant.cta_count};
+  const DirectSettings settings{.collective = direct_collective(op), .dtype = op.dtype, .cta_count = variant.cta_count};
   return std::make_unique<PersistentTransport>(settings, std::move(signals));
 }
 
@@ -449,12 +443,11 @@ std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, const 
 
 std::unique_ptr<Transport> make_copy_transport(const planner::OpSpec& op, const CudaVariant& variant,
                                                std::vector<SignalMemory> signals, int sm_count) {
-  if (op.kind == OpKind::MatmulAllReduce)
+  if (planner::collective_of(op.kind) == Collective::AllReduce)
     return std::make_unique<PushAllReduceTransport>(op.dtype, std::move(signals), sm_count);
-  if (planner::traits_of(op.kind).first_lane == planner::Lane::Communication)
+  if (planner::traits_of(op.kind).communicates_first())
     return std::make_unique<PullTransport>(op.dtype, variant.slicing, std::move(signals));
-  const bool sums = op.kind == OpKind::MatmulReduceScatter;
-  return std::make_unique<PushTransport>(op.dtype, sums, std::move(signals), sm_count);
+  return std::make_unique<PushTransport>(op.dtype, planner::sums_over_ranks(op.kind), std::move(signals), sm_count);
 }
 
 } // namespace mc2::executor::cuda

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "mc2/planner/op_spec.hpp"
+
+namespace mc2::planner {
+namespace {
+
+/// One tile of rows: the matmul reads all of B for any number of rows up to it, so there is nothing to gain from rows.
+constexpr std::int64_t kMaxColumnCutM = 64;
+
+std::int64_t rows_or_columns(const OpSpec& op) { return cut_axis(op) == CutAxis::Rows ? op.m : op.n; }
+std::int64_t row_or_column_bytes(const OpSpec& op) {
+  return (cut_axis(op) == CutAxis::Rows ? op.n : op.m) * size_bytes(product_type(op));
+}
+
+std::int64_t shard_rows(const OpSpec& op) { return op.m / op.world_size; }
+/// The same row of every shard, of A or of the product.
+std::int64_t sharded_a_bytes(const OpSpec& op) { return op.world_size * op.k * size_bytes(op.dtype); }
+std::int64_t sharded_product_bytes(const OpSpec& op) { return op.world_size * op.n * size_bytes(product_type(op)); }
+
+/// Every operator kind; docs/contributing.md says what else names one. R is the number of ranks.
+constexpr std::array kKinds{
+    // Blocks are rows of the product, or its columns where it has few rows (GEMV, decode). The collective's message is
+    // the product itself.
+    OpTraits{
+        .kind = OpKind::MatmulAllReduce,
+        .name = "matmul_all_reduce",
+        .semantics = "every rank computes A[m,k] x B[k,n]; the sum over the ranks ends on all of them",
+        .work = Work::Matmul,
+        .collective = Collective::AllReduce,
+        .first_lane = Lane::Compute,
+        .has_row_shards = false,
+        .has_local_part = false,
+        .max_column_cut_m = kMaxColumnCutM,
+        .cut_axis_length = rows_or_columns,
+        .message_bytes_per_unit = row_or_column_bytes,
+    },
+    // Rank r keeps rows [r m/R, (r+1) m/R). Blocks are rows of one shard: a block of rows [r0, r0 + b) computes those
+    // rows of every shard, R b rows of the product, and scatters them, so that each rank's result keeps its layout.
+    OpTraits{
+        .kind = OpKind::MatmulReduceScatter,
+        .name = "matmul_reduce_scatter",
+        .semantics = "every rank computes A[m,k] x B[k,n]; rank r keeps its m/ranks rows of the sum over the ranks",
+        .work = Work::Matmul,
+        .collective = Collective::ReduceScatter,
+        .first_lane = Lane::Compute,
+        .has_row_shards = true,
+        .has_local_part = false,
+        .cut_axis_length = shard_rows,
+        .message_bytes_per_unit = sharded_product_bytes,
+    },
+    // Rank r holds rows [r m/R, (r+1) m/R) of A. A block of rows [r0, r0 + b) gathers those rows of every shard and
+    // then multiplies those of the R - 1 other ranks; the own shard is multiplied first, while they arrive.
+    OpTraits{
+        .kind = OpKind::AllGatherMatmul,
+        .name = "all_gather_matmul",
+        .semantics = "A[m,k] is sharded by rows; every rank gathers it and computes A[m,k] x B[k,n]",
+        .work = Work::Matmul,
+        .collective = Collective::AllGather,
+        .first_lane = Lane::Communication,
+        .has_row_shards = true,
+        .has_local_part = true,
+        .gathers_a = true,
+        .cut_axis_length = shard_rows,
+        .message_bytes_per_unit = sharded_a_bytes,
+    },
+    // Rows [q m/R, (q+1) m/R) of the product go to rank q, which puts what it gets one below the other in the order of
+    // the senders: a mixture of experts' combine. Blocks as with matmul_reduce_scatter.
+    OpTraits{
+        .kind = OpKind::MatmulAllToAll,
+        .name = "matmul_all_to_all",
+        .semantics = "every rank computes A[m,k] x B[k,n] and sends the q-th m/ranks rows of the product to rank q",
+        .work = Work::Matmul,
+        .collective = Collective::AllToAll,
+        .first_lane = Lane::Compute,
+        .has_row_shards = true,
+        .has_local_part = false,
+        .takes_counts = true,
+        .cut_axis_length = shard_rows,
+        .message_bytes_per_unit = sharded_product_bytes,
+    },
+    // Rows [q m/R, (q+1) m/R) of A go to rank q, which multiplies what it gets, one below the other in the order of the
+    // senders: a mixture of experts' dispatch. Blocks as with all_gather_matmul.
+    OpTraits{
+        .kind = OpKind::AllToAllMatmul,
+        .name = "all_to_all_matmul",
+        .semantics = "every rank sends the q-th m/ranks rows of A[m,k] to rank q and multiplies what it gets by B[k,n]",
+        .work = Work::Matmul,
+        .collective = Collective::AllToAll,
+        .first_lane = Lane::Communication,
+        .has_row_shards = true,
+        .has_local_part = true,
+        .takes_counts = true,
+        .cut_axis_length = shard_rows,
+        .message_bytes_per_unit = sharded_a_bytes,
+    },
+    // Table-parallel to batch-parallel: rank q puts the columns of rank 0's tables first, then those of rank 1's:
+    // [m/R, R n]. Blocks are samples of one rank's share: a block of samples [s0, s0 + b) pools those of every rank's
+    // share, R b samples, and exchanges them.
+    OpTraits{
+        .kind = OpKind::EmbeddingAllToAll,
+        .name = "embedding_all_to_all",
+        .semantics =
+            "every rank pools bags of its tables' rows into [m,n] and sends the q-th m/ranks samples to rank q",
+        .work = Work::Pooling,
+        .collective = Collective::AllToAll,
+        .first_lane = Lane::Compute,
+        .has_row_shards = true,
+        .has_local_part = false,
+        .lands_side_by_side = true,
+        .cut_axis_length = shard_rows,
+        .message_bytes_per_unit = sharded_product_bytes,
+    },
+};
+
+} // namespace
+
+std::span<const OpTraits> op_registry() noexcept { return kKinds; }
+
+const OpTraits& traits_of(OpKind kind) {
+  for (const auto& traits : kKinds)
+    if (traits.kind == kind) return traits;
+  check_failed("kind is registered", __FILE__, __LINE__, "an OpKind without a row in the table of kinds");
+}
+
+std::string kinds_with(bool (*has_trait)(const OpTraits&)) {
+  auto left = std::ranges::count_if(kKinds, has_trait);
+  std::string names;
+  for (const auto& traits : kKinds) {
+    if (!has_trait(traits)) continue;
+    --left;
+    names += std::string(traits.name) + (left > 1 ? ", " : left == 1 ? " and " : "");
+  }
+  return names;
+}
+
+std::string_view to_string(OpKind kind) { return traits_of(kind).name; }
+
+Result<OpKind> parse_op_kind(std::string_view name) {
+  std::string legal;
+  for (const auto& traits : kKinds) {
+    if (traits.name == name) return traits.kind;
+    legal += (legal.empty() ? "" : ", ") + std::string(traits.name);
+  }
+  return Error{ErrorCode::UnknownName, "op",
+               "unknown operator '" + std::string(name.substr(0, 64)) + "'; legal: " + legal};
+}
+
+} // namespace mc2::planner

@@ -1,0 +1,80 @@
+"""Every list of operator kinds in another language says what the table says (planner/src/kinds.cpp)."""
+
+import ast
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PRINT_KINDS = sys.argv[1]
+TORCH = SOURCE / "executor/python/mc2/torch"
+
+
+def read(path):
+    return (SOURCE / path).read_text()
+
+
+def enumerators(text, start):
+    """{name: value} of the first enum behind `start`."""
+    body = text[text.index(start):]
+    return {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", body[:body.index("}")])}
+
+
+def keys_of(path, name):
+    """The keys of the dictionary `name` of a Python source."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id == name and isinstance(node.value, ast.Dict):
+            return [key.value for key in node.value.keys]
+    raise AssertionError(f"{path}: no dictionary {name}")
+
+
+class KindsLists(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        rows = [line.split() for line in subprocess.run([PRINT_KINDS], check=True, capture_output=True, text=True).stdout.splitlines()]
+        cls.names = [name for name, _, _ in rows]
+        cls.values = {name: int(value) for name, value, _ in rows}
+        cls.pooling = [name for name, _, work in rows if work == "pooling"]
+        cls.op_schema = json.loads(read("schemas/common.schema.json"))["$defs"]["op"]
+
+    def test_stored_values_are_one_to_the_number_of_kinds(self):
+        self.assertEqual(sorted(self.values.values()), list(range(1, len(self.names) + 1)))
+
+    def test_cpp_enumerators(self):
+        found = enumerators(read("planner/include/mc2/planner/op_spec.hpp"), "enum class OpKind")
+        self.assertEqual(found, {name.title().replace("_", ""): value for name, value in self.values.items()})
+
+    def test_c_enumerators(self):
+        header = read("executor/embed/include/mc2.h")
+        found = enumerators(header, "enum {\n  MC2_" + self.names[0].upper())
+        self.assertEqual(found, {f"MC2_{name.upper()}": value for name, value in self.values.items()})
+
+    def test_schema(self):
+        self.assertEqual(self.op_schema["properties"]["kind"]["enum"], self.names)
+
+    def test_schema_asks_for_tables_where_bags_are_pooled(self):
+        self.assertEqual([self.op_schema["if"]["properties"]["kind"]["const"]], self.pooling)
+
+    def test_operators_page(self):
+        rows = read("docs/operators.md").split("| kind | A of a rank |")[1].split("\n\n")[0]
+        self.assertEqual(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE), self.names)
+
+    def test_dashboard_reads_the_schema(self):
+        for source in sorted((SOURCE / "server/web/src").rglob("*.ts*")):
+            for name in self.names:
+                self.assertNotIn(name, source.read_text(), source)
+
+    def test_torch_runs_the_same_kinds_of_the_table_everywhere(self):
+        passes = keys_of(TORCH / "_passes.py", "PASSES")
+        self.assertEqual(passes, [name for name in self.names if name in passes])
+        self.assertEqual(keys_of(TORCH / "_ops.py", "gradients"), passes)
+        functions = re.findall(r'return _call\("(\w+)"', (TORCH / "functional.py").read_text())
+        self.assertEqual([name for name in functions if name != "replicated_matmul"], passes)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
