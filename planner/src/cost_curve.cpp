@@ -6,11 +6,6 @@
 #include <span>
 #include <string>
 
-#include "curves/affine.hpp"
-#include "curves/interpolated.hpp"
-#include "curves/piecewise.hpp"
-#include "curves/segments.hpp"
-#include "curves/staircase.hpp"
 #include "mc2/planner/units.hpp"
 #include "names.hpp"
 #include "text.hpp"
@@ -24,31 +19,7 @@ constexpr std::array kProvenanceNames{
     Name<Provenance>{Provenance::Measured, "measured"}, Name<Provenance>{Provenance::Interpolated, "interpolated"},
     Name<Provenance>{Provenance::Extrapolated, "extrapolated"}, Name<Provenance>{Provenance::Analytic, "analytic"}};
 
-/// In the order of CostCurve::Shape.
-constexpr std::array<std::string_view, std::variant_size_v<CostCurve::Shape>> kFamilyNames{
-    "affine", "piecewise", "segments", "staircase", "interpolated"};
-
 constexpr double kInverseTolerance = 1e-12;
-
-/// The only sizes beyond which a curve may be cheaper than at them.
-struct FallPoints {
-  std::span<const double> operator()(const PiecewiseCurve& curve) const noexcept { return {&curve.knot_x, 1}; }
-  std::span<const double> operator()(const SegmentsCurve& curve) const noexcept { return curve.knots_x; }
-  template <typename Rising>
-  std::span<const double> operator()(const Rising&) const noexcept {
-    return {};
-  }
-};
-
-struct Validate {
-  double min_x;
-  double max_x;
-  Result<void> operator()(const PiecewiseCurve& curve) const { return curves::validate(curve, min_x, max_x); }
-  template <typename Family>
-  Result<void> operator()(const Family& curve) const {
-    return curves::validate(curve);
-  }
-};
 
 Result<void> validate_range(const CostCurve& curve) {
   if (!std::isfinite(curve.valid_min_x) || curve.valid_min_x < 0)
@@ -71,13 +42,13 @@ Result<Provenance> parse_provenance(std::string_view text) {
 
 double CostCurve::time_us(double x) const noexcept {
   if (!(x > 0)) return 0;
-  const double us = std::visit([x](const auto& family) { return curves::time_us(family, x); }, shape);
+  const double us = std::visit([x](const auto& family) { return family.time_us(x); }, shape);
   return std::max(us, 0.0);
 }
 
 Result<double> CostCurve::inverse(double t_us, double max_x) const {
   double low = 0, high = max_x;
-  for (const double fall_x : std::visit(FallPoints{}, shape)) {
+  for (const double fall_x : std::visit([](const auto& family) { return family.fall_points(); }, shape)) {
     if (!(fall_x < max_x)) break;
     if (time_us(fall_x) >= t_us) {
       high = fall_x;
@@ -107,15 +78,18 @@ Provenance CostCurve::provenance(double x) const noexcept {
   return x >= valid_min_x && x <= valid_max_x ? Provenance::Interpolated : Provenance::Extrapolated;
 }
 
-std::string_view CostCurve::family() const noexcept { return kFamilyNames[shape.index()]; }
+std::string_view CostCurve::family() const noexcept {
+  return std::visit([](const auto& family) { return family.kFamily; }, shape);
+}
 
 std::string CostCurve::formula_text() const {
-  return std::visit([this](const auto& family) { return curves::formula_text(family, axis); }, shape);
+  return std::visit([this](const auto& family) { return family.formula_text(axis); }, shape);
 }
 
 Result<void> CostCurve::validate() const {
   if (auto range = validate_range(*this); !range) return range;
-  if (auto numbers = std::visit(Validate{valid_min_x, valid_max_x}, shape); !numbers) return numbers;
+  const auto of_family = [this](const auto& family) { return family.validate(valid_min_x, valid_max_x); };
+  if (auto numbers = std::visit(of_family, shape); !numbers) return numbers;
   if (!std::isfinite(time_us(valid_max_x)))
     return Error{ErrorCode::InvalidSpec, "shape",
                  "gives a time beyond the range of a double at " + number_text(valid_max_x) + "; must be finite"};

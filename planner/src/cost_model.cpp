@@ -4,12 +4,6 @@
 #include <cmath>
 #include <optional>
 
-#include "curves/affine.hpp"
-#include "curves/interpolated.hpp"
-#include "curves/piecewise.hpp"
-#include "curves/segments.hpp"
-#include "curves/staircase.hpp"
-
 namespace mc2::planner {
 namespace {
 
@@ -107,7 +101,7 @@ Result<void> CostModel::validate() const {
 }
 
 CostCurve scaled(CostCurve curve, double factor) {
-  std::visit([factor](auto& family) { curves::scale_times(family, factor); }, curve.shape);
+  std::visit([factor](auto& family) { family.scale_times(factor); }, curve.shape);
   return curve;
 }
 

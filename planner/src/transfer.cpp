@@ -12,37 +12,9 @@
 namespace mc2::planner {
 namespace {
 
-/// Target over source, of the sizes that a block's cost depends on: where columns are cut, n only says how many.
-struct Ratios {
-  double n = 1;
-  double k = 1;
-  [[nodiscard]] double flops() const noexcept { return n * k; }
-};
-
-Ratios ratios_of(const OpSpec& source, const OpSpec& target) {
+SizeRatios ratios_of(const OpSpec& source, const OpSpec& target) {
   return {cut_axis(target) == CutAxis::Columns ? 1 : static_cast<double>(target.n) / static_cast<double>(source.n),
           static_cast<double>(target.k) / static_cast<double>(source.k)};
-}
-
-// One overload per curve family: the same curve with each row `ratios.flops()` times as dear.
-void scale_rows(AffineCurve& curve, const Ratios& ratios) { curve.beta_us_per_x *= ratios.flops(); }
-void scale_rows(PiecewiseCurve& curve, const Ratios& ratios) {
-  curve.knot_x /= ratios.flops();
-  curve.scale_x /= ratios.flops();
-}
-void scale_rows(SegmentsCurve& curve, const Ratios& ratios) {
-  curve.scale_x /= ratios.flops();
-  for (double& knot : curve.knots_x) knot /= ratios.flops();
-}
-/// A wave covers fewer rows of a wider product, and lasts as long as its k.
-void scale_rows(StaircaseCurve& curve, const Ratios& ratios) {
-  curve.beta_us_per_x *= ratios.flops();
-  curve.step_us *= ratios.k;
-  curve.period_x = std::max(curve.period_x / ratios.n, 1.0);
-  curve.period_source += ", scaled to another n";
-}
-void scale_rows(InterpolatedCurve& curve, const Ratios& ratios) {
-  for (CurveKnot& knot : curve.knots) knot.x /= ratios.flops();
 }
 
 /// What the transfer adds is an error of the curve, not of single timings, so it joins the curve's own error too.
@@ -52,8 +24,8 @@ CostCurve widened(CostCurve curve, double spread) {
   return curve;
 }
 
-CostCurve with_dearer_rows(CostCurve curve, const Ratios& ratios) {
-  std::visit([&](auto& family) { scale_rows(family, ratios); }, curve.shape);
+CostCurve with_dearer_rows(CostCurve curve, const SizeRatios& ratios) {
+  std::visit([&](auto& family) { family.scale_rows(ratios); }, curve.shape);
   curve.valid_min_x /= ratios.flops();
   curve.valid_max_x /= ratios.flops();
   const double size_doublings = std::abs(std::log2(ratios.flops()));
@@ -105,7 +77,7 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
         ErrorCode::OutOfRange, "model",
         "describes " + model.op.text() + "; only other m, n and k of it can be answered, not " + target.text()};
   if (auto sound = check_axis(model.op, target); !sound) return sound;
-  const Ratios ratios = ratios_of(model.op, target);
+  const SizeRatios ratios = ratios_of(model.op, target);
   if (auto sound = check_ratio("n", ratios.n); !sound) return sound;
   if (auto sound = check_ratio("k", ratios.k); !sound) return sound;
   if (auto sound = check_ratio("n k", ratios.flops()); !sound) return sound;
@@ -115,7 +87,7 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
 }
 
 double distance(const OpSpec& a, const OpSpec& b) {
-  const Ratios ratios = ratios_of(a, b);
+  const SizeRatios ratios = ratios_of(a, b);
   return std::hypot(std::log2(ratios.n), std::log2(ratios.k));
 }
 
@@ -161,7 +133,7 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   result.model.op = target;
   if (result.is_same) return result;
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
-  const Ratios ratios = ratios_of(model.op, target);
+  const SizeRatios ratios = ratios_of(model.op, target);
   for (auto& variant : result.model.variants) {
     variant.compute.curve = with_dearer_rows(std::move(variant.compute.curve), ratios);
     if (variant.local_compute) variant.local_compute = with_dearer_rows(std::move(*variant.local_compute), ratios);

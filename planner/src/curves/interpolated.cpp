@@ -1,4 +1,4 @@
-#include "curves/interpolated.hpp"
+#include "mc2/planner/cost_curve.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "mc2/planner/units.hpp"
 #include "text.hpp"
 
-namespace mc2::planner::curves {
+namespace mc2::planner {
 namespace {
 
 using Knots = std::span<const CurveKnot>;
@@ -47,8 +47,7 @@ double between_us(Knots knots, std::size_t i, double x) noexcept {
 
 } // namespace
 
-double time_us(const InterpolatedCurve& curve, double x) noexcept {
-  const Knots knots = curve.knots;
+double InterpolatedCurve::time_us(double x) const noexcept {
   if (knots.size() < 2) return 0;
   if (x <= knots.front().x) return std::max(knots.front().time_us - secant(knots, 0) * (knots.front().x - x), 0.0);
   const std::size_t last = knots.size() - 1;
@@ -58,45 +57,51 @@ double time_us(const InterpolatedCurve& curve, double x) noexcept {
   return between_us(knots, static_cast<std::size_t>(above - knots.begin()) - 1, x);
 }
 
-std::string formula_text(const InterpolatedCurve& curve, CurveAxis axis) {
-  if (curve.knots.empty()) return "no knots";
+std::string InterpolatedCurve::formula_text(CurveAxis axis) const {
+  if (knots.empty()) return "no knots";
   const XText x(axis, kBytesPerMib);
-  const CurveKnot& first = curve.knots.front();
-  const CurveKnot& last = curve.knots.back();
-  return "monotone interpolation of " + std::to_string(curve.knots.size()) + " sizes, " + x.of(first.x) + " " +
+  const CurveKnot& first = knots.front();
+  const CurveKnot& last = knots.back();
+  return "monotone interpolation of " + std::to_string(knots.size()) + " sizes, " + x.of(first.x) + " " +
          number_text(first.time_us) + " us to " + x.of(last.x) + " " + number_text(last.time_us) + " us";
 }
 
-Result<void> validate(const InterpolatedCurve& curve) {
+Result<void> InterpolatedCurve::validate(double /*min_x*/, double /*max_x*/) const {
   const auto error = [](std::string field, std::string message) {
     return Error{ErrorCode::InvalidSpec, std::move(field), std::move(message)};
   };
-  if (curve.knots.size() < 2 || curve.knots.size() > kMaxCurveKnots)
-    return error("knots", "has " + std::to_string(curve.knots.size()) + " entries; must have 2 to " +
-                              std::to_string(kMaxCurveKnots));
-  for (std::size_t i = 0; i < curve.knots.size(); ++i) {
+  if (knots.size() < 2 || knots.size() > kMaxCurveKnots)
+    return error("knots",
+                 "has " + std::to_string(knots.size()) + " entries; must have 2 to " + std::to_string(kMaxCurveKnots));
+  for (std::size_t i = 0; i < knots.size(); ++i) {
     const std::string field = "knots[" + std::to_string(i) + "].";
-    const auto [x, time_us] = curve.knots[i];
+    const auto [x, time_us] = knots[i];
     if (!(x >= 0 && x <= kMaxKnotX))
       return error(field + "x", "is " + number_text(x) + "; must be between 0 and " + number_text(kMaxKnotX));
     if (!(time_us >= 0 && time_us <= kMaxKnotTimeUs))
       return error(field + "time_us",
                    "is " + number_text(time_us) + "; must be between 0 and " + number_text(kMaxKnotTimeUs));
     if (i == 0) continue;
-    const CurveKnot& before = curve.knots[i - 1];
+    const CurveKnot& before = knots[i - 1];
     if (x <= before.x)
       return error(field + "x", "is " + number_text(x) + "; must be above the " + number_text(before.x) + " before it");
     if (time_us < before.time_us)
       return error(field + "time_us", "is " + number_text(time_us) + ", below the " + number_text(before.time_us) +
                                           " before it; cost must not fall with size");
-    if (!std::isfinite(secant(curve.knots, i - 1)))
+    if (!std::isfinite(secant(knots, i - 1)))
       return error(field + "x", "is too close to the one before it for the difference of their times");
   }
   return {};
 }
 
-void scale_times(InterpolatedCurve& curve, double factor) noexcept {
-  for (CurveKnot& knot : curve.knots) knot.time_us *= factor;
+std::span<const double> InterpolatedCurve::fall_points() const noexcept { return {}; }
+
+void InterpolatedCurve::scale_times(double factor) noexcept {
+  for (CurveKnot& knot : knots) knot.time_us *= factor;
 }
 
-} // namespace mc2::planner::curves
+void InterpolatedCurve::scale_rows(const SizeRatios& ratios) {
+  for (CurveKnot& knot : knots) knot.x /= ratios.flops();
+}
+
+} // namespace mc2::planner

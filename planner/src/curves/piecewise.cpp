@@ -1,4 +1,4 @@
-#include "curves/piecewise.hpp"
+#include "mc2/planner/cost_curve.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "curves/x_text.hpp"
 #include "text.hpp"
 
-namespace mc2::planner::curves {
+namespace mc2::planner {
 namespace {
 
 double quadratic_us(const PiecewiseCurve& curve, double x) noexcept {
@@ -35,35 +35,41 @@ Result<void> validate_numbers(const PiecewiseCurve& curve) {
 
 } // namespace
 
-double time_us(const PiecewiseCurve& curve, double x) noexcept {
-  return x <= curve.knot_x ? quadratic_us(curve, x) : curve.l1 * (x / curve.scale_x) + curve.l0;
+double PiecewiseCurve::time_us(double x) const noexcept {
+  return x <= knot_x ? quadratic_us(*this, x) : l1 * (x / scale_x) + l0;
 }
 
-std::string formula_text(const PiecewiseCurve& curve, CurveAxis axis) {
-  const XText x(axis, curve.scale_x);
-  return "x in" + x.scaled_unit() + ": " + number_text(curve.q2) + " x^2 + " + number_text(curve.q1) + " x + " +
-         number_text(curve.q0) + " us up to " + x.of(curve.knot_x) + ", then " + number_text(curve.l1) + " x + " +
-         number_text(curve.l0) + " us";
+std::string PiecewiseCurve::formula_text(CurveAxis axis) const {
+  const XText x(axis, scale_x);
+  return "x in" + x.scaled_unit() + ": " + number_text(q2) + " x^2 + " + number_text(q1) + " x + " + number_text(q0) +
+         " us up to " + x.of(knot_x) + ", then " + number_text(l1) + " x + " + number_text(l0) + " us";
 }
 
-Result<void> validate(const PiecewiseCurve& curve, double min_x, double max_x) {
-  if (auto numbers = validate_numbers(curve); !numbers) return numbers;
-  const double quadratic_end_x = std::min(curve.knot_x, max_x);
+Result<void> PiecewiseCurve::validate(double min_x, double max_x) const {
+  if (auto numbers = validate_numbers(*this); !numbers) return numbers;
+  const double quadratic_end_x = std::min(knot_x, max_x);
   // A quadratic is monotone on a range when its slope has one sign at both ends.
-  if (min_x < quadratic_end_x && (falls_at(curve, min_x) || falls_at(curve, quadratic_end_x)))
+  if (min_x < quadratic_end_x && (falls_at(*this, min_x) || falls_at(*this, quadratic_end_x)))
     return shape_error("q2", "makes the curve fall inside its valid range; cost must not fall with size");
-  if (curve.l1 < 0) return shape_error("l1", "is negative; cost must not fall with size");
-  if (min_x <= curve.knot_x && quadratic_us(curve, min_x) < 0)
+  if (l1 < 0) return shape_error("l1", "is negative; cost must not fall with size");
+  if (min_x <= knot_x && quadratic_us(*this, min_x) < 0)
     return shape_error("q0", "makes the cost negative inside the valid range");
-  const double before_us = quadratic_us(curve, curve.knot_x);
-  const double after_us = curve.l1 * (curve.knot_x / curve.scale_x) + curve.l0;
-  if (curve.knot_x > min_x && curve.knot_x < max_x && after_us < before_us * (1 - kMaxKnotFall))
+  const double before_us = quadratic_us(*this, knot_x);
+  const double after_us = l1 * (knot_x / scale_x) + l0;
+  if (knot_x > min_x && knot_x < max_x && after_us < before_us * (1 - kMaxKnotFall))
     return shape_error("l0", fall_text(before_us, after_us));
   return {};
 }
 
-void scale_times(PiecewiseCurve& curve, double factor) noexcept {
-  for (double* coefficient : {&curve.q2, &curve.q1, &curve.q0, &curve.l1, &curve.l0}) *coefficient *= factor;
+std::span<const double> PiecewiseCurve::fall_points() const noexcept { return {&knot_x, 1}; }
+
+void PiecewiseCurve::scale_times(double factor) noexcept {
+  for (double* coefficient : {&q2, &q1, &q0, &l1, &l0}) *coefficient *= factor;
 }
 
-} // namespace mc2::planner::curves
+void PiecewiseCurve::scale_rows(const SizeRatios& ratios) {
+  knot_x /= ratios.flops();
+  scale_x /= ratios.flops();
+}
+
+} // namespace mc2::planner

@@ -1,4 +1,4 @@
-#include "curves/segments.hpp"
+#include "mc2/planner/cost_curve.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "curves/x_text.hpp"
 #include "text.hpp"
 
-namespace mc2::planner::curves {
+namespace mc2::planner {
 namespace {
 
 double piece_us(const CurvePiece& piece, double u) noexcept { return (piece.q2 * u + piece.q1) * u + piece.q0; }
@@ -71,46 +71,53 @@ Result<void> validate_piece(const CurvePiece& piece, std::size_t index, const Ra
 
 } // namespace
 
-double time_us(const SegmentsCurve& curve, double x) noexcept {
-  const auto knot = std::lower_bound(curve.knots_x.begin(), curve.knots_x.end(), x);
-  const auto index = static_cast<std::size_t>(knot - curve.knots_x.begin());
-  return index < curve.pieces.size() ? piece_us(curve.pieces[index], x / curve.scale_x) : 0;
+double SegmentsCurve::time_us(double x) const noexcept {
+  const auto knot = std::lower_bound(knots_x.begin(), knots_x.end(), x);
+  const auto index = static_cast<std::size_t>(knot - knots_x.begin());
+  return index < pieces.size() ? piece_us(pieces[index], x / scale_x) : 0;
 }
 
-std::string formula_text(const SegmentsCurve& curve, CurveAxis axis) {
-  const XText x(axis, curve.scale_x);
+std::string SegmentsCurve::formula_text(CurveAxis axis) const {
+  const XText x(axis, scale_x);
   std::string text = "x in" + x.scaled_unit() + ": ";
-  for (std::size_t i = 0; i < curve.pieces.size(); ++i) {
-    const CurvePiece& piece = curve.pieces[i];
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const CurvePiece& piece = pieces[i];
     if (piece.q2 != 0) text += number_text(piece.q2) + " x^2 + ";
     if (piece.q2 != 0 || piece.q1 != 0) text += number_text(piece.q1) + " x + ";
     text += number_text(piece.q0) + " us";
-    if (i < curve.knots_x.size()) text += " up to " + x.of(curve.knots_x[i]) + ", then ";
+    if (i < knots_x.size()) text += " up to " + x.of(knots_x[i]) + ", then ";
   }
   return text;
 }
 
-Result<void> validate(const SegmentsCurve& curve) {
-  if (auto knots = validate_knots(curve); !knots) return knots;
+Result<void> SegmentsCurve::validate(double /*min_x*/, double /*max_x*/) const {
+  if (auto knots = validate_knots(*this); !knots) return knots;
   double end_us = 0;
-  for (std::size_t i = 0; i < curve.pieces.size(); ++i) {
-    const bool is_last = i == curve.knots_x.size();
-    const double begin_u = i == 0 ? 0 : curve.knots_x[i - 1] / curve.scale_x;
-    const Range range{begin_u, is_last ? begin_u : curve.knots_x[i] / curve.scale_x, is_last};
-    if (auto piece = validate_piece(curve.pieces[i], i, range); !piece) return piece;
-    const double begin_us = piece_us(curve.pieces[i], range.begin_u);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const bool is_last = i == knots_x.size();
+    const double begin_u = i == 0 ? 0 : knots_x[i - 1] / scale_x;
+    const Range range{begin_u, is_last ? begin_u : knots_x[i] / scale_x, is_last};
+    if (auto piece = validate_piece(pieces[i], i, range); !piece) return piece;
+    const double begin_us = piece_us(pieces[i], range.begin_u);
     if (begin_us < end_us * (1 - kMaxKnotFall)) return field_error(piece_field(i, "q0"), fall_text(end_us, begin_us));
-    end_us = piece_us(curve.pieces[i], range.end_u);
+    end_us = piece_us(pieces[i], range.end_u);
   }
   return {};
 }
 
-void scale_times(SegmentsCurve& curve, double factor) noexcept {
-  for (CurvePiece& piece : curve.pieces) {
+std::span<const double> SegmentsCurve::fall_points() const noexcept { return knots_x; }
+
+void SegmentsCurve::scale_times(double factor) noexcept {
+  for (CurvePiece& piece : pieces) {
     piece.q2 *= factor;
     piece.q1 *= factor;
     piece.q0 *= factor;
   }
 }
 
-} // namespace mc2::planner::curves
+void SegmentsCurve::scale_rows(const SizeRatios& ratios) {
+  scale_x /= ratios.flops();
+  for (double& knot : knots_x) knot /= ratios.flops();
+}
+
+} // namespace mc2::planner

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-namespace mc2::planner::curves {
+namespace mc2::planner {
 
 /// Whether q2 u^2 + q1 u falls at u, by more than rounding explains: a slope of 0 is a difference of two numbers, and
 /// curves are scaled.
@@ -13,4 +13,4 @@ namespace mc2::planner::curves {
   return !(curved + q1 >= -kRounding * (std::abs(curved) + std::abs(q1)));
 }
 
-} // namespace mc2::planner::curves
+} // namespace mc2::planner

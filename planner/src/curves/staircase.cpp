@@ -1,15 +1,14 @@
-#include "curves/staircase.hpp"
+#include "mc2/planner/cost_curve.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
-#include "curves/affine.hpp"
 #include "curves/x_text.hpp"
 #include "text.hpp"
 
 namespace mc2::planner {
-namespace curves {
 namespace {
 
 /// Beyond it, neighbouring whole sizes are no longer distinct.
@@ -17,34 +16,41 @@ constexpr double kMaxPeriod = 9007199254740992.0;
 
 } // namespace
 
-double time_us(const StaircaseCurve& curve, double x) noexcept {
-  return curve.alpha_us + curve.beta_us_per_x * x + curve.step_us * wave_count(x, curve.period_x);
+double StaircaseCurve::time_us(double x) const noexcept {
+  return alpha_us + beta_us_per_x * x + step_us * wave_count(x, period_x);
 }
 
-std::string formula_text(const StaircaseCurve& curve, CurveAxis axis) {
-  std::string text = formula_text(AffineCurve{curve.alpha_us, curve.beta_us_per_x}, axis) + " + " +
-                     number_text(curve.step_us) + " us for each " + XText(axis, 1).of(curve.period_x) + " begun";
-  if (!curve.period_source.empty()) text += " (period: " + curve.period_source + ")";
+std::string StaircaseCurve::formula_text(CurveAxis axis) const {
+  std::string text = AffineCurve{alpha_us, beta_us_per_x}.formula_text(axis) + " + " + number_text(step_us) +
+                     " us for each " + XText(axis, 1).of(period_x) + " begun";
+  if (!period_source.empty()) text += " (period: " + period_source + ")";
   return text;
 }
 
-Result<void> validate(const StaircaseCurve& curve) {
-  if (auto base = validate(AffineCurve{curve.alpha_us, curve.beta_us_per_x}); !base) return base;
-  if (!std::isfinite(curve.step_us) || curve.step_us < 0)
-    return Error{ErrorCode::InvalidSpec, "step_us", "is " + number_text(curve.step_us) + "; must be finite and >= 0"};
-  if (!(curve.period_x >= 1 && curve.period_x <= kMaxPeriod))
-    return Error{ErrorCode::InvalidSpec, "period_x",
-                 "is " + number_text(curve.period_x) + "; must be between 1 and 2^53"};
+Result<void> StaircaseCurve::validate(double min_x, double max_x) const {
+  if (auto base = AffineCurve{alpha_us, beta_us_per_x}.validate(min_x, max_x); !base) return base;
+  if (!std::isfinite(step_us) || step_us < 0)
+    return Error{ErrorCode::InvalidSpec, "step_us", "is " + number_text(step_us) + "; must be finite and >= 0"};
+  if (!(period_x >= 1 && period_x <= kMaxPeriod))
+    return Error{ErrorCode::InvalidSpec, "period_x", "is " + number_text(period_x) + "; must be between 1 and 2^53"};
   return {};
 }
 
-void scale_times(StaircaseCurve& curve, double factor) noexcept {
-  curve.alpha_us *= factor;
-  curve.beta_us_per_x *= factor;
-  curve.step_us *= factor;
+std::span<const double> StaircaseCurve::fall_points() const noexcept { return {}; }
+
+void StaircaseCurve::scale_times(double factor) noexcept {
+  alpha_us *= factor;
+  beta_us_per_x *= factor;
+  step_us *= factor;
 }
 
-} // namespace curves
+/// A wave covers fewer rows of a wider product, and lasts as long as its k.
+void StaircaseCurve::scale_rows(const SizeRatios& ratios) {
+  beta_us_per_x *= ratios.flops();
+  step_us *= ratios.k;
+  period_x = std::max(period_x / ratios.n, 1.0);
+  period_source += ", scaled to another n";
+}
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "mc2/planner/units.hpp"
 #include "text.hpp"
 
-namespace mc2::planner::curves {
+namespace mc2::planner {
 
 XText::XText(CurveAxis axis, double scale_x) noexcept
     : axis_(axis), scale_x_(scale_x), is_mib_(axis == CurveAxis::Bytes && scale_x == kBytesPerMib) {}
@@ -24,4 +24,4 @@ std::string fall_text(double before_us, double after_us) {
          " us at a knot; at most " + percent_text(kMaxKnotFall) + " are allowed";
 }
 
-} // namespace mc2::planner::curves
+} // namespace mc2::planner

@@ -4,7 +4,7 @@
 
 #include "mc2/planner/cost_curve.hpp"
 
-namespace mc2::planner::curves {
+namespace mc2::planner {
 
 /// Beyond these no size or time is real, and their products leave the range of a double.
 inline constexpr double kMaxKnotX = 1e18;
@@ -30,4 +30,4 @@ class XText {
 /// What is wrong with a curve that is cheaper just beyond a knot than at it.
 [[nodiscard]] std::string fall_text(double before_us, double after_us);
 
-} // namespace mc2::planner::curves
+} // namespace mc2::planner

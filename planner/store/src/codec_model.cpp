@@ -1,5 +1,10 @@
+#include <algorithm>
 #include <array>
+#include <string>
+#include <tuple>
+#include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "codec_parts.hpp"
 #include "mc2/store/text.hpp"
@@ -7,108 +12,91 @@
 namespace mc2::store {
 namespace {
 
-using planner::AffineCurve;
 using planner::CostCurve;
-using planner::CurveKnot;
-using planner::CurvePiece;
-using planner::InterpolatedCurve;
-using planner::PiecewiseCurve;
-using planner::SegmentsCurve;
-using planner::StaircaseCurve;
 
-Json write_shape(const AffineCurve& curve) {
-  return {{"alpha_us", finite(curve.alpha_us)}, {"beta_us_per_x", finite(curve.beta_us_per_x)}, {"family", "affine"}};
-}
-
-Json write_shape(const PiecewiseCurve& curve) {
-  return {{"family", "piecewise"},  {"knot_x", finite(curve.knot_x)},  {"l0", finite(curve.l0)},
-          {"l1", finite(curve.l1)}, {"q0", finite(curve.q0)},          {"q1", finite(curve.q1)},
-          {"q2", finite(curve.q2)}, {"scale_x", finite(curve.scale_x)}};
-}
-
-Json write_shape(const SegmentsCurve& curve) {
-  Json knots = Json::array(), pieces = Json::array();
-  for (const double knot_x : curve.knots_x) knots.push_back(finite(knot_x));
-  for (const CurvePiece& piece : curve.pieces)
-    pieces.push_back({{"q0", finite(piece.q0)}, {"q1", finite(piece.q1)}, {"q2", finite(piece.q2)}});
-  return {{"family", "segments"}, {"knots_x", knots}, {"pieces", pieces}, {"scale_x", finite(curve.scale_x)}};
-}
-
-Json write_shape(const StaircaseCurve& curve) {
-  return {{"alpha_us", finite(curve.alpha_us)},
-          {"beta_us_per_x", finite(curve.beta_us_per_x)},
-          {"family", "staircase"},
-          {"period_source", curve.period_source},
-          {"period_x", finite(curve.period_x)},
-          {"step_us", finite(curve.step_us)}};
-}
-
-Json write_shape(const InterpolatedCurve& curve) {
-  Json knots = Json::array();
-  for (const CurveKnot& knot : curve.knots) knots.push_back({{"time_us", finite(knot.time_us)}, {"x", finite(knot.x)}});
-  return {{"family", "interpolated"}, {"knots", knots}};
-}
-
-CostCurve::Shape read_affine(const Node& node) {
-  const Fields fields(node, {"alpha_us", "beta_us_per_x", "family"});
-  return AffineCurve{fields["alpha_us"].number(), fields["beta_us_per_x"].number()};
-}
-
-CostCurve::Shape read_piecewise(const Node& node) {
-  const Fields fields(node, {"family", "knot_x", "l0", "l1", "q0", "q1", "q2", "scale_x"});
-  return PiecewiseCurve{fields["knot_x"].number(), fields["scale_x"].number(), fields["q2"].number(),
-                        fields["q1"].number(),     fields["q0"].number(),      fields["l1"].number(),
-                        fields["l0"].number()};
-}
-
-CostCurve::Shape read_segments(const Node& node) {
-  const Fields fields(node, {"family", "knots_x", "pieces", "scale_x"});
-  SegmentsCurve curve;
-  curve.scale_x = fields["scale_x"].number();
-  curve.knots_x = fields["knots_x"].list([](const Node& knot) { return knot.number(); });
-  curve.pieces = fields["pieces"].list([](const Node& piece) {
-    const Fields coefficients(piece, {"q0", "q1", "q2"});
-    return CurvePiece{coefficients["q2"].number(), coefficients["q1"].number(), coefficients["q0"].number()};
-  });
-  return curve;
-}
-
-CostCurve::Shape read_staircase(const Node& node) {
-  const Fields fields(node, {"alpha_us", "beta_us_per_x", "family", "period_source", "period_x", "step_us"});
-  return StaircaseCurve{fields["alpha_us"].number(), fields["beta_us_per_x"].number(), fields["step_us"].number(),
-                        fields["period_x"].number(), fields["period_source"].text()};
-}
-
-CostCurve::Shape read_interpolated(const Node& node) {
-  const Fields fields(node, {"family", "knots"});
-  return InterpolatedCurve{fields["knots"].list([](const Node& knot) {
-    const Fields values(knot, {"time_us", "x"});
-    return CurveKnot{values["x"].number(), values["time_us"].number()};
-  })};
-}
-
-struct CurveFamily {
-  std::string_view name;
-  CostCurve::Shape (*read)(const Node&);
+template <typename Value>
+concept HasParameters = requires {
+  Value::parameters();
 };
 
-/// Every family that a document may name, in the order in which messages list them.
-constexpr std::array kCurveFamilies{CurveFamily{"affine", read_affine}, CurveFamily{"piecewise", read_piecewise},
-                                    CurveFamily{"segments", read_segments}, CurveFamily{"staircase", read_staircase},
-                                    CurveFamily{"interpolated", read_interpolated}};
+template <typename Value>
+Json write_value(const std::vector<Value>& values);
+template <typename Value>
+void read_value(const Node& node, std::vector<Value>& values);
 
-CostCurve::Shape read_shape(const Node& node) {
-  if (!node.require(node.json().is_object() && node.json().contains("family"), "an object with a key 'family'"))
-    return {};
-  const Node family = node.member("family", node.json()["family"]);
+/// The keys of a value's document in the order of the alphabet, a curve's family among them.
+template <HasParameters Value>
+auto keys_of() {
+  constexpr bool is_family = requires { Value::kFamily; };
+  return std::apply(
+      [](const auto&... parameter) {
+        std::array<std::string_view, sizeof...(parameter) + (is_family ? 1 : 0)> keys{parameter.first...};
+        if constexpr (is_family) keys.back() = "family";
+        std::ranges::sort(keys);
+        return keys;
+      },
+      Value::parameters());
+}
+
+Json write_value(double value) { return finite(value); }
+Json write_value(const std::string& value) { return value; }
+
+template <HasParameters Value>
+Json write_value(const Value& value) {
+  Json result = Json::object();
+  const auto write = [&](const auto& parameter) { result[parameter.first] = write_value(value.*parameter.second); };
+  std::apply([&](const auto&... parameter) { (write(parameter), ...); }, Value::parameters());
+  if constexpr (requires { Value::kFamily; }) result["family"] = Value::kFamily;
+  return result;
+}
+
+template <typename Value>
+Json write_value(const std::vector<Value>& values) {
+  Json result = Json::array();
+  for (const Value& value : values) result.push_back(write_value(value));
+  return result;
+}
+
+void read_value(const Node& node, double& value) { value = node.number(); }
+void read_value(const Node& node, std::string& value) { value = node.text(); }
+
+template <HasParameters Value>
+void read_value(const Node& node, Value& value) {
+  const auto keys = keys_of<Value>();
+  const Fields fields(node, keys);
+  const auto read = [&](const auto& parameter) { read_value(fields[parameter.first], value.*parameter.second); };
+  std::apply([&](const auto&... parameter) { (read(parameter), ...); }, Value::parameters());
+}
+
+template <typename Value>
+void read_value(const Node& node, std::vector<Value>& values) {
+  values = node.list([](const Node& element) {
+    Value value{};
+    read_value(element, value);
+    return value;
+  });
+}
+
+/// The family of that name among the alternatives of a shape.
+template <typename... Families>
+void read_family(const Node& node, const Node& family, std::variant<Families...>& shape) {
   const std::string name = family.text();
   std::string legal;
-  for (const CurveFamily& each : kCurveFamilies) {
-    if (each.name == name) return each.read(node);
-    legal += (legal.empty() ? "" : ", ") + std::string(each.name);
-  }
+  const auto is_read = [&]<typename Family>(std::type_identity<Family>) {
+    legal += (legal.empty() ? "" : ", ") + std::string(Family::kFamily);
+    if (name != Family::kFamily) return false;
+    read_value(node, shape.template emplace<Family>());
+    return true;
+  };
+  if ((is_read(std::type_identity<Families>()) || ...)) return;
   family.fail(planner::ErrorCode::UnknownName, "unknown name " + in_quotes(name) + "; legal: " + legal);
-  return {};
+}
+
+CostCurve::Shape read_shape(const Node& node) {
+  CostCurve::Shape shape;
+  if (node.require(node.json().is_object() && node.json().contains("family"), "an object with a key 'family'"))
+    read_family(node, node.member("family", node.json()["family"]), shape);
+  return shape;
 }
 
 Json write_quality(const planner::FitQuality& quality) {
@@ -130,7 +118,7 @@ Json write_curve(const CostCurve& curve) {
           {"is_analytic", curve.is_analytic},
           {"quality", write_quality(curve.quality)},
           {"relative_interval", finite(curve.relative_interval)},
-          {"shape", std::visit([](const auto& shape) { return write_shape(shape); }, curve.shape)},
+          {"shape", std::visit([](const auto& shape) { return write_value(shape); }, curve.shape)},
           {"valid_max_x", finite(curve.valid_max_x)},
           {"valid_min_x", finite(curve.valid_min_x)}};
 }

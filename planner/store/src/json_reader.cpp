@@ -31,9 +31,7 @@ std::optional<std::int64_t> as_int64(const Json& value) {
   return value.get<std::int64_t>();
 }
 
-bool contains(std::initializer_list<std::string_view> keys, std::string_view key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
+bool contains(Fields::Keys keys, std::string_view key) { return std::ranges::find(keys, key) != keys.end(); }
 
 } // namespace
 
@@ -107,9 +105,7 @@ std::string Node::name() const {
   return result;
 }
 
-Fields::Fields(const Node& node, std::initializer_list<std::string_view> required,
-               std::initializer_list<std::string_view> optional)
-    : node_(node) {
+Fields::Fields(const Node& node, Keys required, Keys optional) : node_(node) {
   if (!node.require(node.json().is_object(), "an object")) return;
   refuse_unknown(required, optional);
   for (const std::string_view key : required)
@@ -124,8 +120,7 @@ Node Fields::operator[](std::string_view key) const {
 
 bool Fields::has(std::string_view key) const { return node_.json().is_object() && node_.json().contains(key); }
 
-void Fields::refuse_unknown(std::initializer_list<std::string_view> required,
-                            std::initializer_list<std::string_view> optional) const {
+void Fields::refuse_unknown(Keys required, Keys optional) const {
   for (const auto& [key, value] : node_.json().items()) {
     if (contains(required, key) || contains(optional, key)) continue;
     std::string legal;

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,16 +86,18 @@ class Node {
 /// An object whose keys are known: required ones must be there, optional ones may, others are refused by name.
 class Fields {
  public:
+  using Keys = std::span<const std::string_view>;
+  Fields(const Node& node, Keys required, Keys optional = {});
   Fields(const Node& node, std::initializer_list<std::string_view> required,
-         std::initializer_list<std::string_view> optional = {});
+         std::initializer_list<std::string_view> optional = {})
+      : Fields(node, Keys(required.begin(), required.size()), Keys(optional.begin(), optional.size())) {}
 
   /// The value under a key, or a null whose reads fail (the missing key was already recorded).
   [[nodiscard]] Node operator[](std::string_view key) const;
   [[nodiscard]] bool has(std::string_view key) const;
 
  private:
-  void refuse_unknown(std::initializer_list<std::string_view> required,
-                      std::initializer_list<std::string_view> optional) const;
+  void refuse_unknown(Keys required, Keys optional) const;
   Node node_;
 };
 

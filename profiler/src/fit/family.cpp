@@ -4,6 +4,16 @@
 #include <array>
 
 namespace mc2::profiler::fit {
+
+// Each in a file of its own.
+std::optional<planner::CostCurve::Shape> fit_affine(const FamilyInput& input);
+std::optional<planner::CostCurve::Shape> fit_piecewise(const FamilyInput& input);
+std::optional<planner::CostCurve::Shape> fit_staircase(const FamilyInput& input);
+/// Continuous line pieces with 2, 3 or 4 knots.
+template <std::size_t kKnots>
+std::optional<planner::CostCurve::Shape> fit_segments(const FamilyInput& input);
+std::optional<planner::CostCurve::Shape> fit_interpolated(const FamilyInput& input);
+
 namespace {
 
 constexpr std::array kFamilies{

@@ -20,7 +20,7 @@ struct FamilyInput {
   bool is_fold = false; ///< one size is left out for cross-validation: a family may make do with a point less
 };
 
-/// A curve family: one row of the table in family.cpp.
+/// A curve family: one row of the table in family.cpp. Its fit is a file of its own.
 struct Family {
   std::string_view name;
   int min_point_count;
@@ -34,14 +34,6 @@ struct Family {
 
 /// All families, the simplest first and a last resort last: a later one is chosen only if it predicts clearly better.
 [[nodiscard]] std::span<const Family> families() noexcept;
-
-[[nodiscard]] std::optional<planner::CostCurve::Shape> fit_affine(const FamilyInput& input);
-[[nodiscard]] std::optional<planner::CostCurve::Shape> fit_piecewise(const FamilyInput& input);
-[[nodiscard]] std::optional<planner::CostCurve::Shape> fit_staircase(const FamilyInput& input);
-/// Continuous line pieces with 2, 3 or 4 knots.
-template <std::size_t kKnots>
-[[nodiscard]] std::optional<planner::CostCurve::Shape> fit_segments(const FamilyInput& input);
-[[nodiscard]] std::optional<planner::CostCurve::Shape> fit_interpolated(const FamilyInput& input);
 
 /// Sizes and times divided by their largest, so that parameters are of order 1 whatever the unit.
 struct ScaledPoints {

@@ -2,8 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -20,10 +23,38 @@ enum class CurveAxis : std::uint8_t { Rows = 1, Bytes = 2, Columns = 3 };
 /// Errors: UnknownName.
 [[nodiscard]] Result<CurveAxis> parse_curve_axis(std::string_view text);
 
+/// What a block's cost depends on, target over source: where columns are cut, n only says how many.
+struct SizeRatios {
+  double n = 1;
+  double k = 1;
+  [[nodiscard]] double flops() const noexcept { return n * k; }
+};
+
+// A family of curves is a type with these members, and an alternative of CostCurve::Shape:
+//   kFamily, parameters()  its name and its parameters' in documents
+//   time_us(x)             of a block of size x > 0; below 0 counts as 0
+//   formula_text(axis)     the formula with its numbers
+//   validate(min, max)     errors: InvalidSpec, as CostCurve::validate()
+//   fall_points()          the only sizes beyond which the curve may be cheaper than at them
+//   scale_times(factor)    multiplies every time
+//   scale_rows(ratios)     the same curve with each row flops() times as dear
+
 /// t(x) = alpha_us + beta_us_per_x * x.
 struct AffineCurve {
+  static constexpr std::string_view kFamily = "affine";
   double alpha_us = 0;
   double beta_us_per_x = 0;
+  static constexpr auto parameters() {
+    return std::make_tuple(std::pair{"alpha_us", &AffineCurve::alpha_us},
+                           std::pair{"beta_us_per_x", &AffineCurve::beta_us_per_x});
+  }
+
+  [[nodiscard]] double time_us(double x) const noexcept;
+  [[nodiscard]] std::string formula_text(CurveAxis axis) const;
+  [[nodiscard]] Result<void> validate(double min_x, double max_x) const;
+  [[nodiscard]] std::span<const double> fall_points() const noexcept;
+  void scale_times(double factor) noexcept;
+  void scale_rows(const SizeRatios& ratios);
   bool operator==(const AffineCurve&) const = default;
 };
 
@@ -33,10 +64,24 @@ struct AffineCurve {
 /// `scale_x` keeps the coefficients readable (2^20 turns bytes into MiB). The two pieces need not meet exactly; the
 /// cost may drop by kMaxKnotFall there. Source: the Ascend MC2 recipe, docs/cost_model.md §2.
 struct PiecewiseCurve {
+  static constexpr std::string_view kFamily = "piecewise";
   double knot_x = 0;
   double scale_x = 1;
   double q2 = 0, q1 = 0, q0 = 0;
   double l1 = 0, l0 = 0;
+  static constexpr auto parameters() {
+    return std::make_tuple(std::pair{"knot_x", &PiecewiseCurve::knot_x}, std::pair{"scale_x", &PiecewiseCurve::scale_x},
+                           std::pair{"q2", &PiecewiseCurve::q2}, std::pair{"q1", &PiecewiseCurve::q1},
+                           std::pair{"q0", &PiecewiseCurve::q0}, std::pair{"l1", &PiecewiseCurve::l1},
+                           std::pair{"l0", &PiecewiseCurve::l0});
+  }
+
+  [[nodiscard]] double time_us(double x) const noexcept;
+  [[nodiscard]] std::string formula_text(CurveAxis axis) const;
+  [[nodiscard]] Result<void> validate(double min_x, double max_x) const;
+  [[nodiscard]] std::span<const double> fall_points() const noexcept;
+  void scale_times(double factor) noexcept;
+  void scale_rows(const SizeRatios& ratios);
   bool operator==(const PiecewiseCurve&) const = default;
 };
 
@@ -51,6 +96,10 @@ inline constexpr double kMaxKnotFall = 0.10;
 /// One piece of a SegmentsCurve, u = x / scale_x:  q2 u^2 + q1 u + q0, us.
 struct CurvePiece {
   double q2 = 0, q1 = 0, q0 = 0;
+  static constexpr auto parameters() {
+    return std::make_tuple(std::pair{"q2", &CurvePiece::q2}, std::pair{"q1", &CurvePiece::q1},
+                           std::pair{"q0", &CurvePiece::q0});
+  }
   bool operator==(const CurvePiece&) const = default;
 };
 
@@ -59,9 +108,21 @@ struct CurvePiece {
 /// kMaxKnotFall. The floor of a matmul, max(128, rows) c, is knots_x {128}, pieces {{0, 0, 128 c}, {0, c, 0}}.
 /// Evaluated by binary search.
 struct SegmentsCurve {
+  static constexpr std::string_view kFamily = "segments";
   double scale_x = 1; ///< keeps the coefficients readable: 2^20 turns bytes into MiB
   std::vector<double> knots_x;
   std::vector<CurvePiece> pieces;
+  static constexpr auto parameters() {
+    return std::make_tuple(std::pair{"scale_x", &SegmentsCurve::scale_x}, std::pair{"knots_x", &SegmentsCurve::knots_x},
+                           std::pair{"pieces", &SegmentsCurve::pieces});
+  }
+
+  [[nodiscard]] double time_us(double x) const noexcept;
+  [[nodiscard]] std::string formula_text(CurveAxis axis) const;
+  [[nodiscard]] Result<void> validate(double min_x, double max_x) const;
+  [[nodiscard]] std::span<const double> fall_points() const noexcept;
+  void scale_times(double factor) noexcept;
+  void scale_rows(const SizeRatios& ratios);
   bool operator==(const SegmentsCurve&) const = default;
 };
 
@@ -71,11 +132,25 @@ struct SegmentsCurve {
 /// multiple of tile_rows; between two of them, off by the part of a tile that is not filled.
 /// Source: docs/cost_model.md §2.
 struct StaircaseCurve {
+  static constexpr std::string_view kFamily = "staircase";
   double alpha_us = 0;
   double beta_us_per_x = 0;
   double step_us = 0;        ///< of each wave begun
   double period_x = 1;       ///< x per wave, >= 1
   std::string period_source; ///< how the period was found, e.g. "fitted" or "132 units, tiles of 128 x 256, n = 8192"
+  static constexpr auto parameters() {
+    return std::make_tuple(
+        std::pair{"alpha_us", &StaircaseCurve::alpha_us}, std::pair{"beta_us_per_x", &StaircaseCurve::beta_us_per_x},
+        std::pair{"step_us", &StaircaseCurve::step_us}, std::pair{"period_x", &StaircaseCurve::period_x},
+        std::pair{"period_source", &StaircaseCurve::period_source});
+  }
+
+  [[nodiscard]] double time_us(double x) const noexcept;
+  [[nodiscard]] std::string formula_text(CurveAxis axis) const;
+  [[nodiscard]] Result<void> validate(double min_x, double max_x) const;
+  [[nodiscard]] std::span<const double> fall_points() const noexcept;
+  void scale_times(double factor) noexcept;
+  void scale_rows(const SizeRatios& ratios);
   bool operator==(const StaircaseCurve&) const = default;
 };
 
@@ -102,6 +177,9 @@ struct WaveFacts {
 struct CurveKnot {
   double x = 0;
   double time_us = 0;
+  static constexpr auto parameters() {
+    return std::make_tuple(std::pair{"x", &CurveKnot::x}, std::pair{"time_us", &CurveKnot::time_us});
+  }
   bool operator==(const CurveKnot&) const = default;
 };
 
@@ -110,7 +188,16 @@ struct CurveKnot {
 /// Source: Fritsch and Carlson, SIAM J. Numer. Anal. 17, 1980; slopes by the weighted harmonic mean of Fritsch and
 /// Butland, SIAM J. Sci. Stat. Comput. 5, 1984 (PCHIP); end slopes are the end secants.
 struct InterpolatedCurve {
+  static constexpr std::string_view kFamily = "interpolated";
   std::vector<CurveKnot> knots;
+  static constexpr auto parameters() { return std::make_tuple(std::pair{"knots", &InterpolatedCurve::knots}); }
+
+  [[nodiscard]] double time_us(double x) const noexcept;
+  [[nodiscard]] std::string formula_text(CurveAxis axis) const;
+  [[nodiscard]] Result<void> validate(double min_x, double max_x) const;
+  [[nodiscard]] std::span<const double> fall_points() const noexcept;
+  void scale_times(double factor) noexcept;
+  void scale_rows(const SizeRatios& ratios);
   bool operator==(const InterpolatedCurve&) const = default;
 };
 
@@ -155,7 +242,7 @@ struct CostCurve {
   /// Interpolated inside [valid_min_x, valid_max_x], Extrapolated outside, Analytic for an analytic curve.
   [[nodiscard]] Provenance provenance(double x) const noexcept;
 
-  /// "affine", "piecewise", "segments", "staircase" or "interpolated".
+  /// kFamily of its shape, e.g. "affine".
   [[nodiscard]] std::string_view family() const noexcept;
 
   /// Half-width of the 90 % interval of the curve itself, relative: what its residuals and its cross-validated error
