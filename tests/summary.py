@@ -1,0 +1,35 @@
+"""What a run of CTest came to: how many tests passed and failed, and which cases were skipped, each reason once.
+
+    python3 tests/summary.py BUILD_DIRECTORY     # of its last run
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+
+def skipped_cases(output):
+    """The reasons in one test's output: GoogleTest's, unittest's, and those of tests that end with "skipped"."""
+    reasons = re.findall(r"^[^\n]*: Skipped\n([^\n]*)\n", output, re.MULTILINE)
+    reasons += re.findall(r"\.\.\. skipped ['\"]([^\n]*)['\"]$", output, re.MULTILINE)
+    return reasons
+
+
+def main():
+    log = pathlib.Path(sys.argv[1]) / "Testing" / "Temporary" / "LastTest.log"
+    passed, failed, reasons = 0, 0, collections.Counter()
+    for test in re.split(r"^\d+/\d+ Testing: ", log.read_text(errors="replace"), flags=re.MULTILINE)[1:]:
+        skipped = skipped_cases(test)
+        reasons.update(skipped or (["its reason is in its output"] if "Test Pass Reason:\nSkip" in test else []))
+        if "\nTest Failed." in test or "\nTest Fail Reason:" in test:
+            failed += 1
+        elif "\nTest Passed." in test:
+            passed += 1
+    print(f"{passed} tests passed, {failed} failed; {sum(reasons.values())} cases skipped" + (":" if reasons else ""))
+    for reason, count in reasons.most_common():
+        print(f"  {count:4} x {reason[:160]}")
+
+
+if __name__ == "__main__":
+    main()
