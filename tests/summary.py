@@ -13,7 +13,13 @@ def skipped_cases(output):
     """The reasons in one test's output: GoogleTest's, unittest's, and those of tests that end with "skipped"."""
     reasons = re.findall(r"^[^\n]*: Skipped\n([^\n]*)\n", output, re.MULTILINE)
     reasons += re.findall(r"\.\.\. skipped ['\"]([^\n]*)['\"]$", output, re.MULTILINE)
-    return reasons
+    return [in_short(reason) for reason in reasons]
+
+
+def in_short(reason):
+    """Each part once, without what a program printed behind it."""
+    parts = re.split(r": (?:mc2|profile|[a-z]+\()", reason.split("\\n")[0])[0].split("; ")
+    return "; ".join(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 
 def main():
@@ -28,7 +34,7 @@ def main():
             passed += 1
     print(f"{passed} tests passed, {failed} failed; {sum(reasons.values())} cases skipped" + (":" if reasons else ""))
     for reason, count in reasons.most_common():
-        print(f"  {count:4} x {reason[:160]}")
+        print(f"  {count:4} x {reason[:110]}")
 
 
 if __name__ == "__main__":
