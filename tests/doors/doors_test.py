@@ -1,9 +1,9 @@
-"""One question, every door, one answer: the program, the service, C (and so C++), Python and what mc2.torch calls give the
-same plan, by its digest, or the same error.
+"""One question, every door, one answer: the program, the service, C (and so C++), Python and what mc2.torch calls give
+the same plan, by its digest, or the same error.
 
     doors_test.py PATH_OF_MC2 PATH_OF_C_DOOR
 
-A door that cannot be asked a question is listed with it in NOT_ASKED, and what it says instead is checked.
+NOT_ASKED has the questions that a door cannot be asked.
 """
 
 import json
@@ -37,8 +37,8 @@ def op_of(m=1024, n=1024, k=1024, kind="matmul_all_reduce", dtype="f32", ranks=2
 class Asked:
     """A question, and the store that stands behind every door."""
 
-    def __init__(self, op, *, tuned=(), models=(), machine="here", transfer="yes", given=False, damage=(), is_read_only=False,
-                 service=None, max_blocks=None, variant=None, exit_code=None):  # fmt: skip
+    def __init__(self, op, *, tuned=(), models=(), machine="here", transfer="yes", given=False, damage=(),
+                 is_read_only=False, service=None, max_blocks=None, variant=None, exit_code=None):  # fmt: skip
         self.exit_code = exit_code  # of the program, where it says more than the others
         self.op, self.tuned, self.models, self.machine = op, tuned, models, machine
         self.transfer, self.given, self.damage = transfer, given, damage
@@ -99,9 +99,10 @@ def questions():
     yield "huge m", Asked((2**40, 1024, 1024), models=[here])
 
 
-# Which doors cannot be asked what, and why.
+# Options and variants have no place in some calls; a service takes no model, and none is started on an empty store.
 NOT_ASKED = {
-    "service": lambda asked: asked.given or asked.variant or asked.service or asked.machine != "here" or not (asked.tuned or asked.models),
+    "service": lambda asked: (asked.given or asked.variant or asked.service or asked.machine != "here"
+                              or not (asked.tuned or asked.models)),
     "c": lambda asked: asked.max_blocks or asked.variant,
     "python": lambda asked: asked.max_blocks,
     "core": lambda asked: asked.service,

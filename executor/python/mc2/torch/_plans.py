@@ -16,7 +16,7 @@ from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint
 from ._passes import PASSES, Pass, unfused
 from ._settings import log, settings, warn
 
-MAX_BLOCK_COUNT = 16  # as the planner takes it for process groups
+MAX_BLOCK_COUNT = _core.default_options(_core.Fingerprint({"backend": "torch/"}))["max_block_count"]
 _SERVICE_DEADLINE_S = 0.05
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 LOOPED, BATCHED = "looped", "batched"  # matmuls of a block of several ranks' rows: one each, or one batched
