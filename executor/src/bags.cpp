@@ -8,10 +8,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 Error bag_error(std::int64_t table, std::int64_t sample, const std::string& detail) {
   return {ErrorCode::InvalidSpec, "bags",
           "table " + std::to_string(table) + ", sample " + std::to_string(sample) + ": " + detail};

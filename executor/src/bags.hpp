@@ -37,7 +37,7 @@ class BagReader {
 
   /// Errors: InvalidSpec naming table, sample and value: a range that does not lie within the row numbers, or a row
   /// that the table does not have.
-  [[nodiscard]] planner::Result<void> check(std::int64_t table, std::int64_t sample) const;
+  [[nodiscard]] Result<void> check(std::int64_t table, std::int64_t sample) const;
 
  private:
   template <typename Number>
@@ -59,7 +59,7 @@ class BagReader {
 /// Errors: InvalidSpec naming rank, table, sample and value, for offsets that do not ascend from 0 to the number of
 /// indices, and rows that a table does not have. `op` is legal, check_buffers() has passed, the memory is this
 /// process's. Nothing to check for kinds without tables.
-[[nodiscard]] planner::Result<void> check_bags(const planner::OpSpec& op, std::span<const int> ranks,
-                                               std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_bags(const planner::OpSpec& op, std::span<const int> ranks,
+                                      std::span<const RankBuffers> buffers);
 
 } // namespace mc2::executor

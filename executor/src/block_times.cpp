@@ -12,7 +12,7 @@ using planner::Component;
 
 constexpr double kMaxSlowdown = 20;
 
-double to_us(std::chrono::nanoseconds time) noexcept { return static_cast<double>(time.count()) / planner::kNsPerUs; }
+using planner::to_us;
 
 const std::vector<StageTime>& lane_of(const RankTimes& times, Component component) {
   return component == Component::Matmul ? times.compute : times.communication;
@@ -46,6 +46,14 @@ Overlap overlap_of(const RankTimes& rank, Component component, std::size_t full_
   return result;
 }
 
+std::optional<double> hand_over_us(const std::vector<StageTime>& lane) {
+  if (lane.size() < 2) return std::nullopt;
+  std::chrono::nanoseconds sum{0};
+  for (std::size_t i = 1; i < lane.size(); ++i)
+    sum += std::max(lane[i].start - lane[i - 1].end, std::chrono::nanoseconds(0));
+  return to_us(sum) / static_cast<double>(lane.size() - 1);
+}
+
 } // namespace
 
 BlockTime mean_block(const RunRecord& record, Component component, std::size_t full_count) {
@@ -53,7 +61,8 @@ BlockTime mean_block(const RunRecord& record, Component component, std::size_t f
   for (const auto& rank : record.ranks) {
     const auto& lane = lane_of(rank, component);
     const double block_us = to_us(lane[full_count - 1].end - lane.front().start) / static_cast<double>(full_count);
-    if (block_us > slowest.block_us) slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us};
+    if (block_us > slowest.block_us)
+      slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us, hand_over_us(lane)};
     slowest.local_us = std::max(slowest.local_us, to_us(rank.local.end - rank.local.start));
   }
   return slowest;
@@ -68,7 +77,7 @@ BlockTime contended_block(const RunRecord& record, Component component, std::siz
     const double slowdown =
         std::min(seen.overlap_us / std::max(shared_work_us, seen.overlap_us / kMaxSlowdown), kMaxSlowdown);
     if (slowdown * alone.block_us > slowest.block_us)
-      slowest = {slowdown * alone.block_us, rank.rank, std::max(seen.count, 1)};
+      slowest = {slowdown * alone.block_us, rank.rank, std::max(seen.count, 1), 0, std::nullopt};
   }
   return slowest;
 }

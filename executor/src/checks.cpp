@@ -10,10 +10,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 /// One matrix of one rank, for checks that treat them alike.
 struct NamedBytes {
   std::string name;
@@ -155,7 +151,7 @@ Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend)
 Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
   std::vector<int> ranks(static_cast<std::size_t>(op.world_size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  if (auto legal = check_buffers(op, ranks, buffers); !legal) return legal;
+  MC2_TRY(check_buffers(op, ranks, buffers));
   return check_splits_agree(op, buffers);
 }
 
@@ -166,15 +162,15 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
                  std::to_string(buffers.size()) + " sets of buffers for " + std::to_string(ranks.size()) +
                      " ranks; one per rank is needed"};
   }
-  if (auto legal = check_splits(op, ranks, buffers); !legal) return legal;
-  if (auto legal = check_gathers(op, ranks, buffers); !legal) return legal;
+  MC2_TRY(check_splits(op, ranks, buffers));
+  MC2_TRY(check_gathers(op, ranks, buffers));
   auto matrices = all_matrices(op, ranks, buffers);
   for (const NamedBytes& matrix : matrices) {
-    if (auto legal = check_matrix(matrix, planner::size_bytes(matrix.dtype)); !legal) return legal.error();
+    MC2_TRY(check_matrix(matrix, planner::size_bytes(matrix.dtype)));
   }
   const auto bags = all_bags(op, ranks, buffers);
   for (std::size_t i = 0; i < bags.size(); ++i) { // two arrays a rank
-    if (auto legal = check_matrix(bags[i], size_bytes(buffers[i / 2].bags.type)); !legal) return legal.error();
+    MC2_TRY(check_matrix(bags[i], size_bytes(buffers[i / 2].bags.type)));
   }
   matrices.insert(matrices.end(), bags.begin(), bags.end());
   return check_overlaps(matrices);

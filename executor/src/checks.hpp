@@ -15,30 +15,30 @@ namespace mc2::executor {
 /// What every backend's prepare() checks, whatever its ranks' memory is: addresses are compared, never read.
 
 /// Errors: InvalidSpec when the operator's ranks are not the communicator's.
-[[nodiscard]] planner::Result<void> check_world(const StageList& list, int world_size);
+[[nodiscard]] Result<void> check_world(const StageList& list, int world_size);
 
 /// For backends that do not spread a world over processes of a launcher. Errors: Unsupported.
-[[nodiscard]] planner::Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend);
+[[nodiscard]] Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend);
 
 /// For backends that take B as [k, n] only. Errors: Unsupported naming the rank.
-[[nodiscard]] planner::Result<void> check_b_is_plain(std::span<const int> ranks, std::span<const RankBuffers> buffers,
-                                                     std::string_view backend);
+[[nodiscard]] Result<void> check_b_is_plain(std::span<const int> ranks, std::span<const RankBuffers> buffers,
+                                            std::string_view backend);
 
 /// What a rank prepares, as every rank must: for processes to compare and to show.
 [[nodiscard]] std::string call_text(const StageList& list, const planner::Variant& variant,
                                     const PrepareOptions& options);
 
 /// For backends that know neither. Errors: Unsupported for an epilogue or i8.
-[[nodiscard]] planner::Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend);
+[[nodiscard]] Result<void> check_is_plain(const planner::OpSpec& op, std::string_view backend);
 
 /// Errors: InvalidSpec naming rank and buffer: count, size by operand_shapes() or by the rank's own counts, alignment
 /// to an element, a C that overlaps another buffer; counts that are illegal or that two ranks do not agree on. `op` is
 /// legal.
-[[nodiscard]] planner::Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
 /// The same for the ranks that this process holds: one set of buffers for each of `ranks`.
-[[nodiscard]] planner::Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks,
-                                                  std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks,
+                                         std::span<const RankBuffers> buffers);
 
 /// "a, b, c", for messages.
 [[nodiscard]] std::string joined(std::span<const std::string_view> names);

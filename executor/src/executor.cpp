@@ -7,10 +7,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 Result<void> check_fingerprint(const planner::Fingerprint& plan, const planner::Fingerprint& machine) {
   const auto differences = machine.differences(plan);
   if (differences.empty()) return {};
@@ -27,7 +23,7 @@ Result<StageList> bind(const planner::Plan& plan, const Communicator& communicat
                      std::to_string(communicator.world_size())};
   }
   if (!options.accept_other_fingerprint) {
-    if (auto same = check_fingerprint(plan.fingerprint, communicator.fingerprint()); !same) return same.error();
+    MC2_TRY(check_fingerprint(plan.fingerprint, communicator.fingerprint()));
   }
   return lower(plan.op, plan.cut, plan.schedule);
 }
@@ -37,7 +33,7 @@ Result<StageList> bind(const planner::Plan& plan, const Communicator& communicat
 Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<const RankBuffers> buffers,
                                           Communicator& communicator, const ExecuteOptions& options) {
   const auto stages = bind(plan, communicator, options);
-  if (auto all = communicator.share_error(stages ? Result<void>{} : stages.error()); !all) return all.error();
+  MC2_TRY(communicator.share_error(stages ? Result<void>{} : stages.error()));
   return communicator.prepare_stages(stages.value(), plan.variant, buffers, options.prepare);
 }
 

@@ -8,9 +8,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 using Variables = std::function<const char*(const char* name)>;
 
 /// How a launcher spells what it says.
@@ -59,21 +56,17 @@ std::string job_key(const Launcher& launcher, const Variables& variable) {
 
 Result<std::optional<LaunchedProcess>> read(const Launcher& launcher, const Variables& variable) {
   constexpr int kMostRanks = 1 << 20;
-  const auto size = number(variable, launcher.world_size, 1, kMostRanks);
-  if (!size) return size.error();
-  const auto rank = number(variable, launcher.rank, 0, size.value() - 1);
-  if (!rank) return rank.error();
-  const auto local_rank = number(variable, launcher.local_rank, 0, size.value() - 1);
-  if (!local_rank) return local_rank.error();
-  const auto local_size = number(variable, launcher.local_size, 1, size.value());
-  if (!local_size) return local_size.error();
-  if (local_size.value() != size.value() || local_rank.value() != rank.value()) {
+  MC2_ASSIGN(const auto size, number(variable, launcher.world_size, 1, kMostRanks));
+  MC2_ASSIGN(const auto rank, number(variable, launcher.rank, 0, size - 1));
+  MC2_ASSIGN(const auto local_rank, number(variable, launcher.local_rank, 0, size - 1));
+  MC2_ASSIGN(const auto local_size, number(variable, launcher.local_size, 1, size));
+  if (local_size != size || local_rank != rank) {
     return Error{ErrorCode::Unsupported, launcher.local_size,
-                 std::to_string(local_size.value()) + " of " + std::to_string(size.value()) +
+                 std::to_string(local_size) + " of " + std::to_string(size) +
                      " ranks are on this machine; all must be, in the launcher's order"};
   }
   return std::optional<LaunchedProcess>{
-      {.world_size = size.value(), .place = {.rank = rank.value(), .key = job_key(launcher, variable)}}};
+      {.world_size = size, .place = {.rank = rank, .key = job_key(launcher, variable)}}};
 }
 
 } // namespace

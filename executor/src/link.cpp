@@ -11,10 +11,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 struct Unit {
   std::string_view name;
   double factor;

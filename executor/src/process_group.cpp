@@ -23,8 +23,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::Result;
-using planner::SystemError;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMostRanks = 64;

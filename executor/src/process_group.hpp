@@ -38,10 +38,10 @@ class ProcessGroup {
   /// The largest of every rank's numbers. As all_gather.
   [[nodiscard]] std::int64_t maximum(std::int64_t own);
   /// The first error by rank, the same on every rank. As all_gather.
-  [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own);
+  [[nodiscard]] Result<void> share_error(const Result<void>& own);
   /// Whether all say the same. As all_gather. Errors: Mismatch, the same on every rank, naming the first that says
   /// something else than rank 0.
-  [[nodiscard]] planner::Result<void> agree(std::string_view text);
+  [[nodiscard]] Result<void> agree(std::string_view text);
 
   /// Tells every rank that this one cannot go on, unless one has told so before, and raises the abort word.
   void fail(std::string_view why) noexcept;

@@ -6,10 +6,6 @@
 
 namespace mc2::executor {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 std::string error_text(const Result<void>& own) {
   return own ? "" : std::to_string(static_cast<int>(own.error().code)) + " " + own.error().text();
 }

@@ -10,14 +10,14 @@
 namespace mc2::executor {
 
 /// An error as a rank tells it the others; empty where there is none.
-[[nodiscard]] std::string error_text(const planner::Result<void>& own);
+[[nodiscard]] std::string error_text(const Result<void>& own);
 
 /// The first error by rank, with the rank's number in front, of the texts that error_text() made of every rank's; the
 /// own as it is where all are refused alike.
-[[nodiscard]] planner::Result<void> first_error(const planner::Result<void>& own, std::span<const std::string> texts);
+[[nodiscard]] Result<void> first_error(const Result<void>& own, std::span<const std::string> texts);
 
 /// Whether all ranks call the same. Errors: Mismatch, naming the first rank that calls something else than rank 0, and
 /// both texts.
-[[nodiscard]] planner::Result<void> check_same_call(std::span<const std::string> texts);
+[[nodiscard]] Result<void> check_same_call(std::span<const std::string> texts);
 
 } // namespace mc2::executor

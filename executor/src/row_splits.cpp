@@ -7,9 +7,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 using Counts = std::span<const std::int64_t>;
 
 std::int64_t sum(Counts counts) { return std::reduce(counts.begin(), counts.end(), std::int64_t{0}); }
@@ -93,8 +90,8 @@ Result<void> check_splits(const planner::OpSpec& op, std::span<const int> ranks,
       return count_error(ranks[i], "has",
                          "counts; " + planner::kinds_with(takes_counts) + " take them, not " +
                              std::string(planner::to_string(op.kind)));
-    if (auto legal = check_direction(op, ranks[i], "sends", rank.send_counts); !legal) return legal;
-    if (auto legal = check_direction(op, ranks[i], "receives", rank.receive_counts); !legal) return legal;
+    MC2_TRY(check_direction(op, ranks[i], "sends", rank.send_counts));
+    MC2_TRY(check_direction(op, ranks[i], "receives", rank.receive_counts));
   }
   return {};
 }

@@ -47,14 +47,14 @@ class RowSplits {
 
 /// Whether the counts of the ranks that this process holds are legal each for itself. Errors: InvalidSpec naming rank
 /// and value: counts of another kind, not one per rank, sent without received, outside 0 .. m / ranks, or all zero.
-[[nodiscard]] planner::Result<void> check_splits(const planner::OpSpec& op, std::span<const int> ranks,
-                                                 std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_splits(const planner::OpSpec& op, std::span<const int> ranks,
+                                        std::span<const RankBuffers> buffers);
 
 /// Whether every rank receives what the others say that they send, for a process that holds all ranks; check_splits()
 /// has passed. Errors: InvalidSpec naming both ranks and values, or the rank without counts.
-[[nodiscard]] planner::Result<void> check_splits_agree(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_splits_agree(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
 /// For backends without unequal splits. Errors: Unsupported when any rank has counts.
-[[nodiscard]] planner::Result<void> check_equal_splits(std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_equal_splits(std::span<const RankBuffers> buffers);
 
 } // namespace mc2::executor

@@ -15,7 +15,7 @@ class RunTurn {
   /// Throws SystemError while another thread has its turn.
   explicit RunTurn(std::atomic_flag& is_taken) : is_taken_(is_taken) {
     if (is_taken.test_and_set(std::memory_order_acquire))
-      throw planner::SystemError("run", EBUSY, "another thread runs on this communicator; one run at a time");
+      throw SystemError("run", EBUSY, "another thread runs on this communicator; one run at a time");
   }
   struct Waits {};
   /// Comes after another thread's turn, for what cannot fail.

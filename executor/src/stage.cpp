@@ -6,12 +6,12 @@ namespace mc2::executor {
 
 using planner::Schedule;
 
-planner::Result<StageList> lower(const planner::OpSpec& op, const planner::Cut& cut, Schedule schedule) {
-  if (auto legal = op.validate(); !legal) return legal.error();
-  if (auto legal = planner::validate_cut(op, cut); !legal) return legal.error();
+Result<StageList> lower(const planner::OpSpec& op, const planner::Cut& cut, Schedule schedule) {
+  MC2_TRY(op.validate());
+  MC2_TRY(planner::validate_cut(op, cut));
   if (schedule == Schedule::Serial && cut.block_rows.size() > 1)
-    return planner::Error{planner::ErrorCode::InvalidSpec, "blocks",
-                          "are " + std::to_string(cut.block_rows.size()) + "; one lane after the other takes one"};
+    return Error{ErrorCode::InvalidSpec, "blocks",
+                 "are " + std::to_string(cut.block_rows.size()) + "; one lane after the other takes one"};
   const planner::OpTraits& traits = planner::traits_of(op.kind);
   if (schedule == Schedule::LocalFirst && !traits.has_local_part) schedule = Schedule::Pipelined;
   StageList list{.op = op, .first_lane = traits.first_lane, .stages = {}, .schedule = schedule};

@@ -31,7 +31,6 @@ struct StageList {
 /// Stages that follow each other on the cut axis, in the kind's own order of lanes. A schedule that puts first what the
 /// kind does not have is Pipelined.
 /// Errors: InvalidSpec when the operator is illegal, or a serial schedule has several blocks; as planner::validate_cut.
-[[nodiscard]] planner::Result<StageList> lower(const planner::OpSpec& op, const planner::Cut& cut,
-                                               planner::Schedule schedule);
+[[nodiscard]] Result<StageList> lower(const planner::OpSpec& op, const planner::Cut& cut, planner::Schedule schedule);
 
 } // namespace mc2::executor

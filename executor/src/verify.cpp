@@ -8,6 +8,7 @@
 
 #include "double_oracle.hpp"
 #include "mc2/planner/collective.hpp"
+#include "mc2/planner/text.hpp"
 #include "parallel_for.hpp"
 #include "poison.hpp"
 #include "row_splits.hpp"
@@ -16,10 +17,6 @@
 
 namespace mc2::executor {
 namespace {
-
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 /// C of every rank. Safe to share.
 class Results {
@@ -56,7 +53,7 @@ class Results {
     const auto values = read(row_at(*bad_row));
     const auto bad = std::ranges::find_if(values, is_bad);
     const Position at{row_at(*bad_row), bad - values.begin()};
-    return mismatch(at, is_poison(at) ? "was not written" : "is " + number_text(*bad));
+    return mismatch(at, is_poison(at) ? "was not written" : "is " + number_text(*bad, kDigits));
   }
 
   /// The first element of the first row in which a rank differs from rank 0.
@@ -107,8 +104,8 @@ WorstElement worst_element(std::span<const double> values, const OracleRow& orac
     if (ratio > worst.ratio) worst = {ratio, static_cast<std::int64_t>(j), {}};
   }
   const auto at = static_cast<std::size_t>(worst.column);
-  worst.text = "is " + number_text(values[at]) + ", should be " + number_text(oracle.expected[at]) + " within " +
-               number_text(oracle.allowed[at]);
+  worst.text = "is " + number_text(values[at], kDigits) + ", should be " + number_text(oracle.expected[at], kDigits) +
+               " within " + number_text(oracle.allowed[at], kDigits);
   return worst;
 }
 
@@ -228,7 +225,7 @@ std::string success_text(const planner::OpSpec& op, const Verification& found, s
   return std::to_string(found.element_count) + " elements written and finite, " +
          (all_get_the_same(op) ? "all ranks equal to the bit, " : "") + std::to_string(found.exact_row_count) + " of " +
          std::to_string(row_count) + " rows compared element by element" + projections + "; the largest error is " +
-         percent_text(found.worst_error_ratio) + " of what rounding allows";
+         percent_text(found.worst_error_ratio, 2) + " of what rounding allows";
 }
 
 /// What comes from the compute lanes: the partial products of all ranks, and what the exchange adds to them.
@@ -285,7 +282,7 @@ Result<Verification> verify_sums(const planner::OpSpec& op,
                                  std::span<const std::span<const std::byte>> partial_products,
                                  std::span<const RankBuffers> buffers) {
   const Results results(op, buffers);
-  if (auto written = results.check_written(); !written) return written.error();
+  MC2_TRY(results.check_written());
   Partials partials{{}, Addends(op, buffers), results.splits()};
   for (const auto& partial : partial_products) partials.products.emplace_back(planner::product_type(op), partial, op.n);
   std::vector<double> ratios(static_cast<std::size_t>(results.row_count()));
@@ -389,20 +386,18 @@ Result<Verification> verify_result(const planner::OpSpec& op, std::span<const Ra
                                    const planner::Cut& cut, std::uint64_t seed) {
   if (op.tables) return verify_pooling(op, buffers);
   const Results results(op, buffers);
-  if (auto written = results.check_written(); !written) return written.error();
-  if (auto gathered = check_gathered(op, buffers); !gathered) return gathered.error();
+  MC2_TRY(results.check_written());
+  MC2_TRY(check_gathered(op, buffers));
   const DoubleOracle oracle(op, buffers);
   if (const auto found = all_get_the_same(op) ? results.find_rank_difference() : std::nullopt) {
     return rank_difference(*found, oracle.rows({&found->at, 1}).front(), results);
   }
   const auto rows = rows_to_compare(op, cut, results, seed);
-  const auto exact = compare_rows(op, rows, oracle, results);
-  if (!exact) return exact.error();
+  MC2_ASSIGN(const auto exact, compare_rows(op, rows, oracle, results));
   const ProjectedOracle projection(op, buffers, oracle, seed);
-  const auto projected = compare_projections(op, projection, oracle, results);
-  if (!projected) return projected.error();
+  MC2_ASSIGN(const auto projected, compare_projections(op, projection, oracle, results));
 
-  Verification found{.worst_error_ratio = std::max(exact.value(), projected.value()),
+  Verification found{.worst_error_ratio = std::max(exact, projected),
                      .element_count = results.row_count() * op.n,
                      .exact_row_count = static_cast<std::int64_t>(rows.size()),
                      .text = {}};

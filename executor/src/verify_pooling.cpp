@@ -7,16 +7,13 @@
 
 #include "bags.hpp"
 #include "double_oracle.hpp"
+#include "mc2/planner/text.hpp"
 #include "parallel_for.hpp"
 #include "poison.hpp"
 #include "verify_report.hpp"
 
 namespace mc2::executor {
 namespace {
-
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 /// Where one table's features of one sample stand in the C of the rank that gets them.
 struct Feature {
@@ -107,9 +104,9 @@ class PoolingCheck {
                            .row_bytes(feature.at.row)
                            .subspan(static_cast<std::size_t>(column) * poison.size(), poison.size());
     if (std::ranges::equal(bytes, poison)) return "was not written";
-    return "is " + number_text(got) + ", should be " + number_text(wanted) + " within " + number_text(allowed) +
-           ": sample " + std::to_string(feature.sample) + " of table " + std::to_string(feature.table) + " of rank " +
-           std::to_string(feature.sender);
+    return "is " + number_text(got, kDigits) + ", should be " + number_text(wanted, kDigits) + " within " +
+           number_text(allowed, kDigits) + ": sample " + std::to_string(feature.sample) + " of table " +
+           std::to_string(feature.table) + " of rank " + std::to_string(feature.sender);
   }
 
   planner::OpSpec op_;
@@ -139,7 +136,7 @@ Result<Verification> verify_pooling(const planner::OpSpec& op, std::span<const R
   found.text = std::to_string(found.element_count) +
                " pooled features written, finite and compared one by one; the largest "
                "error is " +
-               percent_text(found.worst_error_ratio) + " of what rounding allows";
+               percent_text(found.worst_error_ratio, 2) + " of what rounding allows";
   return found;
 }
 

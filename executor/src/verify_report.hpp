@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 #include "double_oracle.hpp"
@@ -10,25 +9,15 @@
 /// How checks of results word what they found.
 namespace mc2::executor {
 
+inline constexpr int kDigits = 9; ///< of a float: as many as tell each from its neighbours
+
 struct Position {
   ResultRow at;
   std::int64_t column = 0;
 };
 
-[[nodiscard]] inline std::string percent_text(double ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g %%", ratio * 100);
-  return text;
-}
-
-[[nodiscard]] inline std::string number_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
-}
-
-[[nodiscard]] inline planner::Error mismatch(const Position& at, const std::string& detail) {
-  return {planner::ErrorCode::Mismatch, "c",
+[[nodiscard]] inline Error mismatch(const Position& at, const std::string& detail) {
+  return {ErrorCode::Mismatch, "c",
           "rank " + std::to_string(at.at.rank) + ", row " + std::to_string(at.at.row) + ", column " +
               std::to_string(at.column) + ": " + detail};
 }

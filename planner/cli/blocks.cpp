@@ -21,15 +21,15 @@ std::optional<std::int64_t> parse_positive(std::string_view text) {
   return value;
 }
 
-planner::Error unreadable(std::string_view part) {
-  return {planner::ErrorCode::InvalidSpec, "--blocks",
+Error unreadable(std::string_view part) {
+  return {ErrorCode::InvalidSpec, "--blocks",
           "cannot read '" + std::string(part.substr(0, 32)) +
               "'; write positive row counts separated by commas, e.g. 512,896,896 or 512,4x896, at most 1024 blocks"};
 }
 
 } // namespace
 
-planner::Result<planner::Cut> parse_blocks(std::string_view text) {
+Result<planner::Cut> parse_blocks(std::string_view text) {
   planner::Cut cut;
   while (true) {
     const std::size_t end = text.find_first_of(",+");

@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "comparison.hpp"
 #include "kept_plan.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "render.hpp"
 
@@ -50,20 +51,18 @@ Result<std::vector<ComparedRow>> compared(const std::pair<std::string, std::stri
 /// A plan that is named by its digest as a document.
 Result<std::string> content_of(const std::string& name, const StoreOptions& store) {
   if (std::filesystem::exists(name)) return read_file(name);
-  const auto plan = load_plan(name, "PLAN", store);
-  if (!plan) return plan.error();
-  return plan.value().document;
+  MC2_ASSIGN(const auto plan, load_plan(name, "PLAN", store));
+  return plan.document;
 }
 
 Result<std::vector<ComparedRow>> CompareCommand::rows() const {
-  const auto a = content_of(left, store), b = content_of(right, store);
-  if (!a) return a.error();
-  if (!b) return b.error();
-  const std::pair first{left, a.value()}, second{right, b.value()};
-  const std::string kind = kind_of(a.value());
-  if (kind != kind_of(b.value()))
+  MC2_ASSIGN(const auto a, content_of(left, store));
+  MC2_ASSIGN(const auto b, content_of(right, store));
+  const std::pair first{left, a}, second{right, b};
+  const std::string kind = kind_of(a);
+  if (kind != kind_of(b))
     return Error{ErrorCode::InvalidSpec, "B",
-                 "is of another kind than A ('" + kind.substr(0, 32) + "' and '" + kind_of(b.value()).substr(0, 32) +
+                 "is of another kind than A ('" + kind.substr(0, 32) + "' and '" + kind_of(b).substr(0, 32) +
                      "'); give two profiles, two models or two plans"};
   if (kind == "mc2.profile/1") return compared(first, second, store::decode_profile, compare_profiles);
   if (kind == "mc2.cost_model/1") return compared(first, second, store::decode_model, compare_models);
@@ -72,11 +71,10 @@ Result<std::vector<ComparedRow>> CompareCommand::rows() const {
 }
 
 Result<ExitCode> CompareCommand::run() const {
-  const auto found = rows();
-  if (!found) return found.error();
+  MC2_ASSIGN(const auto found, rows());
   std::vector<std::vector<std::string>> cells{{"what", "A", "B", "B / A", "90 % interval", "B is"}};
   std::map<Comparison, int> counts;
-  for (const ComparedRow& row : found.value()) {
+  for (const ComparedRow& row : found) {
     ++counts[row.verdict];
     cells.push_back({row.what, time_text(row.a_us), time_text(row.b_us), ratio_text(row.ratio),
                      ratio_text(row.low) + " to " + ratio_text(row.high), std::string(to_string(row.verdict))});

@@ -8,7 +8,7 @@
 
 #include "mc2/profiler/statistics.hpp"
 
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::cli {
 namespace {

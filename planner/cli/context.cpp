@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -137,30 +136,24 @@ Result<std::optional<planner::EmbeddingTables>> OpOptions::embedding_tables() co
                  "is missing; --tables and --table-rows together say what a rank of embedding_all_to_all holds"};
   planner::EmbeddingTables result{.table_count = *tables, .row_count = *table_rows};
   if (pooling) {
-    const auto parsed = planner::parse_pooling(*pooling);
-    if (!parsed) return parsed.error();
-    result.pooling = parsed.value();
+    MC2_ASSIGN(result.pooling, planner::parse_pooling(*pooling));
   }
   return std::optional(result);
 }
 
 Result<planner::OpSpec> OpOptions::spec() const {
   planner::OpSpec op;
-  const auto parsed_kind = planner::parse_op_kind(kind);
-  if (!parsed_kind) return parsed_kind.error();
-  const auto parsed_dtype = planner::parse_dtype(dtype);
-  if (!parsed_dtype) return parsed_dtype.error();
-  op.kind = parsed_kind.value();
-  op.dtype = parsed_dtype.value();
+  MC2_ASSIGN(const auto parsed_kind, planner::parse_op_kind(kind));
+  MC2_ASSIGN(const auto parsed_dtype, planner::parse_dtype(dtype));
+  op.kind = parsed_kind;
+  op.dtype = parsed_dtype;
   for (const auto& [field, given, size] :
        {std::tuple("m", &m, &op.m), std::tuple("n", &n, &op.n), std::tuple("k", &k, &op.k)})
-    if (auto set = set_size(field, *given, *size); !set) return set.error();
+    MC2_TRY(set_size(field, *given, *size));
   op.world_size = ranks;
-  const auto held = embedding_tables();
-  if (!held) return held.error();
-  op.tables = held.value();
+  MC2_ASSIGN(op.tables, embedding_tables());
   op.epilogue = epilogue;
-  if (auto valid = op.validate(); !valid) return valid.error();
+  MC2_TRY(op.validate());
   return op;
 }
 
@@ -177,9 +170,8 @@ void MachineOptions::add_to(CLI::App& app) {
 }
 
 Result<const executor::Backend*> MachineOptions::find() const {
-  auto found = executor::find_backend(backend);
-  if (!found) return found;
-  const auto availability = found.value()->availability();
+  MC2_ASSIGN(auto found, executor::find_backend(backend));
+  const auto availability = found->availability();
   if (!availability.is_available)
     return Error{ErrorCode::Unsupported, "--backend", backend + " is not available: " + availability.reason};
   return found;
@@ -190,24 +182,18 @@ Result<executor::CommunicatorOptions> MachineOptions::communicator_options(int r
   options.world_size = ranks;
   options.pin_threads = !no_pin;
   options.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(deadline_s * 1000)));
-  auto parsed = executor::parse_link(link);
-  if (!parsed) return parsed.error();
-  options.link = parsed.value();
+  MC2_ASSIGN(options.link, executor::parse_link(link));
   if (!virtual_compute.empty()) {
-    auto device = executor::parse_virtual_compute(virtual_compute);
-    if (!device) return device.error();
-    options.virtual_compute = device.value();
+    MC2_ASSIGN(options.virtual_compute, executor::parse_virtual_compute(virtual_compute));
   }
-  if (auto valid = options.validate(); !valid) return valid.error();
+  MC2_TRY(options.validate());
   return options;
 }
 
 Result<planner::Fingerprint> MachineOptions::fingerprint(int ranks) const {
-  const auto found = find();
-  if (!found) return found.error();
-  const auto options = communicator_options(ranks);
-  if (!options) return options.error();
-  return found.value()->fingerprint(options.value());
+  MC2_ASSIGN(const auto found, find());
+  MC2_ASSIGN(const auto options, communicator_options(ranks));
+  return found->fingerprint(options);
 }
 
 void PlanningOptions::add_to(CLI::App& app) {
@@ -242,10 +228,8 @@ Result<planner::PlanOptions> PlanningOptions::checked(std::int64_t default_align
   planner::PlanOptions options = values;
   options.alignment = alignment.value_or(default_alignment);
   options.min_block_rows = min_block_rows.value_or(options.alignment);
-  const auto rule = planner::parse_short_block_rule(short_block);
-  if (!rule) return rule.error();
-  options.formula_short_block = rule.value();
-  if (auto valid = options.validate(); !valid) return valid.error();
+  MC2_ASSIGN(options.formula_short_block, planner::parse_short_block_rule(short_block));
+  MC2_TRY(options.validate());
   return options;
 }
 
@@ -273,28 +257,18 @@ bool StoreOptions::is_named() const {
 }
 
 Result<store::Layers> StoreOptions::open(StoreUse use) const {
-  const auto writable = writable_path();
-  if (!writable) return writable.error();
-  if (use == StoreUse::Read && is_named() && is_missing(writable.value()))
+  MC2_ASSIGN(const auto writable, writable_path());
+  if (use == StoreUse::Read && is_named() && is_missing(writable))
     return Error{
-        ErrorCode::NotFound, writable.value().string(),
+        ErrorCode::NotFound, writable.string(),
         "there is no such store; name one that is there, or make it with mc2 tune, profile, import or db import"};
   store::LayerPaths layers{
-      .read_only = system_paths(), .writable = writable.value(), .may_be_read_only = use != StoreUse::Write};
+      .read_only = system_paths(), .writable = writable, .may_be_read_only = use != StoreUse::Write};
   auto opened = store::Layers::open(layers);
   if (opened)
     for (const auto& note : opened.value().notes())
       if (told_.insert(note).second) std::cerr << "mc2: note: " << note << "\n";
   return opened;
-}
-
-std::string utc_now() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
 }
 
 std::uint64_t fresh_seed() {

@@ -16,6 +16,7 @@
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/layers.hpp"
+#include "mc2/store/utc_now.hpp"
 
 namespace CLI {
 class App;
@@ -24,9 +25,7 @@ class Option;
 
 namespace mc2::cli {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
+using store::utc_now;
 
 /// What a program ends with; documented in `mc2 --help`.
 enum class ExitCode : int {
@@ -140,9 +139,6 @@ struct StoreOptions {
  private:
   mutable std::set<std::string> told_; ///< notes that were printed
 };
-
-/// Now as ISO 8601 UTC, for the store.
-[[nodiscard]] std::string utc_now();
 
 /// A seed from the system's random source, for data that should be new in every run.
 [[nodiscard]] std::uint64_t fresh_seed();

@@ -54,30 +54,28 @@ std::int64_t ExchangeCounts::received_by(int rank) const noexcept {
 std::int64_t ExchangeCounts::total() const noexcept { return std::reduce(rows.begin(), rows.end(), std::int64_t{0}); }
 
 Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
-  const auto content = read_file(path);
-  if (!content) return content.error();
+  MC2_ASSIGN(const auto content, read_file(path));
   ExchangeCounts counts;
-  std::string_view rest = without_byte_order_mark(content.value());
+  std::string_view rest = without_byte_order_mark(content);
   int line_count = 0, line = 0;
   while (!rest.empty()) {
     ++line;
     const std::string_view text = next_part(rest, '\n');
     if (text.empty() || text.front() == '#') continue;
-    auto row = read_line(path, line, text);
-    if (!row) return row.error();
-    if (line_count == 0) counts.ranks = static_cast<int>(row.value().size());
+    MC2_ASSIGN(auto row, read_line(path, line, text));
+    if (line_count == 0) counts.ranks = static_cast<int>(row.size());
     const std::string ranks = std::to_string(counts.ranks);
-    if (row.value().size() != static_cast<std::size_t>(counts.ranks))
+    if (row.size() != static_cast<std::size_t>(counts.ranks))
       return line_error(path, line,
-                        "has " + std::to_string(row.value().size()) + " numbers and the first line " + ranks +
+                        "has " + std::to_string(row.size()) + " numbers and the first line " + ranks +
                             "; every line needs one for each rank");
     if (++line_count > counts.ranks)
       return line_error(path, line,
                         "is one line too many; " + ranks + " numbers a line mean " + ranks + " ranks, a line each");
-    if (std::ranges::count(row.value(), 0) == counts.ranks)
+    if (std::ranges::count(row, 0) == counts.ranks)
       return line_error(
           path, line, "rank " + std::to_string(line_count - 1) + " sends no row at all; every rank needs at least one");
-    counts.rows.insert(counts.rows.end(), row.value().begin(), row.value().end());
+    counts.rows.insert(counts.rows.end(), row.begin(), row.end());
   }
   if (counts.ranks < 2 || line_count != counts.ranks)
     return line_error(path, line,

@@ -178,15 +178,14 @@ Result<void> read_csv(std::string_view text, const std::string& file, const CsvF
     if (!fault && heading.size > 0) fault = heading.compare(cells);
     if (fault) return malformed(place_text(file, number, fault->offset), fault->message);
     if (heading.size == 0) {
-      auto matched = match_heading(file, number, cells, format);
-      if (!matched) return matched.error();
-      heading = {cells.size(), std::move(matched).value()};
+      MC2_ASSIGN(auto matched, match_heading(file, number, cells, format));
+      heading = {cells.size(), std::move(matched)};
       continue;
     }
     if (row_count++ == format.max_row_count)
       return malformed(place_text(file, number, 0), "is beyond the limit of " + std::to_string(format.max_row_count) +
                                                         " " + std::string(format.noun) + "s");
-    if (auto visited = visit(CsvRow(file, number, heading.cell_of, cells)); !visited) return visited;
+    MC2_TRY(visit(CsvRow(file, number, heading.cell_of, cells)));
   }
   if (row_count > 0) return {};
   return malformed(file, "holds no " + std::string(format.noun) + "s; write a heading of columns (" +

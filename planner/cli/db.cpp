@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/backup.hpp"
 #include "mc2/store/store.hpp"
 #include "render.hpp"
@@ -27,28 +28,23 @@ struct DbCommand {
 };
 
 Result<store::Store> DbCommand::open(store::OpenMode mode) const {
-  const auto path = store.writable_path();
-  if (!path) return path.error();
-  return store::Store::open(path.value(), mode);
+  MC2_ASSIGN(const auto path, store.writable_path());
+  return store::Store::open(path, mode);
 }
 
 Result<ExitCode> DbCommand::check() const {
-  auto opened = open(store::OpenMode::ReadOnly);
-  if (!opened) return opened.error();
-  const auto report = opened.value().check();
-  std::cout << opened.value().path().string() << ": " << (report.is_healthy ? "healthy" : "DAMAGED") << ", "
-            << report.row_count << " rows, database " << report.database_check << "\n";
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  const auto report = opened.check();
+  std::cout << opened.path().string() << ": " << (report.is_healthy ? "healthy" : "DAMAGED") << ", " << report.row_count
+            << " rows, database " << report.database_check << "\n";
   for (const auto& damage : report.damages)
     std::cout << "  " << damage.table << " row " << damage.row_id << ": " << damage.what << "\n";
   return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
 }
 
 Result<ExitCode> DbCommand::stats() const {
-  auto opened = open(store::OpenMode::ReadOnly);
-  if (!opened) return opened.error();
-  const auto counted = opened.value().stats();
-  if (!counted) return counted.error();
-  const store::StoreStats& stats = counted.value();
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const store::StoreStats stats, opened.stats());
   std::cout << stats.path.string() << "\n"
             << table({{"schema", "bytes", "fingerprints", "samples", "models", "plans", "measurements"},
                       {std::to_string(stats.schema_version), std::to_string(stats.file_bytes),
@@ -59,38 +55,33 @@ Result<ExitCode> DbCommand::stats() const {
 }
 
 Result<ExitCode> DbCommand::list() const {
-  auto opened = open(store::OpenMode::ReadOnly);
-  if (!opened) return opened.error();
-  const auto plans = opened.value().list_plans();
-  if (!plans) return plans.error();
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const auto plans, opened.list_plans());
   std::vector<std::vector<std::string>> rows{{"plan", "operator", "cut", "benefit", "machine", "kept"}};
-  for (const auto& stored : plans.value()) {
+  for (const auto& stored : plans) {
     const auto& plan = stored.plan;
     const std::string benefit = plan.validation ? percent_text(plan.validation->benefit) + " measured"
                                                 : percent_text(plan.benefit()) + " predicted";
     rows.push_back({stored.digest.substr(0, 12), plan.op.text(), plan.cut.text(), benefit, plan.fingerprint.label(),
                     stored.created_at});
   }
-  const auto stats = opened.value().stats();
-  if (!stats) return stats.error();
+  MC2_ASSIGN(const auto stats, opened.stats());
   std::cout << table(rows);
-  const auto damaged_count = stats.value().plan_count - std::ssize(plans.value());
+  const auto damaged_count = stats.plan_count - std::ssize(plans);
   if (damaged_count > 0)
     std::cerr << "mc2: note: damaged plans not listed: " << damaged_count << "; mc2 db check says what is wrong\n";
   return ExitCode::Success;
 }
 
 Result<ExitCode> DbCommand::export_to() const {
-  auto opened = open(store::OpenMode::Salvage);
-  if (!opened) return opened.error();
-  const auto exported = opened.value().export_all();
-  if (!exported) return exported.error();
+  MC2_ASSIGN(auto opened, open(store::OpenMode::Salvage));
+  MC2_ASSIGN(const auto exported, opened.export_all());
   if (file.empty())
-    std::cout << exported.value().json << "\n";
+    std::cout << exported.json << "\n";
   else
-    write_file(file, exported.value().json + "\n");
-  for (const auto& damaged : exported.value().damaged) std::cerr << "mc2: note: not exported: " << damaged << "\n";
-  return exported.value().damaged.empty() ? ExitCode::Success : ExitCode::Negative;
+    write_file(file, exported.json + "\n");
+  for (const auto& damaged : exported.damaged) std::cerr << "mc2: note: not exported: " << damaged << "\n";
+  return exported.damaged.empty() ? ExitCode::Success : ExitCode::Negative;
 }
 
 Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) {
@@ -107,11 +98,9 @@ Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) {
 }
 
 Result<ExitCode> DbCommand::import_from() const {
-  const auto content = read_file(file);
-  if (!content) return content.error();
-  auto opened = open(store::OpenMode::ReadWrite);
-  if (!opened) return opened.error();
-  const auto merged = opened.value().import_json(content.value());
+  MC2_ASSIGN(const auto content, read_file(file));
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  const auto merged = opened.import_json(content);
   const bool is_store_at_fault =
       !merged && to_exit_code(merged.error().code) == ExitCode::Store && merged.error().code != ErrorCode::NewerVersion;
   if (!merged && !is_store_at_fault) return document_error(file, merged.error());
@@ -119,22 +108,18 @@ Result<ExitCode> DbCommand::import_from() const {
 }
 
 Result<ExitCode> DbCommand::merge_from() const {
-  auto other = store::Store::open(file, store::OpenMode::ReadOnly);
-  if (!other) return other.error();
-  auto opened = open(store::OpenMode::ReadWrite);
-  if (!opened) return opened.error();
-  return report_merge(opened.value().merge(other.value()));
+  MC2_ASSIGN(auto other, store::Store::open(file, store::OpenMode::ReadOnly));
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  return report_merge(opened.merge(other));
 }
 
 Result<ExitCode> DbCommand::back_up_to() const {
-  const auto path = store.writable_path();
-  if (!path) return path.error();
-  if (auto copied = store::back_up(path.value(), file); !copied) return copied.error();
-  const auto copy = store::Store::open(file, store::OpenMode::ReadOnly);
-  if (!copy) return copy.error();
-  const auto report = copy.value().check();
-  std::cout << file << ": a copy of " << path.value().string() << ", "
-            << (report.is_healthy ? "healthy" : "DAMAGED as that is") << ", " << report.row_count << " rows\n";
+  MC2_ASSIGN(const auto path, store.writable_path());
+  MC2_TRY(store::back_up(path, file));
+  MC2_ASSIGN(const auto copy, store::Store::open(file, store::OpenMode::ReadOnly));
+  const auto report = copy.check();
+  std::cout << file << ": a copy of " << path.string() << ", " << (report.is_healthy ? "healthy" : "DAMAGED as that is")
+            << ", " << report.row_count << " rows\n";
   return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
 }
 

@@ -34,35 +34,30 @@ Error unknown_costs(const std::string& device, const planner::OpSpec& op, const 
 
 /// A model of samples alone, for a device that nothing is published of.
 Result<DeviceCosts> measured_costs(const planner::Profile& profile) {
-  auto fitted = profiler::fit_cost_model(profile);
-  if (!fitted) return fitted.error();
-  return DeviceCosts{std::move(fitted.value().model), false, std::move(fitted.value().notes)};
+  MC2_ASSIGN(auto fitted, profiler::fit_cost_model(profile));
+  return DeviceCosts{std::move(fitted.model), false, std::move(fitted.notes)};
 }
 
 } // namespace
 
 Result<DeviceCosts> device_costs(const std::string& device, const planner::OpSpec& op, const StoreOptions& store) {
-  const auto layers = store.open(StoreUse::Read);
-  if (!layers) return layers.error();
-  const auto imported = find_imported(layers.value(), device);
-  if (!imported) return imported.error();
-  const planner::Profile profile = imported.value().profile_for(op);
+  MC2_ASSIGN(const auto layers, store.open(StoreUse::Read));
+  MC2_ASSIGN(const auto imported, find_imported(layers, device));
+  const planner::Profile profile = imported.profile_for(op);
   auto published = planner::device_model(device, op);
-  if (!published && profile.samples.empty()) return unknown_costs(device, op, layers.value(), published.error());
+  if (!published && profile.samples.empty()) return unknown_costs(device, op, layers, published.error());
   if (!published) return measured_costs(profile);
-  auto overridden = profiler::override_model(std::move(published).value(), profile);
-  if (!overridden) return overridden.error();
-  DeviceCosts costs{std::move(overridden.value().model), false, {}};
+  MC2_ASSIGN(auto overridden, profiler::override_model(std::move(published).value(), profile));
+  DeviceCosts costs{std::move(overridden.model), false, {}};
   costs.is_analytic = has_analytic_curve(costs.model);
   if (!profile.samples.empty())
-    for (const auto& [key, value] : imported.value().fingerprint.fields)
-      costs.model.fingerprint.fields.try_emplace(key, value);
+    for (const auto& [key, value] : imported.fingerprint.fields) costs.model.fingerprint.fields.try_emplace(key, value);
   for (const auto& known : planner::published_devices())
     if (known.name == device && costs.is_analytic) {
       costs.notes.push_back("ANALYTIC: from " + std::string(known.source));
       costs.notes.push_back("confidence: " + std::string(known.confidence));
     }
-  costs.notes.insert(costs.notes.end(), overridden.value().notes.begin(), overridden.value().notes.end());
+  costs.notes.insert(costs.notes.end(), overridden.notes.begin(), overridden.notes.end());
   return costs;
 }
 

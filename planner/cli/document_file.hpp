@@ -13,9 +13,8 @@ namespace mc2::cli {
 template <typename Decode>
 [[nodiscard]] std::invoke_result_t<Decode, std::string_view> read_document(const std::filesystem::path& path,
                                                                            Decode decode) {
-  const auto content = read_file(path);
-  if (!content) return content.error();
-  auto document = decode(content.value());
+  MC2_ASSIGN(const auto content, read_file(path));
+  auto document = decode(content);
   if (!document) return document_error(path, document.error());
   return document;
 }

@@ -9,10 +9,10 @@
 #include "explain_html.hpp"
 #include "explain_page.hpp"
 #include "kept_plan.hpp"
+#include "mc2/embed/workbench.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
-#include "measure.hpp"
 #include "model_file.hpp"
 #include "numbers.hpp"
 #include "race_page.hpp"
@@ -40,23 +40,18 @@ struct ExplainCommand {
 
 Result<store::StoredPlan> ExplainCommand::find() const {
   if (!plan_name.empty()) {
-    if (auto legal = op.given.none_beside("PLAN", "operator"); !legal) return legal.error();
+    MC2_TRY(op.given.none_beside("PLAN", "operator"));
     return load_predicted_plan(plan_name, "PLAN", store, *server);
   }
   if (!op.is_given())
     return Error{ErrorCode::InvalidSpec, "PLAN",
                  "is missing; give a plan file, the digest of a kept plan, or --m, --n and --k"};
-  const auto spec = op.spec();
-  if (!spec) return spec.error();
-  const auto here = machine.fingerprint(spec.value().world_size);
-  if (!here) return here.error();
-  auto layers = open_to_look_up(store, *server, spec.value(), here.value());
-  if (!layers) return layers.error();
-  const auto question = plan_question(spec.value(), here.value(), {}, !no_transfer);
-  if (!question) return question.error();
-  auto found = find_plan_for(question.value(), layers.value(), *server);
-  if (!found) return found.error();
-  return std::move(found).value().stored;
+  MC2_ASSIGN(const auto spec, op.spec());
+  MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
+  MC2_ASSIGN(auto layers, open_to_look_up(store, *server, spec, here));
+  MC2_ASSIGN(const auto question, plan_question(spec, here, {}, !no_transfer));
+  MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
+  return std::move(found).stored;
 }
 
 void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& plan) const {
@@ -73,14 +68,10 @@ void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& p
 Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
   Evidence evidence{stored.digest, stored.created_at, {}, {}, {}, {}};
   if (!model_file.empty()) {
-    auto model = read_model(model_file);
-    if (!model) return model.error();
-    evidence.model = std::move(model).value();
+    MC2_ASSIGN(evidence.model, read_model(model_file));
   }
   if (!profile_file.empty()) {
-    auto profile = read_document(profile_file, store::decode_profile);
-    if (!profile) return profile.error();
-    evidence.profile = std::move(profile).value();
+    MC2_ASSIGN(evidence.profile, read_document(profile_file, store::decode_profile));
   }
   auto layers = store.open(look_up_use(*server));
   if (layers)
@@ -110,24 +101,20 @@ planner::Timeline from_zero(planner::Timeline timeline) {
 /// A run of middling time out of a few, after some that warm the caches.
 Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) const {
   constexpr int kWarmupCount = 2, kRunCount = 5;
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(plan.op.world_size);
-  if (!options) return options.error();
-  const planner::Fingerprint here = backend.value()->fingerprint(options.value());
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(plan.op.world_size));
+  const planner::Fingerprint here = backend->fingerprint(options);
   if (!(plan.fingerprint == here) && !accept_other_machine)
     return Error{ErrorCode::Stale, "--measure",
                  "the plan was made for another machine (" + here.differences(plan.fingerprint).front() +
                      "); pass the same --link, or add --accept-other-machine"};
-  auto bench = Workbench::open(*backend.value(), options.value(), plan.op, fresh_seed());
-  if (!bench) return bench.error();
-  if (auto checked = bench.value()->verify(plan); !checked) return checked.error();
-  auto prepared = bench.value()->prepare(plan);
-  if (!prepared) return prepared.error();
+  MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, plan.op, fresh_seed()));
+  MC2_TRY(bench->check(plan));
+  MC2_ASSIGN(auto prepared, bench->ready(plan));
   std::vector<planner::Timeline> runs;
   for (int i = 0; i < kWarmupCount + kRunCount; ++i) {
     if (is_interrupted()) return Error{ErrorCode::Cancelled, "--measure", "interrupted"};
-    const auto& record = prepared.value()->run(executor::RunMode::Fused);
+    const auto& record = prepared->run(executor::RunMode::Fused);
     if (i >= kWarmupCount) runs.push_back(from_zero(measured_timeline(plan.op, record)));
   }
   const auto middle = runs.begin() + kRunCount / 2;
@@ -137,13 +124,11 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
 }
 
 Result<ExitCode> ExplainCommand::run() const {
-  if (auto kept = check_output("--html", html_file, {plan_name, model_file, profile_file}); !kept) return kept.error();
-  const auto stored = find();
-  if (!stored) return stored.error();
-  const planner::Plan& plan = stored.value().plan;
-  const auto evidence = gather(stored.value());
-  if (!evidence) return evidence.error();
-  const auto& model = evidence.value().model;
+  MC2_TRY(check_output("--html", html_file, {plan_name, model_file, profile_file}));
+  MC2_ASSIGN(const auto stored, find());
+  const planner::Plan& plan = stored.plan;
+  MC2_ASSIGN(const auto evidence, gather(stored));
+  const auto& model = evidence.model;
   auto explained = planner::explain(plan, model ? &*model : nullptr, planner::likely_limits(plan, limits));
   if (!explained) {
     if (!plan_name.empty()) return Error{explained.error().code, plan_name, explained.error().text()};
@@ -151,17 +136,15 @@ Result<ExitCode> ExplainCommand::run() const {
   }
   planner::Explanation explanation = std::move(explained).value();
   if (is_measuring) {
-    auto measured = measure(plan);
-    if (!measured) return measured.error();
-    explanation.measured = std::move(measured).value();
+    MC2_ASSIGN(explanation.measured, measure(plan));
   }
-  if (!html_file.empty()) write_file(html_file, explain_html(explanation, evidence.value()));
+  if (!html_file.empty()) write_file(html_file, explain_html(explanation, evidence));
   if (is_json) {
-    for (const auto& note : evidence.value().notes) explanation.notes.push_back(note);
+    for (const auto& note : evidence.notes) explanation.notes.push_back(note);
     std::cout << store::pretty(store::encode(explanation));
     return ExitCode::Success;
   }
-  std::cout << explain_page(explanation, evidence.value(), terminal_width(), has_color());
+  std::cout << explain_page(explanation, evidence, terminal_width(), has_color());
   if (!html_file.empty()) std::cout << "\n  report written to " << html_file << " (opens in any browser, offline)\n";
   return ExitCode::Success;
 }

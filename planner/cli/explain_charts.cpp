@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "explain_page.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/render/plot.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "render.hpp"
@@ -26,7 +27,7 @@ constexpr double kWidth = 860, kLeft = 190, kRight = 110;
 constexpr double kRowHeight = 30, kBarHeight = 18, kLossTextWidth = 150;
 constexpr std::size_t kMaxDrawnLosers = 12;
 constexpr double kVariantLeft = 340; ///< of rows that name variants
-constexpr std::size_t kMaxCutText = 30, kMaxVariantText = 50;
+constexpr std::size_t kMaxBarCut = 30, kMaxBarVariant = 50;
 
 /// A chart with one row per bar: names on the left, texts on the right.
 struct Rows {
@@ -201,13 +202,12 @@ Markup loss_chart(const Explanation& explanation) {
   time_axis(out, rows.x, 4, bottom, {1, "%"}, "predicted, slower than the plan");
   for (std::size_t i = 0; i < count; ++i) {
     const auto& loser = plan.runners_up[i];
-    const std::string name = clipped(loser.cut.text(), kMaxCutText);
+    const std::string name = clipped(loser.cut.text(), kMaxBarCut);
     label(out, left - 10, rows.middle(i) + (has_variants ? -2 : 4), "end", "row", name);
     if (has_variants)
-      label(out, left - 10, rows.middle(i) + 11, "end", "tick", clipped(loser.variant.text(), kMaxVariantText));
+      label(out, left - 10, rows.middle(i) + 11, "end", "tick", clipped(loser.variant.text(), kMaxBarVariant));
     rectangle(out, rows.bar(i, 0, loss(i)), "loser", name + ": " + clipped(loser.reason, 200));
-    char text[64];
-    std::snprintf(text, sizeof text, "%+.2f %%, %s", loss(i), signed_time(lost_us(explanation.losses[i])).c_str());
+    const std::string text = number(loss(i), "%+.2f %%, ") + signed_time(lost_us(explanation.losses[i]));
     label(out, rows.bar(i, 0, loss(i)).right + 6, rows.middle(i) + 4, "start", "value", text);
   }
   return out.close();

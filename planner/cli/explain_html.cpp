@@ -1,14 +1,13 @@
 #include "explain_html.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "explain_charts.hpp"
 #include "explain_page.hpp"
 #include "explain_style.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/render/timeline_chart.hpp"
 #include "render.hpp"
-#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -109,14 +108,11 @@ void timeline_section(Markup& out, const Explanation& explanation) {
 std::string curve_facts(const CurveEvidence& e) {
   const auto& curve = e.cost.curve;
   if (curve.is_analytic) return "From published constants, not from measurements: no samples and no interval.";
-  char text[320];
-  std::snprintf(text, sizeof text,
-                "%d sizes; residual rms %.2f %%, worst %.2f %%, cross-validated %.2f %%; 90 %% interval +-%.2f %%; "
-                "slow-down %.3f while the other lane is busy; %s fixed per block.",
-                curve.quality.point_count, curve.quality.relative_rms * 100, curve.quality.relative_worst * 100,
-                curve.quality.cross_validated_rms * 100, curve.relative_interval * 100, e.cost.slowdown,
-                time_text(e.cost.fixed_us).c_str());
-  return text;
+  return std::to_string(curve.quality.point_count) + " sizes; residual rms " +
+         percent_text(curve.quality.relative_rms, 2) + ", worst " + percent_text(curve.quality.relative_worst, 2) +
+         ", cross-validated " + percent_text(curve.quality.cross_validated_rms, 2) + "; 90 % interval +-" +
+         percent_text(curve.relative_interval, 2) + "; slow-down " + number(e.cost.slowdown, "%.3f") +
+         " while the other lane is busy; " + time_text(e.cost.fixed_us) + " fixed per block.";
 }
 
 void curve_section(Markup& out, const CurveEvidence& e) {
@@ -177,7 +173,7 @@ void recipe_section(Markup& out, const planner::Plan& plan) {
   for (std::size_t i = 0; i < std::min(plan.recipe.size(), kMaxSteps); ++i) {
     const auto& step = plan.recipe[i];
     cells.push_back(
-        {clipped(step.name, 40), number(step.value, "%.6g"), clipped(step.unit, 20), clipped(step.text, 300)});
+        {clipped(step.name, 40), number_text(step.value, 6), clipped(step.unit, 20), clipped(step.text, 300)});
   }
   out.element("h2", {}, "The recipe's steps");
   html_table(out, cells);

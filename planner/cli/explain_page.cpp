@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/render/markup.hpp"
 #include "render.hpp"
-#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -60,11 +59,9 @@ void add_measured(Facts& facts, const planner::Plan& plan, const Evidence& evide
 }
 
 std::string value_text(const ParameterSensitivity& p, double value, int digits) {
-  char text[64];
   if (p.unit == "us") return time_text(value);
   if (p.unit == "rows" || p.unit == "columns") return std::to_string(static_cast<std::int64_t>(value));
-  std::snprintf(text, sizeof text, "x%.*g", digits, value);
-  return text;
+  return "x" + number_text(value, digits);
 }
 
 /// A value of a parameter as people say it, with as many digits as it takes to differ from today's.
@@ -199,7 +196,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
                                    time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us));
   facts.emplace_back("ideal", time_text(plan.ideal_us) + " (serial's longer part)");
   facts.emplace_back("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") +
-                                    ", overlap efficiency " + percent_text(plan.overlap_efficiency()));
+                                    ", overlap efficiency " + render::efficiency_text(plan.overlap_efficiency()));
   facts.emplace_back("head exposed", share_text(explanation.use.second.before_us, makespan_us));
   facts.emplace_back("tail exposed", share_text(explanation.use.first.after_us, makespan_us));
   facts.emplace_back("why", clipped(plan.reason, kMaxText));
@@ -269,7 +266,7 @@ std::string other_choice_text(const Sensitivity& sensitivity) {
   if (sensitivity.is_best()) return {};
   return "by the model as it is, " + short_cut(sensitivity.best_cut) + " with " +
          short_variant(sensitivity.best_variant) + " would be faster: " + time_text(sensitivity.best_us) +
-         ", this plan " + time_text(sensitivity.kept_us) + " (" + number(100 * sensitivity.loss(), "%.2f %%") +
+         ", this plan " + time_text(sensitivity.kept_us) + " (" + percent_text(sensitivity.loss(), 2) +
          " more); decisions below are compared with that choice, losses with this plan";
 }
 

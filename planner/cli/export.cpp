@@ -50,9 +50,8 @@ struct ExportCommand {
 
 Result<std::optional<planner::CostModel>> ExportCommand::load_model() const {
   if (model_file.empty()) return std::optional<planner::CostModel>();
-  auto model = read_model(model_file);
-  if (!model) return model.error();
-  return std::optional(std::move(model).value());
+  MC2_ASSIGN(auto model, read_model(model_file));
+  return std::optional(std::move(model));
 }
 
 /// A plan of the model for every m. Errors: as make_plan.
@@ -62,9 +61,8 @@ Result<std::vector<store::ExportItem>> plans_for(const planner::CostModel& model
   for (const std::int64_t m : all_m) {
     planner::OpSpec op = model.op;
     op.m = m;
-    auto plan = planner::make_plan(op, model, {});
-    if (!plan) return plan.error();
-    items.push_back({std::move(plan).value()});
+    MC2_ASSIGN(auto plan, planner::make_plan(op, model, {}));
+    items.push_back({std::move(plan)});
   }
   return items;
 }
@@ -73,18 +71,16 @@ Result<std::vector<store::ExportItem>> ExportCommand::load_items(const std::opti
   if (!rows.empty()) {
     if (!model || !plans.empty())
       return Error{ErrorCode::InvalidSpec, "--rows", "makes plans of a model: give --model, and no PLAN"};
-    const auto all_m = parse_number_list(rows, "--rows", {1, planner::kMaxSize, kMaxTableRows});
-    if (!all_m) return all_m.error();
-    return plans_for(*model, all_m.value());
+    MC2_ASSIGN(const auto all_m, parse_number_list(rows, "--rows", {1, planner::kMaxSize, kMaxTableRows}));
+    return plans_for(*model, all_m);
   }
   if (plans.empty())
     return Error{ErrorCode::InvalidSpec, "PLAN",
                  "is missing; give plan files or digests of kept plans, or --model with --rows"};
   std::vector<store::ExportItem> items;
   for (const auto& name : plans) {
-    auto stored = load_predicted_plan(name, "PLAN", store);
-    if (!stored) return stored.error();
-    items.push_back({std::move(stored).value().plan});
+    MC2_ASSIGN(auto stored, load_predicted_plan(name, "PLAN", store));
+    items.push_back({std::move(stored).plan});
   }
   return items;
 }
@@ -97,10 +93,9 @@ Error ExportCommand::not_one(std::size_t count) const {
 
 Result<store::StoredPlan> ExportCommand::load_one(const std::optional<planner::CostModel>& model) const {
   if (rows.empty() && plans.size() == 1) return load_predicted_plan(plans.front(), "PLAN", store);
-  auto items = load_items(model);
-  if (!items) return items.error();
-  if (items.value().size() != 1) return not_one(items.value().size());
-  return finder::unkept(std::move(items.value().front().plan));
+  MC2_ASSIGN(auto items, load_items(model));
+  if (items.size() != 1) return not_one(items.size());
+  return finder::unkept(std::move(items.front().plan));
 }
 
 Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
@@ -112,58 +107,48 @@ Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
 }
 
 Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) const {
-  const auto model = load_model();
-  if (!model) return model.error();
-  auto items = load_items(model.value());
-  if (!items) return items.error();
-  if (!exporter.takes_many && items.value().size() > 1) return not_one(items.value().size());
-  auto& sorted = items.value();
+  MC2_ASSIGN(const auto model, load_model());
+  MC2_ASSIGN(auto items, load_items(model));
+  if (!exporter.takes_many && items.size() > 1) return not_one(items.size());
+  auto& sorted = items;
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.plan.op < b.plan.op; });
-  if (model.value() && exporter.takes_many)
-    if (auto added = add_neighbour_losses(sorted, *model.value(), {}); !added) return added.error();
-  const auto text = exporter.write(sorted, options);
-  if (!text) return text.error();
-  return write_text(text.value());
+  if (model && exporter.takes_many) MC2_TRY(add_neighbour_losses(sorted, *model, {}));
+  MC2_ASSIGN(const auto text, exporter.write(sorted, options));
+  return write_text(text);
 }
 
 Result<ExitCode> ExportCommand::write_picture() const {
-  auto model = load_model();
-  if (!model) return model.error();
-  const auto stored = load_one(model.value());
-  if (!stored) return stored.error();
-  const planner::Plan& plan = stored.value().plan;
-  Evidence evidence{stored.value().digest, stored.value().created_at, std::move(model).value(), {}, {}, {}};
+  MC2_ASSIGN(auto model, load_model());
+  MC2_ASSIGN(const auto stored, load_one(model));
+  const planner::Plan& plan = stored.plan;
+  Evidence evidence{stored.digest, stored.created_at, std::move(model), {}, {}, {}};
   if (auto layers = store.open(StoreUse::Read)) look_up(evidence, plan, layers.value());
   drop_foreign(evidence, plan);
-  const auto explained =
-      planner::explain(plan, evidence.model ? &*evidence.model : nullptr, planner::likely_limits(plan));
-  if (!explained) return explained.error();
+  MC2_ASSIGN(const auto explained,
+             planner::explain(plan, evidence.model ? &*evidence.model : nullptr, planner::likely_limits(plan)));
   if (format == "trace") return write_text(render::chrome_trace(plan, {}, plan.fingerprint));
-  if (format == "html") return write_text(explain_html(explained.value(), evidence));
+  if (format == "html") return write_text(explain_html(explained, evidence));
   const auto curves = curve_evidence(plan, evidence);
   // A report holds its notes; an image has no place to say why a model's curves are not in it.
   if (!model_file.empty() && curves.empty())
     for (const auto& note : evidence.notes) std::cerr << "mc2: note: " << note << "\n";
   std::vector<render::Markup> charts;
   for (const auto& curve : curves) charts.push_back(curve_chart(curve));
-  const std::string svg = render::plan_drawing(explained.value(), charts);
+  const std::string svg = render::plan_drawing(explained, charts);
   if (format == "svg") return write_text(svg);
   if (out.empty()) return Error{ErrorCode::InvalidSpec, "--out", "is missing; name the PNG file"};
-  const auto image = ImageFile::open(out, "--out");
-  if (!image) return image.error();
-  image.value().write(svg);
+  MC2_ASSIGN(const auto image, ImageFile::open(out, "--out"));
+  image.write(svg);
   return ExitCode::Success;
 }
 
 Result<ExitCode> ExportCommand::read_back() const {
   if (plans.size() != 1) return Error{ErrorCode::InvalidSpec, "PLAN", "--read takes one exported file"};
-  const auto exporter = store::find_exporter(format);
-  if (!exporter) return exporter.error();
-  if (!exporter.value()->read)
+  MC2_ASSIGN(const auto exporter, store::find_exporter(format));
+  if (!exporter->read)
     return Error{ErrorCode::Unsupported, "--format", format + " does not hold the plan: it cannot be read back"};
-  const auto content = read_file(plans.front());
-  if (!content) return content.error();
-  auto items = exporter.value()->read(content.value());
+  MC2_ASSIGN(const auto content, read_file(plans.front()));
+  auto items = exporter->read(content);
   if (!items) return document_error(plans.front(), items.error());
   std::erase_if(items.value(), [&](const store::ExportItem& item) { return m && item.plan.op.m != *m; });
   if (items.value().size() == 1) return write_text(store::pretty(store::encode(items.value().front().plan)));
@@ -192,10 +177,10 @@ Result<void> ExportCommand::check_options() const {
 }
 
 Result<ExitCode> ExportCommand::run() const {
-  if (auto legal = check_options(); !legal) return legal.error();
+  MC2_TRY(check_options());
   std::vector<std::string> read = plans;
   read.push_back(model_file);
-  if (auto kept = check_output("--out", out, read); !kept) return kept.error();
+  MC2_TRY(check_output("--out", out, read));
   if (reads_back) return read_back();
   if (format == "html" || format == "svg" || format == "png" || format == "trace") return write_picture();
   const auto exporter = store::find_exporter(format);

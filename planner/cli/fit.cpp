@@ -26,53 +26,43 @@ struct FitCommand {
 };
 
 Result<planner::Profile> FitCommand::load_imported(const planner::OpSpec& spec) const {
-  const auto layers = store.open(StoreUse::Read);
-  if (!layers) return layers.error();
-  const auto imported = find_imported(layers.value(), device);
-  if (!imported) return imported.error();
-  auto profile = imported.value().profile_for(spec);
+  MC2_ASSIGN(const auto layers, store.open(StoreUse::Read));
+  MC2_ASSIGN(const auto imported, find_imported(layers, device));
+  auto profile = imported.profile_for(spec);
   if (!profile.samples.empty()) return profile;
   return nothing_imported(spec, device);
 }
 
 Result<planner::Profile> FitCommand::load() const {
   if (!profile_file.empty()) {
-    if (auto legal = op.given.none_beside("--profile", "operator"); !legal) return legal.error();
+    MC2_TRY(op.given.none_beside("--profile", "operator"));
     return read_document(profile_file, store::decode_profile);
   }
   if (!op.is_given())
     return Error{ErrorCode::InvalidSpec, "--m, --n, --k",
                  "name the operator whose kept samples to fit, or give --profile FILE"};
-  const auto spec = op.spec();
-  if (!spec) return spec.error();
-  if (!device.empty()) return load_imported(spec.value());
-  const auto fingerprint = machine.fingerprint(spec.value().world_size);
-  if (!fingerprint) return fingerprint.error();
-  auto layers = store.open(StoreUse::Read);
-  if (!layers) return layers.error();
-  return layers.value().writable().find_profile(spec.value(), fingerprint.value());
+  MC2_ASSIGN(const auto spec, op.spec());
+  if (!device.empty()) return load_imported(spec);
+  MC2_ASSIGN(const auto fingerprint, machine.fingerprint(spec.world_size));
+  MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
+  return layers.writable().find_profile(spec, fingerprint);
 }
 
 Result<ExitCode> FitCommand::run() const {
-  if (auto kept = check_output("--out", out, {profile_file}); !kept) return kept.error();
-  const auto profile = load();
-  if (!profile) return profile.error();
-  const auto fitted = profiler::fit_cost_model(profile.value());
-  if (!fitted) return fitted.error();
-  auto layers = store.open(StoreUse::Write);
-  if (!layers) return layers.error();
-  const auto kept = layers.value().writable().put_model(fitted.value().model, utc_now());
-  if (!kept) return kept.error();
-  const std::string document = store::pretty(store::encode(fitted.value().model));
+  MC2_TRY(check_output("--out", out, {profile_file}));
+  MC2_ASSIGN(const auto profile, load());
+  MC2_ASSIGN(const auto fitted, profiler::fit_cost_model(profile));
+  MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
+  MC2_ASSIGN(const auto kept, layers.writable().put_model(fitted.model, utc_now()));
+  const std::string document = store::pretty(store::encode(fitted.model));
   if (!out.empty()) write_file(out, document);
   if (is_json) {
     std::cout << document;
     return ExitCode::Success;
   }
-  std::cout << model_page(fitted.value().model);
-  for (const auto& note : fitted.value().notes) std::cout << "  note: " << note << "\n";
-  std::cout << "  kept as model " << kept.value().substr(0, 12) << " in " << layers.value().writable().path().string()
-            << "\n";
+  std::cout << model_page(fitted.model);
+  for (const auto& note : fitted.notes) std::cout << "  note: " << note << "\n";
+  std::cout << "  kept as model " << kept.substr(0, 12) << " in " << layers.writable().path().string() << "\n";
   return ExitCode::Success;
 }
 

@@ -81,8 +81,8 @@ void ImageFile::write(const std::string& svg) const {
   write_file(drawing.path(), svg);
   const int status = run_converter({"--zoom", "2", "--output", picture.path().string(), drawing.path().string()});
   if (status != 0)
-    throw planner::SystemError("rsvg-convert to " + path_.string(), status,
-                               status < 0 ? std::system_category().message(-status) : "it failed; nothing was changed");
+    throw SystemError("rsvg-convert to " + path_.string(), status,
+                      status < 0 ? std::system_category().message(-status) : "it failed; nothing was changed");
   OutputFile file(path_);
   file.stream() << std::ifstream(picture.path(), std::ios::binary).rdbuf();
   file.keep();

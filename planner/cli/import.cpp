@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "imported.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/import_report.hpp"
 #include "mc2/profiler/import_terms.hpp"
 #include "mc2/profiler/statistics.hpp"
@@ -104,14 +105,12 @@ profiler::ImportHooks hooks_of(profiler::ImportReport& report, const std::string
 
 Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, const profiler::ImportAnswers& answers,
                                                       profiler::TimingSet& timings, std::ofstream* every_line) const {
-  const auto source = profiler::open_log(file);
-  if (!source) return source.error();
+  MC2_ASSIGN(const auto source, profiler::open_log(file));
   profiler::ImportReport report;
   Result<profiler::LogSummary> read = Error{};
   {
     ProgressLine progress("import " + file);
-    read =
-        profiler::import_log(*source.value(), format, answers, timings, hooks_of(report, file, every_line, progress));
+    read = profiler::import_log(*source, format, answers, timings, hooks_of(report, file, every_line, progress));
   }
   if (!read)
     return Error{read.error().code, read.error().field.empty() ? file : read.error().field, read.error().message};
@@ -128,11 +127,11 @@ Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, p
   if (!report_file.empty()) every_line.emplace(report_file);
   std::string database, table;
   for (const std::string& file : files) {
-    const auto summary = read_file(file, answers, imported.timings, every_line ? &every_line->stream() : nullptr);
-    if (!summary) return summary.error();
-    const bool is_database = summary.value().format == "msprof_db";
-    if (is_database || summary.value().format.starts_with("msprof")) (is_database ? database : table) = file;
-    if (auto added = imported.add(file, summary.value(), terms.device); !added) return added.error();
+    MC2_ASSIGN(const auto summary,
+               read_file(file, answers, imported.timings, every_line ? &every_line->stream() : nullptr));
+    const bool is_database = summary.format == "msprof_db";
+    if (is_database || summary.format.starts_with("msprof")) (is_database ? database : table) = file;
+    MC2_TRY(imported.add(file, summary, terms.device));
   }
   if (every_line) every_line->keep();
   if (!terms.bytes.empty() && !database.empty() && !table.empty())
@@ -171,12 +170,10 @@ std::string profile_page(const planner::Profile& profile) {
 }
 
 Result<void> ImportCommand::keep(const planner::Profile& profile) const {
-  auto layers = store.open(StoreUse::Write);
-  if (!layers) return layers.error();
-  const auto machine = find_imported(layers.value(), profile.fingerprint.fields.at("device"));
-  if (!machine) return machine.error();
-  store::Store& writable = layers.value().writable();
-  const auto kept = store::keep_imported(writable, machine.value(), profile, utc_now());
+  MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
+  MC2_ASSIGN(const auto machine, find_imported(layers, profile.fingerprint.fields.at("device")));
+  store::Store& writable = layers.writable();
+  const auto kept = store::keep_imported(writable, machine, profile, utc_now());
   if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : kept.error();
   if (kept.value().empty()) {
     std::cout << "  note: every one of these samples is kept already; nothing was added\n";
@@ -191,24 +188,23 @@ Result<ExitCode> ImportCommand::run() const {
   if (is_dry && !out.empty())
     return Error{ErrorCode::InvalidSpec, "--out",
                  "gets the profile that is kept, and --dry-run keeps none; leave one of them out"};
-  if (auto kept = check_output("--report", report_file, files); !kept) return kept.error();
-  if (auto kept = check_output("--out", out, files); !kept) return kept.error();
+  MC2_TRY(check_output("--report", report_file, files));
+  MC2_TRY(check_output("--out", out, files));
   const auto answers = terms.answers();
   if (!answers) return as_option(answers.error());
   const auto question = terms.question();
   if (!question) return as_option(question.error());
   profiler::ImportedLogs imported;
-  if (auto read = read_files(answers.value(), imported); !read) return read.error();
-  if (auto taken = imported.require_timings(); !taken) return taken.error();
+  MC2_TRY(read_files(answers.value(), imported));
+  MC2_TRY(imported.require_timings());
   for (const auto& asked : imported.questions) std::cout << "  to take more of it, say " << asked << "\n";
   if (is_dry) return ExitCode::Success;
-  const auto assembled = profiler::assemble_profile(imported.timings, imported.facts, question.value());
-  if (!assembled) return assembled.error();
-  const auto& profile = assembled.value().profile;
+  MC2_ASSIGN(const auto assembled, profiler::assemble_profile(imported.timings, imported.facts, question.value()));
+  const auto& profile = assembled.profile;
   std::cout << profile_page(profile) << "\n";
-  for (const auto& note : assembled.value().notes) std::cout << "  note: " << note << "\n";
+  for (const auto& note : assembled.notes) std::cout << "  note: " << note << "\n";
   if (!out.empty()) write_file(out, store::pretty(store::encode(profile)));
-  if (auto kept = keep(profile); !kept) return kept.error();
+  MC2_TRY(keep(profile));
   return ExitCode::Success;
 }
 

@@ -19,15 +19,13 @@ Result<store::StoredPlan> find_by_digest(const std::string& name, const char* op
     return Error{error.code, option, "'" + name + "' is no file, and as a digest: " + error.message};
   };
   if (const auto digest = store::read_digest(name); !digest) return refused(digest.error());
-  auto layers = store.open(look_up_use(server));
-  if (!layers) return layers.error();
-  auto stored = layers.value().find_plan(name);
+  MC2_ASSIGN(auto layers, store.open(look_up_use(server)));
+  auto stored = layers.find_plan(name);
   if (stored) return stored;
   const Error missing = refused(stored.error());
   if (!server.is_given() || missing.code != ErrorCode::NotFound) return missing;
-  const auto client = server.open();
-  if (!client) return client.error();
-  auto served = client.value().find_plan(name);
+  MC2_ASSIGN(const auto client, server.open());
+  auto served = client.find_plan(name);
   if (served) return served;
   return Error{served.error().code, option, missing.message + "; " + served.error().text()};
 }
@@ -43,9 +41,8 @@ Result<void> check_supported(const planner::OpSpec& op, const planner::Fingerpri
 Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store,
                                     const ServerOptions& server) {
   if (!std::filesystem::exists(name)) return find_by_digest(name, option, store, server);
-  auto plan = read_document(name, store::decode_plan);
-  if (!plan) return plan.error();
-  return finder::unkept(std::move(plan).value());
+  MC2_ASSIGN(auto plan, read_document(name, store::decode_plan));
+  return finder::unkept(std::move(plan));
 }
 
 Result<store::StoredPlan> load_predicted_plan(const std::string& name, const char* option, const StoreOptions& store,
@@ -54,7 +51,7 @@ Result<store::StoredPlan> load_predicted_plan(const std::string& name, const cha
   if (!loaded || loaded.value().plan.makespan.us > 0) return loaded;
   return Error{
       ErrorCode::InvalidSpec, option,
-      name + " predicts nothing: its blocks were given where no model was kept; name a plan of mc2 plan or mc2 tune"};
+      name + " predicts nothing: there was no model of its operator; name one that mc2 plan or mc2 tune has predicted"};
 }
 
 StoreUse look_up_use(const ServerOptions& server) { return server.is_given() ? StoreUse::Keep : StoreUse::Read; }
@@ -63,22 +60,20 @@ Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOpt
                                       const planner::Fingerprint& here) {
   auto layers = store.open(look_up_use(server));
   if (layers || layers.error().code != ErrorCode::NotFound) return layers;
-  if (auto supported = check_supported(op, here); !supported) return supported.error();
+  MC2_TRY(check_supported(op, here));
   return layers;
 }
 
 Error with_advice(const Error& missing, const planner::OpSpec& op, const planner::Fingerprint& here) {
   if (missing.code != ErrorCode::NotFound) return missing;
-  if (auto supported = check_supported(op, here); !supported) return supported.error();
+  MC2_TRY(check_supported(op, here));
   return {missing.code, missing.field, missing.message + "; run mc2 tune with the same options first"};
 }
 
 Result<finder::PlanQuestion> plan_question(const planner::OpSpec& op, const planner::Fingerprint& here,
                                            const VariantOption& variant, bool may_transfer) {
-  auto chosen = variant.chosen();
-  if (!chosen) return chosen.error();
-  return finder::PlanQuestion{
-      .op = op, .machine = here, .variant = std::move(chosen).value(), .may_transfer = may_transfer};
+  MC2_ASSIGN(auto chosen, variant.chosen());
+  return finder::PlanQuestion{.op = op, .machine = here, .variant = std::move(chosen), .may_transfer = may_transfer};
 }
 
 Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question, store::Layers& layers,
@@ -87,9 +82,8 @@ Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question,
   auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)}, question);
   if (found || found.error().code != ErrorCode::NotFound) return found;
   if (!server.is_given()) return with_advice(found.error(), question.op, question.machine);
-  const auto client = server.open();
-  if (!client) return client.error();
-  auto served = client.value().find_model(question.op, question.machine);
+  MC2_ASSIGN(const auto client, server.open());
+  auto served = client.find_model(question.op, question.machine);
   if (served) return finder::find_model({.given = {std::move(served).value()}}, question);
   return with_advice({found.error().code, found.error().field, found.error().message + "; " + served.error().text()},
                      question.op, question.machine);
@@ -109,15 +103,13 @@ void tell_where_from(const finder::FoundPlan& found, bool asked_service) {
 
 Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, store::Layers& layers,
                                         const ServerOptions& server) {
-  if (question.variant)
-    if (auto alone = server.refuse_beside("--variant", "no service chooses by"); !alone) return alone.error();
+  if (question.variant) MC2_TRY(server.refuse_beside("--variant", "no service chooses by"));
   finder::SharedLayers shared(layers);
   std::vector<finder::PlanSource> sources;
   const bool asks_service = server.is_given() && !question.variant;
   if (asks_service) {
-    auto service = server.source(shared);
-    if (!service) return service.error();
-    sources.push_back(std::move(service).value());
+    MC2_ASSIGN(auto service, server.source(shared));
+    sources.push_back(std::move(service));
   }
   sources.push_back(finder::kept_plans(finder::kept_in(shared)));
   sources.push_back(finder::own_planner({.given = {}, .kept = finder::kept_in(shared)}));
@@ -127,7 +119,7 @@ Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, st
     return found;
   }
   if (found.error().code == ErrorCode::Unsupported) // what other places lack does not matter then
-    if (auto supported = check_supported(question.op, question.machine); !supported) return supported.error();
+    MC2_TRY(check_supported(question.op, question.machine));
   return with_advice(found.error(), question.op, question.machine);
 }
 

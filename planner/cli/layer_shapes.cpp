@@ -67,30 +67,23 @@ Result<std::int64_t> read_units(const CsvRow& row, const LayerShape& shape) {
 }
 
 Result<void> read_sizes(const CsvRow& row, LayerShape& shape) {
-  const auto n = row.whole_number(kN, kColumns[kN].name, 1, planner::kMaxSize);
-  if (!n) return n.error();
-  const auto k = row.whole_number(kK, kColumns[kK].name, 1, planner::kMaxSize);
-  if (!k) return k.error();
-  shape.n = n.value();
-  shape.k = k.value();
-  const auto units = read_units(row, shape);
-  if (!units) return units.error();
-  shape.units = units.value();
+  MC2_ASSIGN(const auto n, row.whole_number(kN, kColumns[kN].name, 1, planner::kMaxSize));
+  MC2_ASSIGN(const auto k, row.whole_number(kK, kColumns[kK].name, 1, planner::kMaxSize));
+  shape.n = n;
+  shape.k = k;
+  MC2_ASSIGN(shape.units, read_units(row, shape));
   return {};
 }
 
 Result<LayerShape> read_layer(const CsvRow& row) {
   LayerShape shape;
-  auto model = read_name(row, kModel);
-  if (!model) return model.error();
-  auto layer = read_name(row, kLayer);
-  if (!layer) return layer.error();
-  const auto parallelism = read_parallelism(row);
-  if (!parallelism) return parallelism.error();
-  shape.model = std::move(model).value();
-  shape.layer = std::move(layer).value();
-  shape.parallelism = parallelism.value();
-  if (auto sizes = read_sizes(row, shape); !sizes) return sizes.error();
+  MC2_ASSIGN(auto model, read_name(row, kModel));
+  MC2_ASSIGN(auto layer, read_name(row, kLayer));
+  MC2_ASSIGN(const auto parallelism, read_parallelism(row));
+  shape.model = std::move(model);
+  shape.layer = std::move(layer);
+  shape.parallelism = parallelism;
+  MC2_TRY(read_sizes(row, shape));
   if (row.text(kDtype).empty()) return shape;
   const auto dtype = planner::parse_dtype(row.text(kDtype));
   if (!dtype) return Error{dtype.error().code, row.place(kDtype), dtype.error().text()};
@@ -118,25 +111,24 @@ Result<planner::OpSpec> LayerShape::op(planner::OpKind kind, std::int64_t m, int
                      (units == axis ? "" : " into whole parts, of which it has " + std::to_string(units)) +
                      "; give a number of ranks that divides " + std::to_string(units)};
   planner::OpSpec op{kind, m, is_column ? n / ranks : n, is_row ? k / ranks : k, dtype, ranks};
-  if (auto valid = op.validate(); !valid) return valid.error();
+  MC2_TRY(op.validate());
   return op;
 }
 
 Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const std::string& file) {
   std::vector<LayerShape> layers;
   std::map<std::pair<std::string, std::string>, int> line_of;
-  const auto read = read_csv(text, file, {kColumns, "layer", kMaxLayerCount}, [&](const CsvRow& row) -> Result<void> {
-    auto layer = read_layer(row);
-    if (!layer) return layer.error();
-    const auto [earlier, is_new] = line_of.try_emplace({layer.value().model, layer.value().layer}, row.line());
+  const auto take = [&](const CsvRow& row) -> Result<void> {
+    MC2_ASSIGN(auto layer, read_layer(row));
+    const auto [earlier, is_new] = line_of.try_emplace({layer.model, layer.layer}, row.line());
     if (!is_new)
       return row.error(kLayer, kColumns[kLayer].name,
-                       layer.value().model + " " + layer.value().layer +
-                           " is named a second time; the first is in line " + std::to_string(earlier->second));
-    layers.push_back(std::move(layer).value());
+                       layer.model + " " + layer.layer + " is named a second time; the first is in line " +
+                           std::to_string(earlier->second));
+    layers.push_back(std::move(layer));
     return {};
-  });
-  if (!read) return read.error();
+  };
+  MC2_TRY(read_csv(text, file, {kColumns, "layer", kMaxLayerCount}, take));
   return layers;
 }
 

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <iostream>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,26 @@ Exit codes:
   2  an argument or input is wrong     130  interrupted; what was kept stays kept
   3  no plan, model or sample answers)";
 
+/// What a bare `mc2` says.
+constexpr const char* kStart =
+    R"(mc2 cuts a matmul and the collective after (or before) it into blocks, so that the two overlap.
+
+  mc2 tune --m 1024 --n 1024 --k 1024    measure here, race the best cuts, keep the fastest
+  mc2 plan --m 2048 --n 1024 --k 1024    another m, from the same measurements, at once
+  mc2 run  --m 1024 --n 1024 --k 1024    check a kept plan's result, and time it
+
+mc2 --help lists every command; mc2 help COMMAND explains one.
+)";
+
+/// `mc2 help plan` is `mc2 plan --help`.
+std::vector<char*> without_help(int argc, char** argv) {
+  static char option[] = "--help";
+  std::vector<char*> arguments{argv[0]};
+  arguments.insert(arguments.end(), argv + 2, argv + argc);
+  arguments.push_back(option);
+  return arguments;
+}
+
 /// Lets a command that asks no service say so, wherever the option stands.
 void hide_server_option(CLI::App& command, mc2::cli::ServerOptions& server) {
   server.add_hidden_to(command);
@@ -30,16 +51,24 @@ void hide_server_option(CLI::App& command, mc2::cli::ServerOptions& server) {
     hide_server_option(*nested, server);
 }
 
-mc2::cli::Result<ExitCode> run_command(const std::vector<Command>& commands, const mc2::cli::ServerOptions& server) {
+mc2::Result<ExitCode> run_command(const std::vector<Command>& commands, const mc2::cli::ServerOptions& server) {
   for (const auto& command : commands) {
     if (!command.app->parsed()) continue;
-    if (auto may_use = mc2::cli::check_server_use(server, command); !may_use) return may_use.error();
+    MC2_TRY(mc2::cli::check_server_use(server, command));
     return command.action();
   }
   return ExitCode::Usage;
 }
 
 int run(int argc, char** argv) {
+  if (argc == 1) {
+    std::cout << kStart;
+    return static_cast<int>(ExitCode::Usage);
+  }
+  if (std::string_view(argv[1]) == "help") {
+    auto arguments = without_help(argc, argv);
+    return run(static_cast<int>(arguments.size()), arguments.data());
+  }
   if (argc > 1 && std::string_view(argv[1]) == "bench")
     return mc2::cli::report(ExitCode::Usage,
                             "bench: is a program of its own, mc2-bench; build it with "

@@ -77,15 +77,14 @@ class TopologySource : public ModelSource {
 /// What the finder finds in the store, and for which other m it is the answer, too.
 Result<FoundModel> kept_model(const finder::Kept& kept, const planner::Fingerprint& machine, const OpSpec& op,
                               bool may_transfer) {
-  auto answer =
-      finder::find_model({.given = {}, .kept = kept}, {.op = op, .machine = machine, .may_transfer = may_transfer});
-  if (!answer) return answer.error();
-  const std::int64_t model_m = answer.value().model.op.m;
-  const auto& transfer = answer.value().transfer;
+  MC2_ASSIGN(auto answer, finder::find_model({.given = {}, .kept = kept},
+                                             {.op = op, .machine = machine, .may_transfer = may_transfer}));
+  const std::int64_t model_m = answer.model.op.m;
+  const auto& transfer = answer.transfer;
   const std::string origin = "kept model " + (transfer ? transfer->reason : "of m=" + std::to_string(model_m));
   // The store prefers the next larger model; without a larger one the largest answers for all further m.
   const bool is_largest = transfer || model_m < op.m;
-  FoundModel result = found(std::move(answer.value().model), origin, is_largest ? planner::kMaxSize : model_m);
+  FoundModel result = found(std::move(answer.model), origin, is_largest ? planner::kMaxSize : model_m);
   if (transfer) result.transfer = std::make_shared<const planner::Transfer>(*transfer);
   result.is_kept = true;
   return result;
@@ -152,9 +151,8 @@ Result<FoundModel> find_model(const ModelSources& sources, const OpSpec& op) {
 Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files) {
   auto source = std::make_unique<DocumentSource>();
   for (const auto& file : files) {
-    auto model = read_model(file);
-    if (!model) return model.error();
-    source->add(file, std::move(model).value());
+    MC2_ASSIGN(auto model, read_model(file));
+    source->add(file, std::move(model));
   }
   return std::unique_ptr<ModelSource>(std::move(source));
 }
@@ -162,18 +160,16 @@ Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std:
 Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std::string>& files) {
   auto source = std::make_unique<TopologySource>();
   for (const auto& file : files) {
-    auto topology = read_topology(file);
-    if (!topology) return topology.error();
-    source->add(file, std::move(topology).value());
+    MC2_ASSIGN(auto topology, read_topology(file));
+    source->add(file, std::move(topology));
   }
   return std::unique_ptr<ModelSource>(std::move(source));
 }
 
 Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store, const MachineOptions& machine,
                                                        std::span<const OpFamily> families, bool may_transfer) {
-  auto layers = store.open(StoreUse::Read);
-  if (!layers) return layers.error();
-  finder::SharedLayers shared(layers.value());
+  MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
+  finder::SharedLayers shared(layers);
   const finder::Kept kept = finder::kept_in(shared);
   auto source = std::make_unique<StoreSource>();
   std::map<int, Result<planner::Fingerprint>> fingerprints; ///< by ranks

@@ -12,12 +12,10 @@ Result<double> loss_at(std::int64_t m, const planner::Plan& plan, const planner:
                        const planner::PlanOptions& options) {
   planner::OpSpec op = plan.op;
   op.m = m;
-  const auto best = planner::make_plan(op, model, options);
-  if (!best) return best.error();
+  MC2_ASSIGN(const auto best, planner::make_plan(op, model, options));
   const auto cut = stretched(plan.cut, planner::traits_of(op.kind).cut_axis_length(op));
-  const auto taken = planner::predict_cut(op, model, plan.variant, cut);
-  if (!taken) return taken.error();
-  return std::max(0.0, taken.value().makespan.us / best.value().makespan.us - 1);
+  MC2_ASSIGN(const auto taken, planner::predict_cut(op, model, plan.variant, cut));
+  return std::max(0.0, taken.makespan.us / best.makespan.us - 1);
 }
 
 /// The largest loss between the item's m and the middle to a neighbour's.
@@ -28,10 +26,9 @@ Result<double> loss_towards(std::int64_t neighbour_m, const planner::Plan& plan,
   for (int i = 1; i <= kProbeCount; ++i) {
     const double m =
         static_cast<double>(plan.op.m) + static_cast<double>(neighbour_m - plan.op.m) / 2 * i / kProbeCount;
-    const auto loss =
-        loss_at(std::max(step, planner::align_down(static_cast<std::int64_t>(m), step)), plan, model, options);
-    if (!loss) return loss.error();
-    worst = std::max(worst, loss.value());
+    MC2_ASSIGN(const auto loss,
+               loss_at(std::max(step, planner::align_down(static_cast<std::int64_t>(m), step)), plan, model, options));
+    worst = std::max(worst, loss);
   }
   return worst;
 }
@@ -56,9 +53,8 @@ Result<void> add_neighbour_losses(std::vector<store::ExportItem>& items, const p
     double worst = 0;
     for (const std::size_t neighbour : {i - 1, i + 1}) { // i - 1 of the first wraps around and is out of range
       if (neighbour >= items.size()) continue;
-      const auto loss = loss_towards(items[neighbour].plan.op.m, items[i].plan, model, options);
-      if (!loss) return loss.error();
-      worst = std::max(worst, loss.value());
+      MC2_ASSIGN(const auto loss, loss_towards(items[neighbour].plan.op.m, items[i].plan, model, options));
+      worst = std::max(worst, loss);
     }
     items[i].neighbour_loss = worst;
   }

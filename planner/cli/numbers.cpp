@@ -4,14 +4,14 @@
 #include <string>
 #include <system_error>
 
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::cli {
 namespace {
 
-std::string number_text(std::int64_t value) { return std::to_string(value); }
+std::string limit_text(std::int64_t value) { return std::to_string(value); }
 
-std::string number_text(double value) { return number(value, "%g"); }
+std::string limit_text(double value) { return number_text(value, 6); }
 
 /// Empty when `text` is a number within low..high.
 template <typename Number>
@@ -20,7 +20,7 @@ std::string complaint_about(const std::string& text, Number low, Number high, co
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number =
       end != text.data() && end == text.data() + text.size() && failure != std::errc::invalid_argument;
-  const std::string legal = "; legal: " + number_text(low) + " to " + number_text(high);
+  const std::string legal = "; legal: " + limit_text(low) + " to " + limit_text(high);
   if (!is_number) return "'" + text.substr(0, 32) + "' is no " + kind + legal;
   // A comparison with NaN is false.
   if (failure == std::errc() && value >= low && value <= high) return {};

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const fs::path& path, int code, const std::string& what) {
-  throw planner::SystemError("write " + path.string(), code, what + "; nothing was changed");
+  throw SystemError("write " + path.string(), code, what + "; nothing was changed");
 }
 
 /// A device or a pipe, which is written as it is.

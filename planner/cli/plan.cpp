@@ -9,6 +9,7 @@
 #include "kept_plan.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "model_file.hpp"
 #include "render.hpp"
@@ -29,6 +30,7 @@ struct PlanCommand {
   const ServerOptions* server = nullptr;
   std::string model_file, topology_file, request_file, out, blocks, device;
   bool is_json = false;
+  bool is_verbose = false;
   bool no_transfer = false;
 
   /// @param model what is left out of the operator is as in it
@@ -50,54 +52,47 @@ struct PlanCommand {
   [[nodiscard]] Result<void> check_server() const;
   /// That the backend has the variant asked for. Errors: as MachineOptions and VariantOption::choose.
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& spec) const;
+  /// What to do with the plan, for people.
+  [[nodiscard]] std::string next_step(const planner::Plan& plan) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
 Result<std::optional<planner::CostModel>> PlanCommand::given_model() const {
   if (model_file.empty() || !topology_file.empty() || !device.empty()) return std::optional<planner::CostModel>();
-  auto model = read_model(model_file);
-  if (!model) return model.error();
-  return std::optional(std::move(model).value());
+  MC2_ASSIGN(auto model, read_model(model_file));
+  return std::optional(std::move(model));
 }
 
 Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::CostModel>& model) const {
   // A model or topology document describes some other machine, so this machine's backend has no say in its alignment.
-  const auto backend = executor::find_backend(machine.backend);
-  if (!backend) return backend.error();
+  MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
   const bool is_foreign = !model_file.empty() || !topology_file.empty() || !device.empty();
   const std::int64_t alignment =
-      is_foreign ? planner::PlanOptions{}.alignment : planner::default_alignment(backend.value()->name());
+      is_foreign ? planner::PlanOptions{}.alignment : planner::default_alignment(backend->name());
   if (!request_file.empty()) {
-    if (auto legal = op.given.none_beside("--request", "operator"); !legal) return legal.error();
-    if (auto legal = planning.given.none_beside("--request", "options"); !legal) return legal.error();
-    const auto request = read_document(request_file, store::decode_request);
-    if (!request) return request.error();
-    return store::PlanRequest{request.value().op, request.value().options_with(alignment)};
+    MC2_TRY(op.given.none_beside("--request", "operator"));
+    MC2_TRY(planning.given.none_beside("--request", "options"));
+    MC2_ASSIGN(const auto request, read_document(request_file, store::decode_request));
+    return store::PlanRequest{request.op, request.options_with(alignment)};
   }
   OpOptions asked = op;
   if (model) asked.complete_with(model->op);
-  const auto spec = asked.spec();
-  if (!spec) return spec.error();
-  const auto options = planning.checked(alignment);
-  if (!options) return options.error();
-  return store::PlanRequest{spec.value(), options.value()};
+  MC2_ASSIGN(const auto spec, asked.spec());
+  MC2_ASSIGN(const auto options, planning.checked(alignment));
+  return store::PlanRequest{spec, options};
 }
 
 Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request, const planner::CostModel& model) const {
-  const auto offered = variant.restrict(model);
-  if (!offered) return offered.error();
-  if (blocks.empty()) return planner::make_plan(request.op, offered.value(), request.options);
-  const auto cut = parse_blocks(blocks);
-  if (!cut) return cut.error();
-  return planner::predict_cut(request.op, offered.value(), cut.value());
+  MC2_ASSIGN(const auto offered, variant.restrict(model));
+  if (blocks.empty()) return planner::make_plan(request.op, offered, request.options);
+  MC2_ASSIGN(const auto cut, parse_blocks(blocks));
+  return planner::predict_cut(request.op, offered, cut);
 }
 
 Result<void> PlanCommand::check_variant(const planner::OpSpec& spec) const {
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(spec.world_size);
-  if (!options) return options.error();
-  if (const auto chosen = variant.choose(*backend.value(), options.value(), spec); !chosen) return chosen.error();
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
+  MC2_TRY(variant.choose(*backend, options, spec));
   return {};
 }
 
@@ -108,29 +103,23 @@ Result<void> PlanCommand::check_server() const {
                                                {!blocks.empty(), "--blocks"},
                                                {variant.is_given(), "--variant"}};
   for (const auto& [is_given, option] : answers)
-    if (is_given)
-      if (auto alone = server->refuse_beside(option, "is answered here"); !alone) return alone;
+    if (is_given) MC2_TRY(server->refuse_beside(option, "is answered here"));
   return {};
 }
 
 Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request) const {
-  const auto here = machine.fingerprint(request.op.world_size);
-  if (!here) return here.error();
-  if (auto legal = check_variant(request.op); !legal) return legal.error();
-  auto question = plan_question(request.op, here.value(), variant, !no_transfer);
-  if (!question) return question.error();
-  question.value().options = request.options;
-  auto layers = open_to_look_up(store, *server, request.op, here.value());
-  if (!layers) return layers.error();
+  MC2_ASSIGN(const auto here, machine.fingerprint(request.op.world_size));
+  MC2_TRY(check_variant(request.op));
+  MC2_ASSIGN(auto question, plan_question(request.op, here, variant, !no_transfer));
+  question.options = request.options;
+  MC2_ASSIGN(auto layers, open_to_look_up(store, *server, request.op, here));
   if (!blocks.empty()) {
-    const auto cut = parse_blocks(blocks);
-    if (!cut) return cut.error();
-    const auto model = find_kept_model(question.value(), layers.value());
-    return model ? finder::predict_with(model.value(), question.value(), cut.value()) : model.error();
+    MC2_ASSIGN(const auto cut, parse_blocks(blocks));
+    const auto model = find_kept_model(question, layers);
+    return model ? finder::predict_with(model.value(), question, cut) : model.error();
   }
-  auto found = find_plan_for(question.value(), layers.value(), *server);
-  if (!found) return found.error();
-  return std::move(found).value().stored.plan;
+  MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
+  return std::move(found).stored.plan;
 }
 
 /// What the published recipe would cut, beside what was chosen.
@@ -147,15 +136,14 @@ Result<planner::Plan> PlanCommand::plan_for_device(const store::PlanRequest& req
                                                    std::vector<std::string>& notes) const {
   if (!model_file.empty() || !topology_file.empty())
     return Error{ErrorCode::InvalidSpec, "--device", "stands beside --model or --topology; give one of them"};
-  auto costs = device_costs(device, request.op, store);
-  if (!costs) return costs.error();
+  MC2_ASSIGN(auto costs, device_costs(device, request.op, store));
   store::PlanRequest asked = request;
   // As for topologies: a wrong constant moves all block lengths alike.
-  if (costs.value().is_analytic) asked.options.require_significant_gain = false;
-  notes = std::move(costs.value().notes);
+  if (costs.is_analytic) asked.options.require_significant_gain = false;
+  notes = std::move(costs.notes);
   const bool is_recipe = asked.options.strategy == "formula" || !blocks.empty();
-  if (costs.value().is_analytic && !is_recipe) notes.push_back(recipe_note(asked, costs.value().model));
-  return plan_with(asked, costs.value().model);
+  if (costs.is_analytic && !is_recipe) notes.push_back(recipe_note(asked, costs.model));
+  return plan_with(asked, costs.model);
 }
 
 Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request,
@@ -163,34 +151,40 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request,
                                         std::vector<std::string>& notes) const {
   if (!device.empty()) return plan_for_device(request, notes);
   if (!topology_file.empty()) {
-    const auto described = read_analytic_model(topology_file, model_file, request.op);
-    if (!described) return described.error();
+    MC2_ASSIGN(const auto described, read_analytic_model(topology_file, model_file, request.op));
     store::PlanRequest analytic = request;
     // A wrong constant moves all block lengths alike; the test of significance takes their errors as independent.
     analytic.options.require_significant_gain = false;
-    return plan_with(analytic, described.value());
+    return plan_with(analytic, described);
   }
   if (model) return plan_with(request, *model);
   return plan_here(request);
 }
 
+std::string PlanCommand::next_step(const planner::Plan& plan) const {
+  const bool is_of_this_machine = device.empty() && topology_file.empty() && model_file.empty();
+  if (!is_of_this_machine) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
+  if (plan.validation) return "mc2 run checks and times it; --verbose shows more";
+  return "mc2 tune races it on this machine; --verbose shows why it was chosen";
+}
+
 Result<ExitCode> PlanCommand::run() const {
-  if (auto kept = check_output("--out", out, {model_file, topology_file, request_file}); !kept) return kept.error();
-  if (auto legal = check_server(); !legal) return legal.error();
-  const auto model = given_model();
-  if (!model) return model.error();
-  const auto asked = request(model.value());
-  if (!asked) return asked.error();
+  MC2_TRY(check_output("--out", out, {model_file, topology_file, request_file}));
+  MC2_TRY(check_server());
+  MC2_ASSIGN(const auto model, given_model());
+  MC2_ASSIGN(const auto asked, request(model));
   std::vector<std::string> notes;
-  const auto plan = make(asked.value(), model.value(), notes);
-  if (!plan) return plan.error();
-  const std::string document = store::encode(plan.value());
+  MC2_ASSIGN(const auto plan, make(asked, model, notes));
+  const std::string document = store::encode(plan);
   if (!out.empty()) write_file(out, store::pretty(document));
   if (is_json) {
     std::cout << store::pretty(document);
     return ExitCode::Success;
   }
-  std::cout << plan_page(plan.value(), terminal_width(), has_color());
+  if (is_verbose)
+    std::cout << plan_page(plan, terminal_width(), has_color());
+  else
+    std::cout << render::answer(plan, next_step(plan), terminal_width());
   for (const auto& note : notes) std::cout << "  note: " << note << "\n";
   return ExitCode::Success;
 }
@@ -219,6 +213,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
   sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
   sub->add_flag("--json", command->is_json, "print the plan as JSON");
+  sub->add_flag("--verbose", command->is_verbose, "also print the timeline, the runners-up and how the plan was found");
   sub->footer(
       "Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
       "  mc2 plan --model data/worked_example_model.json --strategy formula \\\n"

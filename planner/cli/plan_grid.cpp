@@ -119,7 +119,7 @@ std::vector<OpFamily> PlanGrid::families() const {
 }
 
 Result<PlannedGrid> plan_grid(const PlanGrid& grid, const ModelSources& sources, const GridRun& run) {
-  if (const auto count = grid.row_count(); !count) return count.error();
+  MC2_TRY(grid.row_count());
   const std::vector<DividedLayer> divided = divided_layers(grid);
   const std::size_t chunks_each = (grid.all_m.size() + kChunkRows - 1) / kChunkRows;
   const std::size_t chunk_count = divided.size() * chunks_each;

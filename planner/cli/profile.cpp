@@ -3,11 +3,14 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "mc2/embed/store_keeper.hpp"
+#include "mc2/embed/workbench.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
-#include "measure.hpp"
 #include "render.hpp"
 #include "sweep_options.hpp"
+#include "tune_progress.hpp"
+#include "variant_option.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -25,36 +28,31 @@ struct ProfileCommand {
 };
 
 Result<ExitCode> ProfileCommand::run() const {
-  if (auto legal = check_output("--out", out, {}); !legal) return legal.error();
-  const auto spec = op.spec();
-  if (!spec) return spec.error();
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(spec.value().world_size);
-  if (!options) return options.error();
-  auto bench = Workbench::open(*backend.value(), options.value(), spec.value(), sweep.seed, variant);
-  if (!bench) return bench.error();
-  auto layers = store.open(StoreUse::Write); // what is refused above leaves no empty store behind
-  if (!layers) return layers.error();
-  store::Store& writable = layers.value().writable();
+  MC2_TRY(check_output("--out", out, {}));
+  MC2_ASSIGN(const auto spec, op.spec());
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
+  MC2_ASSIGN(auto variants, variant.choose(*backend, options, spec));
+  MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, sweep.seed, std::move(variants)));
+  // what is refused above leaves no empty store behind
+  MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
+  store::Store& writable = layers.writable();
 
-  if (is_fresh)
-    if (auto removed = variant.remove_samples(writable, spec.value(), bench.value()->fingerprint()); !removed)
-      return removed.error();
-  auto summary =
-      profile_operator(*bench.value(), sweep.settings(planner::default_alignment(backend.value()->name())), writable);
+  if (is_fresh) MC2_TRY(variant.remove_samples(writable, spec, bench->fingerprint()));
+  embed::StoreKeeper keeper(embed::access_to(writable), spec, bench->fingerprint());
+  TuneProgressLine progress;
+  const auto settings = sweep.settings(planner::default_alignment(backend->name()));
+  auto summary = profiler::profile(*bench, settings, keeper, progress.hooks());
+  progress.clear();
   if (!summary) return summary.error();
-  std::cout << spec.value().text() << "\n"
-            << bench.value()->fingerprint().label() << "\n\n"
-            << sweep_page(summary.value()) << "\n";
+  std::cout << spec.text() << "\n" << bench->fingerprint().label() << "\n\n" << sweep_page(summary.value()) << "\n";
   // The fixed cost per block and the slow-down factors come out of the fit; `mc2 fit` keeps them.
-  if (const auto fitted =
-          profiler::fit_cost_model({spec.value(), bench.value()->fingerprint(), summary.value().samples}))
+  if (const auto fitted = profiler::fit_cost_model({spec, bench->fingerprint(), summary.value().samples}))
     std::cout << model_page(fitted.value().model) << "\n";
   else
     std::cout << "  note: no cost model fits these samples yet: " << fitted.error().text() << "\n";
   if (!out.empty()) {
-    const planner::Profile profile{spec.value(), bench.value()->fingerprint(), summary.value().samples};
+    const planner::Profile profile{spec, bench->fingerprint(), summary.value().samples};
     write_file(out, store::pretty(store::encode(profile)));
     std::cout << "  written to " << out << "\n";
   }

@@ -1,6 +1,7 @@
 #include "program.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,9 +12,11 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "mc2/executor/processes.hpp"
 #include "terminal.hpp"
@@ -51,9 +54,38 @@ std::pair<const CLI::App*, std::string> parsed_command(const CLI::App& app) {
   return {command, name};
 }
 
-std::string command_names(const CLI::App& app) {
-  std::string names;
-  for (const auto* command : app.get_subcommands(nullptr)) names += (names.empty() ? "" : ", ") + command->get_name();
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
+/// Letters to insert, delete or replace to make one word of the other (Levenshtein).
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+/// "; did you mean --budget?" for a word that is nearly one of those that there are; else empty.
+std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
+  const auto distance = [&](const std::string& name) { return edit_distance(word, name); };
+  const auto nearest = std::ranges::min_element(known, {}, distance);
+  const bool is_near = nearest != known.end() && distance(*nearest) <= std::max<std::size_t>(1, word.size() / 3);
+  return is_near ? "; did you mean " + *nearest + "?" : "";
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const auto* option : command.get_options())
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
   return names;
 }
 
@@ -62,12 +94,27 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
   const auto [command, name] = parsed_command(app);
   const std::string hint = "; see " + name + " --help";
-  const std::string commands = command_names(*command);
-  if (commands.empty()) return report(ExitCode::Usage, error.what() + hint);
+  const auto commands = command_names(*command);
   const auto unknown = app.remaining(true);
-  const std::string wrong =
-      unknown.empty() ? "name a command after '" + name + "'" : "no command '" + unknown.front() + "'";
-  return report(ExitCode::Usage, wrong + "; legal: " + commands + hint);
+  if (commands.empty()) {
+    const std::string meant = unknown.empty() ? "" : suggestion(unknown.front(), option_names(*command));
+    return report(ExitCode::Usage, error.what() + meant + hint);
+  }
+  std::string legal;
+  for (const auto& one : commands) legal += (legal.empty() ? "" : ", ") + one;
+  const std::string wrong = unknown.empty()
+                                ? "name a command after '" + name + "'"
+                                : "no command '" + unknown.front() + "'" + suggestion(unknown.front(), commands);
+  return report(ExitCode::Usage, wrong + "; legal: " + legal + hint);
+}
+
+/// What a shell tells of a program that SIGPIPE has ended.
+constexpr int kBrokenPipe = 128 + SIGPIPE;
+
+/// A pipe whose reader has read enough, such as `head`: no fault of anybody's, and nothing to be told.
+bool has_lost_its_reader(int stream) {
+  pollfd state{stream, POLLOUT, 0};
+  return poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
 }
 
 /// Without this a file could be opened as the standard output that the caller closed, and receive what is printed.
@@ -94,17 +141,29 @@ int run_action(const Action& action) {
   return report(to_exit_code(error.code), error.text());
 }
 
+/// Under Open MPI's mpirun a command of another backend runs as often as there are processes, each on its own.
+void warn_of_copies() {
+  const char* count = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (count == nullptr || rank == nullptr || std::string_view(count) == "1" || std::string_view(rank) != "0") return;
+  std::cerr << "mc2: note: mpirun has started " + std::string(count) +
+                   " copies of this command, each on its own; --backend mpi makes them one job\n";
+}
+
 /// With the backend "mpi" every process of the job is started with the same request.
 int run_as_one(const std::string& name, int argc, char** argv, int (*run)(int, char**)) {
   const std::span<char* const> arguments(argv, static_cast<std::size_t>(argc));
-  if (!uses_processes(arguments)) return run(argc, argv);
+  if (!uses_processes(arguments)) {
+    warn_of_copies();
+    return run(argc, argv);
+  }
   setenv("NO_COLOR", "1", 0); // mpirun gives its processes a terminal, whatever its own output goes to
   std::string request = name + " " MC2_VERSION;
   for (const char* argument : arguments.subspan(1)) request += std::string(" ") + argument;
   try {
     const auto answer = executor::lead_processes(request, [&] { return run(argc, argv); });
     return answer ? answer.value() : report(ExitCode::Usage, answer.error().text());
-  } catch (const planner::SystemError& error) {
+  } catch (const SystemError& error) {
     return report(ExitCode::System, error.what());
   }
 }
@@ -131,9 +190,10 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const Action& action) {
   try {
     const int code = run_action(action);
     std::cout.flush();
+    if (!std::cout && has_lost_its_reader(STDOUT_FILENO)) return kBrokenPipe;
     if (!std::cout) return report(ExitCode::System, "standard output: could not be written completely");
     return code;
-  } catch (const planner::SystemError& error) {
+  } catch (const SystemError& error) {
     return report(ExitCode::System, error.what());
   } catch (const std::bad_alloc&) {
     return report(ExitCode::System, "out of memory; try a smaller m, n or k");

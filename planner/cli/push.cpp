@@ -36,14 +36,11 @@ Result<void> push_model(const client::Client& client, const store::Store& store,
   const auto known = client.find_model(digest);
   if (!known && known.error().code != ErrorCode::NotFound) return known.error();
   if (!known) {
-    const auto profile = if_kept(store.find_profile(model.op, model.fingerprint));
-    if (!profile) return profile.error();
-    if (profile.value()) {
-      const auto added = client.add_samples(*profile.value());
-      if (!added) return added.error();
-      pushed.sample_count = added.value();
+    MC2_ASSIGN(const auto profile, if_kept(store.find_profile(model.op, model.fingerprint)));
+    if (profile) {
+      MC2_ASSIGN(pushed.sample_count, client.add_samples(*profile));
     }
-    if (auto kept = client.put_model(model); !kept) return kept.error();
+    MC2_TRY(client.put_model(model));
   }
   pushed.model_digest = digest;
   return {};
@@ -56,14 +53,12 @@ Result<void> push_plan(const client::Client& client, const store::Store& store, 
   const auto known = client.find_plan(plan.digest);
   if (known) return {};
   if (known.error().code != ErrorCode::NotFound) return known.error();
-  const auto races = store.list_measurements(plan.plan.op, plan.plan.fingerprint);
-  if (!races) return races.error();
-  for (const store::Measurement& race : races.value()) {
-    const auto added = client.add_measurement({plan.plan.fingerprint, race});
-    if (!added) return added.error();
-    pushed.race_count += added.value() ? 1 : 0;
+  MC2_ASSIGN(const auto races, store.list_measurements(plan.plan.op, plan.plan.fingerprint));
+  for (const store::Measurement& race : races) {
+    MC2_ASSIGN(const auto added, client.add_measurement({plan.plan.fingerprint, race}));
+    pushed.race_count += added ? 1 : 0;
   }
-  if (auto kept = client.put_plan(plan.plan); !kept) return kept.error();
+  MC2_TRY(client.put_plan(plan.plan));
   return {};
 }
 
@@ -74,20 +69,16 @@ struct PushCommand {
   const ServerOptions* server = nullptr;
 
   [[nodiscard]] Result<ExitCode> run() const {
-    const auto spec = op.spec();
-    if (!spec) return spec.error();
+    MC2_ASSIGN(const auto spec, op.spec());
     if (!server->is_given())
       return Error{ErrorCode::InvalidSpec, "--server",
                    "is missing; give e.g. --server http://plans:8471, or set MC2_SERVER"};
-    const auto here = machine.fingerprint(spec.value().world_size);
-    if (!here) return here.error();
-    const auto client = server->open();
-    if (!client) return client.error();
-    auto layers = store.open(StoreUse::Read);
-    if (!layers) return layers.error();
-    const auto pushed = push(client.value(), layers.value().writable(), spec.value(), here.value());
-    if (!pushed) return with_advice(pushed.error(), spec.value(), here.value());
-    std::cout << pushed.value().text(client.value().url()) << "\n";
+    MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
+    MC2_ASSIGN(const auto client, server->open());
+    MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
+    const auto pushed = push(client, layers.writable(), spec, here);
+    if (!pushed) return with_advice(pushed.error(), spec, here);
+    std::cout << pushed.value().text(client.url()) << "\n";
     return ExitCode::Success;
   }
 };
@@ -103,18 +94,14 @@ std::string Pushed::text(const std::string& url) const {
 
 Result<Pushed> push(const client::Client& client, const store::Store& store, const planner::OpSpec& op,
                     const planner::Fingerprint& machine) {
-  const auto model = own_model(store, op, machine);
-  if (!model) return model.error();
-  const auto plan = if_kept(store.find_plan(store::PlanKey{op, store::digest(machine.canonical_text())}));
-  if (!plan) return plan.error();
-  if (!model.value() && !plan.value())
+  MC2_ASSIGN(const auto model, own_model(store, op, machine));
+  MC2_ASSIGN(const auto plan, if_kept(store.find_plan(store::PlanKey{op, store::digest(machine.canonical_text())})));
+  if (!model && !plan)
     return Error{ErrorCode::NotFound, store.path().string(),
                  "has neither model nor tuned plan for " + op.text() + " on this machine"};
   Pushed pushed;
-  if (model.value())
-    if (auto sent = push_model(client, store, *model.value(), pushed); !sent) return sent.error();
-  if (plan.value())
-    if (auto sent = push_plan(client, store, *plan.value(), pushed); !sent) return sent.error();
+  if (model) MC2_TRY(push_model(client, store, *model, pushed));
+  if (plan) MC2_TRY(push_plan(client, store, *plan, pushed));
   return pushed;
 }
 

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
 #include "mc2/store/codec.hpp"
 #include "render.hpp"
 
 namespace mc2::cli {
 namespace {
+
+using planner::to_us;
 
 std::string interval_text(double value, double low, double high) {
   return percent_text(value) + " (95 % interval " + percent_text(low) + " to " + percent_text(high) + ")";
@@ -20,24 +24,6 @@ std::string verdict(const planner::Validation& measured) {
 }
 
 } // namespace
-
-store::Measurement to_measurement(const Race& race, const Contender& contender, const planner::Plan& plan) {
-  const planner::Validation validation = race.validation(contender);
-  store::Measurement measurement;
-  measurement.op = plan.op;
-  measurement.cut = contender.cut;
-  measurement.variant = contender.variant;
-  measurement.fused_us = validation.fused_us;
-  measurement.serial_us = validation.serial_us;
-  measurement.compute_us = median(contender.compute_us);
-  measurement.communication_us = median(contender.communication_us);
-  measurement.benefit = validation.benefit;
-  measurement.benefit_low = validation.benefit_low;
-  measurement.benefit_high = validation.benefit_high;
-  measurement.predicted_us = plan.makespan.us;
-  measurement.pair_count = validation.pair_count;
-  return measurement;
-}
 
 planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::RunRecord& record) {
   const auto last_end = [](const executor::RankTimes& rank) {
@@ -62,27 +48,28 @@ planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::R
   return timeline;
 }
 
-std::string race_table(const Race& race, const std::vector<planner::Plan>& plans) {
+std::string race_table(const profiler::Race& race, const std::vector<planner::Plan>& plans) {
   std::vector<std::vector<std::string>> rows{
       {"cut", "variant", "predicted", "measured", "serial", "benefit", "95 % interval", "overlap efficiency", "pairs"}};
   for (std::size_t i = 0; i < race.contenders.size(); ++i) {
     const auto& contender = race.contenders[i];
-    const planner::Validation v = race.validation(contender);
+    const planner::Validation v = contender.validation();
     rows.push_back({contender.cut.text(), contender.variant.text(), time_text(plans[i].makespan.us),
                     time_text(v.fused_us), time_text(v.serial_us), percent_text(v.benefit),
                     percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high),
-                    contender.overlaps ? percent_text(race.overlap_efficiency(contender).value) : "-",
+                    !contender.is_serial ? render::efficiency_text(race.overlap_efficiency(contender).value) : "-",
                     std::to_string(v.pair_count)});
   }
   return table(rows);
 }
 
-std::string run_page(const planner::Plan& plan, const Race& race, const executor::Verification& verification,
+std::string run_page(const planner::Plan& plan, const profiler::Race& race, const executor::Verification& verification,
                      const executor::RunRecord& record, const planner::Fingerprint& here, int width, bool color) {
   const auto& contender = race.contenders.front();
-  const planner::Validation measured = race.validation(contender);
+  const planner::Validation measured = contender.validation();
   const profiler::Interval efficiency = race.overlap_efficiency(contender);
-  const double compute_us = median(race.compute_us), communication_us = median(race.communication_us);
+  const double compute_us = profiler::median(race.compute_us),
+               communication_us = profiler::median(race.communication_us);
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
   const std::string work(to_string(planner::traits_of(plan.op.kind).work));
   std::string page = plan.op.text() + "\n" + here.label() + "\n";
@@ -100,12 +87,16 @@ std::string run_page(const planner::Plan& plan, const Race& race, const executor
   const auto predicted = [&](double share) { return is_predicted ? ", predicted " + percent_text(share) : ""; };
   page += table(rows);
   page += "\n  cut                 " + plan.cut.text();
-  page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
-          predicted(plan.benefit());
   const bool has_overlap = plan.overlaps();
-  if (has_overlap)
-    page += "\n  overlap efficiency  " + interval_text(efficiency.value, efficiency.low, efficiency.high) +
-            predicted(plan.overlap_efficiency());
+  if (has_overlap) {
+    page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
+            predicted(plan.benefit());
+    page += "\n  overlap efficiency  " + render::efficiency_text(efficiency.value) + " (95 % interval " +
+            render::efficiency_text(efficiency.low) + " to " + render::efficiency_text(efficiency.high) + ")";
+    if (is_predicted) page += ", predicted " + render::efficiency_text(plan.overlap_efficiency());
+  } else {
+    page += "\n  benefit             none: this plan is serial, and both sides of every pair ran the same";
+  }
   page += "\n  verdict             " +
           (has_overlap ? verdict(measured) : std::string("this plan is not cut: it is serial")) + "; medians of " +
           std::to_string(measured.pair_count) + " interleaved pairs\n\n";
@@ -116,18 +107,18 @@ std::string run_page(const planner::Plan& plan, const Race& race, const executor
   return page;
 }
 
-std::string run_json(const planner::Plan& plan, const Race& race, const executor::Verification& verification,
+std::string run_json(const planner::Plan& plan, const profiler::Race& race, const executor::Verification& verification,
                      const planner::Fingerprint& here) {
   const auto& contender = race.contenders.front();
-  const planner::Validation v = race.validation(contender);
+  const planner::Validation v = contender.validation();
   const profiler::Interval efficiency = race.overlap_efficiency(contender);
   const nlohmann::ordered_json document{{"plan", nlohmann::ordered_json::parse(store::encode(plan))},
                                         {"measured",
                                          {{"machine", here.label()},
                                           {"fused_us", v.fused_us},
                                           {"serial_us", v.serial_us},
-                                          {"compute_us", median(race.compute_us)},
-                                          {"communication_us", median(race.communication_us)},
+                                          {"compute_us", profiler::median(race.compute_us)},
+                                          {"communication_us", profiler::median(race.communication_us)},
                                           {"benefit", v.benefit},
                                           {"benefit_low", v.benefit_low},
                                           {"benefit_high", v.benefit_high},

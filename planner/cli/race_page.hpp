@@ -4,27 +4,23 @@
 
 #include "mc2/executor/communicator.hpp"
 #include "mc2/executor/verify.hpp"
-#include "mc2/store/store.hpp"
-#include "measure.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/profiler/race.hpp"
 
 namespace mc2::cli {
-
-/// What one raced contender measured, for the store.
-[[nodiscard]] store::Measurement to_measurement(const Race& race, const Contender& contender,
-                                                const planner::Plan& plan);
 
 /// The measured lanes of the slowest rank as a timeline that can be drawn beside the predicted one.
 [[nodiscard]] planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::RunRecord& record);
 
 /// One row per contender: measured, benefit with interval, overlap efficiency, predicted.
-[[nodiscard]] std::string race_table(const Race& race, const std::vector<planner::Plan>& plans);
+[[nodiscard]] std::string race_table(const profiler::Race& race, const std::vector<planner::Plan>& plans);
 
 /// The readable page of `mc2 run`, and the same as JSON.
 /// @param here  where it was measured, which need not be where the plan was made
-[[nodiscard]] std::string run_page(const planner::Plan& plan, const Race& race,
+[[nodiscard]] std::string run_page(const planner::Plan& plan, const profiler::Race& race,
                                    const executor::Verification& verification, const executor::RunRecord& record,
                                    const planner::Fingerprint& here, int width, bool color);
-[[nodiscard]] std::string run_json(const planner::Plan& plan, const Race& race,
+[[nodiscard]] std::string run_json(const planner::Plan& plan, const profiler::Race& race,
                                    const executor::Verification& verification, const planner::Fingerprint& here);
 
 } // namespace mc2::cli

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "mc2/planner/text.hpp"
+
 namespace mc2::cli {
 
 std::string sweep_page(const profiler::SweepSummary& summary) {

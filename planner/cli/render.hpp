@@ -3,6 +3,7 @@
 #include <string>
 
 #include "mc2/profiler/sweep.hpp"
+#include "mc2/render/answer.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/render/text.hpp"
 
@@ -10,10 +11,8 @@ namespace mc2::cli {
 
 using render::draw_timeline;
 using render::model_page;
-using render::percent_text;
 using render::plan_page;
 using render::table;
-using render::time_text;
 
 /// What a sweep measured, one row per case.
 [[nodiscard]] std::string sweep_page(const profiler::SweepSummary& summary);

@@ -7,14 +7,16 @@
 #include "commands.hpp"
 #include "counts_file.hpp"
 #include "kept_plan.hpp"
+#include "mc2/embed/store_keeper.hpp"
+#include "mc2/embed/workbench.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
-#include "measure.hpp"
 #include "numbers.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
 #include "terminal.hpp"
 #include "trace.hpp"
+#include "tune_progress.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -31,7 +33,7 @@ struct RunCommand {
   bool no_transfer = false;
   bool is_json = false;
   std::uint64_t seed = 0;
-  RaceSettings race;
+  profiler::RaceSettings race;
   double budget_s = 60;
 
   [[nodiscard]] Result<planner::Plan> find_plan(store::Layers* layers, const planner::Fingerprint& here,
@@ -47,14 +49,13 @@ struct RunCommand {
   [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
   [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
   [[nodiscard]] Result<ExitCode> run() const;
-  [[nodiscard]] Result<ExitCode> measure(Workbench& bench, const planner::Plan& plan, store::Layers* layers) const;
+  [[nodiscard]] Result<ExitCode> measure(embed::Workbench& bench, const planner::Plan& plan,
+                                         store::Layers* layers) const;
 };
 
 Result<void> RunCommand::take_counts() {
   if (counts_file.empty()) return {};
-  auto read = read_counts(counts_file);
-  if (!read) return read.error();
-  counts = std::move(read).value();
+  MC2_ASSIGN(counts, read_counts(counts_file));
   if (plan_name.empty() && counts.ranks != op.ranks)
     return Error{ErrorCode::InvalidSpec, "--counts",
                  "are of " + std::to_string(counts.ranks) + " ranks; --ranks says " + std::to_string(op.ranks)};
@@ -81,23 +82,21 @@ Result<finder::FoundModel> RunCommand::model_of_blocks(const finder::PlanQuestio
 /// Without a kept model nothing is predicted, and the first of the variants runs them.
 Result<planner::Plan> RunCommand::plan_of_blocks(const finder::PlanQuestion& question, store::Layers* layers,
                                                  std::span<const planner::Variant> variants) const {
-  const auto cut = parse_blocks(blocks);
-  if (!cut) return cut.error();
+  MC2_ASSIGN(const auto cut, parse_blocks(blocks));
   auto model = model_of_blocks(question, layers);
   if (!model && model.error().code == ErrorCode::NotFound) {
     if (server->is_given()) std::cerr << "mc2: note: " << model.error().text() << "\n";
-    return planner::unpredicted_plan(question.op, question.machine, variants.front(), cut.value());
+    return planner::unpredicted_plan(question.op, question.machine, variants.front(), cut);
   }
   if (!model) return model.error();
   // Variants behind the first may exchange equal splits only.
   if (!counts.rows.empty()) model.value().model.variants.resize(1);
-  return finder::predict_with(model.value(), question, cut.value());
+  return finder::predict_with(model.value(), question, cut);
 }
 
 Result<void> RunCommand::check_asked() const {
-  const auto spec = op.spec();
-  if (!spec) return spec.error();
-  const planner::OpKind kind = spec.value().kind;
+  MC2_ASSIGN(const auto spec, op.spec());
+  const planner::OpKind kind = spec.kind;
   const auto takes_counts = [](const planner::OpTraits& traits) { return traits.takes_counts; };
   if (counts.rows.empty() || takes_counts(planner::traits_of(kind))) return {};
   return Error{ErrorCode::InvalidSpec, "--counts",
@@ -112,14 +111,11 @@ Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) c
 /// The blocks given, the tuned plan kept for this operator and machine, or a plan from the kept model.
 Result<planner::Plan> RunCommand::find_plan(store::Layers* layers, const planner::Fingerprint& here,
                                             std::span<const planner::Variant> variants) const {
-  const auto spec = op.spec();
-  if (!spec) return spec.error();
-  const auto question = plan_question(spec.value(), here, variant, !no_transfer);
-  if (!question) return question.error();
-  if (!blocks.empty()) return plan_of_blocks(question.value(), layers, variants);
-  auto found = find_plan_for(question.value(), *layers, *server);
-  if (!found) return found.error();
-  return std::move(found).value().stored.plan;
+  MC2_ASSIGN(const auto spec, op.spec());
+  MC2_ASSIGN(const auto question, plan_question(spec, here, variant, !no_transfer));
+  if (!blocks.empty()) return plan_of_blocks(question, layers, variants);
+  MC2_ASSIGN(auto found, find_plan_for(question, *layers, *server));
+  return std::move(found).stored.plan;
 }
 
 /// Plans are tuned for equal splits.
@@ -128,19 +124,19 @@ Error RunCommand::with_advice_on_counts(const Error& missing) const {
   return {missing.code, missing.field, missing.message + ", --m " + std::to_string(*op.m) + " in place of --counts"};
 }
 
-Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
-  auto checked = bench.verify(plan);
-  if (!checked) return checked.error();
-  RaceSettings settings = race;
+Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
+  MC2_ASSIGN(auto checked, bench.check(plan));
+  profiler::RaceSettings settings = race;
   settings.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1000));
-  auto raced = cli::race(bench, {plan}, settings, "run " + plan.op.text());
+  TuneProgressLine progress;
+  auto raced = profiler::race(bench, {&plan, 1}, settings, "run " + plan.op.text(), progress.hooks());
+  progress.clear();
   if (!raced) return raced.error();
-  auto ready = bench.prepare(plan);
-  if (!ready) return ready.error();
-  const executor::RunRecord& record = ready.value()->run(executor::RunMode::Fused);
+  MC2_ASSIGN(auto ready, bench.ready(plan));
+  const executor::RunRecord& record = ready->run(executor::RunMode::Fused);
   if (!trace_file.empty()) write_file(trace_file, chrome_trace(plan, record, bench.fingerprint()));
 
-  const store::Measurement measurement = to_measurement(raced.value(), raced.value().contenders.front(), plan);
+  const store::Measurement measurement = embed::measurement_of(raced.value().contenders.front(), plan);
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
               << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";
@@ -148,39 +144,32 @@ Result<ExitCode> RunCommand::measure(Workbench& bench, const planner::Plan& plan
     if (auto kept = layers->writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
       std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
   if (is_json)
-    std::cout << run_json(plan, raced.value(), checked.value(), bench.fingerprint());
+    std::cout << run_json(plan, raced.value(), checked, bench.fingerprint());
   else
-    std::cout << run_page(plan, raced.value(), checked.value(), record, bench.fingerprint(), terminal_width(),
-                          has_color());
+    std::cout << run_page(plan, raced.value(), checked, record, bench.fingerprint(), terminal_width(), has_color());
   if (!trace_file.empty() && !is_json)
     std::cout << "  trace written to " << trace_file << " (open in ui.perfetto.dev)\n";
   return ExitCode::Success;
 }
 
 Result<ExitCode> RunCommand::run() const {
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
+  MC2_ASSIGN(const auto backend, machine.find());
   std::optional<planner::Plan> named;
   if (!plan_name.empty()) {
-    if (auto legal = op.given.none_beside("--plan", "operator"); !legal) return legal.error();
+    MC2_TRY(op.given.none_beside("--plan", "operator"));
     if (!blocks.empty() || variant.is_given())
       return Error{ErrorCode::InvalidSpec, "--plan", "names blocks and variant; leave out --blocks and --variant"};
-    auto loaded = load_plan(plan_name, "--plan", store, *server);
-    if (!loaded) return loaded.error();
-    named = std::move(loaded).value().plan;
-  } else if (auto legal = check_asked(); !legal) {
-    return legal.error();
-  }
+    MC2_ASSIGN(auto loaded, load_plan(plan_name, "--plan", store, *server));
+    named = std::move(loaded).plan;
+  } else
+    MC2_TRY(check_asked());
   const int ranks = named ? named->op.world_size : op.ranks;
-  const auto options = machine.communicator_options(ranks);
-  if (!options) return options.error();
+  MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
   std::vector<planner::Variant> variants;
   if (!named) {
-    auto chosen = variant.choose(*backend.value(), options.value(), op.spec().value());
-    if (!chosen) return chosen.error();
-    variants = std::move(chosen).value();
+    MC2_ASSIGN(variants, variant.choose(*backend, options, op.spec().value()));
   }
-  const planner::Fingerprint here = backend.value()->fingerprint(options.value());
+  const planner::Fingerprint here = backend->fingerprint(options);
   auto layers = named ? store.open(StoreUse::Keep) : open_asked(here);
   const bool needs_store = blocks.empty() || store.is_named();
   if (!layers && (needs_store || layers.error().code == ErrorCode::Unsupported))
@@ -195,10 +184,10 @@ Result<ExitCode> RunCommand::run() const {
     return Error{ErrorCode::Stale, "plan",
                  "was made for another machine (" + here.differences(plan.value().fingerprint).front() +
                      "); plan again here, pass the same --link, or add --accept-other-machine"};
-  auto bench = Workbench::open(*backend.value(), options.value(), plan.value().op, {seed, counts.rows}, variant);
-  if (!bench) return bench.error();
-  if (!counts.rows.empty()) bench.value()->keep_variants({plan.value().variant}); // others may take equal splits only
-  return measure(*bench.value(), plan.value(), kept);
+  MC2_ASSIGN(auto bench,
+             embed::Workbench::open(*backend, options, plan.value().op, {seed, counts.rows}, std::move(variants)));
+  if (!counts.rows.empty()) bench->keep_variants({plan.value().variant}); // others may take equal splits only
+  return measure(*bench, plan.value(), kept);
 }
 
 } // namespace

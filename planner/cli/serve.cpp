@@ -145,9 +145,8 @@ void ServeCommand::add_limits_to(CLI::App& app) {
 
 Result<void> ServeCommand::read_config_file() {
   if (config_file.empty()) return {};
-  const auto content = read_file(config_file);
-  if (!content) return content.error();
-  const auto json = nlohmann::json::parse(content.value(), nullptr, false);
+  MC2_ASSIGN(const auto content, read_file(config_file));
+  const auto json = nlohmann::json::parse(content, nullptr, false);
   if (!json.is_object())
     return Error{ErrorCode::Malformed, config_file, "must be a JSON object of options, e.g. {\"port\": 9000}"};
   for (const auto& [key, value] : json.items()) {
@@ -170,11 +169,10 @@ Result<server::Config> ServeCommand::complete() {
   if (!given) given = settings;
   settings = *given;
   for (CLI::Option* option : std::exchange(from_file, {})) option->clear();
-  if (auto read = read_config_file(); !read) return read.error();
+  MC2_TRY(read_config_file());
   server::Config result = settings.config;
-  const auto path = settings.store.writable_path();
-  if (!path) return path.error();
-  result.store = std::filesystem::absolute(path.value());
+  MC2_ASSIGN(const auto path, settings.store.writable_path());
+  result.store = std::filesystem::absolute(path);
   result.limits.header_timeout = to_ms(settings.header_timeout_s);
   result.limits.body_timeout = to_ms(settings.body_timeout_s);
   result.limits.idle_timeout = to_ms(settings.idle_timeout_s);
@@ -277,18 +275,16 @@ std::string monotonic_us() {
 }
 
 Result<ExitCode> ServeCommand::run() {
-  const auto config = complete();
-  if (!config) return config.error();
+  MC2_ASSIGN(const auto config, complete());
   in_force = texts_of(*options);
-  raise_descriptor_limit(config.value().limits.connection_count);
+  raise_descriptor_limit(config.limits.connection_count);
   const BlockedSignals signals; // before any thread starts
   const auto tell = [](const std::string& event) { std::cerr << "mc2: " + event + "\n"; };
-  auto service = server::Service::open(config.value(), {&utc_now, tell});
-  if (!service) return service.error();
-  auto opened = server::Listener::open(*service.value(), config.value(),
-                                       {config.value().has_access_log ? make_access_log() : server::AccessLog(), tell});
-  if (!opened) return opened.error();
-  server::Listener& listener = *opened.value();
+  MC2_ASSIGN(auto service, server::Service::open(config, {&utc_now, tell}));
+  MC2_ASSIGN(auto opened,
+             server::Listener::open(*service, config,
+                                    {config.has_access_log ? make_access_log() : server::AccessLog(), tell}));
+  server::Listener& listener = *opened;
   {
     const std::jthread waiter([&](const std::stop_token& ends) {
       const auto stop = [&] {
@@ -305,8 +301,7 @@ Result<ExitCode> ServeCommand::run() {
         notify_supervisor("READY=1");
       });
     });
-    std::cerr << "mc2: serving " + config.value().store.string() + " on " + url_of(config.value(), listener.port()) +
-                     "\n";
+    std::cerr << "mc2: serving " + config.store.string() + " on " + url_of(config, listener.port()) + "\n";
     notify_supervisor("READY=1");
     listener.run();
   }

@@ -82,19 +82,17 @@ void ServerOptions::take_environment() {
 
 Result<std::string> ServerOptions::token() const {
   if (token_file.empty()) return environment("MC2_SERVER_TOKEN");
-  const auto content = read_file(token_file);
-  if (!content) return content.error();
-  const std::string token = content.value().substr(0, content.value().find_first_of("\r\n"));
+  MC2_ASSIGN(const auto content, read_file(token_file));
+  const std::string token = content.substr(0, content.find_first_of("\r\n"));
   if (token.empty()) return Error{ErrorCode::InvalidSpec, token_file, "has no token in its first line"};
   return token;
 }
 
 Result<client::Client> ServerOptions::open() const {
-  const auto secret = token();
-  if (!secret) return secret.error();
+  MC2_ASSIGN(const auto secret, token());
   client::Options options;
   options.url = url;
-  options.token = secret.value();
+  options.token = secret;
   options.ca_file = ca_file;
   auto opened = client::Client::open(options);
   if (opened && !options.token.empty() && strncasecmp(url.c_str(), "http:", 5) == 0 && !is_local(url))
@@ -103,11 +101,10 @@ Result<client::Client> ServerOptions::open() const {
 }
 
 Result<finder::PlanSource> ServerOptions::source(finder::SharedLayers& layers) const {
-  const auto client = open();
-  if (!client) return client.error();
+  MC2_ASSIGN(const auto client, open());
   client::ServiceOptions options;
   options.patience = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(wait_s * 1000)));
-  return client::plan_service(client.value(), options, &layers, &utc_now);
+  return client::plan_service(client, options, &layers, &utc_now);
 }
 
 Result<void> ServerOptions::refuse_beside(const char* option, const std::string& reason) const {

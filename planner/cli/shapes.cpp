@@ -24,17 +24,14 @@ Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults)
       {kM, &op.m}, {kN, &op.n}, {kK, &op.k}, {kTables, &op.tables}, {kTableRows, &op.table_rows}};
   for (const auto& [column, target] : sizes) {
     if (!kColumns[column].is_required && !is_given(row, column)) continue;
-    const auto size = row.whole_number(column, kColumns[column].name, 1, planner::kMaxSize);
-    if (!size) return size.error();
-    *target = size.value();
+    MC2_ASSIGN(*target, row.whole_number(column, kColumns[column].name, 1, planner::kMaxSize));
   }
   if (is_given(row, kPooling)) op.pooling = row.text(kPooling);
   if (row.has(kOp)) op.kind = row.text(kOp);
   if (row.has(kDtype)) op.dtype = row.text(kDtype);
   if (row.has(kRanks)) {
-    const auto ranks = row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize);
-    if (!ranks) return ranks.error();
-    op.ranks = static_cast<int>(ranks.value());
+    MC2_ASSIGN(const auto ranks, row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize));
+    op.ranks = static_cast<int>(ranks);
   }
   if (row.has(kEpilogue)) {
     const auto epilogue = planner::parse_epilogue(row.text(kEpilogue));
@@ -54,13 +51,12 @@ Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults)
 Result<std::vector<planner::OpSpec>> parse_shapes(std::string_view text, const std::string& file,
                                                   const OpOptions& defaults) {
   std::vector<planner::OpSpec> shapes;
-  const auto read = read_csv(text, file, {kColumns, "shape", kMaxShapeCount}, [&](const CsvRow& row) -> Result<void> {
-    auto shape = read_shape(row, defaults);
-    if (!shape) return shape.error();
-    shapes.push_back(shape.value());
+  const auto take = [&](const CsvRow& row) -> Result<void> {
+    MC2_ASSIGN(auto shape, read_shape(row, defaults));
+    shapes.push_back(shape);
     return {};
-  });
-  if (!read) return read.error();
+  };
+  MC2_TRY(read_csv(text, file, {kColumns, "shape", kMaxShapeCount}, take));
   return shapes;
 }
 

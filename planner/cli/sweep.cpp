@@ -46,9 +46,8 @@ struct SweepCommand {
 
 Result<std::vector<LayerShape>> read_layers(const std::string& file) {
   if (file.empty()) return parse_layer_shapes(built_in_layers(), kBuiltInName);
-  const auto content = read_file(file);
-  if (!content) return content.error();
-  return parse_layer_shapes(content.value(), file);
+  MC2_ASSIGN(const auto content, read_file(file));
+  return parse_layer_shapes(content, file);
 }
 
 /// Errors: UnknownName for a model that no layer names, listing those that are.
@@ -70,13 +69,11 @@ Result<void> keep_models(const std::vector<std::string>& wanted, std::vector<Lay
 }
 
 Result<std::vector<LayerShape>> SweepCommand::layers() const {
-  auto result = read_layers(shapes_file);
-  if (!result) return result;
-  if (auto kept = keep_models(models, result.value()); !kept) return kept.error();
+  MC2_ASSIGN(auto result, read_layers(shapes_file));
+  MC2_TRY(keep_models(models, result));
   if (dtype.empty()) return result;
-  const auto type = planner::parse_dtype(dtype);
-  if (!type) return type.error();
-  for (auto& layer : result.value()) layer.dtype = type.value();
+  MC2_ASSIGN(const auto type, planner::parse_dtype(dtype));
+  for (auto& layer : result) layer.dtype = type;
   return result;
 }
 
@@ -94,55 +91,45 @@ Result<std::vector<planner::OpKind>> SweepCommand::wanted_kinds() const {
 
 Result<PlanGrid> SweepCommand::grid() const {
   PlanGrid result;
-  const auto sizes = parse_number_list(all_m, "--m", {1, planner::kMaxSize, kMaxGridRows});
-  if (!sizes) return sizes.error();
-  const auto rank_counts = parse_number_list(ranks, "--ranks", {2, planner::kMaxWorldSize, planner::kMaxWorldSize});
-  if (!rank_counts) return rank_counts.error();
-  auto named = layers();
-  if (!named) return named.error();
-  auto wanted = wanted_kinds();
-  if (!wanted) return wanted.error();
-  result.all_m = sizes.value();
-  for (const std::int64_t count : rank_counts.value()) result.ranks.push_back(static_cast<int>(count));
-  result.layers = std::move(named).value();
-  result.kinds = std::move(wanted).value();
-  if (const auto count = result.row_count(); !count) return count.error();
+  MC2_ASSIGN(const auto sizes, parse_number_list(all_m, "--m", {1, planner::kMaxSize, kMaxGridRows}));
+  MC2_ASSIGN(const auto rank_counts,
+             parse_number_list(ranks, "--ranks", {2, planner::kMaxWorldSize, planner::kMaxWorldSize}));
+  MC2_ASSIGN(auto named, layers());
+  MC2_ASSIGN(auto wanted, wanted_kinds());
+  result.all_m = sizes;
+  for (const std::int64_t count : rank_counts) result.ranks.push_back(static_cast<int>(count));
+  result.layers = std::move(named);
+  result.kinds = std::move(wanted);
+  MC2_TRY(result.row_count());
   return result;
 }
 
 Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
   ModelSources result;
   if (!model_files.empty()) {
-    auto documents = open_document_source(model_files);
-    if (!documents) return documents.error();
-    result.push_back(std::move(documents).value());
+    MC2_ASSIGN(auto documents, open_document_source(model_files));
+    result.push_back(std::move(documents));
   }
   // Plans for another machine must not mix with this machine's unless that is asked for.
   if (!is_foreign() || !store.path.empty()) {
-    auto kept = open_store_source(store, machine, grid.families(), !no_transfer);
-    if (!kept) return kept.error();
-    result.push_back(std::move(kept).value());
+    MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), !no_transfer));
+    result.push_back(std::move(kept));
   }
   if (!topology_files.empty()) {
-    auto topologies = open_topology_source(topology_files);
-    if (!topologies) return topologies.error();
-    result.push_back(std::move(topologies).value());
+    MC2_ASSIGN(auto topologies, open_topology_source(topology_files));
+    result.push_back(std::move(topologies));
   }
   return result;
 }
 
 Result<GridRun> SweepCommand::settings() const {
   GridRun result;
-  const auto backend = executor::find_backend(machine.backend);
-  if (!backend) return backend.error();
-  const auto kept = planning.checked(planner::default_alignment(backend.value()->name()));
-  if (!kept) return kept.error();
-  result.kept_options = kept.value();
-  result.options = is_foreign() ? planning.checked(planner::PlanOptions{}.alignment).value() : kept.value();
+  MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
+  MC2_ASSIGN(const auto kept, planning.checked(planner::default_alignment(backend->name())));
+  result.kept_options = kept;
+  result.options = is_foreign() ? planning.checked(planner::PlanOptions{}.alignment).value() : kept;
   result.options.runner_up_count = result.kept_options.runner_up_count = 0; // a row has no place for them
-  const auto parsed = parse_table_format(format);
-  if (!parsed) return parsed.error();
-  result.format = parsed.value();
+  MC2_ASSIGN(result.format, parse_table_format(format));
   result.thread_count = thread_count;
   result.has_progress = isatty(STDERR_FILENO) != 0;
   return result;
@@ -157,18 +144,14 @@ Result<ExitCode> SweepCommand::run() const {
   std::vector<std::string> read = model_files;
   read.insert(read.end(), topology_files.begin(), topology_files.end());
   read.push_back(shapes_file);
-  if (auto kept = check_output("--out", out, read); !kept) return kept.error();
+  MC2_TRY(check_output("--out", out, read));
   const auto start = std::chrono::steady_clock::now();
-  const auto settled = settings();
-  if (!settled) return settled.error();
-  const auto asked = grid();
-  if (!asked) return asked.error();
-  const auto opened = sources(asked.value());
-  if (!opened) return opened.error();
-  auto planned = plan_grid(asked.value(), opened.value(), settled.value());
-  if (!planned) return planned.error();
-  const PlanCounts counts = planned.value().counts;
-  write(make_table(settled.value().format, settled.value().options, std::move(planned.value().rows), counts));
+  MC2_ASSIGN(const auto settled, settings());
+  MC2_ASSIGN(const auto asked, grid());
+  MC2_ASSIGN(const auto opened, sources(asked));
+  MC2_ASSIGN(auto planned, plan_grid(asked, opened, settled));
+  const PlanCounts counts = planned.counts;
+  write(make_table(settled.format, settled.options, std::move(planned.rows), counts));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   std::fprintf(stderr, "mc2: %lld rows: %lld plans (%lld cut, %lld uncut), %lld refused; %.2f s on %d threads\n",
                static_cast<long long>(counts.total()), static_cast<long long>(counts.cut + counts.uncut),

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "context.hpp"
-#include "measure.hpp"
+#include "mc2/profiler/tune.hpp"
 #include "numbers.hpp"
 
 namespace mc2::cli {
@@ -52,13 +52,13 @@ struct SweepSettings {
           ->check(whole_number(1, planner::kMaxSize));
   }
 
-  [[nodiscard]] ProfileSettings settings(std::int64_t default_alignment) const {
-    ProfileSettings result;
+  [[nodiscard]] profiler::ProfileSettings settings(std::int64_t default_alignment) const {
+    profiler::ProfileSettings result;
     result.alignment = alignment.value_or(default_alignment);
     result.plan.alignment = result.plan.min_block_rows = result.alignment;
     if (is_active)
-      result.active = ActiveSettings{max_measurements.value_or(ActiveSettings{}.max_measurement_count),
-                                     tolerated_regret_percent / 100};
+      result.active = profiler::ActiveSettings{
+          max_measurements.value_or(profiler::ActiveSettings{}.max_measurement_count), tolerated_regret_percent / 100};
     result.sweep.seed = seed;
     result.sweep.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1000));
     result.sweep.stopping.relative_half_width = precision;

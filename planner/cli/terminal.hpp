@@ -12,12 +12,13 @@ namespace mc2::cli {
 void install_interrupt_handler();
 [[nodiscard]] bool is_interrupted() noexcept;
 
-/// Colours only on a terminal, and never when NO_COLOR is set.
+/// Colours only on a terminal that is not TERM=dumb, and never when NO_COLOR is set and not empty (no-color.org).
 [[nodiscard]] bool has_color();
 /// Columns to draw in: the terminal's width within 60..120, or 80.
 [[nodiscard]] int terminal_width();
 
-/// A bar with the time left on a terminal, a plain line every few seconds elsewhere; on standard error.
+/// A bar with the time taken and left on a terminal, never wider than it; a plain line every few seconds elsewhere; on
+/// standard error.
 class ProgressLine {
  public:
   explicit ProgressLine(std::string label);
@@ -34,6 +35,7 @@ class ProgressLine {
   std::string label_;
   bool is_terminal_;
   bool is_drawn_ = false;
+  std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_line_{};
 };
 

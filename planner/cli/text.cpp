@@ -1,15 +1,6 @@
 #include "text.hpp"
 
-#include <cstdio>
-
 namespace mc2::cli {
-
-std::string number(double value, const char* format) {
-  const auto length = static_cast<std::size_t>(std::snprintf(nullptr, 0, format, value));
-  std::string text(length, '\0');
-  std::snprintf(text.data(), length + 1, format, value);
-  return text;
-}
 
 std::string_view without_byte_order_mark(std::string_view text) noexcept {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";

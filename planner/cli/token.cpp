@@ -25,34 +25,25 @@ struct TokenCommand {
 };
 
 Result<store::Store> TokenCommand::open(store::OpenMode mode) const {
-  const auto path = store.writable_path();
-  if (!path) return path.error();
-  return store::Store::open(path.value(), mode);
+  MC2_ASSIGN(const auto path, store.writable_path());
+  return store::Store::open(path, mode);
 }
 
 Result<ExitCode> TokenCommand::create() const {
-  const auto parsed_role = store::parse_role(role);
-  if (!parsed_role) return parsed_role.error();
+  MC2_ASSIGN(const auto parsed_role, store::parse_role(role));
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   std::string expires_at;
   if (!expires.empty()) {
-    const auto expiry = parse_expiry(expires, now);
-    if (!expiry) return expiry.error();
-    expires_at = utc_text(expiry.value());
+    MC2_ASSIGN(const auto expiry, parse_expiry(expires, now));
+    expires_at = utc_text(expiry);
   }
-  auto opened = open(store::OpenMode::ReadWrite);
-  if (!opened) return opened.error();
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
   store::TokenRandomness random{};
   randombytes_buf(random.data(), random.size());
   const std::string text = store::token_text(random);
-  const store::Token token{std::string(store::token_id(text)),
-                           name,
-                           parsed_role.value(),
-                           utc_text(now),
-                           expires_at,
-                           {},
-                           store::token_hash(text)};
-  if (auto added = opened.value().add_token(token); !added) return added.error();
+  const store::Token token{
+      std::string(store::token_id(text)), name, parsed_role, utc_text(now), expires_at, {}, store::token_hash(text)};
+  MC2_TRY(opened.add_token(token));
   std::cerr << "mc2: token " + token.id + " (" + role + ", " +
                    (expires_at.empty() ? "never expires" : "until " + expires_at) +
                    ") follows; it is shown this once\n";
@@ -66,26 +57,23 @@ std::string state_of(const store::Token& token, const std::string& now) {
 }
 
 Result<ExitCode> TokenCommand::list() const {
-  auto opened = open(store::OpenMode::ReadOnly);
-  if (!opened) return opened.error();
-  const auto listed = opened.value().list_tokens();
-  if (!listed) return listed.error();
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const auto listed, opened.list_tokens());
   std::vector<std::vector<std::string>> rows{{"token", "role", "name", "made", "expires", "state"}};
-  for (const store::Token& token : listed.value().tokens)
+  for (const store::Token& token : listed.tokens)
     rows.push_back({token.id, std::string(to_string(token.role)), token.name.empty() ? "-" : token.name,
                     token.created_at, token.expires_at.empty() ? "never" : token.expires_at,
                     state_of(token, utc_now())});
   std::cout << table(rows);
-  if (listed.value().damaged_count > 0)
-    std::cerr << "mc2: note: " << listed.value().damaged_count
+  if (listed.damaged_count > 0)
+    std::cerr << "mc2: note: " << listed.damaged_count
               << " damaged tokens are not listed and let nobody in; mc2 db check says which\n";
   return ExitCode::Success;
 }
 
 Result<ExitCode> TokenCommand::revoke() const {
-  auto opened = open(store::OpenMode::ReadWrite);
-  if (!opened) return opened.error();
-  if (auto revoked = opened.value().revoke_token(id, utc_now()); !revoked) return revoked.error();
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  MC2_TRY(opened.revoke_token(id, utc_now()));
   std::cout << "token " << id << " lets nobody in any more\n";
   return ExitCode::Success;
 }

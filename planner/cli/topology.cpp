@@ -6,10 +6,10 @@
 
 #include "commands.hpp"
 #include "mc2/planner/collective.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
-#include "text.hpp"
 #include "topology_files.hpp"
 
 namespace mc2::cli {
@@ -27,13 +27,6 @@ struct TopologyCommand {
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-std::string bytes_text(double bytes) {
-  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
-  return number(bytes, "%.0f ") + kUnits[unit];
-}
-
 std::string bandwidth_text(const CollectiveSpec& spec, double us) {
   return number(spec.message_bytes * bus_factor(spec.collective, spec.world_size) / us / 1e3, "%.2f");
 }
@@ -42,16 +35,15 @@ std::string bandwidth_text(const CollectiveSpec& spec, double us) {
 Result<std::string> times_page(const Topology& topology, CollectiveSpec spec) {
   std::vector<std::vector<std::string>> rows;
   for (spec.message_bytes = 1024; spec.message_bytes <= 4.0 * 1024 * 1024 * 1024; spec.message_bytes *= 4) {
-    const auto times = planner::collective_times(topology, spec);
-    if (!times) return times.error();
+    MC2_ASSIGN(const auto times, planner::collective_times(topology, spec));
     if (rows.empty()) {
       rows.push_back({"bytes"});
-      for (const CollectiveTime& time : times.value()) rows.front().push_back(std::string(to_string(time.algorithm)));
+      for (const CollectiveTime& time : times) rows.front().push_back(std::string(to_string(time.algorithm)));
       rows.front().insert(rows.front().end(), {"fastest", "protocol", "busbw GB/s"});
     }
     const CollectiveTime best = planner::best_collective_time(topology, spec).value();
-    rows.push_back({bytes_text(spec.message_bytes)});
-    for (const CollectiveTime& time : times.value()) rows.back().push_back(time_text(time.us));
+    rows.push_back({bytes_text(static_cast<std::int64_t>(spec.message_bytes))});
+    for (const CollectiveTime& time : times) rows.back().push_back(time_text(time.us));
     rows.back().insert(rows.back().end(), {std::string(to_string(best.algorithm)), std::string(best.protocol),
                                            bandwidth_text(spec, best.us)});
   }
@@ -76,28 +68,22 @@ std::string calibration_page(const profiler::TopologyCalibration& calibration) {
 }
 
 Result<ExitCode> TopologyCommand::run() const {
-  if (auto kept = check_output("--out", out, {file, points_file}); !kept) return kept.error();
-  auto topology = read_topology(file);
-  if (!topology) return topology.error();
+  MC2_TRY(check_output("--out", out, {file, points_file}));
+  MC2_ASSIGN(auto topology, read_topology(file));
   if (!points_file.empty()) {
-    const auto points = read_points(points_file, topology.value());
-    if (!points) return points.error();
-    const auto calibration = profiler::calibrate_topology(topology.value(), points.value());
-    if (!calibration) return calibration.error();
-    std::cout << calibration_page(calibration.value());
-    topology = calibration.value().topology;
+    MC2_ASSIGN(const auto points, read_points(points_file, topology));
+    MC2_ASSIGN(const auto calibration, profiler::calibrate_topology(topology, points));
+    std::cout << calibration_page(calibration);
+    topology = calibration.topology;
   }
-  const auto kind = planner::parse_collective(collective);
-  if (!kind) return kind.error();
-  const std::int64_t all = std::int64_t{topology.value().node_count} * topology.value().ranks_per_node;
+  MC2_ASSIGN(const auto kind, planner::parse_collective(collective));
+  const std::int64_t all = std::int64_t{topology.node_count} * topology.ranks_per_node;
   const int most = static_cast<int>(std::min<std::int64_t>(all, planner::kMaxWorldSize));
   const CollectiveSpec spec{
-      kind.value(), 0,
-      ranks.value_or(most - (most > topology.value().ranks_per_node ? most % topology.value().ranks_per_node : 0))};
-  const auto page = times_page(topology.value(), spec);
-  if (!page) return page.error();
-  if (!out.empty()) write_file(out, store::pretty(store::encode(topology.value())));
-  std::cout << heading_text(topology.value(), spec) << page.value();
+      kind, 0, ranks.value_or(most - (most > topology.ranks_per_node ? most % topology.ranks_per_node : 0))};
+  MC2_ASSIGN(const auto page, times_page(topology, spec));
+  if (!out.empty()) write_file(out, store::pretty(store::encode(topology)));
+  std::cout << heading_text(topology, spec) << page;
   return ExitCode::Success;
 }
 

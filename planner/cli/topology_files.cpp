@@ -24,16 +24,13 @@ std::size_t column_of(const std::string& field) { return field == "bytes" ? kByt
 Result<CollectivePoint> read_point(const CsvRow& row, const planner::Topology& topology) {
   const auto collective = planner::parse_collective(row.text(kCollective));
   if (!collective) return row.error(kCollective, kColumns[kCollective].name, collective.error().message);
-  const auto ranks = row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize);
-  if (!ranks) return ranks.error();
-  const auto bytes = row.number(kBytes, kColumns[kBytes].name);
-  if (!bytes) return bytes.error();
-  const auto us = row.number(kUs, kColumns[kUs].name);
-  if (!us) return us.error();
-  if (us.value() <= 0) return row.error(kUs, kColumns[kUs].name, "'" + row.text(kUs) + "' is no time above 0");
+  MC2_ASSIGN(const auto ranks, row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize));
+  MC2_ASSIGN(const auto bytes, row.number(kBytes, kColumns[kBytes].name));
+  MC2_ASSIGN(const auto us, row.number(kUs, kColumns[kUs].name));
+  if (us <= 0) return row.error(kUs, kColumns[kUs].name, "'" + row.text(kUs) + "' is no time above 0");
   CollectivePoint point;
-  point.spec = {collective.value(), bytes.value(), static_cast<int>(ranks.value())};
-  point.us = us.value();
+  point.spec = {collective.value(), bytes, static_cast<int>(ranks)};
+  point.us = us;
   if (const auto legal = point.spec.validate(topology); !legal) {
     const std::size_t column = column_of(legal.error().field);
     return row.error(column, kColumns[column].name, legal.error().message);
@@ -50,15 +47,14 @@ const planner::CostCurve& fastest_matmul(const planner::CostModel& model, const 
 
 /// The matmul of a model that was made for other ranks or another m, but for the same matmul otherwise.
 Result<planner::CostCurve> matmul_curve(const std::filesystem::path& model_file, const planner::OpSpec& op) {
-  const auto model = read_model(model_file);
-  if (!model) return model.error();
-  planner::OpSpec same = model.value().op;
+  MC2_ASSIGN(const auto model, read_model(model_file));
+  planner::OpSpec same = model.op;
   same.m = op.m;
   same.world_size = op.world_size;
-  if (same == op) return fastest_matmul(model.value(), op);
+  if (same == op) return fastest_matmul(model, op);
   return Error{
       ErrorCode::OutOfRange, "--model",
-      "describes " + model.value().op.text() + "; its matmul answers for other m and ranks only, not for " + op.text()};
+      "describes " + model.op.text() + "; its matmul answers for other m and ranks only, not for " + op.text()};
 }
 
 } // namespace
@@ -68,28 +64,23 @@ Result<planner::Topology> read_topology(const std::filesystem::path& path) {
 }
 
 Result<std::vector<CollectivePoint>> read_points(const std::filesystem::path& path, const planner::Topology& topology) {
-  const auto content = read_file(path);
-  if (!content) return content.error();
+  MC2_ASSIGN(const auto content, read_file(path));
   std::vector<CollectivePoint> points;
-  const auto read = read_csv(content.value(), path.string(), {kColumns, "point", profiler::kMaxCalibrationPoints},
-                             [&](const CsvRow& row) -> Result<void> {
-                               const auto point = read_point(row, topology);
-                               if (!point) return point.error();
-                               points.push_back(point.value());
-                               return {};
-                             });
-  if (!read) return read.error();
+  const auto take = [&](const CsvRow& row) -> Result<void> {
+    MC2_ASSIGN(const auto point, read_point(row, topology));
+    points.push_back(point);
+    return {};
+  };
+  MC2_TRY(read_csv(content, path.string(), {kColumns, "point", profiler::kMaxCalibrationPoints}, take));
   return points;
 }
 
 Result<planner::CostModel> read_analytic_model(const std::filesystem::path& topology_file,
                                                const std::filesystem::path& model_file, const planner::OpSpec& op) {
-  const auto topology = read_topology(topology_file);
-  if (!topology) return topology.error();
-  if (model_file.empty()) return planner::analytic_model(topology.value(), op);
-  const auto matmul = matmul_curve(model_file, op);
-  if (!matmul) return matmul.error();
-  return planner::analytic_model(topology.value(), op, matmul.value());
+  MC2_ASSIGN(const auto topology, read_topology(topology_file));
+  if (model_file.empty()) return planner::analytic_model(topology, op);
+  MC2_ASSIGN(const auto matmul, matmul_curve(model_file, op));
+  return planner::analytic_model(topology, op, matmul);
 }
 
 } // namespace mc2::cli

@@ -1,13 +1,15 @@
 #include "trace.hpp"
 
+#include "mc2/planner/units.hpp"
 #include "mc2/render/trace.hpp"
-#include "measure.hpp"
 
 namespace mc2::cli {
 namespace {
 
 render::MeasuredLanes to_lanes(const planner::OpSpec& op, const executor::RankTimes& rank) {
-  const auto to_span = [](const auto& times) { return planner::Span{to_us(times.start), to_us(times.end)}; };
+  const auto to_span = [](const auto& times) {
+    return planner::Span{planner::to_us(times.start), planner::to_us(times.end)};
+  };
   render::MeasuredLanes lanes{.rank = rank.rank, .local = {}, .compute = {}, .communication = {}};
   if (planner::traits_of(op.kind).has_local_part) lanes.local = to_span(rank.local);
   for (const auto& times : rank.compute) lanes.compute.push_back(to_span(times));

@@ -4,6 +4,8 @@
 
 #include "commands.hpp"
 #include "kept_plan.hpp"
+#include "mc2/embed/store_keeper.hpp"
+#include "mc2/embed/workbench.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 #include "push.hpp"
@@ -13,7 +15,7 @@
 #include "shapes.hpp"
 #include "sweep_options.hpp"
 #include "terminal.hpp"
-#include "tuner.hpp"
+#include "tune_progress.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -30,17 +32,23 @@ struct TuneCommand {
   bool is_fresh = false;
   bool may_transfer = false;
   bool is_json = false;
+  bool is_verbose = false;
 
   [[nodiscard]] Result<std::vector<planner::OpSpec>> shapes() const;
-  [[nodiscard]] Result<TuneSettings> settings() const;
-  [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const TuneSettings& settings, store::Layers& layers,
-                                      const std::optional<client::Client>& service) const;
+  [[nodiscard]] Result<profiler::TuneSettings> settings() const;
+  [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const profiler::TuneSettings& settings,
+                                      store::Layers& layers, const std::optional<client::Client>& service) const;
   /// Keeps and prints what another machine of this kind has tuned, if the service has it.
   [[nodiscard]] Result<bool> take_served(const client::Client& service, const finder::PlanQuestion& question,
                                          store::Store& writable) const;
-  [[nodiscard]] TuneSettings with_kept_model(TuneSettings settings, store::Layers& layers,
-                                             const planner::Fingerprint& here, const planner::OpSpec& spec) const;
-  void print(const Tuned& tuned, const store::Store& store) const;
+  [[nodiscard]] profiler::TuneSettings with_kept_model(profiler::TuneSettings settings, store::Layers& layers,
+                                                       const planner::Fingerprint& here,
+                                                       const planner::OpSpec& spec) const;
+  [[nodiscard]] std::string page_of(const planner::Plan& plan) const {
+    if (is_verbose) return plan_page(plan, terminal_width(), has_color());
+    return render::answer(plan, "mc2 run with the same options checks and times it", terminal_width());
+  }
+  void print(const profiler::Tuned& tuned, const std::string& digest, const store::Store& store) const;
   /// The client of the service that is sent what was tuned; none without a server. Errors: as ServerOptions::open.
   [[nodiscard]] Result<std::optional<client::Client>> receiver() const;
   [[nodiscard]] Result<void> send(const client::Client& client, const planner::OpSpec& spec,
@@ -51,21 +59,16 @@ struct TuneCommand {
 Result<std::optional<client::Client>> TuneCommand::receiver() const {
   if (!server->is_given()) return std::optional<client::Client>();
   if (variant.is_given()) {
-    if (auto alone =
-            server->refuse_beside("--variant", "keeps a plan of one variant, which no service has a place for");
-        !alone)
-      return alone.error();
+    MC2_TRY(server->refuse_beside("--variant", "keeps a plan of one variant, which no service has a place for"));
     return std::optional<client::Client>();
   }
-  auto client = server->open();
-  if (!client) return client.error();
-  return std::optional(std::move(client).value());
+  MC2_ASSIGN(auto client, server->open());
+  return std::optional(std::move(client));
 }
 
 Result<void> TuneCommand::send(const client::Client& client, const planner::OpSpec& spec, store::Layers& layers) const {
-  const auto here = machine.fingerprint(spec.world_size);
-  if (!here) return here.error();
-  const auto pushed = push(client, layers.writable(), spec, here.value());
+  MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
+  const auto pushed = push(client, layers.writable(), spec, here);
   if (!pushed)
     return Error{pushed.error().code, pushed.error().field,
                  pushed.error().message + "; what was tuned is kept here, mc2 push sends it later"};
@@ -75,32 +78,28 @@ Result<void> TuneCommand::send(const client::Client& client, const planner::OpSp
 
 Result<std::vector<planner::OpSpec>> TuneCommand::shapes() const {
   if (shapes_file.empty()) {
-    const auto spec = op.spec();
-    if (!spec) return spec.error();
-    return std::vector{spec.value()};
+    MC2_ASSIGN(const auto spec, op.spec());
+    return std::vector{spec};
   }
   if (op.is_given()) return Error{ErrorCode::InvalidSpec, "--shapes", "names the shapes; leave out --m, --n and --k"};
-  const auto content = read_file(shapes_file);
-  if (!content) return content.error();
-  return parse_shapes(content.value(), shapes_file, op);
+  MC2_ASSIGN(const auto content, read_file(shapes_file));
+  return parse_shapes(content, shapes_file, op);
 }
 
-Result<TuneSettings> TuneCommand::settings() const {
-  TuneSettings result;
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto plan = planning.checked(planner::default_alignment(backend.value()->name()));
-  if (!plan) return plan.error();
-  result.plan = plan.value();
+Result<profiler::TuneSettings> TuneCommand::settings() const {
+  profiler::TuneSettings result;
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(result.plan, planning.checked(planner::default_alignment(backend->name())));
   result.profile = sweep.settings(result.plan.alignment);
   result.profile.plan = result.plan;
-  result.variant = variant;
+  MC2_ASSIGN(result.only, variant.chosen());
   result.race.budget = result.profile.sweep.budget;
   return result;
 }
 
-TuneSettings TuneCommand::with_kept_model(TuneSettings settings, store::Layers& layers,
-                                          const planner::Fingerprint& here, const planner::OpSpec& spec) const {
+profiler::TuneSettings TuneCommand::with_kept_model(profiler::TuneSettings settings, store::Layers& layers,
+                                                    const planner::Fingerprint& here,
+                                                    const planner::OpSpec& spec) const {
   if (!may_transfer) return settings;
   auto found = find_kept_model({.op = spec, .machine = here}, layers);
   const auto origin = [&] {
@@ -118,16 +117,19 @@ TuneSettings TuneCommand::with_kept_model(TuneSettings settings, store::Layers& 
   return settings;
 }
 
-void TuneCommand::print(const Tuned& tuned, const store::Store& store) const {
+void TuneCommand::print(const profiler::Tuned& tuned, const std::string& digest, const store::Store& store) const {
   if (is_json) {
     std::cout << store::pretty(store::encode(tuned.plan));
     return;
   }
-  std::cout << model_page(tuned.model) << "\n";
-  for (const auto& note : tuned.notes) std::cout << "  note: " << note << "\n";
-  std::cout << "\n  raced on this machine, beside the uncut plan\n" << race_table(tuned.race, tuned.contenders) << "\n";
-  std::cout << plan_page(tuned.plan, terminal_width(), has_color());
-  std::cout << "  kept as plan " << tuned.plan_digest.substr(0, 12) << " in " << store.path().string() << "\n";
+  if (is_verbose) {
+    if (tuned.model) std::cout << model_page(*tuned.model) << "\n";
+    for (const auto& note : tuned.notes) std::cout << "  note: " << note << "\n";
+    std::cout << "\n  raced on this machine, beside the uncut plan\n"
+              << race_table(tuned.race, tuned.contenders) << "\n";
+  }
+  std::cout << page_of(tuned.plan);
+  std::cout << "  kept as plan " << digest.substr(0, 12) << " in " << store.path().string() << "\n";
 }
 
 Result<bool> TuneCommand::take_served(const client::Client& service, const finder::PlanQuestion& question,
@@ -135,63 +137,55 @@ Result<bool> TuneCommand::take_served(const client::Client& service, const finde
   const auto served = service.find_plan(question);
   if (!served || served.value().source != "stored") return false; // away or without one: it is measured here
   const store::PlanAnswer& answer = served.value();
-  if (auto kept = writable.put_plan(answer.plan, "tuned", answer.created_at); !kept) return kept.error();
+  MC2_TRY(writable.put_plan(answer.plan, "tuned", answer.created_at));
   std::cerr << "mc2: already tuned at " << answer.created_at << ", says " << service.url()
             << "; --fresh measures here\n";
-  std::cout << (is_json ? store::pretty(answer.document) : plan_page(answer.plan, terminal_width(), has_color()));
+  std::cout << (is_json ? store::pretty(answer.document) : page_of(answer.plan));
   return true;
 }
 
-Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const TuneSettings& settings, store::Layers& layers,
-                                   const std::optional<client::Client>& service) const {
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(spec.world_size);
-  if (!options) return options.error();
-  if (auto known = variant.choose(*backend.value(), options.value(), spec); !known) return known.error();
-  const planner::Fingerprint here = backend.value()->fingerprint(options.value());
+Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::TuneSettings& settings,
+                                   store::Layers& layers, const std::optional<client::Client>& service) const {
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
+  MC2_ASSIGN(auto variants, variant.choose(*backend, options, spec));
+  const planner::Fingerprint here = backend->fingerprint(options);
   store::Store& writable = layers.writable();
   std::string damage; // of the plan that was kept
   if (is_fresh) {
-    if (auto removed = variant.remove_samples(writable, spec, here); !removed) return removed.error();
+    MC2_TRY(variant.remove_samples(writable, spec, here));
   } else if (auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), variant.purpose()}); !kept) {
     if (kept.error().code != ErrorCode::NotFound) damage = kept.error().text();
   } else {
     std::cerr << "mc2: already tuned on this machine at " << kept.value().created_at << "; --fresh measures again\n";
-    std::cout << (is_json ? store::pretty(kept.value().document)
-                          : plan_page(kept.value().plan, terminal_width(), has_color()));
+    std::cout << (is_json ? store::pretty(kept.value().document) : page_of(kept.value().plan));
     return ExitCode::Success;
   }
   if (service && !is_fresh) {
-    const auto taken = take_served(*service, {.op = spec, .machine = here}, writable);
-    if (!taken) return taken.error();
-    if (taken.value()) return ExitCode::Success;
+    MC2_ASSIGN(const auto taken, take_served(*service, {.op = spec, .machine = here}, writable));
+    if (taken) return ExitCode::Success;
   }
-  auto bench = Workbench::open(*backend.value(), options.value(), spec, sweep.seed, variant);
-  if (!bench) return bench.error();
-  const auto tuned = tune_operator(*bench.value(), with_kept_model(settings, layers, here, spec), writable);
+  MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, sweep.seed, std::move(variants)));
+  embed::StoreKeeper keeper(embed::access_to(writable), spec, here, variant.purpose());
+  TuneProgressLine progress;
+  const auto asked = with_kept_model(settings, layers, here, spec);
+  const auto tuned = profiler::tune(*bench, asked, keeper, progress.hooks());
+  progress.clear();
   if (!tuned) return tuned.error();
   if (!damage.empty()) std::cerr << "mc2: note: " << damage << "; the new plan replaces it\n";
-  print(tuned.value(), writable);
+  print(tuned.value(), keeper.plan_digest(), writable);
   return ExitCode::Success;
 }
 
 Result<ExitCode> TuneCommand::run() const {
-  const auto list = shapes();
-  if (!list) return list.error();
-  const auto checked = settings();
-  if (!checked) return checked.error();
-  const auto client = receiver();
-  if (!client) return client.error();
-  auto layers = store.open(StoreUse::Write);
-  if (!layers) return layers.error();
-  for (std::size_t i = 0; i < list.value().size(); ++i) {
-    if (list.value().size() > 1)
-      std::cerr << "mc2: shape " << i + 1 << " of " << list.value().size() << ": " << list.value()[i].text() << "\n";
-    const auto done = tune(list.value()[i], checked.value(), layers.value(), client.value());
-    if (!done) return done.error();
-    if (client.value())
-      if (auto sent = send(*client.value(), list.value()[i], layers.value()); !sent) return sent.error();
+  MC2_ASSIGN(const auto list, shapes());
+  MC2_ASSIGN(const auto checked, settings());
+  MC2_ASSIGN(const auto client, receiver());
+  MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list.size() > 1) std::cerr << "mc2: shape " << i + 1 << " of " << list.size() << ": " << list[i].text() << "\n";
+    MC2_TRY(tune(list[i], checked, layers, client));
+    if (client) MC2_TRY(send(*client, list[i], layers));
   }
   return ExitCode::Success;
 }
@@ -217,6 +211,7 @@ Command add_tune(CLI::App& app, ServerOptions& server) {
       "--transfer", command->may_transfer,
       "plan from the model of the nearest shape kept for this machine instead of profiling; the race decides");
   sub->add_flag("--json", command->is_json, "print the kept plans as JSON");
+  sub->add_flag("--verbose", command->is_verbose, "also print the model, the races, the timeline and the runners-up");
   sub->footer(
       "Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
       "  mc2 tune --active --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"

@@ -26,18 +26,16 @@ Result<std::vector<planner::Variant>> VariantOption::choose(const executor::Back
                                                             const executor::CommunicatorOptions& options,
                                                             const planner::OpSpec& op) const {
   if (!text) return backend.variants(op, options);
-  auto one = variant();
-  if (!one) return one.error();
-  if (auto legal = backend.check_variant(op, options, one.value()); !legal)
+  MC2_ASSIGN(auto one, variant());
+  if (auto legal = backend.check_variant(op, options, one); !legal)
     return Error{legal.error().code, kOption, legal.error().message};
-  return std::vector{std::move(one).value()};
+  return std::vector{std::move(one)};
 }
 
 Result<planner::CostModel> VariantOption::restrict(planner::CostModel model) const {
-  if (!text) return model;
-  const auto one = variant();
-  if (!one) return one.error();
-  auto alone = finder::restricted_to(one.value(), std::move(model));
+  MC2_ASSIGN(const auto one, chosen());
+  if (!one) return model;
+  auto alone = planner::restricted_to(*one, std::move(model));
   if (alone) return alone;
   return Error{alone.error().code, kOption, alone.error().message};
 }
@@ -48,15 +46,14 @@ std::string VariantOption::purpose() const {
 
 Result<std::optional<planner::Variant>> VariantOption::chosen() const {
   if (!text) return std::optional<planner::Variant>();
-  auto one = variant();
-  if (!one) return one.error();
-  return std::optional(std::move(one).value());
+  MC2_ASSIGN(auto one, variant());
+  return std::optional(std::move(one));
 }
 
 Result<void> VariantOption::remove_samples(store::Store& store, const planner::OpSpec& op,
                                            const planner::Fingerprint& machine) const {
   if (!text) {
-    if (auto removed = store.remove_samples(op, machine); !removed) return removed.error();
+    MC2_TRY(store.remove_samples(op, machine));
     return {};
   }
   auto kept = store.find_profile(op, machine);

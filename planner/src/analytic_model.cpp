@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -53,9 +53,8 @@ Result<std::map<Algorithm, std::vector<CurveKnot>>> sample_times(const Topology&
   std::map<Algorithm, std::vector<CurveKnot>> samples;
   for (int i = 0; i <= kSamplesPerOctave * kOctaveCount; ++i) {
     const double bytes = sample_bytes(i);
-    const auto times = collective_times(topology, {collective, bytes, world_size});
-    if (!times) return times.error();
-    for (const CollectiveTime& time : times.value()) samples[time.algorithm].push_back({bytes, time.us});
+    MC2_ASSIGN(const auto times, collective_times(topology, {collective, bytes, world_size}));
+    for (const CollectiveTime& time : times) samples[time.algorithm].push_back({bytes, time.us});
   }
   return samples;
 }
@@ -90,10 +89,9 @@ Fingerprint fingerprint_of(const Topology& topology, int world_size) {
 } // namespace
 
 Result<CostCurve> analytic_curve(const Topology& topology, Collective collective, int world_size, Algorithm algorithm) {
-  const auto samples = sample_times(topology, collective, world_size);
-  if (!samples) return samples.error();
-  const auto found = samples.value().find(algorithm);
-  if (found == samples.value().end())
+  MC2_ASSIGN(const auto samples, sample_times(topology, collective, world_size));
+  const auto found = samples.find(algorithm);
+  if (found == samples.end())
     return Error{ErrorCode::Infeasible, "algorithm",
                  topology.name + " does not offer " + std::string(to_string(algorithm)) + " for " +
                      std::string(to_string(collective))};
@@ -101,7 +99,7 @@ Result<CostCurve> analytic_curve(const Topology& topology, Collective collective
 }
 
 Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, const std::optional<CostCurve>& compute) {
-  if (auto valid = op.validate(); !valid) return valid.error();
+  MC2_TRY(op.validate());
   const Work work = traits_of(op.kind).work;
   if (!compute && work != Work::Matmul)
     return Error{ErrorCode::Infeasible, "op",
@@ -117,8 +115,7 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, con
                  "is " + std::string(to_string(op.dtype)) +
                      ", whose rate no topology says; add a model with its measured matmul"};
   const Collective collective = collective_of(op.kind);
-  const auto samples = sample_times(topology, collective, op.world_size);
-  if (!samples) return samples.error();
+  MC2_ASSIGN(const auto samples, sample_times(topology, collective, op.world_size));
   const LaneCost matmul{compute.value_or(compute_curve(topology, op)), 0, topology.compute_slowdown};
   CostModel model;
   model.op = op;
@@ -126,12 +123,12 @@ Result<CostModel> analytic_model(const Topology& topology, const OpSpec& op, con
   model.source = "topology " + topology.name + ": " + topology.source + "; " + basis(topology);
   for (const Algorithm algorithm : topology.algorithms.at(collective)) {
     const std::string name(to_string(algorithm));
-    model.variants.push_back({{name, {{"algorithm", name}, {"topology", topology.name}}},
-                              matmul,
-                              {communication_curve(topology, algorithm, samples.value().at(algorithm)), 0,
-                               topology.communication_slowdown}});
+    model.variants.push_back(
+        {{name, {{"algorithm", name}, {"topology", topology.name}}},
+         matmul,
+         {communication_curve(topology, algorithm, samples.at(algorithm)), 0, topology.communication_slowdown}});
   }
-  if (auto valid = model.validate(); !valid) return valid.error();
+  MC2_TRY(model.validate());
   return model;
 }
 

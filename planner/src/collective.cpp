@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "collectives/algorithms.hpp"
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -68,7 +68,7 @@ Result<void> CollectiveSpec::validate(const Topology& topology) const {
 Result<std::vector<CollectiveTime>> collective_times(const Topology& topology, const CollectiveSpec& spec) {
   if (auto valid = topology.validate(); !valid)
     return Error{valid.error().code, "topology." + valid.error().field, valid.error().message};
-  if (auto valid = spec.validate(topology); !valid) return valid.error();
+  MC2_TRY(spec.validate(topology));
   const auto offered = topology.algorithms.find(spec.collective);
   if (offered == topology.algorithms.end())
     return Error{ErrorCode::Infeasible, "topology.algorithms",
@@ -80,9 +80,8 @@ Result<std::vector<CollectiveTime>> collective_times(const Topology& topology, c
 }
 
 Result<CollectiveTime> best_collective_time(const Topology& topology, const CollectiveSpec& spec) {
-  const auto times = collective_times(topology, spec);
-  if (!times) return times.error();
-  return *std::min_element(times.value().begin(), times.value().end(),
+  MC2_ASSIGN(const auto times, collective_times(topology, spec));
+  return *std::min_element(times.begin(), times.end(),
                            [](const CollectiveTime& a, const CollectiveTime& b) { return a.us < b.us; });
 }
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "names.hpp"
-#include "text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -87,9 +87,9 @@ std::string CostCurve::formula_text() const {
 }
 
 Result<void> CostCurve::validate() const {
-  if (auto range = validate_range(*this); !range) return range;
+  MC2_TRY(validate_range(*this));
   const auto of_family = [this](const auto& family) { return family.validate(valid_min_x, valid_max_x); };
-  if (auto numbers = std::visit(of_family, shape); !numbers) return numbers;
+  MC2_TRY(std::visit(of_family, shape));
   if (!std::isfinite(time_us(valid_max_x)))
     return Error{ErrorCode::InvalidSpec, "shape",
                  "gives a time beyond the range of a double at " + number_text(valid_max_x) + "; must be finite"};

@@ -83,21 +83,34 @@ CurveAxis compute_axis(const OpSpec& op) {
 }
 
 Result<void> CostModel::validate() const {
-  if (auto valid = op.validate(); !valid) return valid;
+  MC2_TRY(op.validate());
   if (variants.empty()) return Error{ErrorCode::InvalidSpec, "variants", "is empty; a model needs at least one"};
   if (anchored_interval && !(std::isfinite(*anchored_interval) && *anchored_interval > 0))
     return Error{ErrorCode::InvalidSpec, "anchored_interval", "must be finite and above 0"};
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const std::string field = "variants[" + std::to_string(i) + "]";
-    if (auto named = validate_variant(variants[i].variant, field + ".variant"); !named) return named;
-    if (auto lane = validate_lane(variants[i].compute, compute_axis(op), field + ".compute"); !lane) return lane;
-    if (auto lane = validate_lane(variants[i].communication, CurveAxis::Bytes, field + ".communication"); !lane)
-      return lane;
+    MC2_TRY(validate_variant(variants[i].variant, field + ".variant"));
+    MC2_TRY(validate_lane(variants[i].compute, compute_axis(op), field + ".compute"));
+    MC2_TRY(validate_lane(variants[i].communication, CurveAxis::Bytes, field + ".communication"));
     if (variants[i].local_compute)
-      if (auto local = validate_local(*variants[i].local_compute, traits_of(op.kind), field + ".local_compute"); !local)
-        return local;
+      MC2_TRY(validate_local(*variants[i].local_compute, traits_of(op.kind), field + ".local_compute"));
   }
   return {};
+}
+
+const VariantCost* CostModel::cost_of(const Variant& variant) const {
+  const auto found = std::ranges::find(variants, variant, &VariantCost::variant);
+  return found == variants.end() ? nullptr : &*found;
+}
+
+Result<CostModel> restricted_to(const Variant& variant, CostModel model) {
+  std::string known;
+  for (const auto& cost : model.variants) known += (known.empty() ? "" : ", ") + cost.variant.text();
+  std::erase_if(model.variants, [&](const VariantCost& cost) { return cost.variant != variant; });
+  if (!model.variants.empty()) return model;
+  return Error{
+      ErrorCode::NotFound, "variant",
+      "the model knows nothing of " + variant.text() + ", only of: " + known + "; mc2 profile --variant measures it"};
 }
 
 CostCurve scaled(CostCurve curve, double factor) {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "mc2/planner/collective.hpp"
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -81,21 +81,20 @@ Result<CostModel> ascend_910b(const OpSpec& op) {
                  "data/topologies/ascend_910b.json"};
   if (cut_axis(op) != CutAxis::Rows)
     return Error{ErrorCode::Infeasible, "m", "nothing is published for so few rows, which are cut along n"};
-  const auto speed = ascend_speed(op);
-  if (!speed) return speed.error();
+  MC2_ASSIGN(const auto speed, ascend_speed(op));
   const bool is_all_reduce = collective_of(op.kind) == Collective::AllReduce;
   const bool is_compared = is_all_reduce && op.world_size == kAscendMaxRanks;
   const std::string reason =
-      speed.value() == 1.0 && is_all_reduce
+      speed == 1.0 && is_all_reduce
           ? "fit of the published MC2 recipe; confidence " +
                 std::string(is_compared ? "good: two published cases within 4 %" : "fair: published for 8 ranks")
-          : "published all-reduce fit / " + number_text(speed.value()) +
+          : "published all-reduce fit / " + number_text(speed) +
                 ", CANN ops library; confidence low: compared with no measurement";
   CostModel model;
   model.op = op;
   model.source = std::string(kDevices[0].source);
   // The recipe's factor of 1.15 chooses block lengths; its own cases take the fit's times, not stretched ones.
-  model.variants.push_back({{"published", {}}, {ascend_matmul(op)}, {ascend_collective(speed.value(), reason)}});
+  model.variants.push_back({{"published", {}}, {ascend_matmul(op)}, {ascend_collective(speed, reason)}});
   return model;
 }
 
@@ -109,10 +108,9 @@ Result<CostModel> device_model(std::string_view device, const OpSpec& op) {
   if (device != kDevices[0].name)
     return Error{ErrorCode::UnknownName, "--device",
                  "'" + std::string(device.substr(0, 64)) + "' is no device with published costs; legal: " + names};
-  if (auto valid = op.validate(); !valid) return valid.error();
-  auto model = ascend_910b(op);
-  if (!model) return model;
-  model.value().fingerprint.fields = {{"backend", "published"}, {"device", std::string(device)}, {"link", "HCCS"}};
+  MC2_TRY(op.validate());
+  MC2_ASSIGN(auto model, ascend_910b(op));
+  model.fingerprint.fields = {{"backend", "published"}, {"device", std::string(device)}, {"link", "HCCS"}};
   return model;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace mc2::planner {
+namespace mc2 {
 
 std::string_view to_string(ErrorCode code) noexcept {
   switch (code) {
@@ -39,4 +39,4 @@ void check_failed(const char* condition, const char* file, int line, const char*
   std::abort();
 }
 
-} // namespace mc2::planner
+} // namespace mc2

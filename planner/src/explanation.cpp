@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -159,9 +159,9 @@ TimelineUse timeline_use(const Timeline& timeline) noexcept {
 }
 
 Result<Explanation> explain(const Plan& plan, const CostModel* model, const PlanOptions& options) {
-  if (auto valid = plan.validate(); !valid) return valid.error();
-  if (auto valid = validate_timeline(plan.timeline, plan.span_count()); !valid) return valid.error();
-  if (auto valid = options.validate(); !valid) return valid.error();
+  MC2_TRY(plan.validate());
+  MC2_TRY(validate_timeline(plan.timeline, plan.span_count()));
+  MC2_TRY(options.validate());
   Explanation explanation;
   explanation.plan = plan;
   explanation.use = timeline_use(plan.timeline);

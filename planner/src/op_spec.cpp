@@ -77,8 +77,7 @@ Result<void> validate_operands(const OpSpec& op) {
   // Each size is at most 1e9, so a product of two fits in 64 bits; a bag's row numbers are 64-bit ones at most.
   const Operand pooling[] = {{"a rank's tables", op.tables ? op.tables->row_count : 1, op.n, bytes},
                              {"the row numbers of all bags", op.m * op.k, op.tables ? op.tables->table_count : 1, 8}};
-  for (const Operand& operand : op.tables ? pooling : matmul)
-    if (auto legal = validate_bytes(operand); !legal) return legal;
+  for (const Operand& operand : op.tables ? pooling : matmul) MC2_TRY(validate_bytes(operand));
   return validate_bytes({"the product [m, n]", op.m, op.n, size_bytes(product_type(op))});
 }
 
@@ -107,7 +106,7 @@ Result<void> OpSpec::validate() const {
                      " divides the rows equally among the ranks, so m must be a multiple of the " +
                      std::to_string(world_size) + " ranks, e.g. " +
                      std::to_string(ceil_div(m, world_size) * world_size)};
-  if (auto legal = validate_tables(*this); !legal) return legal;
+  MC2_TRY(validate_tables(*this));
   if (dtype == DType::I8 && k > kMaxI8K)
     return Error{
         ErrorCode::InvalidSpec, "k",

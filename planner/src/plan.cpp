@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "names.hpp"
-#include "text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -36,14 +36,12 @@ Result<void> validate_times(const Plan& plan) {
     times.emplace_back("validation.fused_us", plan.validation->fused_us);
     times.emplace_back("validation.serial_us", plan.validation->serial_us);
   }
-  for (const auto& [field, us] : times)
-    if (auto valid = validate_time(field, us); !valid) return valid;
+  for (const auto& [field, us] : times) MC2_TRY(validate_time(field, us));
   return {};
 }
 
 Result<void> validate_intervals(const Plan& plan) {
-  if (auto valid = validate_interval("makespan.low_us", plan.makespan.low_us, plan.makespan.high_us); !valid)
-    return valid;
+  MC2_TRY(validate_interval("makespan.low_us", plan.makespan.low_us, plan.makespan.high_us));
   if (!plan.validation) return {};
   return validate_interval("validation.benefit_low", plan.validation->benefit_low, plan.validation->benefit_high);
 }
@@ -65,7 +63,7 @@ Result<void> validate_lane(const std::vector<Span>& blocks, std::size_t count, c
   for (std::size_t i = 0; i < count; ++i) {
     const std::string place = field + "[" + std::to_string(i) + "]";
     for (const auto& [name, us] : {std::pair{".start_us", blocks[i].start_us}, {".end_us", blocks[i].end_us}})
-      if (auto valid = validate_time(place + name, us); !valid) return valid;
+      MC2_TRY(validate_time(place + name, us));
     if (!(blocks[i].start_us >= last_us * (1 - kTouching)) || !(blocks[i].end_us >= blocks[i].start_us))
       return Error{ErrorCode::InvalidSpec, place, "must start after the block before it and end after it starts"};
     last_us = blocks[i].end_us;
@@ -110,10 +108,10 @@ std::string_view to_string(Bound bound) noexcept { return name_of<Bound>(kBoundN
 Result<Bound> parse_bound(std::string_view text) { return parse_name<Bound>(kBoundNames, text, "bound"); }
 
 Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count) {
-  if (auto valid = validate_time("timeline.makespan_us", timeline.makespan_us); !valid) return valid;
+  MC2_TRY(validate_time("timeline.makespan_us", timeline.makespan_us));
   for (const auto& [field, lane] :
        {std::pair{"timeline.first", &timeline.first}, {"timeline.second", &timeline.second}}) {
-    if (auto valid = validate_lane(*lane, block_count, field); !valid) return valid;
+    MC2_TRY(validate_lane(*lane, block_count, field));
     if (!lane->empty() && lane->back().end_us * (1 - kTouching) > timeline.makespan_us)
       return Error{ErrorCode::InvalidSpec, "timeline.makespan_us",
                    "is " + number_text(timeline.makespan_us) + " us, before the last block of " + field + " ends"};
@@ -123,8 +121,17 @@ Result<void> validate_timeline(const Timeline& timeline, std::size_t block_count
 
 Result<void> Plan::validate() const {
   for (const auto& check : {validate_times, validate_intervals, validate_slowdown, validate_schedule, validate_spans})
-    if (auto valid = check(*this); !valid) return valid;
+    MC2_TRY(check(*this));
   return {};
+}
+
+Cut uncut(const OpSpec& op) { return {{traits_of(op.kind).cut_axis_length(op)}}; }
+
+Cut equal_blocks(const OpSpec& op, std::int64_t length) {
+  const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
+  Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(rows / length), length)};
+  if (rows % length != 0) cut.block_rows.push_back(rows % length);
+  return cut;
 }
 
 Result<void> validate_cut(const OpSpec& op, const Cut& cut) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "mc2/planner/block_lengths.hpp"
+#include "mc2/planner/text.hpp"
 #include "names.hpp"
 #include "strategies/family.hpp"
 #include "strategies/formula.hpp"
@@ -14,7 +15,6 @@
 #include "strategies/prediction.hpp"
 #include "strategies/search.hpp"
 #include "strategies/wave_groups.hpp"
-#include "text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -66,7 +66,7 @@ Result<void> match(const OpSpec& op, const OpSpec& model) {
 }
 
 Result<void> validate_question(const OpSpec& op, const CostModel& model) {
-  if (auto valid = op.validate(); !valid) return valid;
+  MC2_TRY(op.validate());
   if (auto valid = model.validate(); !valid)
     return Error{valid.error().code, "model." + valid.error().field, valid.error().message};
   return match(op, model.op);
@@ -89,7 +89,7 @@ Result<Plan> require_finite(Plan plan) {
 }
 
 Result<void> validate_given(const OpSpec& op, const CostModel& model, const Cut& cut) {
-  if (auto valid = validate_question(op, model); !valid) return valid;
+  MC2_TRY(validate_question(op, model));
   return validate_cut(op, cut);
 }
 
@@ -111,7 +111,7 @@ Result<ShortBlockRule> parse_short_block_rule(std::string_view text) {
 std::span<const std::string_view> strategy_names() noexcept { return kStrategyNames; }
 
 Result<void> PlanOptions::validate() const {
-  if (auto known = validate_strategy(strategy); !known) return known;
+  MC2_TRY(validate_strategy(strategy));
   if (alignment < 1 || alignment > kMaxSize) return range_error("alignment", alignment, 1, kMaxSize);
   if (min_block_rows < 1 || min_block_rows > kMaxSize)
     return range_error("min_block_rows", min_block_rows, 1, kMaxSize);
@@ -133,8 +133,8 @@ Result<void> PlanOptions::validate() const {
 }
 
 Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptions& options) {
-  if (auto valid = options.validate(); !valid) return valid.error();
-  if (auto valid = validate_question(op, model); !valid) return valid.error();
+  MC2_TRY(options.validate());
+  MC2_TRY(validate_question(op, model));
   const strategies::Problem problem = make_problem(op, model, options);
   const auto strategy = std::find_if(kStrategies.begin(), kStrategies.end(),
                                      [&](const Strategy& each) { return each.name == options.strategy; });
@@ -143,14 +143,14 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
 }
 
 Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut) {
-  if (auto valid = validate_given(op, model, cut); !valid) return valid.error();
+  MC2_TRY(validate_given(op, model, cut));
   for (const auto& cost : model.variants)
     if (cost.variant == variant) return predict_given(op, model, cost, cut);
   return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.name.substr(0, 64) + "'"};
 }
 
 Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cut) {
-  if (auto valid = validate_given(op, model, cut); !valid) return valid.error();
+  MC2_TRY(validate_given(op, model, cut));
   const PlanOptions options;
   const strategies::Problem problem = make_problem(op, model, options);
   const auto makespan_us = [&](const VariantCost& cost) {
@@ -161,8 +161,8 @@ Result<Plan> predict_cut(const OpSpec& op, const CostModel& model, const Cut& cu
 
 Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant, const Cut& cut,
                               std::optional<Schedule> schedule) {
-  if (auto valid = op.validate(); !valid) return valid.error();
-  if (auto valid = validate_cut(op, cut); !valid) return valid.error();
+  MC2_TRY(op.validate());
+  MC2_TRY(validate_cut(op, cut));
   Plan plan;
   plan.op = op;
   plan.fingerprint = machine;
@@ -170,16 +170,15 @@ Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, cons
   plan.variant = variant;
   plan.cut = cut;
   plan.schedule = schedule.value_or(overlapping_schedule(op, variant, cut));
-  if (auto valid = plan.validate(); !valid) return valid.error();
+  MC2_TRY(plan.validate());
   plan.makespan.reason = "nothing is predicted";
   plan.reason = "blocks given by the caller; no model of this operator is kept to predict them by";
   return plan;
 }
 
 Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant& variant) {
-  auto plan = predict_cut(op, model, variant, {{traits_of(op.kind).cut_axis_length(op)}});
-  if (!plan) return plan;
-  Plan& serial = plan.value();
+  MC2_ASSIGN(auto plan, predict_cut(op, model, variant, {{traits_of(op.kind).cut_axis_length(op)}}));
+  Plan& serial = plan;
   serial.schedule = Schedule::Serial;
   const bool computes_first = traits_of(op.kind).first_lane == Lane::Compute;
   const double first_us = computes_first ? serial.compute_us : serial.communication_us;
@@ -209,17 +208,16 @@ Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Va
 
 Result<std::vector<LengthChoice>> compare_lengths(const OpSpec& op, const CostModel& model,
                                                   const PlanOptions& options) {
-  if (auto valid = options.validate(); !valid) return valid.error();
-  if (auto valid = validate_question(op, model); !valid) return valid.error();
+  MC2_TRY(options.validate());
+  MC2_TRY(validate_question(op, model));
   std::vector<LengthChoice> choices = strategies::sweep_lengths(make_problem(op, model, options));
-  for (const LengthChoice& choice : choices)
-    if (auto finite = require_finite(choice.plan); !finite) return finite.error();
+  for (const LengthChoice& choice : choices) MC2_TRY(require_finite(choice.plan));
   return choices;
 }
 
 Result<std::vector<Cut>> enumerate_cuts(const OpSpec& op, const PlanOptions& options) {
-  if (auto valid = op.validate(); !valid) return valid.error();
-  if (auto valid = options.validate(); !valid) return valid.error();
+  MC2_TRY(op.validate());
+  MC2_TRY(options.validate());
   const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
   std::vector<Cut> cuts{Cut{{rows}}};
   strategies::for_each_member(rows, options,

@@ -6,9 +6,9 @@
 #include <limits>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "names.hpp"
 #include "sensitivity_knobs.hpp"
-#include "text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -77,13 +77,11 @@ class Study {
 
  private:
   [[nodiscard]] Result<Answer> ask(const OpSpec& op, const CostModel& model) const {
-    auto best = make_plan(op, model, options_);
-    if (!best) return best.error();
-    Answer answer{best.value().cut, best.value().variant, best.value().makespan.us, std::nullopt};
+    MC2_ASSIGN(auto best, make_plan(op, model, options_));
+    Answer answer{best.cut, best.variant, best.makespan.us, std::nullopt};
     if (op != plan_.op) return answer;
-    const auto kept = predict_cut(op, model, plan_.variant, plan_.cut);
-    if (!kept) return kept.error();
-    answer.kept_us = kept.value().makespan.us;
+    MC2_ASSIGN(const auto kept, predict_cut(op, model, plan_.variant, plan_.cut));
+    answer.kept_us = kept.makespan.us;
     return answer;
   }
 
@@ -222,15 +220,14 @@ Result<Sensitivity> analyse_sensitivity(const Plan& plan, const CostModel& model
                  "has " + std::to_string(plan.cut.block_rows.size()) + " blocks; sensitivity is studied for at most " +
                      std::to_string(kMaxBlockCount)};
   const Study study(plan, model, options);
-  const auto today = study.today();
-  if (!today) return today.error();
+  MC2_ASSIGN(const auto today, study.today());
   Sensitivity result;
-  result.best_cut = today.value().cut;
-  result.best_variant = today.value().variant;
-  result.best_us = today.value().best_us;
-  result.kept_us = today.value().kept_us.value_or(0);
+  result.best_cut = today.cut;
+  result.best_variant = today.variant;
+  result.best_us = today.best_us;
+  result.kept_us = today.kept_us.value_or(0);
   for (const Knob& knob : knobs_of(plan, model, options))
-    result.parameters.push_back(study_parameter(study, knob, today.value()));
+    result.parameters.push_back(study_parameter(study, knob, today));
   return result;
 }
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <variant>
 
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "names.hpp"
-#include "text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -30,15 +30,15 @@ Result<void> check_range(const std::string& field, double value, Range range) {
 }
 
 Result<void> validate_link(const LinkCost& link, const std::string& field) {
-  if (auto valid = check_range(field + ".alpha_us", link.alpha_us, {0, kMaxLinkUs}); !valid) return valid;
-  if (auto valid = check_range(field + ".gb_per_s", link.gb_per_s, {kMinGbPerS, kMaxGbPerS}); !valid) return valid;
+  MC2_TRY(check_range(field + ".alpha_us", link.alpha_us, {0, kMaxLinkUs}));
+  MC2_TRY(check_range(field + ".gb_per_s", link.gb_per_s, {kMinGbPerS, kMaxGbPerS}));
   return check_range(field + ".message_us", link.message_us, {0, kMaxLinkUs});
 }
 
 Result<void> validate_protocol(const Protocol& protocol, const std::string& field) {
   if (protocol.name.empty()) return Error{ErrorCode::InvalidSpec, field + ".name", "is empty; name the protocol"};
-  if (auto valid = check_range(field + ".launch_us", protocol.launch_us, {0, kMaxLinkUs}); !valid) return valid;
-  if (auto valid = validate_link(protocol.intra, field + ".intra"); !valid) return valid;
+  MC2_TRY(check_range(field + ".launch_us", protocol.launch_us, {0, kMaxLinkUs}));
+  MC2_TRY(validate_link(protocol.intra, field + ".intra"));
   return validate_link(protocol.inter, field + ".inter");
 }
 
@@ -49,7 +49,7 @@ Result<void> validate_protocols(const std::vector<Protocol>& protocols) {
         "has " + std::to_string(protocols.size()) + " entries; legal: 1 to " + std::to_string(kMaxProtocolCount)};
   for (std::size_t i = 0; i < protocols.size(); ++i) {
     const std::string field = "protocols[" + std::to_string(i) + "]";
-    if (auto valid = validate_protocol(protocols[i], field); !valid) return valid;
+    MC2_TRY(validate_protocol(protocols[i], field));
     for (std::size_t j = 0; j < i; ++j)
       if (protocols[j].name == protocols[i].name)
         return Error{ErrorCode::InvalidSpec, field + ".name", "is the name of an earlier protocol; names are unique"};
@@ -80,8 +80,7 @@ Result<void> validate_algorithms(const Topology& topology) {
     if (offered.empty())
       return Error{ErrorCode::InvalidSpec, "algorithms." + std::string(to_string(collective)),
                    "is empty; name at least one algorithm, or leave the collective out"};
-    for (const Algorithm algorithm : offered)
-      if (auto valid = validate_algorithm(topology, collective, algorithm); !valid) return valid;
+    for (const Algorithm algorithm : offered) MC2_TRY(validate_algorithm(topology, collective, algorithm));
   }
   return {};
 }
@@ -89,8 +88,8 @@ Result<void> validate_algorithms(const Topology& topology) {
 Result<void> validate_compute(const ComputeRate& compute) {
   for (const auto& [field, value] : {std::pair{"compute.peak_tflop_per_s_16bit", compute.peak_tflop_per_s_16bit},
                                      std::pair{"compute.peak_tflop_per_s_f32", compute.peak_tflop_per_s_f32}})
-    if (auto valid = check_range(field, value, {kMinTflopPerS, kMaxTflopPerS}); !valid) return valid;
-  if (auto valid = check_range("compute.efficiency", compute.efficiency, {kMinEfficiency, 1}); !valid) return valid;
+    MC2_TRY(check_range(field, value, {kMinTflopPerS, kMaxTflopPerS}));
+  MC2_TRY(check_range("compute.efficiency", compute.efficiency, {kMinEfficiency, 1}));
   return check_range("compute.launch_us", compute.launch_us, {0, kMaxLinkUs});
 }
 
@@ -121,14 +120,13 @@ Result<void> Topology::validate() const {
   for (const auto& [field, value, most] : {std::tuple{"node_count", node_count, kMaxNodeCount},
                                            std::tuple{"ranks_per_node", ranks_per_node, kMaxRanksPerNode},
                                            std::tuple{"rails_per_node", rails_per_node, kMaxRailsPerNode}})
-    if (auto valid = check_range(field, value, {1, static_cast<double>(most)}); !valid) return valid;
-  if (auto valid = check_range("chunk_bytes", chunk_bytes, {kMinChunkBytes, kMaxChunkBytes}); !valid) return valid;
-  if (auto valid = validate_protocols(protocols); !valid) return valid;
-  if (auto valid = validate_algorithms(*this); !valid) return valid;
-  if (auto valid = validate_compute(compute); !valid) return valid;
-  if (auto valid = check_range("compute_slowdown", compute_slowdown, {1, kMaxTopologySlowdown}); !valid) return valid;
-  if (auto valid = check_range("communication_slowdown", communication_slowdown, {1, kMaxTopologySlowdown}); !valid)
-    return valid;
+    MC2_TRY(check_range(field, value, {1, static_cast<double>(most)}));
+  MC2_TRY(check_range("chunk_bytes", chunk_bytes, {kMinChunkBytes, kMaxChunkBytes}));
+  MC2_TRY(validate_protocols(protocols));
+  MC2_TRY(validate_algorithms(*this));
+  MC2_TRY(validate_compute(compute));
+  MC2_TRY(check_range("compute_slowdown", compute_slowdown, {1, kMaxTopologySlowdown}));
+  MC2_TRY(check_range("communication_slowdown", communication_slowdown, {1, kMaxTopologySlowdown}));
   return check_range("relative_interval", relative_interval, {0, kMaxRelativeInterval});
 }
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <variant>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
-#include "text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -76,13 +76,12 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
     return Error{
         ErrorCode::OutOfRange, "model",
         "describes " + model.op.text() + "; only other m, n and k of it can be answered, not " + target.text()};
-  if (auto sound = check_axis(model.op, target); !sound) return sound;
+  MC2_TRY(check_axis(model.op, target));
   const SizeRatios ratios = ratios_of(model.op, target);
-  if (auto sound = check_ratio("n", ratios.n); !sound) return sound;
-  if (auto sound = check_ratio("k", ratios.k); !sound) return sound;
-  if (auto sound = check_ratio("n k", ratios.flops()); !sound) return sound;
-  if (cut_axis(target) == CutAxis::Rows)
-    if (auto sound = check_length("n", model.op.n, target.n); !sound) return sound;
+  MC2_TRY(check_ratio("n", ratios.n));
+  MC2_TRY(check_ratio("k", ratios.k));
+  MC2_TRY(check_ratio("n k", ratios.flops()));
+  if (cut_axis(target) == CutAxis::Rows) MC2_TRY(check_length("n", model.op.n, target.n));
   return check_length("k", model.op.k, target.k);
 }
 
@@ -125,10 +124,10 @@ TransferError compare(const Transfer& transferred, const CostModel& own, Compone
 } // namespace
 
 Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint) {
-  if (auto valid = target.validate(); !valid) return valid.error();
+  MC2_TRY(target.validate());
   if (auto valid = model.validate(); !valid)
     return Error{valid.error().code, "model." + valid.error().field, valid.error().message};
-  if (auto sound = check_soundness(model, target, fingerprint); !sound) return sound.error();
+  MC2_TRY(check_soundness(model, target, fingerprint));
   Transfer result{model, model.op, has_same_shape(model.op, target), "the model is of this operator"};
   result.model.op = target;
   if (result.is_same) return result;

@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "mc2/planner/text.hpp"
 #include "names.hpp"
-#include "text.hpp"
 
 namespace mc2::planner {
 namespace {

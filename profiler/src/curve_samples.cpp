@@ -14,7 +14,7 @@ namespace {
 using planner::Component;
 using planner::Sample;
 
-double us_of(const Sample& sample) { return static_cast<double>(sample.time.count()) / planner::kNsPerUs; }
+double us_of(const Sample& sample) { return planner::to_us(sample.time); }
 
 /// Samples beyond these are neither fitted nor drawn.
 bool is_drawable(const Sample& sample, Component component, const std::string& variant) {

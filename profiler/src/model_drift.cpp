@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/profiler/statistics.hpp"
 
@@ -30,8 +30,7 @@ LaneDrift judge(const CostCurve& curve, Component component, const std::string& 
   for (const Sample& sample : samples) {
     if (!is_judged(sample, component, variant, curve)) continue;
     const double expected_us = curve.time_us(size_of(sample));
-    if (expected_us > 0)
-      residuals.push_back(static_cast<double>(sample.time.count()) / planner::kNsPerUs / expected_us - 1);
+    if (expected_us > 0) residuals.push_back(planner::to_us(sample.time) / expected_us - 1);
   }
   LaneDrift lane{.variant = variant, .component = component, .sample_count = static_cast<int>(residuals.size())};
   lane.limit = std::max(curve.relative_interval, kLeastDrift);
@@ -49,10 +48,9 @@ std::string ModelDrift::text() const {
   std::string result;
   for (const LaneDrift& lane : lanes) {
     if (!lane.has_drifted) continue;
-    char numbers[128];
-    std::snprintf(numbers, sizeof numbers, ": median %+.1f %% of %d samples, beyond +-%.1f %%",
-                  100 * lane.median_residual, lane.sample_count, 100 * lane.limit);
-    result += (result.empty() ? "" : "; ") + std::string(to_string(lane.component)) + " of " + lane.variant + numbers;
+    result += (result.empty() ? "" : "; ") + std::string(to_string(lane.component)) + " of " + lane.variant +
+              ": median " + number(100 * lane.median_residual, "%+.1f %% of ") + std::to_string(lane.sample_count) +
+              " samples, beyond +-" + percent_text(lane.limit);
   }
   return result;
 }

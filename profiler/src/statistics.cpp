@@ -59,6 +59,8 @@ double quantile(std::span<const double> values, double q) {
   return sorted_quantile(sorted_copy(values), q);
 }
 
+double median(std::span<const double> values) { return quantile(values, 0.5); }
+
 Interval quantile_interval(std::span<const double> values, double q, double confidence) {
   MC2_CHECK(!values.empty() && q >= 0 && q <= 1, "quantile_interval needs values and 0 <= q <= 1");
   const std::vector<double> sorted = sorted_copy(values);

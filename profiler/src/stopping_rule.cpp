@@ -4,20 +4,17 @@
 #include <cmath>
 #include <limits>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
-#include "text.hpp"
 
 namespace mc2::profiler {
 namespace {
-
-using planner::Error;
-using planner::ErrorCode;
 
 bool is_inside_unit(double value) { return value > 0 && value < 1; }
 
 } // namespace
 
-planner::Result<void> StoppingOptions::validate() const {
+Result<void> StoppingOptions::validate() const {
   if (min_count < 1) return Error{ErrorCode::InvalidSpec, "stopping.min_count", "must be at least 1"};
   if (max_count < min_count) return Error{ErrorCode::InvalidSpec, "stopping.max_count", "must be at least min_count"};
   if (!is_inside_unit(quantile)) return Error{ErrorCode::InvalidSpec, "stopping.quantile", "must be above 0, below 1"};
@@ -53,11 +50,11 @@ int StoppingRule::expected_count() const {
 std::string StoppingRule::reason() const {
   const std::string samples = std::to_string(count()) + " samples";
   const double width = relative_half_width();
-  if (width <= options_.relative_half_width) return "interval " + percent_text(width) + " after " + samples;
-  if (count() >= options_.max_count) return "interval " + percent_text(width) + " at the maximum of " + samples;
+  if (width <= options_.relative_half_width) return "interval " + percent_text(width, 2) + " after " + samples;
+  if (count() >= options_.max_count) return "interval " + percent_text(width, 2) + " at the maximum of " + samples;
   if (count() < options_.min_count) return samples + " of at least " + std::to_string(options_.min_count);
-  return "interval " + percent_text(width) + " after " + samples + ", waiting for " +
-         percent_text(options_.relative_half_width);
+  return "interval " + percent_text(width, 2) + " after " + samples + ", waiting for " +
+         percent_text(options_.relative_half_width, 2);
 }
 
 } // namespace mc2::profiler

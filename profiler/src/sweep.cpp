@@ -17,15 +17,12 @@ namespace mc2::profiler {
 namespace {
 
 using planner::Component;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 using planner::Sample;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kWarmUpShare = 8; // of the budget
 
-double time_us(const Sample& sample) { return static_cast<double>(sample.time.count()) / planner::kNsPerUs; }
+double time_us(const Sample& sample) { return planner::to_us(sample.time); }
 
 /// Uniform in 0..limit-1. std::uniform_int_distribution gives another sequence on every standard library.
 std::size_t draw_below(std::mt19937_64& random, std::size_t limit) {
@@ -358,7 +355,7 @@ CaseSummary Sweep::summarise(std::size_t index) const {
 }
 
 Result<void> check_arguments(std::span<const SweepCase> cases, const SweepOptions& options, const SweepHooks& hooks) {
-  if (auto valid = options.validate(); !valid) return valid;
+  MC2_TRY(options.validate());
   if (!hooks.now) return Error{ErrorCode::InvalidSpec, "hooks.now", "is empty; the sweep needs a clock"};
   if (cases.empty()) return Error{ErrorCode::InvalidSpec, "cases", "is empty; there is nothing to time"};
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -380,7 +377,7 @@ Result<void> SweepOptions::validate() const {
 
 Result<SweepSummary> run_sweep(std::span<const SweepCase> cases, const SweepOptions& options, const SweepHooks& hooks,
                                std::span<const Sample> earlier) {
-  if (auto valid = check_arguments(cases, options, hooks); !valid) return valid.error();
+  MC2_TRY(check_arguments(cases, options, hooks));
   return Sweep(cases, options, hooks, earlier).run();
 }
 

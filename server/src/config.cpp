@@ -3,10 +3,6 @@
 namespace mc2::server {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 Result<void> check(bool is_legal, const char* setting, const char* legal) {
   if (is_legal) return {};
   return Error{ErrorCode::InvalidSpec, setting, std::string("must be ") + legal};

@@ -38,10 +38,6 @@ struct Call {
   std::string id; ///< what the route's "{id}" stands for
 };
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 /// A JSON answer.
 [[nodiscard]] Response json_response(std::string body, int status = 200);
 

@@ -7,8 +7,6 @@
 namespace mc2::server {
 namespace {
 
-using planner::ErrorCode;
-
 struct Problem {
   int status = 500;
   std::string_view code;  ///< stable, for programs
@@ -106,7 +104,7 @@ Response problem(int status, std::string_view detail, std::string_view request_i
 
 namespace {
 
-Problem problem_from(const planner::Error& error, std::string_view request_id) {
+Problem problem_from(const Error& error, std::string_view request_id) {
   const bool is_file = error.field.find('/') != std::string::npos;
   return {to_http_status(error.code), to_string(error.code),
           is_file ? std::string_view() : std::string_view(error.field), error.message, request_id};
@@ -114,11 +112,11 @@ Problem problem_from(const planner::Error& error, std::string_view request_id) {
 
 } // namespace
 
-Response problem_of(const planner::Error& error, std::string_view request_id) {
+Response problem_of(const Error& error, std::string_view request_id) {
   return to_response(problem_from(error, request_id));
 }
 
-Response problem_of(const planner::Error& error, std::string_view request_id, const ProblemMember& more) {
+Response problem_of(const Error& error, std::string_view request_id, const ProblemMember& more) {
   Problem problem = problem_from(error, request_id);
   problem.more = &more;
   return to_response(problem);

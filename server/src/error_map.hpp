@@ -9,13 +9,13 @@
 namespace mc2::server {
 
 /// The status that an expected failure becomes.
-[[nodiscard]] int to_http_status(planner::ErrorCode code) noexcept;
+[[nodiscard]] int to_http_status(ErrorCode code) noexcept;
 
 /// The reason phrase of a status that the service sends.
 [[nodiscard]] std::string_view reason_phrase(int status) noexcept;
 
 /// A problem document. The field is named unless it is a file's: no answer tells where the store lies.
-[[nodiscard]] Response problem_of(const planner::Error& error, std::string_view request_id);
+[[nodiscard]] Response problem_of(const Error& error, std::string_view request_id);
 
 /// One more member of a problem document (RFC 9457 §3.2).
 struct ProblemMember {
@@ -24,6 +24,6 @@ struct ProblemMember {
 };
 
 /// As above, with a member that says more.
-[[nodiscard]] Response problem_of(const planner::Error& error, std::string_view request_id, const ProblemMember& more);
+[[nodiscard]] Response problem_of(const Error& error, std::string_view request_id, const ProblemMember& more);
 
 } // namespace mc2::server

@@ -26,17 +26,16 @@ std::string named(const std::vector<StoredFingerprint>& machines) {
 
 /// Errors: as answer_plan.
 Result<StoredFingerprint> find_machine(const store::Store& store, const std::string& prefix) {
-  auto all = store.list_fingerprints();
-  if (!all) return all.error();
-  if (all.value().empty())
+  MC2_ASSIGN(auto all, store.list_fingerprints());
+  if (all.empty())
     return Error{ErrorCode::NotFound, "machine", "the store knows no machine yet; tune or profile on one"};
   std::vector<StoredFingerprint> matching;
-  for (const auto& machine : all.value())
+  for (const auto& machine : all)
     if (machine.digest.starts_with(prefix)) matching.push_back(machine);
   if (matching.size() == 1) return matching.front();
   if (matching.empty())
     return Error{ErrorCode::NotFound, "machine",
-                 "no machine's digest begins with \"" + prefix.substr(0, 64) + "\"; there are " + named(all.value())};
+                 "no machine's digest begins with \"" + prefix.substr(0, 64) + "\"; there are " + named(all)};
   return Error{ErrorCode::InvalidSpec, "machine",
                (prefix.empty() ? "is missing, and" : "is not unique:") + std::string(" there are ") + named(matching) +
                    "; give more digits of one"};
@@ -48,20 +47,18 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
 
 /// Errors: as answer_plan.
 Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question) {
-  const auto machine = find_machine(store, question.machine);
-  if (!machine) return machine.error();
-  const planner::Fingerprint& fingerprint = machine.value().fingerprint;
+  MC2_ASSIGN(const auto machine, find_machine(store, question.machine));
+  const planner::Fingerprint& fingerprint = machine.fingerprint;
   const auto usual = planner::default_options_on(fingerprint);
   const finder::Kept kept = finder::kept_in_unnamed(store);
   const std::vector<finder::PlanSource> sources{finder::kept_plans(kept),
                                                 finder::own_planner({.given = {}, .kept = kept})};
-  auto found = finder::find_plan(sources, {.op = question.request.op,
-                                           .machine = fingerprint,
-                                           .options = question.request.options_with(usual.alignment),
-                                           .may_transfer = question.may_transfer});
-  if (!found) return found.error();
-  store::StoredPlan& plan = found.value().stored;
-  const bool is_kept = found.value().origin == finder::Origin::Kept;
+  MC2_ASSIGN(auto found, finder::find_plan(sources, {.op = question.request.op,
+                                                     .machine = fingerprint,
+                                                     .options = question.request.options_with(usual.alignment),
+                                                     .may_transfer = question.may_transfer}));
+  store::StoredPlan& plan = found.stored;
+  const bool is_kept = found.origin == finder::Origin::Kept;
   return sourced(is_kept ? "stored" : "model", plan.plan, std::move(plan.document), std::move(plan.created_at));
 }
 
@@ -69,15 +66,13 @@ Result<SourcedPlan> make(const store::Store& store, const PlanQuestion& question
 Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed) {
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
     for (int attempt = 0; attempt < kMaxTries; ++attempt) {
-      const auto before = store.revision();
-      if (!before) return before.error();
+      MC2_ASSIGN(const auto before, store.revision());
       const auto plan = make(store, keyed.question);
-      const auto after = store.revision();
-      if (!after) return after.error();
-      if (after.value() != before.value()) continue;
+      MC2_ASSIGN(const auto after, store.revision());
+      if (after != before) continue;
       if (!plan) return plan.error();
       context.metrics.count_answer(plan.value().source, plan.value().provenance);
-      return context.answers.keep(keyed.key, after.value(), to_answer(plan.value(), after.value()));
+      return context.answers.keep(keyed.key, after, to_answer(plan.value(), after));
     }
     return Error{ErrorCode::Cancelled, "", "the store changed all the time while the plan was made; ask again"};
   });
@@ -112,9 +107,7 @@ Result<Answer> answer_plan(Context& context, const KeyedQuestion& keyed) {
   auto answer = context.answers.find(key, revision);
   context.metrics.count_cache(answer.has_value());
   if (!answer) {
-    auto made = make_settled(context, keyed);
-    if (!made) return made.error();
-    answer = std::move(made).value();
+    MC2_ASSIGN(answer, make_settled(context, keyed));
   }
   if (question.epoch && answer->epoch != *question.epoch)
     return Error{ErrorCode::Stale, "epoch",

@@ -5,10 +5,7 @@
 namespace mc2::server {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
 using planner::OpSpec;
-using planner::Result;
 
 /// Collects the first error, so that the parameters read one below the other.
 class Reader {
@@ -53,9 +50,7 @@ Result<std::optional<planner::EmbeddingTables>> read_tables(const Query& query, 
   reader.read("table_rows", tables.row_count);
   const auto pooling = query.text("pooling");
   if (pooling) {
-    const auto parsed = planner::parse_pooling(*pooling);
-    if (!parsed) return parsed.error();
-    tables.pooling = parsed.value();
+    MC2_ASSIGN(tables.pooling, planner::parse_pooling(*pooling));
   }
   const bool is_given = tables.table_count != 0 || tables.row_count != 0 || pooling;
   return is_given ? std::optional(tables) : std::nullopt;
@@ -63,23 +58,19 @@ Result<std::optional<planner::EmbeddingTables>> read_tables(const Query& query, 
 
 Result<OpSpec> read_op(const Query& query, Reader& reader) {
   OpSpec op;
-  const auto kind = planner::parse_op_kind(query.text("op").value_or("matmul_all_reduce"));
-  if (!kind) return kind.error();
-  const auto dtype = planner::parse_dtype(query.text("dtype").value_or("f32"));
-  if (!dtype) return dtype.error();
-  op.kind = kind.value();
-  op.dtype = dtype.value();
+  MC2_ASSIGN(const auto kind, planner::parse_op_kind(query.text("op").value_or("matmul_all_reduce")));
+  MC2_ASSIGN(const auto dtype, planner::parse_dtype(query.text("dtype").value_or("f32")));
+  op.kind = kind;
+  op.dtype = dtype;
   op.m = reader.required("m");
   op.n = reader.required("n");
   op.k = reader.required("k");
   op.world_size = 2;
   reader.read("ranks", op.world_size);
   op.epilogue = {.has_bias = reader.flag("bias"), .has_residual = reader.flag("residual")};
-  auto tables = read_tables(query, reader);
-  if (!tables) return tables.error();
-  op.tables = tables.value();
+  MC2_ASSIGN(op.tables, read_tables(query, reader));
   if (reader.error()) return *reader.error();
-  if (auto legal = op.validate(); !legal) return legal.error();
+  MC2_TRY(op.validate());
   return op;
 }
 
@@ -103,10 +94,9 @@ Result<void> read_options(const Query& query, Reader& reader, store::PlanRequest
 
 Result<PlanQuestion> read_plan_question(const Query& query) {
   Reader reader(query);
-  const auto op = read_op(query, reader);
-  if (!op) return op.error();
-  auto request = store::PlanRequest::usual(op.value());
-  if (auto read = read_options(query, reader, request); !read) return read.error();
+  MC2_ASSIGN(const auto op, read_op(query, reader));
+  auto request = store::PlanRequest::usual(op);
+  MC2_TRY(read_options(query, reader, request));
   return to_plan_question(query, std::move(request));
 }
 
@@ -114,14 +104,12 @@ Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest req
   PlanQuestion question;
   question.request = std::move(request);
   question.machine = query.text("machine").value_or("");
-  const auto epoch = query.integer("epoch");
-  if (!epoch) return epoch.error();
-  question.epoch = epoch.value();
+  MC2_ASSIGN(question.epoch, query.integer("epoch"));
   const std::string transfer = query.text("transfer").value_or("yes");
   if (transfer != "yes" && transfer != "no")
     return Error{ErrorCode::InvalidSpec, "transfer", "is '" + transfer.substr(0, 64) + "'; legal: yes, no"};
   question.may_transfer = transfer == "yes";
-  if (auto known = query.require_all_known(); !known) return known.error();
+  MC2_TRY(query.require_all_known());
   return question;
 }
 

@@ -21,9 +21,9 @@ struct PlanQuestion {
 /// Reads the parameters of a GET: op, m, n, k, dtype, ranks, bias, residual, tables, table_rows, pooling; strategy,
 /// alignment, min_block_rows, max_block_count, runner_up_count, objective_quantile, allow_small_gain; machine, epoch,
 /// transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
-[[nodiscard]] planner::Result<PlanQuestion> read_plan_question(const Query& query);
+[[nodiscard]] Result<PlanQuestion> read_plan_question(const Query& query);
 
 /// As above, the request from a document; machine, epoch and transfer are parameters.
-[[nodiscard]] planner::Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request);
+[[nodiscard]] Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request);
 
 } // namespace mc2::server

@@ -10,11 +10,10 @@ namespace {
 constexpr int kMaxPlans = 500; ///< the newest: a scrape after a change reads them all
 
 /// Measured / predicted makespan - 1 of the newest plans that were raced.
-planner::Result<std::vector<double>> regrets_in(const store::Store& store) {
-  const auto listed = store.list_plans({.limit = kMaxPlans});
-  if (!listed) return listed.error();
+Result<std::vector<double>> regrets_in(const store::Store& store) {
+  MC2_ASSIGN(const auto listed, store.list_plans({.limit = kMaxPlans}));
   std::vector<double> regrets;
-  for (const store::Listed& item : listed.value()) {
+  for (const store::Listed& item : listed) {
     const auto found = store.find_plan(item.key);
     if (!found || !found.value().plan.validation) continue; // damaged or removed meanwhile; or never raced
     const double predicted_us = found.value().plan.makespan.us, measured_us = found.value().plan.validation->fused_us;

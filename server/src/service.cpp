@@ -68,17 +68,16 @@ Service::Service(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Service::~Service() = default;
 
 Result<std::unique_ptr<Service>> Service::open(const Config& config, Surroundings surroundings) {
-  if (auto legal = config.validate(); !legal) return legal.error();
+  MC2_TRY(config.validate());
   auto keeper = std::make_unique<Gatekeeper>(config);
-  auto gate = StoreGate::open(config.store, [raw = keeper.get()](const store::Store& store) -> Result<void> {
-    const auto tokens = store.list_tokens();
-    if (!tokens) return tokens.error();
-    raw->set_tokens(tokens.value());
+  const auto read_tokens = [raw = keeper.get()](const store::Store& store) -> Result<void> {
+    MC2_ASSIGN(const auto tokens, store.list_tokens());
+    raw->set_tokens(tokens);
     return {};
-  });
-  if (!gate) return gate.error();
+  };
+  MC2_ASSIGN(auto gate, StoreGate::open(config.store, read_tokens));
   return std::unique_ptr<Service>(
-      new Service(std::make_unique<Impl>(config, std::move(keeper), std::move(gate).value(), std::move(surroundings))));
+      new Service(std::make_unique<Impl>(config, std::move(keeper), std::move(gate), std::move(surroundings))));
 }
 
 bool Service::has_tokens() const noexcept { return impl_->keeper->has_tokens(); }
@@ -204,7 +203,7 @@ Response Service::answer(const Request& request) noexcept {
     if (response.status == 200) impl_->compressor.encode(response, request.accept_encoding);
     if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag))
       become_not_modified(response);
-  } catch (const planner::SystemError& fault) {
+  } catch (const SystemError& fault) {
     impl_->tell(request.id, fault);
     response = problem(503, "the store could not be read or written; the log says why", request.id);
   } catch (const std::bad_alloc& fault) {

@@ -6,8 +6,6 @@
 
 namespace mc2::server {
 
-using planner::Result;
-
 namespace {
 
 FileIdentity identity_of(const std::filesystem::path& path) {
@@ -25,10 +23,9 @@ StoreGate::StoreGate(std::filesystem::path path, store::Store writer, OnChange o
       on_change_(std::move(on_change)) {}
 
 Result<std::unique_ptr<StoreGate>> StoreGate::open(const std::filesystem::path& path, OnChange on_change) {
-  auto writer = store::Store::open(path, store::OpenMode::ReadWrite);
-  if (!writer) return writer.error();
-  std::unique_ptr<StoreGate> gate(new StoreGate(path, std::move(writer).value(), std::move(on_change)));
-  if (auto looked = gate->look(); !looked) return looked.error();
+  MC2_ASSIGN(auto writer, store::Store::open(path, store::OpenMode::ReadWrite));
+  std::unique_ptr<StoreGate> gate(new StoreGate(path, std::move(writer), std::move(on_change)));
+  MC2_TRY(gate->look());
   gate->watcher_ = std::jthread([raw = gate.get()](const std::stop_token& ends) { raw->watch(ends); });
   return gate;
 }
@@ -42,9 +39,8 @@ Result<std::unique_ptr<store::Store>> StoreGate::borrow() {
       return reader;
     }
   }
-  auto opened = store::Store::open(path_, store::OpenMode::ReadOnly);
-  if (!opened) return opened.error();
-  return std::make_unique<store::Store>(std::move(opened).value());
+  MC2_ASSIGN(auto opened, store::Store::open(path_, store::OpenMode::ReadOnly));
+  return std::make_unique<store::Store>(std::move(opened));
 }
 
 void StoreGate::give_back(std::unique_ptr<store::Store> reader) {
@@ -65,12 +61,11 @@ void StoreGate::refresh_now() {
 
 Result<void> StoreGate::look() {
   return read([this](const store::Store& store) -> Result<void> {
-    const auto seen = store.revision();
-    if (!seen) return seen.error();
-    raise_revision(seen.value());
-    if (seen.value() == told_revision_) return {};
-    if (auto told = on_change_(store); !told) return told; // and again the next time
-    told_revision_ = seen.value();
+    MC2_ASSIGN(const auto seen, store.revision());
+    raise_revision(seen);
+    if (seen == told_revision_) return {};
+    MC2_TRY(on_change_(store)); // and again the next time
+    told_revision_ = seen;
     return {};
   });
 }

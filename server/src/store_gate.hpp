@@ -25,19 +25,17 @@ struct FileIdentity {
 class StoreGate {
  public:
   /// Told at once and after every change of the store, on a thread of the gate's own: one call at a time.
-  using OnChange = std::function<planner::Result<void>(const store::Store&)>;
+  using OnChange = std::function<Result<void>(const store::Store&)>;
 
   /// Errors: as store::Store::open, and those of the first call of `on_change`. Throws SystemError.
-  [[nodiscard]] static planner::Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path,
-                                                                        OnChange on_change);
+  [[nodiscard]] static Result<std::unique_ptr<StoreGate>> open(const std::filesystem::path& path, OnChange on_change);
 
   /// Runs `body` on a connection of its own. Errors: those of `body`, and of opening one.
   template <typename Body>
   auto read(const Body& body) -> decltype(body(std::declval<const store::Store&>())) {
-    auto lent = borrow();
-    if (!lent) return lent.error();
-    auto result = body(std::as_const(*lent.value()));
-    give_back(std::move(lent).value()); // one that threw is not used again
+    MC2_ASSIGN(auto lent, borrow());
+    auto result = body(std::as_const(*lent));
+    give_back(std::move(lent)); // one that threw is not used again
     return result;
   }
 
@@ -63,13 +61,13 @@ class StoreGate {
 
  private:
   StoreGate(std::filesystem::path path, store::Store writer, OnChange on_change);
-  [[nodiscard]] planner::Result<std::unique_ptr<store::Store>> borrow();
+  [[nodiscard]] Result<std::unique_ptr<store::Store>> borrow();
   void give_back(std::unique_ptr<store::Store> reader);
   void raise_revision(std::int64_t seen);
   /// The writer's mutex is held.
   void refresh_now();
   /// Errors: those of reading, and of `on_change`.
-  [[nodiscard]] planner::Result<void> look();
+  [[nodiscard]] Result<void> look();
   void watch(const std::stop_token& ends);
 
   std::filesystem::path path_;

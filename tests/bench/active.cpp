@@ -11,6 +11,7 @@
 
 #include "image_file.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/active_sweep.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/statistics.hpp"
@@ -35,13 +36,12 @@ struct Simulation {
 };
 
 Result<void> Simulation::add(const SimulatedMachine& machine, std::uint64_t seed) {
-  auto active = active_course(machine, seed);
-  if (!active) return active.error();
-  stops.push_back(active.value().measurement_count);
-  longest_ms = std::max(longest_ms, active.value().longest_decision_ms);
+  MC2_ASSIGN(auto active, active_course(machine, seed));
+  stops.push_back(active.measurement_count);
+  longest_ms = std::max(longest_ms, active.longest_decision_ms);
   grid_sizes.push_back(grid_size(machine));
   std::mt19937_64 random(seed);
-  methods[0].courses.push_back(std::move(active.value().course));
+  methods[0].courses.push_back(std::move(active.course));
   methods[1].courses.push_back(grid_course(machine, GridOrder::Sweep, random));
   methods[2].courses.push_back(grid_course(machine, GridOrder::CoarseToFine, random));
   methods[3].courses.push_back(grid_course(machine, GridOrder::Random, random));
@@ -67,15 +67,13 @@ Result<ExitCode> simulated(const ActiveBench& bench) {
   constexpr std::array kTruths{Truth::Affine, Truth::Bent, Truth::Staircase};
   std::optional<ImageFile> chart;
   if (bench.chart_file) {
-    auto opened = ImageFile::open(*bench.chart_file, "--chart");
-    if (!opened) return opened.error();
-    chart = std::move(opened).value();
+    MC2_ASSIGN(chart, ImageFile::open(*bench.chart_file, "--chart"));
   }
   Simulation result;
   for (int i = 0; i < bench.truth_count; ++i) {
     const std::uint64_t seed = bench.seed * 1'000'003 + static_cast<std::uint64_t>(i);
     const SimulatedMachine machine(kTruths[static_cast<std::size_t>(i) % kTruths.size()], seed);
-    if (auto added = result.add(machine, seed); !added) return added.error();
+    MC2_TRY(result.add(machine, seed));
   }
   print(result);
   if (chart) chart->write(quality_chart(result.methods));
@@ -102,39 +100,30 @@ struct Profiled {
 
 Result<Profiled> profile_and_plan(Workbench& bench, const ProfileSettings& settings) {
   ScratchStore scratch;
-  auto store = scratch.open();
-  if (!store) return store.error();
-  const auto summary = profile_operator(bench, settings, store.value());
-  if (!summary) return summary.error();
-  const auto fitted = profiler::fit_cost_model({bench.op(), bench.fingerprint(), summary.value().samples});
-  if (!fitted) return fitted.error();
-  auto plan = planner::make_plan(bench.op(), fitted.value().model, settings.plan);
-  if (!plan) return plan.error();
-  return Profiled{profiler::measurement_count(summary.value().samples, bench.default_variant().text()),
-                  std::move(plan).value()};
+  MC2_ASSIGN(auto store, scratch.open());
+  MC2_ASSIGN(const auto summary, profile_operator(bench, settings, store));
+  MC2_ASSIGN(const auto fitted, profiler::fit_cost_model({bench.op(), bench.fingerprint(), summary.samples}));
+  MC2_ASSIGN(auto plan, planner::make_plan(bench.op(), fitted.model, settings.plan));
+  return Profiled{profiler::measurement_count(summary.samples, bench.default_variant().text()), std::move(plan)};
 }
 
 Result<ExitCode> measured() {
   std::vector<std::vector<std::string>> rows{
       {"shape", "link", "active: measurements", "plan", "regret", "sweep: measurements", "plan", "regret", "share"}};
   for (const auto& shape : kShapes) {
-    auto bench = open_bench(bench_op(shape.m, shape.n, shape.k), shape.link);
-    if (!bench) return bench.error();
+    MC2_ASSIGN(auto bench, open_bench(bench_op(shape.m, shape.n, shape.k), shape.link));
     ProfileSettings settings = bench_settings(1).profile;
     settings.plan = bench_settings(1).plan;
-    const auto grid = profile_and_plan(*bench.value(), settings);
-    if (!grid) return grid.error();
+    MC2_ASSIGN(const auto grid, profile_and_plan(*bench, settings));
     // What the aim allows; it stops on its own when it is sure enough.
-    settings.active = ActiveSettings{.max_measurement_count = grid.value().measurement_count / 3};
-    const auto active = profile_and_plan(*bench.value(), settings);
-    if (!active) return active.error();
-    const planner::Cut &active_cut = active.value().plan.cut, &grid_cut = grid.value().plan.cut;
-    const auto raced = race_family(*bench.value(), settings.plan, active.value().plan.variant, {active_cut, grid_cut});
-    if (!raced) return raced.error();
-    const int active_count = active.value().measurement_count, grid_count = grid.value().measurement_count;
-    rows.push_back({bench.value()->op().text(), shape.link, std::to_string(active_count), active_cut.text(),
-                    percent_text(raced.value().regret_of(active_cut)), std::to_string(grid_count), grid_cut.text(),
-                    percent_text(raced.value().regret_of(grid_cut)),
+    settings.active = ActiveSettings{.max_measurement_count = grid.measurement_count / 3};
+    MC2_ASSIGN(const auto active, profile_and_plan(*bench, settings));
+    const planner::Cut &active_cut = active.plan.cut, &grid_cut = grid.plan.cut;
+    MC2_ASSIGN(const auto raced, race_family(*bench, settings.plan, active.plan.variant, {active_cut, grid_cut}));
+    const int active_count = active.measurement_count, grid_count = grid.measurement_count;
+    rows.push_back({bench->op().text(), shape.link, std::to_string(active_count), active_cut.text(),
+                    percent_text(raced.regret_of(active_cut)), std::to_string(grid_count), grid_cut.text(),
+                    percent_text(raced.regret_of(grid_cut)),
                     percent_text(static_cast<double>(active_count) / grid_count)});
   }
   std::cout

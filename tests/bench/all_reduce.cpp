@@ -8,11 +8,10 @@
 #include <iostream>
 #include <string_view>
 
-#include "measure.hpp"
+#include "mc2/planner/text.hpp"
 #include "render.hpp"
+#include "support.hpp"
 #include "terminal.hpp"
-#include "text.hpp"
-#include "workbench.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -63,8 +62,8 @@ struct Runner {
 Result<Runner> make_runner(Workbench& bench, const planner::Variant& variant, std::int64_t count) {
   planner::Cut cut{{1}};
   cut.block_rows.resize(static_cast<std::size_t>(count) + 1, (bench.op().m - 1) / count);
-  if (auto right = bench.verify(cut, variant); !right) return right.error();
-  return Runner{variant, bench.prepare(cut, variant).value(), count};
+  MC2_TRY(bench.check(cut, variant));
+  return Runner{variant, bench.ready(cut, variant).value(), count};
 }
 
 /// The variants of these names that the backend offers. Errors: Unsupported when there is none.
@@ -73,9 +72,8 @@ Result<std::vector<Runner>> make_runners(Workbench& bench, std::span<const std::
   std::vector<Runner> runners;
   for (const auto& variant : bench.variants()) {
     if (std::ranges::find(names, variant.name) == names.end()) continue;
-    auto runner = make_runner(bench, variant, count);
-    if (!runner) return runner.error();
-    runners.push_back(std::move(runner).value());
+    MC2_ASSIGN(auto runner, make_runner(bench, variant, count));
+    runners.push_back(std::move(runner));
   }
   if (!runners.empty()) return runners;
   return Error{ErrorCode::Unsupported, "backend",
@@ -98,12 +96,10 @@ const Runner& fastest_of(const std::vector<Runner>& runners) {
 }
 
 Result<Comparison> compare(Workbench& bench, std::int64_t count) {
-  const auto ours = make_runners(bench, kOurs, count);
-  if (!ours) return ours.error();
-  const auto rival = make_runners(bench, {&kRival, 1}, count);
-  if (!rival) return rival.error();
-  const Runner& chosen = fastest_of(ours.value());
-  const Runner& other = rival.value().front();
+  MC2_ASSIGN(const auto ours, make_runners(bench, kOurs, count));
+  MC2_ASSIGN(const auto rival, make_runners(bench, {&kRival, 1}, count));
+  const Runner& chosen = fastest_of(ours);
+  const Runner& other = rival.front();
   for (int warmup = 0; warmup < 3; ++warmup) static_cast<void>(other.time_us());
   std::vector<double> ours_us, rival_us, ratios;
   for (int pair = 0; pair < kPairs; ++pair) {
@@ -117,10 +113,6 @@ Result<Comparison> compare(Workbench& bench, std::int64_t count) {
   return Comparison{chosen.variant, median(ours_us), median(rival_us), median(ratios)};
 }
 
-std::string size_text(std::int64_t bytes) {
-  return bytes < (1 << 20) ? std::to_string(bytes >> 10U) + " KiB" : std::to_string(bytes >> 20U) + " MiB";
-}
-
 } // namespace
 
 void AllReduceBench::add_to(CLI::App& app) {
@@ -130,30 +122,25 @@ void AllReduceBench::add_to(CLI::App& app) {
 }
 
 Result<ExitCode> AllReduceBench::run() const {
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(ranks);
-  if (!options) return options.error();
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
   std::vector<std::vector<std::string>> rows{{"message", "ours", "", "MPI_Allreduce", "ratio"}};
   std::vector<double> ratios;
   std::string transports;
   for (std::int64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kStep) {
-    std::cerr << "mc2: all-reduce of " << size_text(bytes) << "\n";
-    auto bench = Workbench::open(*backend.value(), options.value(), carrier(bytes, ranks), fresh_seed());
-    if (!bench) return bench.error();
-    const auto found = compare(*bench.value(), count_of(bytes));
-    if (!found) return found.error();
-    const Comparison& one = found.value();
-    rows.push_back({size_text(bytes), number(one.ours_us, "%.1f us"), one.variant.text(),
+    std::cerr << "mc2: all-reduce of " << bytes_text(bytes) << "\n";
+    MC2_ASSIGN(auto bench, Workbench::open(*backend, options, carrier(bytes, ranks), fresh_seed()));
+    MC2_ASSIGN(const Comparison one, compare(*bench, count_of(bytes)));
+    rows.push_back({bytes_text(bytes), number(one.ours_us, "%.1f us"), one.variant.text(),
                     number(one.rival_us, "%.1f us"), number(one.ratio, "%.2f")});
     ratios.push_back(one.ratio);
-    transports = bench.value()->fingerprint().fields.at("transports");
+    transports = bench->fingerprint().fields.at("transports");
   }
   double log_sum = 0;
   for (const double ratio : ratios) log_sum += std::log(ratio);
-  std::cout << "All-reduce in f32, " << ranks << " ranks, " << backend.value()->availability().reason
+  std::cout << "All-reduce in f32, " << ranks << " ranks, " << backend->availability().reason
             << ", transports: " << transports << "\nthroughput mode: back to back, " << kBackToBack << " but at most "
-            << size_text(kBytesPerRun)
+            << bytes_text(kBytesPerRun)
             << " together, after one of 4 KiB that is not counted; time of one on the slowest rank, medians of "
             << kPairs << " pairs in turn\n"
             << table(rows) << "geometric mean of the ratios "

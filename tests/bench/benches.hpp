@@ -5,7 +5,7 @@
 
 #include "collective_times.hpp"
 #include "context.hpp"
-#include "tuner.hpp"
+#include "support.hpp"
 
 namespace mc2::cli {
 

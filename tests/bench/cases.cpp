@@ -4,9 +4,9 @@
 
 #include "benches.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 #include "published_cases.hpp"
 #include "render.hpp"
-#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -62,14 +62,11 @@ planner::PlanOptions published_options() {
 Result<void> compare(const PublishedCase& each, Tally& tally) {
   const planner::CostModel& model = each.model;
   const planner::Variant& variant = model.variants.front().variant;
-  const auto peer = planner::predict_cut(model.op, model, variant, each.peer_cut);
-  if (!peer) return peer.error();
-  const planner::Cut whole{{planner::traits_of(model.op.kind).cut_axis_length(model.op)}};
-  const auto uncut = planner::predict_cut(model.op, model, variant, whole);
-  if (!uncut) return uncut.error();
-  const auto plan = planner::make_plan(model.op, model, published_options());
-  if (!plan) return plan.error();
-  tally.add(each, peer.value().makespan.us, uncut.value().makespan.us, plan.value().makespan.us);
+  MC2_ASSIGN(const auto peer, planner::predict_cut(model.op, model, variant, each.peer_cut));
+  const planner::Cut whole = planner::uncut(model.op);
+  MC2_ASSIGN(const auto uncut, planner::predict_cut(model.op, model, variant, whole));
+  MC2_ASSIGN(const auto plan, planner::make_plan(model.op, model, published_options()));
+  tally.add(each, peer.makespan.us, uncut.makespan.us, plan.makespan.us);
   return {};
 }
 
@@ -104,13 +101,12 @@ Result<Regret> regret_of(const std::vector<PublishedCase>& cases, const std::str
     for (planner::LaneCost* lane : {&model.variants.front().compute, &model.variants.front().communication})
       lane->slowdown = slowdown;
     const auto theirs = planner::make_plan(model.op, model, options);
-    const auto ours = planner::make_plan(model.op, model, best);
-    if (!ours) return ours.error();
+    MC2_ASSIGN(const auto ours, planner::make_plan(model.op, model, best));
     if (!theirs) {
       ++regret.refused_count;
       continue;
     }
-    regret.ratios.push_back(theirs.value().makespan.us / ours.value().makespan.us);
+    regret.ratios.push_back(theirs.value().makespan.us / ours.makespan.us);
     if (theirs.value().makespan.us > theirs.value().serial_us * (1 + 1e-9)) ++regret.slower_than_uncut_count;
   }
   if (regret.ratios.empty()) return Error{ErrorCode::Infeasible, strategy, "refuses every case"};
@@ -123,9 +119,8 @@ Result<void> print_strategies(const std::vector<PublishedCase>& cases) {
   for (const double slowdown : {1.0, 1.15, 1.5})
     for (const auto& [strategy, reference] :
          {std::pair{"search", "free"}, {"wave_groups", "free"}, {"formula", "search"}}) {
-      auto regret = regret_of(cases, strategy, reference, slowdown);
-      if (!regret) return regret.error();
-      rows.push_back(regret.value().row(strategy, slowdown));
+      MC2_ASSIGN(auto regret, regret_of(cases, strategy, reference, slowdown));
+      rows.push_back(regret.row(strategy, slowdown));
     }
   std::cout
       << "\nStrategies on the same cases, simulated with both lanes slowed down under each other; regret against\n"
@@ -137,24 +132,21 @@ Result<void> print_strategies(const std::vector<PublishedCase>& cases) {
 } // namespace
 
 Result<ExitCode> bench_published_cases(const std::string& file) {
-  const auto content = read_file(file);
-  if (!content) return content.error();
-  const auto cases = parse_published_cases(content.value(), file);
-  if (!cases) return cases.error();
+  MC2_ASSIGN(const auto content, read_file(file));
+  MC2_ASSIGN(const auto cases, parse_published_cases(content, file));
   std::vector<std::vector<std::string>> rows{{"kind", "cases", "worst error: peer", "uncut", "plan over best",
                                               "over uncut", "geomean to peer", "peer above uncut"}};
   Tally all;
   for (const auto& traits : planner::op_registry()) {
     Tally tally;
-    for (const auto& each : cases.value())
-      if (each.model.op.kind == traits.kind)
-        if (auto done = compare(each, tally); !done) return done.error();
+    for (const auto& each : cases)
+      if (each.model.op.kind == traits.kind) MC2_TRY(compare(each, tally));
     if (tally.case_count > 0) rows.push_back(tally.row(std::string(traits.name)));
     all.add(tally);
   }
   rows.push_back(all.row("all"));
   std::cout << "Published cases of " << file << ": another planner's cuts and times, and mc2's plans\n" << table(rows);
-  if (auto done = print_strategies(cases.value()); !done) return done.error();
+  MC2_TRY(print_strategies(cases));
   return ExitCode::Success;
 }
 

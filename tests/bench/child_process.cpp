@@ -25,7 +25,7 @@ constexpr milliseconds kFarewell{2000};
 
 [[noreturn]] void fail(const char* call) {
   const int code = errno;
-  throw planner::SystemError(call, code, std::strerror(code));
+  throw SystemError(call, code, std::strerror(code));
 }
 
 struct Pipe {

@@ -14,12 +14,12 @@
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
 #include "support.hpp"
 #include "terminal.hpp"
-#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -57,15 +57,13 @@ class Rig {
   /// Errors: as Communicator::prepare; Mismatch.
   Result<void> add(const planner::Variant& variant, std::int64_t block_count) {
     const planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(block_count), op_.m / block_count)};
-    const auto plan = planner::unpredicted_plan(op_, communicator_.fingerprint(), variant, cut);
-    if (!plan) return plan.error();
-    auto prepared = executor::prepare(plan.value(), problem_.buffers(), communicator_);
-    if (!prepared) return prepared.error();
+    MC2_ASSIGN(const auto plan, planner::unpredicted_plan(op_, communicator_.fingerprint(), variant, cut));
+    MC2_ASSIGN(auto prepared, executor::prepare(plan, problem_.buffers(), communicator_));
     problem_.poison();
-    prepared.value()->run(RunMode::Fused);
+    prepared->run(RunMode::Fused);
     problem_.fetch_results();
-    if (auto right = executor::verify_result(op_, problem_.host().buffers(), cut, 1); !right) return right.error();
-    prepared_.push_back(std::move(prepared).value());
+    MC2_TRY(executor::verify_result(op_, problem_.host().buffers(), cut, 1));
+    prepared_.push_back(std::move(prepared));
     return {};
   }
 
@@ -126,8 +124,8 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   Rig single(carrier(message_bytes, 1, dtype, ranks), communicator);
   Rig many(carrier(message_bytes, count, dtype, ranks), communicator);
   for (const auto& variant : variants) {
-    if (auto added = single.add(variant, 1); !added) return added.error();
-    if (auto added = many.add(variant, count); !added) return added.error();
+    MC2_TRY(single.add(variant, 1));
+    MC2_TRY(many.add(variant, count));
   }
   std::vector<std::array<std::vector<double>, 3>> times(variants.size());
   const auto start = Clock::now();
@@ -196,35 +194,28 @@ void CollectivesBench::add_to(CLI::App& app) {
 }
 
 Result<ExitCode> CollectivesBench::run() const {
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(ranks);
-  if (!options) return options.error();
-  if (options.value().virtual_compute)
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
+  if (options.virtual_compute)
     return Error{ErrorCode::InvalidSpec, "--virtual-compute", "leave it out: no matmul is timed here"};
-  const auto type = planner::parse_dtype(dtype);
-  if (!type) return type.error();
-  const planner::OpSpec largest = carrier(last_bytes, 1, type.value(), ranks);
-  if (auto supported = backend.value()->supports(largest); !supported) return supported.error();
+  MC2_ASSIGN(const auto type, planner::parse_dtype(dtype));
+  const planner::OpSpec largest = carrier(last_bytes, 1, type, ranks);
+  MC2_TRY(backend->supports(largest));
   std::optional<ImageFile> chart;
   if (!chart_file.empty()) {
-    auto opened = ImageFile::open(chart_file, "--chart");
-    if (!opened) return opened.error();
-    chart = std::move(opened).value();
+    MC2_ASSIGN(chart, ImageFile::open(chart_file, "--chart"));
   }
-  auto communicator = backend.value()->open(options.value());
-  if (!communicator) return communicator.error();
-  const auto variants = backend.value()->variants(largest, options.value());
+  MC2_ASSIGN(auto communicator, backend->open(options));
+  const auto variants = backend->variants(largest, options);
   std::vector<std::string> names;
   for (const auto& variant : variants) names.push_back(variant.text());
   std::vector<CollectiveTimes> sizes;
   for (std::int64_t bytes = kFirstBytes; bytes <= last_bytes; bytes *= 2) {
     std::cerr << "mc2: all-reduce of " << byte_text(bytes) << "\n";
-    auto times = SizeBench{*communicator.value(), variants, type.value(), budget_s}.run(bytes);
-    if (!times) return times.error();
-    sizes.push_back(std::move(times).value());
+    MC2_ASSIGN(auto times, SizeBench{*communicator, variants, type, budget_s}.run(bytes));
+    sizes.push_back(std::move(times));
   }
-  print(sizes, names, communicator.value()->fingerprint().label());
+  print(sizes, names, communicator->fingerprint().label());
   if (chart)
     chart->write(
         collectives_chart(sizes, names, ranks, "All-reduce in " + dtype + ", " + std::to_string(ranks) + " ranks"));

@@ -6,11 +6,10 @@
 #include "benches.hpp"
 #include "mc2/embed/plan_finder.hpp"
 #include "mc2/executor/run_overhead.hpp"
-#include "measure.hpp"
+#include "mc2/planner/text.hpp"
 #include "render.hpp"
 #include "support.hpp"
 #include "terminal.hpp"
-#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -98,36 +97,30 @@ Result<std::vector<std::vector<std::string>>> lookup_rows() {
   const auto* host = executor::find_backend("host").value();
   const finder::PlanQuestion question{.op = bench_op(1024, 1024, 1024), .machine = host->fingerprint({})};
   const ScratchStore scratch;
-  auto store = scratch.open();
-  if (!store) return store.error();
-  if (auto kept = store.value().put_model(model_of(question), utc_now()); !kept) return kept.error();
+  MC2_ASSIGN(auto store, scratch.open());
+  MC2_TRY(store.put_model(model_of(question), utc_now()));
   embed::FinderOptions options;
-  options.store = store.value().path();
-  const auto finder = embed::PlanFinder::open(options);
-  if (!finder) return finder.error();
-  const auto first = finder.value().find(question);
-  if (!first) return first.error();
-  const auto misses = time_misses(finder.value(), question);
-  if (!misses) return misses.error();
+  options.store = store.path();
+  MC2_ASSIGN(const auto finder, embed::PlanFinder::open(options));
+  MC2_TRY(finder.find(question));
+  MC2_ASSIGN(const auto misses, time_misses(finder, question));
   return std::vector<std::vector<std::string>>{
       {"lookup", "median", "5 %", "95 %"},
-      row("remembered", time_hits([&] { (void)finder.value().find(question.op, question.machine); })),
-      row("a new m, planned from the kept model", misses.value())};
+      row("remembered", time_hits([&] { (void)finder.find(question.op, question.machine); })),
+      row("a new m, planned from the kept model", misses)};
 }
 
 } // namespace
 
 Result<ExitCode> bench_embedding(int pair_count) {
-  const auto lookups = lookup_rows();
-  if (!lookups) return lookups.error();
-  const auto overheads = overhead_rows(pair_count);
-  if (!overheads) return overheads.error();
+  MC2_ASSIGN(const auto lookups, lookup_rows());
+  MC2_ASSIGN(const auto overheads, overhead_rows(pair_count));
   std::cout << "PlanFinder::find(), one thread\n"
-            << table(lookups.value()) << "\n"
+            << table(lookups) << "\n"
             << "Prepared::run() of the host backend beside the same calls written by hand: 2 ranks, blocks of 128 x "
                "16 x 16, "
             << pair_count << " pairs in turn\n"
-            << table(overheads.value()) << "\n";
+            << table(overheads) << "\n";
   return ExitCode::Success;
 }
 

@@ -117,7 +117,7 @@ class Benchmarks {
           Action([this] { return bench_shared_memory(settings()); }),
           Action([this] { return bench_overlap(settings()); }),
           Action([this] { return bench_prediction(settings()); })})
-      if (auto done = member(); !done) return done;
+      MC2_TRY(member());
     return ExitCode::Success;
   }
 

@@ -4,10 +4,10 @@
 
 #include "benches.hpp"
 #include "mc2/executor/message_rate.hpp"
-#include "measure.hpp"
+#include "mc2/planner/text.hpp"
 #include "render.hpp"
+#include "support.hpp"
 #include "terminal.hpp"
-#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -44,10 +44,9 @@ Result<std::array<MessageTimes, kPaths.size()>> time_size(std::int64_t bytes) {
 Result<ExitCode> bench_messages() {
   std::vector<std::vector<std::string>> rows{{"message", "path", "throughput", "bandwidth", "latency", "lane time"}};
   for (const std::int64_t bytes : kSizes) {
-    const auto times = time_size(bytes);
-    if (!times) return times.error();
+    MC2_ASSIGN(const auto times, time_size(bytes));
     for (std::size_t i = 0; i < kPaths.size(); ++i) {
-      const MessageTimes& one = times.value()[i];
+      const MessageTimes& one = times[i];
       rows.push_back({byte_text(bytes), std::string(to_string(kPaths[i])),
                       number(1e3 / one.throughput_us, "%.1f thousand/s"),
                       number(static_cast<double>(bytes) / one.throughput_us / 1e3, "%.3f GB/s"),

@@ -15,7 +15,7 @@ void write_matrix(const std::filesystem::path& path, std::span<const std::byte> 
   std::ofstream stream(path, std::ios::binary | std::ios::trunc);
   stream.write(reinterpret_cast<const char*>(matrix.data()), static_cast<std::streamsize>(matrix.size()));
   stream.close();
-  if (!stream) throw planner::SystemError("write " + path.string(), errno, std::strerror(errno));
+  if (!stream) throw SystemError("write " + path.string(), errno, std::strerror(errno));
 }
 
 } // namespace
@@ -32,8 +32,7 @@ Result<PrivateDirectory> PrivateDirectory::with_room_for(std::uintmax_t byte_cou
       continue;
     }
     std::string pattern = (parent / "mc2-peers-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw planner::SystemError("mkdtemp " + pattern, errno, std::strerror(errno));
+    if (mkdtemp(pattern.data()) == nullptr) throw SystemError("mkdtemp " + pattern, errno, std::strerror(errno));
     return PrivateDirectory(pattern);
   }
   return Error{ErrorCode::Unsupported, "operands",

@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "benches.hpp"
+#include "mc2/planner/text.hpp"
 #include "render.hpp"
 #include "support.hpp"
 
@@ -40,22 +41,18 @@ std::vector<OperatorCase> operator_cases(int world_size, bool is_virtual) {
 /// Errors: as open_bench, tune_operator and race.
 Result<std::vector<std::string>> row_of(const OperatorCase& asked, const TuneSettings& settings) {
   ScratchStore scratch;
-  auto store = scratch.open();
-  if (!store) return store.error();
-  auto bench = open_bench(asked.op, asked.link, asked.virtual_compute);
-  if (!bench) return bench.error();
-  const auto tuned = tune_operator(*bench.value(), settings, store.value());
-  if (!tuned) return tuned.error();
-  const planner::Plan& plan = tuned.value().plan;
-  const auto raced = race(*bench.value(), {plan}, settings.race, "race the kept plan");
-  if (!raced) return raced.error();
-  const Contender& contender = raced.value().contenders.front();
-  const planner::Validation found = raced.value().validation(contender);
-  const profiler::Interval efficiency = raced.value().overlap_efficiency(contender);
+  MC2_ASSIGN(auto store, scratch.open());
+  MC2_ASSIGN(auto bench, open_bench(asked.op, asked.link, asked.virtual_compute));
+  MC2_ASSIGN(const auto tuned, tune_operator(*bench, settings, store));
+  const planner::Plan& plan = tuned.plan;
+  MC2_ASSIGN(const auto raced, shown_race(*bench, {plan}, settings.race, "race the kept plan"));
+  const Contender& contender = raced.contenders.front();
+  const planner::Validation found = contender.validation();
+  const profiler::Interval efficiency = raced.overlap_efficiency(contender);
   return std::vector<std::string>{asked.op.text(),
                                   *asked.virtual_compute == '\0' ? "real" : asked.virtual_compute,
                                   asked.link,
-                                  percent_text(ideal_benefit(raced.value())),
+                                  percent_text(ideal_benefit(raced)),
                                   plan.cut.text(),
                                   plan.variant.text(),
                                   percent_text(found.benefit) + " (" + percent_text(found.benefit_low) + " to " +

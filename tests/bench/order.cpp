@@ -2,9 +2,9 @@
 #include <iostream>
 
 #include "benches.hpp"
+#include "mc2/planner/text.hpp"
 #include "render.hpp"
 #include "support.hpp"
-#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -30,9 +30,7 @@ struct OrderTimes {
 
 OrderTimes time_orders(Prepared& by_rank, Prepared& staggered, RunMode mode) {
   std::vector<double> rank_us, staggered_us, ratios;
-  const auto run_us = [mode](Prepared& prepared) {
-    return to_us(prepared.run(mode, executor::RunDetail::Makespan).wall);
-  };
+  const auto run_us = [mode](Prepared& prepared) { return wall_us(prepared, mode); };
   for (int pair = 0; pair < kPairCount; ++pair) {
     const bool starts_with_rank = pair % 2 == 0;
     if (starts_with_rank) rank_us.push_back(run_us(by_rank));
@@ -49,15 +47,13 @@ std::string times_text(double ratio) { return number(1 / ratio, "x%.2f"); }
 Result<std::vector<std::string>> row_of(planner::OpKind kind) {
   const planner::OpSpec op{kind, 4096, 512, 512, planner::DType::F32, kRanks};
   const planner::Cut cut{{128, 128, 128, 128}};
-  auto bench = open_bench(op, kLink, kVirtualCompute);
-  if (!bench) return bench.error();
+  MC2_ASSIGN(auto bench, open_bench(op, kLink, kVirtualCompute));
   std::array<Prepared*, 2> prepared{};
   for (const bool is_staggered : {false, true}) {
     const auto variant = variant_of(is_staggered ? "staggered" : "rank");
-    if (auto right = bench.value()->verify(cut, variant); !right) return right.error();
-    const auto ready = bench.value()->prepare(cut, variant);
-    if (!ready) return ready.error();
-    prepared[is_staggered ? 1 : 0] = ready.value();
+    MC2_TRY(bench->check(cut, variant));
+    MC2_ASSIGN(const auto ready, bench->ready(cut, variant));
+    prepared[is_staggered ? 1 : 0] = ready;
   }
   const auto alone = time_orders(*prepared[0], *prepared[1], RunMode::CommunicationOnly);
   const auto fused = time_orders(*prepared[0], *prepared[1], RunMode::Fused);
@@ -76,9 +72,8 @@ Result<ExitCode> bench_order() {
   std::vector<std::vector<std::string>> rows{{"operator, 4 blocks", "collective: all start at rank 0", "staggered",
                                               "faster", "fused: all start at rank 0", "staggered", "faster"}};
   for (const planner::OpKind kind : kKinds) {
-    auto row = row_of(kind);
-    if (!row) return row.error();
-    rows.push_back(std::move(row).value());
+    MC2_ASSIGN(auto row, row_of(kind));
+    rows.push_back(std::move(row));
   }
   std::cout << "Order in which ranks turn to their peers, EMULATED: link " << kLink << " in each direction of each of "
             << kRanks << " ranks, virtual compute " << kVirtualCompute << "\n"

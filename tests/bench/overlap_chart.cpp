@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/render/plot.hpp"
 #include "render.hpp"
-#include "text.hpp"
 
 namespace mc2::cli {
 namespace {

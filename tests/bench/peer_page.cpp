@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "mc2/planner/text.hpp"
 #include "render.hpp"
-#include "text.hpp"
 
 namespace mc2::cli {
 namespace {

@@ -16,28 +16,24 @@ constexpr int kMaxStartCount = 3;
 constexpr int kPeerRounds = 7;
 constexpr int kRunsPerRound = 3;
 
-planner::Cut uncut(const planner::OpSpec& op) { return {{planner::traits_of(op.kind).cut_axis_length(op)}}; }
-
 /// The kept plan as a caller runs it.
 struct Runner {
   executor::Prepared* prepared = nullptr;
   RunMode mode = RunMode::Fused;
 
-  [[nodiscard]] double time_us() const { return to_us(prepared->run(mode, executor::RunDetail::Makespan).wall); }
+  [[nodiscard]] double time_us() const { return wall_us(*prepared, mode); }
 };
 
 /// With "do not cut", what runs is the best serial.
 Result<Runner> runner_of(Workbench& bench, const PeerRace& shape) {
-  auto prepared =
-      shape.is_cut ? bench.prepare(shape.plan) : bench.prepare(uncut(bench.op()), shape.race.serial_variant);
-  if (!prepared) return prepared.error();
-  return Runner{prepared.value(), shape.is_cut ? RunMode::Fused : RunMode::Serial};
+  MC2_ASSIGN(auto prepared, shape.is_cut ? bench.ready(shape.plan)
+                                         : bench.ready(planner::uncut(bench.op()), shape.race.serial_variant));
+  return Runner{prepared, shape.is_cut ? RunMode::Fused : RunMode::Serial};
 }
 
 /// A plan that is not cut is serial: both sides of every pair are the same program.
 Result<void> race_serial_with_itself(Workbench& bench, PeerRace& shape) {
-  const auto runner = runner_of(bench, shape);
-  if (!runner) return runner.error();
+  MC2_ASSIGN(const auto runner, runner_of(bench, shape));
   Contender& contender = shape.race.contenders.front();
   contender.variant = shape.race.serial_variant;
   contender.compute_us = shape.race.compute_us;
@@ -45,26 +41,22 @@ Result<void> race_serial_with_itself(Workbench& bench, PeerRace& shape) {
   for (std::size_t i = 0; i < contender.fused_us.size(); ++i) {
     double& first = i % 2 == 0 ? contender.fused_us[i] : contender.serial_us[i];
     double& second = i % 2 == 0 ? contender.serial_us[i] : contender.fused_us[i];
-    first = runner.value().time_us();
-    second = runner.value().time_us();
+    first = runner.time_us();
+    second = runner.time_us();
   }
   return {};
 }
 
 Result<void> race_serial(Workbench& bench, const planner::CostModel& model, const RaceSettings& settings,
                          PeerRace& shape) {
-  auto raced = race(bench, {shape.plan}, settings, "race kept plan");
-  if (!raced) return raced.error();
-  shape.race = std::move(raced).value();
-  if (!shape.is_cut)
-    if (auto again = race_serial_with_itself(bench, shape); !again) return again;
-  const auto anchored =
-      shape.is_cut ? anchored_prediction(shape.contender(), shape.op, model) : Result<planner::Plan>(shape.plan);
-  if (!anchored) return anchored.error();
+  MC2_ASSIGN(shape.race, shown_race(bench, {shape.plan}, settings, "race kept plan"));
+  if (!shape.is_cut) MC2_TRY(race_serial_with_itself(bench, shape));
+  MC2_ASSIGN(const auto anchored, shape.is_cut ? anchored_prediction(shape.contender(), shape.op, model)
+                                               : Result<planner::Plan>(shape.plan));
   // Serial is the sum of its parts; where a local part overlaps them, the model's uncut plan is not serial.
   shape.predicted_us = shape.is_cut ? shape.plan.makespan.us : shape.plan.serial_us;
   shape.anchored_us =
-      shape.is_cut ? anchored.value().makespan.us : median(shape.race.compute_us) + median(shape.race.communication_us);
+      shape.is_cut ? anchored.makespan.us : median(shape.race.compute_us) + median(shape.race.communication_us);
   return {};
 }
 
@@ -76,26 +68,20 @@ Result<void> race_round(const Runner& runner, TorchPeer& torch, PeerTimes& times
     for (int run = 0; run < kRunsPerRound; ++run) mc2_us.push_back(runner.time_us());
   };
   time_mc2();
-  const auto timed = torch.time_forms(kRunsPerRound);
-  if (!timed) return timed.error();
+  MC2_ASSIGN(const auto timed, torch.time_forms(kRunsPerRound));
   time_mc2();
   times.mc2_us.push_back(median(mc2_us));
-  for (const auto& [name, us] : timed.value()) times.form_us[name].push_back(median(us));
+  for (const auto& [name, us] : timed) times.form_us[name].push_back(median(us));
   return {};
 }
 
 Result<void> race_torch(Workbench& bench, TorchPeer& torch, PeerRace& shape) {
-  const auto runner = runner_of(bench, shape);
-  if (!runner) return runner.error();
-  const auto directory = PrivateDirectory::with_room_for(operand_bytes(bench.host_buffers()));
-  if (!directory) return directory.error();
-  write_operands(bench.host_buffers(), directory.value().path());
-  auto forms = torch.open_case(shape.op, directory.value().path());
-  if (!forms) return forms.error();
-  shape.torch.forms = std::move(forms).value();
+  MC2_ASSIGN(const auto runner, runner_of(bench, shape));
+  MC2_ASSIGN(const auto directory, PrivateDirectory::with_room_for(operand_bytes(bench.host_buffers())));
+  write_operands(bench.host_buffers(), directory.path());
+  MC2_ASSIGN(shape.torch.forms, torch.open_case(shape.op, directory.path()));
   const bool takes_part = std::ranges::any_of(shape.torch.forms, [](const auto& form) { return form.failure.empty(); });
-  for (int round = 0; takes_part && round < kPeerRounds; ++round)
-    if (auto done = race_round(runner.value(), torch, shape.torch); !done) return done;
+  for (int round = 0; takes_part && round < kPeerRounds; ++round) MC2_TRY(race_round(runner, torch, shape.torch));
   if (!takes_part)
     shape.torch.failure =
         "torch: no form works: " + (shape.torch.forms.empty() ? "none" : shape.torch.forms.front().failure);
@@ -125,24 +111,21 @@ Result<Tuned> tune_with_second_chance(Workbench& bench, const TuneSettings& sett
   auto tuned = tune_operator(bench, settings, store);
   if (tuned || tuned.error().code != ErrorCode::CannotFit) return tuned;
   std::cerr << "mc2: measuring again: " << tuned.error().text() << "\n";
-  if (auto removed = store.remove_samples(bench.op(), bench.fingerprint()); !removed) return removed.error();
+  MC2_TRY(store.remove_samples(bench.op(), bench.fingerprint()));
   return tune_operator(bench, settings, store);
 }
 
 Result<void> take_turn(const PeerArena& arena, PeerRace& shape) {
   const auto start = Clock::now();
-  auto bench = Workbench::open(arena.backend, arena.options, shape.op, fresh_seed());
-  if (!bench) return bench.error();
-  auto tuned = tune_with_second_chance(*bench.value(), arena.tune, arena.store);
-  if (!tuned) return tuned.error();
-  shape.plan = tuned.value().plan;
+  MC2_ASSIGN(auto bench, Workbench::open(arena.backend, arena.options, shape.op, fresh_seed()));
+  MC2_ASSIGN(auto tuned, tune_with_second_chance(*bench, arena.tune, arena.store));
+  shape.plan = tuned.plan;
   shape.is_cut = shape.plan.validation.has_value();
   shape.tuning_s = seconds_since(start);
-  if (auto raced = race_serial(*bench.value(), tuned.value().model, arena.race, shape); !raced) return raced;
-  const auto verified = bench.value()->verify(shape.plan);
-  if (!verified) return verified.error();
-  shape.verified_error_ratio = verified.value().worst_error_ratio;
-  race_torch_if_there(*bench.value(), arena.torch, shape);
+  MC2_TRY(race_serial(*bench, *tuned.model, arena.race, shape));
+  MC2_ASSIGN(const auto verified, bench->check(shape.plan));
+  shape.verified_error_ratio = verified.worst_error_ratio;
+  race_torch_if_there(*bench, arena.torch, shape);
   return {};
 }
 

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "measure.hpp"
+#include "support.hpp"
 #include "torch_peer.hpp"
-#include "tuner.hpp"
 
 namespace mc2::cli {
 

@@ -11,6 +11,7 @@
 
 #include "image_file.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "numbers.hpp"
 #include "overlap_chart.hpp"
 #include "render.hpp"
@@ -100,15 +101,12 @@ void PeersBench::add_to(CLI::App& app) {
 }
 
 Result<std::vector<planner::OpSpec>> PeersBench::shapes() const {
-  const auto kinds = parse_kinds(ops);
-  if (!kinds) return kinds.error();
-  const auto content = read_file(shapes_file);
-  if (!content) return content.error();
-  auto parsed = parse_shapes(content.value(), shapes_file, OpOptions{});
-  if (!parsed) return parsed.error();
+  MC2_ASSIGN(const auto kinds, parse_kinds(ops));
+  MC2_ASSIGN(const auto content, read_file(shapes_file));
+  MC2_ASSIGN(auto parsed, parse_shapes(content, shapes_file, OpOptions{}));
   std::vector<planner::OpSpec> result;
-  for (planner::OpSpec op : parsed.value()) {
-    if (!kinds.value().empty() && !kinds.value().contains(op.kind)) continue;
+  for (planner::OpSpec op : parsed) {
+    if (!kinds.empty() && !kinds.contains(op.kind)) continue;
     if (ranks) op.world_size = *ranks;
     if (auto legal = op.validate(); !legal) return Error{legal.error().code, "--ranks", legal.error().text()};
     result.push_back(op);
@@ -118,13 +116,11 @@ Result<std::vector<planner::OpSpec>> PeersBench::shapes() const {
 }
 
 Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& store, TorchSeat& seat) const {
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(op.world_size);
-  if (!options) return options.error();
-  PeerArena arena{*backend.value(), options.value(), {}, {}, store, seat};
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(op.world_size));
+  PeerArena arena{*backend, options, {}, {}, store, seat};
   arena.tune.plan.alignment = arena.tune.plan.min_block_rows = arena.tune.profile.alignment =
-      planner::default_alignment(backend.value()->name());
+      planner::default_alignment(backend->name());
   arena.tune.profile.plan = arena.tune.plan;
   // Most of the time goes into the profile; up to three races follow, and the final one.
   arena.tune.profile.sweep.budget = to_ms(0.6 * budget_s);
@@ -132,7 +128,7 @@ Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& s
   arena.race.min_rounds = 21;
   try {
     return race_peers(op, arena);
-  } catch (const planner::SystemError& error) { // the next shape gets a communicator of its own
+  } catch (const SystemError& error) { // the next shape gets a communicator of its own
     return Error{ErrorCode::Unsupported, "system", error.what()};
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::Unsupported, "memory", "out of memory; try a smaller m, n or k"};
@@ -161,35 +157,31 @@ void PeersBench::race_all(const std::vector<planner::OpSpec>& list, store::Store
 }
 
 Result<ExitCode> PeersBench::run() const {
-  if (auto kept = check_output("--json", json_file.value_or(""), {shapes_file}); !kept) return kept.error();
+  MC2_TRY(check_output("--json", json_file.value_or(""), {shapes_file}));
   std::optional<ImageFile> chart;
   if (!chart_file.empty()) {
     if (json_file && std::filesystem::weakly_canonical(*json_file) == std::filesystem::weakly_canonical(chart_file))
       return Error{ErrorCode::InvalidSpec, "--chart", "is the file of --json, too; name another file"};
-    auto opened = ImageFile::open(chart_file, "--chart");
-    if (!opened) return opened.error();
-    if (auto kept = check_output("--chart", chart_file, {shapes_file}); !kept) return kept.error();
-    chart = std::move(opened).value();
+    MC2_ASSIGN(auto opened, ImageFile::open(chart_file, "--chart"));
+    MC2_TRY(check_output("--chart", chart_file, {shapes_file}));
+    chart = std::move(opened);
   }
-  const auto list = shapes();
-  if (!list) return list.error();
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  for (const auto& op : list.value()) {
-    const auto options = machine.communicator_options(op.world_size);
-    if (!options) return options.error();
+  MC2_ASSIGN(const auto list, shapes());
+  MC2_ASSIGN(const auto backend, machine.find());
+  for (const auto& op : list) {
+    MC2_TRY(machine.communicator_options(op.world_size));
   }
   ScratchStore scratch;
-  auto store = store_path.empty() ? scratch.open() : store::Store::open(store_path, store::OpenMode::ReadWrite);
-  if (!store) return store.error();
-  const int rank_count = list.value().front().world_size;
+  MC2_ASSIGN(auto store,
+             store_path.empty() ? scratch.open() : store::Store::open(store_path, store::OpenMode::ReadWrite));
+  const int rank_count = list.front().world_size;
   TorchSeat seat = torch == "off" ? TorchSeat("", rank_count, "left out by --torch off")
                                   : TorchSeat(torch == "auto" ? "python3" : torch, rank_count, "");
   PeerRun run;
   run.command = command_line();
   run.started_at = utc_now();
-  run.fingerprint = backend.value()->fingerprint(machine.communicator_options(rank_count).value());
-  race_all(list.value(), store.value(), seat, run);
+  run.fingerprint = backend->fingerprint(machine.communicator_options(rank_count).value());
+  race_all(list, store, seat, run);
   std::cout << peer_page(run);
   if (json_file) write_file(*json_file, peer_document(run));
   if (const auto rows = chart_rows(run); chart && !rows.empty())

@@ -3,8 +3,9 @@
 
 #include "benches.hpp"
 #include "mc2/planner/planner.hpp"
-#include "measure.hpp"
+#include "mc2/planner/text.hpp"
 #include "render.hpp"
+#include "support.hpp"
 
 namespace mc2::cli {
 namespace {

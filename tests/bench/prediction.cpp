@@ -5,10 +5,9 @@
 
 #include "benches.hpp"
 #include "mc2/planner/planner.hpp"
-#include "measure.hpp"
+#include "mc2/planner/text.hpp"
 #include "render.hpp"
 #include "support.hpp"
-#include "tuner.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -24,17 +23,13 @@ struct PredictionError {
 /// the same race measured them.
 Result<PredictionError> predict_and_race(const planner::OpSpec& op, planner::CostModel model, const std::string& link,
                                          const std::string& virtual_compute, const TuneSettings& settings) {
-  auto bench = open_bench(op, link, virtual_compute);
-  if (!bench) return bench.error();
-  const auto plan = planner::make_plan(op, model, settings.plan);
-  if (!plan) return plan.error();
-  const auto raced = race(*bench.value(), {plan.value()}, settings.race, "race " + op.text());
-  if (!raced) return raced.error();
-  const Contender& contender = raced.value().contenders.front();
+  MC2_ASSIGN(auto bench, open_bench(op, link, virtual_compute));
+  MC2_ASSIGN(const auto plan, planner::make_plan(op, model, settings.plan));
+  MC2_ASSIGN(const auto raced, shown_race(*bench, {plan}, settings.race, "race " + op.text()));
+  const Contender& contender = raced.contenders.front();
   model.op.m = op.m;
-  const auto predicted = anchored_prediction(contender, op, model);
-  if (!predicted) return predicted.error();
-  return PredictionError{op, contender.cut.text(), predicted.value().makespan.us, median(contender.fused_us)};
+  MC2_ASSIGN(const auto predicted, anchored_prediction(contender, op, model));
+  return PredictionError{op, contender.cut.text(), predicted.makespan.us, median(contender.fused_us)};
 }
 
 void print_errors(const std::string& title, const std::vector<PredictionError>& errors) {
@@ -56,20 +51,16 @@ Result<ExitCode> predict_others(std::int64_t n, std::int64_t k, std::int64_t fit
                                 const std::string& virtual_compute, const TuneSettings& settings,
                                 std::vector<PredictionError>& errors) {
   ScratchStore scratch;
-  auto store = scratch.open();
-  if (!store) return store.error();
+  MC2_ASSIGN(auto store, scratch.open());
   planner::CostModel model;
   {
-    auto bench = open_bench(bench_op(fit_m, n, k), link, virtual_compute);
-    if (!bench) return bench.error();
-    auto tuned = tune_operator(*bench.value(), settings, store.value());
-    if (!tuned) return tuned.error();
-    model = std::move(tuned).value().model;
+    MC2_ASSIGN(auto bench, open_bench(bench_op(fit_m, n, k), link, virtual_compute));
+    MC2_ASSIGN(auto tuned, tune_operator(*bench, settings, store));
+    model = *std::move(tuned).model;
   }
   for (const std::int64_t m : asked_m) {
-    auto error = predict_and_race(bench_op(m, n, k), model, link, virtual_compute, settings);
-    if (!error) return error.error();
-    errors.push_back(error.value());
+    MC2_ASSIGN(auto error, predict_and_race(bench_op(m, n, k), model, link, virtual_compute, settings));
+    errors.push_back(error);
   }
   return ExitCode::Success;
 }
@@ -81,7 +72,7 @@ Result<ExitCode> bench_prediction(const TuneSettings& settings) {
   const std::vector<std::int64_t> asked_m{640, 1100, 1280, 2304};
   for (const auto& [n, k, link] : {std::tuple{1024, 1024, "2.5Gbit,20us"}, std::tuple{768, 2048, "1Gbit,20us"},
                                    std::tuple{1536, 768, "2.5Gbit,20us"}})
-    if (auto done = predict_others(n, k, 1024, asked_m, link, "", settings, errors); !done) return done;
+    MC2_TRY(predict_others(n, k, 1024, asked_m, link, "", settings, errors));
   print_errors("Predicted against measured makespan, real matmul, emulated links 1 and 2.5 Gbit/s, 2 ranks", errors);
   return ExitCode::Success;
 }
@@ -91,7 +82,7 @@ Result<ExitCode> bench_virtual_prediction(const TuneSettings& settings) {
   const std::vector<std::int64_t> asked_m{640, 896, 1100, 1536};
   for (const auto& [n, k, link] : {std::tuple{1024, 1024, "2.5Gbit,20us"}, std::tuple{512, 2048, "1Gbit,20us"},
                                    std::tuple{768, 3072, "1Gbit,50us"}})
-    if (auto done = predict_others(n, k, 1024, asked_m, link, "90Gflops,10us", settings, errors); !done) return done;
+    MC2_TRY(predict_others(n, k, 1024, asked_m, link, "90Gflops,10us", settings, errors));
   print_errors("Predicted against measured makespan, virtual compute 90 Gflop/s, emulated links, 2 ranks", errors);
   return ExitCode::Success;
 }

@@ -24,7 +24,7 @@ bool is_judged(int count) {
 
 /// Regret of the plan that samples lead to by the ordinary way: fit, then search; uncut while no model fits.
 double regret_of(const SimulatedMachine& machine, std::vector<Sample> samples) {
-  const planner::Cut uncut{{planner::traits_of(machine.op().kind).cut_axis_length(machine.op())}};
+  const planner::Cut uncut = planner::uncut(machine.op());
   const auto fitted = profiler::fit_cost_model({machine.op(), machine.fingerprint(), std::move(samples)});
   if (!fitted) return machine.regret(uncut);
   const auto plan = planner::make_plan(machine.op(), fitted.value().model, machine.options());
@@ -118,11 +118,10 @@ Result<ActiveCourse> active_course(SimulatedMachine machine, std::uint64_t seed)
   };
   hooks.on_progress = [&](const auto&) { last_step = Clock::now(); };
   hooks.on_round = [&](const auto&) { ++round; };
-  auto summary = profiler::run_active_sweep(active_options(machine, seed), hooks, machine.fingerprint(), {});
-  if (!summary) return summary.error();
-  result.measurement_count = summary.value().measurement_count;
+  MC2_ASSIGN(auto summary, profiler::run_active_sweep(active_options(machine, seed), hooks, machine.fingerprint(), {}));
+  result.measurement_count = summary.measurement_count;
   result.course = judge.course();
-  const double last = regret_of(machine, summary.value().samples);
+  const double last = regret_of(machine, summary.samples);
   for (const int count : kMeasurementCounts)
     if (count > result.measurement_count) result.course[count] = last;
   return result;

@@ -1,5 +1,6 @@
 #include "profiling_quality.hpp"
 
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "render.hpp"
 

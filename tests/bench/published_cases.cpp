@@ -182,13 +182,13 @@ Result<std::vector<PublishedCase>> parse_published_cases(std::string_view text, 
   std::vector<PublishedCase> cases;
   // The published files carry columns of their own planner too, such as min_tile.
   const CsvFormat format{kColumns, "case", kMaxCaseCount, true};
-  const auto read = read_csv(text, file, format, [&](const CsvRow& row) -> Result<void> {
+  const auto take = [&](const CsvRow& row) -> Result<void> {
     Cells cells(row);
     cases.push_back(read_case(cells));
     if (cells.error()) return *cells.error();
     return {};
-  });
-  if (!read) return read.error();
+  };
+  MC2_TRY(read_csv(text, file, format, take));
   return cases;
 }
 

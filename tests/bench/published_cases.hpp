@@ -10,8 +10,6 @@
 
 namespace mc2::cli {
 
-using planner::Result;
-
 /// One layer on a published device: its cost model, another planner's cut, and the times that planner computes.
 struct PublishedCase {
   planner::CostModel model;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
 #include "seconds.hpp"
@@ -33,11 +34,10 @@ bool is_same(const planner::Plan& a, const planner::Plan& b) { return a.cut == b
 std::string plan_text(const planner::Plan& plan) { return plan.cut.text() + " " + plan.variant.text(); }
 
 Result<std::vector<planner::Plan>> everybody(const Workbench& bench, const planner::PlanOptions& options) {
-  const auto family = planner::enumerate_cuts(bench.op(), options);
-  if (!family) return family.error();
+  MC2_ASSIGN(const auto family, planner::enumerate_cuts(bench.op(), options));
   std::vector<planner::Plan> plans;
   for (const auto& variant : bench.variants()) {
-    for (const auto& cut : family.value()) {
+    for (const auto& cut : family) {
       planner::Plan& plan = plans.emplace_back();
       plan.op = bench.op();
       plan.variant = variant;
@@ -49,18 +49,17 @@ Result<std::vector<planner::Plan>> everybody(const Workbench& bench, const plann
 
 /// Fused / serial of a plan that is prepared for it and released after, unless it was there before.
 Result<double> qualify(Workbench& bench, const planner::Plan& plan, executor::Prepared& serial) {
-  const bool stays = bench.is_prepared(plan.cut, plan.variant);
-  auto prepared = bench.prepare(plan.cut, plan.variant);
-  if (!prepared) return prepared.error();
-  (void)bench.timed_us(*prepared.value(), RunMode::Fused);
+  const bool stays = bench.is_ready(plan.cut, plan.variant);
+  MC2_ASSIGN(auto prepared, bench.ready(plan.cut, plan.variant));
+  (void)wall_us(*prepared, RunMode::Fused);
   std::vector<double> fused_us, serial_us;
   for (int i = 0; i < kQualifyingPairs; ++i) {
-    const auto time_fused = [&] { fused_us.push_back(bench.timed_us(*prepared.value(), RunMode::Fused)); };
+    const auto time_fused = [&] { fused_us.push_back(wall_us(*prepared, RunMode::Fused)); };
     if (i % 2 == 0) time_fused();
-    serial_us.push_back(bench.timed_us(serial, RunMode::Serial));
+    serial_us.push_back(wall_us(serial, RunMode::Serial));
     if (i % 2 != 0) time_fused();
   }
-  if (!stays) bench.release(plan.cut, plan.variant);
+  if (!stays) bench.forget(plan.cut, plan.variant);
   return profiler::paired_ratio(fused_us, serial_us, 0.95).value;
 }
 
@@ -78,18 +77,16 @@ std::vector<planner::Plan> advance(const std::vector<planner::Plan>& plans, cons
 
 Result<std::vector<double>> qualify_all(Workbench& bench, const std::vector<planner::Plan>& plans,
                                         const planner::Variant& serial_variant) {
-  const planner::Cut uncut{{planner::traits_of(bench.op().kind).cut_axis_length(bench.op())}};
-  const auto serial = bench.prepare(uncut, serial_variant);
-  if (!serial) return serial.error();
+  const planner::Cut uncut = planner::uncut(bench.op());
+  MC2_ASSIGN(const auto serial, bench.ready(uncut, serial_variant));
   const std::string label = "brute force, " + std::to_string(plans.size()) + " plans";
   ProgressLine progress(label);
   const auto start = Clock::now();
   std::vector<double> ratios;
   for (const auto& plan : plans) {
     if (is_interrupted()) return Error{ErrorCode::Cancelled, label, "interrupted"};
-    const auto ratio = qualify(bench, plan, *serial.value());
-    if (!ratio) return ratio.error();
-    ratios.push_back(ratio.value());
+    MC2_ASSIGN(const auto ratio, qualify(bench, plan, *serial));
+    ratios.push_back(ratio);
     const double done = static_cast<double>(ratios.size()) / static_cast<double>(plans.size());
     progress.update(done, to_ms(seconds_since(start) * (1 - done) / done), std::to_string(ratios.size()));
   }
@@ -106,14 +103,14 @@ std::vector<double> ratios_of(const Race& race) {
 Result<Race> race_everybody(Workbench& bench, std::vector<planner::Plan> plans, const planner::Plan& kept) {
   RaceSettings settings;
   settings.min_rounds = settings.max_rounds = kQualifyingPairs;
-  auto raced = race(bench, {kept}, settings, "kept plan");
+  auto raced = shown_race(bench, {kept}, settings, "kept plan");
   if (!raced) return raced;
   auto ratios = qualify_all(bench, plans, raced.value().serial_variant);
   if (!ratios) return ratios.error();
   for (const Heat& heat : kHeats) {
     plans = advance(plans, ratios.value(), heat.contender_count, kept);
     settings.min_rounds = settings.max_rounds = heat.rounds;
-    raced = race(bench, plans, settings, "the fastest " + std::to_string(plans.size()));
+    raced = shown_race(bench, plans, settings, "the fastest " + std::to_string(plans.size()));
     if (!raced) return raced;
     ratios = ratios_of(raced.value());
   }
@@ -166,45 +163,36 @@ void RegretBench::add_to(CLI::App& app) {
 }
 
 Result<RegretFigure> RegretBench::figure_of(const planner::OpSpec& op) const {
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(op.world_size);
-  if (!options) return options.error();
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(op.world_size));
   TuneSettings settings = bench_settings(0.1 * budget_s);
   settings.plan.alignment = settings.plan.min_block_rows = settings.profile.alignment =
-      alignment.value_or(planner::default_alignment(backend.value()->name()));
+      alignment.value_or(planner::default_alignment(backend->name()));
   settings.profile.plan = settings.plan;
   settings.profile.sweep.budget = to_ms(0.6 * budget_s);
-  auto bench = Workbench::open(*backend.value(), options.value(), op, fresh_seed());
-  if (!bench) return bench.error();
-  const auto family = everybody(*bench.value(), settings.plan);
-  if (!family) return family.error();
+  MC2_ASSIGN(auto bench, Workbench::open(*backend, options, op, fresh_seed()));
+  MC2_ASSIGN(const auto family, everybody(*bench, settings.plan));
   ScratchStore scratch;
-  auto store = scratch.open();
-  if (!store) return store.error();
+  MC2_ASSIGN(auto store, scratch.open());
   auto start = Clock::now();
-  const auto tuned = tune_operator(*bench.value(), settings, store.value());
-  if (!tuned) return tuned.error();
+  MC2_ASSIGN(const auto tuned, tune_operator(*bench, settings, store));
   RegretFigure figure;
   figure.op = op;
-  figure.contender_count = family.value().size();
+  figure.contender_count = family.size();
   figure.tuning_s = seconds_since(start);
   start = Clock::now();
-  const auto raced = race_everybody(*bench.value(), family.value(), tuned.value().plan);
-  if (!raced) return raced.error();
+  MC2_ASSIGN(const auto raced, race_everybody(*bench, family, tuned.plan));
   figure.brute_force_s = seconds_since(start);
-  judge(tuned.value().plan, raced.value(), figure);
+  judge(tuned.plan, raced, figure);
   return figure;
 }
 
 Result<ExitCode> RegretBench::run() const {
-  const auto content = read_file(shapes_file);
-  if (!content) return content.error();
-  const auto shapes = parse_shapes(content.value(), shapes_file, OpOptions{});
-  if (!shapes) return shapes.error();
+  MC2_ASSIGN(const auto content, read_file(shapes_file));
+  MC2_ASSIGN(const auto shapes, parse_shapes(content, shapes_file, OpOptions{}));
   std::vector<RegretFigure> figures;
   const auto start = Clock::now();
-  for (const auto& op : shapes.value()) {
+  for (const auto& op : shapes) {
     if (time_limit_s && seconds_since(start) > *time_limit_s) {
       std::cerr << "mc2: left out, the time is up: " << op.text() << "\n";
       continue;

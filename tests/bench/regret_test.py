@@ -11,10 +11,11 @@ class RegretTest(BenchTest):
     def regret(self, *arguments, shapes=SHAPE):
         path = self.directory / "shapes.csv"
         path.write_text(shapes)
-        done = self.bench("regret", "--backend", "host", "--link", "100Mbit,20us", "--shapes", path, "--budget", 2,
-                        *arguments)
-        if "if the machine was busy" in done.stderr:
-            self.skipTest(f"this host is too busy to measure on: {done.stderr}")
+        command = ["regret", "--backend", "host", "--link", "100Mbit,20us", "--shapes", path, "--budget", 2, *arguments]
+        done = self.bench(*command)
+        for _ in range(2):  # a benchmark needs a model, and a busy host may spoil what it is fitted to
+            if "no model: " in done.stderr:
+                done = self.bench(*command)
         return done
 
     def plan_count(self, alignment):

@@ -8,9 +8,11 @@
 #include <numeric>
 #include <optional>
 
+#include "mc2/embed/store_keeper.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "render.hpp"
+#include "tune_progress.hpp"
 
 namespace mc2::cli {
 
@@ -33,11 +35,9 @@ Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const s
   MachineOptions machine;
   machine.link = link;
   machine.virtual_compute = virtual_compute;
-  const auto backend = machine.find();
-  if (!backend) return backend.error();
-  const auto options = machine.communicator_options(op.world_size);
-  if (!options) return options.error();
-  return Workbench::open(*backend.value(), options.value(), op, fresh_seed());
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(op.world_size));
+  return Workbench::open(*backend, options, op, fresh_seed());
 }
 
 TuneSettings bench_settings(double race_budget_s) {
@@ -46,6 +46,31 @@ TuneSettings bench_settings(double race_budget_s) {
   result.profile.sweep.budget = std::chrono::milliseconds(30'000);
   result.race.budget = std::chrono::milliseconds(static_cast<std::int64_t>(race_budget_s * 1000));
   return result;
+}
+
+Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
+                                                store::Store& store) {
+  embed::StoreKeeper keeper(embed::access_to(store), bench.op(), bench.fingerprint());
+  TuneProgressLine progress;
+  return profiler::profile(bench, settings, keeper, progress.hooks());
+}
+
+Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store) {
+  embed::StoreKeeper keeper(embed::access_to(store), bench.op(), bench.fingerprint());
+  TuneProgressLine progress;
+  auto tuned = profiler::tune(bench, settings, keeper, progress.hooks());
+  if (tuned && !tuned.value().model) return Error{ErrorCode::CannotFit, "samples", tuned.value().plan.makespan.reason};
+  return tuned;
+}
+
+Result<Race> shown_race(Workbench& bench, const std::vector<planner::Plan>& plans, const RaceSettings& settings,
+                        const std::string& label) {
+  TuneProgressLine progress;
+  return profiler::race(bench, plans, settings, label, progress.hooks());
+}
+
+double wall_us(executor::Prepared& prepared, executor::RunMode mode) {
+  return to_us(prepared.run(mode, executor::RunDetail::Makespan).wall);
 }
 
 double fused_to_serial(const Contender& contender) {
@@ -117,14 +142,14 @@ Result<Race> race_heats(Workbench& bench, std::vector<planner::Plan> plans, cons
   for (const auto& heat : kHeats) {
     RaceSettings settings;
     settings.min_rounds = settings.max_rounds = heat.rounds;
-    raced = race(bench, plans, settings, "brute force, " + std::to_string(plans.size()) + " cuts");
+    raced = shown_race(bench, plans, settings, "brute force, " + std::to_string(plans.size()) + " cuts");
     if (!raced) return raced;
     plans = advance(raced.value(), plans, std::max(heat.advance_count, staying.size()), staying);
   }
   return raced;
 }
 
-/// What race() reads of a plan.
+/// What a race reads of a plan.
 planner::Plan to_race(const planner::OpSpec& op, const planner::Variant& variant, const planner::Cut& cut) {
   planner::Plan plan;
   plan.op = op;
@@ -144,19 +169,17 @@ double FamilyRace::ratio_of(const planner::Cut& cut) const {
 
 Result<FamilyRace> race_family(Workbench& bench, const planner::PlanOptions& options, const planner::Variant& variant,
                                const std::vector<planner::Cut>& asked) {
-  const auto family = planner::enumerate_cuts(bench.op(), options);
-  if (!family) return family.error();
-  std::vector<planner::Cut> cuts = family.value();
+  MC2_ASSIGN(const auto family, planner::enumerate_cuts(bench.op(), options));
+  std::vector<planner::Cut> cuts = family;
   for (const auto& cut : asked)
     if (!is_in(cuts, cut)) cuts.push_back(cut);
   std::vector<planner::Plan> plans;
   for (const auto& cut : cuts) plans.push_back(to_race(bench.op(), variant, cut));
-  auto raced = race_heats(bench, std::move(plans), asked);
-  if (!raced) return raced.error();
-  FamilyRace result{std::move(raced).value(), family.value().size(), {}, std::numeric_limits<double>::infinity()};
+  MC2_ASSIGN(auto raced, race_heats(bench, std::move(plans), asked));
+  FamilyRace result{std::move(raced), family.size(), {}, std::numeric_limits<double>::infinity()};
   for (const auto& contender : result.race.contenders) {
     const double ratio = fused_to_serial(contender);
-    if (ratio >= result.best_ratio || !is_in(family.value(), contender.cut)) continue;
+    if (ratio >= result.best_ratio || !is_in(family, contender.cut)) continue;
     result.best_ratio = ratio;
     result.best_cut = contender.cut;
   }

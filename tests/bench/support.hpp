@@ -7,10 +7,24 @@
 #include <string>
 #include <vector>
 
-#include "measure.hpp"
-#include "tuner.hpp"
+#include "context.hpp"
+#include "mc2/embed/workbench.hpp"
+#include "mc2/profiler/race.hpp"
+#include "mc2/profiler/tune.hpp"
+#include "mc2/store/store.hpp"
 
 namespace mc2::cli {
+
+using embed::Workbench;
+using planner::to_us;
+using profiler::ActiveSettings;
+using profiler::Contender;
+using profiler::median;
+using profiler::ProfileSettings;
+using profiler::Race;
+using profiler::RaceSettings;
+using profiler::Tuned;
+using profiler::TuneSettings;
 
 /// A store that disappears with the benchmark.
 class ScratchStore {
@@ -34,6 +48,18 @@ class ScratchStore {
 
 /// @param race_budget_s for each race
 [[nodiscard]] TuneSettings bench_settings(double race_budget_s);
+
+/// profiler::profile(), kept in a store and shown on standard error.
+[[nodiscard]] Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
+                                                              store::Store& store);
+/// profiler::tune() likewise; there is a model. Errors: CannotFit where there is none, too.
+[[nodiscard]] Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store);
+/// profiler::race(), shown on standard error.
+[[nodiscard]] Result<Race> shown_race(Workbench& bench, const std::vector<planner::Plan>& plans,
+                                      const RaceSettings& settings, const std::string& label);
+
+/// One run, as its caller waits for it.
+[[nodiscard]] double wall_us(executor::Prepared& prepared, executor::RunMode mode);
 
 /// Median of the paired fused / serial ratios.
 [[nodiscard]] double fused_to_serial(const Contender& contender);

@@ -8,9 +8,9 @@
 #include <iostream>
 #include <memory>
 
-#include "measure.hpp"
 #include "plan_grid.hpp"
 #include "render.hpp"
+#include "support.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -42,9 +42,7 @@ class RateSource : public ModelSource {
 /// The grid with as many m as give at least kPlanCount plans.
 Result<PlanGrid> make_grid() {
   PlanGrid grid;
-  auto layers = parse_layer_shapes(built_in_layers(), "llm_layers.csv");
-  if (!layers) return layers.error();
-  grid.layers = std::move(layers).value();
+  MC2_ASSIGN(grid.layers, parse_layer_shapes(built_in_layers(), "llm_layers.csv"));
   grid.ranks = {2, 4, 8};
   for (const auto& traits : planner::op_registry()) grid.kinds.push_back(traits.kind);
   std::int64_t plans_per_m = 0;
@@ -66,10 +64,9 @@ struct Timing {
 /// From a grid to its table in a file.
 Result<Timing> time_sweep(const PlanGrid& grid, const ModelSources& sources, const GridRun& run) {
   const auto start = std::chrono::steady_clock::now();
-  auto planned = plan_grid(grid, sources, run);
-  if (!planned) return planned.error();
-  const PlanCounts counts = planned.value().counts;
-  const auto table = make_table(run.format, run.options, std::move(planned.value().rows), counts);
+  MC2_ASSIGN(auto planned, plan_grid(grid, sources, run));
+  const PlanCounts counts = planned.counts;
+  const auto table = make_table(run.format, run.options, std::move(planned.rows), counts);
   const std::filesystem::path file = std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()));
   write_file(file, table);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -87,8 +84,7 @@ std::string fixed_text(double value, int decimals) {
 } // namespace
 
 Result<ExitCode> bench_sweep() {
-  const auto grid = make_grid();
-  if (!grid) return grid.error();
+  MC2_ASSIGN(const auto grid, make_grid());
   ModelSources sources;
   sources.push_back(std::make_unique<RateSource>());
   std::vector<std::vector<std::string>> rows{
@@ -100,9 +96,7 @@ Result<ExitCode> bench_sweep() {
       std::vector<double> seconds;
       Timing last{};
       for (int i = 0; i < kRepeatCount; ++i) {
-        const auto timing = time_sweep(grid.value(), sources, run);
-        if (!timing) return timing.error();
-        last = timing.value();
+        MC2_ASSIGN(last, time_sweep(grid, sources, run));
         seconds.push_back(last.seconds);
       }
       const std::int64_t plan_count = last.counts.cut + last.counts.uncut;

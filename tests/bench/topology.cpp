@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "render.hpp"
 #include "topology_files.hpp"
@@ -59,20 +60,15 @@ struct Comparison {
 };
 
 Result<Comparison> compare(const PublishedCurve& curve, const std::filesystem::path& data) {
-  const auto topology = read_topology(data / "topologies" / (std::string(curve.topology) + ".json"));
-  if (!topology) return topology.error();
-  auto points = read_points(data / "published" / (std::string(curve.points) + ".csv"), topology.value());
-  if (!points) return points.error();
+  MC2_ASSIGN(const auto topology, read_topology(data / "topologies" / (std::string(curve.topology) + ".json")));
+  MC2_ASSIGN(auto points, read_points(data / "published" / (std::string(curve.points) + ".csv"), topology));
   std::vector<CollectivePoint> small;
-  std::copy_if(points.value().begin(), points.value().end(), std::back_inserter(small),
+  std::copy_if(points.begin(), points.end(), std::back_inserter(small),
                [&](const CollectivePoint& point) { return is_small(curve, point); });
-  const auto calibration = profiler::calibrate_topology(topology.value(), small);
-  if (!calibration) return calibration.error();
-  const auto published = profiler::relative_errors(topology.value(), points.value());
-  if (!published) return published.error();
-  const auto calibrated = profiler::relative_errors(calibration.value().topology, points.value());
-  if (!calibrated) return calibrated.error();
-  return Comparison{std::move(points).value(), published.value(), calibrated.value(), calibration.value().text};
+  MC2_ASSIGN(const auto calibration, profiler::calibrate_topology(topology, small));
+  MC2_ASSIGN(const auto published, profiler::relative_errors(topology, points));
+  MC2_ASSIGN(const auto calibrated, profiler::relative_errors(calibration.topology, points));
+  return Comparison{std::move(points), published, calibrated, calibration.text};
 }
 
 void print_points(const PublishedCurve& curve, const Comparison& comparison) {
@@ -115,9 +111,8 @@ Result<ExitCode> bench_topology(const std::string& data_folder) {
   std::vector<std::vector<std::string>> rows{{"published curve", "points", "published constants, all points", "larger",
                                               "published constants, larger points", "calibrated, larger points"}};
   for (const PublishedCurve& curve : kCurves) {
-    const auto comparison = compare(curve, data_folder);
-    if (!comparison) return comparison.error();
-    rows.push_back(print_curve(curve, comparison.value()));
+    MC2_ASSIGN(const auto comparison, compare(curve, data_folder));
+    rows.push_back(print_curve(curve, comparison));
   }
   std::cout << "Collective model against published curves: |model / published - 1|; larger points are those that were "
                "not calibrated with\n"

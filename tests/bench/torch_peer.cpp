@@ -18,17 +18,16 @@ Error malformed(const std::string& line) {
 
 /// Errors: Unsupported with the program's own reason, Malformed, as ChildProcess::read_line.
 Result<json> read_answer(ChildProcess& child, std::chrono::milliseconds patience) {
-  const auto line = child.read_line(patience);
-  if (!line) return line.error();
-  json answer = json::parse(line.value(), nullptr, false);
-  if (!answer.is_object()) return malformed(line.value());
+  MC2_ASSIGN(const auto line, child.read_line(patience));
+  json answer = json::parse(line, nullptr, false);
+  if (!answer.is_object()) return malformed(line);
   if (!answer.contains("error")) return answer;
-  if (!answer["error"].is_string()) return malformed(line.value());
+  if (!answer["error"].is_string()) return malformed(line);
   return Error{ErrorCode::Unsupported, "torch", answer["error"].get<std::string>()};
 }
 
 Result<json> ask(ChildProcess& child, const json& request, std::chrono::milliseconds patience) {
-  if (auto written = child.write_line(request.dump()); !written) return written.error();
+  MC2_TRY(child.write_line(request.dump()));
   return read_answer(child, patience);
 }
 
@@ -67,14 +66,11 @@ Error TorchPeer::with_last_words(const Error& error) const {
 
 Result<std::unique_ptr<TorchPeer>> TorchPeer::start(const std::string& python, int rank_count,
                                                     const TorchPatience& patience) {
-  auto directory = PrivateDirectory::with_room_for(torch_peer_program().size());
-  if (!directory) return directory.error();
-  std::unique_ptr<TorchPeer> peer(new TorchPeer(std::move(directory).value(), patience));
+  MC2_ASSIGN(auto directory, PrivateDirectory::with_room_for(torch_peer_program().size()));
+  std::unique_ptr<TorchPeer> peer(new TorchPeer(std::move(directory), patience));
   const auto file = peer->program_directory_.path() / "torch_peer.py";
   write_file(file, std::string(torch_peer_program()));
-  auto child = ChildProcess::start({python, file.string(), std::to_string(rank_count)});
-  if (!child) return child.error();
-  peer->child_ = std::move(child).value();
+  MC2_ASSIGN(peer->child_, ChildProcess::start({python, file.string(), std::to_string(rank_count)}));
   const auto hello = read_answer(*peer->child_, patience.start);
   if (!hello) return peer->with_last_words(hello.error());
   if (!hello.value().contains("torch")) return peer->with_last_words(malformed(hello.value().dump()));

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "benches.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "render.hpp"
@@ -17,17 +18,13 @@ constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{512, 512},  {512, 
 
 Result<planner::CostModel> profiled_model(std::int64_t n, std::int64_t k) {
   ScratchStore scratch;
-  auto store = scratch.open();
-  if (!store) return store.error();
-  auto bench = open_bench(bench_op(kRows, n, k), kLink);
-  if (!bench) return bench.error();
+  MC2_ASSIGN(auto store, scratch.open());
+  MC2_ASSIGN(auto bench, open_bench(bench_op(kRows, n, k), kLink));
   ProfileSettings settings = bench_settings(1).profile;
   settings.sweep.budget = std::chrono::milliseconds(15'000);
-  const auto summary = profile_operator(*bench.value(), settings, store.value());
-  if (!summary) return summary.error();
-  auto fitted = profiler::fit_cost_model({bench.value()->op(), bench.value()->fingerprint(), summary.value().samples});
-  if (!fitted) return fitted.error();
-  return std::move(fitted).value().model;
+  MC2_ASSIGN(const auto summary, profile_operator(*bench, settings, store));
+  MC2_ASSIGN(auto fitted, profiler::fit_cost_model({bench->op(), bench->fingerprint(), summary.samples}));
+  return std::move(fitted).model;
 }
 
 void print_errors(const std::vector<planner::TransferError>& errors) {
@@ -63,9 +60,8 @@ void print_summary(const std::vector<planner::TransferError>& errors, planner::C
 Result<ExitCode> bench_transfer() {
   std::vector<planner::CostModel> models;
   for (const auto& [n, k] : kShapes) {
-    auto model = profiled_model(n, k);
-    if (!model) return model.error();
-    models.push_back(std::move(model).value());
+    MC2_ASSIGN(auto model, profiled_model(n, k));
+    models.push_back(std::move(model));
   }
   const auto errors = planner::leave_one_shape_out(models);
   print_errors(errors);

@@ -5,6 +5,7 @@
 
 #include "benches.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 #include "render.hpp"
 #include "support.hpp"
 
@@ -59,31 +60,26 @@ Result<Choices> choices_of(const planner::OpSpec& op, const planner::CostModel& 
 Result<void> judge_predictions(const Race& raced, const planner::CostModel& model, const planner::Cut& chosen,
                                UnseenResult& result) {
   for (const auto& contender : raced.contenders) {
-    const auto predicted = anchored_prediction(contender, result.op, model);
-    if (!predicted) return predicted.error();
-    const planner::Estimate& makespan = predicted.value().makespan;
+    MC2_ASSIGN(const auto predicted, anchored_prediction(contender, result.op, model));
+    const planner::Estimate& makespan = predicted.makespan;
     const double measured_us = median(contender.fused_us);
     result.misses.push_back(std::abs(measured_us - makespan.us) / (makespan.high_us - makespan.us));
     if (contender.cut != chosen) continue;
     result.predicted_us = makespan.us;
     result.measured_us = measured_us;
-    result.is_slower_than_serial = raced.validation(contender).benefit_high < 0;
+    result.is_slower_than_serial = contender.validation().benefit_high < 0;
   }
   return {};
 }
 
 Result<UnseenResult> race_unseen(const planner::OpSpec& op, const planner::CostModel& model, const std::string& link,
                                  const planner::PlanOptions& options) {
-  const auto planned = choices_of(op, model, options);
-  if (!planned) return planned.error();
-  const auto& [chosen, free_list, wave_groups] = planned.value();
-  auto bench = open_bench(op, link);
-  if (!bench) return bench.error();
+  MC2_ASSIGN(const auto planned, choices_of(op, model, options));
+  const auto& [chosen, free_list, wave_groups] = planned;
+  MC2_ASSIGN(auto bench, open_bench(op, link));
   std::vector<planner::Cut> asked{chosen.cut, free_list.cut};
   if (wave_groups) asked.push_back(wave_groups->cut);
-  const auto raced = race_family(*bench.value(), options, chosen.variant, asked);
-  if (!raced) return raced.error();
-  const FamilyRace& family = raced.value();
+  MC2_ASSIGN(const FamilyRace family, race_family(*bench, options, chosen.variant, asked));
 
   UnseenResult result;
   result.op = op;
@@ -92,19 +88,16 @@ Result<UnseenResult> race_unseen(const planner::OpSpec& op, const planner::CostM
   result.regret = family.regret_of(chosen.cut);
   if (wave_groups) result.wave_groups_regret = family.regret_of(wave_groups->cut);
   result.free_gain = 1 - family.ratio_of(free_list.cut) / family.ratio_of(chosen.cut);
-  if (auto judged = judge_predictions(family.race, model, chosen.cut, result); !judged) return judged.error();
+  MC2_TRY(judge_predictions(family.race, model, chosen.cut, result));
   return result;
 }
 
 Result<planner::CostModel> tuned_model(const UnseenOperator& asked, const TuneSettings& settings) {
   ScratchStore scratch;
-  auto store = scratch.open();
-  if (!store) return store.error();
-  auto bench = open_bench(bench_op(kTunedRows, asked.n, asked.k), asked.link);
-  if (!bench) return bench.error();
-  auto tuned = tune_operator(*bench.value(), settings, store.value());
-  if (!tuned) return tuned.error();
-  return std::move(tuned).value().model;
+  MC2_ASSIGN(auto store, scratch.open());
+  MC2_ASSIGN(auto bench, open_bench(bench_op(kTunedRows, asked.n, asked.k), asked.link));
+  MC2_ASSIGN(auto tuned, tune_operator(*bench, settings, store));
+  return *std::move(tuned).model;
 }
 
 void print_unseen(const std::vector<UnseenResult>& results) {
@@ -145,12 +138,10 @@ Result<ExitCode> bench_unseen(double race_budget_s) {
   const TuneSettings settings = bench_settings(race_budget_s);
   std::vector<UnseenResult> results;
   for (const auto& asked : kOperators) {
-    const auto model = tuned_model(asked, settings);
-    if (!model) return model.error();
+    MC2_ASSIGN(const auto model, tuned_model(asked, settings));
     for (const std::int64_t m : kAskedRows) {
-      auto result = race_unseen(bench_op(m, asked.n, asked.k), model.value(), asked.link, settings.plan);
-      if (!result) return result.error();
-      results.push_back(std::move(result).value());
+      MC2_ASSIGN(auto result, race_unseen(bench_op(m, asked.n, asked.k), model, asked.link, settings.plan));
+      results.push_back(std::move(result));
       std::cerr << "mc2: " << results.back().op.text() << " " << asked.link << ": error "
                 << percent_text(results.back().error()) << ", regret " << percent_text(results.back().regret) << "\n";
     }

@@ -38,6 +38,10 @@ class HelpTest(ProgramTest):
         for text in ("backend host: available", "cores", "store", "healthy"):
             self.assertIn(text, page)
 
+    def test_help_names_a_command_as_people_do(self):
+        self.assertEqual(self.succeed("help", "db", "import"), self.succeed("db", "import", "--help"))
+        self.assertEqual(self.succeed("help"), self.succeed("--help"))
+
 
 if __name__ == "__main__":
     program.main()

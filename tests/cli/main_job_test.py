@@ -165,7 +165,7 @@ class MainJobTest(ProgramTest):
         self.assertIn(str(named), seen.stdout)
 
     def test_tune_shows_every_step(self):
-        page = self.at_store("tune", *QUICK, "--align", 16)
+        page = self.at_store("tune", "--verbose", *QUICK, "--align", 16)
         for text in (EMULATED, "CostMM", "CostComm", "raced on this machine", "kept as plan"):
             self.assertIn(text, page)
 

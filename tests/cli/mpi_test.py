@@ -75,13 +75,8 @@ class JobTest(ProgramTest):
                               check=False, env=environment(self.directory))
 
     def complete_job(self, *arguments, rank_count=2):
-        """A job that must succeed. Tuning gets a second and a third chance on a busy host."""
+        """A job that must succeed."""
         done = self.job(rank_count, *arguments)
-        for _ in range(2):
-            if program.BUSY_HOST in done.stderr and arguments[0] == "tune":
-                done = self.job(rank_count, *arguments, "--fresh")
-        if program.BUSY_HOST in done.stderr:
-            self.skipTest(f"this host is too busy to measure on: {done.stderr}")
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
@@ -128,6 +123,12 @@ class MpiTest(JobTest):
         done = self.run_job([*self.launch(2), MC2, "run", *SHAPE, "--pairs", "3", *ask])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.count("plan from service"), 1, done.stderr)
+
+    def test_copies_that_are_no_job_are_told_of(self):
+        command = [*self.launch(2), MC2, "doctor", "--store", str(self.store)]
+        done = self.run_job(command)
+        self.assertEqual(done.stderr.count("mpirun has started 2 copies of this command"), 1, done.stderr)
+        self.assertIn("--backend mpi", done.stderr)
 
     def test_tunes_and_runs_every_kind_once_however_many_ranks(self):
         for kind, variant in KINDS.items():

@@ -18,7 +18,7 @@ class FewRowsTest(ProgramTest):
         page = self.succeed("profile", *asked, *QUICK, "--align", 64, "--out", profile)
         self.assertIn("matmul 512 columns", page)
         self.assertIn("block_columns", json.loads(profile.read_text())["samples"][0])
-        page = self.succeed("tune", *asked, *QUICK, "--align", 64)
+        page = self.succeed("tune", "--verbose", *asked, *QUICK, "--align", 64)
         self.assertIn("us/column", page)
         plan, trace = self.directory / "plan.json", self.directory / "trace.json"
         self.succeed("plan", *asked, "--blocks", "4x128", "--out", plan)

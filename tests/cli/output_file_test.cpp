@@ -36,7 +36,7 @@ class OutputFiles : public ::testing::Test {
   static std::string refusal(const fs::path& path) {
     try {
       write(path, "new");
-    } catch (const planner::SystemError& error) {
+    } catch (const SystemError& error) {
       return error.what();
     }
     return "nothing was refused";
@@ -108,8 +108,8 @@ TEST_F(OutputFiles, AreCheckedWithoutBeingTouched) {
   OutputFile::check(folder_ / "b");
   EXPECT_EQ(content(folder_ / "a"), "old");
   EXPECT_EQ(file_count(), 1);
-  EXPECT_THROW(OutputFile::check(folder_), planner::SystemError);
-  EXPECT_THROW(OutputFile::check(folder_ / "nowhere" / "a"), planner::SystemError);
+  EXPECT_THROW(OutputFile::check(folder_), SystemError);
+  EXPECT_THROW(OutputFile::check(folder_ / "nowhere" / "a"), SystemError);
 }
 
 TEST_F(OutputFiles, AreNoStoresAndNoDirectories) {

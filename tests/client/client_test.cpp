@@ -19,7 +19,6 @@ namespace {
 
 using examples::answer_document;
 using examples::client_of;
-using planner::ErrorCode;
 using support::DeadPort;
 using support::FakeService;
 using support::http_answer;
@@ -244,7 +243,7 @@ TEST(FindPlanAsWorld, EightRanksGetOneAndTheSamePlanWhilePlansAreReplaced) {
   });
 
   World world(kRanks);
-  std::vector<std::vector<planner::Result<store::PlanAnswer>>> answers(kRanks);
+  std::vector<std::vector<Result<store::PlanAnswer>>> answers(kRanks);
   {
     std::vector<std::jthread> ranks;
     for (int rank = 0; rank < kRanks; ++rank)

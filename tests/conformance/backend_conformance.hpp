@@ -32,7 +32,6 @@ using executor::RunMode;
 using planner::Cut;
 using planner::CutAxis;
 using planner::DType;
-using planner::ErrorCode;
 using planner::OpKind;
 using planner::OpSpec;
 

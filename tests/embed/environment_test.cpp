@@ -8,10 +8,9 @@
 namespace mc2::embed {
 namespace {
 
-using planner::ErrorCode;
 using testing::HasSubstr;
 
-planner::Result<Environment> read(const std::map<std::string, std::string>& values) {
+Result<Environment> read(const std::map<std::string, std::string>& values) {
   return read_environment([&](const char* name) -> std::optional<std::string> {
     const auto found = values.find(name);
     return found == values.end() ? std::nullopt : std::optional(found->second);

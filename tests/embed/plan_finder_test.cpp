@@ -21,7 +21,6 @@ namespace mc2::embed {
 namespace {
 
 using finder::PlanQuestion;
-using planner::ErrorCode;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;

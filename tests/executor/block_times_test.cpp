@@ -33,6 +33,18 @@ TEST(BlockTimes, MeanIsOfTheSlowestRank) {
   EXPECT_DOUBLE_EQ(mean_block(record(10, 4), Component::Collective, 3).block_us, 4);
 }
 
+TEST(BlockTimes, WhatLiesBetweenBlocksIsTheirHandOver) {
+  RunRecord gaps;
+  gaps.ranks.push_back({0, {{microseconds(0), microseconds(5)}, {microseconds(7), microseconds(12)}}, {}, {}});
+  const BlockTime time = mean_block(gaps, Component::Matmul, 2);
+  EXPECT_DOUBLE_EQ(time.block_us, 6); // 5 + 2 + 5 over 2 blocks
+  EXPECT_DOUBLE_EQ(time.hand_over_us.value(), 2);
+  // Of one whole block, whose hand-over to the rest is seen, too.
+  EXPECT_DOUBLE_EQ(mean_block(gaps, Component::Matmul, 1).hand_over_us.value(), 2);
+  gaps.ranks[0].compute.pop_back();
+  EXPECT_FALSE(mean_block(gaps, Component::Matmul, 1).hand_over_us.has_value());
+}
+
 TEST(BlockTimes, ABlockUnderContentionIsSlowerByTheSharedPart) {
   // Alone 10 us; three blocks of 20 us, all while the other lane works: 60 us for 30 us of work, s = 2.
   const BlockTime alone{10, 0, 3, 0};

@@ -8,7 +8,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::ErrorCode;
 using planner::OpKind;
 using planner::OpSpec;
 using ::testing::HasSubstr;

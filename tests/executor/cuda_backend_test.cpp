@@ -48,15 +48,15 @@ class CudaBackend : public ::testing::Test {
   }
 
   /// What a plan is refused with whose rank 1 has C that many bytes into other memory.
-  static planner::Error refused_with_shifted_c(const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
-                                               std::size_t offset, Communicator& communicator) {
+  static Error refused_with_shifted_c(const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
+                                      std::size_t offset, Communicator& communicator) {
     const ResidentProblem problem(spec, 5, communicator);
     std::vector<RankBuffers> shifted(problem.buffers().begin(), problem.buffers().end());
     auto larger = communicator.allocate(1, shifted[1].c.size() + offset);
     shifted[1].c = larger->bytes().subspan(offset);
     const auto prepared = executor::prepare(cuda_plan(spec, cut, variant), shifted, communicator);
     EXPECT_FALSE(prepared.ok());
-    return prepared.ok() ? planner::Error{} : prepared.error();
+    return prepared.ok() ? Error{} : prepared.error();
   }
 
   /// On new matrices, several times with one prepared plan.
@@ -249,7 +249,7 @@ TEST_F(CudaBackend, BagsOfRowsThatTheTableHasNotAreNamed) {
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("rank 1, table 0, sample "));
   EXPECT_THAT([&] { prepared->run(RunMode::Fused); },
-              ::testing::ThrowsMessage<planner::SystemError>(::testing::HasSubstr("rank 1, table 0, sample ")));
+              ::testing::ThrowsMessage<SystemError>(::testing::HasSubstr("rank 1, table 0, sample ")));
 }
 
 // More blocks than one kernel takes, all the ranks there are, and thread blocks that do and do not come in pairs.
@@ -383,7 +383,7 @@ void expect_deadline_error(const planner::Variant& variant) {
   const auto message_of = [&] {
     try {
       prepared->run(RunMode::Fused, executor::RunDetail::Makespan);
-    } catch (const planner::SystemError& error) {
+    } catch (const SystemError& error) {
       return std::string(error.what());
     }
     return std::string("no error");

@@ -87,7 +87,7 @@ TEST_F(CudaFailures, WhatADeviceRefusesWhilePreparingEndsNoOtherPlan) {
               executor::prepare(cuda_plan(op, halves(op), variant), resident.buffers(), *communicator_);
           fail(call, 1, 1 << 30, cudaErrorMemoryAllocation); // not asked for so often
           if (!refused.ok()) {
-            EXPECT_EQ(refused.error().code, planner::ErrorCode::Unsupported) << refused.error().text();
+            EXPECT_EQ(refused.error().code, ErrorCode::Unsupported) << refused.error().text();
             EXPECT_THAT(refused.error().text(), HasSubstr("rank 1"));
             EXPECT_THAT(refused.error().text(), HasSubstr("failed"));
             ++refused_count;
@@ -158,7 +158,7 @@ TEST_F(CudaFailures, PlansAreMadeAndGoWhileOthersRunOrAreToldSo) {
       try {
         work();
         ++done_count;
-      } catch (const planner::SystemError& error) {
+      } catch (const SystemError& error) {
         EXPECT_EQ(error.native_code(), EBUSY) << error.what();
         ++busy_count;
       }

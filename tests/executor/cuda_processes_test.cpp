@@ -114,17 +114,15 @@ class RankProblem {
     if (copied == cudaSuccess)
       copied = cudaMemcpy(own.data() + here.c.size(), places_[3], here.gathered_a.size(), cudaMemcpyDeviceToHost);
     const auto all = group.all_gather(own);
-    planner::Result<void> right;
-    if (copied != cudaSuccess)
-      right = planner::Error{planner::ErrorCode::Mismatch, "cudaMemcpy", cudaGetErrorString(copied)};
+    Result<void> right;
+    if (copied != cudaSuccess) right = Error{ErrorCode::Mismatch, "cudaMemcpy", cudaGetErrorString(copied)};
     if (right && rank_ == 0) right = verified(all, op, cut);
     const auto shared = group.share_error(right);
     return shared ? "" : shared.error().text();
   }
 
  private:
-  [[nodiscard]] planner::Result<void> verified(const std::vector<std::string>& all, const OpSpec& op,
-                                               const Cut& cut) const {
+  [[nodiscard]] Result<void> verified(const std::vector<std::string>& all, const OpSpec& op, const Cut& cut) const {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const RankBuffers& to = host_.buffers()[rank];
       std::ranges::copy_n(all[rank].begin(), static_cast<std::ptrdiff_t>(to.c.size()),
@@ -138,7 +136,7 @@ class RankProblem {
       std::ranges::fill(rank.c, std::byte{0xFF});
       std::ranges::fill(rank.gathered_a, std::byte{0xFF});
     }
-    return right ? planner::Result<void>{} : right.error();
+    return right ? Result<void>{} : right.error();
   }
 
   static constexpr std::size_t kOffset = 4096; ///< as in a caller's arena: not where its memory starts
@@ -358,7 +356,7 @@ TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
     for (int again = 0; again < 2; ++again) {
       try {
         for (;;) (void)prepared->run(RunMode::Fused);
-      } catch (const planner::SystemError& error) {
+      } catch (const SystemError& error) {
         if (std::string(error.what()).find("rank 1 has ended") == std::string::npos) return say(rank, error.what());
       }
     }
@@ -406,7 +404,7 @@ TEST_F(CudaProcesses, WhatIsEnqueuedAfterAnotherRanksFailureIsRefused) {
             const auto failure = [&](const auto& work) -> std::string {
               try {
                 work();
-              } catch (const planner::SystemError& error) {
+              } catch (const SystemError& error) {
                 return error.what();
               }
               return "no error";
@@ -469,7 +467,7 @@ TEST_F(CudaProcesses, ARunThatARankHasLeftEndsWithItsName) {
             }
             try {
               (void)prepared->run(RunMode::Fused);
-            } catch (const planner::SystemError& error) {
+            } catch (const SystemError& error) {
               return std::string(error.what()).find("rank 1 has left") != std::string::npos ? 0
                                                                                             : say(rank, error.what());
             }

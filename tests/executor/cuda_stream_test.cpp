@@ -233,7 +233,7 @@ TEST_F(CudaStream, ASecondThreadOnACommunicatorIsToldSo) {
     for (int i = 0; i < 500; ++i) {
       try {
         enqueued_count += prepared->enqueue(streams.handles(), Submission::Graph).ok();
-      } catch (const planner::SystemError& error) {
+      } catch (const SystemError& error) {
         busy_count += error.native_code() == EBUSY;
       }
     }

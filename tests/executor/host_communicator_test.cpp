@@ -64,7 +64,7 @@ struct Rig {
   std::string run_failure() {
     try {
       prepared->run(RunMode::Fused);
-    } catch (const planner::SystemError& error) {
+    } catch (const SystemError& error) {
       last_code = error.native_code();
       return error.what();
     }
@@ -102,7 +102,7 @@ TEST(HostCommunicator, AbortedCommunicatorRefusesEveryLaterRun) {
   rig.run_failure();
   EXPECT_THAT(rig.run_failure(), HasSubstr("aborted by an earlier failure"));
   EXPECT_EQ(rig.last_code, ECANCELED);
-  EXPECT_THROW(rig.bind(), planner::SystemError);
+  EXPECT_THROW(rig.bind(), SystemError);
 }
 
 TEST(HostCommunicator, LaneThatHangsIsReportedWithItsRankWhenTheDeadlinePasses) {
@@ -140,7 +140,7 @@ TEST(HostCommunicator, ModelledTimesBeyondTheDeadlineEndTheRun) {
   RandomProblem problem(small_op(), 1);
   auto communicator = open_host(options, {}).value();
   auto prepared = testing::prepare_cut(*communicator, small_op(), {{96}}, {"direct", {}}, problem.buffers()).value();
-  EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), planner::SystemError);
+  EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), SystemError);
 }
 
 TEST(HostCommunicator, SlowPacedSocketsEndAtTheDeadline) {
@@ -157,7 +157,7 @@ TEST(HostCommunicator, SlowPacedSocketsEndAtTheDeadline) {
   RandomProblem problem(op, 1);
   auto communicator = open_host(options, {}).value();
   auto prepared = testing::prepare_cut(*communicator, op, {{1024}}, {"direct", {}}, problem.buffers()).value();
-  EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), planner::SystemError);
+  EXPECT_THROW(prepared->run(RunMode::CommunicationOnly), SystemError);
 }
 
 TEST(HostCommunicator, RefusesTransposedWeightsAndAPlaceAmongProcesses) {

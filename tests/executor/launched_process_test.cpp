@@ -8,10 +8,9 @@
 namespace mc2::executor {
 namespace {
 
-using planner::ErrorCode;
 using Variables = std::map<std::string, std::string>;
 
-planner::Result<std::optional<LaunchedProcess>> launched(const Variables& variables) {
+Result<std::optional<LaunchedProcess>> launched(const Variables& variables) {
   return launched_process([&](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();

@@ -6,7 +6,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::ErrorCode;
 using ::testing::HasSubstr;
 using Mode = LinkSpec::Mode;
 

@@ -185,7 +185,7 @@ TEST(HostVariants, HandOverPeerByPeerWhereAMatmulWaitsForSeveral) {
   EXPECT_FALSE(has_slices(OpKind::MatmulAllReduce, 4, "shm"));
 }
 
-std::string refusal(OpKind kind, const char* link, const char* variant, planner::ErrorCode code, int world_size = 2) {
+std::string refusal(OpKind kind, const char* link, const char* variant, ErrorCode code, int world_size = 2) {
   const auto read =
       read_variant(op_of(kind, 80, 8, world_size), parse_link(link).value(), planner::parse_variant(variant));
   if (read) return "accepted";
@@ -194,7 +194,6 @@ std::string refusal(OpKind kind, const char* link, const char* variant, planner:
 }
 
 TEST(HostVariants, RefuseWhatTheyCannotCarryNamingWhatThereIs) {
-  using planner::ErrorCode;
   const auto all_reduce = OpKind::MatmulAllReduce;
   EXPECT_THAT(refusal(all_reduce, "1Gbit", "push", ErrorCode::Unsupported), HasSubstr("needs the link shm, not 1Gbit"));
   EXPECT_THAT(refusal(OpKind::AllGatherMatmul, "shm", "two_shot", ErrorCode::Unsupported),

@@ -30,7 +30,6 @@ using executor::mpi::mpi_backend;
 using executor::mpi::World;
 using planner::Cut;
 using planner::DType;
-using planner::ErrorCode;
 using planner::OpKind;
 using planner::OpSpec;
 
@@ -350,7 +349,7 @@ TEST_F(MpiProcesses, RanksThatRunDifferentThingsAreStoppedBeforeAnyBlock) {
   try {
     prepared->run(rank_ == 1 ? RunMode::Serial : RunMode::Fused);
     FAIL() << "ran";
-  } catch (const planner::SystemError& error) {
+  } catch (const SystemError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("rank 1 calls run serial of " + spec.text()));
   }
   const OpSpec other = spec_of(OpKind::AllGatherMatmul);
@@ -359,7 +358,7 @@ TEST_F(MpiProcesses, RanksThatRunDifferentThingsAreStoppedBeforeAnyBlock) {
   try {
     (rank_ == 1 ? other_prepared : prepared)->run(RunMode::Fused);
     FAIL() << "ran";
-  } catch (const planner::SystemError& error) {
+  } catch (const SystemError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("rank 1 calls run fused of " + other.text()));
   }
   for (const double value : elements(spec.dtype, own_of(problem).c)) ASSERT_TRUE(std::isnan(value));

@@ -75,8 +75,8 @@ std::unique_ptr<Communicator> open_two() {
   return host::host_backend().open(options).value();
 }
 
-planner::Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, std::span<const RankBuffers> buffers,
-                                                   Communicator& communicator) {
+Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, std::span<const RankBuffers> buffers,
+                                          Communicator& communicator) {
   return testing::prepare_cut(communicator, op, {{1, 1}}, {"direct", {}}, buffers, {});
 }
 
@@ -115,7 +115,7 @@ class PoolingRefusal : public ::testing::Test {
   void expect_refused(const std::string& text) {
     const auto refused = prepare(small_op(Pooling::Sum), problem_.buffers(), *communicator_);
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().code, planner::ErrorCode::InvalidSpec);
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
   }
 
@@ -155,7 +155,7 @@ TEST_F(PoolingRefusal, RowsThatBecomeIllegalAfterwardsFailTheRunByName) {
   try {
     prepared->run(RunMode::Fused);
     ADD_FAILURE() << "an illegal row was read";
-  } catch (const planner::SystemError& error) {
+  } catch (const SystemError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("table 0, sample 0: names row 7"));
   }
 }
@@ -225,7 +225,7 @@ TEST(Pooling, VirtualComputeIsCheckedByWhatWasExchanged) {
   EXPECT_TRUE(verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), {{5, 15}}).ok());
   problem.buffers()[0].c[3] ^= std::byte{0x10};
   EXPECT_EQ(verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), {{5, 15}}).error().code,
-            planner::ErrorCode::Mismatch);
+            ErrorCode::Mismatch);
 }
 
 } // namespace

@@ -14,8 +14,6 @@ namespace mc2::executor {
 namespace {
 
 using mc2::testing::run_processes;
-using planner::ErrorCode;
-using planner::SystemError;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -74,17 +72,16 @@ TEST(ProcessGroup, SeveralWithOneKeyMeetInTheirOrder) {
 }
 
 TEST(ProcessGroup, TheFirstRanksErrorIsEveryRanks) {
-  EXPECT_THAT(
-      run_processes(3,
-                    [](int rank) {
-                      ProcessGroup group({rank, key("error")}, 3, kDeadline);
-                      if (!group.share_error({})) return 1;
-                      const planner::Error own{ErrorCode::OutOfRange, "m", "is wrong on " + std::to_string(rank)};
-                      const auto shared = group.share_error(rank == 0 ? planner::Result<void>{} : own);
-                      if (shared || shared.error().code != ErrorCode::OutOfRange) return 2;
-                      return has(shared.error().text(), "rank 1: m: is wrong on 1");
-                    }),
-      Each(0));
+  EXPECT_THAT(run_processes(3,
+                            [](int rank) {
+                              ProcessGroup group({rank, key("error")}, 3, kDeadline);
+                              if (!group.share_error({})) return 1;
+                              const Error own{ErrorCode::OutOfRange, "m", "is wrong on " + std::to_string(rank)};
+                              const auto shared = group.share_error(rank == 0 ? Result<void>{} : own);
+                              if (shared || shared.error().code != ErrorCode::OutOfRange) return 2;
+                              return has(shared.error().text(), "rank 1: m: is wrong on 1");
+                            }),
+              Each(0));
 }
 
 TEST(ProcessGroup, WhoSaysSomethingElseIsNamed) {
@@ -173,7 +170,7 @@ TEST(ProcessGroup, OneThatIsThereTwiceDoesNotMakeTheOtherLookEnded) {
       if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds{100});
       (void)group.all_gather("x");
       return 0;
-    } catch (const planner::SystemError& error) {
+    } catch (const SystemError& error) {
       return has(error.what(), "no error");
     }
   };

@@ -7,10 +7,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 TEST(RankAgreement, NoErrorIsNobodys) {
   const std::vector<std::string> texts{error_text({}), error_text({})};
   EXPECT_TRUE(first_error({}, texts).ok());

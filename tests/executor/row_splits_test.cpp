@@ -39,8 +39,8 @@ std::unique_ptr<Communicator> open(int ranks, const std::string& link, const std
   return host::host_backend().open(options).value();
 }
 
-planner::Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, const Cut& cut,
-                                                   std::span<const RankBuffers> buffers, Communicator& communicator) {
+Result<std::unique_ptr<Prepared>> prepare(const OpSpec& op, const Cut& cut, std::span<const RankBuffers> buffers,
+                                          Communicator& communicator) {
   return testing::prepare_cut(communicator, op, cut, {"direct", {}}, buffers, {.allow_independent = true});
 }
 
@@ -161,7 +161,7 @@ TEST_P(UnequalSplits, LargerProblemPassesTheOracleOfVerifyAndAWrongRowDoesNot) {
   const std::size_t row_bytes = 136 * 4;
   const auto c = problem.buffers()[1].c;
   std::ranges::copy(c.last(row_bytes), c.end() - 2 * static_cast<std::ptrdiff_t>(row_bytes));
-  EXPECT_EQ(verify_result(op, problem.buffers(), {{6, 72, 72}}, 1).error().code, planner::ErrorCode::Mismatch);
+  EXPECT_EQ(verify_result(op, problem.buffers(), {{6, 72, 72}}, 1).error().code, ErrorCode::Mismatch);
 }
 
 TEST_P(UnequalSplits, NothingBeyondTheCountedRowsIsWritten) {
@@ -214,7 +214,7 @@ class SplitRefusal : public ::testing::Test {
   void expect_refused(const std::string& text) {
     const auto refused = prepare(op_, {{4}}, buffers_, *communicator_);
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().code, planner::ErrorCode::InvalidSpec);
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
     buffers_ = good_;
   }
@@ -274,7 +274,7 @@ TEST(UnequalSplits, OtherVariantsThanDirectSayThatTheyHaveNone) {
   const auto communicator = open(2, "shm");
   const auto refused = testing::prepare_cut(*communicator, op, {{4}}, {"push", {}}, problem.buffers(), {});
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, planner::ErrorCode::Unsupported);
+  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
   EXPECT_THAT(refused.error().message, ::testing::HasSubstr("\"push\" exchanges equal splits only"));
 }
 
@@ -283,7 +283,7 @@ TEST(EqualSplits, AreAllThatABackendWithoutCountsTakes) {
   EXPECT_TRUE(check_equal_splits(RandomProblem(op, 1).buffers()).ok());
   const auto refused = check_equal_splits(RandomProblem(op, 1, {.counts = Counts(4, 2)}).buffers());
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, planner::ErrorCode::Unsupported);
+  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
 }
 
 } // namespace

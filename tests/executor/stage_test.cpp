@@ -8,7 +8,6 @@
 namespace mc2::executor {
 namespace {
 
-using planner::ErrorCode;
 using planner::Schedule;
 using ::testing::HasSubstr;
 

@@ -16,7 +16,6 @@ namespace mc2::executor {
 namespace {
 
 using planner::DType;
-using planner::ErrorCode;
 using planner::OpSpec;
 using ::testing::HasSubstr;
 

@@ -14,11 +14,8 @@ namespace mc2::finder {
 namespace {
 
 using planner::CostModel;
-using planner::Error;
-using planner::ErrorCode;
 using planner::OpSpec;
 using planner::Provenance;
-using planner::Result;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

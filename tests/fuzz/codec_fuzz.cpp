@@ -13,7 +13,7 @@ using namespace mc2;
 
 /// What decode accepts, encode writes in one form only, and that form reads back as the same value.
 template <typename Value>
-void check(planner::Result<Value> (*decode)(std::string_view), std::string_view json) {
+void check(mc2::Result<Value> (*decode)(std::string_view), std::string_view json) {
   const auto value = decode(json);
   if (!value) return;
   const std::string document = store::encode(value.value());

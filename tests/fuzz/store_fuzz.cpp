@@ -66,7 +66,7 @@ class Sample {
 };
 
 /// A damaged plan is a miss, never another plan.
-void require(const planner::Result<store::StoredPlan>& plan, const Sample& sample) {
+void require(const mc2::Result<store::StoredPlan>& plan, const Sample& sample) {
   if (plan && plan.value().document != sample.document()) std::abort();
 }
 
@@ -106,7 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto store =
         store::Store::open(sample.path(), step == kWrite ? store::OpenMode::ReadWrite : store::OpenMode::ReadOnly);
     if (store) use(store.value(), step, sample);
-  } catch (const planner::SystemError&) { // what SQLite cannot repair it may say so
+  } catch (const mc2::SystemError&) { // what SQLite cannot repair it may say so
   }
   return 0;
 }

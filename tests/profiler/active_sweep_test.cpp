@@ -11,7 +11,6 @@
 namespace mc2::profiler {
 namespace {
 
-using planner::ErrorCode;
 using planner::Sample;
 using testing::ActiveTruth;
 using testing::all_reduce_op;
@@ -40,7 +39,7 @@ struct World {
 
   [[nodiscard]] ActiveHooks hooks() {
     ActiveHooks hooks;
-    hooks.make_case = [this](const ActiveCase& one) -> planner::Result<SweepCase> {
+    hooks.make_case = [this](const ActiveCase& one) -> Result<SweepCase> {
       return SweepCase{one.text(planner::CutAxis::Rows), [this, one] { return visit(one); }, {}};
     };
     hooks.now = [this] { return now; };
@@ -174,8 +173,8 @@ TEST(ActiveSweep, ReturnsWhatKeepsACaseFromBeingMade) {
   const ActiveOptions options = options_of(4096);
   World world{{options.question.op}};
   ActiveHooks hooks = world.hooks();
-  hooks.make_case = [](const ActiveCase&) -> planner::Result<SweepCase> {
-    return planner::Error{ErrorCode::Unsupported, "backend", "cannot"};
+  hooks.make_case = [](const ActiveCase&) -> Result<SweepCase> {
+    return Error{ErrorCode::Unsupported, "backend", "cannot"};
   };
   EXPECT_EQ(run_active_sweep(options, hooks, kFingerprint, {}).error().code, ErrorCode::Unsupported);
 }

@@ -14,7 +14,6 @@ namespace {
 
 using planner::Component;
 using planner::Context;
-using planner::ErrorCode;
 using planner::Sample;
 using testing::ActiveTruth;
 using testing::all_reduce_op;

@@ -58,7 +58,7 @@ TEST(Assemble, NamesTheMachineAsTheUserDoes) {
 TEST(Assemble, AsksForEverythingThatIsMissingAtOnce) {
   const auto only_collective = assemble_profile(set_of({collective(Collective::AllReduce, 1024, 5, 0)}), kFacts, {});
   ASSERT_FALSE(only_collective);
-  EXPECT_EQ(only_collective.error().code, planner::ErrorCode::InvalidSpec);
+  EXPECT_EQ(only_collective.error().code, ErrorCode::InvalidSpec);
   for (const char* option : {"--op", "--n, --k", "--m", "--dtype", "--ranks"})
     EXPECT_THAT(only_collective.error().message, HasSubstr(option));
   auto other = matmul(4096, 800);

@@ -103,7 +103,7 @@ TEST(CalibrateTopology, ContradictoryPointsEndAndWidenTheInterval) {
 
 TEST(CalibrateTopology, Refusals) {
   const CollectiveSpec spec{Collective::AllReduce, 1e6, 16};
-  EXPECT_EQ(calibrate_topology(topology(), {}).error().code, planner::ErrorCode::CannotFit);
+  EXPECT_EQ(calibrate_topology(topology(), {}).error().code, ErrorCode::CannotFit);
   for (const double us : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     const std::vector<CollectivePoint> points{{spec, 1}, {spec, us}};
     EXPECT_EQ(calibrate_topology(topology(), points).error().field, "points[1].us");

@@ -17,7 +17,6 @@ namespace {
 
 using planner::Component;
 using planner::Context;
-using planner::ErrorCode;
 using planner::Profile;
 using planner::Sample;
 using testing::Contains;

@@ -20,7 +20,6 @@ namespace {
 using planner::AffineCurve;
 using planner::CostCurve;
 using planner::CurveAxis;
-using planner::ErrorCode;
 using planner::kBytesPerMib;
 using planner::PiecewiseCurve;
 using testing::HasSubstr;

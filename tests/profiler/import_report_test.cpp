@@ -7,8 +7,6 @@
 namespace mc2::profiler {
 namespace {
 
-using planner::ErrorCode;
-
 TEST(ImportReport, LinesOfOneFateAreGroupedInRuns) {
   ImportReport report;
   for (const std::int64_t line : {1, 2, 3, 7}) report.add({line, Verdict::Took, "a matmul"});

@@ -21,7 +21,7 @@ struct SaidOfLine {
 
 /// What one log gave.
 struct ImportedLog {
-  planner::Result<LogSummary> summary = planner::Error{};
+  Result<LogSummary> summary = Error{};
   TimingSet timings;
   std::vector<SaidOfLine> lines;
 

@@ -319,13 +319,13 @@ TEST(Importer, RefusesDatabasesWithoutPlainCommunicationRows) {
 
 TEST(Importer, NamesEveryFormatItKnows) {
   const ImportedLog imported = import_text("hello\n", {}, "nsys");
-  EXPECT_EQ(imported.summary.error().code, planner::ErrorCode::UnknownName);
+  EXPECT_EQ(imported.summary.error().code, ErrorCode::UnknownName);
   for (const Importer& importer : importer_registry())
     EXPECT_THAT(imported.summary.error().message, HasSubstr(importer.name));
 }
 
 TEST(Importer, RefusesWhatItDoesNotKnow) {
-  EXPECT_EQ(import_text("hello\n").summary.error().code, planner::ErrorCode::Malformed);
+  EXPECT_EQ(import_text("hello\n").summary.error().code, ErrorCode::Malformed);
   EXPECT_THAT(import_text("").summary.error().message, HasSubstr("empty"));
 }
 

@@ -97,7 +97,7 @@ TEST(Override, LeavesOutliersOutAndRefusesNonsense) {
   ASSERT_TRUE(overridden);
   EXPECT_EQ(overridden.value().model, published(4096));
   EXPECT_EQ(override_model(published(4096), {operator_of(4096), {}, {matmul(0, 5)}}).error().code,
-            planner::ErrorCode::InvalidSpec);
+            ErrorCode::InvalidSpec);
 }
 
 } // namespace

@@ -17,7 +17,6 @@ namespace {
 using planner::CostModel;
 using planner::CurveAxis;
 using planner::Cut;
-using planner::ErrorCode;
 
 /// What cannot be seen in either lane alone.
 struct Factors {

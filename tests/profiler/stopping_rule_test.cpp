@@ -9,8 +9,6 @@
 namespace mc2::profiler {
 namespace {
 
-using planner::ErrorCode;
-
 StoppingRule rule_after(const StoppingOptions& options, int count, double (*time)(int)) {
   StoppingRule rule(options);
   for (int i = 0; i < count; ++i) rule.add(time(i));

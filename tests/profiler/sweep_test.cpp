@@ -16,7 +16,6 @@ namespace {
 
 using planner::Component;
 using planner::Context;
-using planner::ErrorCode;
 using planner::Sample;
 using std::chrono::milliseconds;
 using testing::HasSubstr;

@@ -38,7 +38,7 @@ class SimulatedGpuTest(ProgramTest):
         self.assert_refused(three, UNSUPPORTED, "3 ranks need as many CUDA devices and this machine has 2")
         large = self.mc2("run", "--backend", "cuda", "--op", "matmul_all_reduce", "--m", 8192, "--n", 8192, "--k", 8192, "--dtype", "bf16", "--ranks", 2,
                          "--blocks", "8192", "--store", self.store)
-        self.assert_refused(large, UNSUPPORTED, "of device memory and its device has 256.0 MiB available")
+        self.assert_refused(large, UNSUPPORTED, "of device memory and its device has 256 MiB available")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using examples::kNow;
 using place::TemporaryDirectory;
-using planner::ErrorCode;
 
 Store open_new(const fs::path& path) { return Store::open(path, OpenMode::ReadWrite).value(); }
 

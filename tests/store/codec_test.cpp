@@ -17,13 +17,12 @@ namespace mc2::store {
 namespace {
 
 using nlohmann::json;
-using planner::ErrorCode;
 
 /// What a test needs of a decoder, whichever value it makes.
-using Verdict = planner::Result<std::string>;
+using Verdict = Result<std::string>;
 
 template <typename T>
-Verdict reencoded(const planner::Result<T>& decoded) {
+Verdict reencoded(const Result<T>& decoded) {
   return decoded ? Verdict(encode(decoded.value())) : Verdict(decoded.error());
 }
 

@@ -13,7 +13,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::ErrorCode;
 using testing::HasSubstr;
 
 planner::Plan plan_of(std::vector<std::int64_t> blocks, std::int64_t m = 1024) {

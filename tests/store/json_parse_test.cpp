@@ -7,8 +7,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::ErrorCode;
-
 std::string nested(int depth) {
   return std::string(static_cast<std::size_t>(depth), '[') + std::string(static_cast<std::size_t>(depth), ']');
 }

@@ -15,7 +15,6 @@ namespace {
 using examples::key_of;
 using examples::kNow;
 using place::TemporaryDirectory;
-using planner::ErrorCode;
 
 planner::Plan plan_from(const std::string& layer, std::int64_t m = 1024) {
   planner::Plan plan = examples::plan(m);
@@ -27,7 +26,7 @@ void keep(const std::filesystem::path& path, const planner::Plan& plan) {
   ASSERT_TRUE(Store::open(path, OpenMode::ReadWrite).value().put_plan(plan, "tuned", kNow).ok());
 }
 
-std::string reason_of(const planner::Result<StoredPlan>& found) {
+std::string reason_of(const Result<StoredPlan>& found) {
   return found ? found.value().plan.reason : found.error().text();
 }
 

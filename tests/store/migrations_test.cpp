@@ -8,8 +8,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::ErrorCode;
-
 constexpr std::array kSteps{Migration{1, "first", "CREATE TABLE a (x) STRICT"},
                             Migration{2, "second", "CREATE TABLE b (x INTEGER) STRICT; INSERT INTO b VALUES (7)"}};
 // STRICT tables need column types, so the first step is spelled again where it must succeed.

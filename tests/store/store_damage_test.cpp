@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 using examples::key_of;
 using examples::kNow;
 using place::TemporaryDirectory;
-using planner::ErrorCode;
 
 /// One of everything, and a second plan.
 void fill(const fs::path& path) {
@@ -33,7 +32,7 @@ void fill(const fs::path& path) {
   ASSERT_TRUE(store.add_measurement(profile.fingerprint, examples::measurement(), kNow).ok());
 }
 
-void expect_corrupt(const planner::Result<Store>& opened) {
+void expect_corrupt(const Result<Store>& opened) {
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code, ErrorCode::Corrupt) << opened.error().text();
   EXPECT_NE(opened.error().message.find("move it away"), std::string::npos) << opened.error().text();
@@ -50,7 +49,7 @@ Answer ask(const fs::path& path, const planner::Plan& expected, OpenMode mode) {
     const auto found = store.value().find_plan(key_of(expected));
     if (!found) return Answer::Refused;
     return found.value().document == encode(expected) ? Answer::Right : Answer::Wrong;
-  } catch (const planner::SystemError&) {
+  } catch (const SystemError&) {
     return Answer::Refused;
   }
 }

@@ -127,7 +127,7 @@ int fill_until_refused(const fs::path& path, const std::string& expected) {
   for (int index = 0; index < 10'000; ++index) {
     try {
       if (!store.put_plan(examples::plan(rows_of(index)), "tuned", kNow).ok()) return 1;
-    } catch (const planner::SystemError& error) {
+    } catch (const SystemError& error) {
       const std::string text = error.what();
       if (text.find(expected) == std::string::npos || text.find('\n') != std::string::npos) return 2;
       if (index == 0) return 3;
@@ -181,7 +181,7 @@ TEST(StoreDurability, ReadOnlyFileSystemIsReadOnlyAndCanStillBeRead) {
     if (::mount(path, path, nullptr, MS_BIND, nullptr) != 0) return kCannotMount;
     if (::mount(nullptr, path, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) != 0) return kCannotMount;
     const auto refused = Store::open(directory / "mc2.db", OpenMode::ReadWrite);
-    if (refused.ok() || refused.error().code != planner::ErrorCode::ReadOnly) return 1;
+    if (refused.ok() || refused.error().code != ErrorCode::ReadOnly) return 1;
     const auto store = Store::open(directory / "mc2.db", OpenMode::ReadOnly);
     return store.ok() && store.value().find_plan(key_of(examples::plan())).ok() ? 0 : 2;
   });

@@ -64,7 +64,7 @@ class Use {
       const auto result = body();
       if (result) return true;
       text = result.error().text();
-    } catch (const planner::SystemError& error) {
+    } catch (const SystemError& error) {
       text = error.what();
     }
     if (text.empty() || text.find('\n') != std::string::npos) untidy_ = "'" + text + "'";
@@ -75,7 +75,7 @@ class Use {
     attempt([&] {
       auto opened = Store::open(path_, OpenMode::ReadWrite);
       if (opened) store_.emplace(std::move(opened).value());
-      return opened ? planner::Result<void>() : planner::Result<void>(opened.error());
+      return opened ? Result<void>() : Result<void>(opened.error());
     });
   }
 
@@ -122,7 +122,7 @@ void verify(const fs::path& path, const Use& use) {
   for (const auto& [rows, allowed] : use.allowed()) {
     const auto found = store.find_plan(examples::key_of(plan_of(rows)));
     if (!found) {
-      ASSERT_EQ(found.error().code, planner::ErrorCode::NotFound) << found.error().text();
+      ASSERT_EQ(found.error().code, ErrorCode::NotFound) << found.error().text();
     }
     const auto document = found ? std::optional(found.value().document) : std::nullopt;
     EXPECT_TRUE(allowed.contains(document)) << rows << (document ? " has another plan" : " is lost");

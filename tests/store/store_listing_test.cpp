@@ -15,13 +15,12 @@ namespace {
 
 using examples::kNow;
 using place::TemporaryDirectory;
-using planner::ErrorCode;
 
 Store open_new(const TemporaryDirectory& directory) {
   return Store::open(directory / "mc2.db", OpenMode::ReadWrite).value();
 }
 
-std::vector<std::int64_t> sizes(const planner::Result<std::vector<Listed>>& listed) {
+std::vector<std::int64_t> sizes(const Result<std::vector<Listed>>& listed) {
   std::vector<std::int64_t> result;
   for (const Listed& one : listed.value()) result.push_back(one.key.op.m);
   return result;

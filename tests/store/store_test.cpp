@@ -19,12 +19,11 @@ namespace fs = std::filesystem;
 using examples::key_of;
 using examples::kNow;
 using place::TemporaryDirectory;
-using planner::ErrorCode;
 
 Store open_new(const fs::path& path) { return Store::open(path, OpenMode::ReadWrite).value(); }
 
 template <typename T>
-void expect_error(const planner::Result<T>& result, ErrorCode code, const std::string& part) {
+void expect_error(const Result<T>& result, ErrorCode code, const std::string& part) {
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, code) << result.error().text();
   EXPECT_NE(result.error().text().find(part), std::string::npos) << result.error().text();

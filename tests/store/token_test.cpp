@@ -10,8 +10,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::ErrorCode;
-
 TokenRandomness bytes(std::uint8_t first) {
   TokenRandomness random{};
   for (std::uint8_t& byte : random) byte = first++;

@@ -16,7 +16,6 @@ using examples::key_of;
 using examples::kNow;
 using nlohmann::json;
 using place::TemporaryDirectory;
-using planner::ErrorCode;
 
 constexpr const char* kLater = "2025-06-07T08:09:10Z";
 

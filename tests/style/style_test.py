@@ -24,7 +24,7 @@ ROOMS = {
     "client": ("planner/client", {"planner", "store", "finder"}),
     "profiler": ("profiler", {"planner"}),
     "executor": ("executor", {"planner"}),
-    "embed": ("executor/embed", {"planner", "store", "finder", "client", "executor"}),
+    "embed": ("executor/embed", {"planner", "store", "finder", "client", "profiler", "executor"}),
     "server": ("server", {"planner", "render", "profiler", "store", "finder"}),
     # The programs and the Python package wire the others together; nothing includes them.
     "python": ("executor/python", {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed"}),

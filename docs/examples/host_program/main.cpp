@@ -37,9 +37,10 @@ namespace planner = mc2::planner;
 namespace store = mc2::store;
 
 // What mc2 cannot do for an expected reason comes back as an Error inside a Result: check it, then use value().
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
+// MC2_ASSIGN and MC2_TRY do so, and return the Error where there is one.
+using mc2::Error;
+using mc2::ErrorCode;
+using mc2::Result;
 
 // The problem. Each rank r has A_r [m, k] and B_r [k, n]; afterwards C [m, n] = sum over r of A_r B_r on every rank.
 const planner::OpSpec kOp{.kind = planner::OpKind::MatmulAllReduce,
@@ -91,11 +92,10 @@ Result<planner::Plan> read_plan(const std::string& path) {
 
 // The key is the operator and the fingerprint, so a store never answers with a plan tuned on another machine.
 Result<planner::Plan> find_kept_plan(const std::string& path, const planner::Fingerprint& here) {
-  const auto opened = store::Store::open(path, store::OpenMode::ReadOnly);
-  if (!opened) return opened.error();
-  const auto kept = opened.value().find_plan({.op = kOp, .fingerprint_digest = store::digest(here.canonical_text())});
-  if (!kept) return kept.error();
-  return kept.value().plan;
+  MC2_ASSIGN(const auto opened, store::Store::open(path, store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const auto kept,
+             opened.find_plan({.op = kOp, .fingerprint_digest = store::digest(here.canonical_text())}));
+  return kept.plan;
 }
 
 // One block: matmul, then all-reduce. It is correct everywhere, so a program can always fall back to it.
@@ -188,7 +188,7 @@ Result<void> run_steps(executor::Prepared& prepared, std::vector<RankMatrices>& 
     // New activations in every step; the weights B were packed by prepare() and stay.
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) fill(ranks[rank].a, 100 + 10 * step + rank);
     const executor::RunRecord& record = prepared.run(executor::RunMode::Fused);
-    if (auto right = check(ranks); !right) return right;
+    MC2_TRY(check(ranks));
     std::printf("step %zu: %.0f us, every sum is right\n", step, static_cast<double>(record.makespan.count()) / 1e3);
   }
   return {};
@@ -196,19 +196,15 @@ Result<void> run_steps(executor::Prepared& prepared, std::vector<RankMatrices>& 
 
 Result<void> run(const Arguments& arguments) {
   // A communicator holds the ranks: their threads, memory and links.
-  const auto backend = executor::find_backend("host");
-  if (!backend) return backend.error();
-  const auto link = executor::parse_link(arguments.link);
-  if (!link) return link.error();
+  MC2_ASSIGN(const auto backend, executor::find_backend("host"));
+  MC2_ASSIGN(const auto link, executor::parse_link(arguments.link));
   executor::CommunicatorOptions options;
   options.world_size = kOp.world_size;
-  options.link = link.value();
-  const auto communicator = backend.value()->open(options);
-  if (!communicator) return communicator.error();
+  options.link = link;
+  MC2_ASSIGN(const auto communicator, backend->open(options));
 
-  const auto plan = choose_plan(arguments, *backend.value(), options, communicator.value()->fingerprint());
-  if (!plan) return plan.error();
-  std::printf("%s: %s\n", kOp.text().c_str(), plan.value().cut.text().c_str());
+  MC2_ASSIGN(const auto plan, choose_plan(arguments, *backend, options, communicator->fingerprint()));
+  std::printf("%s: %s\n", kOp.text().c_str(), plan.cut.text().c_str());
 
   // prepare() packs the weights and allocates; run() then only computes. A plan carries the fingerprint of the
   // machine that it was made for. Elsewhere it is still correct, but may be slow, so running it has to be asked for.
@@ -216,7 +212,7 @@ Result<void> run(const Arguments& arguments) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) fill(ranks[rank].b, rank);
   const auto views = views_of(ranks);
   const executor::ExecuteOptions execute{.accept_other_fingerprint = arguments.accept_other_machine, .prepare = {}};
-  const auto prepared = executor::prepare(plan.value(), views, *communicator.value(), execute);
+  const auto prepared = executor::prepare(plan, views, *communicator, execute);
   if (!prepared && prepared.error().code == ErrorCode::Stale)
     return Error{ErrorCode::Stale, "plan", prepared.error().message + "; --accept-other-machine runs it all the same"};
   if (!prepared) return prepared.error();
@@ -237,7 +233,7 @@ int main(int argc, char** argv) {
     const auto done = run(arguments.value());
     if (!done) return report(done.error().code == ErrorCode::Mismatch ? 1 : 2, done.error().text());
     return 0;
-  } catch (const planner::SystemError& error) {
+  } catch (const mc2::SystemError& error) {
     return report(3, error.what()); // a library, device or deadline failed, which no argument could have prevented
   } catch (const std::exception& error) {
     return report(3, error.what());

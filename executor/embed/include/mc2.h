@@ -385,6 +385,70 @@ MC2_API mc2_status mc2_store_get_model(mc2_store* store, const mc2_op_spec* op, 
                                        mc2_model** model);
 MC2_API mc2_status mc2_free_store(mc2_store* store);
 
+/* ---- Tuning ---- */
+
+/* What a run of a prepared plan does. */
+enum {
+  MC2_PART_FUSED = 1,          /* the plan */
+  MC2_PART_SERIAL = 2,         /* one lane after the other; asked of uncut plans only */
+  MC2_PART_SERIAL_COMPUTE = 3, /* what MC2_PART_SERIAL multiplies, alone */
+  MC2_PART_COMPUTE = 4,        /* the compute lane alone */
+  MC2_PART_COMMUNICATION = 5   /* the communication lane alone */
+};
+
+/* What one measurement times: blocks of one lane alone, or of both lanes while both work. */
+enum { MC2_TIME_MATMUL = 1, MC2_TIME_COLLECTIVE = 2, MC2_TIME_BOTH_LANES = 3 };
+
+/* An operator where a program of yours runs and times it. Every function returns MC2_OK, or what mc2_tune_bench() then
+ * returns, and is called by the thread that tunes. Times are of the slowest rank, above 0. */
+typedef struct mc2_bench {
+  size_t size;
+  uint32_t version;
+  uint32_t reserved;
+  void* user;
+  const mc2_op_spec* op;
+  const mc2_machine* machine;
+  const char* const* variants; /* what is measured, best known default first; at least one */
+  size_t variant_count;
+  /* Makes a plan ready under this number. The plan lives until the tuning ends. */
+  mc2_status (*prepare)(void* user, size_t number, const mc2_plan* plan);
+  /* Runs it and compares its result with what is right; MC2_ERROR_MISMATCH where it is wrong. */
+  mc2_status (*verify)(void* user, size_t number);
+  /* Runs it once. @param us what a caller waits for */
+  mc2_status (*time_us)(void* user, size_t number, int32_t part, double* us);
+  /* Times the cut axis in blocks of one length. @param matmul_us, collective_us of ONE block; those of the other lane
+   * need not be written */
+  mc2_status (*time_blocks)(void* user, const char* variant, int32_t what, int64_t block_length, double* matmul_us,
+                            double* collective_us);
+  int64_t (*now_ns)(void* user); /* the clock that budgets are counted by; NULL: the system's steady one */
+} mc2_bench;
+
+typedef struct mc2_tune_options {
+  size_t size;
+  uint32_t version;
+  int32_t max_sample_count;             /* of one block length; 0: 40 */
+  const mc2_plan_options* plan_options; /* NULL: what fits the backend */
+  double budget_s;                      /* of profiling, and again of each race; 0: 60 */
+  int32_t race_round_count;             /* pairs of each race; 0: until their intervals are narrow */
+  int32_t reserved;                     /* 0 */
+  const char* variant;                  /* plan with this variant only; NULL: any */
+  const mc2_model* model;               /* taken instead of profiling; NULL: none */
+  mc2_store* store;                     /* keeps samples, model, measurements and the plan, as "tuned"; NULL: nothing is
+                                           kept. No other call uses it meanwhile */
+  mc2_log_function log;                 /* told what is decided, level 3; NULL: nobody */
+  int32_t (*is_cancelled)(void* user);  /* asked between runs: not 0 ends the tuning with MC2_ERROR_CANCELLED; NULL:
+                                           never. What was complete by then is kept */
+  void* user;                           /* of log and is_cancelled */
+} mc2_tune_options;
+
+/* What `mc2 tune` does, on random matrices: profiles, fits, plans, checks and races the best cuts against matmul and
+ * collective one after the other, and keeps the winner, or "do not cut". Takes seconds to minutes. A communicator of
+ * several processes is refused: MC2_ERROR_UNSUPPORTED. @param options NULL: defaults */
+MC2_API mc2_status mc2_tune(mc2_communicator* communicator, const mc2_op_spec* op, const mc2_tune_options* options,
+                            mc2_plan** plan);
+/* The same where the caller runs the operator. */
+MC2_API mc2_status mc2_tune_bench(const mc2_bench* bench, const mc2_tune_options* options, mc2_plan** plan);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,10 +8,6 @@
 namespace mc2::embed {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 constexpr std::array kLevels{
     std::pair{LogLevel::Off, std::string_view("off")}, std::pair{LogLevel::Error, std::string_view("error")},
     std::pair{LogLevel::Warning, std::string_view("warning")}, std::pair{LogLevel::Info, std::string_view("info")},

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "mc2/executor/process_mark.hpp"
+#include "mc2/store/utc_now.hpp"
 #include "plan_cache.hpp"
-#include "utc_now.hpp"
 
 namespace mc2::embed {
 namespace {
@@ -12,9 +12,6 @@ namespace {
 using finder::FoundPlan;
 using finder::PlanQuestion;
 using finder::PlanSource;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 /// As a value of a key=value line.
 std::string in_quotes(const std::string& text) {
@@ -120,7 +117,7 @@ Result<void> PlanFinder::Impl::open_places() {
   if (options.service) {
     const auto service = client::Client::open(*options.service);
     if (!service) return service.error();
-    sources.push_back(client::plan_service(service.value(), options.waiting, kept, &utc_now));
+    sources.push_back(client::plan_service(service.value(), options.waiting, kept, &store::utc_now));
   }
   finder::ModelPlaces models{.given = options.models};
   if (kept != nullptr) {
@@ -152,7 +149,7 @@ Result<FoundPlanPtr> PlanFinder::Impl::renew(const PlanQuestion& question, const
     auto found = look_up(question);
     if (found) return found;
     reason = found.error().text();
-  } catch (const planner::SystemError& error) {
+  } catch (const SystemError& error) {
     reason = error.what();
   }
   tell(LogLevel::Warning, "event=plan_kept op=" + in_quotes(question.op.text()) + " reason=" + in_quotes(reason));

@@ -6,10 +6,6 @@
 namespace mc2::embed {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 Result<const executor::Backend*> backend_of(const planner::Fingerprint& machine) {
   const auto name = machine.fields.find("backend");
   if (name == machine.fields.end())
@@ -47,7 +43,7 @@ Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Finge
   plan.fingerprint = machine;
   plan.strategy = "given";
   plan.variant = *whole;
-  plan.cut = {{planner::traits_of(op.kind).cut_axis_length(op)}};
+  plan.cut = planner::uncut(op);
   plan.schedule = planner::Schedule::Serial;
   plan.reason = "uncut: matmul and collective one after the other";
   return plan;

@@ -11,6 +11,8 @@ from __future__ import annotations
 import typing
 
 from ._core import (
+    Bench,
+    Contender,
     CostModel,
     EmbeddingTables,
     Estimate,
@@ -21,6 +23,7 @@ from ._core import (
     OpSpec,
     Plan,
     Profile,
+    Race,
     RaceObservation,
     Recalibration,
     RunnerUp,
@@ -28,6 +31,7 @@ from ._core import (
     Store,
     StoredPlan,
     Timeline,
+    Tuned,
     Validation,
     Variant,
     VariantCost,
@@ -37,10 +41,14 @@ from ._core import (
     paired_ratio,
     plan,
     predict,
+    profile_on,
+    race_on,
     recalibrate,
     sweep,
     sweep_block_rows,
     transfer,
+    tune_on,
+    winner_of,
 )
 from .errors import Error, NativeError
 
@@ -48,7 +56,7 @@ if typing.TYPE_CHECKING:
     from ._client import Client, PlanAnswer
     from ._executor import Communicator, Prepared, Problem, RankTimes, RunRecord, backends
     from ._finder import PlanFinder, uncut_plan
-    from .measuring import Tuned, profile, tune
+    from .measuring import profile, tune
     from .running import run, timeline_of
 
 __version__ = "0.1.0"
@@ -65,7 +73,6 @@ _LATER = {
     "backends": "_executor",
     "PlanFinder": "_finder",
     "uncut_plan": "_finder",
-    "Tuned": "measuring",
     "profile": "measuring",
     "tune": "measuring",
     "run": "running",
@@ -84,10 +91,11 @@ def __getattr__(name: str) -> typing.Any:
 
 
 __all__ = [
-    "Client", "Communicator", "CostModel", "EmbeddingTables", "Error", "Estimate", "Fingerprint", "FitSummary",
-    "FoundPlan", "LaneCost", "NativeError", "OpSpec", "Plan", "PlanAnswer", "PlanFinder", "Prepared", "Problem",
-    "Profile", "RaceObservation", "RankTimes", "Recalibration", "RunRecord", "RunnerUp", "Sample", "Store",
-    "StoredPlan", "Timeline", "Tuned", "Validation", "Variant", "VariantCost", "backends", "default_options", "find_plan", "fit", "paired_ratio",
-    "plan", "predict", "profile", "recalibrate", "run", "sweep", "sweep_block_rows", "timeline_of", "transfer",
-    "tune", "uncut_plan",
+    "Bench", "Client", "Communicator", "Contender", "CostModel", "EmbeddingTables", "Error", "Estimate",
+    "Fingerprint", "FitSummary", "FoundPlan", "LaneCost", "NativeError", "OpSpec", "Plan", "PlanAnswer", "PlanFinder",
+    "Prepared", "Problem", "Profile", "Race", "RaceObservation", "RankTimes", "Recalibration", "RunRecord",
+    "RunnerUp", "Sample", "Store", "StoredPlan", "Timeline", "Tuned", "Validation", "Variant", "VariantCost",
+    "backends", "default_options", "find_plan", "fit", "paired_ratio", "plan", "predict", "profile", "profile_on",
+    "race_on", "recalibrate", "run", "sweep", "sweep_block_rows", "timeline_of", "transfer", "tune", "tune_on",
+    "uncut_plan", "winner_of",
 ]  # fmt: skip

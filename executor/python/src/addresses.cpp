@@ -19,16 +19,14 @@ std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const O
                                     const Addresses& addresses, py::object keep_alive, bool allow_independent,
                                     bool b_is_transposed, const std::optional<std::string>& schedule) {
   auto& communicator = world->communicator();
-  if (communicator.local_ranks().size() != 1)
-    throw Failure(
-        {planner::ErrorCode::InvalidSpec, "communicator", "holds several ranks; open it with process=(rank, key)"});
+  if (communicator.local_ranks().size() != 1) throw Failure(not_one_rank());
   std::unique_ptr<executor::Prepared> prepared;
   {
     const py::gil_scoped_release released;
     const World::Turn turn(*world);
     const auto plan = given_plan(*world, op, {std::move(blocks)}, variant, schedule);
     // the others would wait for this rank
-    unwrap(communicator.share_error(plan ? planner::Result<void>{} : plan.error()));
+    unwrap(communicator.share_error(plan ? Result<void>{} : plan.error()));
     const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed)};
     const executor::ExecuteOptions options{.prepare = {.allow_independent = allow_independent}};
     prepared = unwrap(executor::prepare(plan.value(), buffers, communicator, options));
@@ -38,6 +36,10 @@ std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const O
 }
 
 } // namespace
+
+Error not_one_rank() {
+  return {ErrorCode::InvalidSpec, "communicator", "holds several ranks; open it with process=(rank, key)"};
+}
 
 executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, bool b_is_transposed) {
   const auto shapes = executor::operand_shapes(op);

@@ -18,7 +18,7 @@ using executor::RankBuffers;
 using planner::DType;
 
 [[noreturn]] void refuse(const std::string& field, const std::string& message) {
-  throw Failure({planner::ErrorCode::InvalidSpec, field, message});
+  throw Failure({ErrorCode::InvalidSpec, field, message});
 }
 
 /// numpy has no bfloat16 and no float8_e4m3fn: bit patterns in uint16 and uint8, or what ml_dtypes registers under
@@ -190,7 +190,7 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
                                  const executor::ExecuteOptions& options) {
   executor::Communicator& communicator = world->communicator();
   if (!communicator.uses_host_memory())
-    throw Failure({planner::ErrorCode::Unsupported, "communicator",
+    throw Failure({ErrorCode::Unsupported, "communicator",
                    "its ranks have memory of their own; numpy arrays need backend 'host'"});
   unwrap(plan.op.validate());
   const std::size_t rank_count = communicator.local_ranks().size();

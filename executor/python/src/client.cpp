@@ -19,7 +19,7 @@ using store::PlanAnswer;
 Client open_client(std::string url, std::string token, const std::filesystem::path& ca_file, double deadline_s) {
   constexpr double kMaxDeadlineS = 1e6;
   if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
-    throw Failure({planner::ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
+    throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
   client::Options options;
   options.url = std::move(url);
   options.token = std::move(token);

@@ -1,6 +1,6 @@
 #include "convert.hpp"
 
-#include <cstdio>
+#include "mc2/planner/text.hpp"
 
 namespace mc2::python {
 namespace {
@@ -34,9 +34,9 @@ void translate_errors() {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const Failure& failure) {
-      const planner::Error& error = failure.error();
-      set_error("Error", std::string(planner::to_string(error.code)), error.field, error.message);
-    } catch (const planner::SystemError& error) {
+      const Error& error = failure.error();
+      set_error("Error", std::string(to_string(error.code)), error.field, error.message);
+    } catch (const SystemError& error) {
       set_error("NativeError", error.call(), error.native_code(), std::string(error.what()));
     }
   });
@@ -53,10 +53,7 @@ std::string html_table(const std::vector<std::vector<std::string>>& rows) {
   return html + "</table>";
 }
 
-std::string us_text(double us) {
-  char text[32];
-  return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.1f", us))};
-}
+std::string us_text(double us) { return number(us, "%.1f"); }
 
 py::object to_dict(const std::string& document) { return py::module_::import("json").attr("loads")(document); }
 

@@ -21,23 +21,23 @@ namespace py = pybind11;
 /// An Error on its way to Python, where it becomes mc2.Error. Thrown with or without the interpreter's lock.
 class Failure : public std::exception {
  public:
-  explicit Failure(planner::Error error) : error_(std::move(error)), text_(error_.text()) {}
-  [[nodiscard]] const planner::Error& error() const noexcept { return error_; }
+  explicit Failure(Error error) : error_(std::move(error)), text_(error_.text()) {}
+  [[nodiscard]] const Error& error() const noexcept { return error_; }
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
  private:
-  planner::Error error_;
+  Error error_;
   std::string text_;
 };
 
 /// The value, or Failure.
 template <typename T>
-T unwrap(planner::Result<T> result) {
+T unwrap(Result<T> result) {
   if (!result.ok()) throw Failure(result.error());
   if constexpr (!std::is_void_v<T>) return std::move(result).value();
 }
 
-/// Lets Failure arrive as mc2.Error and planner::SystemError as mc2.NativeError in this module's functions.
+/// Lets Failure arrive as mc2.Error and SystemError as mc2.NativeError in this module's functions.
 void translate_errors();
 
 /// A canonical document as Python's dicts and lists.

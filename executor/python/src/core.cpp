@@ -136,5 +136,6 @@ PYBIND11_MODULE(_core, module) {
   mc2::python::bind_plans(module);
   mc2::python::bind_measuring(module);
   mc2::python::bind_store(module);
+  mc2::python::bind_tuning(module);
   mc2::python::bind_finder(module);
 }

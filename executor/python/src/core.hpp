@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+
 #include "convert.hpp"
 #include "mc2/planner/planner.hpp"
 
@@ -10,8 +12,12 @@ void bind_values(py::module_& module);    ///< operators, fingerprints, variants
 void bind_models(py::module_& module);    ///< cost models and what they are fitted to
 void bind_plans(py::module_& module);     ///< plans, timelines, planning
 void bind_measuring(py::module_& module); ///< sweeps, fits, recalibration, statistics
+void bind_tuning(py::module_& module);    ///< benches, races, the tuner
 void bind_store(py::module_& module);
 void bind_finder(py::module_& module); ///< where a plan comes from
+
+/// A budget in seconds; Failure for one that is none.
+[[nodiscard]] std::chrono::milliseconds milliseconds_of(double budget_s);
 
 /// The options that keywords name over `base`; others are refused with the names that there are.
 [[nodiscard]] planner::PlanOptions to_options(const py::kwargs& words, planner::PlanOptions base = {});

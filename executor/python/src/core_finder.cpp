@@ -17,12 +17,9 @@ using finder::Kept;
 using finder::PlanQuestion;
 using finder::PlanSource;
 using planner::CostModel;
-using planner::Error;
-using planner::ErrorCode;
 using planner::Fingerprint;
 using planner::OpSpec;
 using planner::Plan;
-using planner::Result;
 
 Kept kept_in(const std::shared_ptr<OpenStore>& open) {
   return {[open](const store::PlanKey& key) {
@@ -41,7 +38,7 @@ Kept kept_in(const std::shared_ptr<OpenStore>& open) {
 Error raised(const py::error_already_set& error) {
   const py::object value = error.value();
   const auto name = py::hasattr(value, "code") ? py::str(value.attr("code")).cast<std::string>() : std::string();
-  return {planner::parse_error_code(name).value_or(ErrorCode::Unsupported), "", py::str(value).cast<std::string>()};
+  return {parse_error_code(name).value_or(ErrorCode::Unsupported), "", py::str(value).cast<std::string>()};
 }
 
 /// A service, asked by a Python function of operator, machine and whether models of other operators may answer.

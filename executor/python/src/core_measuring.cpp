@@ -23,8 +23,7 @@ profiler::SweepCase to_case(const std::pair<std::string, Measure>& named) {
           [measure, name] {
             if (PyErr_CheckSignals() != 0) throw py::error_already_set();
             auto samples = measure();
-            if (samples.empty())
-              throw Failure({planner::ErrorCode::InvalidSpec, "cases", "'" + name + "' returned no sample"});
+            if (samples.empty()) throw Failure({ErrorCode::InvalidSpec, "cases", "'" + name + "' returned no sample"});
             return samples;
           },
           [](const Sample&) { return false; }};
@@ -32,11 +31,8 @@ profiler::SweepCase to_case(const std::pair<std::string, Measure>& named) {
 
 std::vector<Sample> sweep(const std::vector<std::pair<std::string, Measure>>& cases, double budget_s, int max_count,
                           std::uint64_t seed) {
-  constexpr double kMaxBudgetS = 1e6;
-  if (!(budget_s >= 0 && budget_s <= kMaxBudgetS))
-    throw Failure({planner::ErrorCode::InvalidSpec, "budget_s", "must be 0 to 1e6 s"});
   profiler::SweepOptions options;
-  options.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1e3));
+  options.budget = milliseconds_of(budget_s);
   options.seed = seed;
   options.stopping.max_count = max_count;
   options.stopping.min_count = std::min(options.stopping.min_count, max_count);
@@ -47,7 +43,7 @@ std::vector<Sample> sweep(const std::vector<std::pair<std::string, Measure>>& ca
   return unwrap(profiler::run_sweep(made, options, hooks, {})).samples;
 }
 
-planner::Result<profiler::FitSummary> fit(const planner::Profile& profile, double quantile, double robust_scale) {
+Result<profiler::FitSummary> fit(const planner::Profile& profile, double quantile, double robust_scale) {
   profiler::FitOptions options;
   options.quantile = quantile;
   options.robust_scale = robust_scale;
@@ -87,11 +83,11 @@ void bind_fit(py::module_& module) {
 std::tuple<double, double, double> paired_ratio(const std::vector<double>& numerators,
                                                 const std::vector<double>& denominators, double confidence) {
   if (numerators.empty() || numerators.size() != denominators.size())
-    throw Failure({planner::ErrorCode::InvalidSpec, "denominators", "must be as many as numerators, at least one"});
+    throw Failure({ErrorCode::InvalidSpec, "denominators", "must be as many as numerators, at least one"});
   if (!(confidence > 0 && confidence < 1))
-    throw Failure({planner::ErrorCode::InvalidSpec, "confidence", "must lie between 0 and 1"});
+    throw Failure({ErrorCode::InvalidSpec, "confidence", "must lie between 0 and 1"});
   for (const double value : denominators)
-    if (!(value > 0)) throw Failure({planner::ErrorCode::InvalidSpec, "denominators", "must be positive"});
+    if (!(value > 0)) throw Failure({ErrorCode::InvalidSpec, "denominators", "must be positive"});
   const auto interval = profiler::paired_ratio(numerators, denominators, confidence);
   return {interval.value, interval.low, interval.high};
 }

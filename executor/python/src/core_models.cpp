@@ -23,7 +23,7 @@ using planner::Profile;
 using planner::Sample;
 using planner::VariantCost;
 
-double time_us(const Sample& sample) { return static_cast<double>(sample.time.count()) / planner::kNsPerUs; }
+double time_us(const Sample& sample) { return planner::to_us(sample.time); }
 
 /// What Python says of a sample beside its component, size and time.
 struct SampleWords {
@@ -34,7 +34,7 @@ struct SampleWords {
 void set_words(Sample& sample, const SampleWords& words) {
   constexpr double kMaxUs = 1e15; // 31 years; ns fit into 64 bits
   if (!std::isfinite(words.time_us) || words.time_us <= 0 || words.time_us > kMaxUs)
-    throw Failure({planner::ErrorCode::InvalidSpec, "time_us", "must be finite, positive and at most 1e15 us"});
+    throw Failure({ErrorCode::InvalidSpec, "time_us", "must be finite, positive and at most 1e15 us"});
   sample.component = unwrap(planner::parse_component(words.component));
   sample.context = unwrap(planner::parse_context(words.context));
   sample.time = std::chrono::nanoseconds(std::llround(words.time_us * planner::kNsPerUs));

@@ -46,7 +46,7 @@ std::string svg_of(const Plan& plan, const Timeline* measured) {
   if (measured) {
     const std::size_t block_count = plan.timeline.first.size();
     if (measured->first.size() != block_count || measured->second.size() != plan.timeline.second.size())
-      throw Failure({planner::ErrorCode::InvalidSpec, "measured",
+      throw Failure({ErrorCode::InvalidSpec, "measured",
                      "has " + std::to_string(measured->first.size()) + " and " +
                          std::to_string(measured->second.size()) + " blocks; the plan has " +
                          std::to_string(block_count) + " on each lane"});
@@ -58,7 +58,7 @@ std::string svg_of(const Plan& plan, const Timeline* measured) {
 std::string page_of(const Plan& plan, int width) {
   unwrap(planner::explain(plan, nullptr, PlanOptions{})); // what contradicts itself cannot be drawn
   if (width < 40 || width > 400)
-    throw Failure({planner::ErrorCode::InvalidSpec, "width", std::to_string(width) + " is not a width from 40 to 400"});
+    throw Failure({ErrorCode::InvalidSpec, "width", std::to_string(width) + " is not a width from 40 to 400"});
   return render::plan_page(plan, width, false);
 }
 
@@ -206,13 +206,12 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
     if (found == setters.end()) {
       std::string names;
       for (const auto& setter : setters) names += (names.empty() ? "" : ", ") + setter.first;
-      throw Failure({planner::ErrorCode::UnknownName, name, "is no option; there are: " + names});
+      throw Failure({ErrorCode::UnknownName, name, "is no option; there are: " + names});
     }
     try {
       found->second(value);
     } catch (const py::cast_error&) {
-      throw Failure(
-          {planner::ErrorCode::InvalidSpec, name, py::repr(value).cast<std::string>() + " is of the wrong type"});
+      throw Failure({ErrorCode::InvalidSpec, name, py::repr(value).cast<std::string>() + " is of the wrong type"});
     }
   }
   unwrap(options.validate());
@@ -225,6 +224,13 @@ void bind_plans(py::module_& module) {
   bind_plan(module);
   module.def("plan", &plan, "op"_a, "model"_a,
              "Decides how to cut `op` on the machine that `model` describes. Keywords: the options of the planner.");
+  module.def(
+      "unpredicted",
+      [](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<std::int64_t> blocks,
+         const planner::Variant& variant) {
+        return unwrap(planner::unpredicted_plan(op, fingerprint, variant, {std::move(blocks)}));
+      },
+      "op"_a, "fingerprint"_a, "blocks"_a, "variant"_a, "Blocks that nobody planned: nothing is predicted of them.");
   module.def("predict", &predict, "op"_a, "model"_a, "blocks"_a, "variant"_a = py::none(), NoGil(),
              "Predicts a cut that the caller chose.");
 }

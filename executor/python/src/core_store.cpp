@@ -1,13 +1,12 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
-#include <chrono>
-#include <ctime>
 #include <mutex>
 
 #include "core.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
+#include "mc2/store/utc_now.hpp"
 #include "open_store.hpp"
 
 namespace mc2::python {
@@ -16,14 +15,6 @@ namespace {
 using namespace py::literals;
 using store::StoredPlan;
 
-std::string utc_now() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm fields{};
-  gmtime_r(&now, &fields);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &fields)};
-}
-
 StoredPlan find_plan(OpenStore& self, const planner::OpSpec& op, const planner::Fingerprint& machine,
                      const std::string& purpose) {
   const store::PlanKey key{op, store::digest(machine.canonical_text()), purpose};
@@ -31,13 +22,12 @@ StoredPlan find_plan(OpenStore& self, const planner::OpSpec& op, const planner::
 }
 
 std::vector<std::string> append_samples(OpenStore& self, const planner::Profile& p) {
-  return self.use([&](store::Store& store) { return store.append_samples(p.op, p.fingerprint, p.samples, utc_now()); });
+  return self.use(
+      [&](store::Store& store) { return store.append_samples(p.op, p.fingerprint, p.samples, store::utc_now()); });
 }
 
-planner::Result<std::map<std::string, std::int64_t>> stats(const store::Store& store) {
-  const auto found = store.stats();
-  if (!found) return found.error();
-  const store::StoreStats& counts = found.value();
+Result<std::map<std::string, std::int64_t>> stats(const store::Store& store) {
+  MC2_ASSIGN(const store::StoreStats counts, store.stats());
   return std::map<std::string, std::int64_t>{{"schema_version", counts.schema_version},
                                              {"file_bytes", counts.file_bytes},
                                              {"fingerprints", counts.fingerprint_count},
@@ -58,22 +48,21 @@ void bind_stored_plan(py::module_& module) {
 }
 
 /// A measurement of `plan`, whose validation a race has found.
-planner::Result<std::string> add_measurement(store::Store& store, const planner::Plan& plan, double compute_us,
-                                             double communication_us) {
-  if (!plan.validation)
-    return planner::Error{planner::ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"};
+Result<std::string> add_measurement(store::Store& store, const planner::Plan& plan, double compute_us,
+                                    double communication_us) {
+  if (!plan.validation) return Error{ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"};
   const auto& v = *plan.validation;
   return store.add_measurement(plan.fingerprint,
                                {plan.op, plan.cut, plan.variant, v.fused_us, v.serial_us, compute_us, communication_us,
                                 v.benefit, v.benefit_low, v.benefit_high, plan.makespan.us, v.pair_count},
-                               utc_now());
+                               store::utc_now());
 }
 
 void bind_plans_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
   type.def(
           "put_plan",
           [](OpenStore& self, const planner::Plan& plan, const std::string& purpose) {
-            return self.use([&](store::Store& store) { return store.put_plan(plan, purpose, utc_now()); });
+            return self.use([&](store::Store& store) { return store.put_plan(plan, purpose, store::utc_now()); });
           },
           "plan"_a, "purpose"_a = "tuned", NoGil(), "Keeps the plan in place of an earlier one; returns its digest.")
       .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "purpose"_a = "tuned", NoGil())
@@ -105,7 +94,7 @@ void bind_models_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
   type.def(
           "put_model",
           [](OpenStore& self, const planner::CostModel& model) {
-            return self.use([&](store::Store& store) { return store.put_model(model, utc_now()); });
+            return self.use([&](store::Store& store) { return store.put_model(model, store::utc_now()); });
           },
           "model"_a, NoGil())
       .def(

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <variant>
 
-#include "mc2/executor/block_times.hpp"
+#include "mc2/embed/workbench.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/executor/verify.hpp"
@@ -20,7 +20,7 @@ using planner::Plan;
 using planner::Variant;
 using SpanUs = std::pair<double, double>;
 
-double to_us(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / planner::kNsPerUs; }
+using planner::to_us;
 
 std::vector<SpanUs> to_us(const std::vector<executor::StageTime>& stages) {
   std::vector<SpanUs> result;
@@ -41,7 +41,7 @@ class Problem {
 
   [[nodiscard]] std::unique_ptr<Binding> prepare(const py::object& self, const Plan& plan) {
     if (plan.op != op_)
-      throw Failure({planner::ErrorCode::InvalidSpec, "plan", "is of " + plan.op.text() + ", not of " + op_.text()});
+      throw Failure({ErrorCode::InvalidSpec, "plan", "is of " + plan.op.text() + ", not of " + op_.text()});
     std::unique_ptr<executor::Prepared> prepared;
     {
       const py::gil_scoped_release released;
@@ -55,7 +55,7 @@ class Problem {
   /// Renews A, poisons C, runs and compares with an oracle in double precision.
   std::string verify(Binding& binding, std::vector<std::int64_t> blocks) {
     if (world_->options().virtual_compute)
-      throw Failure({planner::ErrorCode::Unsupported, "virtual_compute", "computes no product that could be checked"});
+      throw Failure({ErrorCode::Unsupported, "virtual_compute", "computes no product that could be checked"});
     unwrap(planner::validate_cut(op_, {blocks}));
     matrices_.refill_a(++seed_);
     matrices_.poison();
@@ -69,7 +69,7 @@ class Problem {
     unwrap(op.validate());
     unwrap(world_->backend().supports(op));
     if (op.world_size != world_->communicator().world_size())
-      throw Failure({planner::ErrorCode::InvalidSpec, "ranks",
+      throw Failure({ErrorCode::InvalidSpec, "ranks",
                      std::to_string(op.world_size) + ", but the communicator has " +
                          std::to_string(world_->communicator().world_size())});
     return op;
@@ -86,7 +86,7 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
                                   double deadline_s, const std::optional<std::pair<int, std::string>>& process) {
   constexpr double kMaxDeadlineS = 1e6;
   if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
-    throw Failure({planner::ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
+    throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
   executor::CommunicatorOptions options;
   options.world_size = ranks;
   options.link = unwrap(executor::parse_link(link));
@@ -161,8 +161,7 @@ py::class_<Binding> bind_runs(py::module_& module) {
           "c",
           [](const Binding& self) {
             if (!py::isinstance<py::dict>(self.kept()))
-              throw Failure(
-                  {planner::ErrorCode::Unsupported, "c", "the matrices of a random problem stay where they are"});
+              throw Failure({ErrorCode::Unsupported, "c", "the matrices of a random problem stay where they are"});
             return self.kept()["c"].cast<py::object>();
           },
           "Every rank's result, as the last run left it.");
@@ -181,24 +180,112 @@ py::class_<Binding> bind_runs(py::module_& module) {
   return prepared;
 }
 
-using Times = std::pair<double, int>; ///< us of one block, blocks
+/// A bench on a communicator, which runs nothing else while it is timed.
+class WorldBench final : public profiler::Bench {
+  template <typename Body>
+  auto in_turn(const Body& body) {
+    static_cast<void>(world_->communicator()); // refuses a closed one and another process's
+    const World::Turn turn(*world_);
+    return body();
+  }
 
-Times block_time(const RunRecord& record, const std::string& component, std::size_t full_count) {
-  const auto parsed = unwrap(planner::parse_component(component));
-  if (record.ranks.empty() || full_count < 1 || full_count > record.ranks.front().compute.size())
-    throw Failure({planner::ErrorCode::InvalidSpec, "full_count", "must be 1 up to the number of blocks"});
-  const auto time = executor::mean_block(record, parsed, full_count);
-  return {time.block_us, time.block_count};
+ public:
+  WorldBench(std::shared_ptr<World> world, std::unique_ptr<embed::PreparedBench> bench)
+      : Bench({bench->op(),
+               bench->fingerprint(),
+               {bench->variants().begin(), bench->variants().end()},
+               bench->variants_share_matmul()}),
+        world_(std::move(world)),
+        bench_(std::move(bench)) {}
+
+  [[nodiscard]] Result<std::size_t> prepare(const Plan& plan) override {
+    return in_turn([&] { return bench_->prepare(plan); });
+  }
+  [[nodiscard]] Result<void> verify(const Plan& plan) override {
+    return in_turn([&] { return bench_->verify(plan); });
+  }
+  [[nodiscard]] double time_us(std::size_t prepared, profiler::RunPart part) override {
+    return in_turn([&] { return bench_->time_us(prepared, part); });
+  }
+  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one,
+                                                       const Variant& variant) override {
+    auto measure = in_turn([&] { return bench_->prepare_case(one, variant); });
+    if (!measure) return measure;
+    return profiler::Measure([this, measure = std::move(measure).value()] { return in_turn(measure); });
+  }
+  [[nodiscard]] std::chrono::steady_clock::time_point now() override { return bench_->now(); }
+
+ protected:
+  void release(const Variant& variant) override {
+    std::vector<Variant> others(bench_->variants().begin(), bench_->variants().end());
+    std::erase(others, variant);
+    bench_->keep_variants(std::move(others));
+  }
+
+ private:
+  std::shared_ptr<World> world_; ///< outlives the bench
+  std::unique_ptr<embed::PreparedBench> bench_;
+};
+
+/// Plans on one rank's matrices by address, in a world of processes. What is right only the caller knows.
+class AddressBench final : public embed::PreparedBench {
+ public:
+  /// @param check  is handed what runs the plan that is to be checked; raises where its result is wrong
+  AddressBench(profiler::BenchFacts facts, executor::Communicator& communicator, const Addresses& addresses,
+               py::object keep_alive, py::function check)
+      : PreparedBench(std::move(facts), communicator),
+        buffers_{buffers_at(op(), addresses, false)},
+        keep_alive_(std::move(keep_alive)),
+        check_(std::move(check)) {}
+  ~AddressBench() override {
+    clear();
+    const py::gil_scoped_acquire acquired;
+    keep_alive_ = py::object();
+    check_ = py::function();
+  }
+
+  [[nodiscard]] Result<void> verify(const Plan& plan) override {
+    MC2_ASSIGN(auto prepared, ready(plan));
+    const py::gil_scoped_acquire acquired;
+    check_(py::cpp_function([run = prepared] {
+      const py::gil_scoped_release released;
+      run->run(executor::RunMode::Fused);
+    }));
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::span<const executor::RankBuffers> buffers() const override { return buffers_; }
+
+  std::array<executor::RankBuffers, 1> buffers_;
+  py::object keep_alive_;
+  py::function check_;
+};
+
+std::unique_ptr<WorldBench> random_bench(const std::shared_ptr<World>& world, const OpSpec& op, std::uint64_t seed) {
+  const World::Turn turn(*world);
+  return std::make_unique<WorldBench>(
+      world, unwrap(embed::Workbench::on(world->communicator(), world->backend(), world->options(), op, seed)));
 }
 
-/// Time of a contended block, from a run of each lane alone and one of both.
-Times contended_time(const RunRecord& alone, const RunRecord& together, const std::string& component,
-                     std::size_t full_count) {
-  const auto parsed = unwrap(planner::parse_component(component));
-  static_cast<void>(block_time(together, component, full_count));
-  const auto time =
-      executor::contended_block(together, parsed, full_count, executor::mean_block(alone, parsed, full_count));
-  return {time.block_us, time.block_count};
+std::unique_ptr<WorldBench> bench_at(const std::shared_ptr<World>& world, const OpSpec& op, const Addresses& addresses,
+                                     py::object keep_alive, py::function check) {
+  auto& communicator = world->communicator();
+  if (communicator.local_ranks().size() != 1) throw Failure(not_one_rank());
+  auto facts = unwrap(embed::bench_facts(communicator, world->backend(), world->options(), op));
+  return std::make_unique<WorldBench>(world, std::make_unique<AddressBench>(std::move(facts), communicator, addresses,
+                                                                            std::move(keep_alive), std::move(check)));
+}
+
+void bind_benches(py::module_& module, py::class_<World, std::shared_ptr<World>>& world) {
+  py::class_<WorldBench, profiler::Bench>(module, "CommunicatorBench", "An operator's matrices on a communicator.");
+  world
+      .def("bench", &random_bench, "op"_a, "seed"_a = 1, NoGil(),
+           "Random matrices of an operator, for mc2.tune_on() and its kin.")
+      .def("bench_at", &bench_at, "op"_a, "addresses"_a, "keep_alive"_a, "check"_a,
+           "The same on this rank's A, B and C by address; check(run) runs what is to be checked and raises where it "
+           "is\n"
+           "wrong. Collective, and so is what is done with it.");
 }
 
 } // namespace
@@ -214,9 +301,8 @@ PYBIND11_MODULE(_executor, module) {
   auto world = python::bind_world(module);
   auto prepared = python::bind_runs(module);
   python::bind_addresses(world, prepared);
+  python::bind_benches(module, world);
   python::bind_arrays(module, world);
-  module.def("block_time", &python::block_time, "record"_a, "component"_a, "full_count"_a);
-  module.def("contended_time", &python::contended_time, "alone"_a, "together"_a, "component"_a, "full_count"_a);
   module.def(
       "fingerprint",
       [](const std::string& backend, int ranks) {

@@ -25,7 +25,7 @@ class OpenStore {
   template <typename Body>
   auto ask(const Body& body) {
     const std::lock_guard lock(mutex_);
-    if (!store_) throw Failure({planner::ErrorCode::InvalidSpec, "store", path_.string() + " is closed; open it anew"});
+    if (!store_) throw Failure({ErrorCode::InvalidSpec, "store", path_.string() + " is closed; open it anew"});
     return body(*store_);
   }
   void close() {

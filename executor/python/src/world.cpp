@@ -6,7 +6,7 @@
 namespace mc2::python {
 namespace {
 
-planner::Error not_usable(const char* message) { return {planner::ErrorCode::InvalidSpec, "communicator", message}; }
+Error not_usable(const char* message) { return {ErrorCode::InvalidSpec, "communicator", message}; }
 
 executor::RunMode parse_mode(const std::string& name) {
   using executor::RunMode;
@@ -19,15 +19,15 @@ executor::RunMode parse_mode(const std::string& name) {
   for (const auto& [text, mode] : kModes)
     if (name == text) return mode;
   throw Failure(
-      {planner::ErrorCode::UnknownName, "mode",
+      {ErrorCode::UnknownName, "mode",
        "'" + name + "' is none; there are fused, serial, serial_compute, compute, communication, independent"});
 }
 
 } // namespace
 
-planner::Result<planner::Plan> given_plan(const World& world, const planner::OpSpec& op, const planner::Cut& cut,
-                                          const std::optional<planner::Variant>& variant,
-                                          const std::optional<std::string>& schedule) {
+Result<planner::Plan> given_plan(const World& world, const planner::OpSpec& op, const planner::Cut& cut,
+                                 const std::optional<planner::Variant>& variant,
+                                 const std::optional<std::string>& schedule) {
   std::optional<planner::Schedule> named;
   if (schedule) {
     const auto parsed = planner::parse_schedule(*schedule);
@@ -71,7 +71,7 @@ executor::RunRecord Binding::run(const std::string& mode, bool with_stages) {
   static_cast<void>(world_->communicator()); // refuses a closed one and another process's
   const executor::RunMode parsed = parse_mode(mode);
   if (parsed == executor::RunMode::Independent && !has_independent_)
-    throw Failure({planner::ErrorCode::InvalidSpec, "mode", "independent needs prepare(..., allow_independent=True)"});
+    throw Failure({ErrorCode::InvalidSpec, "mode", "independent needs prepare(..., allow_independent=True)"});
   const World::Turn turn(*world_);
   return prepared_->run(parsed, with_stages ? executor::RunDetail::Stages : executor::RunDetail::Makespan);
 }

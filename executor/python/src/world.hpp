@@ -55,13 +55,15 @@ class World {
 
 /// Blocks that the caller chose, on this world's machine; of its first variant unless one is named.
 /// Errors: as planner::unpredicted_plan; UnknownName for a schedule that there is not.
-[[nodiscard]] planner::Result<planner::Plan> given_plan(const World& world, const planner::OpSpec& op,
-                                                        const planner::Cut& cut,
-                                                        const std::optional<planner::Variant>& variant,
-                                                        const std::optional<std::string>& schedule = std::nullopt);
+[[nodiscard]] Result<planner::Plan> given_plan(const World& world, const planner::OpSpec& op, const planner::Cut& cut,
+                                               const std::optional<planner::Variant>& variant,
+                                               const std::optional<std::string>& schedule = std::nullopt);
 
 /// Of A, B and C of one rank, in memory of its device.
 using Addresses = std::array<std::uintptr_t, 3>;
+
+/// Why addresses are refused: they are of one rank.
+[[nodiscard]] Error not_one_rank();
 
 /// A rank's matrices at these addresses, of the sizes that the operator has.
 [[nodiscard]] executor::RankBuffers buffers_at(const planner::OpSpec& op, const Addresses& addresses,

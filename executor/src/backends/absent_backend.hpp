@@ -25,24 +25,20 @@ class AbsentBackend final : public Backend {
                                                        const CommunicatorOptions& /*options*/) const override {
     return {};
   }
-  [[nodiscard]] planner::Result<void> check_variant(const planner::OpSpec& /*op*/,
-                                                    const CommunicatorOptions& /*options*/,
-                                                    const planner::Variant& /*variant*/) const override {
+  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& /*op*/, const CommunicatorOptions& /*options*/,
+                                           const planner::Variant& /*variant*/) const override {
     return absent();
   }
-  [[nodiscard]] planner::Result<void> supports(const planner::OpSpec& /*op*/) const override { return absent(); }
+  [[nodiscard]] Result<void> supports(const planner::OpSpec& /*op*/) const override { return absent(); }
   [[nodiscard]] planner::Fingerprint fingerprint(const CommunicatorOptions& /*options*/) const override {
     return {.fields = {{"backend", std::string(name_)}}};
   }
-  [[nodiscard]] planner::Result<std::unique_ptr<Communicator>> open(
-      const CommunicatorOptions& /*options*/) const override {
+  [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& /*options*/) const override {
     return absent();
   }
 
  private:
-  [[nodiscard]] planner::Error absent() const {
-    return {planner::ErrorCode::Unsupported, "backend", std::string(reason_)};
-  }
+  [[nodiscard]] Error absent() const { return {ErrorCode::Unsupported, "backend", std::string(reason_)}; }
 
   std::string_view name_;
   std::string_view reason_;

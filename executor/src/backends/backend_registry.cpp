@@ -15,14 +15,14 @@ std::span<const Backend* const> backend_registry() noexcept {
   return kBackends;
 }
 
-planner::Result<const Backend*> find_backend(std::string_view name) {
+Result<const Backend*> find_backend(std::string_view name) {
   std::string names;
   for (const Backend* backend : backend_registry()) {
     if (backend->name() == name) return backend;
     names += (names.empty() ? "" : ", ") + std::string(backend->name());
   }
-  return planner::Error{planner::ErrorCode::UnknownName, "backend",
-                        "no backend \"" + std::string(name) + "\" in this build; it has: " + names};
+  return Error{ErrorCode::UnknownName, "backend",
+               "no backend \"" + std::string(name) + "\" in this build; it has: " + names};
 }
 
 } // namespace mc2::executor

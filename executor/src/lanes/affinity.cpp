@@ -36,7 +36,7 @@ std::string_view to_string(Pinning pinning) noexcept {
 std::vector<int> allowed_cores() {
   CpuMask mask;
   if (sched_getaffinity(0, sizeof mask.words, mask.set()) != 0) {
-    throw planner::SystemError("sched_getaffinity", errno, std::strerror(errno));
+    throw SystemError("sched_getaffinity", errno, std::strerror(errno));
   }
   std::vector<int> cores;
   for (int core = 0; core < kMaxCores; ++core) {
@@ -63,8 +63,7 @@ void pin_current_thread(std::span<const int> cores, int rank) {
   CpuMask mask;
   for (const int core : cores) CPU_SET_S(static_cast<std::size_t>(core), sizeof mask.words, mask.set());
   if (sched_setaffinity(0, sizeof mask.words, mask.set()) != 0) {
-    throw planner::SystemError("sched_setaffinity", errno,
-                               "rank " + std::to_string(rank) + ": " + std::strerror(errno));
+    throw SystemError("sched_setaffinity", errno, "rank " + std::to_string(rank) + ": " + std::strerror(errno));
   }
 }
 

@@ -20,8 +20,7 @@ decltype(auto) checked(const char* name, int rank, Call&& call) {
   try {
     return call();
   } catch (const dnnl::error& error) {
-    throw planner::SystemError(name, static_cast<int>(error.status),
-                               "rank " + std::to_string(rank) + ": " + error.message);
+    throw SystemError(name, static_cast<int>(error.status), "rank " + std::to_string(rank) + ": " + error.message);
   }
 }
 

@@ -9,15 +9,12 @@
 #include "lanes/block_layout.hpp"
 #include "lanes/gemm.hpp"
 #include "lanes/machine.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor::lanes {
 namespace {
-
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 Error unsupported_type(const char* reason) { return {ErrorCode::Unsupported, "dtype", reason}; }
 
@@ -48,7 +45,7 @@ Result<void> check_dtype(planner::DType dtype) {
 } // namespace
 
 Result<void> check_operator(const planner::OpSpec& op) {
-  if (auto legal = op.validate(); !legal) return legal.error();
+  MC2_TRY(op.validate());
   if (planner::traits_of(op.kind).work == planner::Work::Pooling) return {}; // accumulates every type in f32
   return check_dtype(op.dtype);
 }

@@ -9,10 +9,10 @@
 namespace mc2::executor::lanes {
 
 /// Whether this CPU runs the operator's type. Errors: InvalidSpec, Unsupported.
-[[nodiscard]] planner::Result<void> check_operator(const planner::OpSpec& op);
+[[nodiscard]] Result<void> check_operator(const planner::OpSpec& op);
 
 /// Errors: Unsupported, naming the bytes, when `needed_bytes` exceed what the machine has available.
-[[nodiscard]] planner::Result<void> check_memory(std::int64_t needed_bytes);
+[[nodiscard]] Result<void> check_memory(std::int64_t needed_bytes);
 
 /// Bytes of A, B, the packed copy of B, what passes between the lanes, and C, of all ranks; of tables and their bags,
 /// with 64-bit row numbers, where the operator has them.

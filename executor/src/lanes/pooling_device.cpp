@@ -142,7 +142,7 @@ class PoolingDevice final : public ComputeDevice {
   void require_legal(std::int64_t table, std::int64_t sample) const {
     const auto legal = pool_.bags().check(table, sample);
     if (legal) return;
-    throw planner::SystemError("bags", EINVAL, "rank " + std::to_string(rank_) + ", " + legal.error().message);
+    throw SystemError("bags", EINVAL, "rank " + std::to_string(rank_) + ", " + legal.error().message);
   }
 
   Pool<Element> pool_;

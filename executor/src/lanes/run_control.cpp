@@ -53,14 +53,14 @@ void RunControl::throw_if_aborted() const {
   if (aborted_.is_poisoned()) throw RunAborted{};
 }
 
-void RunControl::fail(const planner::SystemError& failure) noexcept {
+void RunControl::fail(const SystemError& failure) noexcept {
   if (failure_is_claimed_.test_and_set()) return;
   failure_.emplace(failure);
   aborted_.poison();
   for (Signal& signal : ready_) signal.poison();
 }
 
-planner::SystemError deadline_error(const std::string& awaited) {
+SystemError deadline_error(const std::string& awaited) {
   return {"run", ETIMEDOUT, awaited + ", past the run's deadline"};
 }
 

@@ -48,10 +48,10 @@ class RunControl {
 
   /// Records the first failure and wakes every lane that waits for a signal. Later failures are dropped: they follow
   /// from the first.
-  void fail(const planner::SystemError& failure) noexcept;
+  void fail(const SystemError& failure) noexcept;
   [[nodiscard]] bool has_failed() const noexcept { return aborted_.is_poisoned(); }
   /// The first failure. Call only when has_failed() and no lane is running.
-  [[nodiscard]] const planner::SystemError& failure() const noexcept { return *failure_; }
+  [[nodiscard]] const SystemError& failure() const noexcept { return *failure_; }
 
  private:
   struct alignas(64) Progress { // a cache line each: every lane writes its own
@@ -64,14 +64,14 @@ class RunControl {
   std::vector<Progress> progress_; ///< the compute lanes by rank, then the communication lanes
   Signal aborted_;
   std::atomic_flag failure_is_claimed_;
-  std::optional<planner::SystemError> failure_;
+  std::optional<SystemError> failure_;
   RunMode mode_ = RunMode::Fused;
   Clock::time_point start_;
   Clock::time_point deadline_;
 };
 
 /// The failure of a wait that outlasted the run's deadline; `awaited` says who waited for what.
-[[nodiscard]] planner::SystemError deadline_error(const std::string& awaited);
+[[nodiscard]] SystemError deadline_error(const std::string& awaited);
 /// "rank 0 waited for block 3 of rank 1".
 [[nodiscard]] std::string awaited_piece(int rank, std::size_t block, int peer);
 

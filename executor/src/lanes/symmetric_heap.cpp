@@ -23,8 +23,8 @@ SymmetricHeap::SymmetricHeap(int world_size, std::size_t bytes_per_rank) : bytes
   mapped_bytes_ = stride_bytes_ * static_cast<std::size_t>(world_size);
   void* base = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
-    throw planner::SystemError(
-        "mmap", errno, "symmetric heap of " + std::to_string(mapped_bytes_) + " bytes: " + std::strerror(errno));
+    throw SystemError("mmap", errno,
+                      "symmetric heap of " + std::to_string(mapped_bytes_) + " bytes: " + std::strerror(errno));
   }
   base_ = static_cast<std::byte*>(base);
   madvise(base_, mapped_bytes_, MADV_HUGEPAGE); // a hint: small pages only cost speed

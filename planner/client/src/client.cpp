@@ -13,9 +13,6 @@ namespace mc2::client {
 namespace {
 
 using nlohmann::json;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 constexpr std::size_t kMaxDetailBytes = 400;
 constexpr int kListedModelCount = 1000;
@@ -89,7 +86,7 @@ struct Client::Impl {
     if (answer.status >= 500) return error(kUnavailable, "failed (" + said + "); its log says why");
     if (!is_problem) return error(kUnavailable, "answers " + status + " and is no mc2 serve; check the address");
     const std::string field = text_in(problem, "field");
-    return error(planner::parse_error_code(text_in(problem, "code")).value_or(ErrorCode::InvalidSpec),
+    return error(parse_error_code(text_in(problem, "code")).value_or(ErrorCode::InvalidSpec),
                  (field.empty() ? "" : field + ": ") + (detail.empty() ? "refuses with " + status : detail));
   }
 
@@ -116,23 +113,20 @@ struct Client::Impl {
 
   /// A document by its digest or a prefix.
   [[nodiscard]] Result<std::string> document(const std::string& folder, const std::string& digest_prefix) const {
-    const auto digits = store::read_digest(digest_prefix);
-    if (!digits) return digits;
-    auto body = ask({.target = folder + digits.value(), .body = {}});
-    if (!body) return body;
-    if (store::digest(body.value()).starts_with(digits.value())) return body;
-    return unreadable({ErrorCode::Mismatch, "digest", "the document is not " + digits.value()});
+    MC2_ASSIGN(const auto digits, store::read_digest(digest_prefix));
+    MC2_ASSIGN(auto body, ask({.target = folder + digits, .body = {}}));
+    if (store::digest(body).starts_with(digits)) return body;
+    return unreadable({ErrorCode::Mismatch, "digest", "the document is not " + digits});
   }
 
   [[nodiscard]] Result<std::string> put(const std::string& target, const std::string& document) const {
-    const auto body = ask({.method = "POST", .target = target, .body = document});
-    if (!body) return body.error();
-    return member<std::string>(body.value(), "digest", &json::is_string);
+    MC2_ASSIGN(const auto body, ask({.method = "POST", .target = target, .body = document}));
+    return member<std::string>(body, "digest", &json::is_string);
   }
 };
 
 Result<Client> Client::open(const Options& options) {
-  if (auto valid = options.validate(); !valid) return valid.error();
+  MC2_TRY(options.validate());
   return Client(std::make_shared<const Impl>(options));
 }
 
@@ -143,35 +137,30 @@ Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const 
   // Only where it is not the default, which services know that have never heard of it.
   const std::string target = "/v1/plan?machine=" + machine + (ask.epoch ? "&epoch=" + std::to_string(*ask.epoch) : "") +
                              (question.may_transfer ? "" : "&transfer=no");
-  const auto body = impl_->ask({.method = "POST", .target = target, .body = store::encode(question.request())}, ask);
-  if (!body) return body.error();
-  auto answer = impl_->decoded(store::decode_answer(body.value()));
-  if (!answer) return answer;
-  const planner::Plan& plan = answer.value().plan;
-  if (plan.op != question.op || plan.fingerprint != question.machine ||
-      (ask.epoch && answer.value().epoch != *ask.epoch))
+  MC2_ASSIGN(const auto body,
+             impl_->ask({.method = "POST", .target = target, .body = store::encode(question.request())}, ask));
+  MC2_ASSIGN(auto answer, impl_->decoded(store::decode_answer(body)));
+  const planner::Plan& plan = answer.plan;
+  if (plan.op != question.op || plan.fingerprint != question.machine || (ask.epoch && answer.epoch != *ask.epoch))
     return impl_->unreadable({ErrorCode::Mismatch, "plan", "is for another operator, machine or epoch than was asked"});
   return answer;
 }
 
 Result<store::StoredPlan> Client::find_plan(const std::string& digest_prefix) const {
-  auto document = impl_->document("/v1/plans/", digest_prefix);
-  if (!document) return document.error();
-  auto plan = impl_->decoded(store::decode_plan(document.value()));
-  if (!plan) return plan.error();
-  store::StoredPlan stored{.key = {plan.value().op, store::digest(plan.value().fingerprint.canonical_text())},
-                           .plan = std::move(plan).value(),
+  MC2_ASSIGN(auto document, impl_->document("/v1/plans/", digest_prefix));
+  MC2_ASSIGN(auto plan, impl_->decoded(store::decode_plan(document)));
+  store::StoredPlan stored{.key = {plan.op, store::digest(plan.fingerprint.canonical_text())},
+                           .plan = std::move(plan),
                            .document = {},
-                           .digest = store::digest(document.value()),
+                           .digest = store::digest(document),
                            .created_at = {}};
-  stored.document = std::move(document).value();
+  stored.document = std::move(document);
   return stored;
 }
 
 Result<planner::CostModel> Client::find_model(const std::string& digest_prefix) const {
-  const auto document = impl_->document("/v1/models/", digest_prefix);
-  if (!document) return document.error();
-  return impl_->decoded(store::decode_model(document.value()));
+  MC2_ASSIGN(const auto document, impl_->document("/v1/models/", digest_prefix));
+  return impl_->decoded(store::decode_model(document));
 }
 
 namespace {
@@ -199,14 +188,14 @@ std::optional<std::int64_t> distance(const json& item, const planner::OpSpec& op
 Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const planner::Fingerprint& machine) const {
   const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
   const std::string fixed_axis = cuts_rows ? "&n=" + std::to_string(op.n) : "&m=" + std::to_string(op.m);
-  const auto body =
-      impl_->ask({.target = "/v1/models?op=" + std::string(planner::traits_of(op.kind).name) + fixed_axis +
-                            "&k=" + std::to_string(op.k) + "&dtype=" + std::string(to_string(op.dtype)) + "&ranks=" +
-                            std::to_string(op.world_size) + "&machine=" + store::digest(machine.canonical_text()) +
-                            "&limit=" + std::to_string(kListedModelCount),
-                  .body = {}});
-  if (!body) return body.error();
-  const json list = parse_small(body.value());
+  MC2_ASSIGN(const auto body,
+             impl_->ask({.target = "/v1/models?op=" + std::string(planner::traits_of(op.kind).name) + fixed_axis +
+                                   "&k=" + std::to_string(op.k) + "&dtype=" + std::string(to_string(op.dtype)) +
+                                   "&ranks=" + std::to_string(op.world_size) +
+                                   "&machine=" + store::digest(machine.canonical_text()) +
+                                   "&limit=" + std::to_string(kListedModelCount),
+                         .body = {}}));
+  const json list = parse_small(body);
   if (!list.is_object() || !list.contains("items") || !list["items"].is_array())
     return impl_->unreadable({ErrorCode::Malformed, "items", "is missing"});
   std::optional<std::int64_t> least;
@@ -237,14 +226,13 @@ Result<bool> Client::add_measurement(const store::MeasurementRecord& record) con
   const auto known = impl_->document("/v1/measurements/", store::digest(document));
   if (known) return false;
   if (known.error().code != ErrorCode::NotFound) return known.error();
-  if (auto kept = impl_->put("/v1/measurements", document); !kept) return kept.error();
+  MC2_TRY(impl_->put("/v1/measurements", document));
   return true;
 }
 
 Result<std::int64_t> Client::add_samples(const planner::Profile& profile) const {
-  const auto body = impl_->ask({.method = "POST", .target = "/v1/samples", .body = store::encode(profile)});
-  if (!body) return body.error();
-  return impl_->member<std::int64_t>(body.value(), "sample_count", &json::is_number_integer);
+  MC2_ASSIGN(const auto body, impl_->ask({.method = "POST", .target = "/v1/samples", .body = store::encode(profile)}));
+  return impl_->member<std::int64_t>(body, "sample_count", &json::is_number_integer);
 }
 
 } // namespace mc2::client

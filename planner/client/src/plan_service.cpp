@@ -15,10 +15,7 @@ namespace {
 using finder::FoundPlan;
 using finder::Origin;
 using finder::SharedLayers;
-using planner::Error;
-using planner::ErrorCode;
 using planner::Provenance;
-using planner::Result;
 using Clock = std::chrono::steady_clock;
 
 /// Whether a service that is well has said no: that is its answer, and the next source's turn.
@@ -227,7 +224,7 @@ void ServiceSource::keep(const PlanQuestion& question, const store::PlanAnswer& 
       if (known && known.value().digest == answer.digest) return;
       // A store that cannot be written costs the memory of an answer, not the answer.
       static_cast<void>(layers.writable().put_plan(answer.plan, purpose(question), utc_now_()));
-    } catch (const planner::SystemError&) {
+    } catch (const SystemError&) {
       // Likewise.
     }
   });

@@ -18,9 +18,6 @@ namespace {
 
 namespace http = web::http;
 using Bytes = std::vector<std::uint8_t>;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 constexpr std::chrono::milliseconds kStopCheck{20};
 

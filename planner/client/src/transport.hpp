@@ -28,8 +28,8 @@ class Transport {
   explicit Transport(const Options& options);
 
   /// Errors: kUnavailable, its message saying what happened.
-  [[nodiscard]] planner::Result<HttpAnswer> call(const HttpRequest& request, std::chrono::milliseconds deadline,
-                                                 const std::stop_token& stop = {}) const;
+  [[nodiscard]] Result<HttpAnswer> call(const HttpRequest& request, std::chrono::milliseconds deadline,
+                                        const std::stop_token& stop = {}) const;
 
  private:
   struct Impl;

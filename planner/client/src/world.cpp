@@ -5,10 +5,6 @@
 namespace mc2::client {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 constexpr std::string_view kFailed = "failed ";
 
 /// What rank 0 tells the others: "EPOCH DIGEST", or why it has no plan.

@@ -11,11 +11,8 @@ namespace mc2::finder {
 namespace {
 
 using planner::CostModel;
-using planner::Error;
-using planner::ErrorCode;
 using planner::Fingerprint;
 using planner::OpSpec;
-using planner::Result;
 
 /// Without the field, which names the store's file.
 template <typename T>
@@ -85,9 +82,8 @@ Kept kept_in_unnamed(const store::Store& store) {
 Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question) {
   auto found = find_any(places, question);
   if (!found || !question.variant) return found;
-  auto alone = restricted_to(*question.variant, std::move(found.value().model));
-  if (!alone) return alone.error();
-  found.value().model = std::move(alone).value();
+  MC2_ASSIGN(auto alone, planner::restricted_to(*question.variant, std::move(found.value().model)));
+  found.value().model = std::move(alone);
   return found;
 }
 
@@ -103,16 +99,6 @@ Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& 
   auto plan = planner::predict_cut(question.op, found.model, cut);
   if (!plan || !found.transfer) return plan;
   return planner::as_transferred(std::move(plan).value(), *found.transfer);
-}
-
-Result<CostModel> restricted_to(const planner::Variant& variant, CostModel model) {
-  std::string known;
-  for (const auto& cost : model.variants) known += (known.empty() ? "" : ", ") + cost.variant.text();
-  std::erase_if(model.variants, [&](const planner::VariantCost& cost) { return cost.variant != variant; });
-  if (!model.variants.empty()) return model;
-  return Error{
-      ErrorCode::NotFound, "variant",
-      "the model knows nothing of " + variant.text() + ", only of: " + known + "; mc2 profile --variant measures it"};
 }
 
 } // namespace mc2::finder

@@ -11,10 +11,6 @@
 namespace mc2::finder {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 /// What a place's failure means for the search.
 enum class Failure { Miss, Unreadable, Ends };
 
@@ -131,24 +127,20 @@ PlanSource kept_plans(Kept kept) {
   const std::string name = "kept plans";
   return {name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
             if (question.options) return Error{ErrorCode::NotFound, "", "are of default options only"};
-            auto plan = kept.find_plan(
-                {question.op, store::digest(question.machine.canonical_text()), tuned_purpose(question.variant)});
-            if (!plan) return plan.error();
-            return FoundPlan{std::move(plan).value(), name, Origin::Kept};
+            MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine.canonical_text()),
+                                                  tuned_purpose(question.variant)}));
+            return FoundPlan{std::move(plan), name, Origin::Kept};
           }};
 }
 
 PlanSource own_planner(ModelPlaces places) {
   const std::string name = "own planner";
   return {name, [places = std::move(places), name](const PlanQuestion& question) -> Result<FoundPlan> {
-            const auto model = find_model(places, question);
-            if (!model) return model.error();
-            auto plan = plan_with(model.value(), question);
-            if (!plan) return plan.error();
-            const auto& transfer = model.value().transfer;
-            const std::string source =
-                transfer ? transfer->reason : "from the model of " + model.value().model.op.text();
-            return FoundPlan{unkept(std::move(plan).value()), name + ", " + source, Origin::Model,
+            MC2_ASSIGN(const auto model, find_model(places, question));
+            MC2_ASSIGN(auto plan, plan_with(model, question));
+            const auto& transfer = model.transfer;
+            const std::string source = transfer ? transfer->reason : "from the model of " + model.model.op.text();
+            return FoundPlan{unkept(std::move(plan)), name + ", " + source, Origin::Model,
                              transfer.has_value() && !transfer->is_same};
           }};
 }

@@ -1,9 +1,9 @@
 #include "mc2/render/markup.hpp"
 
 #include <cmath>
-#include <cstdio>
 
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::render {
 namespace {
@@ -49,9 +49,7 @@ std::string clipped(const std::string& text, std::size_t max_bytes) {
 }
 
 std::string coordinate(double value) {
-  char buffer[48];
-  std::snprintf(buffer, sizeof buffer, "%.2f", std::isfinite(value) ? value : 0.0);
-  std::string text = buffer;
+  std::string text = number(std::isfinite(value) ? value : 0.0, "%.2f");
   text.erase(text.find_last_not_of('0') + 1);
   if (text.back() == '.') text.pop_back();
   return text == "-0" ? "0" : text;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/render/text.hpp"
 
 namespace mc2::render {
@@ -72,11 +72,8 @@ std::string measured_text(const planner::Validation& v) {
          std::to_string(v.pair_count) + " pairs)";
 }
 
-std::string summary_fields(const planner::Plan& plan) {
+std::string predicted_fields(const planner::Plan& plan) {
   std::string page;
-  page +=
-      field("cut", plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
-                       ", variant " + plan.variant.text());
   page += field("predicted", time_text(plan.makespan.us) + "  (90 % interval " + time_text(plan.makespan.low_us) +
                                  " to " + time_text(plan.makespan.high_us) + ")");
   page += field("serial", time_text(plan.serial_us) + "  = " +
@@ -84,44 +81,49 @@ std::string summary_fields(const planner::Plan& plan) {
                               time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us));
   page += field("ideal", time_text(plan.ideal_us) + "  (serial's longer part)");
   page += field("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") +
-                               "  overlap efficiency " + percent_text(plan.overlap_efficiency()));
+                               "  overlap efficiency " + efficiency_text(plan.overlap_efficiency()));
   page += field("bound", std::string(to_string(plan.bound)));
+  return page;
+}
+
+std::string summary_fields(const planner::Plan& plan) {
+  std::string page;
+  page +=
+      field("cut", plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
+                       ", variant " + plan.variant.text());
+  if (plan.makespan.us > 0) page += predicted_fields(plan);
   if (plan.validation) page += field("measured", measured_text(*plan.validation));
   page += field("why", plan.reason);
-  page += field("provenance", std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason);
+  page += plan.makespan.us > 0
+              ? field("provenance", std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason)
+              : field("predicted", "nothing: " + (plan.makespan.reason.empty() ? "no model" : plan.makespan.reason));
   return page;
 }
 
 std::string recipe_table(const planner::Plan& plan) {
   std::vector<std::vector<std::string>> rows{{"step", "value", "", ""}};
-  for (const auto& step : plan.recipe) {
-    char value[32];
-    std::snprintf(value, sizeof value, "%.6g", step.value);
-    rows.push_back({step.name, value, step.unit, step.text});
-  }
+  for (const auto& step : plan.recipe) rows.push_back({step.name, number_text(step.value, 6), step.unit, step.text});
   return table(rows);
 }
 
 std::string runner_up_table(const planner::Plan& plan) {
   std::vector<std::vector<std::string>> rows{{"runner-up", "variant", "predicted", "why it lost"}};
   for (const auto& loser : plan.runners_up)
-    rows.push_back({loser.cut.text(), loser.variant.text(), time_text(loser.makespan_us), loser.reason});
+    rows.push_back({loser.cut.text(), loser.variant.text(), loser.makespan_us > 0 ? time_text(loser.makespan_us) : "-",
+                    loser.reason});
   return table(rows);
 }
 
 std::string lane_row(const planner::LaneCost& lane) {
-  char factors[96];
-  std::snprintf(factors, sizeof factors, "slow-down %.3f, %.1f us fixed per block", lane.slowdown, lane.fixed_us);
-  return factors;
+  return "slow-down " + number(lane.slowdown, "%.3f, ") + number(lane.fixed_us, "%.1f us fixed per block");
 }
 
 std::string curve_fields(const char* name, const planner::LaneCost& lane) {
   const auto& quality = lane.curve.quality;
-  char residual[160];
-  std::snprintf(residual, sizeof residual,
-                "%d sizes, residual rms %.2f %% worst %.2f %%, cross-validated %.2f %%, interval +-%.2f %%",
-                quality.point_count, quality.relative_rms * 100, quality.relative_worst * 100,
-                quality.cross_validated_rms * 100, lane.curve.relative_interval * 100);
+  const std::string residual =
+      std::to_string(quality.point_count) + " sizes, residual rms " + percent_text(quality.relative_rms, 2) +
+      " worst " + percent_text(quality.relative_worst, 2) + ", cross-validated " +
+      percent_text(quality.cross_validated_rms, 2) + ", interval +-" + percent_text(lane.curve.relative_interval, 2);
   return field(name, std::string(lane.curve.family()) + ": " + lane.curve.formula_text()) + field("", residual) +
          field("", quality.reason) + field("", lane_row(lane));
 }
@@ -144,7 +146,8 @@ std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first
 std::string plan_page(const planner::Plan& plan, int width, bool color) {
   std::string page = bold(plan.op.text(), color) + "\n" + plan.fingerprint.label() + "\n\n";
   page += summary_fields(plan) + "\n";
-  page += draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color) + "\n";
+  if (plan.has_timeline())
+    page += draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color) + "\n";
   if (!plan.recipe.empty()) page += recipe_table(plan) + "\n";
   if (!plan.runners_up.empty()) page += runner_up_table(plan) + "\n";
   if (plan.certificate) page += "  " + plan.certificate->text + "\n";

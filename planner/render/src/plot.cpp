@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include "mc2/planner/text.hpp"
 
 namespace mc2::render {
 namespace {
@@ -57,10 +58,8 @@ Unit byte_unit(double largest_bytes) {
 }
 
 std::string short_number(double value) {
-  char buffer[48];
-  // %g turns to powers of ten from 10^4 on, which row counts should not.
-  std::snprintf(buffer, sizeof buffer, std::abs(value) >= 1000 && std::abs(value) < 1e7 ? "%.0f" : "%.4g", value);
-  return buffer;
+  // number_text turns to powers of ten from 10^4 on, which row counts should not.
+  return std::abs(value) >= 1000 && std::abs(value) < 1e7 ? number(value, "%.0f") : number_text(value);
 }
 
 Scale Scale::linear(double low, double high, double from, double to) {

@@ -1,31 +1,21 @@
 #include "mc2/render/text.hpp"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "mc2/planner/text.hpp"
 
 namespace mc2::render {
+
+std::string efficiency_text(double ratio) {
+  constexpr double kRounding = 0.0005; // what shows as 100.0 % is told as that
+  if (ratio > 1 + kRounding) return "over 100 %";
+  return ratio < 0 ? "none" : percent_text(ratio);
+}
 
 std::string padded(std::string text, int width) {
   // UTF-8 continuation bytes take no column.
   const auto columns = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
   text.append(static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, width - columns)), ' ');
-  return text;
-}
-
-std::string time_text(double us) {
-  char text[48];
-  if (us < 1000)
-    std::snprintf(text, sizeof text, "%.1f us", us);
-  else if (us < 1e6)
-    std::snprintf(text, sizeof text, "%.4g ms", us / 1e3);
-  else
-    std::snprintf(text, sizeof text, "%.4g s", us / 1e6);
-  return text;
-}
-
-std::string percent_text(double ratio) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.1f %%", ratio * 100);
   return text;
 }
 

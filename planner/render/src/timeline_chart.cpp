@@ -4,6 +4,7 @@
 #include <charconv>
 #include <vector>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/render/plot.hpp"
 #include "mc2/render/text.hpp"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "curves/x_text.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
-#include "text.hpp"
 
 namespace mc2::planner {
 namespace {

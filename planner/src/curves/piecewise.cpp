@@ -7,7 +7,7 @@
 
 #include "curves/slope.hpp"
 #include "curves/x_text.hpp"
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -46,7 +46,7 @@ std::string PiecewiseCurve::formula_text(CurveAxis axis) const {
 }
 
 Result<void> PiecewiseCurve::validate(double min_x, double max_x) const {
-  if (auto numbers = validate_numbers(*this); !numbers) return numbers;
+  MC2_TRY(validate_numbers(*this));
   const double quadratic_end_x = std::min(knot_x, max_x);
   // A quadratic is monotone on a range when its slope has one sign at both ends.
   if (min_x < quadratic_end_x && (falls_at(*this, min_x) || falls_at(*this, quadratic_end_x)))

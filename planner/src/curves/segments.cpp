@@ -8,7 +8,7 @@
 
 #include "curves/slope.hpp"
 #include "curves/x_text.hpp"
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -91,13 +91,13 @@ std::string SegmentsCurve::formula_text(CurveAxis axis) const {
 }
 
 Result<void> SegmentsCurve::validate(double /*min_x*/, double /*max_x*/) const {
-  if (auto knots = validate_knots(*this); !knots) return knots;
+  MC2_TRY(validate_knots(*this));
   double end_us = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const bool is_last = i == knots_x.size();
     const double begin_u = i == 0 ? 0 : knots_x[i - 1] / scale_x;
     const Range range{begin_u, is_last ? begin_u : knots_x[i] / scale_x, is_last};
-    if (auto piece = validate_piece(pieces[i], i, range); !piece) return piece;
+    MC2_TRY(validate_piece(pieces[i], i, range));
     const double begin_us = piece_us(pieces[i], range.begin_u);
     if (begin_us < end_us * (1 - kMaxKnotFall)) return field_error(piece_field(i, "q0"), fall_text(end_us, begin_us));
     end_us = piece_us(pieces[i], range.end_u);

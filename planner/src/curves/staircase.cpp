@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "curves/x_text.hpp"
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -28,7 +28,7 @@ std::string StaircaseCurve::formula_text(CurveAxis axis) const {
 }
 
 Result<void> StaircaseCurve::validate(double min_x, double max_x) const {
-  if (auto base = AffineCurve{alpha_us, beta_us_per_x}.validate(min_x, max_x); !base) return base;
+  MC2_TRY(AffineCurve{alpha_us, beta_us_per_x}.validate(min_x, max_x));
   if (!std::isfinite(step_us) || step_us < 0)
     return Error{ErrorCode::InvalidSpec, "step_us", "is " + number_text(step_us) + "; must be finite and >= 0"};
   if (!(period_x >= 1 && period_x <= kMaxPeriod))

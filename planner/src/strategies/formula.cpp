@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner::strategies {
 namespace {
@@ -84,8 +84,7 @@ Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows,
   const std::int64_t final_short = problem.rows - final_long * count;
   recipe.add("m1 final", static_cast<double>(final_long), "rows", "(m - m0) / count, aligned down to 128");
   recipe.add("m0 final", static_cast<double>(final_short), "rows", "m - m1 * count");
-  if (auto legal = check_limits(problem.options, count + 1, std::min(final_long, final_short)); !legal)
-    return legal.error();
+  MC2_TRY(check_limits(problem.options, count + 1, std::min(final_long, final_short)));
   Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(count), final_long)};
   cut.block_rows.insert(bound == Bound::Communication ? cut.block_rows.begin() : cut.block_rows.end(), final_short);
   return cut;
@@ -109,11 +108,9 @@ Result<Plan> plan_by_formula(const Problem& problem) {
   if (short_rows >= problem.rows)
     return infeasible("the short block m0 = " + std::to_string(short_rows) + " rows is not shorter than m = " +
                       std::to_string(problem.rows) + "; too small to cut by this recipe");
-  const auto long_rows = balanced_rows(problem, cost, bound, short_rows, recipe);
-  if (!long_rows) return long_rows.error();
-  const auto cut = divide(problem, bound, short_rows, long_rows.value(), recipe);
-  if (!cut) return cut.error();
-  Plan plan = predict(problem, cost, cut.value(), "formula");
+  MC2_ASSIGN(const auto long_rows, balanced_rows(problem, cost, bound, short_rows, recipe));
+  MC2_ASSIGN(const auto cut, divide(problem, bound, short_rows, long_rows, recipe));
+  Plan plan = predict(problem, cost, cut, "formula");
   plan.recipe = std::move(recipe.steps);
   plan.reason = std::string(to_string(bound)) + " bound, so the short block runs " +
                 (bound == Bound::Communication ? "first" : "last") + "; lengths from the published recipe";

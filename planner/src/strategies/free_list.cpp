@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "mc2/planner/text.hpp"
 #include "strategies/family.hpp"
 #include "strategies/objective.hpp"
 #include "strategies/path_share.hpp"
 #include "strategies/search.hpp"
-#include "text.hpp"
 
 namespace mc2::planner::strategies {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner::strategies {
 namespace {

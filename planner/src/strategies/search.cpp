@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "mc2/planner/text.hpp"
 #include "strategies/family.hpp"
 #include "strategies/objective.hpp"
 #include "strategies/path_share.hpp"
-#include "text.hpp"
 
 namespace mc2::planner::strategies {
 namespace {

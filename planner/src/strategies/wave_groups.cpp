@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "mc2/planner/text.hpp"
 #include "strategies/family.hpp"
-#include "text.hpp"
 
 namespace mc2::planner::strategies {
 namespace {

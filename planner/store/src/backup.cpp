@@ -21,9 +21,6 @@ namespace mc2::store {
 namespace {
 
 namespace fs = std::filesystem;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 /// A copy under way, beside its name; gone unless it is finished.
 class Draft {
@@ -57,7 +54,7 @@ class Draft {
 
  private:
   [[noreturn]] void fail(const char* call) const {
-    throw planner::SystemError(std::string(call) + " " + target_.string(), errno, std::strerror(errno));
+    throw SystemError(std::string(call) + " " + target_.string(), errno, std::strerror(errno));
   }
   void flush(const fs::path& place, int flags) const {
     const int file = ::open(place.c_str(), flags | O_CLOEXEC);
@@ -86,13 +83,13 @@ void copy_database(const fs::path& from, const fs::path& to) {
 Result<void> back_up(const fs::path& from, const fs::path& to) {
   if (to.empty()) return Error{ErrorCode::InvalidSpec, "FILE", "the path is empty; name a file, e.g. backup.db"};
   // Rolls back what a killed writer has left, and refuses what is no store.
-  if (auto readable = Store::open(from, OpenMode::ReadOnly); !readable) return readable.error();
+  MC2_TRY(Store::open(from, OpenMode::ReadOnly));
   const fs::path target = fs::absolute(to);
   std::error_code ignored;
   if (fs::exists(fs::symlink_status(target, ignored))) return Draft::taken(to);
   Draft draft(target);
   fs::remove(draft.path(), ignored); // left by one that was killed
-  if (auto place = prepare_writable(draft.path()); !place) return place.error();
+  MC2_TRY(prepare_writable(draft.path()));
   return guarded(to, "back_up", [&]() -> Result<void> {
     copy_database(fs::absolute(from), draft.path());
     return draft.finish();

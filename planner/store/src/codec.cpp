@@ -26,23 +26,15 @@ std::string encode(const planner::Fingerprint& fingerprint) {
 
 std::string encode(const planner::OpSpec& op) { return dump(write_op(op)); }
 
-planner::Result<planner::Plan> decode_plan(std::string_view json) { return decode_document<planner::Plan>(json); }
-planner::Result<planner::CostModel> decode_model(std::string_view json) {
-  return decode_document<planner::CostModel>(json);
-}
-planner::Result<planner::Profile> decode_profile(std::string_view json) {
-  return decode_document<planner::Profile>(json);
-}
-planner::Result<planner::Fingerprint> decode_fingerprint(std::string_view json) {
+Result<planner::Plan> decode_plan(std::string_view json) { return decode_document<planner::Plan>(json); }
+Result<planner::CostModel> decode_model(std::string_view json) { return decode_document<planner::CostModel>(json); }
+Result<planner::Profile> decode_profile(std::string_view json) { return decode_document<planner::Profile>(json); }
+Result<planner::Fingerprint> decode_fingerprint(std::string_view json) {
   return decode_document<planner::Fingerprint>(json);
 }
-planner::Result<PlanRequest> decode_request(std::string_view json) { return decode_document<PlanRequest>(json); }
-planner::Result<MeasurementRecord> decode_measurement(std::string_view json) {
-  return decode_document<MeasurementRecord>(json);
-}
-planner::Result<planner::Topology> decode_topology(std::string_view json) {
-  return decode_document<planner::Topology>(json);
-}
+Result<PlanRequest> decode_request(std::string_view json) { return decode_document<PlanRequest>(json); }
+Result<MeasurementRecord> decode_measurement(std::string_view json) { return decode_document<MeasurementRecord>(json); }
+Result<planner::Topology> decode_topology(std::string_view json) { return decode_document<planner::Topology>(json); }
 
 std::string pretty(std::string_view json) {
   const auto document = parse_json(json);
@@ -61,14 +53,14 @@ std::string digest(std::string_view bytes) {
   return result;
 }
 
-planner::Result<std::string> read_digest(std::string_view text) {
+Result<std::string> read_digest(std::string_view text) {
   constexpr std::size_t kFewestDigits = 6, kDigits = 2 * crypto_hash_sha256_BYTES;
   std::string digits;
   for (const char c : text) digits += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const bool is_hexadecimal = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (is_hexadecimal && digits.size() >= kFewestDigits && digits.size() <= kDigits) return digits;
-  return planner::Error{planner::ErrorCode::InvalidSpec, "digest",
-                        in_quotes(text) + " is no digest; give 6 to 64 hexadecimal digits of one"};
+  return Error{ErrorCode::InvalidSpec, "digest",
+               in_quotes(text) + " is no digest; give 6 to 64 hexadecimal digits of one"};
 }
 
 } // namespace mc2::store

@@ -10,17 +10,16 @@ Node required(const Node& object, std::string_view key) {
   static const Json kNull;
   const auto found = object.json().find(key);
   if (found != object.json().end()) return object.member(key, *found);
-  object.fail(planner::ErrorCode::Malformed, "key '" + std::string(key) + "' is missing");
+  object.fail(ErrorCode::Malformed, "key '" + std::string(key) + "' is missing");
   return object.member(key, kNull);
 }
 
 } // namespace
 
-planner::Result<PlanAnswer> decode_answer(std::string_view json) {
-  const auto parsed = parse_json(json);
-  if (!parsed) return parsed.error();
+Result<PlanAnswer> decode_answer(std::string_view json) {
+  MC2_ASSIGN(const auto parsed, parse_json(json));
   ReadStatus status;
-  const Node node(parsed.value(), status);
+  const Node node(parsed, status);
   check_schema(node, "answer");
   if (status.error) return *status.error;
   PlanAnswer answer{.plan = read_document<planner::Plan>(required(node, "plan")),
@@ -35,8 +34,8 @@ planner::Result<PlanAnswer> decode_answer(std::string_view json) {
   if (status.error) return *status.error;
   answer.document = dump(node.json().at("plan"));
   if (const std::string found = digest(answer.document); found != answer.digest)
-    return planner::Error{planner::ErrorCode::Mismatch, "digest",
-                          "the answer names plan " + answer.digest.substr(0, 64) + " and holds plan " + found};
+    return Error{ErrorCode::Mismatch, "digest",
+                 "the answer names plan " + answer.digest.substr(0, 64) + " and holds plan " + found};
   return answer;
 }
 

@@ -17,13 +17,13 @@ void read_times(const Fields& fields, Measurement& measurement) {
   measurement.pair_count = fields["pair_count"].small_integer(0);
 }
 
-planner::Result<void> validate(const Measurement& measurement) {
+Result<void> validate(const Measurement& measurement) {
   for (const auto& [field, us] : {std::pair{"fused_us", measurement.fused_us},
                                   {"serial_us", measurement.serial_us},
                                   {"compute_us", measurement.compute_us},
                                   {"communication_us", measurement.communication_us},
                                   {"predicted_us", measurement.predicted_us}})
-    if (auto valid = planner::validate_time(field, us); !valid) return valid;
+    MC2_TRY(planner::validate_time(field, us));
   return planner::validate_interval("benefit_low", measurement.benefit_low, measurement.benefit_high);
 }
 

@@ -89,7 +89,7 @@ void read_family(const Node& node, const Node& family, std::variant<Families...>
     return true;
   };
   if ((is_read(std::type_identity<Families>()) || ...)) return;
-  family.fail(planner::ErrorCode::UnknownName, "unknown name " + in_quotes(name) + "; legal: " + legal);
+  family.fail(ErrorCode::UnknownName, "unknown name " + in_quotes(name) + "; legal: " + legal);
 }
 
 CostCurve::Shape read_shape(const Node& node) {

@@ -8,8 +8,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::ErrorCode;
-
 constexpr int kSchemaNumber = 1;
 
 /// The number of "mc2.<kind>/<number>", or 0.

@@ -76,11 +76,10 @@ void check_schema(const Node& node, std::string_view kind);
 
 /// Errors: as decode_plan in codec.hpp.
 template <typename T>
-[[nodiscard]] planner::Result<T> decode_document(std::string_view text) {
-  const auto json = parse_json(text);
-  if (!json) return json.error();
+[[nodiscard]] Result<T> decode_document(std::string_view text) {
+  MC2_ASSIGN(const auto json, parse_json(text));
   ReadStatus status;
-  T value = read_document<T>(Node(json.value(), status));
+  T value = read_document<T>(Node(json, status));
   if (status.error) return *status.error;
   return value;
 }

@@ -120,7 +120,7 @@ Schedule read_schedule(const Fields& fields) {
   const auto has = [&](const char* name) { return fields.has(name) && fields[name].boolean(); };
   const bool is_local_first = has("is_local_first");
   if (!has("is_serial")) return is_local_first ? Schedule::LocalFirst : Schedule::Pipelined;
-  if (is_local_first) fields["is_serial"].fail(planner::ErrorCode::InvalidSpec, "excludes is_local_first");
+  if (is_local_first) fields["is_serial"].fail(ErrorCode::InvalidSpec, "excludes is_local_first");
   return Schedule::Serial;
 }
 

@@ -70,16 +70,15 @@ WhatIf read_document<WhatIf>(const Node& node) {
   return {read_document<planner::CostModel>(fields["model"]), read_document<PlanRequest>(fields["request"])};
 }
 
-planner::Result<WhatIf> decode_what_if(std::string_view json) { return decode_document<WhatIf>(json); }
+Result<WhatIf> decode_what_if(std::string_view json) { return decode_document<WhatIf>(json); }
 
-planner::Result<std::vector<planner::Result<PlanRequest>>> decode_batch(std::string_view json) {
-  const auto document = parse_json(json);
-  if (!document) return document.error();
+Result<std::vector<Result<PlanRequest>>> decode_batch(std::string_view json) {
+  MC2_ASSIGN(const auto document, parse_json(json));
   ReadStatus status;
-  const Node node(document.value(), status);
+  const Node node(document, status);
   const Fields fields(node, {"requests"}, {"schema"});
   if (fields.has("schema")) check_schema(node, "batch");
-  auto requests = fields["requests"].list([](const Node& one) -> planner::Result<PlanRequest> {
+  auto requests = fields["requests"].list([](const Node& one) -> Result<PlanRequest> {
     ReadStatus own;
     PlanRequest request = read_document<PlanRequest>(Node(one.json(), own));
     if (own.error) return *own.error;

@@ -9,10 +9,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 /// Errors: NotFound; InvalidSpec when several begin like this.
 Result<std::string> whole_digest(const SQLite::Database& database, Table table, const std::string& prefix) {
   const TableTraits& traits = traits_of(table);
@@ -32,12 +28,10 @@ Result<std::string> whole_digest(const SQLite::Database& database, Table table, 
 } // namespace
 
 Result<Record> find_by_digest(const SQLite::Database& database, Table table, const std::string& prefix) {
-  const auto valid = read_digest(prefix);
-  if (!valid) return valid.error();
-  const auto whole = whole_digest(database, table, valid.value());
-  if (!whole) return whole.error();
+  MC2_ASSIGN(const auto valid, read_digest(prefix));
+  MC2_ASSIGN(const auto whole, whole_digest(database, table, valid));
   SQLite::Statement statement(database, select_sql(table, "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));
-  statement.bind(1, whole.value());
+  statement.bind(1, whole);
   if (statement.executeStep()) return current_record(statement, table);
   return Error{ErrorCode::Corrupt, "", "has a damaged index of " + std::string(traits_of(table).noun) + " digests"};
 }

@@ -18,10 +18,6 @@ namespace mc2::store {
 namespace {
 
 namespace fs = std::filesystem;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-using planner::SystemError;
 
 struct NetworkMagic {
   long magic;
@@ -74,7 +70,7 @@ Result<void> flush_directory(const fs::path& directory) {
 Result<void> create_missing(const fs::path& directory) {
   std::error_code ignored;
   if (directory.empty() || fs::is_directory(directory, ignored)) return {};
-  if (auto parent = create_missing(directory.parent_path()); !parent) return parent;
+  MC2_TRY(create_missing(directory.parent_path()));
   if (::mkdir(directory.c_str(), 0700) != 0) {
     if (errno == EEXIST && fs::is_directory(directory, ignored)) return {};
     return not_writable("mkdir", directory, errno == EEXIST ? ENOTDIR : errno);
@@ -145,19 +141,19 @@ std::string_view network_fuse_type(std::string_view mount_type) noexcept {
 }
 
 Result<void> prepare_writable(const fs::path& path) {
-  if (auto regular = require_regular(path); !regular) return regular;
+  MC2_TRY(require_regular(path));
   const fs::path directory = path.parent_path();
-  if (auto created = create_missing(directory); !created) return created;
-  if (auto local = refuse_network(directory); !local) return local;
+  MC2_TRY(create_missing(directory));
+  MC2_TRY(refuse_network(directory));
   // The rollback journal is created beside the file, so the directory must be writable too.
   if (::access(directory.c_str(), W_OK | X_OK) != 0) return not_writable("access", directory, errno);
-  if (auto created = create_file(path); !created) return created;
+  MC2_TRY(create_file(path));
   if (::access(path.c_str(), R_OK | W_OK) != 0) return not_writable("access", path, errno);
   return {};
 }
 
 Result<void> require_readable(const fs::path& path) {
-  if (auto regular = require_regular(path); !regular) return regular;
+  MC2_TRY(require_regular(path));
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || ::access(path.c_str(), R_OK) != 0) {
     const bool is_missing = errno == ENOENT || errno == ENOTDIR;

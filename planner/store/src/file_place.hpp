@@ -12,10 +12,10 @@ namespace mc2::store {
 /// Errors: InvalidSpec (not a regular file, or a parent that is not a directory), ReadOnly (cannot be created or
 /// written), Unsupported (network file system).
 /// Throws: SystemError for I/O errors and a full disk.
-[[nodiscard]] planner::Result<void> prepare_writable(const std::filesystem::path& path);
+[[nodiscard]] Result<void> prepare_writable(const std::filesystem::path& path);
 
 /// Errors: InvalidSpec (not a regular file), NotFound (missing or empty), Unreadable (no permission).
-[[nodiscard]] planner::Result<void> require_readable(const std::filesystem::path& path);
+[[nodiscard]] Result<void> require_readable(const std::filesystem::path& path);
 
 /// Name of a network file system whose locks SQLite cannot rely on, or empty.
 /// @param magic  statfs f_type

@@ -9,11 +9,8 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
 using planner::Fingerprint;
 using planner::Profile;
-using planner::Result;
 using planner::Sample;
 
 bool answers_for(const Profile& profile, const Sample& sample, const planner::OpSpec& op) {
@@ -75,16 +72,14 @@ Profile ImportedMachine::profile_for(const planner::OpSpec& op) const {
 Result<ImportedMachine> join_imported(const std::string& device, std::vector<Profile> profiles) {
   ImportedMachine machine{{imported_fields(device)}, std::move(profiles)};
   for (const auto& profile : machine.profiles) {
-    auto both = joined(machine.fingerprint, profile.fingerprint);
-    if (!both) return both.error();
-    machine.fingerprint = std::move(both).value();
+    MC2_ASSIGN(machine.fingerprint, joined(machine.fingerprint, profile.fingerprint));
   }
   return machine;
 }
 
 Result<std::vector<std::string>> keep_imported(Store& store, const ImportedMachine& machine, const Profile& fresh,
                                                const std::string& created_at) {
-  if (auto both = joined(machine.fingerprint, fresh.fingerprint); !both) return both.error();
+  MC2_TRY(joined(machine.fingerprint, fresh.fingerprint));
   if (is_known(machine.profile_for(fresh.op), fresh)) return std::vector<std::string>();
   return store.append_samples(fresh.op, fresh.fingerprint, fresh.samples, created_at);
 }

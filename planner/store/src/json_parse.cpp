@@ -10,9 +10,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-
 /// "line 3, column 14" and the rest of nlohmann's text, which reads
 /// "[json.exception.parse_error.101] parse error at line 3, column 14: syntax error while ...".
 Error syntax_error(std::string_view text) {
@@ -55,7 +52,7 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  [[nodiscard]] planner::Result<Json> take() {
+  [[nodiscard]] Result<Json> take() {
     if (error_) return *error_;
     return std::move(root_);
   }
@@ -122,7 +119,7 @@ class BoundedBuilder final : public nlohmann::json_sax<Json> {
 
 } // namespace
 
-planner::Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes)
     return Error{ErrorCode::Malformed, "",
                  "the document has " + std::to_string(text.size()) + " bytes; legal: at most " +

@@ -20,6 +20,6 @@ struct JsonLimits {
 
 /// Parses RFC 8259 JSON and nothing else: no comments, NaN, Infinity, overflowing numbers or invalid UTF-8.
 /// Errors: Malformed with the line and column, or with the JSON path of a repeated key or an exceeded limit.
-[[nodiscard]] planner::Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
+[[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 } // namespace mc2::store

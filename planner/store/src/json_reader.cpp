@@ -8,9 +8,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-
 const Json kNull;
 
 std::string joined(const std::string& path, const std::string& field) {
@@ -65,7 +62,7 @@ void Node::fail(ErrorCode code, std::string message) const {
   if (is_ok()) status_->error = Error{code, path(), std::move(message)};
 }
 
-void Node::check(const planner::Result<void>& verdict) const {
+void Node::check(const Result<void>& verdict) const {
   if (verdict || !is_ok()) return;
   const Error& error = verdict.error();
   status_->error = Error{error.code, joined(path(), error.field), error.message};

@@ -17,7 +17,7 @@ namespace mc2::store {
 
 /// The first thing wrong with a document; later ones follow from it and are dropped.
 struct ReadStatus {
-  std::optional<planner::Error> error;
+  std::optional<Error> error;
 };
 
 /// One value of a document and where it stands. A read that fails records its Error in the status and returns a zero
@@ -42,7 +42,7 @@ class Node {
 
   /// An enumerator through the planner's own parser.
   template <typename T>
-  [[nodiscard]] T name(planner::Result<T> (*parse)(std::string_view)) const {
+  [[nodiscard]] T name(Result<T> (*parse)(std::string_view)) const {
     const std::string spelled = text();
     if (!is_ok()) return T{};
     const auto parsed = parse(spelled);
@@ -67,9 +67,9 @@ class Node {
   [[nodiscard]] Node member(std::string_view key, const Json& value) const;
 
   /// Records an Error at this place.
-  void fail(planner::ErrorCode code, std::string message) const;
+  void fail(ErrorCode code, std::string message) const;
   /// Records a value's own verdict, its field under this node's path.
-  void check(const planner::Result<void>& verdict) const;
+  void check(const Result<void>& verdict) const;
   /// Records "expected `what`, found ..." unless the condition holds.
   bool require(bool condition, std::string_view what) const;
 

@@ -7,10 +7,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 /// Asks every store in turn. `InvalidSpec` is the question's fault, so no other layer is asked then. When no layer
 /// answers, a layer that could not be read outweighs those that hold nothing.
 template <typename Find>
@@ -30,7 +26,7 @@ auto first_match(const std::vector<Store>& stores, Find find) -> decltype(find(s
 Result<Store> open_read_only(const std::filesystem::path& path) {
   try {
     return Store::open(path, OpenMode::ReadOnly);
-  } catch (const planner::SystemError& error) {
+  } catch (const SystemError& error) {
     return Error{ErrorCode::Unsupported, path.string(), error.what()};
   }
 }

@@ -8,10 +8,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 /// Errors: as migrate.
 Result<void> validate(const SchemaState& state, const std::filesystem::path& path, int latest) {
   const bool is_fresh = !state.has_tables && state.version == 0 && state.application_id == 0;
@@ -41,7 +37,7 @@ Result<void> migrate(SQLite::Database& database, const std::filesystem::path& pa
   if (auto valid = validate(state, path, latest); !valid || state.version == latest) return valid;
   SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
   state = read_schema_state(database); // another process may have been faster
-  if (auto valid = validate(state, path, latest); !valid) return valid;
+  MC2_TRY(validate(state, path, latest));
   for (const Migration& step : steps) {
     if (step.version <= state.version) continue;
     database.exec(std::string(step.sql));
@@ -55,7 +51,7 @@ Result<void> migrate(SQLite::Database& database, const std::filesystem::path& pa
 Result<void> require_readable(SQLite::Database& database, const std::filesystem::path& path,
                               std::span<const Migration> steps, int oldest_readable) {
   const SchemaState state = read_schema_state(database);
-  if (auto valid = validate(state, path, latest_version(steps)); !valid) return valid;
+  MC2_TRY(validate(state, path, latest_version(steps)));
   if (!state.has_tables) return Error{ErrorCode::NotFound, path.string(), "is empty: nothing was ever kept in it"};
   if (state.version < oldest_readable)
     return Error{ErrorCode::ReadOnly, path.string(),

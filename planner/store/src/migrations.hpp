@@ -34,14 +34,14 @@ struct SchemaState {
 
 /// Brings the schema up to date in one transaction; two processes may do so at once.
 /// Errors: NewerVersion; Corrupt when the file holds another program's database or a damaged header.
-[[nodiscard]] planner::Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
-                                            std::span<const Migration> steps);
+[[nodiscard]] Result<void> migrate(SQLite::Database& database, const std::filesystem::path& path,
+                                   std::span<const Migration> steps);
 
 /// Stores of this version are read as they are: later migrations only added what nobody who reads asks for.
 inline constexpr int kOldestReadable = 1;
 
 /// For a file that is not written: as migrate, and ReadOnly for one older than `oldest_readable`.
-[[nodiscard]] planner::Result<void> require_readable(SQLite::Database& database, const std::filesystem::path& path,
-                                                     std::span<const Migration> steps, int oldest_readable);
+[[nodiscard]] Result<void> require_readable(SQLite::Database& database, const std::filesystem::path& path,
+                                            std::span<const Migration> steps, int oldest_readable);
 
 } // namespace mc2::store

@@ -16,10 +16,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 template <typename T>
 Result<void> check_document(std::string_view document) {
   const auto decoded = decode_document<T>(document);
@@ -61,15 +57,13 @@ std::string kind_column(const planner::OpSpec& op) {
 /// Errors: whatever is wrong with the text.
 Result<planner::OpSpec> read_kind_column(const std::string& column) {
   const std::size_t space = column.find(' ');
-  const auto kind = planner::parse_op_kind(std::string_view(column).substr(0, space));
-  if (!kind) return kind.error();
+  MC2_ASSIGN(const auto kind, planner::parse_op_kind(std::string_view(column).substr(0, space)));
   planner::OpSpec op;
-  op.kind = kind.value();
+  op.kind = kind;
   if (space == std::string::npos) return op;
-  const auto json = parse_json(std::string_view(column).substr(space + 1));
-  if (!json) return json.error();
+  MC2_ASSIGN(const auto json, parse_json(std::string_view(column).substr(space + 1)));
   ReadStatus status;
-  read_op_options(Fields(Node(json.value(), status), {}, kOpOptionKeys), op);
+  read_op_options(Fields(Node(json, status), {}, kOpOptionKeys), op);
   if (status.error) return *status.error;
   return op;
 }
@@ -187,10 +181,9 @@ Result<void> visit_row(SQLite::Statement& statement, Table table, std::int64_t i
   static_cast<void>(statement.tryReset()); // it repeats what the row before failed with
   statement.bind(1, id);
   if (!statement.executeStep()) return damaged(table, id, "its number leads nowhere");
-  const auto record = current_record(statement, table);
-  if (!record) return record.error();
-  auto readable = traits_of(table).check_document(record.value().document);
-  if (readable) visit(record.value());
+  MC2_ASSIGN(const auto record, current_record(statement, table));
+  auto readable = traits_of(table).check_document(record.document);
+  if (readable) visit(record);
   return readable;
 }
 
@@ -284,9 +277,8 @@ Result<std::optional<Record>> find_record(const SQLite::Database& database, Tabl
   SQLite::Statement statement(database, select_sql(table, "WHERE " + key_condition(table)));
   bind_key(statement, table, key);
   if (!statement.executeStep()) return std::optional<Record>();
-  auto record = current_record(statement, table, key);
-  if (!record) return record.error();
-  return std::optional<Record>(std::move(record).value());
+  MC2_ASSIGN(auto record, current_record(statement, table, key));
+  return std::optional<Record>(std::move(record));
 }
 
 std::vector<Damage> scan_records(const SQLite::Database& database, Table table,

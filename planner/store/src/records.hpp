@@ -27,7 +27,7 @@ struct TableTraits {
   bool has_purpose;
   bool has_unique_key; ///< one document per key; the other tables collect
   /// Whether a document can be read. Errors: as the decoder.
-  planner::Result<void> (*check_document)(std::string_view document);
+  Result<void> (*check_document)(std::string_view document);
 };
 
 /// In the order of schemas/sql/001_initial.sql.
@@ -65,15 +65,14 @@ void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key);
 
 /// The current row of a select_sql statement.
 /// Errors: Corrupt when the checksum does not cover what the row holds.
-[[nodiscard]] planner::Result<Record> current_record(const SQLite::Statement& statement, Table table);
+[[nodiscard]] Result<Record> current_record(const SQLite::Statement& statement, Table table);
 
 /// As above, and Corrupt when the row stands under another key than the one that was asked for: an index is damaged.
-[[nodiscard]] planner::Result<Record> current_record(const SQLite::Statement& statement, Table table,
-                                                     const PlanKey& key);
+[[nodiscard]] Result<Record> current_record(const SQLite::Statement& statement, Table table, const PlanKey& key);
 
 /// The row under a key of a table with unique keys; nothing when there is none. Errors: Corrupt.
-[[nodiscard]] planner::Result<std::optional<Record>> find_record(const SQLite::Database& database, Table table,
-                                                                 const PlanKey& key);
+[[nodiscard]] Result<std::optional<Record>> find_record(const SQLite::Database& database, Table table,
+                                                        const PlanKey& key);
 
 /// SQL for the number of samples in the documents of sample_batch, whatever state they are in.
 inline constexpr std::string_view kSampleCountSql =

@@ -7,9 +7,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-
 const char* advice(int primary_code) {
   switch (primary_code) {
     case SQLITE_FULL: return "the disk is full; free some space and try again, nothing already kept was lost";
@@ -48,8 +45,8 @@ Error to_error(const SQLite::Exception& exception, const std::filesystem::path& 
   const int primary_code = exception.getErrorCode() & 0xFF;
   if (primary_code == SQLITE_READONLY)
     return {ErrorCode::ReadOnly, path.string(), "cannot be written (" + said + "); name a store that you may write to"};
-  throw planner::SystemError(call, exception.getExtendedErrorCode(),
-                             path.string() + ": " + advice(primary_code) + " (" + said + ")");
+  throw SystemError(call, exception.getExtendedErrorCode(),
+                    path.string() + ": " + advice(primary_code) + " (" + said + ")");
 }
 
 } // namespace mc2::store

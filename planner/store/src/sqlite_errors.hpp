@@ -13,8 +13,7 @@ namespace mc2::store {
 
 /// The Error that an SQLite failure amounts to: Corrupt for damage, ReadOnly for a refused write.
 /// Throws: SystemError for everything else: a full disk, I/O errors, a lock held too long.
-[[nodiscard]] planner::Error to_error(const SQLite::Exception& exception, const std::filesystem::path& path,
-                                      const char* call);
+[[nodiscard]] Error to_error(const SQLite::Exception& exception, const std::filesystem::path& path, const char* call);
 
 /// The one wrapper around calls into SQLite. `body` returns a Result; a transaction in it is rolled back on the way
 /// out.

@@ -20,9 +20,6 @@ namespace mc2::store {
 namespace {
 
 namespace fs = std::filesystem;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 /// A batch of samples stays far below the codec's limit of 64 MiB per document.
 constexpr std::size_t kSamplesPerBatch = 10'000;
@@ -95,7 +92,7 @@ Result<void> require_whole(SQLite::Database& database, const fs::path& path, con
 }
 
 Result<SQLite::Database> open_to_read(const fs::path& path, const fs::path& file, OpenMode mode) {
-  if (auto readable = require_readable(file); !readable) return readable.error();
+  MC2_TRY(require_readable(file));
   const std::uintmax_t bytes_before = size_of(file);
   SQLite::Database database = connect(file, mode);
   try {
@@ -104,21 +101,20 @@ Result<SQLite::Database> open_to_read(const fs::path& path, const fs::path& file
     if (!needs_recovery(exception)) throw;
     recover(file);
   }
-  if (mode != OpenMode::Salvage)
-    if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
-  if (auto current = require_readable(database, path, migrations(), kOldestReadable); !current) return current.error();
+  if (mode != OpenMode::Salvage) MC2_TRY(require_whole(database, path, file, bytes_before));
+  MC2_TRY(require_readable(database, path, migrations(), kOldestReadable));
   return database;
 }
 
 Result<SQLite::Database> open_read_write(const fs::path& path, const fs::path& file) {
-  if (auto place = prepare_writable(file); !place) return place.error();
+  MC2_TRY(prepare_writable(file));
   const std::uintmax_t bytes_before = size_of(file);
   SQLite::Database database = connect(file, OpenMode::ReadWrite);
   // EXTRA also flushes the directory when the journal goes, without which a power cut could bring it back.
   database.exec("PRAGMA synchronous = EXTRA");
-  if (auto journal = leave_wal(database, path); !journal) return journal.error();
-  if (auto whole = require_whole(database, path, file, bytes_before); !whole) return whole.error();
-  if (auto migrated = migrate(database, path, migrations()); !migrated) return migrated.error();
+  MC2_TRY(leave_wal(database, path));
+  MC2_TRY(require_whole(database, path, file, bytes_before));
+  MC2_TRY(migrate(database, path, migrations()));
   return database;
 }
 
@@ -152,7 +148,7 @@ Result<std::vector<Record>> sample_records(const planner::OpSpec& op, const plan
     const auto batch = samples.subspan(first, std::min(kSamplesPerBatch, samples.size() - first));
     const planner::Profile profile{op, fingerprint, {batch.begin(), batch.end()}};
     records.push_back(make_record(op, fingerprint, encode(profile), created_at));
-    if (auto kept = require_readable_back(profile, records.back().document); !kept) return kept.error();
+    MC2_TRY(require_readable_back(profile, records.back().document));
   }
   return records;
 }
@@ -187,9 +183,9 @@ Result<Store> Store::open(const fs::path& path, OpenMode mode) {
   if (path.empty()) return Error{ErrorCode::InvalidSpec, "store", "the path is empty; name a file, e.g. mc2.db"};
   auto opened = guarded(path, "Store::open", [&]() -> Result<Store> {
     const fs::path file = resolved(path);
-    auto database = mode == OpenMode::ReadWrite ? open_read_write(path, file) : open_to_read(path, file, mode);
-    if (!database) return database.error();
-    return Store(std::make_unique<Impl>(Impl{path, mode, std::move(database).value(), write_turn(file)}));
+    MC2_ASSIGN(auto database,
+               mode == OpenMode::ReadWrite ? open_read_write(path, file) : open_to_read(path, file, mode));
+    return Store(std::make_unique<Impl>(Impl{path, mode, std::move(database), write_turn(file)}));
   });
   if (!opened && mode == OpenMode::Salvage) return nothing_left(opened.error(), path);
   return opened;
@@ -211,23 +207,21 @@ Result<std::vector<std::string>> Store::append_samples(const planner::OpSpec& op
                                                        const planner::Fingerprint& fingerprint,
                                                        std::span<const planner::Sample> samples,
                                                        const std::string& created_at) {
-  const auto records = sample_records(op, fingerprint, samples, created_at);
-  if (!records) return records.error();
+  MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write("Store::append_samples", [&]() -> Result<std::vector<std::string>> {
-    put_samples(impl_->database, fingerprint, records.value());
+    put_samples(impl_->database, fingerprint, records);
     std::vector<std::string> digests;
-    for (const Record& record : records.value()) digests.push_back(record.digest);
+    for (const Record& record : records) digests.push_back(record.digest);
     return digests;
   });
 }
 
 Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                     std::span<const planner::Sample> samples, const std::string& created_at) {
-  const auto records = sample_records(op, fingerprint, samples, created_at);
-  if (!records) return records.error();
+  MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write("Store::replace_samples", [&]() -> Result<void> {
     delete_samples(impl_->database, {op, fingerprint_digest(fingerprint), ""});
-    put_samples(impl_->database, fingerprint, records.value());
+    put_samples(impl_->database, fingerprint, records);
     return {};
   });
 }
@@ -247,16 +241,16 @@ Result<std::int64_t> Store::remove_samples(const planner::OpSpec& op, const plan
 
 Result<std::string> Store::put_model(const planner::CostModel& model, const std::string& created_at) {
   const Record record = make_record(model.op, model.fingerprint, encode(model), created_at);
-  if (auto kept = require_readable_back(model, record.document); !kept) return kept.error();
+  MC2_TRY(require_readable_back(model, record.document));
   return impl_->put("Store::put_model", Table::Model, model.fingerprint, record);
 }
 
 Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string& purpose,
                                     const std::string& created_at) {
-  if (auto fit = require_fit_purpose(purpose); !fit) return fit.error();
+  MC2_TRY(require_fit_purpose(purpose));
   Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
   record.key.purpose = purpose;
-  if (auto kept = require_readable_back(plan, record.document); !kept) return kept.error();
+  MC2_TRY(require_readable_back(plan, record.document));
   return impl_->put("Store::put_plan", Table::Plan, plan.fingerprint, record);
 }
 
@@ -264,7 +258,7 @@ Result<std::string> Store::add_measurement(const planner::Fingerprint& fingerpri
                                            const std::string& created_at) {
   const MeasurementRecord value{fingerprint, measurement};
   const Record record = make_record(measurement.op, fingerprint, encode(value), created_at);
-  if (auto kept = require_readable_back(value, record.document); !kept) return kept.error();
+  MC2_TRY(require_readable_back(value, record.document));
   return impl_->put("Store::add_measurement", Table::Measurement, fingerprint, record);
 }
 

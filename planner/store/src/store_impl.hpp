@@ -22,11 +22,11 @@ struct Store::Impl {
   mutable SQLite::Database database; ///< reads change nothing that a caller can see
   std::shared_ptr<std::timed_mutex> turn;
 
-  [[nodiscard]] planner::Error error(planner::ErrorCode code, std::string message) const {
+  [[nodiscard]] Error error(ErrorCode code, std::string message) const {
     return {code, path.string(), std::move(message)};
   }
   /// A damaged record names its row; the store adds which file.
-  [[nodiscard]] planner::Error located(const planner::Error& error) const {
+  [[nodiscard]] Error located(const Error& error) const {
     return error.field.empty() ? this->error(error.code, error.message) : error;
   }
 
@@ -35,7 +35,7 @@ struct Store::Impl {
   template <typename Body>
   auto write(const char* call, Body&& body) -> decltype(body()) {
     if (mode != OpenMode::ReadWrite)
-      return error(planner::ErrorCode::ReadOnly, "is open read-only; name a store that you may write to");
+      return error(ErrorCode::ReadOnly, "is open read-only; name a store that you may write to");
     // Without its turn after all that time it competes with everyone, and SQLite says what comes of it.
     const std::unique_lock others_wait(*turn, kLongestWait);
     return guarded(path, call, [&]() -> decltype(body()) {
@@ -56,8 +56,8 @@ struct Store::Impl {
   }
 
   /// Keeps one document in its own transaction. Returns its digest.
-  [[nodiscard]] planner::Result<std::string> put(const char* call, Table table, const planner::Fingerprint& fingerprint,
-                                                 const Record& record);
+  [[nodiscard]] Result<std::string> put(const char* call, Table table, const planner::Fingerprint& fingerprint,
+                                        const Record& record);
 };
 
 } // namespace mc2::store

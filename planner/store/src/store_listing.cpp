@@ -13,9 +13,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::ErrorCode;
-using planner::Result;
-
 /// What a filter asks of a row, and the values of its parameters in their order.
 class Conditions {
  public:
@@ -126,27 +123,24 @@ Result<std::vector<Listed>> Store::list_measurements(const ListFilter& filter) c
 
 Result<StoredModel> Store::find_model(const std::string& digest_prefix) const {
   return impl_->read("Store::find_model", [&]() -> Result<StoredModel> {
-    auto found = find_document<planner::CostModel>(*impl_, Table::Model, digest_prefix);
-    if (!found) return found.error();
-    auto& [model, row] = found.value();
+    MC2_ASSIGN(auto found, find_document<planner::CostModel>(*impl_, Table::Model, digest_prefix));
+    auto& [model, row] = found;
     return StoredModel{std::move(model), std::move(row.document), std::move(row.digest), std::move(row.created_at)};
   });
 }
 
 Result<StoredSamples> Store::find_samples(const std::string& digest_prefix) const {
   return impl_->read("Store::find_samples", [&]() -> Result<StoredSamples> {
-    auto found = find_document<planner::Profile>(*impl_, Table::SampleBatch, digest_prefix);
-    if (!found) return found.error();
-    auto& [profile, row] = found.value();
+    MC2_ASSIGN(auto found, find_document<planner::Profile>(*impl_, Table::SampleBatch, digest_prefix));
+    auto& [profile, row] = found;
     return StoredSamples{std::move(profile), std::move(row.document), std::move(row.digest), std::move(row.created_at)};
   });
 }
 
 Result<StoredMeasurement> Store::find_measurement(const std::string& digest_prefix) const {
   return impl_->read("Store::find_measurement", [&]() -> Result<StoredMeasurement> {
-    auto found = find_document<MeasurementRecord>(*impl_, Table::Measurement, digest_prefix);
-    if (!found) return found.error();
-    auto& [value, row] = found.value();
+    MC2_ASSIGN(auto found, find_document<MeasurementRecord>(*impl_, Table::Measurement, digest_prefix));
+    auto& [value, row] = found;
     return StoredMeasurement{std::move(value), std::move(row.document), std::move(row.digest),
                              std::move(row.created_at)};
   });

@@ -16,10 +16,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 constexpr int kColumnOfM = 3, kColumnOfN = 4; ///< of select_sql
 constexpr std::size_t kListedCount = 5;       ///< what a message lists before it says "and N more"
 

@@ -16,10 +16,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 constexpr std::array kRoleNames{std::pair{Role::Read, std::string_view("read")},
                                 std::pair{Role::Write, std::string_view("write")},
                                 std::pair{Role::Admin, std::string_view("admin")}};

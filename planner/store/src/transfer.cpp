@@ -17,9 +17,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::ErrorCode;
-using planner::Result;
-
 /// An export may be far larger than one document, but not without bound.
 constexpr JsonLimits kExportLimits{.max_bytes = std::size_t{1} << 30U,
                                    .max_value_count = 100'000'000,
@@ -168,10 +165,9 @@ Result<Entry> read_table_entry(const Node& node, Table table) {
 
 /// Errors: Malformed, NewerVersion, UnknownName, InvalidSpec.
 Result<Contents> decode_export(std::string_view text) {
-  const auto json = parse_json(text, kExportLimits);
-  if (!json) return json.error();
+  MC2_ASSIGN(const auto json, parse_json(text, kExportLimits));
   ReadStatus status;
-  const Node root(json.value(), status);
+  const Node root(json, status);
   check_schema(root, "store");
   const Fields fields(root, {"damages", "measurements", "models", "plans", "samples", "schema"});
   Contents contents;
@@ -254,25 +250,22 @@ Result<Exported> Store::export_all() const {
 }
 
 Result<std::string> Store::export_json() const {
-  auto exported = export_all();
-  if (!exported) return exported.error();
-  return std::move(exported).value().json;
+  MC2_ASSIGN(auto exported, export_all());
+  return std::move(exported).json;
 }
 
 Result<MergeReport> Store::import_json(std::string_view json) {
-  const auto contents = decode_export(json);
-  if (!contents) return contents.error();
+  MC2_ASSIGN(const auto contents, decode_export(json));
   return impl_->write("Store::import_json",
-                      [&]() -> Result<MergeReport> { return add_all(impl_->database, contents.value()); });
+                      [&]() -> Result<MergeReport> { return add_all(impl_->database, contents); });
 }
 
 Result<MergeReport> Store::merge(const Store& other) {
   // Read to the end before writing: both may be the same file.
-  const auto contents =
-      other.impl_->read("Store::merge", [&]() -> Result<Contents> { return read_contents(other.impl_->database); });
-  if (!contents) return contents.error();
-  return impl_->write("Store::merge",
-                      [&]() -> Result<MergeReport> { return add_all(impl_->database, contents.value()); });
+  MC2_ASSIGN(const auto contents, other.impl_->read("Store::merge", [&]() -> Result<Contents> {
+    return read_contents(other.impl_->database);
+  }));
+  return impl_->write("Store::merge", [&]() -> Result<MergeReport> { return add_all(impl_->database, contents); });
 }
 
 } // namespace mc2::store

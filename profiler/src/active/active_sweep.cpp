@@ -6,15 +6,12 @@
 #include <tuple>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
-#include "text.hpp"
 
 namespace mc2::profiler {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 using planner::Sample;
 using Clock = std::chrono::steady_clock;
 
@@ -93,16 +90,15 @@ class ActiveSweep {
 Result<void> ActiveSweep::prepare(const std::vector<ActiveCase>& cases) {
   for (const ActiveCase& one : cases) {
     if (cases_.contains(one)) continue;
-    auto made = hooks_.make_case(one);
-    if (!made) return made.error();
-    if (!made.value().measure)
+    MC2_ASSIGN(auto made, hooks_.make_case(one));
+    if (!made.measure)
       return Error{ErrorCode::InvalidSpec, "hooks.make_case",
                    "gave no 'measure' for " + one.text(cut_axis(question_.op))};
     for (int i = 0; i < options_.warmup_count; ++i) {
       if (is_cancelled()) return cancelled();
-      static_cast<void>(made.value().measure());
+      static_cast<void>(made.measure());
     }
-    cases_.emplace(one, std::move(made).value());
+    cases_.emplace(one, std::move(made));
   }
   return {};
 }
@@ -131,7 +127,7 @@ Result<void> ActiveSweep::run_round(std::vector<ActiveCase> cases) {
   });
   const auto left = static_cast<std::size_t>(options_.max_measurement_count - count_);
   if (cases.size() > left) cases.resize(left);
-  if (auto ready = prepare(cases); !ready) return ready;
+  MC2_TRY(prepare(cases));
   const std::size_t first_new = samples_.size();
   try {
     for (const ActiveCase& one : cases) {
@@ -200,12 +196,11 @@ ActiveSummary ActiveSweep::finish(ActiveStop stop, std::string termination) {
 Result<ActiveSummary> ActiveSweep::run() {
   for (;;) {
     adopt_plan();
-    auto advice = advise(question_, samples_);
-    if (!advice) return advice.error();
-    close_round(advice.value());
-    if (advice.value().stop != ActiveStop::NotYet) return finish(advice.value().stop, advice.value().reason);
+    MC2_ASSIGN(auto advice, advise(question_, samples_));
+    close_round(advice);
+    if (advice.stop != ActiveStop::NotYet) return finish(advice.stop, advice.reason);
     if (std::string spent = budget_spent(); !spent.empty()) return finish(ActiveStop::NotYet, std::move(spent));
-    if (auto done = run_round(std::move(advice.value().cases)); !done) return done.error();
+    MC2_TRY(run_round(std::move(advice.cases)));
   }
 }
 
@@ -231,7 +226,7 @@ std::string ActiveRound::text() const {
 
 Result<ActiveSummary> run_active_sweep(const ActiveOptions& options, const ActiveHooks& hooks,
                                        const planner::Fingerprint& fingerprint, std::span<const Sample> earlier) {
-  if (auto valid = options.validate(); !valid) return valid.error();
+  MC2_TRY(options.validate());
   if (!hooks.make_case) return Error{ErrorCode::InvalidSpec, "hooks.make_case", "is empty; nothing can be timed"};
   if (!hooks.now) return Error{ErrorCode::InvalidSpec, "hooks.now", "is empty; the sweep needs a clock"};
   return ActiveSweep(options, hooks, fingerprint, earlier).run();

@@ -9,19 +9,16 @@
 
 #include "active/plans.hpp"
 #include "active/value.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/active.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "mc2/profiler/sweep.hpp"
-#include "text.hpp"
 
 namespace mc2::profiler {
 namespace {
 
 using planner::Component;
 using planner::Context;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 using planner::Sample;
 
 /// The recipe's contention factor and how far measured ones lie from it, before any co-run is timed.
@@ -31,7 +28,7 @@ constexpr std::size_t kMaxExtraSizeCount = 12;
 /// Below this part of the regret a value is rounding.
 constexpr double kNegligibleValue = 1e-3;
 
-double time_us(const Sample& sample) { return static_cast<double>(sample.time.count()) / planner::kNsPerUs; }
+double time_us(const Sample& sample) { return planner::to_us(sample.time); }
 
 bool counts(const Sample& sample, const std::string& variant) {
   return !sample.is_outlier && sample.variant == variant && sample.block_rows > 0 && sample.time.count() > 0;
@@ -284,8 +281,8 @@ std::string ActiveCase::text(planner::CutAxis axis) const {
 }
 
 Result<void> ActiveQuestion::validate() const {
-  if (auto valid = op.validate(); !valid) return valid;
-  if (auto valid = plan.validate(); !valid) return valid;
+  MC2_TRY(op.validate());
+  MC2_TRY(plan.validate());
   if (variant.empty()) return range_error("variant", "named");
   if (sweep_alignment < 1) return range_error("sweep_alignment", "1 or more");
   if (!(tolerated_regret >= 0) || !std::isfinite(tolerated_regret)) return range_error("tolerated_regret", "0 or more");
@@ -301,7 +298,7 @@ Result<void> ActiveQuestion::validate() const {
 }
 
 Result<ActiveAdvice> advise(const ActiveQuestion& question, std::span<const Sample> samples) {
-  if (auto valid = question.validate(); !valid) return valid.error();
+  MC2_TRY(question.validate());
   const std::int64_t rows = axis_rows(question);
   const Evidence evidence = gather(question, samples);
   ActiveAdvice advice;
@@ -311,11 +308,10 @@ Result<ActiveAdvice> advise(const ActiveQuestion& question, std::span<const Samp
     advice.reason = "the sizes that a fit needs come first";
     return advice;
   }
-  const auto cuts = planner::enumerate_cuts(question.op, question.plan);
-  if (!cuts) return cuts.error();
-  if (cuts.value().size() == 1) {
+  MC2_ASSIGN(const auto cuts, planner::enumerate_cuts(question.op, question.plan));
+  if (cuts.size() == 1) {
     advice.stop = ActiveStop::NothingToDecide;
-    advice.best = cuts.value().front();
+    advice.best = cuts.front();
     advice.reason = "the only legal plan is not to cut";
     return advice;
   }

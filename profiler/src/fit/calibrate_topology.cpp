@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/profiler/statistics.hpp"
 
@@ -15,10 +15,7 @@ namespace mc2::profiler {
 namespace {
 
 using planner::CollectiveSpec;
-using planner::Error;
-using planner::ErrorCode;
 using planner::Protocol;
-using planner::Result;
 using planner::Topology;
 
 struct Constant {
@@ -165,13 +162,12 @@ std::string what_text(std::span<const CollectivePoint> points) {
 }
 
 std::string summary_text(const TopologyCalibration& result) {
-  char text[704]; // two doubles of any size
-  std::snprintf(text, sizeof text, "median error %.1f %% before, %.1f %% after", result.error_before * 100,
-                result.error_after * 100);
   std::string open;
   for (const auto& factor : result.factors)
     if (!factor.is_determined) open += (open.empty() ? "" : ", ") + factor.name;
-  return result.topology.calibration + "; " + text + (open.empty() ? "" : "; not determined by these points: " + open);
+  return result.topology.calibration + "; median error " + percent_text(result.error_before) + " before, " +
+         percent_text(result.error_after) + " after" +
+         (open.empty() ? "" : "; not determined by these points: " + open);
 }
 
 Result<void> validate(std::span<const CollectivePoint> points) {
@@ -188,7 +184,7 @@ Result<void> validate(std::span<const CollectivePoint> points) {
 } // namespace
 
 Result<std::vector<double>> relative_errors(const Topology& topology, std::span<const CollectivePoint> points) {
-  if (auto valid = validate(points); !valid) return valid.error();
+  MC2_TRY(validate(points));
   std::vector<double> errors;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto time = planner::best_collective_time(topology, points[i].spec);
@@ -201,19 +197,17 @@ Result<std::vector<double>> relative_errors(const Topology& topology, std::span<
 
 Result<TopologyCalibration> calibrate_topology(const Topology& topology, std::span<const CollectivePoint> points,
                                                const CalibrateOptions& options) {
-  const auto before = relative_errors(topology, points);
-  if (!before) return before.error();
+  MC2_ASSIGN(const auto before, relative_errors(topology, points));
   const Solution solution = solve(topology, points, options);
   TopologyCalibration result;
   result.topology = scaled(topology, solution.log_factors.data());
-  const auto after = relative_errors(result.topology, points);
-  if (!after) return after.error();
-  result.error_before = median_size(before.value());
-  result.error_after = median_size(after.value());
+  MC2_ASSIGN(const auto after, relative_errors(result.topology, points));
+  result.error_before = median_size(before);
+  result.error_after = median_size(after);
   result.factors = factors_of(solution, options);
   result.topology.calibration = what_text(points);
   result.topology.relative_interval = std::min(
-      std::max(planner::kNormal95 * rms_log(after.value()), options.measurement_spread), planner::kMaxRelativeInterval);
+      std::max(planner::kNormal95 * rms_log(after), options.measurement_spread), planner::kMaxRelativeInterval);
   result.text = summary_text(result);
   return result;
 }

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/drift.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/statistics.hpp"
-#include "text.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -20,10 +20,7 @@ namespace {
 using planner::Component;
 using planner::Context;
 using planner::CurveAxis;
-using planner::Error;
-using planner::ErrorCode;
 using planner::Profile;
-using planner::Result;
 using planner::Sample;
 
 constexpr double kFactorConfidence = 0.90;
@@ -44,7 +41,7 @@ std::int64_t size_of(const Sample& sample) {
   return sample.component == Component::Matmul ? sample.block_rows : sample.message_bytes;
 }
 
-double time_us(const Sample& sample) { return static_cast<double>(sample.time.count()) / planner::kNsPerUs; }
+double time_us(const Sample& sample) { return planner::to_us(sample.time); }
 
 bool is_of(const Sample& sample, const Series& series, Context context) {
   return !sample.is_outlier && sample.variant == series.variant && sample.component == series.component &&
@@ -190,13 +187,10 @@ Result<planner::LaneCost> fit_lane(const Profile& profile, const Series& series,
 Result<planner::VariantCost> fit_variant(const Profile& profile, const std::string& name,
                                          const std::map<Component, Drift>& drifts, const FitOptions& options,
                                          std::vector<std::string>& notes) {
-  auto compute = fit_lane(profile, {name, Component::Matmul}, drifts.at(Component::Matmul), options, notes);
-  if (!compute) return compute.error();
-  auto communication =
-      fit_lane(profile, {name, Component::Collective}, drifts.at(Component::Collective), options, notes);
-  if (!communication) return communication.error();
-  return planner::VariantCost{planner::parse_variant(name), std::move(compute).value(),
-                              std::move(communication).value()};
+  MC2_ASSIGN(auto compute, fit_lane(profile, {name, Component::Matmul}, drifts.at(Component::Matmul), options, notes));
+  MC2_ASSIGN(auto communication,
+             fit_lane(profile, {name, Component::Collective}, drifts.at(Component::Collective), options, notes));
+  return planner::VariantCost{planner::parse_variant(name), std::move(compute), std::move(communication)};
 }
 
 std::string source_text(const Profile& profile) {
@@ -209,10 +203,10 @@ std::string source_text(const Profile& profile) {
 } // namespace
 
 Result<FitSummary> fit_cost_model(const Profile& profile, const FitOptions& options) {
-  if (auto valid = options.validate(); !valid) return valid.error();
-  if (auto valid = profile.op.validate(); !valid) return valid.error();
+  MC2_TRY(options.validate());
+  MC2_TRY(profile.op.validate());
   if (profile.samples.empty()) return Error{ErrorCode::CannotFit, "samples", "the profile has no samples"};
-  if (auto valid = check_samples(profile); !valid) return valid.error();
+  MC2_TRY(check_samples(profile));
 
   FitSummary summary;
   summary.model.op = profile.op;
@@ -228,9 +222,8 @@ Result<FitSummary> fit_cost_model(const Profile& profile, const FitOptions& opti
   std::set<std::string> variants;
   for (const Sample& sample : profile.samples) variants.insert(sample.variant);
   for (const std::string& name : variants) {
-    auto variant = fit_variant(profile, name, drifts, options, summary.notes);
-    if (!variant) return variant.error();
-    summary.model.variants.push_back(std::move(variant).value());
+    MC2_ASSIGN(auto variant, fit_variant(profile, name, drifts, options, summary.notes));
+    summary.model.variants.push_back(std::move(variant));
   }
   if (auto valid = summary.model.validate(); !valid) {
     return Error{ErrorCode::CannotFit, valid.error().field, valid.error().message};

@@ -11,17 +11,14 @@
 #include "fit/family.hpp"
 #include "fit/points.hpp"
 #include "fit/robust.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
-#include "text.hpp"
 
 namespace mc2::profiler {
 namespace {
 
 using planner::CostCurve;
 using planner::CurveAxis;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 constexpr double kClockError = 0.001;
 /// A low quantile of n normal values has 1.36 times the standard error of their mean (a median: 1.25).
@@ -169,7 +166,7 @@ std::size_t choose(std::span<const Candidate> candidates, const FitOptions& opti
   return last;
 }
 
-std::string error_text(const Candidate& candidate) { return percent_text(candidate.validation.rms); }
+std::string error_text(const Candidate& candidate) { return percent_text(candidate.validation.rms, 2); }
 
 std::string rivals_text(std::span<const Candidate> candidates, std::size_t chosen) {
   std::string text;
@@ -186,7 +183,7 @@ std::string why_text(std::span<const Candidate> candidates, std::size_t chosen, 
   if (candidates.size() == 1) return "; no other family could be fitted";
   if (candidates[chosen].family->is_last_resort()) return "; chosen because every other family is clearly worse";
   if (candidates[chosen].validation.rms <= floor)
-    return "; chosen as the simplest within the noise of the samples (" + percent_text(floor) + ")";
+    return "; chosen as the simplest within the noise of the samples (" + percent_text(floor, 2) + ")";
   const auto has_smaller_error = [&](const Candidate& other) {
     return other.validation.rms < candidates[chosen].validation.rms;
   };
@@ -244,9 +241,7 @@ Result<void> FitOptions::validate() const {
 }
 
 Result<CostCurve> meet_points(std::span<const FitPoint> points, CurveAxis axis) {
-  const auto prepared = fit::prepare_points(points, 1);
-  if (!prepared) return prepared.error();
-  const std::vector<FitPoint>& distinct = prepared.value();
+  MC2_ASSIGN(const std::vector<FitPoint> distinct, fit::prepare_points(points, 1));
   if (distinct.size() > 2) return Error{ErrorCode::CannotFit, "points", "more than two sizes; fit a curve to them"};
   const FitPoint& first = distinct.front();
   const FitPoint& last = distinct.back();
@@ -262,12 +257,11 @@ Result<CostCurve> meet_points(std::span<const FitPoint> points, CurveAxis axis) 
 }
 
 Result<CostCurve> fit_curve(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
-  if (auto valid = options.validate(); !valid) return valid.error();
-  const auto prepared = fit::prepare_points(points, options.min_point_count);
-  if (!prepared) return prepared.error();
+  MC2_TRY(options.validate());
+  MC2_ASSIGN(const auto prepared, fit::prepare_points(points, options.min_point_count));
 
-  const auto [kept, left_out] = split_points(prepared.value(), axis, options);
-  if (auto grows = fit::check_growth(kept); !grows) return grows.error();
+  const auto [kept, left_out] = split_points(prepared, axis, options);
+  MC2_TRY(fit::check_growth(kept));
 
   std::vector<Candidate> candidates = fit_families(kept, axis, options);
   if (candidates.empty()) {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
-#include "text.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -17,9 +17,6 @@ using planner::Component;
 using planner::CostCurve;
 using planner::CurveAxis;
 using planner::CurveKnot;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 constexpr std::size_t kFittedSizes = 3;
 constexpr double kFadeOctaves = 2;
@@ -106,7 +103,7 @@ CostCurve overridden(const CostCurve& curve, const std::vector<FitPoint>& points
 } // namespace
 
 Result<FitSummary> override_model(planner::CostModel model, const planner::Profile& profile) {
-  if (auto valid = model.validate(); !valid) return valid.error();
+  MC2_TRY(model.validate());
   FitSummary summary;
   const auto compute = points_of(profile, Component::Matmul), communication = points_of(profile, Component::Collective);
   for (const auto* points : {&compute, &communication})
@@ -119,7 +116,7 @@ Result<FitSummary> override_model(planner::CostModel model, const planner::Profi
       variant.communication.curve = overridden(variant.communication.curve, communication, summary.notes);
   }
   summary.model = std::move(model);
-  if (auto valid = summary.model.validate(); !valid) return valid.error();
+  MC2_TRY(summary.model.validate());
   return summary;
 }
 

@@ -7,15 +7,11 @@
 #include <numeric>
 #include <string>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
-#include "text.hpp"
 
 namespace mc2::profiler::fit {
 namespace {
-
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 constexpr std::size_t kMaxPointCount = 128;
 constexpr double kSameSizeRatio = 1e-6;
@@ -160,7 +156,7 @@ std::vector<bool> find_contradicting(std::span<const FitPoint> points) {
 
 Result<std::vector<FitPoint>> prepare_points(std::span<const FitPoint> points, int min_point_count) {
   if (points.empty()) return Error{ErrorCode::CannotFit, "points", "there are no samples to fit"};
-  if (auto checked = check_values(points); !checked) return checked.error();
+  MC2_TRY(check_values(points));
   std::vector<FitPoint> sorted(points.begin(), points.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const FitPoint& a, const FitPoint& b) { return a.x < b.x; });
   std::vector<FitPoint> distinct = merge_equal_sizes(sorted);

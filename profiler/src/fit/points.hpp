@@ -10,8 +10,7 @@ namespace mc2::profiler::fit {
 
 /// Checked, merged by size, thinned to at most 128 sizes, ascending.
 /// Errors: CannotFit as fit_curve, except for times that fall.
-[[nodiscard]] planner::Result<std::vector<FitPoint>> prepare_points(std::span<const FitPoint> points,
-                                                                    int min_point_count);
+[[nodiscard]] Result<std::vector<FitPoint>> prepare_points(std::span<const FitPoint> points, int min_point_count);
 
 /// Marks the fewest points, at most one in five, without which (nearly) no two sizes contradict each other. Two sizes
 /// contradict each other when the larger one is faster, or costs more per unit of size, by more than a factor
@@ -21,6 +20,6 @@ namespace mc2::profiler::fit {
 
 /// Errors: CannotFit when more than one pair of sizes in five shows the larger one faster, by more than 10 % and
 /// twice the standard error of the two times. `points` ascend.
-[[nodiscard]] planner::Result<void> check_growth(std::span<const FitPoint> points);
+[[nodiscard]] Result<void> check_growth(std::span<const FitPoint> points);
 
 } // namespace mc2::profiler::fit

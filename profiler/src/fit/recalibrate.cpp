@@ -4,19 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "fit/cross_validation.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::profiler {
 namespace {
 
 using planner::CostModel;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 /// Parameters: compute slow-down, communication slow-down, fixed us per block.
 constexpr int kParameterCount = 3;
@@ -38,9 +35,8 @@ CostModel with_parameters(CostModel model, const planner::Variant& variant, cons
 Result<double> predicted_us(const CostModel& model, const RaceObservation& seen, const double* parameters) {
   const CostModel anchored = planner::anchored(with_parameters(model, seen.variant, parameters), model.op,
                                                seen.compute_us, seen.communication_us);
-  const auto plan = planner::predict_cut(model.op, anchored, seen.variant, seen.cut);
-  if (!plan) return plan.error();
-  return plan.value().makespan.us;
+  MC2_ASSIGN(const auto plan, planner::predict_cut(model.op, anchored, seen.variant, seen.cut));
+  return plan.makespan.us;
 }
 
 /// log(predicted / measured) / spread of one raced cut.
@@ -72,7 +68,7 @@ struct PriorResidual {
 };
 
 Result<void> validate(const CostModel& model, std::span<const RaceObservation> observations) {
-  if (auto valid = model.validate(); !valid) return valid;
+  MC2_TRY(model.validate());
   if (observations.empty()) return Error{ErrorCode::CannotFit, "race", "has no measured cut to recalibrate with"};
   for (const auto& seen : observations)
     for (const double us : {seen.fused_us, seen.compute_us, seen.communication_us})
@@ -85,9 +81,8 @@ Result<double> relative_rms(const CostModel& model, std::span<const RaceObservat
                             const double* parameters) {
   double sum = 0;
   for (const auto& seen : observations) {
-    const auto us = predicted_us(model, seen, parameters);
-    if (!us) return us;
-    sum += std::pow(us.value() / seen.fused_us - 1, 2);
+    MC2_ASSIGN(const auto us, predicted_us(model, seen, parameters));
+    sum += std::pow(us / seen.fused_us - 1, 2);
   }
   return std::sqrt(sum / static_cast<double>(observations.size()));
 }
@@ -146,18 +141,14 @@ Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vec
   const bool compute_first = planner::traits_of(model.op.kind).first_lane == planner::Lane::Compute;
   double parameters[kParameterCount] = {cost->compute.slowdown, cost->communication.slowdown,
                                         (compute_first ? cost->communication : cost->compute).fixed_us};
-  const auto before = relative_rms(model, observations, parameters);
-  if (!before) return before.error();
+  MC2_ASSIGN(const auto before, relative_rms(model, observations, parameters));
   solve(model, observations, options, parameters);
-  const auto after = relative_rms(model, observations, parameters);
-  if (!after) return after.error();
-  char text[256];
-  std::snprintf(text, sizeof text,
-                "slow-down compute %.3f, communication %.3f, %.1f us fixed per block; predicted against %zu raced cuts "
-                "%.1f %% rms before, %.1f %% after",
-                parameters[0], parameters[1], parameters[2], observations.size(), before.value() * 100,
-                after.value() * 100);
-  return Recalibration{with_parameters(model, variant, parameters), before.value(), after.value(), text};
+  MC2_ASSIGN(const auto after, relative_rms(model, observations, parameters));
+  const std::string text = "slow-down compute " + number(parameters[0], "%.3f, ") + "communication " +
+                           number(parameters[1], "%.3f, ") + number(parameters[2], "%.1f us fixed per block; ") +
+                           "predicted against " + std::to_string(observations.size()) + " raced cuts " +
+                           percent_text(before) + " rms before, " + percent_text(after) + " after";
+  return Recalibration{with_parameters(model, variant, parameters), before, after, text};
 }
 
 /// The observations of each variant that has any, in the order of their first.
@@ -183,20 +174,19 @@ double pooled_rms(double sum_of_squares, std::size_t count) {
 
 Result<Recalibration> recalibrate(const CostModel& model, std::span<const RaceObservation> observations,
                                   const RecalibrateOptions& options) {
-  if (auto valid = validate(model, observations); !valid) return valid.error();
+  MC2_TRY(validate(model, observations));
   const auto groups = by_variant(observations);
   Recalibration result{model, 0, 0, ""};
   double before = 0;
   double after = 0;
   for (const auto& group : groups) {
-    auto one = recalibrate_variant(result.model, group, options);
-    if (!one) return one.error();
-    result.model = std::move(one.value().model);
+    MC2_ASSIGN(auto one, recalibrate_variant(result.model, group, options));
+    result.model = std::move(one.model);
     const auto count = static_cast<double>(group.size());
-    before += count * one.value().error_before * one.value().error_before;
-    after += count * one.value().error_after * one.value().error_after;
+    before += count * one.error_before * one.error_before;
+    after += count * one.error_after * one.error_after;
     if (!result.text.empty()) result.text += "; ";
-    result.text += (groups.size() > 1 ? group.front().variant.text() + ": " : "") + one.value().text;
+    result.text += (groups.size() > 1 ? group.front().variant.text() + ": " : "") + one.text;
   }
   result.error_before = pooled_rms(before, observations.size());
   result.error_after = pooled_rms(after, observations.size());

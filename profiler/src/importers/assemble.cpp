@@ -12,10 +12,7 @@ namespace {
 
 using planner::Collective;
 using planner::Component;
-using planner::Error;
-using planner::ErrorCode;
 using planner::OpSpec;
-using planner::Result;
 using planner::Sample;
 
 constexpr std::size_t kMaxListedShapes = 6;
@@ -95,7 +92,7 @@ Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& que
     return Error{
         ErrorCode::InvalidSpec, "--ranks",
         "is " + std::to_string(op.world_size) + " where the log says " + std::to_string(*found.world_sizes.begin())};
-  if (auto valid = op.validate(); !valid) return valid.error();
+  MC2_TRY(op.validate());
   return op;
 }
 
@@ -168,18 +165,17 @@ planner::Fingerprint fingerprint_of(const std::map<std::string, std::string>& fa
 
 Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::map<std::string, std::string>& facts,
                                          const ImportQuestion& question) {
-  const auto op = find_operator(timings, question);
-  if (!op) return op.error();
+  MC2_ASSIGN(const auto op, find_operator(timings, question));
   if (question.device.empty() && !facts.contains("device"))
     return Error{ErrorCode::InvalidSpec, "--device",
                  "is missing: the logs do not name the machine, and what they hold is kept under its name"};
   ImportedProfile imported;
-  imported.profile.op = op.value();
+  imported.profile.op = op;
   imported.profile.fingerprint = fingerprint_of(facts, question.device);
   std::size_t other_count = 0;
   std::string other;
   for (const auto& [key, group] : timings.groups()) {
-    const auto shape = sample_of(op.value(), key);
+    const auto shape = sample_of(op, key);
     if (!shape) {
       if (other_count++ == 0) other = group_text(key);
       continue;
@@ -193,7 +189,7 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
     imported.notes.push_back(std::to_string(other_count) + " sizes are of another operator, e.g. " + other);
   if (imported.profile.samples.empty())
     return Error{ErrorCode::CannotFit, "",
-                 "nothing in the logs is of " + op.value().text() + (other.empty() ? "" : "; they hold " + other)};
+                 "nothing in the logs is of " + op.text() + (other.empty() ? "" : "; they hold " + other)};
   return imported;
 }
 

@@ -12,9 +12,6 @@
 namespace mc2::profiler {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-
 class FileSource : public ByteSource {
  public:
   FileSource(int file, std::filesystem::path path, std::int64_t total_bytes)
@@ -27,7 +24,7 @@ class FileSource : public ByteSource {
     while (true) {
       const ssize_t got = ::read(file_, into.data(), into.size());
       if (got >= 0) return static_cast<std::size_t>(got);
-      if (errno != EINTR) throw planner::SystemError("read " + path_.string(), errno, std::strerror(errno));
+      if (errno != EINTR) throw SystemError("read " + path_.string(), errno, std::strerror(errno));
     }
   }
   [[nodiscard]] std::filesystem::path path() const override { return path_; }
@@ -58,7 +55,7 @@ class MemorySource : public ByteSource {
 
 } // namespace
 
-planner::Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path) {
+Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path) {
   const auto refused = [&](const std::string& why) { return Error{ErrorCode::InvalidSpec, path.string(), why}; };
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0)

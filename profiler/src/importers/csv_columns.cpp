@@ -7,9 +7,6 @@
 
 namespace mc2::profiler {
 
-using planner::Error;
-using planner::ErrorCode;
-
 bool is_missing(std::string_view cell) noexcept {
   return cell.empty() || cell == "N/A" || cell == "NA" || cell == "null" || cell == "4294967295";
 }
@@ -35,7 +32,7 @@ bool CsvColumns::visit_cells(std::string_view line, Visit visit) {
   }
 }
 
-planner::Result<void> CsvColumns::read_heading(std::string_view line) {
+Result<void> CsvColumns::read_heading(std::string_view line) {
   const auto refused = [](std::string message) { return Error{ErrorCode::Malformed, "", std::move(message)}; };
   slot_of_.clear();
   cells_.assign(wanted_.size(), {});

@@ -30,7 +30,7 @@ class CsvColumns {
 
   /// Finds the wanted columns. Errors: Malformed for a required one that is missing, one that stands there twice, or
   /// a time in another unit than us.
-  [[nodiscard]] planner::Result<void> read_heading(std::string_view line);
+  [[nodiscard]] Result<void> read_heading(std::string_view line);
   /// Whether the line begins like the heading: files that were put together.
   [[nodiscard]] bool is_heading(std::string_view line) const;
   /// What is wrong with the row: another number of cells than the heading, a quote that is not closed, or an end inside
@@ -53,9 +53,9 @@ class CsvColumns {
 
 /// Gives a table's heading to `log.begin` and every other line to `log.read`. Errors: Malformed for an empty file.
 template <typename Log>
-[[nodiscard]] planner::Result<void> read_table(LogReader& reader, Log& log, LogSink& sink) {
+[[nodiscard]] Result<void> read_table(LogReader& reader, Log& log, LogSink& sink) {
   Line line;
-  if (!reader.next(line)) return planner::Error{planner::ErrorCode::Malformed, "", "is empty"};
+  if (!reader.next(line)) return Error{ErrorCode::Malformed, "", "is empty"};
   if (auto begun = log.begin(line.text); !begun) {
     sink.bad(line.number, begun.error().message);
     return {};

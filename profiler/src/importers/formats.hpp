@@ -8,20 +8,18 @@ namespace mc2::profiler {
 
 /// One pair of functions per format; the table is in importer_registry.cpp.
 [[nodiscard]] bool detect_hccl_test(std::string_view head);
-[[nodiscard]] planner::Result<void> read_hccl_test(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] Result<void> read_hccl_test(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_db(std::string_view head);
-[[nodiscard]] planner::Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_kernels(std::string_view head);
-[[nodiscard]] planner::Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_msprof_statistic(std::string_view head);
-[[nodiscard]] planner::Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers,
-                                                          LogSink& sink);
+[[nodiscard]] Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_nccl_tests(std::string_view head);
-[[nodiscard]] planner::Result<void> read_nccl_tests(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] Result<void> read_nccl_tests(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_nccl_tests_json(std::string_view head);
-[[nodiscard]] planner::Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers,
-                                                         LogSink& sink);
+[[nodiscard]] Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 [[nodiscard]] bool detect_osu(std::string_view head);
-[[nodiscard]] planner::Result<void> read_osu(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+[[nodiscard]] Result<void> read_osu(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 
 } // namespace mc2::profiler

@@ -11,7 +11,6 @@ namespace mc2::profiler {
 namespace {
 
 using planner::Collective;
-using planner::Result;
 
 enum Column : std::size_t { kSize, kTime, kCheck, kColumnCount };
 

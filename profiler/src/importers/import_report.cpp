@@ -5,10 +5,6 @@
 namespace mc2::profiler {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 constexpr std::string_view kOtherLines = "other lines";
 
 } // namespace

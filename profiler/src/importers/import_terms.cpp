@@ -5,10 +5,6 @@
 namespace mc2::profiler {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 constexpr std::size_t kShownText = 32;
 
@@ -63,27 +59,24 @@ Result<void> read_bytes(const std::string& text, ImportAnswers& answers) {
 } // namespace
 
 Result<ImportAnswers> ImportTerms::answers() const {
-  if (auto legal = check_sizes(*this); !legal) return legal.error();
+  MC2_TRY(check_sizes(*this));
   ImportAnswers answers{.world_size = to_world_size(ranks), .m = m, .n = n, .k = k};
-  if (auto read = read_name("collective", collective, planner::parse_collective, answers.collective); !read)
-    return read.error();
-  if (auto read = read_name("dtype", dtype, planner::parse_dtype, answers.dtype); !read) return read.error();
-  const auto taken = parse_buffers(buffers);
-  if (!taken) return taken.error();
-  answers.buffers = taken.value();
-  if (auto read = read_bytes(bytes, answers); !read) return read.error();
+  MC2_TRY(read_name("collective", collective, planner::parse_collective, answers.collective));
+  MC2_TRY(read_name("dtype", dtype, planner::parse_dtype, answers.dtype));
+  MC2_ASSIGN(answers.buffers, parse_buffers(buffers));
+  MC2_TRY(read_bytes(bytes, answers));
   return answers;
 }
 
 Result<ImportQuestion> ImportTerms::question() const {
-  if (auto legal = check_sizes(*this); !legal) return legal.error();
+  MC2_TRY(check_sizes(*this));
   ImportQuestion question{.world_size = to_world_size(ranks), .m = m, .n = n, .k = k, .device = device};
-  if (auto read = read_name("op", op, planner::parse_op_kind, question.kind); !read) return read.error();
+  MC2_TRY(read_name("op", op, planner::parse_op_kind, question.kind));
   if (question.kind && planner::traits_of(*question.kind).work == planner::Work::Pooling)
     return Error{
         ErrorCode::InvalidSpec, "op",
         op + " is not imported: the logs hold no look-ups in its tables; measure it with mc2 profile or mc2 tune"};
-  if (auto read = read_name("dtype", dtype, planner::parse_dtype, question.dtype); !read) return read.error();
+  MC2_TRY(read_name("dtype", dtype, planner::parse_dtype, question.dtype));
   return question;
 }
 

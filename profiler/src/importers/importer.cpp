@@ -8,10 +8,6 @@
 namespace mc2::profiler {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 std::string names() {
   std::string text;
   for (const Importer& importer : importer_registry()) text += (text.empty() ? "" : ", ") + std::string(importer.name);
@@ -64,13 +60,12 @@ Result<LogSummary> import_log(ByteSource& source, std::string_view format, const
                               TimingSet& into, const ImportHooks& hooks) {
   WatchedSource watched(source, hooks);
   LogReader reader(watched);
-  const auto importer = find_importer(reader, format);
-  if (!importer) return importer.error();
+  MC2_ASSIGN(const auto importer, find_importer(reader, format));
   LogSummary summary;
-  summary.format = std::string(importer.value()->name);
+  summary.format = std::string(importer->name);
   LogSink sink(into, hooks, summary);
   into.next_round();
-  const auto read = importer.value()->read(reader, answers, sink);
+  const auto read = importer->read(reader, answers, sink);
   if (watched.is_cancelled()) return Error{ErrorCode::Cancelled, "", "interrupted; nothing was kept"};
   if (!reader.fault().empty()) sink.bad(reader.line_number() + 1, reader.fault());
   if (!read && summary.bad_count == 0) return read.error();

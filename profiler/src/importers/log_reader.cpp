@@ -6,9 +6,6 @@
 namespace mc2::profiler {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-
 constexpr std::size_t kFirstChunkBytes = 4 << 10; ///< short logs are many
 constexpr std::size_t kMaxChunkBytes = 64 << 10;
 constexpr unsigned kReplacement = 0xFFFD;
@@ -143,7 +140,7 @@ bool LogReader::next(Line& line) {
   }
 }
 
-planner::Result<std::string> LogReader::rest(std::size_t max_bytes) {
+Result<std::string> LogReader::rest(std::size_t max_bytes) {
   std::string text;
   do {
     text.append(buffer_.data() + begin_, end_ - begin_);

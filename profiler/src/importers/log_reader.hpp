@@ -67,7 +67,7 @@ class LogReader {
   /// fault.
   [[nodiscard]] bool next(Line& line);
   /// The rest as one text. Errors: Malformed above `max_bytes`.
-  [[nodiscard]] planner::Result<std::string> rest(std::size_t max_bytes);
+  [[nodiscard]] Result<std::string> rest(std::size_t max_bytes);
   /// The bytes as they are, before decoding; only before any other call but head().
   [[nodiscard]] bool is_database();
 

@@ -16,9 +16,6 @@ namespace mc2::profiler {
 namespace {
 
 using planner::Collective;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 constexpr std::size_t kMaxDatabaseBytes = 256 << 20; ///< of one that is compressed or not in a file
 constexpr std::size_t kMaxTypeCode = 12;

@@ -17,7 +17,6 @@ namespace {
 
 using planner::Collective;
 using planner::Component;
-using planner::Result;
 
 enum Column : std::size_t {
   kName,

@@ -12,7 +12,6 @@ namespace mc2::profiler {
 namespace {
 
 using planner::Component;
-using planner::Result;
 
 enum Column : std::size_t { kType, kCount, kTotal, kMin, kAvg, kMax };
 constexpr double kRoundingError = 0.01; ///< of total / count against the mean: the tool rounds both

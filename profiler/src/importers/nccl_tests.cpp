@@ -11,7 +11,6 @@ namespace mc2::profiler {
 namespace {
 
 using planner::Collective;
-using planner::Result;
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 constexpr std::size_t kMaxPendingRows = 100'000;

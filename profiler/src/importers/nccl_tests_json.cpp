@@ -17,9 +17,6 @@ namespace {
 
 using nlohmann::json;
 using planner::Collective;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 constexpr std::size_t kMaxJsonBytes = 64 << 20;
 constexpr std::size_t kMaxDepth = 32;
@@ -269,9 +266,8 @@ bool detect_nccl_tests_json(std::string_view head) {
 }
 
 Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
-  auto text = reader.rest(kMaxJsonBytes);
-  if (!text) return text.error();
-  const std::string document = without_nan(text.value());
+  MC2_ASSIGN(auto text, reader.rest(kMaxJsonBytes));
+  const std::string document = without_nan(text);
   std::int64_t line = 1;
   Handler handler(answers, sink, line);
   const bool is_whole = json::sax_parse(CountingReader(document.data(), line),

@@ -12,7 +12,6 @@ namespace {
 
 using planner::Collective;
 using planner::Component;
-using planner::Result;
 
 constexpr std::string_view kNotPlanned = "is no collective that mc2 plans";
 

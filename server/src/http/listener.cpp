@@ -29,9 +29,6 @@ namespace mc2::server {
 namespace {
 
 using boost::system::error_code;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 template <typename Protocol>
 using Acceptor = net::basic_socket_acceptor<Protocol, net::any_io_executor>;
@@ -128,11 +125,9 @@ Result<void> Listener::Impl::require_guarded(const Config& wanted) const {
 
 Result<void> Listener::Impl::open_tcp() {
   if (config.has_tls()) {
-    auto opened = Tls::open({config.tls_certificate, config.tls_key});
-    if (!opened) return opened.error();
-    tls = std::move(opened).value();
+    MC2_ASSIGN(tls, Tls::open({config.tls_certificate, config.tls_key}));
   }
-  if (auto guarded = require_guarded(config); !guarded) return guarded;
+  MC2_TRY(require_guarded(config));
   return listen_on(tcp, {net::ip::make_address(config.address), config.port},
                    config.address + " port " + std::to_string(config.port));
 }
@@ -283,17 +278,15 @@ Listener::~Listener() {
 
 Result<std::unique_ptr<Listener>> Listener::open(Service& service, const Config& config, Logs logs) {
   auto impl = std::make_unique<Impl>(service, config, std::move(logs));
-  if (auto bound = impl->open_tcp(); !bound) return bound.error();
-  if (!config.unix_socket.empty())
-    if (auto bound = impl->open_local(); !bound) return bound.error();
+  MC2_TRY(impl->open_tcp());
+  if (!config.unix_socket.empty()) MC2_TRY(impl->open_local());
   return std::unique_ptr<Listener>(new Listener(std::move(impl)));
 }
 
 Result<void> Listener::reload(const Config& config) {
-  if (auto legal = config.validate(); !legal) return legal;
-  if (auto guarded = impl_->require_guarded(config); !guarded) return guarded;
-  if (impl_->tls && config.has_tls())
-    if (auto loaded = impl_->tls->load({config.tls_certificate, config.tls_key}); !loaded) return loaded;
+  MC2_TRY(config.validate());
+  MC2_TRY(impl_->require_guarded(config));
+  if (impl_->tls && config.has_tls()) MC2_TRY(impl_->tls->load({config.tls_certificate, config.tls_key}));
   impl_->limits.set(config.limits);
   impl_->rates.set_rate(config.limits.requests_per_s);
   impl_->service.reload(config);

@@ -120,7 +120,7 @@ constexpr std::string_view kTooManyUploads = "too many large bodies at a time; s
 std::string_view try_append(Upload& upload, std::string_view bytes) {
   try {
     return upload.append(bytes) ? std::string_view() : kTooManyUploads;
-  } catch (const planner::SystemError&) { // the disk is full or fails
+  } catch (const SystemError&) { // the disk is full or fails
     return "no room to keep the body while it comes";
   }
 }
@@ -143,7 +143,7 @@ std::optional<Response> refuse_framing(const Parser& parser, std::string_view re
 std::optional<Body> try_finish(Upload& upload) {
   try {
     return upload.finish();
-  } catch (const planner::SystemError&) {
+  } catch (const SystemError&) {
     return std::nullopt;
   }
 }

@@ -6,10 +6,6 @@
 namespace mc2::server {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -57,12 +53,10 @@ Result<Query> Query::parse(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (pair.empty()) continue;
     const std::size_t equals = std::min(pair.find('='), pair.size());
-    const auto name = decoded(pair.substr(0, equals), true);
-    if (!name) return name.error();
-    const auto value = decoded(pair.substr(std::min(equals + 1, pair.size())), true);
-    if (!value) return value.error();
-    if (!query.values_.emplace(name.value(), Value{value.value()}).second)
-      return Error{ErrorCode::InvalidSpec, name.value().substr(0, 64), "is given twice; give it once"};
+    MC2_ASSIGN(const auto name, decoded(pair.substr(0, equals), true));
+    MC2_ASSIGN(const auto value, decoded(pair.substr(std::min(equals + 1, pair.size())), true));
+    if (!query.values_.emplace(name, Value{value}).second)
+      return Error{ErrorCode::InvalidSpec, name.substr(0, 64), "is given twice; give it once"};
   }
   return query;
 }
@@ -106,11 +100,9 @@ Result<void> Query::require_all_known() const {
 
 Result<Target> parse_target(std::string_view target) {
   const std::size_t end = std::min(target.find('?'), target.size());
-  auto path = decoded(target.substr(0, end), false);
-  if (!path) return path.error();
-  auto query = Query::parse(target.substr(std::min(end + 1, target.size())));
-  if (!query) return query.error();
-  return Target{std::move(path).value(), std::move(query).value()};
+  MC2_ASSIGN(auto path, decoded(target.substr(0, end), false));
+  MC2_ASSIGN(auto query, Query::parse(target.substr(std::min(end + 1, target.size()))));
+  return Target{std::move(path), std::move(query)};
 }
 
 } // namespace mc2::server

@@ -15,17 +15,17 @@ namespace mc2::server {
 class Query {
  public:
   /// Errors: Malformed for escapes that are none; InvalidSpec for a name that comes twice.
-  [[nodiscard]] static planner::Result<Query> parse(std::string_view text);
+  [[nodiscard]] static Result<Query> parse(std::string_view text);
 
   [[nodiscard]] std::optional<std::string> text(const std::string& name) const;
   /// Errors: InvalidSpec naming the parameter.
-  [[nodiscard]] planner::Result<std::optional<std::int64_t>> integer(const std::string& name) const;
-  [[nodiscard]] planner::Result<std::optional<double>> real(const std::string& name) const;
+  [[nodiscard]] Result<std::optional<std::int64_t>> integer(const std::string& name) const;
+  [[nodiscard]] Result<std::optional<double>> real(const std::string& name) const;
   /// "true" or "false"; false when it is left out.
-  [[nodiscard]] planner::Result<bool> flag(const std::string& name) const;
+  [[nodiscard]] Result<bool> flag(const std::string& name) const;
 
   /// Errors: InvalidSpec naming the first parameter that was not asked for.
-  [[nodiscard]] planner::Result<void> require_all_known() const;
+  [[nodiscard]] Result<void> require_all_known() const;
 
  private:
   struct Value {
@@ -42,6 +42,6 @@ struct Target {
 };
 
 /// Errors: Malformed, as Query::parse.
-[[nodiscard]] planner::Result<Target> parse_target(std::string_view target);
+[[nodiscard]] Result<Target> parse_target(std::string_view target);
 
 } // namespace mc2::server

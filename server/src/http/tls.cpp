@@ -13,9 +13,6 @@ namespace mc2::server {
 namespace {
 
 using boost::system::error_code;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 Error refused(const char* setting, const std::filesystem::path& file, const std::string& what) {
   return {ErrorCode::InvalidSpec, setting, file.string() + " " + what};
@@ -47,7 +44,7 @@ std::string state_of(const TlsFiles& files) {
 /// Errors: InvalidSpec.
 Result<std::shared_ptr<net::ssl::context>> load_context(const TlsFiles& files) {
   for (const auto& [setting, file] : {std::pair{"tls-certificate", files.certificate}, std::pair{"tls-key", files.key}})
-    if (auto readable = require_file(setting, file); !readable) return readable.error();
+    MC2_TRY(require_file(setting, file));
   auto context = std::make_shared<net::ssl::context>(net::ssl::context::tls_server);
   SSL_CTX* const handle = context->native_handle();
   SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
@@ -73,7 +70,7 @@ Result<std::shared_ptr<net::ssl::context>> load_context(const TlsFiles& files) {
 
 Result<std::unique_ptr<Tls>> Tls::open(const TlsFiles& files) {
   std::unique_ptr<Tls> tls(new Tls);
-  if (auto loaded = tls->load(files); !loaded) return loaded.error();
+  MC2_TRY(tls->load(files));
   return tls;
 }
 
@@ -84,12 +81,11 @@ std::shared_ptr<net::ssl::context> Tls::context() const {
 
 Result<void> Tls::load(const TlsFiles& files) {
   std::string state = state_of(files); // before reading: what is written meanwhile is looked at again
-  auto loaded = load_context(files);
-  if (!loaded) return loaded.error();
+  MC2_ASSIGN(auto loaded, load_context(files));
   const std::lock_guard lock(mutex_);
   files_ = files;
   state_ = std::move(state);
-  context_ = std::move(loaded).value();
+  context_ = std::move(loaded);
   return {};
 }
 
@@ -103,7 +99,7 @@ Result<bool> Tls::follow_files() {
     state_ = std::move(state);
     files = files_;
   }
-  if (auto loaded = load(files); !loaded) return loaded.error();
+  MC2_TRY(load(files));
   return true;
 }
 

@@ -21,18 +21,18 @@ struct TlsFiles {
 class Tls {
  public:
   /// Errors: InvalidSpec naming the file that is missing, unreadable, none of PEM, encrypted, or of another key.
-  [[nodiscard]] static planner::Result<std::unique_ptr<Tls>> open(const TlsFiles& files);
+  [[nodiscard]] static Result<std::unique_ptr<Tls>> open(const TlsFiles& files);
 
   /// For one new connection, which keeps what it needs of it.
   [[nodiscard]] std::shared_ptr<net::ssl::context> context() const;
 
   /// Takes these files from now on; connections that are open stay as they are. Errors: as open; all stays as it is
   /// then.
-  [[nodiscard]] planner::Result<void> load(const TlsFiles& files);
+  [[nodiscard]] Result<void> load(const TlsFiles& files);
 
   /// Loads the files again when they have changed since they were last looked at. Returns whether they had.
   /// Errors: as load, once for each change.
-  [[nodiscard]] planner::Result<bool> follow_files();
+  [[nodiscard]] Result<bool> follow_files();
 
  private:
   Tls() = default;

@@ -14,7 +14,7 @@
 namespace mc2::server {
 namespace {
 
-[[noreturn]] void fail(const char* call) { throw planner::SystemError(call, errno, std::strerror(errno)); }
+[[noreturn]] void fail(const char* call) { throw SystemError(call, errno, std::strerror(errno)); }
 
 int create_file(const std::filesystem::path& directory) {
   const int file = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

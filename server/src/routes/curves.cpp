@@ -121,22 +121,19 @@ Result<const planner::VariantCost*> find_variant(const planner::CostModel& model
 
 Result<Response> answer_curves(Context& context, const Call& call) {
   const auto text = call.query.text("variant");
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  const auto kept = context.store.read([&](const store::Store& store) { return store.find_model(call.id); });
-  if (!kept) return kept.error();
-  const planner::CostModel& model = kept.value().model;
-  const auto cost = find_variant(model, text);
-  if (!cost) return cost.error();
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(const auto kept, context.store.read([&](const store::Store& store) { return store.find_model(call.id); }));
+  const planner::CostModel& model = kept.model;
+  MC2_ASSIGN(const auto cost, find_variant(model, text));
   // A model may be kept without the samples that it came from.
   const auto profile =
       context.store.read([&](const store::Store& store) { return store.find_profile(model.op, model.fingerprint); });
   nlohmann::json names = nlohmann::json::array();
   for (const auto& each : model.variants) names.push_back(each.variant.text());
-  const nlohmann::json answer{
-      {"schema", "mc2.curves/1"},
-      {"variant", cost.value()->variant.text()},
-      {"variants", std::move(names)},
-      {"curves", curves_of(model.op, *cost.value(), profile ? profile.value() : planner::Profile{})}};
+  const nlohmann::json answer{{"schema", "mc2.curves/1"},
+                              {"variant", cost->variant.text()},
+                              {"variants", std::move(names)},
+                              {"curves", curves_of(model.op, *cost, profile ? profile.value() : planner::Profile{})}};
   return json_response(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

@@ -19,9 +19,8 @@ struct Change {
 };
 
 Result<double> read_speed(const Query& query, const std::string& name) {
-  const auto given = query.real(name);
-  if (!given) return given.error();
-  const double speed = given.value().value_or(1);
+  MC2_ASSIGN(const auto given, query.real(name));
+  const double speed = given.value_or(1);
   if (speed >= kMinSpeed && speed <= kMaxSpeed) return speed;
   return Error{ErrorCode::InvalidSpec, name, "must be 0.01 to 100; 2 means twice as fast as it was measured"};
 }
@@ -32,19 +31,14 @@ Result<Change> read_change(const Query& query, const planner::OpSpec& op) {
   for (const auto& [name, value] :
        {std::pair("m", &m), std::pair("n", &n), std::pair("block_length", &change.block_length),
         std::pair("alignment", &change.alignment)}) {
-    const auto given = query.integer(name);
-    if (!given) return given.error();
-    *value = given.value();
+    MC2_ASSIGN(*value, query.integer(name));
   }
-  const auto compute = read_speed(query, "compute_speed"), link = read_speed(query, "link_speed");
-  if (!compute) return compute.error();
-  if (!link) return link.error();
-  if (auto known = query.require_all_known(); !known) return known.error();
+  MC2_ASSIGN(change.compute_speed, read_speed(query, "compute_speed"));
+  MC2_ASSIGN(change.link_speed, read_speed(query, "link_speed"));
+  MC2_TRY(query.require_all_known());
   change.op.m = m.value_or(op.m);
   change.op.n = n.value_or(op.n);
-  change.compute_speed = compute.value();
-  change.link_speed = link.value();
-  if (auto legal = change.op.validate(); !legal) return legal.error();
+  MC2_TRY(change.op.validate());
   if (change.block_length && (*change.block_length < 1 || *change.block_length > planner::kMaxSize))
     return Error{ErrorCode::InvalidSpec, "block_length", "must be from 1 to " + std::to_string(planner::kMaxSize)};
   return change;
@@ -104,18 +98,14 @@ Response to_response(const Change& change, const planner::Plan& best,
 } // namespace
 
 Result<Response> explore_model(Context& context, const Call& call) {
-  const auto kept = context.store.read([&](const store::Store& store) { return store.find_model(call.id); });
-  if (!kept) return kept.error();
-  const auto change = read_change(call.query, kept.value().model.op);
-  if (!change) return change.error();
-  const planner::OpSpec& op = change.value().op;
-  const planner::CostModel model = with_speeds(kept.value().model, change.value());
-  const auto options = options_of(model.fingerprint, change.value());
-  const auto best = planner::make_plan(op, model, options);
-  if (!best) return best.error();
-  const auto choices = planner::compare_lengths(op, model, options);
-  if (!choices) return choices.error();
-  return to_response(change.value(), best.value(), choices.value());
+  MC2_ASSIGN(const auto kept, context.store.read([&](const store::Store& store) { return store.find_model(call.id); }));
+  MC2_ASSIGN(const auto change, read_change(call.query, kept.model.op));
+  const planner::OpSpec& op = change.op;
+  const planner::CostModel model = with_speeds(kept.model, change);
+  const auto options = options_of(model.fingerprint, change);
+  MC2_ASSIGN(const auto best, planner::make_plan(op, model, options));
+  MC2_ASSIGN(const auto choices, planner::compare_lengths(op, model, options));
+  return to_response(change, best, choices);
 }
 
 } // namespace mc2::server

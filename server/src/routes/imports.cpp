@@ -51,17 +51,13 @@ Result<ImportRequest> read_request(const Query& query) {
     *value = query.text(name).value_or(*value);
   for (const auto& [name, value] : {std::pair{"m", &terms.m}, std::pair{"n", &terms.n}, std::pair{"k", &terms.k},
                                     std::pair{"ranks", &terms.ranks}}) {
-    const auto given = query.integer(name);
-    if (!given) return given.error();
-    *value = given.value();
+    MC2_ASSIGN(*value, query.integer(name));
   }
   for (const auto& [name, value] : {std::pair{"keep_good", &request.keeps_good}, std::pair{"dry_run", &request.is_dry},
                                     std::pair{"every_line", &request.names_lines}}) {
-    const auto given = query.flag(name);
-    if (!given) return given.error();
-    *value = given.value();
+    MC2_ASSIGN(*value, query.flag(name));
   }
-  if (auto known = query.require_all_known(); !known) return known.error();
+  MC2_TRY(query.require_all_known());
   return request;
 }
 
@@ -101,11 +97,9 @@ std::string text_of(const json& document) {
 Result<std::vector<std::string>> keep(Context& context, const planner::Profile& profile) {
   const std::string device = profile.fingerprint.fields.at("device");
   return context.store.write([&](store::Store& store) -> Result<std::vector<std::string>> {
-    auto profiles = store.list_profiles(store::imported_fields(device));
-    if (!profiles) return profiles.error();
-    const auto machine = store::join_imported(device, std::move(profiles).value());
-    if (!machine) return machine.error();
-    return store::keep_imported(store, machine.value(), profile, context.surroundings.utc_now());
+    MC2_ASSIGN(auto profiles, store.list_profiles(store::imported_fields(device)));
+    MC2_ASSIGN(const auto machine, store::join_imported(device, std::move(profiles)));
+    return store::keep_imported(store, machine, profile, context.surroundings.utc_now());
   });
 }
 
@@ -121,18 +115,15 @@ json kept_of(const planner::Profile& profile, const std::vector<std::string>& di
 Result<int> finish(Context& context, const ImportRequest& request, const profiler::ImportedLogs& logs, json& report) {
   if (!logs.first_bad.empty() && !request.keeps_good)
     return Error{ErrorCode::Malformed, "", logs.first_bad + "; keep_good=true takes the good lines"};
-  if (auto taken = logs.require_timings(); !taken) return taken.error();
+  MC2_TRY(logs.require_timings());
   if (request.is_dry) return 200;
-  const auto question = request.terms.question();
-  if (!question) return question.error();
-  const auto assembled = profiler::assemble_profile(logs.timings, logs.facts, question.value());
-  if (!assembled) return assembled.error();
-  report["notes"] = assembled.value().notes;
-  const planner::Profile& profile = assembled.value().profile;
-  const auto kept = keep(context, profile);
-  if (!kept) return kept.error();
-  report["samples"] = kept_of(profile, kept.value());
-  if (!kept.value().empty()) {
+  MC2_ASSIGN(const auto question, request.terms.question());
+  MC2_ASSIGN(const auto assembled, profiler::assemble_profile(logs.timings, logs.facts, question));
+  report["notes"] = assembled.notes;
+  const planner::Profile& profile = assembled.profile;
+  MC2_ASSIGN(const auto kept, keep(context, profile));
+  report["samples"] = kept_of(profile, kept);
+  if (!kept.empty()) {
     report["drift"] = check_against_model(context, profile);
     return 201;
   }
@@ -148,10 +139,8 @@ Error in_parameters(const Error& error) {
 } // namespace
 
 Result<Response> import_log(Context& context, const Call& call) {
-  const auto request = read_request(call.query);
-  if (!request) return request.error();
-  const auto answers = request.value().terms.answers();
-  if (!answers) return answers.error();
+  MC2_ASSIGN(const auto request, read_request(call.query));
+  MC2_ASSIGN(const auto answers, request.terms.answers());
   const auto source = profiler::memory_log(call.request.body);
   const auto deadline = std::chrono::steady_clock::now() + kMaxTime;
   profiler::ImportReport report;
@@ -159,22 +148,21 @@ Result<Response> import_log(Context& context, const Call& call) {
   profiler::ImportHooks hooks;
   hooks.on_line = [&](const profiler::LineVerdict& verdict) {
     report.add(verdict);
-    if (request.value().names_lines) every_line.add(verdict);
+    if (request.names_lines) every_line.add(verdict);
   };
   hooks.is_cancelled = [deadline] { return std::chrono::steady_clock::now() > deadline; };
   profiler::ImportedLogs logs;
-  const auto read = profiler::import_log(*source, request.value().format, answers.value(), logs.timings, hooks);
+  const auto read = profiler::import_log(*source, request.format, answers, logs.timings, hooks);
   if (!read && read.error().code == ErrorCode::Cancelled)
     return problem(413, "the log takes longer than 20 s to read; import it in parts", call.request.id);
   if (!read) return in_parameters(read.error());
-  if (auto added = logs.add("log", read.value(), request.value().terms.device); !added)
-    return in_parameters(added.error());
+  if (auto added = logs.add("log", read.value(), request.terms.device); !added) return in_parameters(added.error());
   json document = report_of(read.value(), report, logs);
-  if (request.value().names_lines) {
+  if (request.names_lines) {
     document["every_line"] = std::move(every_line.lines);
     document["left_out_count"] = every_line.left_out_count;
   }
-  const auto finished = finish(context, request.value(), logs, document);
+  const auto finished = finish(context, request, logs, document);
   if (!finished) return problem_of(in_parameters(finished.error()), call.request.id, {"report", text_of(document)});
   return json_response(text_of(document), finished.value());
 }

@@ -23,10 +23,9 @@ std::string entry_of(const store::Listed& item) {
 
 template <typename T>
 Result<void> read_number(const Query& query, const char* name, std::optional<T>& value) {
-  const auto given = query.integer(name);
-  if (!given) return given.error();
-  if (given.value() && !std::in_range<T>(*given.value())) return Error{ErrorCode::InvalidSpec, name, "is out of range"};
-  if (given.value()) value = static_cast<T>(*given.value());
+  MC2_ASSIGN(const auto given, query.integer(name));
+  if (given && !std::in_range<T>(*given)) return Error{ErrorCode::InvalidSpec, name, "is out of range"};
+  if (given) value = static_cast<T>(*given);
   return {};
 }
 
@@ -34,9 +33,7 @@ template <typename T, typename Parse>
 Result<void> read_name(const Query& query, const char* name, const Parse& parse, std::optional<T>& value) {
   const auto given = query.text(name);
   if (!given) return {};
-  const auto parsed = parse(*given);
-  if (!parsed) return parsed.error();
-  value = parsed.value();
+  MC2_ASSIGN(value, parse(*given));
   return {};
 }
 
@@ -59,20 +56,18 @@ Result<store::ListFilter> read_filter(const Query& query) {
   filter.limit = limit.value_or(filter.limit);
   if (filter.limit < 1 || filter.limit > kMaxPage)
     return Error{ErrorCode::InvalidSpec, "limit", "must be 1 to " + std::to_string(kMaxPage)};
-  if (auto known = query.require_all_known(); !known) return known.error();
+  MC2_TRY(query.require_all_known());
   return filter;
 }
 
 Result<Response> list_documents(Context& context, const Call& call, std::string_view schema,
                                 Result<std::vector<store::Listed>> (store::Store::*list)(const store::ListFilter&)
                                     const) {
-  const auto filter = read_filter(call.query);
-  if (!filter) return filter.error();
-  store::ListFilter asked = filter.value();
+  MC2_ASSIGN(const auto filter, read_filter(call.query));
+  store::ListFilter asked = filter;
   ++asked.limit; // one more than is shown tells whether another page follows
-  auto items = context.store.read([&](const store::Store& store) { return (store.*list)(asked); });
-  if (!items) return items.error();
-  return list_response(schema, std::move(items).value(), filter.value().limit);
+  MC2_ASSIGN(auto items, context.store.read([&](const store::Store& store) { return (store.*list)(asked); }));
+  return list_response(schema, std::move(items), filter.limit);
 }
 
 Response document_response(std::string document, const std::string& digest) {

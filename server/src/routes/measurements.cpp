@@ -9,25 +9,23 @@ Result<Response> list_measurements(Context& context, const Call& call) {
 }
 
 Result<Response> add_measurement(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  const auto record = store::decode_measurement(call.request.body);
-  if (!record) return record.error();
-  const store::Measurement& measured = record.value().measurement;
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(const auto record, store::decode_measurement(call.request.body));
+  const store::Measurement& measured = record.measurement;
   for (const auto& [name, us] : {std::pair{"fused_us", measured.fused_us}, std::pair{"serial_us", measured.serial_us},
                                  std::pair{"predicted_us", measured.predicted_us}})
     if (!(us > 0)) return Error{ErrorCode::InvalidSpec, name, "must be above 0"};
-  const auto kept = context.store.write([&](store::Store& store) {
-    return store.add_measurement(record.value().fingerprint, measured, context.surroundings.utc_now());
-  });
-  if (!kept) return kept.error();
-  return kept_response("/v1/measurements/", kept.value());
+  MC2_ASSIGN(const auto kept, context.store.write([&](store::Store& store) {
+    return store.add_measurement(record.fingerprint, measured, context.surroundings.utc_now());
+  }));
+  return kept_response("/v1/measurements/", kept);
 }
 
 Result<Response> answer_measurement(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  auto found = context.store.read([&](const store::Store& store) { return store.find_measurement(call.id); });
-  if (!found) return found.error();
-  return document_response(std::move(found.value().document), found.value().digest);
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(auto found,
+             context.store.read([&](const store::Store& store) { return store.find_measurement(call.id); }));
+  return document_response(std::move(found.document), found.digest);
 }
 
 } // namespace mc2::server

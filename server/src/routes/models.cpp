@@ -11,29 +11,27 @@ Result<Response> list_models(Context& context, const Call& call) {
 }
 
 Result<Response> add_model(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  const auto model = store::decode_model(call.request.body);
-  if (!model) return model.error();
-  const auto kept = context.store.write(
-      [&](store::Store& store) { return store.put_model(model.value(), context.surroundings.utc_now()); });
-  if (!kept) return kept.error();
-  context.drift.forget(model.value());
-  return kept_response("/v1/models/", kept.value());
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(const auto model, store::decode_model(call.request.body));
+  MC2_ASSIGN(const auto kept, context.store.write([&](store::Store& store) {
+    return store.put_model(model, context.surroundings.utc_now());
+  }));
+  context.drift.forget(model);
+  return kept_response("/v1/models/", kept);
 }
 
 Result<Response> answer_model(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  auto model = context.store.read([&](const store::Store& store) { return store.find_model(call.id); });
-  if (!model) return model.error();
-  return document_response(std::move(model.value().document), model.value().digest);
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(auto model, context.store.read([&](const store::Store& store) { return store.find_model(call.id); }));
+  return document_response(std::move(model.document), model.digest);
 }
 
 Result<Response> list_fingerprints(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  const auto machines = context.store.read([](const store::Store& store) { return store.list_fingerprints(); });
-  if (!machines) return machines.error();
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(const auto machines,
+             context.store.read([](const store::Store& store) { return store.list_fingerprints(); }));
   nlohmann::json items = nlohmann::json::array();
-  for (const store::StoredFingerprint& machine : machines.value())
+  for (const store::StoredFingerprint& machine : machines)
     items.push_back(
         {{"digest", machine.digest}, {"label", machine.fingerprint.label()}, {"fields", machine.fingerprint.fields}});
   return json_response(nlohmann::json{{"schema", "mc2.fingerprint_list/1"}, {"items", std::move(items)}}.dump());

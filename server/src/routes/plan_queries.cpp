@@ -15,9 +15,8 @@ Response to_response(const Answer& answer) { return {.body = answer.body, .etag 
 /// Errors: those of the request, and as answer_plan.
 Result<Answer> answer_request(Context& context, const Call& call, const Result<store::PlanRequest>& request) {
   if (!request) return request.error();
-  auto question = to_plan_question(call.query, request.value());
-  if (!question) return question.error();
-  return answer_plan(context, with_key(std::move(question).value()));
+  MC2_ASSIGN(auto question, to_plan_question(call.query, request.value()));
+  return answer_plan(context, with_key(std::move(question)));
 }
 
 /// What one question of a batch gets: {"status": 200, "answer": ...} or {"status": 404, "problem": ...}.
@@ -30,50 +29,43 @@ std::string batch_entry(const Result<Answer>& answered, const std::string& reque
 } // namespace
 
 Result<Response> answer_plan_get(Context& context, const Call& call) {
-  auto question = read_plan_question(call.query);
-  if (!question) return question.error();
+  MC2_ASSIGN(auto question, read_plan_question(call.query));
   // shared with the cache
-  const auto keyed = std::make_shared<const KeyedQuestion>(with_key(std::move(question).value()));
+  const auto keyed = std::make_shared<const KeyedQuestion>(with_key(std::move(question)));
   context.questions.keep(call.request.target, keyed);
   return answer_plan_question(context, *keyed);
 }
 
 Result<Response> answer_plan_question(Context& context, const KeyedQuestion& question) {
-  const auto answer = answer_plan(context, question);
-  if (!answer) return answer.error();
-  return to_response(answer.value());
+  MC2_ASSIGN(const auto answer, answer_plan(context, question));
+  return to_response(answer);
 }
 
 Result<Response> answer_plan_post(Context& context, const Call& call) {
-  const auto answer = answer_request(context, call, store::decode_request(call.request.body));
-  if (!answer) return answer.error();
-  return to_response(answer.value());
+  MC2_ASSIGN(const auto answer, answer_request(context, call, store::decode_request(call.request.body)));
+  return to_response(answer);
 }
 
 Result<Response> answer_plan_batch(Context& context, const Call& call) {
-  const auto requests = store::decode_batch(call.request.body);
-  if (!requests) return requests.error();
-  if (requests.value().size() > kMaxBatchSize)
-    return Error{
-        ErrorCode::Malformed, "requests",
-        "are " + std::to_string(requests.value().size()) + "; must be at most " + std::to_string(kMaxBatchSize)};
+  MC2_ASSIGN(const auto requests, store::decode_batch(call.request.body));
+  if (requests.size() > kMaxBatchSize)
+    return Error{ErrorCode::Malformed, "requests",
+                 "are " + std::to_string(requests.size()) + "; must be at most " + std::to_string(kMaxBatchSize)};
   std::string entries;
-  for (const auto& request : requests.value())
+  for (const auto& request : requests)
     entries += (entries.empty() ? "" : ",") + batch_entry(answer_request(context, call, request), call.request.id);
   return json_response(R"({"answers":[)" + entries + R"(],"schema":"mc2.batch_answer/1"})");
 }
 
 Result<Response> answer_what_if(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  const auto what_if = store::decode_what_if(call.request.body);
-  if (!what_if) return what_if.error();
-  const store::PlanRequest& request = what_if.value().request;
-  const planner::CostModel& model = what_if.value().model;
-  const auto plan = planner::make_plan(request.op, model,
-                                       request.options_with(planner::default_options_on(model.fingerprint).alignment));
-  if (!plan) return plan.error();
-  const SourcedPlan sourced{
-      "what_if", store::encode(plan.value()), std::string(to_string(plan.value().makespan.provenance)), {}};
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(const auto what_if, store::decode_what_if(call.request.body));
+  const store::PlanRequest& request = what_if.request;
+  const planner::CostModel& model = what_if.model;
+  MC2_ASSIGN(const auto plan,
+             planner::make_plan(request.op, model,
+                                request.options_with(planner::default_options_on(model.fingerprint).alignment)));
+  const SourcedPlan sourced{"what_if", store::encode(plan), std::string(to_string(plan.makespan.provenance)), {}};
   context.metrics.count_answer(sourced.source, sourced.provenance);
   return json_response(*to_answer(sourced, 0).body);
 }

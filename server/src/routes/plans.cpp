@@ -12,7 +12,7 @@ namespace mc2::server {
 namespace {
 
 Result<store::StoredPlan> find_plan(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
+  MC2_TRY(call.query.require_all_known());
   return context.store.read([&](const store::Store& store) { return store.find_plan(call.id); });
 }
 
@@ -27,7 +27,7 @@ Result<planner::Explanation> explain(Context& context, const planner::Plan& plan
 Result<std::string> read_purpose(const Query& query) {
   constexpr std::size_t kMaxLength = 256;
   const std::string purpose = query.text("purpose").value_or("tuned");
-  if (auto known = query.require_all_known(); !known) return known.error();
+  MC2_TRY(query.require_all_known());
   const bool is_printable = std::ranges::all_of(purpose, [](char c) { return c >= ' ' && c <= '~'; });
   const bool is_tuned = purpose == "tuned" || (purpose.starts_with("tuned ") && purpose.size() > 6);
   if (is_tuned && is_printable && purpose.size() <= kMaxLength) return purpose;
@@ -42,38 +42,31 @@ Result<Response> list_plans(Context& context, const Call& call) {
 }
 
 Result<Response> add_plan(Context& context, const Call& call) {
-  const auto purpose = read_purpose(call.query);
-  if (!purpose) return purpose.error();
-  const auto plan = store::decode_plan(call.request.body);
-  if (!plan) return plan.error();
-  const auto kept = context.store.write([&](store::Store& store) {
-    return store.put_plan(plan.value(), purpose.value(), context.surroundings.utc_now());
-  });
-  if (!kept) return kept.error();
-  return kept_response("/v1/plans/", kept.value());
+  MC2_ASSIGN(const auto purpose, read_purpose(call.query));
+  MC2_ASSIGN(const auto plan, store::decode_plan(call.request.body));
+  MC2_ASSIGN(const auto kept, context.store.write([&](store::Store& store) {
+    return store.put_plan(plan, purpose, context.surroundings.utc_now());
+  }));
+  return kept_response("/v1/plans/", kept);
 }
 
 Result<Response> answer_plan(Context& context, const Call& call) {
   const auto format = call.query.text("format");
-  const auto plan = find_plan(context, call);
-  if (!plan) return plan.error();
-  return plan_in_form(plan.value(), format, call.request);
+  MC2_ASSIGN(const auto plan, find_plan(context, call));
+  return plan_in_form(plan, format, call.request);
 }
 
 Result<Response> remove_plan(Context& context, const Call& call) {
-  const auto plan = find_plan(context, call); // a prefix names one plan, or none
-  if (!plan) return plan.error();
-  const auto removed = context.store.write([&](store::Store& store) { return store.remove_plan(plan.value().digest); });
-  if (!removed) return removed.error();
+  // a prefix names one plan, or none
+  MC2_ASSIGN(const auto plan, find_plan(context, call));
+  MC2_TRY(context.store.write([&](store::Store& store) { return store.remove_plan(plan.digest); }));
   return Response{.status = 204, .content_type = {}, .body = nullptr, .etag = {}};
 }
 
 Result<Response> answer_explanation(Context& context, const Call& call) {
-  const auto plan = find_plan(context, call);
-  if (!plan) return plan.error();
-  const auto explanation = explain(context, plan.value().plan);
-  if (!explanation) return explanation.error();
-  return json_response(store::encode(explanation.value()));
+  MC2_ASSIGN(const auto plan, find_plan(context, call));
+  MC2_ASSIGN(const auto explanation, explain(context, plan.plan));
+  return json_response(store::encode(explanation));
 }
 
 } // namespace mc2::server

@@ -44,21 +44,19 @@ std::string anchored_document(const store::Store& store, const planner::Plan& pl
 } // namespace
 
 Result<Response> list_races(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
+  MC2_TRY(call.query.require_all_known());
   return context.store.read([&](const store::Store& store) -> Result<Response> {
-    const auto kept = store.find_plan(call.id);
-    if (!kept) return kept.error();
-    const planner::Plan& plan = kept.value().plan;
-    const auto races = store.list_measurements(plan.op, plan.fingerprint);
-    if (!races) return races.error();
+    MC2_ASSIGN(const auto kept, store.find_plan(call.id));
+    const planner::Plan& plan = kept.plan;
+    MC2_ASSIGN(const auto races, store.list_measurements(plan.op, plan.fingerprint));
     nlohmann::json items = nlohmann::json::array();
-    for (const store::Measurement& race : races.value()) items.push_back(entry_of(race, plan));
+    for (const store::Measurement& race : races) items.push_back(entry_of(race, plan));
     const nlohmann::json rest{{"first_lane", to_string(planner::traits_of(plan.op.kind).first_lane)},
                               {"items", std::move(items)},
-                              {"machine", kept.value().key.fingerprint_digest},
+                              {"machine", kept.key.fingerprint_digest},
                               {"schema", "mc2.race_list/1"}};
     std::string body = rest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    body.insert(1, R"("anchored":)" + anchored_document(store, plan, races.value()) + ",");
+    body.insert(1, R"("anchored":)" + anchored_document(store, plan, races) + ",");
     return json_response(std::move(body));
   });
 }

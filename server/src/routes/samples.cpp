@@ -12,25 +12,20 @@ Result<Response> list_samples(Context& context, const Call& call) {
 }
 
 Result<Response> add_samples(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  const auto decoded = store::decode_profile(call.request.body);
-  if (!decoded) return decoded.error();
-  const planner::Profile& profile = decoded.value();
-  const auto kept = context.store.write([&](store::Store& store) {
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(const planner::Profile profile, store::decode_profile(call.request.body));
+  MC2_ASSIGN(const auto kept, context.store.write([&](store::Store& store) {
     return store.append_samples(profile.op, profile.fingerprint, profile.samples, context.surroundings.utc_now());
-  });
-  if (!kept) return kept.error();
-  const nlohmann::json answer{{"digests", kept.value()},
-                              {"sample_count", profile.samples.size()},
-                              {"drift", check_against_model(context, profile)}};
+  }));
+  const nlohmann::json answer{
+      {"digests", kept}, {"sample_count", profile.samples.size()}, {"drift", check_against_model(context, profile)}};
   return json_response(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 201);
 }
 
 Result<Response> answer_samples(Context& context, const Call& call) {
-  if (auto known = call.query.require_all_known(); !known) return known.error();
-  auto samples = context.store.read([&](const store::Store& store) { return store.find_samples(call.id); });
-  if (!samples) return samples.error();
-  return document_response(std::move(samples.value().document), samples.value().digest);
+  MC2_TRY(call.query.require_all_known());
+  MC2_ASSIGN(auto samples, context.store.read([&](const store::Store& store) { return store.find_samples(call.id); }));
+  return document_response(std::move(samples.document), samples.digest);
 }
 
 } // namespace mc2::server

@@ -5,8 +5,6 @@
 namespace mc2::server {
 namespace {
 
-using planner::ErrorCode;
-
 TEST(Target, IsTakenApartAndDecoded) {
   const auto target = parse_target("/v1/a%20b?x=1&name=caf%C3%A9+au+lait&empty=&bare");
   ASSERT_TRUE(target.ok());

@@ -68,8 +68,8 @@ TEST(UploadFile, EmptyBodyNeedsNoMapping) {
 
 TEST(UploadFile, DirectoryThatIsGoneIsASystemErrorAndTakesNoPlace) {
   UploadRoom room(fs::path(testing::TempDir()) / "mc2_no_such_directory", 1);
-  EXPECT_THROW(static_cast<void>(room.enter()), planner::SystemError);
-  EXPECT_THROW(static_cast<void>(room.enter()), planner::SystemError);
+  EXPECT_THROW(static_cast<void>(room.enter()), SystemError);
+  EXPECT_THROW(static_cast<void>(room.enter()), SystemError);
 }
 
 } // namespace

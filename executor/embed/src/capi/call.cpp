@@ -57,7 +57,7 @@ const char* mc2_status_name(mc2_status status) {
     default: break;
   }
   if (status < MC2_ERROR_INVALID_SPEC || status > MC2_ERROR_UNREADABLE) return "unknown";
-  return mc2::planner::to_string(static_cast<mc2::planner::ErrorCode>(status)).data(); // of a literal, so ended by 0
+  return mc2::to_string(static_cast<mc2::ErrorCode>(status)).data(); // of a literal, so ended by 0
 }
 
 mc2_status mc2_last_error(mc2_error* error) {

@@ -23,7 +23,7 @@ struct CallFailed {
 
 /// The value, or leaves the call with the error.
 template <typename T>
-T take(planner::Result<T> result) {
+T take(Result<T> result) {
   if (!result) fail(static_cast<mc2_status>(result.error().code), result.error().field, result.error().message);
   if constexpr (!std::is_void_v<T>) return std::move(result).value();
 }
@@ -45,7 +45,7 @@ mc2_status call(const Body& body) noexcept {
     return report_no_memory();
   } catch (const std::length_error&) {
     return report_no_memory();
-  } catch (const std::exception& error) { // planner::SystemError among them
+  } catch (const std::exception& error) { // SystemError among them
     return report(MC2_ERROR_SYSTEM, {}, error.what());
   } catch (...) {
     return report(MC2_ERROR_SYSTEM, {}, "an exception of unknown type");

@@ -8,6 +8,7 @@
 
 #include "capi/handles.hpp"
 #include "mc2/embed/plan_finder.hpp"
+#include "mc2/executor/backend.hpp"
 #include "mc2/executor/communicator.hpp"
 #include "mc2/executor/process_mark.hpp"
 #include "mc2/finder/plan_source.hpp"
@@ -55,12 +56,17 @@ struct ContextObject final : Object {
 /// Shared by a communicator's handle and what was prepared on it.
 class SharedCommunicator {
  public:
-  explicit SharedCommunicator(std::unique_ptr<executor::Communicator> opened) : communicator_(std::move(opened)) {}
+  SharedCommunicator(const executor::Backend& backend, executor::CommunicatorOptions options,
+                     std::unique_ptr<executor::Communicator> opened)
+      : backend_(backend), options_(std::move(options)), communicator_(std::move(opened)) {}
   ~SharedCommunicator();
   SharedCommunicator(const SharedCommunicator&) = delete;
   SharedCommunicator& operator=(const SharedCommunicator&) = delete;
 
   [[nodiscard]] executor::Communicator& get() const noexcept { return *communicator_; }
+  [[nodiscard]] const executor::Backend& backend() const noexcept { return backend_; }
+  /// That it was opened with.
+  [[nodiscard]] const executor::CommunicatorOptions& options() const noexcept { return options_; }
   [[nodiscard]] const executor::ProcessMark& process() const noexcept { return process_; }
 
   /// Keeps other threads from running on the communicator.
@@ -77,6 +83,8 @@ class SharedCommunicator {
   };
 
  private:
+  const executor::Backend& backend_;
+  executor::CommunicatorOptions options_;
   std::unique_ptr<executor::Communicator> communicator_;
   const executor::ProcessMark process_;
   std::atomic_flag is_taken_;
@@ -84,8 +92,7 @@ class SharedCommunicator {
 
 struct CommunicatorObject final : Object {
   static constexpr Kind kKind = Kind::Communicator;
-  explicit CommunicatorObject(std::unique_ptr<executor::Communicator> opened)
-      : shared(std::make_shared<SharedCommunicator>(std::move(opened))) {}
+  explicit CommunicatorObject(std::shared_ptr<SharedCommunicator> opened) : shared(std::move(opened)) {}
   const std::shared_ptr<SharedCommunicator> shared;
 };
 
@@ -105,6 +112,21 @@ struct StoreObject final : Object {
   std::mutex mutex; ///< of the store: one connection, one thread at a time
   std::unique_ptr<store::Store> store;
   const executor::ProcessMark process;
+};
+
+/// A store while a call has it for itself.
+class OpenStore {
+ public:
+  explicit OpenStore(const mc2_store* handle) : object_(handle) {
+    check_process(object_->process, "store"); // first: the mutex may have been held in the parent
+    lock_ = std::unique_lock(object_->mutex);
+  }
+  [[nodiscard]] store::Store* operator->() const noexcept { return object_->store.get(); }
+  [[nodiscard]] store::Store& operator*() const noexcept { return *object_->store; }
+
+ private:
+  Pinned<StoreObject> object_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 } // namespace mc2::capi

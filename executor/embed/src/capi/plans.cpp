@@ -3,24 +3,11 @@
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 #include "capi/values.hpp"
-#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::capi {
 namespace {
-
-planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine) {
-  const auto given_options = read_optional_struct(address, "options");
-  auto options = planner::default_options_on(machine);
-  if (given_options.strategy != nullptr) options.strategy = given_options.strategy;
-  if (given_options.alignment != 0) options.alignment = options.min_block_rows = given_options.alignment;
-  if (given_options.min_block_length != 0) options.min_block_rows = given_options.min_block_length;
-  if (given_options.max_block_count != 0) options.max_block_count = given_options.max_block_count;
-  if (given_options.objective_quantile != 0) options.objective_quantile = given_options.objective_quantile;
-  options.require_significant_gain = given_options.allow_small_gain == 0;
-  return options;
-}
 
 mc2_plan_summary summary_of(const PlanObject& object) {
   const planner::Plan& plan = object.plan();

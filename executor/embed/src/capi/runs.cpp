@@ -104,7 +104,7 @@ auto together(executor::Communicator& ranks, const Work& work) {
   try {
     return work();
   } catch (const CallFailed& own) {
-    static_cast<void>(ranks.share_error(planner::Error{planner::ErrorCode::InvalidSpec, own.field, own.message}));
+    static_cast<void>(ranks.share_error(Error{ErrorCode::InvalidSpec, own.field, own.message}));
     throw;
   }
 }
@@ -114,8 +114,6 @@ executor::RunMode read_mode(std::int32_t mode) {
   if (mode == MC2_RUN_SERIAL) return executor::RunMode::Serial;
   fail(MC2_ERROR_UNKNOWN_NAME, "mode", "is " + std::to_string(mode) + "; legal: MC2_RUN_FUSED, MC2_RUN_SERIAL");
 }
-
-double to_us(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / planner::kNsPerUs; }
 
 } // namespace
 } // namespace mc2::capi
@@ -129,7 +127,10 @@ mc2_status mc2_communicator_open(const mc2_communicator_options* options, mc2_co
   return call([&] {
     given(communicator, "communicator");
     const auto machinery = read_machinery(options);
-    hand_out(std::make_unique<CommunicatorObject>(take(machinery.backend.open(machinery.options))), communicator);
+    auto opened = take(machinery.backend.open(machinery.options));
+    hand_out(std::make_unique<CommunicatorObject>(
+                 std::make_shared<SharedCommunicator>(machinery.backend, machinery.options, std::move(opened))),
+             communicator);
   });
 }
 
@@ -183,8 +184,8 @@ mc2_status mc2_run(mc2_prepared* prepared, int32_t mode, mc2_run_times* times) {
     const auto& record = of->prepared->run(read_mode(mode), executor::RunDetail::Makespan);
     if (times == nullptr) return;
     mc2_run_times told{};
-    told.makespan_us = to_us(record.makespan);
-    told.wall_us = to_us(record.wall);
+    told.makespan_us = planner::to_us(record.makespan);
+    told.wall_us = planner::to_us(record.wall);
     write_struct(times, told, "times");
   });
 }

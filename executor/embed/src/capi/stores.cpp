@@ -1,24 +1,10 @@
 #include "capi/objects.hpp"
 #include "capi/values.hpp"
 #include "mc2/store/codec.hpp"
-#include "utc_now.hpp"
+#include "mc2/store/utc_now.hpp"
 
 namespace mc2::capi {
 namespace {
-
-/// A store while a call has it for itself.
-class OpenStore {
- public:
-  explicit OpenStore(const mc2_store* handle) : object_(handle) {
-    check_process(object_->process, "store"); // first: the mutex may have been held in the parent
-    lock_ = std::unique_lock(object_->mutex);
-  }
-  [[nodiscard]] store::Store* operator->() const noexcept { return object_->store.get(); }
-
- private:
-  Pinned<StoreObject> object_;
-  std::unique_lock<std::mutex> lock_;
-};
 
 std::string purpose_of(const char* purpose) { return purpose == nullptr ? store::PlanKey{}.purpose : purpose; }
 
@@ -48,7 +34,7 @@ mc2_status mc2_store_open(const char* path, int32_t read_only, mc2_store** store
 mc2_status mc2_store_put_plan(mc2_store* store, const mc2_plan* plan, const char* purpose) {
   return call([&] {
     const Pinned<PlanObject> kept(plan);
-    take(OpenStore(store)->put_plan(kept->plan(), purpose_of(purpose), embed::utc_now()));
+    take(OpenStore(store)->put_plan(kept->plan(), purpose_of(purpose), store::utc_now()));
   });
 }
 
@@ -66,7 +52,7 @@ mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2
 mc2_status mc2_store_put_model(mc2_store* store, const mc2_model* model) {
   return call([&] {
     const Pinned<ModelObject> kept(model);
-    take(OpenStore(store)->put_model(kept->model, embed::utc_now()));
+    take(OpenStore(store)->put_model(kept->model, store::utc_now()));
   });
 }
 

@@ -6,6 +6,7 @@
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 #include "mc2/executor/buffer.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::capi {
@@ -17,9 +18,9 @@ static_assert(MC2_F32 == static_cast<int>(planner::DType::F32) && MC2_F16 == sta
               MC2_F8E4M3 == static_cast<int>(planner::DType::F8E4m3));
 static_assert(MC2_POOLING_SUM == static_cast<int>(planner::Pooling::Sum) &&
               MC2_POOLING_MEAN == static_cast<int>(planner::Pooling::Mean));
-static_assert(MC2_ERROR_INVALID_SPEC == static_cast<int>(planner::ErrorCode::InvalidSpec) &&
-              MC2_ERROR_NEWER_VERSION == static_cast<int>(planner::ErrorCode::NewerVersion) &&
-              MC2_ERROR_UNREADABLE == static_cast<int>(planner::ErrorCode::Unreadable));
+static_assert(MC2_ERROR_INVALID_SPEC == static_cast<int>(ErrorCode::InvalidSpec) &&
+              MC2_ERROR_NEWER_VERSION == static_cast<int>(ErrorCode::NewerVersion) &&
+              MC2_ERROR_UNREADABLE == static_cast<int>(ErrorCode::Unreadable));
 
 /// A number that names one of 1 to `last`.
 template <typename Enum>
@@ -130,6 +131,18 @@ Machinery read_machinery(const mc2_communicator_options* address) {
   read_process(given_options, options);
   take(options.validate());
   return {*backend, std::move(options)};
+}
+
+planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine) {
+  const auto given_options = read_optional_struct(address, "options");
+  auto options = planner::default_options_on(machine);
+  if (given_options.strategy != nullptr) options.strategy = given_options.strategy;
+  if (given_options.alignment != 0) options.alignment = options.min_block_rows = given_options.alignment;
+  if (given_options.min_block_length != 0) options.min_block_rows = given_options.min_block_length;
+  if (given_options.max_block_count != 0) options.max_block_count = given_options.max_block_count;
+  if (given_options.objective_quantile != 0) options.objective_quantile = given_options.objective_quantile;
+  options.require_significant_gain = given_options.allow_small_gain == 0;
+  return options;
 }
 
 std::string_view read_document(const char* json, std::size_t length) { return {&given(json, "json"), length}; }

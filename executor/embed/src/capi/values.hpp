@@ -4,7 +4,9 @@
 
 #include "capi/call.hpp"
 #include "mc2/executor/backend.hpp"
+#include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/planner.hpp"
 
 namespace mc2::capi {
 
@@ -23,6 +25,10 @@ struct Machinery {
 
 /// Leaves the call for options that are not legal, and for a backend that is not available here.
 [[nodiscard]] Machinery read_machinery(const mc2_communicator_options* options);
+
+/// What a caller says of a plan, over what fits the machine.
+[[nodiscard]] planner::PlanOptions read_plan_options(const mc2_plan_options* options,
+                                                     const planner::Fingerprint& machine);
 
 /// A document that the caller hands over.
 [[nodiscard]] std::string_view read_document(const char* json, std::size_t length);

@@ -40,7 +40,7 @@ struct LinkSpec {
 /// Reads "shm", "RATE[,LATENCY]" or "tcp:RATE"; RATE is a number with kbit, Mbit or Gbit, LATENCY with ns, us or ms.
 /// Errors: InvalidSpec naming the part that cannot be read and the legal forms; rates are 1 kbit to 10 Tbit,
 /// latencies 0 to 1 s.
-[[nodiscard]] planner::Result<LinkSpec> parse_link(std::string_view text);
+[[nodiscard]] Result<LinkSpec> parse_link(std::string_view text);
 
 /// A compute lane that sleeps for a modelled time instead of computing:
 /// time of a block = fixed_us + flop_count / (gflop_per_s * 1000) us, as OpSpec::flop_count counts.
@@ -55,7 +55,7 @@ struct VirtualCompute {
 };
 
 /// Reads "RATE[,FIXED]"; RATE is a number with Gflops or Tflops, FIXED with ns, us or ms. Errors: InvalidSpec.
-[[nodiscard]] planner::Result<VirtualCompute> parse_virtual_compute(std::string_view text);
+[[nodiscard]] Result<VirtualCompute> parse_virtual_compute(std::string_view text);
 
 /// Which rank a process holds, where every rank of a world is held by a process of its own (launched_process()).
 struct ProcessPlace {
@@ -80,7 +80,7 @@ struct CommunicatorOptions {
   std::optional<ProcessPlace> process{};
 
   /// Errors: InvalidSpec naming the option.
-  [[nodiscard]] planner::Result<void> validate() const;
+  [[nodiscard]] Result<void> validate() const;
 };
 
 struct Availability {
@@ -103,27 +103,25 @@ class Backend {
   [[nodiscard]] virtual bool variants_share_matmul() const noexcept { return false; }
   /// Whether prepare() would take the variant for this operator. Errors: UnknownName, listing the variants that the
   /// backend has; InvalidSpec naming the setting; Unsupported.
-  [[nodiscard]] virtual planner::Result<void> check_variant(const planner::OpSpec& op,
-                                                            const CommunicatorOptions& options,
-                                                            const planner::Variant& variant) const = 0;
+  [[nodiscard]] virtual Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& options,
+                                                   const planner::Variant& variant) const = 0;
   /// Whether the backend can run this operator and type here, with operands of its own. Errors: Unsupported with the
   /// reason, InvalidSpec.
-  [[nodiscard]] virtual planner::Result<void> supports(const planner::OpSpec& op) const = 0;
+  [[nodiscard]] virtual Result<void> supports(const planner::OpSpec& op) const = 0;
   /// As supports(), but for memory: of an operator whose operands are there already. Opens no device.
-  [[nodiscard]] virtual planner::Result<void> takes(const planner::OpSpec& op) const { return supports(op); }
+  [[nodiscard]] virtual Result<void> takes(const planner::OpSpec& op) const { return supports(op); }
   /// What makes measurements on this backend comparable; queries the machine. `options` are valid.
   [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
   /// Starts the ranks. Order: *collective* where processes hold them. Errors: InvalidSpec (options), Unsupported.
   /// Throws SystemError.
-  [[nodiscard]] virtual planner::Result<std::unique_ptr<Communicator>> open(
-      const CommunicatorOptions& options) const = 0;
+  [[nodiscard]] virtual Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const = 0;
 };
 
 /// Every backend in this build, best default first.
 [[nodiscard]] std::span<const Backend* const> backend_registry() noexcept;
 
 /// Errors: UnknownName, listing the legal names.
-[[nodiscard]] planner::Result<const Backend*> find_backend(std::string_view name);
+[[nodiscard]] Result<const Backend*> find_backend(std::string_view name);
 
 } // namespace mc2::executor
 

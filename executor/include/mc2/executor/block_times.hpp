@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "mc2/executor/communicator.hpp"
 #include "mc2/planner/profile.hpp"
@@ -15,6 +16,9 @@ struct BlockTime {
   int rank = 0;
   int block_count = 0;
   double local_us = 0; ///< of the matmul lane: the slowest rank's own shard, before its blocks
+  /// Mean time from one of its blocks to the next, which the lane spends on signals and on waiting for its peers; unset
+  /// for a lane of one block.
+  std::optional<double> hand_over_us = std::nullopt;
 };
 
 /// Mean over the first `full_count` blocks, what lies between them included, of the lane that runs the component.

@@ -115,9 +115,8 @@ class Prepared {
   /// device, or one that each thread has of its own). Throws SystemError, also for what another process failed in
   /// since. No deadline: a rank whose stream never comes to its part holds up the others. Lifetime: the destructor
   /// waits for what is enqueued. A graph of the caller's that holds a run must not be launched any more then.
-  [[nodiscard]] virtual planner::Result<void> enqueue(std::span<void* const> /*streams*/, Submission /*submission*/) {
-    return planner::Error{planner::ErrorCode::Unsupported, "streams",
-                          "this backend has no streams; run() runs the plan"};
+  [[nodiscard]] virtual Result<void> enqueue(std::span<void* const> /*streams*/, Submission /*submission*/) {
+    return Error{ErrorCode::Unsupported, "streams", "this backend has no streams; run() runs the plan"};
   }
 
   /// What rebind() must leave where it is.
@@ -129,9 +128,9 @@ class Prepared {
   /// Order: between two runs, on all ranks or on none.
   /// Errors: Unsupported (a backend or variant that packs or registers what it works on), InvalidSpec naming rank and
   /// matrix, also for one that peers reach and that is not where it was. Threads: as run().
-  [[nodiscard]] virtual planner::Result<void> rebind(std::span<const RankBuffers> /*buffers*/) {
-    return planner::Error{planner::ErrorCode::Unsupported, "buffers",
-                          "this backend works on the buffers that the plan was prepared with; prepare it for others"};
+  [[nodiscard]] virtual Result<void> rebind(std::span<const RankBuffers> /*buffers*/) {
+    return Error{ErrorCode::Unsupported, "buffers",
+                 "this backend works on the buffers that the plan was prepared with; prepare it for others"};
   }
 
   /// What passes between the lanes, of each local rank in the order of local_ranks(), as the last run left it:
@@ -175,12 +174,11 @@ class Communicator {
   /// The first error that any process found before it came to prepare(), the same on every process, so that nobody
   /// waits there for one that does not come. A communicator that holds all ranks itself has only `own`. Order:
   /// *collective*. Throws SystemError.
-  [[nodiscard]] virtual planner::Result<void> share_error(const planner::Result<void>& own) { return own; }
+  [[nodiscard]] virtual Result<void> share_error(const Result<void>& own) { return own; }
 
   /// Packs weights, builds kernel protected:
-  friend planner::Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan,
-                                                            std::span<const RankBuffers> buffers,
-                                                            Communicator& communicator, const ExecuteOptions& options);
+  friend Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<const RankBuffers> buffers,
+                                                   Communicator& communicator, const ExecuteOptions& options);
 
   /// Packs weights, builds kernels and allocates everything, so that run() allocates nothing. Called by
   /// executor::prepare() alone, with stages that are legal.
@@ -189,10 +187,10 @@ class Communicator {
   /// naming both, overlapping C, world size differs), UnknownName (variant), Unsupported (dtype, operator or memory of
   /// this machine). Throws SystemError when memory or a library fails, and when an earlier run has aborted the
   /// communicator.
-  [[nodiscard]] virtual planner::Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
-                                                                                  const planner::Variant& variant,
-                                                                                  std::span<const RankBuffers> buffers,
-                                                                                  const PrepareOptions& options) = 0;
+  [[nodiscard]] virtual Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
+                                                                         const planner::Variant& variant,
+                                                                         std::span<const RankBuffers> buffers,
+                                                                         const PrepareOptions& options) = 0;
 };
 
 } // namespace mc2::executor

@@ -20,10 +20,8 @@ struct ExecuteOptions {
 /// Order: *collective* over processes; what one of them is refused, all are, naming its rank.
 /// Errors: Stale when the plan's fingerprint is not the communicator's (naming the differences), InvalidSpec for a
 /// world size, block list or buffer that does not fit, UnknownName and Unsupported as Communicator::prepare.
-[[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan,
-                                                                 std::span<const RankBuffers> buffers,
-                                                                 Communicator& communicator,
-                                                                 const ExecuteOptions& options = {});
+[[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<const RankBuffers> buffers,
+                                                        Communicator& communicator, const ExecuteOptions& options = {});
 
 } // namespace mc2::executor
 

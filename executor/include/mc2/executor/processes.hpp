@@ -24,7 +24,7 @@ struct LaunchedProcess {
 /// @param variable  the value of an environment variable; null for one that is not set
 /// Errors: InvalidSpec naming a variable that is missing beside the others or no number of its range; Unsupported for
 /// ranks on several machines.
-[[nodiscard]] planner::Result<std::optional<LaunchedProcess>> launched_process(
+[[nodiscard]] Result<std::optional<LaunchedProcess>> launched_process(
     const std::function<const char*(const char* name)>& variable);
 
 /// For a program that one process of an MPI job runs on behalf of all: rank 0 runs `lead`, and communicators that it
@@ -37,7 +37,7 @@ struct LaunchedProcess {
 /// @param request what this process was started for, e.g. its command line: must be the same on every rank
 /// @return rank 0: what `lead` returns; other ranks 0, once rank 0's `lead` has returned
 /// Errors: Mismatch, on every rank, naming the first rank whose request is not rank 0's. Throws SystemError.
-[[nodiscard]] planner::Result<int> lead_processes(const std::string& request, const std::function<int()>& lead);
+[[nodiscard]] Result<int> lead_processes(const std::string& request, const std::function<int()>& lead);
 
 } // namespace mc2::executor
 

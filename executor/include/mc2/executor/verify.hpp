@@ -89,9 +89,8 @@ struct Verification {
 /// one, must be all ranks' A to the bit. Uses the machine's threads; the answer depends on the arguments only. Errors:
 /// Mismatch naming rank, row and column of the worst element. `buffers` fit `op`, one per rank, in memory of this
 /// process.
-[[nodiscard]] planner::Result<Verification> verify_result(const planner::OpSpec& op,
-                                                          std::span<const RankBuffers> buffers, const planner::Cut& cut,
-                                                          std::uint64_t seed);
+[[nodiscard]] Result<Verification> verify_result(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
+                                                 const planner::Cut& cut, std::uint64_t seed);
 
 /// What can be checked when virtual compute leaves the matmul out: that the collective did its work on
 /// `intermediates` (Prepared::intermediates()). Kinds that sum: every element of every rank's C against the
@@ -100,10 +99,9 @@ struct Verification {
 /// matmul_all_to_all, embedding_all_to_all: every row of C equal to the bit to its senders' rows of the product.
 /// Kinds that communicate first: every row that arrived equal to the bit to its sender's A. Errors: Mismatch naming
 /// rank, row and column. `cut` is the one that ran.
-[[nodiscard]] planner::Result<Verification> verify_exchange(const planner::OpSpec& op,
-                                                            std::span<const std::span<const std::byte>> intermediates,
-                                                            std::span<const RankBuffers> buffers,
-                                                            const planner::Cut& cut);
+[[nodiscard]] Result<Verification> verify_exchange(const planner::OpSpec& op,
+                                                   std::span<const std::span<const std::byte>> intermediates,
+                                                   std::span<const RankBuffers> buffers, const planner::Cut& cut);
 
 } // namespace mc2::executor
 

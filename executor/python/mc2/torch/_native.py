@@ -10,9 +10,9 @@ import uuid
 import torch
 import torch.distributed as dist
 
-from .. import measuring
-from .._core import OpSpec, Plan, Store, Variant
-from . import _settings
+from .. import _core
+from .._core import CostModel, Plan, Sample, Store, Variant
+from . import _settings, _together
 from ._groups import Group
 
 if typing.TYPE_CHECKING:
@@ -21,7 +21,7 @@ if typing.TYPE_CHECKING:
 
 _ALIGNMENT_BYTES = 256  # PyTorch's allocator gives this; views into a tensor may not
 _TUNING_SAMPLE_COUNT = 9
-_NO_BUDGET_S = 1e6  # a clock could tell ranks to stop at different times
+_NO_BUDGET_S = 1e6  # rounds are counted
 
 _worlds: dict[str, Communicator] = {}
 _tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # with plain weights
@@ -160,62 +160,78 @@ def ready(problem: Problem, blocks: list[int], variant: str, schedule: str, w: t
     return tuned or Native(problem, blocks, Variant(variant), schedule, w)
 
 
-class _RankProblem:
-    """This rank's matrices, as mc2.measuring uses a communicator's problem. Every rank does the same in the same order; times are the
-    slowest rank's on all of them."""
+class _RankSteps:
+    """This rank's part of the operator on mc2's own backend. Its times are the slowest rank's on all of them."""
 
-    def __init__(self, world: Communicator, bench: typing.Any) -> None:
-        self._world, self._bench, self._op = world, bench, bench.op
-        self._y = bench.x.new_empty(_shapes(bench.problem)[1])
-        self._kept = (bench.x, bench.w, self._y)
+    def __init__(self, world: Communicator, calls: typing.Any) -> None:
+        self.op, self.fingerprint = calls.op, world.fingerprint
+        self.variants = world.variants(calls.op)
+        y = calls.x.new_empty(_shapes(calls.problem)[1])
 
-    def prepare(self, blocks: list[int] | Plan, variant: Variant | None = None) -> Prepared:
-        addresses = (self._bench.x.data_ptr(), self._bench.w.data_ptr(), self._y.data_ptr())
-        if not isinstance(blocks, Plan):
-            return self._world.prepare_at(self._op, blocks, variant, addresses, self._kept, True)
-        plan = blocks
-        return self._world.prepare_at(self._op, plan.blocks, plan.variant, addresses, self._kept, True, False, plan.schedule)
+        def check(run: typing.Callable[[], None]) -> None:
+            torch.cuda.synchronize()
+            y.fill_(float("nan"))
+            torch.cuda.synchronize()
+            run()
+            calls.check("a plan on mc2's own backend", y)
 
-    def verify(self, prepared: Prepared, blocks: list[int]) -> None:
-        """Compares with the unfused calls' result. Raises Error (mismatch), on all ranks."""
-        torch.cuda.synchronize()
-        self._y.fill_(float("nan"))
-        torch.cuda.synchronize()
-        prepared.run("fused", False)
-        self._bench.check(f"blocks {blocks}", self._y)
+        addresses = (calls.x.data_ptr(), calls.w.data_ptr(), y.data_ptr())
+        self._bench = world.bench_at(calls.op, addresses, (calls.x, calls.w, y), check)
+        self._plans: dict[int, tuple[Plan, int]] = {}
+        self._cases: dict[int, typing.Callable[[], list[Sample]]] = {}
+        self._samples: dict[int, list[Sample]] = {}
+
+    def prepare(self, number: int, plan: Plan) -> None:
+        self._plans[number] = plan, self._bench.prepare(plan)
+
+    def verify(self, number: int) -> None:
+        self._bench.verify(self._plans[number][0])
+
+    def time_us(self, number: int, part: str) -> float:
+        return self._bench.time_us(self._plans[number][1], part)
+
+    def prepare_case(self, number: int, target: str, block_rows: int, variant: Variant) -> None:
+        self._cases[number] = self._bench.prepare_case(target, block_rows, variant)
+
+    def measure(self, number: int) -> list[float]:
+        self._samples[number] = self._cases[number]()
+        return [sample.time_us for sample in self._samples[number]]
+
+    def samples(self, number: int, times_us: list[float]) -> list[Sample]:
+        return self._samples[number]
+
+    def rivals(self, model: CostModel) -> list[Plan]:
+        return []
 
 
-class _SpmdCommunicator:
-    """As mc2.measuring uses a communicator."""
+class Found(typing.NamedTuple):
+    """The best plan on the backend, ready to run; and how rank 0 keeps what was found with it."""
 
-    is_virtual = False
-
-    def __init__(self, world: Communicator, bench: typing.Any) -> None:
-        self._world, self._bench = world, bench
-        self.fingerprint = world.fingerprint
-
-    def random_problem(self, op: OpSpec) -> _RankProblem:
-        return _RankProblem(self._world, self._bench)
-
-    def variants(self, op: OpSpec) -> list[Variant]:
-        return self._world.variants(op)
-
-    @property
-    def default_options(self) -> dict[str, int]:
-        return self._world.default_options
+    plan: Plan
+    call: typing.Callable[[], torch.Tensor]
+    keep: typing.Callable[[Store, list[Plan]], None] | None
 
 
-def tune(bench: typing.Any, race_rounds: int) -> measuring.Tuned | None:
+def tune(calls: typing.Any, race_rounds: int) -> Found | None:
     """Profiles, plans and races on the backend; None where it cannot run. Collective."""
-    problem: Problem = bench.problem
+    problem: Problem = calls.problem
     if problem.device.type != "cuda" or problem.group.backend != "nccl":
         return None
     reason = common_fault(_gathered(problem.group, (machine(), fault(problem), PLAIN)))
     if reason:
         _settings.log.info("%s: not on mc2's own backend: %s", problem.text(), reason)
         return None
-    world: typing.Any = _SpmdCommunicator(_world(problem.group), bench)
-    return measuring.tune(bench.op, world, budget_s=_NO_BUDGET_S, max_count=_TUNING_SAMPLE_COUNT, race_rounds=race_rounds)
+    kept: list[typing.Callable[[Store, list[Plan]], None]] = []
+
+    def body(benches: typing.Sequence[_core.Bench]) -> str:
+        tuned = _core.tune_on(benches[0], budget_s=_NO_BUDGET_S, max_count=_TUNING_SAMPLE_COUNT, race_rounds=race_rounds)
+        kept.append(lambda store, plans: _core.keep(store, benches[0], tuned, plans))
+        return tuned.plan.to_json()
+
+    steps = _RankSteps(_world(problem.group), calls)
+    plan = Plan.from_json(_together.lead(problem.group, problem.exchange_device(), [steps], body))
+    native = prepare_tuned(problem, plan, calls.w)
+    return Found(plan, lambda: native(calls.x, calls.w), kept[0] if kept else None)
 
 
 def prepare_tuned(problem: Problem, plan: Plan, w: torch.Tensor) -> Native:
@@ -234,9 +250,3 @@ def release_others(problem: Problem, plans: list[Plan]) -> None:
     wanted = [_key(problem, plan) for plan in plans]
     for key in [key for key in _tuned if key[0] == problem and key not in wanted]:
         del _tuned[key]
-
-
-def keep(path: str, tuned: measuring.Tuned) -> None:
-    with Store(path) as store:
-        measuring.keep(store, [tuned.plan], tuned.model, tuned.contenders)
-

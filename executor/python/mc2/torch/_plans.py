@@ -88,9 +88,10 @@ def model_key(problem: Problem) -> tuple[typing.Any, ...]:
     return (problem.kind, problem.group.name, problem.device, problem.dtype, problem.n, problem.k)
 
 
-def keep(problem: Problem, model: CostModel, eager: Plan, captured: Plan | None = None) -> None:
+def keep(problem: Problem, model: CostModel | None, eager: Plan, captured: Plan | None = None) -> None:
     """From now on the shape runs by these plans, and other lengths of its cut axis by plans of the model."""
-    _models[model_key(problem)] = model
+    if model is not None:
+        _models[model_key(problem)] = model
     _plans[problem, EAGER], _plans[problem, CAPTURED] = eager, captured or eager
     _untuned.pop(problem, None)
     _choices.clear()
@@ -158,14 +159,18 @@ def is_native(problem: Problem, plan: Plan) -> bool:
     return problem.device.type == "cuda" and plan.variant.name not in VARIANTS
 
 
+def may_overlap(problem: Problem, plan: Plan) -> bool:
+    """Whether a plan on the process group is something else than the unfused calls."""
+    return plan.is_cut or problem.op().has_local_part or plan.variant.name == _symmetric.NAME
+
+
 def is_fused(problem: Problem, plan: Plan) -> bool:
     """Whether a plan is run as one: uncut it gains only where a local part hides behind the collective, and only if raced."""
     if is_native(problem, plan):
         return True  # mc2's own backend has kernels of its own
     if len(plan.blocks) > MAX_BLOCK_COUNT:
         return False
-    overlaps_uncut = problem.op().has_local_part or plan.variant.name == _symmetric.NAME
-    return plan.is_cut or (overlaps_uncut and plan.validation is not None)
+    return plan.is_cut or (may_overlap(problem, plan) and plan.validation is not None)
 
 
 # What rank 0 finds.

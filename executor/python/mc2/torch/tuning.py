@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
-import statistics
+import json
 import time
 import typing
 
 import torch
 import torch.distributed as dist
 
-from .. import _core, measuring
-from .._core import CostModel, Plan, Profile, Sample
+from .. import _core
+from .._core import CostModel, Plan, Sample, Variant
 from ..errors import Error, NativeError
-from ..measuring import Contender, choose_contenders, judge
-from . import _groups, _native, _plans, _symmetric
+from . import _groups, _native, _plans, _symmetric, _together
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED, Problem
 from ._settings import log, settings, warn
 
 _WARMUP_ROUNDS = 3
-_MAX_LENGTH_COUNT = 8
+_NO_BUDGET_S = 1e6  # rounds are counted
 
 
 @dataclasses.dataclass
@@ -31,7 +29,7 @@ class Tuned:
 
     plan: Plan  # for eager calls
     captured_plan: Plan  # for calls that are captured in a CUDA graph; on a CPU, plan
-    model: CostModel
+    model: CostModel | None  # none where the samples could not be fitted
     is_fused: bool  # eager calls; unfused: they run as the calls of torch do
     is_captured_fused: bool
     text: str  # one line for people
@@ -97,25 +95,12 @@ def _slowest(problem: Problem, times: list[float]) -> list[float]:
     return typing.cast("list[float]", tensor.tolist())
 
 
-def _shared(problem: Problem, text: str) -> str:
-    """Rank 0's text, on every rank. Collective."""
-    device = problem.exchange_device()
-    mine = torch.frombuffer(bytearray(text.encode() + b"\n"), dtype=torch.uint8).to(device)  # no tensor may be empty
-    lengths = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(problem.group.size)]
-    dist.all_gather(lengths, torch.tensor([mine.numel()], dtype=torch.int64, device=device), group=problem.group.handle)
-    longest = max(int(length) for length in lengths)
-    padded = torch.zeros(longest, dtype=torch.uint8, device=device)
-    padded[: mine.numel()] = mine
-    everyones = [torch.empty_like(padded) for _ in lengths]
-    dist.all_gather(everyones, padded, group=problem.group.handle)
-    return bytes(everyones[0][: int(lengths[0])].cpu().tolist()).decode()[:-1]
-
-
-class _Bench:
-    """Random matrices of a problem and passes over them."""
+class _Calls:
+    """An operator's random matrices on a process group, and what runs on them on this rank."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.op, self.clock = problem, problem.op(), Clock(problem.group, problem.device)
+        self.fingerprint = problem.fingerprint()
         generator = torch.Generator(device=problem.device).manual_seed(problem.group.rank)
         rows = problem.m // problem.group.size if problem.kind == "all_gather_matmul" else problem.m
 
@@ -124,76 +109,53 @@ class _Bench:
 
         self.x, self.w = random(rows, problem.k), random(problem.k, problem.n)
 
-    def new_pass(self, blocks: list[int], variant: str) -> Pass:
-        return PASSES[self.problem.kind](self.problem.group, self.x, self.w, blocks, variant == BATCHED)
+    def new_pass(self, blocks: list[int], variant: Variant) -> Pass:
+        return PASSES[self.problem.kind](self.problem.group, self.x, self.w, blocks, variant.name == BATCHED)
 
     def fused(self, plan: Plan) -> typing.Callable[[], typing.Any]:
         problem = self.problem
         schedule = _plans.Schedule(PASSES[problem.kind], plan.blocks, plan.variant.name)
         return lambda: _plans.run(problem.kind, problem.group, self.x, self.w, schedule)
 
-    def unfused(self) -> typing.Callable[[], typing.Any]:
-        return lambda: unfused(self.problem.kind, self.problem.group, self.x, self.w)
+    def unfused(self) -> typing.Any:
+        return unfused(self.problem.kind, self.problem.group, self.x, self.w)
 
     def check(self, what: str, result: torch.Tensor) -> None:
-        """A result agrees with the unfused one's, to the dtype's rounding of sums in another order. Raises Error (mismatch), on all
-        ranks. Collective."""
-        reference = self.unfused()()
+        """A result agrees with the unfused one's, to the dtype's rounding of sums in another order. Raises Error
+        (mismatch), on all ranks. Collective."""
+        reference = self.unfused()
         scale = float(reference.abs().max())
         worst = float((result.double() - reference.double()).abs().max()) / max(scale, 1e-30)
         allowed = 8 * torch.finfo(self.problem.dtype).eps * self.problem.group.size
         worst = _slowest(self.problem, [worst if worst == worst else float("inf")])[0]
         if not worst <= allowed:
-            raise Error("mismatch", "plan", f"{what}: differs from the unfused result by {worst:.1e} of its largest element")
-
-    def communicate(self, one: Pass) -> typing.Callable[[], None]:
-        def call() -> None:
-            one.communicate(0).wait()
-            one.finish(0)
-
-        return call
-
-    def together(self, one: Pass) -> typing.Callable[[], None]:
-        """One block's matmul while another's collective runs."""
-
-        def call() -> None:
-            work = one.communicate(0)
-            one.compute(1)
-            work.wait()
-            one.finish(0)
-
-        return call
+            raise Error("mismatch", "plan", f"{what}: differs from the unfused result by {worst:.1e} of its largest one")
 
 
-def _variants(problem: Problem) -> list[str]:
+def _communicate(one: Pass) -> None:
+    one.communicate(0).wait()
+    one.finish(0)
+
+
+def _compute(one: Pass) -> None:
+    if one.local is not None:
+        one.local()
+    one.compute(0)
+
+
+def _together_call(one: Pass) -> None:
+    """One block's matmul while another's collective runs."""
+    work = one.communicate(0)
+    one.compute(1)
+    work.wait()
+    one.finish(0)
+
+
+def _variants(problem: Problem) -> list[Variant]:
     """Matmuls of several ranks' rows are batched on a GPU or done one by one; a CPU gains nothing by batches."""
     if problem.kind == "matmul_all_reduce" or problem.device.type != "cuda":
-        return [LOOPED]
-    return [BATCHED, LOOPED]
-
-
-def _lengths(problem: Problem) -> list[int]:
-    rows = problem.op().cut_axis_length
-    lengths = [x for x in _core.sweep_block_rows(rows, _core.default_options(problem.fingerprint())["alignment"]) if x * _plans.MAX_BLOCK_COUNT >= rows]
-    step = max(1, -(-len(lengths) // _MAX_LENGTH_COUNT))
-    return sorted({*lengths[::step], rows})
-
-
-_Case = tuple[str, str, int, typing.Callable[[], None]]  # variant, what, length, the call
-
-
-def _cases(bench: _Bench) -> list[_Case]:
-    rows = bench.op.cut_axis_length
-    cases: list[_Case] = []
-    for variant in _variants(bench.problem):
-        for length in _lengths(bench.problem):
-            blocks = [length] * (rows // length) + ([rows % length] if rows % length else [])
-            one = bench.new_pass(blocks, variant)
-            cases.append((variant, "matmul", length, lambda one=one: one.compute(0)))  # type: ignore[misc]
-            cases.append((variant, "collective", length, bench.communicate(one)))
-            if 2 * length <= rows:
-                cases.append((variant, "both", length, bench.together(one)))
-    return cases
+        return [Variant(LOOPED)]
+    return [Variant(BATCHED), Variant(LOOPED)]
 
 
 def _slowed(both_us: float, compute_us: float, communication_us: float) -> float:
@@ -203,82 +165,74 @@ def _slowed(both_us: float, compute_us: float, communication_us: float) -> float
     return max(1.0, (both_us - (longer - shorter)) / shorter)
 
 
-def _samples(bench: _Bench, cases: list[_Case], times: list[list[float]]) -> list[Sample]:
-    """times[round][case], slowest rank."""
-    unit_bytes, samples = bench.op.bytes_per_unit, []
-    for turn, row in enumerate(times):
-        alone = {(variant, what, length): us for (variant, what, length, _), us in zip(cases, row)}
-        for (variant, what, length), us in alone.items():
-            lanes = {what: us} if what != "both" else {}
-            context = "alone"
-            if what == "both":
-                compute_us, communication_us = alone[variant, "matmul", length], alone[variant, "collective", length]
-                slowed = _slowed(us, compute_us, communication_us)
-                lanes, context = {"matmul": slowed * compute_us, "collective": slowed * communication_us}, "co_run"
-            for component, lane_us in lanes.items():
-                message_bytes = length * unit_bytes if component == "collective" else 0
-                samples.append(Sample(component, length, lane_us, context=context, variant=variant,
-                                      message_bytes=message_bytes, round=turn))  # fmt: skip
-    return samples
+class _Case(typing.NamedTuple):
+    target: str
+    block_rows: int
+    variant: Variant
+    run: Pass
 
 
-def _profile(bench: _Bench, rounds: int) -> Profile:
-    """Interleaved rounds of every case; collective."""
-    cases, times = _cases(bench), []
-    for turn in range(-_WARMUP_ROUNDS, rounds):
-        row = [bench.clock.time_us(call) for *_, call in cases]
-        if turn >= 0:
-            times.append(row)
-    flat = _slowest(bench.problem, [max(us, 1e-3) for row in times for us in row])
-    width = len(cases)
-    rows = [flat[i : i + width] for i in range(0, len(flat), width)]
-    machine = _groups.fingerprint(bench.problem.group, bench.problem.device)
-    return Profile(bench.op, machine, _samples(bench, cases, rows))
+class _PassSteps:
+    """The operator in blocks on the process group, as mc2's tuner runs it."""
 
+    def __init__(self, calls: _Calls) -> None:
+        self.calls, self.op, self.fingerprint = calls, calls.op, calls.fingerprint
+        self.variants = _variants(calls.problem)
+        self._plans: dict[int, Plan] = {}
+        self._uncut: dict[int, Pass] = {}
+        self._cases: dict[int, _Case] = {}
 
-def _race(bench: _Bench, plans: list[Plan], rounds: int) -> list[Contender]:
-    """Every plan beside the unfused calls, in alternating order, with the uncut parts alone in between; collective."""
-    uncut = {plan.variant.name: bench.new_pass([bench.op.cut_axis_length], plan.variant.name) for plan in plans}
-    rows = []
-    for turn in range(-_WARMUP_ROUNDS, rounds):
-        row = []
-        for i, plan in enumerate(plans):
-            pair = [bench.fused(plan), bench.unfused()]
-            order = pair if (turn + i) % 2 == 0 else pair[::-1]
-            times = [bench.clock.time_us(call) for call in order]
-            one = uncut[plan.variant.name]
-            parts = [bench.clock.time_us(lambda: one.compute(0)), bench.clock.time_us(bench.communicate(one))]
-            row += (times if order is pair else times[::-1]) + parts
-        if turn >= 0:
-            rows.append(row)
-    flat = iter(_slowest(bench.problem, [max(us, 1e-3) for row in rows for us in row]))
-    contenders = [Contender(plan) for plan in plans]
-    for _ in rows:
-        for contender in contenders:
-            for kept in (contender.fused_us, contender.serial_us, contender.compute_us, contender.communication_us):
-                kept.append(next(flat))
-    return contenders
+    def prepare(self, number: int, plan: Plan) -> None:
+        problem = self.calls.problem
+        if plan.variant.name == _symmetric.NAME and _symmetric.operator(problem.kind, problem.group) is None:
+            raise Error("unsupported", "variant", f"rank {problem.group.rank} has no fused operator of PyTorch for {problem.kind}")
+        self._plans[number] = plan
 
+    def verify(self, number: int) -> None:
+        plan = self._plans[number]
+        self.calls.check(plan.cut, self.calls.fused(plan)())
 
-def _of_pytorch(bench: _Bench, model: CostModel) -> list[Plan]:
-    """PyTorch's own fused operator, where every rank has one that works here. Collective."""
-    problem, failures = bench.problem, 0.0
-    found = _symmetric.operator(problem.kind, problem.group)
-    if _slowest(problem, [float(found is None)])[0]:
-        return []
-    plan = _core.predict(bench.op, model, [bench.op.cut_axis_length]).with_variant(_core.Variant(_symmetric.NAME))
-    try:
-        bench.fused(plan)()
-    except RuntimeError as error:
-        log.info("%s: PyTorch's fused operator: %s", problem.text(), error)
-        failures = 1.0
-    return [] if _slowest(problem, [failures])[0] else [plan]
+    def _call(self, number: int, part: str) -> typing.Callable[[], typing.Any]:
+        if part == "fused":
+            return self.calls.fused(self._plans[number])
+        if part == "serial":
+            return self.calls.unfused
+        if number not in self._uncut:
+            self._uncut[number] = self.calls.new_pass(self._plans[number].blocks, self._plans[number].variant)
+        one = self._uncut[number]
+        return (lambda: _communicate(one)) if part == "communication" else (lambda: _compute(one))
 
+    def time_us(self, number: int, part: str) -> float:
+        return self.calls.clock.time_us(self._call(number, part))
 
-def _contenders(bench: _Bench, model: CostModel) -> list[Plan]:
-    """Of every variant, so that the race chooses among them."""
-    documents = "\n".join(p.to_json() for p in choose_contenders(bench.op, model, _core.default_options(bench.problem.fingerprint())))
-    return [Plan.from_json(line) for line in _shared(bench.problem, documents).splitlines()]
+    def prepare_case(self, number: int, target: str, block_rows: int, variant: Variant) -> None:
+        rows = self.op.cut_axis_length
+        blocks = [block_rows] * (rows // block_rows) + ([rows % block_rows] if rows % block_rows else [])
+        self._cases[number] = _Case(target, block_rows, variant, self.calls.new_pass(blocks, variant))
+
+    def measure(self, number: int) -> list[float]:
+        case, clock = self._cases[number], self.calls.clock
+        runs = {"matmul": [lambda: case.run.compute(0)], "collective": [lambda: _communicate(case.run)]}
+        runs["both"] = [*runs["matmul"], *runs["collective"], lambda: _together_call(case.run)]
+        return [clock.time_us(run) for run in runs[case.target]]
+
+    def samples(self, number: int, times_us: list[float]) -> list[Sample]:
+        case = self._cases[number]
+        lanes, context = {case.target: times_us[0]}, "alone"
+        if case.target == "both":
+            compute_us, communication_us, both_us = times_us
+            slowed, context = _slowed(both_us, compute_us, communication_us), "co_run"
+            lanes = {"matmul": slowed * compute_us, "collective": slowed * communication_us}
+        unit_bytes = self.op.bytes_per_unit
+        return [Sample(component, case.block_rows, us, context=context, variant=str(case.variant),
+                       message_bytes=case.block_rows * unit_bytes if component == "collective" else 0)
+                for component, us in lanes.items()]  # fmt: skip
+
+    def rivals(self, model: CostModel) -> list[Plan]:
+        """PyTorch's own fused operator."""
+        if _symmetric.operator(self.calls.problem.kind, self.calls.problem.group) is None:
+            return []
+        return [_core.predict(self.op, model, [self.op.cut_axis_length]).with_variant(Variant(_symmetric.NAME))]
 
 
 def tune(
@@ -322,21 +276,9 @@ class _Candidate(typing.NamedTuple):
     place: str = ""  # where else than on the process group
 
 
-def _of_native(bench: _Bench, race_rounds: int) -> tuple[list[_Candidate], measuring.Tuned | None]:
-    """The best plan on mc2's own backend, if it runs here. Collective."""
-    try:
-        tuned = _native.tune(bench, race_rounds)
-        if tuned is None:
-            return [], None
-        native = _native.prepare_tuned(bench.problem, tuned.plan, bench.w)
-    except (Error, NativeError) as error:  # what one rank is refused, all are
-        log.info("%s: not on mc2's own backend: %s", bench.problem.text(), error)
-        return [], None
-    bench.check(f"{tuned.plan.cut} on mc2's own backend", native(bench.x, bench.w))
-    return [_Candidate(tuned.plan, lambda: native(bench.x, bench.w), " on mc2's own backend")], tuned
-
-
-def interleaved(problem: Problem, calls: list[typing.Callable[[], typing.Any]], clock: Clock, rounds: int) -> list[list[float]]:
+def interleaved(
+    problem: Problem, calls: list[typing.Callable[[], typing.Any]], clock: Clock, rounds: int
+) -> list[list[float]]:
     """Times of every call, the slowest rank's, in rounds of alternating order. Collective."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(-_WARMUP_ROUNDS, rounds):
@@ -348,86 +290,144 @@ def interleaved(problem: Problem, calls: list[typing.Callable[[], typing.Any]], 
     return [flat[i : i + rounds] for i in range(0, len(flat), rounds)]
 
 
-def _fastest(bench: _Bench, candidates: list[_Candidate], uncut: Plan, calls: _groups.Calls, rounds: int) -> Plan:
-    """The candidate that beats the unfused calls beyond noise and does not lose to them back to back, where launches count; uncut
-    where there is none. The same on all ranks."""
-    if calls == _groups.CAPTURED and not _symmetric.may_be_captured():
-        candidates = [candidate for candidate in candidates if candidate.plan.variant.name != _symmetric.NAME]
-    runs = [bench.unfused()] + [candidate.call for candidate in candidates]
-    clocks = [Clock(bench.problem.group, bench.problem.device)]
-    if calls == _groups.CAPTURED:
-        runs = [captured(run) for run in runs]
+class _FinalSteps:
+    """The candidates beside the unfused calls, timed by one clock."""
+
+    def __init__(
+        self, problem: Problem, candidates: list[_Candidate], unfused_call: typing.Callable[[], typing.Any], clock: Clock
+    ) -> None:
+        self.op, self.fingerprint, self.variants = problem.op(), problem.fingerprint(), [Variant(LOOPED)]
+        self._candidates, self._unfused, self._clock = candidates, unfused_call, clock
+        self._calls: dict[int, typing.Callable[[], typing.Any]] = {}
+
+    def prepare(self, number: int, plan: Plan) -> None:
+        self._calls[number] = next((one.call for one in self._candidates if one.plan == plan), self._unfused)
+
+    def time_us(self, number: int, part: str) -> float:
+        return self._clock.time_us(self._unfused if part == "serial" else self._calls[number])
+
+    def verify(self, number: int) -> None: ...
+    def prepare_case(self, number: int, target: str, block_rows: int, variant: Variant) -> None: ...
+    def measure(self, number: int) -> list[float]:
+        return []
+
+    def samples(self, number: int, times_us: list[float]) -> list[Sample]:
+        return []
+
+    def rivals(self, model: CostModel) -> list[Plan]:
+        return []
+
+
+def _fastest(calls: _Calls, candidates: list[_Candidate], uncut: Plan, how: _groups.Calls, rounds: int) -> Plan:
+    """The candidate that beats the unfused calls beyond noise and does not lose to them back to back, where launches
+    count; uncut where there is none. The same on all ranks. Collective."""
+    problem, unfused_call = calls.problem, calls.unfused
+    clocks = [Clock(problem.group, problem.device)]
+    if how == _groups.CAPTURED:
+        may_capture_theirs = _symmetric.may_be_captured()
+        usable = [one for one in candidates if may_capture_theirs or one.plan.variant.name != _symmetric.NAME]
+        candidates = [one._replace(call=captured(one.call)) for one in usable]
+        unfused_call = captured(unfused_call)
     else:
-        clocks.append(Clock(bench.problem.group, bench.problem.device, hides_launches=False))
-    times = [interleaved(bench.problem, runs, clock, rounds) for clock in clocks]
-    best, lowest, findings = uncut, math.inf, []
-    for i, candidate in enumerate(candidates, start=1):
-        ratios = [_core.paired_ratio(of_clock[i], of_clock[0]) for of_clock in times]
-        ratio, low, high = ratios[0]
-        worst = max(one for one, _, _ in ratios)
-        found = " and ".join(f"{one:.3f}" for one, _, _ in ratios)
-        findings.append(f"{candidate.plan.cut} {candidate.plan.variant}{candidate.place} {found}")
-        if high < 1 and all(other_low <= 1 for _, other_low, _ in ratios) and worst < lowest:
-            medians = statistics.median(times[0][i]), statistics.median(times[0][0])
-            validation = _core.Validation(*medians, benefit=(1 - ratio, 1 - high, 1 - low), pair_count=rounds)
-            best, lowest = candidate.plan.with_validation(validation, ""), worst
-    clock_text = "alone and back to back" if len(clocks) == 2 else "in a graph"
-    text = f"of the unfused calls' time, {clock_text}: " + "; ".join(findings)
-    found_plan = best.because(text).with_fingerprint(bench.problem.fingerprint(calls))
-    return Plan.from_json(_shared(bench.problem, found_plan.to_json()))
+        clocks.append(Clock(problem.group, problem.device, hides_launches=False))
+
+    def choose(benches: typing.Sequence[_core.Bench]) -> str:
+        plans = [one.plan for one in candidates]
+        limits: dict[str, typing.Any] = {"rounds": rounds, "budget_s": _NO_BUDGET_S, "times_parts": False}
+        races = [_core.race_on(bench, plans, **limits) for bench in benches] if plans else []
+        winner = _core.winner_of(races) if races else None
+        findings = []
+        for i, one in enumerate(candidates):
+            ratios = " and ".join(f"{1 - race.validation(i).benefit:.3f}" for race in races)
+            findings.append(f"{one.plan.cut} {one.plan.variant}{one.place} {ratios}")
+        best = uncut if winner is None else plans[winner].with_validation(races[0].validation(winner), "")
+        clock_text = "alone and back to back" if len(clocks) == 2 else "in a graph"
+        text = f"of the unfused calls' time, {clock_text}: " + "; ".join(findings)
+        return best.because(text).with_fingerprint(problem.fingerprint(how)).to_json()
+
+    steps = [_FinalSteps(problem, candidates, unfused_call, clock) for clock in clocks]
+    return Plan.from_json(_together.lead(problem.group, problem.exchange_device(), steps, choose))
 
 
-def _pass_plans(bench: _Bench, contenders: list[Contender]) -> list[_Candidate]:
-    """The fastest cut on the process group, and PyTorch's own operator."""
-    theirs = [c for c in contenders if c.plan.variant.name == _symmetric.NAME]
-    ours = [c for c in contenders if c.plan.variant.name != _symmetric.NAME]
-    best = sorted(ours, key=lambda c: c.validation().benefit, reverse=True)[:1]
-    return [_Candidate(c.plan, bench.fused(c.plan)) for c in best + theirs]
+class _Found(typing.NamedTuple):
+    """What the tuner found on the process group: the same on all ranks, but for what rank 0 keeps."""
+
+    plan: Plan
+    model: CostModel | None
+    candidates: list[Plan]  # the fastest cut, and PyTorch's own operator
+    keep: typing.Callable[[_core.Store, list[Plan]], None] | None
+
+
+def _tune_passes(calls: _Calls, rounds: int, race_rounds: int) -> _Found:
+    """Collective."""
+    problem = calls.problem
+    kept: list[typing.Callable[[_core.Store, list[Plan]], None]] = []
+
+    def body(benches: typing.Sequence[_core.Bench]) -> str:
+        tuned = _core.tune_on(benches[0], budget_s=_NO_BUDGET_S, max_count=rounds, race_rounds=race_rounds)
+        kept.append(lambda store, plans: _core.keep(store, benches[0], tuned, plans))
+        fusing = [one for one in tuned.contenders if _plans.may_overlap(problem, one.plan)]
+        theirs = [one.plan for one in fusing if one.plan.variant.name == _symmetric.NAME]
+        ours = [one for one in fusing if one.plan.variant.name != _symmetric.NAME]
+        best = sorted(ours, key=lambda one: one.validation().benefit, reverse=True)[:1]
+        candidates = [one.plan for one in best] + theirs
+        model = tuned.model.to_json() if tuned.model is not None else None
+        return json.dumps([tuned.plan.to_json(), model, [plan.to_json() for plan in candidates]])
+
+    text = _together.lead(problem.group, problem.exchange_device(), [_PassSteps(calls)], body)
+    plan, model, candidates = json.loads(text)
+    plans = [Plan.from_json(one) for one in candidates]
+    return _Found(Plan.from_json(plan), CostModel.from_json(model) if model else None, plans, kept[0] if kept else None)
 
 
 class _Chosen(typing.NamedTuple):
     eager: Plan
     captured: Plan
-    native: measuring.Tuned | None  # what was tuned on mc2's own backend, if it is one of them
+    native: _native.Found | None  # what was tuned on mc2's own backend, if it is one of them
 
 
-def _choose(bench: _Bench, model: CostModel, contenders: list[Contender], race_rounds: int) -> _Chosen:
+def _choose(calls: _Calls, found: _Found, race_rounds: int) -> _Chosen:
     """Collective."""
-    problem = bench.problem
+    problem = calls.problem
     if problem.device.type != "cuda" or problem.group.backend == "gloo":  # the race was of calls as a program makes them
-        winner = Plan.from_json(_shared(problem, judge(bench.op, model, contenders, "search").to_json()))
-        return _Chosen(winner, winner, None)
-    of_native, tuned = _of_native(bench, race_rounds)
-    candidates = _pass_plans(bench, contenders) + of_native
-    uncut = _core.predict(bench.op, model, [bench.op.cut_axis_length])
-    eager, in_graphs = (_fastest(bench, candidates, uncut, calls, race_rounds) for calls in (_groups.EAGER, _groups.CAPTURED))
+        return _Chosen(found.plan, found.plan, None)
+    candidates = [_Candidate(plan, calls.fused(plan)) for plan in found.candidates]
+    natively = _of_native(calls, race_rounds)
+    if natively is not None:
+        candidates.append(_Candidate(natively.plan, natively.call, " on mc2's own backend"))
+    whole = [calls.op.cut_axis_length]
+    uncut = _core.unpredicted(calls.op, calls.fingerprint, whole, Variant(LOOPED))
+    if found.model is not None:
+        uncut = _core.predict(calls.op, found.model, whole)
+    eager, in_graphs = (_fastest(calls, candidates, uncut, how, race_rounds) for how in (_groups.EAGER, _groups.CAPTURED))
     _native.release_others(problem, [eager, in_graphs])
-    return _Chosen(eager, in_graphs, tuned if any(_plans.is_native(problem, plan) for plan in (eager, in_graphs)) else None)
+    return _Chosen(eager, in_graphs, natively if any(_plans.is_native(problem, plan) for plan in (eager, in_graphs)) else None)
+
+
+def _of_native(calls: _Calls, race_rounds: int) -> _native.Found | None:
+    """The best plan on mc2's own backend, if it runs here. Collective."""
+    try:
+        found = _native.tune(calls, race_rounds)
+    except (Error, NativeError) as error:  # what one rank is refused, all are
+        log.info("%s: not on mc2's own backend: %s", calls.problem.text(), error)
+        return None
+    if found is not None:
+        calls.check(f"{found.plan.cut} on mc2's own backend", found.call())
+    return found
 
 
 def _tune(problem: Problem, rounds: int, race_rounds: int, store: str) -> Tuned:
-    bench = _Bench(problem)
-    profile = _profile(bench, rounds)
-    # Every rank has the same samples, yet one rank's arithmetic decides.
-    model = CostModel.from_json(_shared(problem, _core.fit(profile).model.to_json()))
-    contenders: list[Contender] = []
-    plans = _contenders(bench, model) + _of_pytorch(bench, model)
-    for plan in plans:
-        bench.check(plan.cut, bench.fused(plan)())
-    if plans:
-        contenders = _race(bench, plans, race_rounds)
-        seen = [c.observation() for c in contenders if c.plan.variant.name != _symmetric.NAME]
-        learned = _core.recalibrate(model, seen).model if seen else model
-        model = CostModel.from_json(_shared(problem, learned.to_json()))
-    eager, in_graphs, of_native = _choose(bench, model, contenders, race_rounds)
-    _plans.keep(problem, model, eager, in_graphs)
-    if store and problem.group.rank == 0:
-        _try_keep(store, profile, model, [in_graphs, eager], contenders, of_native)
+    calls = _Calls(problem)
+    found = _tune_passes(calls, rounds, race_rounds)
+    eager, in_graphs, natively = _choose(calls, found, race_rounds)
+    _plans.keep(problem, found.model, eager, in_graphs)
+    if store and found.keep is not None:
+        _try_keep(store, found, [in_graphs, eager], natively)
     is_fused, is_captured_fused = (_plans.is_fused(problem, plan) for plan in (eager, in_graphs))
     text = f"{problem.text()}: {_finding(eager, is_fused)}"
     text += f"; {_finding(in_graphs, is_captured_fused)}" if in_graphs != eager else ""
     log.info("%s", text)
-    return Tuned(eager, in_graphs, model, is_fused, is_captured_fused, text)
+    return Tuned(eager, in_graphs, found.model, is_fused, is_captured_fused, text)
 
 
 def _finding(plan: Plan, is_fused: bool) -> str:
@@ -454,15 +454,13 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
     return done
 
 
-def _try_keep(
-    path: str, profile: Profile, model: CostModel, winners: list[Plan], contenders: list[Contender], of_native: measuring.Tuned | None
-) -> None:
+def _try_keep(path: str, found: _Found, winners: list[Plan], natively: _native.Found | None) -> None:
     """A store that cannot be written loses what other processes would gain, not this one: the other ranks know nothing of it."""
+    assert found.keep is not None
     try:
         with _core.Store(path) as store:
-            store.append_samples(profile)
-            measuring.keep(store, winners, model, contenders)
-        if of_native is not None:
-            _native.keep(path, of_native)
+            found.keep(store, winners)
+            if natively is not None and natively.keep is not None:
+                natively.keep(store, [natively.plan])
     except (Error, NativeError) as error:
         warn("store", f"what was tuned is kept in this process only: {error}")

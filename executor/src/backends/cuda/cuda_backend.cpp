@@ -16,28 +16,24 @@
 namespace mc2::executor::cuda {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 Result<void> check_options(const CommunicatorOptions& options) {
-  if (auto legal = options.validate(); !legal) return legal.error();
+  MC2_TRY(options.validate());
   if (options.link != LinkSpec{}) {
     return Error{ErrorCode::Unsupported, "link", "the cuda backend runs on the machine's own links and emulates none"};
   }
   if (options.virtual_compute) {
     return Error{ErrorCode::Unsupported, "virtual_compute", "the cuda backend has no virtual compute"};
   }
-  if (auto legal = check_devices(options.world_size); !legal) return legal;
+  MC2_TRY(check_devices(options.world_size));
   return check_native_communicators(options.native_communicators, ranks_held(options), options.world_size);
 }
 
 /// Every process holds one rank: what one of them is refused, all are.
 Result<std::unique_ptr<Communicator>> open_between_processes(const CommunicatorOptions& options) {
   auto group = std::make_unique<ProcessGroup>(*options.process, options.world_size, options.deadline);
-  if (auto all = group->share_error(check_options(options)); !all) return all.error();
+  MC2_TRY(group->share_error(check_options(options)));
   auto fingerprint = cuda_fingerprint(options);
-  if (auto same = group->agree("open on " + fingerprint.canonical_text()); !same) return same.error();
+  MC2_TRY(group->agree("open on " + fingerprint.canonical_text()));
   return std::unique_ptr<Communicator>(
       std::make_unique<CudaCommunicator>(options, std::move(fingerprint), std::move(group)));
 }
@@ -64,25 +60,24 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& options,
                                            const planner::Variant& variant) const override {
-    const auto read = read_variant(op, variant, gpu_traits());
-    if (!read) return read.error();
-    return options.process ? check_crosses_processes(read.value()) : Result<void>{};
+    MC2_ASSIGN(const auto read, read_variant(op, variant, gpu_traits()));
+    return options.process ? check_crosses_processes(read) : Result<void>{};
   }
 
   // One tile of the matmul library: a shorter block leaves part of every tile empty.
 
   [[nodiscard]] Result<void> takes(const planner::OpSpec& op) const override {
-    if (auto legal = check_operator(op); !legal) return legal.error();
-    if (auto legal = check_devices(op.world_size); !legal) return legal.error();
+    MC2_TRY(check_operator(op));
+    MC2_TRY(check_devices(op.world_size));
     return check_device_types(op);
   }
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
-    if (auto legal = takes(op); !legal) return legal.error();
+    MC2_TRY(takes(op));
     const auto sizes = prepared_sizes(op, false, true);
     const std::int64_t needed_bytes = std::accumulate(sizes.begin(), sizes.end(), operand_bytes(op));
     for (int rank = 0; rank < op.world_size; ++rank) {
-      if (auto legal = check_memory(rank, needed_bytes, 0); !legal) return legal.error();
+      MC2_TRY(check_memory(rank, needed_bytes, 0));
     }
     return {};
   }
@@ -92,9 +87,9 @@ class CudaBackend final : public Backend {
   }
 
   [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
-    if (auto legal = options.validate(); !legal) return legal.error();
+    MC2_TRY(options.validate());
     if (options.process) return open_between_processes(options);
-    if (auto legal = check_options(options); !legal) return legal.error();
+    MC2_TRY(check_options(options));
     return std::unique_ptr<Communicator>(
         std::make_unique<CudaCommunicator>(options, cuda_fingerprint(options), nullptr));
   }

@@ -21,15 +21,12 @@
 #include "bags.hpp"
 #include "checks.hpp"
 #include "mc2/planner/collective.hpp"
+#include "mc2/planner/text.hpp"
 #include "row_splits.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
-
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 constexpr std::int64_t kF8Multiple = 16; ///< of n and k, and of addresses in bytes, for cuBLASLt
 
@@ -64,7 +61,7 @@ Result<void> check_f8(const StageList& stages, std::span<const int> ranks, std::
                                       {"B", buffers[i].b},
                                       {"scales of A", buffers[i].a_scales},
                                       {"scales of B", buffers[i].b_scales}}) {
-      if (auto legal = check_alignment(ranks[i], name, bytes.data(), kF8Multiple, "f8e4m3 needs"); !legal) return legal;
+      MC2_TRY(check_alignment(ranks[i], name, bytes.data(), kF8Multiple, "f8e4m3 needs"));
     }
   }
   if (planner::cut_axis(stages.op) != planner::CutAxis::Columns) return {};
@@ -149,8 +146,8 @@ Result<void> check_device_types(const planner::OpSpec& op) {
 }
 
 Result<void> check_operator(const planner::OpSpec& op) {
-  if (auto legal = op.validate(); !legal) return legal.error();
-  if (auto legal = check_is_plain(op, "cuda"); !legal) return legal.error();
+  MC2_TRY(op.validate());
+  MC2_TRY(check_is_plain(op, "cuda"));
   if (op.world_size > kMaxCudaRanks) {
     return Error{ErrorCode::Unsupported, "world_size",
                  std::to_string(op.world_size) + " ranks; the cuda backend runs at most " +
@@ -314,7 +311,7 @@ Result<void> check_pitch(const planner::OpSpec& op) {
 }
 
 Result<void> check_carries(const StageList& stages, const CudaVariant& variant) {
-  if (auto legal = check_pitch(stages.op); !legal) return legal;
+  MC2_TRY(check_pitch(stages.op));
   const bool is_exchanged = planner::collective_of(stages.op.kind) == planner::Collective::AllToAll;
   if (!variant.takes_no_sm || !is_exchanged || stages.stages.size() == 1) return {};
   return Error{ErrorCode::Unsupported, "variant",
@@ -330,7 +327,7 @@ Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> 
     for (const auto& [name, address] : {std::pair<const char*, const void*>{"A", buffers[i].a.data()},
                                         {"B", buffers[i].b.data()},
                                         {"C", buffers[i].c.data()}}) {
-      if (auto legal = check_alignment(ranks[i], name, address, kNeeded, "tile_store needs"); !legal) return legal;
+      MC2_TRY(check_alignment(ranks[i], name, address, kNeeded, "tile_store needs"));
     }
   }
   return {};
@@ -357,13 +354,10 @@ Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankB
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const OnDevice on_device(ranks[i]);
     if (reach.a) {
-      if (auto legal = check_access(ranks[i], "A", buffers[i].a.data(), CU_MEM_ACCESS_FLAGS_PROT_READ, ranks); !legal)
-        return legal;
+      MC2_TRY(check_access(ranks[i], "A", buffers[i].a.data(), CU_MEM_ACCESS_FLAGS_PROT_READ, ranks));
     }
     if (reach.c) {
-      if (auto legal = check_access(ranks[i], "C", buffers[i].c.data(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE, ranks);
-          !legal)
-        return legal;
+      MC2_TRY(check_access(ranks[i], "C", buffers[i].c.data(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE, ranks));
     }
   }
   return {};
@@ -371,14 +365,14 @@ Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankB
 
 Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (auto legal = check_place(ranks[i], "A", buffers[i].a); !legal) return legal.error();
-    if (auto legal = check_place(ranks[i], "B", buffers[i].b); !legal) return legal.error();
-    if (auto legal = check_place(ranks[i], "C", buffers[i].c); !legal) return legal.error();
-    if (auto legal = check_place(ranks[i], "gathered A", buffers[i].gathered_a); !legal) return legal.error();
-    if (auto legal = check_place(ranks[i], "scales of A", buffers[i].a_scales); !legal) return legal.error();
-    if (auto legal = check_place(ranks[i], "scales of B", buffers[i].b_scales); !legal) return legal.error();
-    if (auto legal = check_place(ranks[i], "offsets", buffers[i].bags.offsets); !legal) return legal.error();
-    if (auto legal = check_place(ranks[i], "indices", buffers[i].bags.indices); !legal) return legal.error();
+    MC2_TRY(check_place(ranks[i], "A", buffers[i].a));
+    MC2_TRY(check_place(ranks[i], "B", buffers[i].b));
+    MC2_TRY(check_place(ranks[i], "C", buffers[i].c));
+    MC2_TRY(check_place(ranks[i], "gathered A", buffers[i].gathered_a));
+    MC2_TRY(check_place(ranks[i], "scales of A", buffers[i].a_scales));
+    MC2_TRY(check_place(ranks[i], "scales of B", buffers[i].b_scales));
+    MC2_TRY(check_place(ranks[i], "offsets", buffers[i].bags.offsets));
+    MC2_TRY(check_place(ranks[i], "indices", buffers[i].bags.indices));
   }
   return {};
 }
@@ -427,14 +421,13 @@ Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffe
 
 Result<void> check_request(const StageList& stages, int world_size, std::span<const int> ranks,
                            std::span<const RankBuffers> buffers) {
-  if (auto legal = check_operator(stages.op); !legal) return legal.error();
-  if (auto legal = check_world(stages, world_size); !legal) return legal.error();
-  if (auto legal = check_equal_splits(buffers); !legal) return legal.error();
-  if (auto legal = check_buffers(stages.op, ranks, buffers); !legal) return legal.error();
-  if (auto legal = check_places(ranks, buffers); !legal) return legal.error();
-  if (auto legal = check_f8(stages, ranks, buffers); !legal) return legal.error();
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    if (auto legal = check_resident_bags(stages.op, ranks[i], buffers[i]); !legal) return legal.error();
+  MC2_TRY(check_operator(stages.op));
+  MC2_TRY(check_world(stages, world_size));
+  MC2_TRY(check_equal_splits(buffers));
+  MC2_TRY(check_buffers(stages.op, ranks, buffers));
+  MC2_TRY(check_places(ranks, buffers));
+  MC2_TRY(check_f8(stages, ranks, buffers));
+  for (std::size_t i = 0; i < ranks.size(); ++i) MC2_TRY(check_resident_bags(stages.op, ranks[i], buffers[i]));
   return {};
 }
 

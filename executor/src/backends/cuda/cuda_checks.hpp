@@ -13,23 +13,23 @@
 namespace mc2::executor::cuda {
 
 /// Errors: Unsupported naming the operator kind or type that cannot run, InvalidSpec.
-[[nodiscard]] planner::Result<void> check_operator(const planner::OpSpec& op);
+[[nodiscard]] Result<void> check_operator(const planner::OpSpec& op);
 
 /// The operator as its collectives see it, whose bytes are the same: products of f8e4m3 are bf16, and rows of A that
 /// only travel are half as many bf16.
 [[nodiscard]] planner::OpSpec exchanged_as(const planner::OpSpec& op) noexcept;
 
 /// Whether the world's devices multiply the type. Errors: Unsupported naming the device and what it lacks.
-[[nodiscard]] planner::Result<void> check_device_types(const planner::OpSpec& op);
+[[nodiscard]] Result<void> check_device_types(const planner::OpSpec& op);
 
 /// What a world of this size needs of the machine: that many devices, each reaching every other.
 /// Errors: Unsupported naming what was found and what is needed.
-[[nodiscard]] planner::Result<void> check_devices(int world_size);
+[[nodiscard]] Result<void> check_devices(int world_size);
 
 /// Whether a caller's NCCL communicators, if there are any, are one per local rank, of that rank and on its device.
 /// Errors: InvalidSpec naming what was found.
-[[nodiscard]] planner::Result<void> check_native_communicators(std::span<void* const> communicators,
-                                                               std::span<const int> ranks, int world_size);
+[[nodiscard]] Result<void> check_native_communicators(std::span<void* const> communicators, std::span<const int> ranks,
+                                                      int world_size);
 
 /// Bytes of one rank's exchange memory: the partial product [m, n] of kinds that multiply first, else the gathered A.
 [[nodiscard]] std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept;
@@ -45,55 +45,53 @@ namespace mc2::executor::cuda {
 
 /// @param reusable_bytes of them, in memory that the process holds on the rank's device and does not use
 /// Errors: Unsupported when the device has less memory to give.
-[[nodiscard]] planner::Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t reusable_bytes);
+[[nodiscard]] Result<void> check_memory(int rank, std::int64_t needed_bytes, std::int64_t reusable_bytes);
 
 /// Whether there is one stream (cudaStream_t) per local rank, of the rank's device. Leaves the current device as it is.
 /// Errors: InvalidSpec naming what was found.
-[[nodiscard]] planner::Result<void> check_streams(std::span<void* const> streams, std::span<const int> ranks);
+[[nodiscard]] Result<void> check_streams(std::span<void* const> streams, std::span<const int> ranks);
 
 /// Whether the caller's matrices that are exchanged may become NCCL's symmetric windows: aligned to 4096 bytes, in
 /// memory of the driver's virtual memory management (Communicator::allocate, ncclMemAlloc). Errors: Unsupported.
-[[nodiscard]] planner::Result<void> check_window_memory(const planner::OpSpec& op,
-                                                        std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_window_memory(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
 /// Whether the variant carries such blocks: NCCL's all-to-all takes pieces that touch, which only uncut ones do.
 /// Errors: Unsupported naming the variant.
-[[nodiscard]] planner::Result<void> check_carries(const StageList& stages, const CudaVariant& variant);
+[[nodiscard]] Result<void> check_carries(const StageList& stages, const CudaVariant& variant);
 
 /// Whether a rank's matrices are aligned to 16 bytes, where the variant's kernel moves as many at a time.
 /// Errors: InvalidSpec naming rank and matrix.
-[[nodiscard]] planner::Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks,
-                                                      std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_tile_places(const CudaVariant& variant, std::span<const int> ranks,
+                                             std::span<const RankBuffers> buffers);
 
 /// For worlds of one process per rank. Errors: Unsupported naming the variant.
-[[nodiscard]] planner::Result<void> check_crosses_processes(const CudaVariant& variant);
+[[nodiscard]] Result<void> check_crosses_processes(const CudaVariant& variant);
 
 /// Whether other processes can map those of a rank's matrices that they reach. Errors: Unsupported naming rank and
 /// matrix.
-[[nodiscard]] planner::Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach);
+[[nodiscard]] Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach);
 
 /// Whether the other devices may read those of a rank's matrices that its peers reach, and write C: in one process.
 /// cudaMalloc's memory they may; that of pools and of the driver's virtual memory management where its owner has said
 /// so. Errors: Unsupported naming rank, matrix and device.
-[[nodiscard]] planner::Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankBuffers> buffers,
-                                                      const PeerReach& reach);
+[[nodiscard]] Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankBuffers> buffers,
+                                             const PeerReach& reach);
 
 /// Whether local rank's matrices lie in memory of their devices. Errors: InvalidSpec naming rank and matrix.
-[[nodiscard]] planner::Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_places(std::span<const int> ranks, std::span<const RankBuffers> buffers);
 
 /// Whether every bag of a rank, in memory of its device, is legal. Errors: InvalidSpec naming table, sample and value.
-[[nodiscard]] planner::Result<void> check_resident_bags(const planner::OpSpec& op, int rank,
-                                                        const RankBuffers& buffers);
+[[nodiscard]] Result<void> check_resident_bags(const planner::OpSpec& op, int rank, const RankBuffers& buffers);
 
 /// Whether matrices may take the place of others: those that peers reach stay, and none is aligned worse.
 /// Errors: InvalidSpec naming rank and matrix.
-[[nodiscard]] planner::Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffers& next,
-                                                      const PeerReach& reach);
+[[nodiscard]] Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffers& next,
+                                             const PeerReach& reach);
 
 /// Everything about a stage list and its buffers, one set per local rank, but the variant: operator, world size,
 /// stages, sizes, overlaps, and that each rank's buffers lie in memory of its device. Errors: InvalidSpec naming rank
 /// and matrix, Unsupported.
-[[nodiscard]] planner::Result<void> check_request(const StageList& stages, int world_size, std::span<const int> ranks,
-                                                  std::span<const RankBuffers> buffers);
+[[nodiscard]] Result<void> check_request(const StageList& stages, int world_size, std::span<const int> ranks,
+                                         std::span<const RankBuffers> buffers);
 
 } // namespace mc2::executor::cuda

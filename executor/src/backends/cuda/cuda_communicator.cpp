@@ -22,8 +22,6 @@
 namespace mc2::executor::cuda {
 namespace {
 
-using planner::SystemError;
-
 /// Does something unless it goes before the deadline.
 class AfterDeadline {
  public:
@@ -226,7 +224,7 @@ std::vector<ncclComm_t> CudaCommunicator::nccl(const CudaVariant& variant) {
   return handles;
 }
 
-planner::Result<void> CudaCommunicator::share_error(const planner::Result<void>& own) {
+Result<void> CudaCommunicator::share_error(const Result<void>& own) {
   return group_ ? together([&] { return group_->share_error(own); }) : own;
 }
 
@@ -278,38 +276,37 @@ SharedAddresses CudaCommunicator::share(const std::vector<std::vector<std::byte*
   });
 }
 
-planner::Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageList& stages,
-                                                                            const planner::Variant& variant,
-                                                                            std::span<const RankBuffers> buffers,
-                                                                            const PrepareOptions& options) {
+Result<std::unique_ptr<Prepared>> CudaCommunicator::prepare_stages(const StageList& stages,
+                                                                   const planner::Variant& variant,
+                                                                   std::span<const RankBuffers> buffers,
+                                                                   const PrepareOptions& options) {
   const RunTurn turn(turn_);
   const auto read = read_variant(stages.op, variant, gpu_traits());
-  const auto own = [&]() -> planner::Result<void> {
-    if (auto legal = check_request(stages, options_.world_size, ranks_, buffers); !legal) return legal.error();
+  const auto own = [&]() -> Result<void> {
+    MC2_TRY(check_request(stages, options_.world_size, ranks_, buffers));
     if (!read) return read.error();
-    if (auto legal = check_device_types(stages.op); !legal) return legal;
-    if (auto legal = check_carries(stages, read.value()); !legal) return legal;
-    if (auto legal = check_tile_places(read.value(), ranks_, buffers); !legal) return legal;
+    MC2_TRY(check_device_types(stages.op));
+    MC2_TRY(check_carries(stages, read.value()));
+    MC2_TRY(check_tile_places(read.value(), ranks_, buffers));
     if (std::ranges::any_of(ranks_, [this](int rank) { return is_in_capture(rank); }))
-      return planner::Error{planner::ErrorCode::Unsupported, "streams", kInCapture};
+      return Error{ErrorCode::Unsupported, "streams", kInCapture};
     if (group_) return check_crosses_processes(read.value());
-    return read.value().has_windows ? check_window_memory(stages.op, buffers) : planner::Result<void>{};
+    return read.value().has_windows ? check_window_memory(stages.op, buffers) : Result<void>{};
   };
-  if (auto all = share_error(together(own)); !all) return all.error();
+  MC2_TRY(share_error(together(own)));
   if (group_) {
-    const auto same = together([&] { return group_->agree("prepare " + call_text(stages, variant, options)); });
-    if (!same) return same.error();
+    MC2_TRY(together([&] { return group_->agree("prepare " + call_text(stages, variant, options)); }));
   }
   const auto sizes = sizes_of(stages, read.value(), options);
-  if (auto all = share_error(together([&] { return check_free_memory(sizes); })); !all) return all.error();
+  MC2_TRY(share_error(together([&] { return check_free_memory(sizes); })));
   auto transport = make_transport(exchanged_as(stages.op), read.value());
   const PeerReach reach = reach_of(*transport, stages.first_lane);
   const auto is_reached = [&] {
     return group_ ? check_shareable(group_->rank(), buffers.front(), reach) : check_peer_access(ranks_, buffers, reach);
   };
-  if (auto all = share_error(together(is_reached)); !all) return all.error();
+  MC2_TRY(share_error(together(is_reached)));
   auto prepared = std::make_unique<CudaPrepared>(*this, stages, read.value(), std::move(transport), buffers);
-  if (auto all = prepared->make_ready(options); !all) return all.error();
+  MC2_TRY(prepared->make_ready(options));
   return std::unique_ptr<Prepared>(std::move(prepared));
 }
 
@@ -324,12 +321,11 @@ std::vector<std::int64_t> CudaCommunicator::sizes_of(const StageList& stages, co
   return sizes;
 }
 
-planner::Result<void> CudaCommunicator::check_free_memory(std::span<const std::int64_t> sizes_per_rank) {
+Result<void> CudaCommunicator::check_free_memory(std::span<const std::int64_t> sizes_per_rank) {
   std::int64_t needed_bytes = 0;
   for (const std::int64_t size : sizes_per_rank) needed_bytes += DevicePool::block_bytes(size);
   for (const int rank : ranks_) {
-    if (auto legal = check_memory(rank, needed_bytes, device(rank).pool->reusable_bytes(sizes_per_rank)); !legal)
-      return legal.error();
+    MC2_TRY(check_memory(rank, needed_bytes, device(rank).pool->reusable_bytes(sizes_per_rank)));
   }
   return {};
 }
@@ -345,9 +341,9 @@ void CudaCommunicator::run(const std::function<void(int)>& work) {
   });
 }
 
-planner::Result<void> CudaCommunicator::attempt(const std::function<void(int)>& work) {
+Result<void> CudaCommunicator::attempt(const std::function<void(int)>& work) {
   std::vector<std::string> failures(ranks_.size());
-  const auto tried = [&]() -> planner::Result<void> {
+  const auto tried = [&]() -> Result<void> {
     workers_.run([&](int rank) {
       try {
         work(rank);
@@ -359,8 +355,7 @@ planner::Result<void> CudaCommunicator::attempt(const std::function<void(int)>& 
     for (const int rank : ranks_) {
       const std::string& failure = failures[local_index(rank)];
       if (!failure.empty())
-        return planner::Error{planner::ErrorCode::Unsupported, group_ ? "prepare" : "rank " + std::to_string(rank),
-                              failure};
+        return Error{ErrorCode::Unsupported, group_ ? "prepare" : "rank " + std::to_string(rank), failure};
     }
     return {};
   };

@@ -67,11 +67,11 @@ class CudaCommunicator final : public Communicator {
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
   [[nodiscard]] bool uses_host_memory() const noexcept override { return false; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
-  [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own) override;
-  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
-                                                                          const planner::Variant& variant,
-                                                                          std::span<const RankBuffers> buffers,
-                                                                          const PrepareOptions& options) override;
+  [[nodiscard]] Result<void> share_error(const Result<void>& own) override;
+  [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
+                                                                 const planner::Variant& variant,
+                                                                 std::span<const RankBuffers> buffers,
+                                                                 const PrepareOptions& options) override;
 
   /// Where a local rank stands among them.
   [[nodiscard]] std::size_t local_index(int rank) const noexcept {
@@ -91,7 +91,7 @@ class CudaCommunicator final : public Communicator {
   /// Runs `work(rank)` on every rank's thread, where no rank waits for another: what it throws is the error of all
   /// ranks and ends nothing. Order: *collective*. Errors: Unsupported, in the words of what `work` threw. Throws
   /// SystemError where another process is gone.
-  [[nodiscard]] planner::Result<void> attempt(const std::function<void(int)>& work);
+  [[nodiscard]] Result<void> attempt(const std::function<void(int)>& work);
   /// Whether every later call throws.
   [[nodiscard]] bool has_failed() const noexcept { return failure_.has_value(); }
   /// Every rank's addresses, of shareable memory of its device; null ones stay null.
@@ -139,7 +139,7 @@ class CudaCommunicator final : public Communicator {
                                                   const NcclSettings& settings);
   void wait_until(int rank, const char* call, const std::function<cudaError_t()>& query) const;
   /// Errors: Unsupported when a rank's device and pool have less to give.
-  [[nodiscard]] planner::Result<void> check_free_memory(std::span<const std::int64_t> sizes_per_rank);
+  [[nodiscard]] Result<void> check_free_memory(std::span<const std::int64_t> sizes_per_rank);
   /// Bytes of each memory that a rank takes for the plan.
   [[nodiscard]] std::vector<std::int64_t> sizes_of(const StageList& stages, const CudaVariant& variant,
                                                    const PrepareOptions& options);

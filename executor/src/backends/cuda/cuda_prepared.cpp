@@ -34,12 +34,12 @@ CudaPrepared::CudaPrepared(CudaCommunicator& communicator, const StageList& stag
   }
 }
 
-planner::Result<void> CudaPrepared::make_ready(const PrepareOptions& options) {
-  const auto made = communicator_.attempt([&](int rank) {
+Result<void> CudaPrepared::make_ready(const PrepareOptions& options) {
+  const auto make = [&](int rank) {
     make_memory(rank, options);
     build(rank);
-  });
-  if (!made) return made;
+  };
+  MC2_TRY(communicator_.attempt(make));
   // Every rank's exchange memory exists before any rank captures a pointer to it.
   if (plan_.transport->has_windows()) communicator_.run([this](int rank) { register_windows(rank); });
   share_places();
@@ -50,10 +50,11 @@ planner::Result<void> CudaPrepared::make_ready(const PrepareOptions& options) {
     capture(rank, RunMode::Fused);
     capture_enqueued(rank);
   };
-  if (!plan_.transport->reaches_peers())
+  if (!plan_.transport->reaches_peers()) {
     communicator_.run(capture_graphs); // NCCL connects its ranks meanwhile
-  else if (auto captured = communicator_.attempt(capture_graphs); !captured)
-    return captured;
+  } else {
+    MC2_TRY(communicator_.attempt(capture_graphs));
+  }
   is_ready_ = true;
   return {};
 }
@@ -191,9 +192,7 @@ CudaPrepared::~CudaPrepared() {
   }
 }
 
-planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
-  using planner::Error;
-  using planner::ErrorCode;
+Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers) {
   const RunTurn turn(communicator_.turn());
   if (plan_.list.op.tables)
     return Error{ErrorCode::Unsupported, "buffers",
@@ -205,12 +204,11 @@ planner::Result<void> CudaPrepared::rebind(std::span<const RankBuffers> buffers)
   // taken.
   if (!plan_.transport->reaches_peers()) has_stale_graphs_ = true;
   const auto ranks = communicator_.local_ranks();
-  if (auto legal = check_buffers(plan_.list.op, ranks, buffers); !legal) return legal.error();
-  if (auto legal = check_places(ranks, buffers); !legal) return legal.error();
+  MC2_TRY(check_buffers(plan_.list.op, ranks, buffers));
+  MC2_TRY(check_places(ranks, buffers));
   for (const int rank : ranks) {
     const RankBuffers& next = buffers[communicator_.local_index(rank)];
-    if (auto legal = check_replacement(rank, plan_.state_of(rank).prepared_with, next, peer_reach()); !legal)
-      return legal.error();
+    MC2_TRY(check_replacement(rank, plan_.state_of(rank).prepared_with, next, peer_reach()));
   }
   for (const int rank : ranks) replace(rank, buffers[communicator_.local_index(rank)]);
   return {};
@@ -233,7 +231,7 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
             "RunMode::Independent needs PrepareOptions::allow_independent");
   const RunTurn turn(communicator_.turn());
   for (const int rank : communicator_.local_ranks())
-    if (communicator_.is_in_capture(rank)) throw planner::SystemError("run", EBUSY, kInCapture);
+    if (communicator_.is_in_capture(rank)) throw SystemError("run", EBUSY, kInCapture);
   const bool launches_stages = detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
   if (has_stale_graphs_) forget_graphs();
   const bool is_captured = static_cast<bool>(plan_.ranks.front().graphs[index_of(mode)]);
@@ -257,8 +255,8 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
   return record_;
 }
 
-planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission submission) {
-  if (auto legal = check_streams(streams, communicator_.local_ranks()); !legal) return legal.error();
+Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission submission) {
+  MC2_TRY(check_streams(streams, communicator_.local_ranks()));
   const RunTurn turn(communicator_.turn());
   std::optional<int> captured_rank, free_rank;
   for (const int rank : communicator_.local_ranks()) {
@@ -266,26 +264,25 @@ planner::Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Subm
     const cudaStreamCaptureStatus status =
         capture_status(static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]));
     if (status == cudaStreamCaptureStatusInvalidated)
-      return planner::Error{planner::ErrorCode::InvalidSpec, "streams",
-                            "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
+      return Error{ErrorCode::InvalidSpec, "streams",
+                   "the capture of rank " + std::to_string(rank) + "'s has failed; end it first"};
     const bool is_captured = status == cudaStreamCaptureStatusActive;
     // A stream that is captured does not tell its device, but takes no event of another.
     if (is_captured &&
         cudaEventRecord(plan_.state_of(rank).entry.get(),
                         static_cast<cudaStream_t>(streams[communicator_.local_index(rank)])) != cudaSuccess) {
       (void)cudaGetLastError(); // clears it
-      return planner::Error{planner::ErrorCode::InvalidSpec, "streams",
-                            "rank " + std::to_string(rank) + "'s is being captured and is not of device " +
-                                std::to_string(rank) + ", as it must be"};
+      return Error{ErrorCode::InvalidSpec, "streams",
+                   "rank " + std::to_string(rank) + "'s is being captured and is not of device " +
+                       std::to_string(rank) + ", as it must be"};
     }
     (is_captured ? captured_rank : free_rank) = rank;
-    if (!is_captured && communicator_.is_in_capture(rank))
-      return planner::Error{planner::ErrorCode::InvalidSpec, "streams", kInCapture};
+    if (!is_captured && communicator_.is_in_capture(rank)) return Error{ErrorCode::InvalidSpec, "streams", kInCapture};
   }
   if (captured_rank && free_rank)
-    return planner::Error{planner::ErrorCode::InvalidSpec, "streams",
-                          "rank " + std::to_string(*captured_rank) + "'s is being captured and rank " +
-                              std::to_string(*free_rank) + "'s is not; capture all of them, or none"};
+    return Error{ErrorCode::InvalidSpec, "streams",
+                 "rank " + std::to_string(*captured_rank) + "'s is being captured and rank " +
+                     std::to_string(*free_rank) + "'s is not; capture all of them, or none"};
   communicator_.run([&](int rank) {
     require_legal_bags(plan_, rank); // of the runs before, which nobody has waited for here
     enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);

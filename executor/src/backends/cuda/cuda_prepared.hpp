@@ -21,15 +21,15 @@ class CudaPrepared final : public Prepared {
   /// Before all else, once: memory, matmuls, graphs. Order: *collective*.
   /// Errors: Unsupported, naming the rank and what its device refused; the communicator goes on. Throws SystemError
   /// where that cannot be.
-  [[nodiscard]] planner::Result<void> make_ready(const PrepareOptions& options);
+  [[nodiscard]] Result<void> make_ready(const PrepareOptions& options);
 
   using Prepared::run;
   const RunRecord& run(RunMode mode, RunDetail detail) override;
-  [[nodiscard]] planner::Result<void> enqueue(std::span<void* const> streams, Submission submission) override;
+  [[nodiscard]] Result<void> enqueue(std::span<void* const> streams, Submission submission) override;
   [[nodiscard]] PeerReach peer_reach() const noexcept override {
     return reach_of(*plan_.transport, plan_.list.first_lane);
   }
-  [[nodiscard]] planner::Result<void> rebind(std::span<const RankBuffers> buffers) override;
+  [[nodiscard]] Result<void> rebind(std::span<const RankBuffers> buffers) override;
 
  private:
   void make_memory(int rank, const PrepareOptions& options);

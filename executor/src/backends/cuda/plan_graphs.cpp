@@ -64,7 +64,7 @@ void check_takes_no_sm(const BoundPlan& plan, int rank) {
   const int kernel_count = count_kernels(graph);
   log_failure(cudaGraphDestroy(graph), "cudaGraphDestroy");
   if (kernel_count == 0) return;
-  throw planner::SystemError(
+  throw SystemError(
       "nccl", ENOTSUP,
       rank_text(rank) + ": asked for copy engines, NCCL took " + std::to_string(kernel_count) + " kernels");
 }

@@ -251,8 +251,8 @@ void require_legal_bags(const BoundPlan& plan, int rank) {
   const RankState& state = plan.state_of(rank);
   if (!state.bag_fault || state.bag_fault->get() == 0) return;
   const auto legal = check_resident_bags(plan.list.op, rank, state.buffers);
-  throw planner::SystemError(
-      "bags", EINVAL, legal ? rank_text(rank) + " met a bag that was illegal while it ran" : legal.error().message);
+  throw SystemError("bags", EINVAL,
+                    legal ? rank_text(rank) + " met a bag that was illegal while it ran" : legal.error().message);
 }
 
 } // namespace mc2::executor::cuda

@@ -13,9 +13,6 @@
 namespace mc2::executor::cuda {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 using planner::Variant;
 
 constexpr const char* kDirect = "direct";
@@ -238,30 +235,22 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
                  "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
                      "; it has: " + legal_names(op)};
   }
-  if (auto legal = check_fields(op, variant); !legal) return legal.error();
+  MC2_TRY(check_fields(op, variant));
   if (sums_tiles) {
-    if (auto legal = check_tiles(op, gpu); !legal) return legal.error();
+    MC2_TRY(check_tiles(op, gpu));
     read.stores_tiles = true;
   }
-  const auto sms = read_number(variant, kGemmSms, 1, sm_count, sm_count);
-  if (!sms) return sms.error();
-  read.gemm_sm_count = sms.value();
+  MC2_ASSIGN(read.gemm_sm_count, read_number(variant, kGemmSms, 1, sm_count, sm_count));
   if (sums_tiles) {
-    const auto columns = read_tile_columns(variant);
-    if (!columns) return columns.error();
-    read.tile_columns = columns.value();
+    MC2_ASSIGN(read.tile_columns, read_tile_columns(variant));
   } else if (const auto named = variant.fields.find(kTile); named != variant.fields.end()) {
-    const auto tile = read_tile(named->second);
-    if (!tile) return tile.error();
-    read.gemm_tile = tile.value();
+    MC2_ASSIGN(read.gemm_tile, read_tile(named->second));
   }
   read.is_low_latency = variant.name == kLowLatency;
   if (is_copy) {
     read.transport = CudaVariant::Transport::CopyEngine;
     if (!has_copies(op)) return read;
-    const auto slicing = read_slicing(op, variant);
-    if (!slicing) return slicing.error();
-    read.slicing = slicing.value();
+    MC2_ASSIGN(read.slicing, read_slicing(op, variant));
     return read;
   }
   if (is_persistent) read.transport = CudaVariant::Transport::Persistent;
@@ -271,11 +260,9 @@ Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& varia
   if (is_nccl_copy) return read;
   // Its kernel holds its SMs until all matmuls have ended, which need some, too: whole clusters of two, twice.
   const int most_ctas = is_persistent ? std::max(1, sm_count - 4) : sm_count;
-  const auto ctas = is_direct || is_persistent
-                        ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)
-                        : read_number(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0));
-  if (!ctas) return ctas.error();
-  read.cta_count = ctas.value();
+  MC2_ASSIGN(read.cta_count, is_direct || is_persistent
+                                 ? read_number(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)
+                                 : read_number(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0)));
   return read;
 }
 

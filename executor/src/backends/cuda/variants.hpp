@@ -45,7 +45,7 @@ struct CudaVariant {
 
 /// Errors: UnknownName (variant), InvalidSpec (a setting that is missing, unknown, not a number or out of range),
 /// Unsupported (a transport that cannot carry this operator, or that such devices have not).
-[[nodiscard]] planner::Result<CudaVariant> read_variant(const planner::OpSpec& op, const planner::Variant& variant,
-                                                        const GpuTraits& gpu);
+[[nodiscard]] Result<CudaVariant> read_variant(const planner::OpSpec& op, const planner::Variant& variant,
+                                               const GpuTraits& gpu);
 
 } // namespace mc2::executor::cuda

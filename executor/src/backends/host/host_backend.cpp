@@ -14,10 +14,6 @@
 namespace mc2::executor::host {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 constexpr std::string_view kName = "host";
 
 /// Which parts of the machine are not what they would be in earnest; empty when all are real.
@@ -49,7 +45,7 @@ class HostBackend final : public Backend {
 
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& options,
                                            const planner::Variant& variant) const override {
-    if (const auto read = read_variant(op, options.link, variant); !read) return read.error();
+    MC2_TRY(read_variant(op, options.link, variant));
     return {};
   }
 
@@ -58,8 +54,8 @@ class HostBackend final : public Backend {
   // tiles of 64 columns: narrower blocks of columns cost as much as 64.
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
-    if (auto legal = lanes::check_operator(op); !legal) return legal.error();
-    if (auto legal = check_rank_count(op.world_size); !legal) return legal.error();
+    MC2_TRY(lanes::check_operator(op));
+    MC2_TRY(check_rank_count(op.world_size));
     return lanes::check_memory(lanes::operator_bytes(op));
   }
 
@@ -98,9 +94,9 @@ const Backend& host_backend() noexcept {
 }
 
 Result<std::unique_ptr<Communicator>> open_host(const CommunicatorOptions& options, StageHook hook) {
-  if (auto legal = options.validate(); !legal) return legal.error();
-  if (auto legal = check_holds_all_ranks(options, "host"); !legal) return legal.error();
-  if (auto legal = HostBackend::check_rank_count(options.world_size); !legal) return legal.error();
+  MC2_TRY(options.validate());
+  MC2_TRY(check_holds_all_ranks(options, "host"));
+  MC2_TRY(HostBackend::check_rank_count(options.world_size));
   return std::unique_ptr<Communicator>(
       std::make_unique<HostCommunicator>(options, host_backend().fingerprint(options), std::move(hook)));
 }

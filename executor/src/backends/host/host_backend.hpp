@@ -11,7 +11,6 @@ namespace mc2::executor::host {
 [[nodiscard]] const Backend& host_backend() noexcept;
 
 /// host_backend().open() with a hook on every stage, so that tests can make a lane fail or hang.
-[[nodiscard]] planner::Result<std::unique_ptr<Communicator>> open_host(const CommunicatorOptions& options,
-                                                                       StageHook hook);
+[[nodiscard]] Result<std::unique_ptr<Communicator>> open_host(const CommunicatorOptions& options, StageHook hook);
 
 } // namespace mc2::executor::host

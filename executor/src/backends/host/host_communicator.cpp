@@ -46,25 +46,23 @@ std::unique_ptr<RankMemory> HostCommunicator::allocate(int /*rank*/, std::size_t
   return std::make_unique<lanes::HostMemory>(byte_count);
 }
 
-planner::Result<std::unique_ptr<Prepared>> HostCommunicator::prepare_stages(const StageList& stages,
-                                                                            const planner::Variant& variant,
-                                                                            std::span<const RankBuffers> buffers,
-                                                                            const PrepareOptions& options) {
-  if (auto legal = lanes::check_operator(stages.op); !legal) return legal.error();
-  if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
-  const auto read = read_variant(stages.op, options_.link, variant);
-  if (!read) return read.error();
-  if (auto legal = check_buffers(stages.op, buffers); !legal) return legal.error();
-  if (read.value().mechanism != HostVariant::Mechanism::Direct && !buffers.front().send_counts.empty()) {
-    return planner::Error{planner::ErrorCode::Unsupported, "variant",
-                          "\"" + variant.name + "\" exchanges equal splits only; \"direct\" takes counts"};
+Result<std::unique_ptr<Prepared>> HostCommunicator::prepare_stages(const StageList& stages,
+                                                                   const planner::Variant& variant,
+                                                                   std::span<const RankBuffers> buffers,
+                                                                   const PrepareOptions& options) {
+  MC2_TRY(lanes::check_operator(stages.op));
+  MC2_TRY(check_world(stages, options_.world_size));
+  MC2_ASSIGN(const auto read, read_variant(stages.op, options_.link, variant));
+  MC2_TRY(check_buffers(stages.op, buffers));
+  if (read.mechanism != HostVariant::Mechanism::Direct && !buffers.front().send_counts.empty()) {
+    return Error{ErrorCode::Unsupported, "variant",
+                 "\"" + variant.name + "\" exchanges equal splits only; \"direct\" takes counts"};
   }
-  if (auto legal = check_b_is_plain(ranks_, buffers, "host"); !legal) return legal.error();
-  if (auto legal = check_bags(stages.op, ranks_, buffers); !legal) return legal.error();
-  if (auto legal = lanes::check_memory(prepared_bytes(stages, read.value(), options, *transport_)); !legal)
-    return legal.error();
+  MC2_TRY(check_b_is_plain(ranks_, buffers, "host"));
+  MC2_TRY(check_bags(stages.op, ranks_, buffers));
+  MC2_TRY(lanes::check_memory(prepared_bytes(stages, read, options, *transport_)));
   throw_if_failed();
-  return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, read.value(), buffers, options));
+  return std::unique_ptr<Prepared>(std::make_unique<HostPrepared>(*this, stages, read, buffers, options));
 }
 
 void HostCommunicator::execute(lanes::LaneTask& task, Transport& transport, RunMode mode,
@@ -83,19 +81,19 @@ void HostCommunicator::execute(lanes::LaneTask& task, Transport& transport, RunM
   if (control_.has_failed()) throw control_.failure();
 }
 
-void HostCommunicator::fail(const planner::SystemError& failure) noexcept {
+void HostCommunicator::fail(const SystemError& failure) noexcept {
   control_.fail(failure);
   running_->abort();
 }
 
 void HostCommunicator::throw_if_failed() const {
   if (process_.is_inherited()) {
-    throw planner::SystemError("fork", ECHILD,
-                               "the communicator was opened by the parent process; open another one in the child");
+    throw SystemError("fork", ECHILD,
+                      "the communicator was opened by the parent process; open another one in the child");
   }
   if (!control_.has_failed()) return;
-  throw planner::SystemError("communicator", ECANCELED,
-                             std::string("aborted by an earlier failure: ") + control_.failure().what());
+  throw SystemError("communicator", ECANCELED,
+                    std::string("aborted by an earlier failure: ") + control_.failure().what());
 }
 
 } // namespace mc2::executor::host

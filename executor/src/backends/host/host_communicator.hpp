@@ -30,10 +30,10 @@ class HostCommunicator final : public Communicator {
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
   [[nodiscard]] bool uses_host_memory() const noexcept override { return true; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
-  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
-                                                                          const planner::Variant& variant,
-                                                                          std::span<const RankBuffers> buffers,
-                                                                          const PrepareOptions& options) override;
+  [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
+                                                                 const planner::Variant& variant,
+                                                                 std::span<const RankBuffers> buffers,
+                                                                 const PrepareOptions& options) override;
 
   [[nodiscard]] const CommunicatorOptions& options() const noexcept { return options_; }
   [[nodiscard]] const StageHook& hook() const noexcept { return hook_; }
@@ -53,7 +53,7 @@ class HostCommunicator final : public Communicator {
   void call_on_lanes(planner::Lane lane, const std::function<void(int rank)>& work) { threads_->call(lane, work); }
 
   /// Records a failure and wakes every lane that waits.
-  void fail(const planner::SystemError& failure) noexcept;
+  void fail(const SystemError& failure) noexcept;
 
  private:
   /// Also in a child process, which has none of the lanes.

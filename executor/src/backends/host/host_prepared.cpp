@@ -16,7 +16,7 @@ constexpr std::uint64_t kRandomSeed = 0x6D63327061727431ULL;
 constexpr std::size_t kHeapAlignment = 4096;
 
 /// Names the rank for failures that do not come from one of mc2's own check wrappers.
-planner::SystemError lane_error(int rank, planner::Lane lane, const char* what) {
+SystemError lane_error(int rank, planner::Lane lane, const char* what) {
   return {"lane", 0, lanes::lane_text(rank, lane) + ": " + what};
 }
 
@@ -103,7 +103,7 @@ void HostPrepared::begin_stage(int rank, planner::Lane lane, std::size_t stage) 
 void HostPrepared::fail(int rank, planner::Lane lane) noexcept {
   try {
     throw;
-  } catch (const planner::SystemError& error) {
+  } catch (const SystemError& error) {
     communicator_.fail(error);
   } catch (const std::exception& error) {
     communicator_.fail(lane_error(rank, lane, error.what()));

@@ -131,7 +131,7 @@ void require_same(const ByHand& by_hand, std::span<const RankBuffers> buffers) {
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
     const auto c = by_hand.c(rank);
     if (std::memcmp(c.data(), buffers[rank].c.data(), c.size_bytes()) != 0)
-      throw planner::SystemError("time_run_overhead", 0, "rank " + std::to_string(rank) + ": the results differ");
+      throw SystemError("time_run_overhead", 0, "rank " + std::to_string(rank) + ": the results differ");
   }
 }
 
@@ -143,8 +143,8 @@ double us_of(const auto& call) {
 
 /// The errors of a legal operator on a backend that is always there.
 template <typename T>
-T expect(planner::Result<T> result) {
-  if (!result) throw planner::SystemError("time_run_overhead", 0, result.error().text());
+T expect(Result<T> result) {
+  if (!result) throw SystemError("time_run_overhead", 0, result.error().text());
   return std::move(result).value();
 }
 

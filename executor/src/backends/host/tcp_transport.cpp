@@ -22,7 +22,7 @@ namespace {
 long checked(const char* call, int rank, long rc) {
   if (rc >= 0) return rc;
   const int code = errno;
-  throw planner::SystemError(call, code, "rank " + std::to_string(rank) + ": " + std::strerror(code));
+  throw SystemError(call, code, "rank " + std::to_string(rank) + ": " + std::strerror(code));
 }
 
 class Socket {
@@ -166,7 +166,7 @@ class Endpoint {
     const long received = recv(peer.socket.descriptor(), rest.data(), rest.size(), MSG_DONTWAIT);
     if (received < 0 && would_block()) return;
     if (received == 0) {
-      throw planner::SystemError(
+      throw SystemError(
           "recv", ECONNRESET,
           "rank " + std::to_string(rank_) + ": rank " + std::to_string(peer.rank) + " closed the connection");
     }

@@ -13,11 +13,8 @@
 namespace mc2::executor::host {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
 using planner::OpSpec;
 using planner::OpTraits;
-using planner::Result;
 using planner::Variant;
 using Mechanism = HostVariant::Mechanism;
 
@@ -156,9 +153,7 @@ Result<HostVariant> read_variant(const OpSpec& op, const LinkSpec& link, const V
       return Error{ErrorCode::InvalidSpec, "variant",
                    "\"" + variant.name + "\" has no setting \"" + key + "\"; it has: " + joined(row->settings)};
     }
-    const auto legal =
-        key == planner::kSlicesSetting ? read_slices(op, link, value, read) : read_setting(key, value, read);
-    if (!legal) return legal.error();
+    MC2_TRY(key == planner::kSlicesSetting ? read_slices(op, link, value, read) : read_setting(key, value, read));
   }
   if (!carries(*row, op, link)) return unsupported(*row, op, link);
   return read;

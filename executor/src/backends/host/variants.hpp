@@ -35,7 +35,7 @@ inline constexpr const char* kDirectVariant = "direct";
 
 /// Errors: UnknownName (variant), InvalidSpec (a setting that is unknown or out of range), Unsupported (a variant
 /// that cannot carry this operator, or not over this link).
-[[nodiscard]] planner::Result<HostVariant> read_variant(const planner::OpSpec& op, const LinkSpec& link,
-                                                        const planner::Variant& variant);
+[[nodiscard]] Result<HostVariant> read_variant(const planner::OpSpec& op, const LinkSpec& link,
+                                               const planner::Variant& variant);
 
 } // namespace mc2::executor::host

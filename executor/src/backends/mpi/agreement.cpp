@@ -13,8 +13,6 @@
 namespace mc2::executor::mpi {
 namespace {
 
-using planner::Result;
-
 constexpr std::chrono::microseconds kYieldFor{2000}; // processes that start a run together meet within this
 constexpr std::chrono::microseconds kSleep{100};
 constexpr std::size_t kProgressBytes = 96;

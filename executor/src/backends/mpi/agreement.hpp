@@ -27,11 +27,11 @@ class Agreement {
   /// Order: collective; a process that does not come within the deadline ends the job with an error that names it.
   /// Errors: Mismatch, the same on every process, naming the first rank that does not say what rank 0 says, and both
   /// texts. Throws SystemError.
-  [[nodiscard]] planner::Result<void> agree(std::string_view text);
+  [[nodiscard]] Result<void> agree(std::string_view text);
 
   /// The first error that any process has, by rank, on every process. Order: collective, as agree. Throws
   /// SystemError.
-  [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own);
+  [[nodiscard]] Result<void> share_error(const Result<void>& own);
 
   /// Every process's numbers, by rank, as many from each. Order: collective, as agree. Throws SystemError.
   [[nodiscard]] std::vector<std::int64_t> gather(std::span<const std::int64_t> own);

@@ -13,7 +13,7 @@ void check(int code, const char* call) {
   int length = 0, rank = -1;
   MPI_Error_string(code, text.data(), &length);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  throw planner::SystemError(call, code, rank_text(rank) + ": " + text.data());
+  throw SystemError(call, code, rank_text(rank) + ": " + text.data());
 }
 
 } // namespace mc2::executor::mpi

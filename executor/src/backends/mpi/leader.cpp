@@ -18,8 +18,6 @@
 namespace mc2::executor::mpi {
 namespace {
 
-using planner::Result;
-
 constexpr std::chrono::seconds kDismissalDeadline{60};
 
 std::int64_t next_id() {
@@ -154,9 +152,8 @@ class LeaderCommunicator final : public Communicator {
 /// Where a rank's operands are in its memory. Errors: as AddressBook::find.
 Result<void> put_operands(Message& order, const AddressBook& book, int rank, const RankBuffers& own) {
   for (const auto& [bytes, name] : named_operands(own)) {
-    const auto place = bytes.empty() ? Result<Place>(Place{}) : book.find(rank, bytes, name);
-    if (!place) return place.error();
-    order.put(place.value().id).put(place.value().offset).put(place.value().byte_count);
+    MC2_ASSIGN(const auto place, bytes.empty() ? Result<Place>(Place{}) : book.find(rank, bytes, name));
+    order.put(place.id).put(place.offset).put(place.byte_count);
   }
   order.put(static_cast<std::int64_t>(own.bags.type));
   put_numbers(order, own.send_counts);
@@ -166,9 +163,9 @@ Result<void> put_operands(Message& order, const AddressBook& book, int rank, con
 
 Result<void> LeaderCommunicator::check_request(const StageList& stages, const planner::Variant& variant,
                                                std::span<const RankBuffers> buffers) const {
-  if (auto legal = lanes::check_operator(stages.op); !legal) return legal.error();
-  if (auto legal = check_world(stages, world_size()); !legal) return legal.error();
-  if (auto legal = read_variant(stages.op, variant); !legal) return legal.error();
+  MC2_TRY(lanes::check_operator(stages.op));
+  MC2_TRY(check_world(stages, world_size()));
+  MC2_TRY(read_variant(stages.op, variant));
   return check_buffers(stages.op, buffers);
 }
 
@@ -176,21 +173,18 @@ Result<std::unique_ptr<Prepared>> LeaderCommunicator::prepare_stages(const Stage
                                                                      const planner::Variant& variant,
                                                                      std::span<const RankBuffers> buffers,
                                                                      const PrepareOptions& options) {
-  if (auto legal = check_request(stages, variant, buffers); !legal) return legal.error();
+  MC2_TRY(check_request(stages, variant, buffers));
   const std::int64_t id = next_id();
   std::vector<Message> orders;
   for (int rank = 1; rank < world_size(); ++rank) {
     Message& order = orders.emplace_back(Command::Prepare);
     order.put(id).put(id_);
     put_request(order, {stages, variant, options});
-    const auto found = put_operands(order, book_, rank, buffers[static_cast<std::size_t>(rank)]);
-    if (!found) return found.error();
+    MC2_TRY(put_operands(order, book_, rank, buffers[static_cast<std::size_t>(rank)]));
   }
   for (int rank = 1; rank < world_size(); ++rank) orders_.tell(rank, orders[static_cast<std::size_t>(rank) - 1]);
-  auto own = own_->prepare_stages(stages, variant, buffers.first(1), options);
-  if (!own) return own.error();
-  return std::unique_ptr<Prepared>(
-      std::make_unique<LeaderPrepared>(orders_, std::move(own).value(), id, stages.stages.size()));
+  MC2_ASSIGN(auto own, own_->prepare_stages(stages, variant, buffers.first(1), options));
+  return std::unique_ptr<Prepared>(std::make_unique<LeaderPrepared>(orders_, std::move(own), id, stages.stages.size()));
 }
 
 } // namespace
@@ -203,9 +197,8 @@ Result<std::unique_ptr<Communicator>> open_as_leader(const CommunicatorOptions& 
                       .put(options.world_size)
                       .put(options.pin_threads ? 1 : 0)
                       .put(static_cast<std::int64_t>(options.deadline.count())));
-  auto own = MpiCommunicator::open(options);
-  if (!own) return own.error();
-  return std::unique_ptr<Communicator>(std::make_unique<LeaderCommunicator>(orders, std::move(own).value(), id));
+  MC2_ASSIGN(auto own, MpiCommunicator::open(options));
+  return std::unique_ptr<Communicator>(std::make_unique<LeaderCommunicator>(orders, std::move(own), id));
 }
 
 void dismiss_followers() { Orders(kDismissalDeadline).tell_all(Message(Command::Quit)); }

@@ -17,8 +17,6 @@ namespace mc2::executor {
 namespace mpi {
 namespace {
 
-using planner::Result;
-
 constexpr std::chrono::seconds kOpeningDeadline{60}; // where the options have no legal one
 
 class MpiBackend final : public Backend {
@@ -41,7 +39,7 @@ class MpiBackend final : public Backend {
 
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& /*options*/,
                                            const planner::Variant& variant) const override {
-    if (const auto read = read_variant(op, variant); !read) return read.error();
+    MC2_TRY(read_variant(op, variant));
     return {};
   }
 
@@ -49,8 +47,8 @@ class MpiBackend final : public Backend {
   [[nodiscard]] bool variants_share_matmul() const noexcept override { return true; }
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
-    if (auto legal = lanes::check_operator(op); !legal) return legal.error();
-    if (auto legal = check_world_size(op.world_size); !legal) return legal.error();
+    MC2_TRY(lanes::check_operator(op));
+    MC2_TRY(check_world_size(op.world_size));
     return check_memory(op);
   }
 
@@ -64,10 +62,9 @@ class MpiBackend final : public Backend {
     const bool is_alone = launched_process_count() < 2 || World::get().is_led;
     if (is_alone && !own) return own.error();
     if (is_alone) return open_as_leader(options);
-    if (auto all = Agreement(own ? options.deadline : kOpeningDeadline).share_error(own); !all) return all.error();
-    auto opened = MpiCommunicator::open(options);
-    if (!opened) return opened.error();
-    return std::unique_ptr<Communicator>(std::move(opened).value());
+    MC2_TRY(Agreement(own ? options.deadline : kOpeningDeadline).share_error(own));
+    MC2_ASSIGN(auto opened, MpiCommunicator::open(options));
+    return std::unique_ptr<Communicator>(std::move(opened));
   }
 };
 
@@ -80,11 +77,11 @@ const Backend& mpi_backend() noexcept {
 
 } // namespace mpi
 
-planner::Result<int> lead_processes(const std::string& request, const std::function<int()>& lead) {
+Result<int> lead_processes(const std::string& request, const std::function<int()>& lead) {
   using namespace mpi;
   if (launched_process_count() < 2) return lead();
   World& world = World::get();
-  if (auto same = Agreement(std::chrono::seconds{60}).agree(request); !same) return same.error();
+  MC2_TRY(Agreement(std::chrono::seconds{60}).agree(request));
   world.is_led = true;
   if (world.rank() != 0) {
     follow();

@@ -13,6 +13,6 @@ const Backend& mpi_backend() noexcept {
 
 } // namespace mpi
 
-planner::Result<int> lead_processes(const std::string& /*request*/, const std::function<int()>& lead) { return lead(); }
+Result<int> lead_processes(const std::string& /*request*/, const std::function<int()>& lead) { return lead(); }
 
 } // namespace mc2::executor

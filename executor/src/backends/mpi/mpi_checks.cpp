@@ -10,13 +10,7 @@
 #include "lanes/lane_checks.hpp"
 
 namespace mc2::executor::mpi {
-namespace {
-
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
-} // namespace
+namespace {} // namespace
 
 Result<void> check_world_size(int world_size) {
   const int count = launched_process_count();
@@ -28,8 +22,8 @@ Result<void> check_world_size(int world_size) {
 }
 
 Result<void> check_options(const CommunicatorOptions& options) {
-  if (auto legal = options.validate(); !legal) return legal.error();
-  if (auto legal = check_holds_all_ranks(options, "mpi"); !legal) return legal.error();
+  MC2_TRY(options.validate());
+  MC2_TRY(check_holds_all_ranks(options, "mpi"));
   if (options.link != LinkSpec{}) {
     return Error{ErrorCode::Unsupported, "link",
                  "the mpi backend runs on MPI's own transports and emulates none; leave --link out"};

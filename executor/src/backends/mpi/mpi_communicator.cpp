@@ -15,8 +15,6 @@
 namespace mc2::executor::mpi {
 namespace {
 
-using planner::Result;
-
 /// How many rows every rank has for each other, once all ranks know what all say.
 /// Order: collective. Errors: as check_splits_agree, the same on every rank. Throws SystemError.
 Result<RowSplits> agree_on_splits(Agreement& agreement, const planner::OpSpec& op, const RankBuffers& own) {
@@ -32,7 +30,7 @@ Result<RowSplits> agree_on_splits(Agreement& agreement, const planner::OpSpec& o
     ranks[rank].send_counts = counts.first(rank_count);
     ranks[rank].receive_counts = counts.last(rank_count);
   }
-  if (auto same = check_splits_agree(op, ranks); !same) return same.error();
+  MC2_TRY(check_splits_agree(op, ranks));
   return RowSplits(op, ranks);
 }
 
@@ -55,8 +53,7 @@ MpiCommunicator::MpiCommunicator(const CommunicatorOptions& options)
 Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::open(const CommunicatorOptions& options) {
   std::unique_ptr<MpiCommunicator> opened(new MpiCommunicator(options));
   const std::string machine = opened->fingerprint_.canonical_text();
-  if (auto same = opened->agreement_.agree("open with " + options_text(options) + " on " + machine); !same)
-    return same.error();
+  MC2_TRY(opened->agreement_.agree("open with " + options_text(options) + " on " + machine));
   const lanes::CoreLayout layout = World::get().core_layout(options.pin_threads);
   opened->threads_ = std::make_unique<lanes::LaneThreads>(opened->rank_, 1, layout, World::get().layout_rank());
   return opened;
@@ -71,41 +68,36 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
                                                                   std::span<const RankBuffers> buffers,
                                                                   const PrepareOptions& options) {
   const auto own = [&]() -> Result<MpiVariant> {
-    if (auto legal = lanes::check_operator(stages.op); !legal) return legal.error();
-    if (auto legal = check_world(stages, options_.world_size); !legal) return legal.error();
-    auto read = read_variant(stages.op, variant);
-    if (!read) return read;
-    if (auto legal = check_message_sizes(stages); !legal) return legal.error();
-    if (auto legal = check_buffers(stages.op, local_ranks(), buffers); !legal) return legal.error();
-    if (auto legal = check_b_is_plain(local_ranks(), buffers, "mpi"); !legal) return legal.error();
-    if (auto legal = check_bags(stages.op, local_ranks(), buffers); !legal) return legal.error();
-    if (auto legal = check_prepared_memory(stages, read.value(), options.allow_independent); !legal)
-      return legal.error();
+    MC2_TRY(lanes::check_operator(stages.op));
+    MC2_TRY(check_world(stages, options_.world_size));
+    MC2_ASSIGN(auto read, read_variant(stages.op, variant));
+    MC2_TRY(check_message_sizes(stages));
+    MC2_TRY(check_buffers(stages.op, local_ranks(), buffers));
+    MC2_TRY(check_b_is_plain(local_ranks(), buffers, "mpi"));
+    MC2_TRY(check_bags(stages.op, local_ranks(), buffers));
+    MC2_TRY(check_prepared_memory(stages, read, options.allow_independent));
     return read;
   }();
-  if (auto legal = agreement_.share_error(own ? Result<void>() : own.error()); !legal) return legal.error();
+  MC2_TRY(agreement_.share_error(own ? Result<void>() : own.error()));
   MpiPrepared::Settings settings{.variant = own.value(),
                                  .allow_independent = options.allow_independent,
                                  .call = call_text(stages, variant, options),
                                  .node_heap = nullptr};
-  if (auto same = agreement_.agree("prepare " + settings.call); !same) return same.error();
-  auto splits = planner::traits_of(stages.op.kind).takes_counts
-                    ? agree_on_splits(agreement_, stages.op, buffers.front())
-                    : Result<RowSplits>(RowSplits(stages.op));
-  if (!splits) return splits.error();
+  MC2_TRY(agreement_.agree("prepare " + settings.call));
+  MC2_ASSIGN(auto splits, planner::traits_of(stages.op.kind).takes_counts
+                              ? agree_on_splits(agreement_, stages.op, buffers.front())
+                              : Result<RowSplits>(RowSplits(stages.op)));
   if (settings.variant.reads_peers()) {
     const SegmentLayout layout(stages, settings.variant, options.allow_independent);
-    auto heap = NodeHeap::create(agreement_, layout.byte_count);
-    if (!heap) return heap.error();
-    settings.node_heap = std::move(heap).value();
+    MC2_ASSIGN(settings.node_heap, NodeHeap::create(agreement_, layout.byte_count));
   }
   return std::unique_ptr<Prepared>(
-      std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(splits).value(), std::move(settings)));
+      std::make_unique<MpiPrepared>(*this, stages, buffers.front(), std::move(splits), std::move(settings)));
 }
 
 void MpiCommunicator::execute(lanes::LaneTask& task, RunMode mode, const std::string& call,
                               const std::function<std::string()>& progress) {
-  if (auto same = agreement_.agree(call); !same) throw planner::SystemError("run", EINVAL, same.error().text());
+  if (auto same = agreement_.agree(call); !same) throw SystemError("run", EINVAL, same.error().text());
   control_.begin(mode, options_.deadline);
   threads_->start(task, mode);
   if (threads_->wait(control_.deadline()) != lanes::WaitResult::Reached) {

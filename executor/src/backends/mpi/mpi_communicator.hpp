@@ -19,22 +19,20 @@ class MpiCommunicator final : public Communicator {
  public:
   /// Options are valid and fit the world. Order: collective.
   /// Errors: Mismatch when ranks differ in options or machine. Throws SystemError.
-  [[nodiscard]] static planner::Result<std::unique_ptr<MpiCommunicator>> open(const CommunicatorOptions& options);
+  [[nodiscard]] static Result<std::unique_ptr<MpiCommunicator>> open(const CommunicatorOptions& options);
 
   [[nodiscard]] int world_size() const noexcept override { return options_.world_size; }
   [[nodiscard]] std::span<const int> local_ranks() const noexcept override { return {&rank_, 1}; }
   [[nodiscard]] const planner::Fingerprint& fingerprint() const noexcept override { return fingerprint_; }
   [[nodiscard]] bool uses_host_memory() const noexcept override { return true; }
   [[nodiscard]] std::unique_ptr<RankMemory> allocate(int rank, std::size_t byte_count) override;
-  [[nodiscard]] planner::Result<void> share_error(const planner::Result<void>& own) override {
-    return agreement_.share_error(own);
-  }
+  [[nodiscard]] Result<void> share_error(const Result<void>& own) override { return agreement_.share_error(own); }
   /// Order: collective. Errors: as Communicator::prepare, the same on every rank: a rank's own with its number in
   /// front, Mismatch when ranks differ in operator, blocks, variant or options.
-  [[nodiscard]] planner::Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
-                                                                          const planner::Variant& variant,
-                                                                          std::span<const RankBuffers> buffers,
-                                                                          const PrepareOptions& options) override;
+  [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare_stages(const StageList& stages,
+                                                                 const planner::Variant& variant,
+                                                                 std::span<const RankBuffers> buffers,
+                                                                 const PrepareOptions& options) override;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] lanes::RunControl& control() noexcept { return control_; }

@@ -13,10 +13,6 @@
 namespace mc2::executor::mpi {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 Error unsupported(const std::string& what) {
   return {ErrorCode::Unsupported, "variant", what + ": " + std::strerror(errno) + "; use another variant"};
 }
@@ -42,7 +38,7 @@ Result<std::unique_ptr<NodeHeap>> NodeHeap::create(Agreement& agreement, std::si
   for (std::size_t rank = 0; own && rank < addresses.size(); ++rank)
     own = heap->map(static_cast<int>(rank), addresses[rank]);
   // Until here every rank keeps its file open for the others.
-  if (auto all = agreement.share_error(own); !all) return all.error();
+  MC2_TRY(agreement.share_error(own));
   heap->own_segment_ = heap->segment(World::get().rank()).data();
   return heap;
 }

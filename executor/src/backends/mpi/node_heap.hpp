@@ -17,8 +17,7 @@ class NodeHeap {
  public:
   /// Order: collective over all ranks, with the same size.
   /// Errors: Unsupported, the same on every rank, when a rank cannot map another's memory. Throws SystemError.
-  [[nodiscard]] static planner::Result<std::unique_ptr<NodeHeap>> create(Agreement& agreement,
-                                                                         std::size_t bytes_per_rank);
+  [[nodiscard]] static Result<std::unique_ptr<NodeHeap>> create(Agreement& agreement, std::size_t bytes_per_rank);
   ~NodeHeap();
   NodeHeap(const NodeHeap&) = delete;
   NodeHeap& operator=(const NodeHeap&) = delete;
@@ -34,7 +33,7 @@ class NodeHeap {
 
  private:
   explicit NodeHeap(std::size_t bytes_per_rank);
-  [[nodiscard]] planner::Result<void> map(int rank, std::int64_t address);
+  [[nodiscard]] Result<void> map(int rank, std::int64_t address);
 
   std::size_t byte_count_;
   std::vector<std::byte*> segments_; ///< by rank; null until mapped

@@ -18,7 +18,7 @@ std::size_t mapped_bytes(std::size_t byte_count) { return std::max<std::size_t>(
 std::int64_t AddressBook::add(int rank, std::size_t byte_count) {
   void* base = mmap(nullptr, mapped_bytes(byte_count), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    throw planner::SystemError(
+    throw SystemError(
         "mmap", errno,
         "addresses for " + std::to_string(byte_count) + " bytes of " + rank_text(rank) + ": " + std::strerror(errno));
   }
@@ -35,15 +35,15 @@ void AddressBook::remove(std::int64_t id) noexcept {
 
 std::span<std::byte> AddressBook::bytes(std::int64_t id) const { return pieces_.at(id).bytes; }
 
-planner::Result<Place> AddressBook::find(int rank, std::span<const std::byte> bytes, const char* name) const {
+Result<Place> AddressBook::find(int rank, std::span<const std::byte> bytes, const char* name) const {
   const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
   for (const auto& [id, piece] : pieces_) {
     const auto begin = reinterpret_cast<std::uintptr_t>(piece.bytes.data());
     if (piece.rank != rank || first < begin || first + bytes.size() > begin + piece.bytes.size()) continue;
     return Place{id, static_cast<std::int64_t>(first - begin), static_cast<std::int64_t>(bytes.size())};
   }
-  return planner::Error{planner::ErrorCode::InvalidSpec, "buffers",
-                        rank_text(rank) + " " + name + " is not in that rank's memory; allocate() gives some"};
+  return Error{ErrorCode::InvalidSpec, "buffers",
+               rank_text(rank) + " " + name + " is not in that rank's memory; allocate() gives some"};
 }
 
 } // namespace mc2::executor::mpi

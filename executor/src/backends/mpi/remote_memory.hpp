@@ -27,7 +27,7 @@ class AddressBook {
   void remove(std::int64_t id) noexcept;
   [[nodiscard]] std::span<std::byte> bytes(std::int64_t id) const;
   /// Errors: InvalidSpec when the bytes are not all in one piece of that rank; `name` is theirs.
-  [[nodiscard]] planner::Result<Place> find(int rank, std::span<const std::byte> bytes, const char* name) const;
+  [[nodiscard]] Result<Place> find(int rank, std::span<const std::byte> bytes, const char* name) const;
 
  private:
   struct Piece {

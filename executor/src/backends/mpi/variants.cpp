@@ -11,9 +11,6 @@
 namespace mc2::executor::mpi {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 using planner::Variant;
 
 constexpr const char* kSleepUs = "sleep_us";
@@ -113,12 +110,10 @@ Result<MpiVariant> read_variant(const planner::OpSpec& op, const Variant& varian
                  "the mpi backend has no variant \"" + variant.name + "\" of " +
                      std::string(planner::to_string(op.kind)) + " here; it has: " + names};
   }
-  if (auto legal = check_fields(variant, row->has_sleep); !legal) return legal.error();
+  MC2_TRY(check_fields(variant, row->has_sleep));
   MpiVariant read{.algorithm = row->algorithm};
   if (!row->has_sleep) return read;
-  const auto sleep = read_sleep(variant);
-  if (!sleep) return sleep.error();
-  read.sleep = sleep.value();
+  MC2_ASSIGN(read.sleep, read_sleep(variant));
   return read;
 }
 

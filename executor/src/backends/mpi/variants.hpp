@@ -33,6 +33,6 @@ struct MpiVariant {
 
 /// Errors: UnknownName (a variant that does not run the operator here), InvalidSpec (a setting that is missing,
 /// unknown, not a number or out of range).
-[[nodiscard]] planner::Result<MpiVariant> read_variant(const planner::OpSpec& op, const planner::Variant& variant);
+[[nodiscard]] Result<MpiVariant> read_variant(const planner::OpSpec& op, const planner::Variant& variant);
 
 } // namespace mc2::executor::mpi

@@ -68,8 +68,7 @@ World::World() {
     check(MPI_Query_thread(&level), "MPI_Query_thread");
   }
   if (level < MPI_THREAD_MULTIPLE) {
-    throw planner::SystemError("MPI_Init_thread", level,
-                               "mc2 needs MPI_THREAD_MULTIPLE, which MPI was not started with");
+    throw SystemError("MPI_Init_thread", level, "mc2 needs MPI_THREAD_MULTIPLE, which MPI was not started with");
   }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);

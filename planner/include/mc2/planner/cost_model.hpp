@@ -79,8 +79,14 @@ struct CostModel {
   /// columns: it was profiled by an earlier mc2.
   [[nodiscard]] Result<void> validate() const;
 
+  /// What the model knows of a variant; null where it knows nothing.
+  [[nodiscard]] const VariantCost* cost_of(const Variant& variant) const;
+
   bool operator==(const CostModel&) const = default;
 };
+
+/// The model with no other variant. Errors: NotFound, listing those that the model has.
+[[nodiscard]] Result<CostModel> restricted_to(const Variant& variant, CostModel model);
 
 /// The curve with every time multiplied by `factor` > 0; sizes, range and relative interval stay.
 [[nodiscard]] CostCurve scaled(CostCurve curve, double factor);

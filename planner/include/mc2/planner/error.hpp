@@ -10,7 +10,7 @@
 
 #pragma GCC visibility push(default)
 
-namespace mc2::planner {
+namespace mc2 {
 
 /// What kind of expected failure occurred. Values are served and stored: never renumber or reuse one.
 enum class ErrorCode : std::uint8_t {
@@ -113,10 +113,33 @@ class SystemError : public std::runtime_error {
   int native_code_;
 };
 
-} // namespace mc2::planner
+} // namespace mc2
 
 #pragma GCC visibility pop
 
 /// Aborts, in release builds too, when an invariant of mc2 itself is broken. User input must never reach one.
 #define MC2_CHECK(condition, message) \
-  ((condition) ? void(0) : ::mc2::planner::check_failed(#condition, __FILE__, __LINE__, message))
+  ((condition) ? void(0) : ::mc2::check_failed(#condition, __FILE__, __LINE__, message))
+
+/// Declares a variable with the value of a Result, or assigns the value to one; an error is returned from the function
+/// around it, which returns a Result of any type or an Error.
+///   MC2_ASSIGN(const auto plan, finder.find(op, fingerprint));
+///   MC2_ASSIGN(options.link, parse_link(text));
+/// The expression is evaluated once and the value moved out of it. These are several statements, so that an `if` needs
+/// braces; what is declared or assigned to has no comma.
+#define MC2_ASSIGN(declaration, ...) MC2_ASSIGN_FROM(MC2_NAME_OF_LINE(__LINE__), declaration, __VA_ARGS__)
+
+/// Returns the error of a Result, if it is one, from the function around it; a value is dropped.
+///   MC2_TRY(op.validate());
+/// The expression is evaluated once. This is one statement.
+#define MC2_TRY(...)                                                                  \
+  do {                                                                                \
+    if (const auto& mc2_result = __VA_ARGS__; !mc2_result) return mc2_result.error(); \
+  } while (false)
+
+#define MC2_ASSIGN_FROM(result, declaration, ...) \
+  auto result = __VA_ARGS__;                      \
+  if (!result) return result.error();             \
+  declaration = std::move(result).value()
+#define MC2_NAME_OF_LINE(line) MC2_NAME_OF_LINE_NUMBER(line)
+#define MC2_NAME_OF_LINE_NUMBER(line) mc2_result_of_line_##line

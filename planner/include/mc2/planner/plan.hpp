@@ -33,6 +33,13 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
+/// The whole cut axis as one block. `op` is legal.
+[[nodiscard]] Cut uncut(const OpSpec& op);
+
+/// The whole cut axis in blocks of one length, the last one shorter where they do not fill it. `op` is legal, the
+/// length at least 1 and no longer than the axis.
+[[nodiscard]] Cut equal_blocks(const OpSpec& op, std::int64_t length);
+
 /// Errors: InvalidSpec for blocks that are not positive or do not sum to the length of the operator's cut axis.
 [[nodiscard]] Result<void> validate_cut(const OpSpec& op, const Cut& cut);
 
@@ -109,7 +116,9 @@ struct Validation {
 struct Plan {
   OpSpec op;
   Fingerprint fingerprint; ///< of the model it was made from
-  std::string strategy;    ///< "search", "free", "formula", "wave_groups", or "given" for blocks that the user named
+  /// "search", "free", "formula", "wave_groups", "given" for blocks that the user named, or "raced" for the fastest of
+  /// a few cuts that were tried where nothing could be predicted
+  std::string strategy;
   Variant variant;
   Cut cut;
   Schedule schedule = Schedule::Pipelined;

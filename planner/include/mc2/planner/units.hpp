@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@ namespace mc2::planner {
 
 inline constexpr double kBytesPerMib = 1024.0 * 1024.0;
 inline constexpr double kNsPerUs = 1000.0;
+
+[[nodiscard]] constexpr double to_us(std::chrono::nanoseconds time) noexcept {
+  return static_cast<double>(time.count()) / kNsPerUs;
+}
 
 /// The normal distribution's 95 % quantile: half a 90 % interval's width in standard deviations.
 inline constexpr double kNormal95 = 1.645;

@@ -8,10 +8,6 @@
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 constexpr std::string_view kMarker = "// mc2-plan: ";
 
 /// HcclDataType of the HCCL headers.
@@ -84,23 +80,20 @@ std::string assignments(const std::vector<Field>& fields) {
 }
 
 Result<std::vector<ExportItem>> read_snippet(std::string_view text, std::string_view format) {
-  auto items = read_documents(text, kMarker);
-  if (!items) return items;
-  return require_unedited(std::move(items).value(), text, format);
+  MC2_ASSIGN(auto items, read_documents(text, kMarker));
+  return require_unedited(std::move(items), text, format);
 }
 
 } // namespace
 
 Result<std::string> write_ascendc(std::span<const ExportItem> items, const ExportOptions&) {
-  const auto plan = only_plan(items);
-  if (!plan) return plan.error();
-  const auto groups = two_groups(*plan.value());
-  if (!groups) return groups.error();
-  const auto& [first, rest] = groups.value();
-  std::vector<Field> fields = operator_fields(plan.value()->op);
+  MC2_ASSIGN(const auto plan, only_plan(items));
+  MC2_ASSIGN(const auto groups, two_groups(*plan));
+  const auto& [first, rest] = groups;
+  std::vector<Field> fields = operator_fields(plan->op);
   fields.insert(fields.begin() + 1,
                 {{"tileM", first.rows}, {"tileNum", first.count}, {"tailM", rest.rows}, {"tailNum", rest.count}});
-  return heading(*plan.value(),
+  return heading(*plan,
                  "in the form of the Ascend C sample: tileNum blocks of tileM rows first, then tailNum of tailM") +
          "template <typename Tiling>\nvoid set_mc2_tiling(Tiling& tiling) {\n" + assignments(fields) + "}\n";
 }
@@ -108,15 +101,12 @@ Result<std::string> write_ascendc(std::span<const ExportItem> items, const Expor
 Result<std::vector<ExportItem>> read_ascendc(std::string_view text) { return read_snippet(text, "ascendc"); }
 
 Result<std::string> write_ascendc_lib(std::span<const ExportItem> items, const ExportOptions&) {
-  const auto plan = only_plan(items);
-  if (!plan) return plan.error();
-  const auto groups = two_groups(*plan.value());
-  if (!groups) return groups.error();
-  const auto& [first, rest] = groups.value();
-  std::vector<Field> fields = operator_fields(plan.value()->op);
+  MC2_ASSIGN(const auto plan, only_plan(items));
+  MC2_ASSIGN(const auto groups, two_groups(*plan));
+  const auto& [first, rest] = groups;
+  std::vector<Field> fields = operator_fields(plan->op);
   fields.insert(fields.begin() + 1, {{"tileCnt", first.count}, {"tailM", rest.rows}, {"tailCnt", rest.count}});
-  return heading(*plan.value(),
-                 "in the form of the operator library: tileCnt blocks first, then tailCnt of tailM rows") +
+  return heading(*plan, "in the form of the operator library: tileCnt blocks first, then tailCnt of tailM rows") +
          "// first_group_m is M of the first blocks' matmul tiling.\n"
          "template <typename Tiling>\nvoid set_mc2_tiling(Tiling& tiling, std::uint32_t& first_group_m) {\n" +
          assignments(fields) + "  first_group_m = " + std::to_string(first.rows) + ";\n}\n";

@@ -22,14 +22,13 @@ constexpr std::array kExporters{
 
 std::span<const Exporter> exporter_registry() noexcept { return kExporters; }
 
-planner::Result<const Exporter*> find_exporter(std::string_view name) {
+Result<const Exporter*> find_exporter(std::string_view name) {
   const auto found = std::find_if(kExporters.begin(), kExporters.end(),
                                   [&](const Exporter& exporter) { return exporter.name == name; });
   if (found != kExporters.end()) return &*found;
   std::string names;
   for (const Exporter& exporter : kExporters) names += (names.empty() ? "" : ", ") + std::string(exporter.name);
-  return planner::Error{planner::ErrorCode::UnknownName, "--format",
-                        "unknown format " + in_quotes(name) + "; legal: " + names};
+  return Error{ErrorCode::UnknownName, "--format", "unknown format " + in_quotes(name) + "; legal: " + names};
 }
 
 } // namespace mc2::store

@@ -3,31 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {
 
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
-
 constexpr std::size_t kLineBytes = 200;
-
-std::string us_text(double us) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f us", us);
-  return text.data();
-}
-
-std::string percent_text(double ratio) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * ratio);
-  return text.data();
-}
 
 /// A comment may not end in a backslash: the next line would belong to it.
 std::string comment_line(const std::string& text) {
@@ -49,20 +33,20 @@ std::vector<BlockGroup> block_groups(const planner::Cut& cut) {
 
 std::vector<std::string> provenance_lines(const planner::Plan& plan) {
   const auto& makespan = plan.makespan;
-  std::vector<std::string> lines{plan.op.text() + ": " + plan.cut.text() +
-                                     (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
-                                     ", variant " + plan.variant.text(),
-                                 "predicted " + us_text(makespan.us) + " (90 % interval " + us_text(makespan.low_us) +
-                                     " to " + us_text(makespan.high_us) + "), one after the other " +
-                                     us_text(plan.serial_us) + ", gain " + percent_text(plan.benefit()),
-                                 std::string(to_string(makespan.provenance)) +
-                                     (makespan.reason.empty() ? "" : ": " + makespan.reason) + "; strategy " +
-                                     plan.strategy,
-                                 "machine: " + plan.fingerprint.label()};
+  std::vector<std::string> lines{
+      plan.op.text() + ": " + plan.cut.text() +
+          (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") + ", variant " +
+          plan.variant.text(),
+      "predicted " + time_text(makespan.us) + " (90 % interval " + time_text(makespan.low_us) + " to " +
+          time_text(makespan.high_us) + "), one after the other " + time_text(plan.serial_us) + ", gain " +
+          percent_text(plan.benefit()),
+      std::string(to_string(makespan.provenance)) + (makespan.reason.empty() ? "" : ": " + makespan.reason) +
+          "; strategy " + plan.strategy,
+      "machine: " + plan.fingerprint.label()};
   if (plan.validation)
-    lines.push_back("measured: fused " + us_text(plan.validation->fused_us) + ", one after the other " +
-                    us_text(plan.validation->serial_us) + ", gain " + percent_text(plan.validation->benefit) + " in " +
-                    std::to_string(plan.validation->pair_count) + " pairs");
+    lines.push_back("measured: fused " + time_text(plan.validation->fused_us) + ", one after the other " +
+                    time_text(plan.validation->serial_us) + ", gain " + percent_text(plan.validation->benefit) +
+                    " in " + std::to_string(plan.validation->pair_count) + " pairs");
   std::transform(lines.begin(), lines.end(), lines.begin(), comment_line);
   return lines;
 }
@@ -76,9 +60,8 @@ Result<std::vector<ExportItem>> read_documents(std::string_view text, std::strin
   std::vector<ExportItem> items;
   for (std::size_t at = text.find(marker); at != std::string_view::npos; at = text.find(marker, at)) {
     at += marker.size();
-    auto plan = decode_plan(text.substr(at, text.find('\n', at) - at));
-    if (!plan) return plan.error();
-    items.push_back({std::move(plan).value()});
+    MC2_ASSIGN(auto plan, decode_plan(text.substr(at, text.find('\n', at) - at)));
+    items.push_back({std::move(plan)});
   }
   if (!items.empty()) return items;
   return Error{ErrorCode::Malformed, "",
@@ -87,13 +70,11 @@ Result<std::vector<ExportItem>> read_documents(std::string_view text, std::strin
 
 Result<std::vector<ExportItem>> require_unedited(std::vector<ExportItem> items, std::string_view text,
                                                  std::string_view format) {
-  const auto exporter = find_exporter(format);
-  if (!exporter) return exporter.error();
-  const auto written = exporter.value()->write(items, {});
-  if (!written) return written.error();
-  if (written.value() == text) return items;
-  const auto [ours, theirs] = std::mismatch(written.value().begin(), written.value().end(), text.begin(), text.end());
-  const auto line = 1 + std::count(written.value().begin(), ours, '\n');
+  MC2_ASSIGN(const auto exporter, find_exporter(format));
+  MC2_ASSIGN(const auto written, exporter->write(items, {}));
+  if (written == text) return items;
+  const auto [ours, theirs] = std::mismatch(written.begin(), written.end(), text.begin(), text.end());
+  const auto line = 1 + std::count(written.begin(), ours, '\n');
   return Error{ErrorCode::Malformed, "line " + std::to_string(line),
                "is not what the plan in the file gives: it was edited"};
 }

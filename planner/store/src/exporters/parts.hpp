@@ -27,27 +27,22 @@ struct BlockGroup {
 
 /// The canonical documents behind each occurrence of `marker` up to the end of the line.
 /// Errors: Malformed when there is none, or one that is no plan.
-[[nodiscard]] planner::Result<std::vector<ExportItem>> read_documents(std::string_view text, std::string_view marker);
+[[nodiscard]] Result<std::vector<ExportItem>> read_documents(std::string_view text, std::string_view marker);
 
 /// The items, provided that they give exactly `text`. Errors: Malformed naming the first line that differs.
-[[nodiscard]] planner::Result<std::vector<ExportItem>> require_unedited(std::vector<ExportItem> items,
-                                                                        std::string_view text, std::string_view format);
+[[nodiscard]] Result<std::vector<ExportItem>> require_unedited(std::vector<ExportItem> items, std::string_view text,
+                                                               std::string_view format);
 
-[[nodiscard]] planner::Result<std::string> write_ascendc(std::span<const ExportItem> items,
-                                                         const ExportOptions& options);
-[[nodiscard]] planner::Result<std::vector<ExportItem>> read_ascendc(std::string_view text);
-[[nodiscard]] planner::Result<std::string> write_ascendc_lib(std::span<const ExportItem> items,
-                                                             const ExportOptions& options);
-[[nodiscard]] planner::Result<std::vector<ExportItem>> read_ascendc_lib(std::string_view text);
-[[nodiscard]] planner::Result<std::string> write_nccl_tuner(std::span<const ExportItem> items,
-                                                            const ExportOptions& options);
-[[nodiscard]] planner::Result<std::string> write_hccl_tuner(std::span<const ExportItem> items,
-                                                            const ExportOptions& options);
-[[nodiscard]] planner::Result<std::string> write_vllm(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] planner::Result<std::vector<ExportItem>> read_vllm(std::string_view text);
-[[nodiscard]] planner::Result<std::string> write_csv(std::span<const ExportItem> items, const ExportOptions& options);
-[[nodiscard]] planner::Result<std::vector<ExportItem>> read_csv(std::string_view text);
-[[nodiscard]] planner::Result<std::string> write_markdown(std::span<const ExportItem> items,
-                                                          const ExportOptions& options);
+[[nodiscard]] Result<std::string> write_ascendc(std::span<const ExportItem> items, const ExportOptions& options);
+[[nodiscard]] Result<std::vector<ExportItem>> read_ascendc(std::string_view text);
+[[nodiscard]] Result<std::string> write_ascendc_lib(std::span<const ExportItem> items, const ExportOptions& options);
+[[nodiscard]] Result<std::vector<ExportItem>> read_ascendc_lib(std::string_view text);
+[[nodiscard]] Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const ExportOptions& options);
+[[nodiscard]] Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const ExportOptions& options);
+[[nodiscard]] Result<std::string> write_vllm(std::span<const ExportItem> items, const ExportOptions& options);
+[[nodiscard]] Result<std::vector<ExportItem>> read_vllm(std::string_view text);
+[[nodiscard]] Result<std::string> write_csv(std::span<const ExportItem> items, const ExportOptions& options);
+[[nodiscard]] Result<std::vector<ExportItem>> read_csv(std::string_view text);
+[[nodiscard]] Result<std::string> write_markdown(std::span<const ExportItem> items, const ExportOptions& options);
 
 } // namespace mc2::store

@@ -12,10 +12,7 @@ namespace mc2::store {
 namespace {
 
 using nlohmann::json;
-using planner::Error;
-using planner::ErrorCode;
 using planner::Plan;
-using planner::Result;
 
 struct Column {
   const char* name;
@@ -151,7 +148,7 @@ Result<std::string> write_markdown(std::span<const ExportItem> items, const Expo
 }
 
 Result<std::string> write_vllm(std::span<const ExportItem> items, const ExportOptions&) {
-  if (auto one = require_one_operator(items); !one) return one.error();
+  MC2_TRY(require_one_operator(items));
   const planner::OpSpec& op = items.front().plan.op;
   const auto device = items.front().plan.fingerprint.fields.find("device");
   json table = {

@@ -13,9 +13,6 @@ namespace mc2::store {
 namespace {
 
 using planner::Collective;
-using planner::Error;
-using planner::ErrorCode;
-using planner::Result;
 
 constexpr std::array<std::string_view, 7> kNcclAlgorithms{
     "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
@@ -95,8 +92,8 @@ Result<std::array<std::string, 3>> hccl_algorithm(const std::string& text) {
                  std::string(text.empty() ? "is missing: a plan does not name it" : "names no algorithm of HCCL") +
                      "; legal: engine:executor:template, e.g. aicpu:sole:nhr"};
   std::array parts{text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)};
-  if (auto known = require_name(kHcclEngines, parts[0], "--algorithm"); !known) return known.error();
-  if (auto known = require_name(kHcclExecutors, parts[1], "--algorithm"); !known) return known.error();
+  MC2_TRY(require_name(kHcclEngines, parts[0], "--algorithm"));
+  MC2_TRY(require_name(kHcclExecutors, parts[1], "--algorithm"));
   if (parts[2].find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789") != std::string::npos)
     return Error{ErrorCode::InvalidSpec, "--algorithm",
                  "a template is lower-case letters and digits, e.g. mesh, nhr or meshconcurnhrnhr"};
@@ -129,8 +126,8 @@ Result<void> add_nccl_lines(const planner::Plan& plan, NcclLines& lines) {
 /// The file of NCCL's example tuner plugin:
 /// collective,min,max,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff.
 Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const ExportOptions& options) {
-  if (auto known = require_name(kNcclAlgorithms, options.algorithm, "--algorithm"); !known) return known.error();
-  if (auto known = require_name(kNcclProtocols, options.protocol, "--protocol"); !known) return known.error();
+  MC2_TRY(require_name(kNcclAlgorithms, options.algorithm, "--algorithm"));
+  MC2_TRY(require_name(kNcclProtocols, options.protocol, "--protocol"));
   std::string text =
       "# NCCL tuner configuration by mc2: the messages of these plans' blocks, in bytes of the full array.\n";
   NcclLines lines;
@@ -139,7 +136,7 @@ Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const Ex
       return Error{ErrorCode::Infeasible, "",
                    "NCCL's tuner knows no all-to-all, which " + std::string(to_string(item.plan.op.kind)) + " needs"};
     for (const auto& line : provenance_lines(item.plan)) text += "# " + line + "\n";
-    if (auto added = add_nccl_lines(item.plan, lines); !added) return added.error();
+    MC2_TRY(add_nccl_lines(item.plan, lines));
   }
   for (const auto& [message, plan] : lines) {
     const auto& [collective, ranks, bytes] = message;
@@ -152,8 +149,7 @@ Result<std::string> write_nccl_tuner(std::span<const ExportItem> items, const Ex
 
 /// The configuration of HCCL's example tuner plugin, version 1.
 Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const ExportOptions& options) {
-  const auto algorithm = hccl_algorithm(options.algorithm);
-  if (!algorithm) return algorithm.error();
+  MC2_ASSIGN(const auto algorithm, hccl_algorithm(options.algorithm));
   nlohmann::json op_types = nlohmann::json::object();
   std::set<std::tuple<Collective, int, std::string_view, std::int64_t>> known; ///< messages that have a rule
   for (const ExportItem& item : items) {
@@ -173,9 +169,9 @@ Result<std::string> write_hccl_tuner(std::span<const ExportItem> items, const Ex
                          {"min_bytes", seen},
                          {"max_bytes", seen},
                          {"data_type", hccl_type(planner::exchange_type(op))}}},
-                       {"engine", algorithm.value()[0]},
-                       {"executor", algorithm.value()[1]},
-                       {"template", algorithm.value()[2]},
+                       {"engine", algorithm[0]},
+                       {"executor", algorithm[1]},
+                       {"template", algorithm[2]},
                        {"cost", 0.0}});
     }
   }

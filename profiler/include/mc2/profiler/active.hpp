@@ -42,7 +42,7 @@ struct ActiveQuestion {
 
   /// Errors: InvalidSpec naming the field: op, plan, alignment >= 1, regret >= 0 and finite, cases 1..64,
   /// draws 16..4096, an incumbent that does not sum to the cut axis.
-  [[nodiscard]] planner::Result<void> validate() const;
+  [[nodiscard]] Result<void> validate() const;
 };
 
 enum class ActiveStop : std::uint8_t { NotYet = 1, RegretTolerated = 2, NothingToDecide = 3, NothingToLearn = 4 };
@@ -77,8 +77,7 @@ struct ActiveAdvice {
 /// ones before it; a pair for the slow-downs is timed together with its two lanes alone.
 /// A sample counts when it is of the variant, no outlier, and of positive size and time.
 /// docs/cost_model.md §11. Errors: InvalidSpec.
-[[nodiscard]] planner::Result<ActiveAdvice> advise(const ActiveQuestion& question,
-                                                   std::span<const planner::Sample> samples);
+[[nodiscard]] Result<ActiveAdvice> advise(const ActiveQuestion& question, std::span<const planner::Sample> samples);
 
 /// Number of timed visits among the samples: one per lane alone, one per pair of lanes together.
 [[nodiscard]] int measurement_count(std::span<const planner::Sample> samples, const std::string& variant);

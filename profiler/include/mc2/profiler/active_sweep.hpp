@@ -18,12 +18,12 @@ struct ActiveOptions {
   ActiveQuestion question;        ///< its incumbent is replaced by the plan of the model fitted so far
   int max_measurement_count = 48; ///< timed visits, earlier ones included; the round that passes it is cut short
   int warmup_count = 1;           ///< untimed runs of a case before its first visit
-  std::chrono::milliseconds budget{120'000}; ///< no new round starts after this, except the first
+  std::chrono::milliseconds budget{60'000}; ///< no new round starts after this, except the first
   FitOptions fit;
 
   /// Errors: InvalidSpec naming the option: question as ActiveQuestion::validate, at least kMinActiveMeasurements
   /// measurements, counts and budget >= 0, fit as FitOptions::validate.
-  [[nodiscard]] planner::Result<void> validate() const;
+  [[nodiscard]] Result<void> validate() const;
 };
 
 /// What the first round takes: three sizes of two lanes, and both lanes together.
@@ -52,7 +52,7 @@ struct ActiveProgress {
 /// What an active sweep needs from the world. All are called on the sweep's thread.
 struct ActiveHooks {
   /// What times a case; asked once for each. Errors end the sweep and are returned.
-  std::function<planner::Result<SweepCase>(const ActiveCase&)> make_case;
+  std::function<Result<SweepCase>(const ActiveCase&)> make_case;
   std::function<std::chrono::steady_clock::time_point()> now;
   std::function<void(const ActiveProgress&)> on_progress; ///< after each visit; may be empty
   std::function<void(const ActiveRound&)> on_round;       ///< after each round; may be empty
@@ -78,9 +78,9 @@ struct ActiveSummary {
 ///                after them
 /// Errors: InvalidSpec (no make_case or now, bad options), Cancelled (after on_samples has received everything), those
 /// of make_case. Exceptions of a case's `measure` pass through, after on_samples.
-[[nodiscard]] planner::Result<ActiveSummary> run_active_sweep(const ActiveOptions& options, const ActiveHooks& hooks,
-                                                              const planner::Fingerprint& fingerprint,
-                                                              std::span<const planner::Sample> earlier);
+[[nodiscard]] Result<ActiveSummary> run_active_sweep(const ActiveOptions& options, const ActiveHooks& hooks,
+                                                     const planner::Fingerprint& fingerprint,
+                                                     std::span<const planner::Sample> earlier);
 
 } // namespace mc2::profiler
 

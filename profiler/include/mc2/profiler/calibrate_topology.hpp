@@ -51,13 +51,13 @@ struct TopologyCalibration {
 /// relative_interval is planner::kNormal95 times the rms log residual, and never narrower than what was measured
 /// suggests: at least measurement_spread. Errors: CannotFit (no points, too many, or a time that is not finite and
 /// positive), InvalidSpec and Infeasible as planner::collective_times, with the point's number in the field.
-[[nodiscard]] planner::Result<TopologyCalibration> calibrate_topology(const planner::Topology& topology,
-                                                                      std::span<const CollectivePoint> points,
-                                                                      const CalibrateOptions& options = {});
+[[nodiscard]] Result<TopologyCalibration> calibrate_topology(const planner::Topology& topology,
+                                                             std::span<const CollectivePoint> points,
+                                                             const CalibrateOptions& options = {});
 
 /// Predicted by the fastest algorithm over measured, minus 1, of each point. Errors: as calibrate_topology.
-[[nodiscard]] planner::Result<std::vector<double>> relative_errors(const planner::Topology& topology,
-                                                                   std::span<const CollectivePoint> points);
+[[nodiscard]] Result<std::vector<double>> relative_errors(const planner::Topology& topology,
+                                                          std::span<const CollectivePoint> points);
 
 } // namespace mc2::profiler
 

@@ -41,7 +41,7 @@ struct FitOptions {
 
   /// Errors: InvalidSpec naming the option: quantile in [0, 1], robust_scale > 0, min_point_count >= 3,
   /// cross_validation_gain in (0, 1], a known period in [1, kMaxFitSize].
-  [[nodiscard]] planner::Result<void> validate() const;
+  [[nodiscard]] Result<void> validate() const;
 };
 
 /// Fits every family that the points can carry and keeps the one that predicts best, the simpler one unless the
@@ -68,14 +68,13 @@ struct FitOptions {
 /// A fit to 30 sizes takes about 0.2 s, to 128 about 0.8 s.
 /// Errors: InvalidSpec (options). CannotFit naming the reason: too few distinct sizes, a size or time that is not
 /// finite, not positive or beyond its limit, times that fall with size beyond their noise.
-[[nodiscard]] planner::Result<planner::CostCurve> fit_curve(std::span<const FitPoint> points, planner::CurveAxis axis,
-                                                            const FitOptions& options = {});
+[[nodiscard]] Result<planner::CostCurve> fit_curve(std::span<const FitPoint> points, planner::CurveAxis axis,
+                                                   const FitOptions& options = {});
 
 /// The affine curve through one or two sizes, for an operator whose cut axis has no more lengths than that. One size
 /// says nothing of the fixed cost, so its curve is proportional. Its interval is the spread of single timings.
 /// Errors: as fit_curve; CannotFit for more than two distinct sizes.
-[[nodiscard]] planner::Result<planner::CostCurve> meet_points(std::span<const FitPoint> points,
-                                                              planner::CurveAxis axis);
+[[nodiscard]] Result<planner::CostCurve> meet_points(std::span<const FitPoint> points, planner::CurveAxis axis);
 
 /// What fitting a profile found, for people.
 struct FitSummary {
@@ -94,8 +93,7 @@ struct FitSummary {
 /// fixed_us stays 0: it is recalibrated from measured plans. A variant is what planner::parse_variant makes of
 /// its samples' text.
 /// Errors: InvalidSpec (operator, options), CannotFit naming variant and component.
-[[nodiscard]] planner::Result<FitSummary> fit_cost_model(const planner::Profile& profile,
-                                                         const FitOptions& options = {});
+[[nodiscard]] Result<FitSummary> fit_cost_model(const planner::Profile& profile, const FitOptions& options = {});
 
 } // namespace mc2::profiler
 

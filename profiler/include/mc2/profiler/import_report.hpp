@@ -54,10 +54,9 @@ struct ImportedLogs {
   /// @param name  of the log, for messages
   /// @param device  that the user says the logs are of; they may then name several
   /// Errors: InvalidSpec where logs contradict each other.
-  [[nodiscard]] planner::Result<void> add(const std::string& name, const LogSummary& summary,
-                                          const std::string& device);
+  [[nodiscard]] Result<void> add(const std::string& name, const LogSummary& summary, const std::string& device);
   /// Errors: InvalidSpec with what must be said before anything can be taken; CannotFit when nothing could.
-  [[nodiscard]] planner::Result<void> require_timings() const;
+  [[nodiscard]] Result<void> require_timings() const;
 };
 
 } // namespace mc2::profiler

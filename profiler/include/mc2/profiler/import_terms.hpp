@@ -22,9 +22,9 @@ struct ImportTerms {
   std::optional<std::int64_t> ranks = std::nullopt;                                 ///< up to planner::kMaxWorldSize
 
   /// Errors: UnknownName, InvalidSpec; the field is the member's name.
-  [[nodiscard]] planner::Result<ImportAnswers> answers() const;
+  [[nodiscard]] Result<ImportAnswers> answers() const;
   /// Errors: as above.
-  [[nodiscard]] planner::Result<ImportQuestion> question() const;
+  [[nodiscard]] Result<ImportQuestion> question() const;
 };
 
 } // namespace mc2::profiler

@@ -26,7 +26,7 @@ namespace mc2::profiler {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Reads up to `into.size()` bytes; 0 at the end. Throws planner::SystemError.
+  /// Reads up to `into.size()` bytes; 0 at the end. Throws SystemError.
   [[nodiscard]] virtual std::size_t read(std::span<char> into) = 0;
   /// The file behind it, for formats that need to seek; empty where there is none.
   [[nodiscard]] virtual std::filesystem::path path() const { return {}; }
@@ -35,7 +35,7 @@ class ByteSource {
 };
 
 /// Errors: InvalidSpec for a path that is no readable file.
-[[nodiscard]] planner::Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path);
+[[nodiscard]] Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path);
 /// @param bytes  must outlive the source
 [[nodiscard]] std::unique_ptr<ByteSource> memory_log(std::string_view bytes);
 
@@ -141,7 +141,7 @@ struct Importer {
   /// Whether a log that begins like this is of the format. @param head  up to 64 KiB, decoded
   bool (*detect)(std::string_view head);
   /// Errors: Malformed for what spoils the whole log; single lines are told to the sink.
-  planner::Result<void> (*read)(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+  Result<void> (*read)(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
 };
 
 /// In order of detection.
@@ -151,9 +151,8 @@ struct Importer {
 /// memory. Bad lines are counted, reported and left out; whether that will do is the caller's decision.
 /// @param format  an importer's name, or empty to detect it
 /// Errors: UnknownName (format), Malformed (no importer knows it, or the whole log is spoilt), Cancelled.
-[[nodiscard]] planner::Result<LogSummary> import_log(ByteSource& source, std::string_view format,
-                                                     const ImportAnswers& answers, TimingSet& into,
-                                                     const ImportHooks& hooks = {});
+[[nodiscard]] Result<LogSummary> import_log(ByteSource& source, std::string_view format, const ImportAnswers& answers,
+                                            TimingSet& into, const ImportHooks& hooks = {});
 
 /// The operator that timings are imported for, as far as the user has said it.
 struct ImportQuestion {
@@ -177,9 +176,9 @@ inline constexpr std::string_view kImportedVariant = "imported";
 /// @param facts  of the logs; joined with the device into the fingerprint, which carries backend=imported
 /// Errors: InvalidSpec naming everything that must still be said, or what contradicts the logs; CannotFit when
 /// nothing is of this operator.
-[[nodiscard]] planner::Result<ImportedProfile> assemble_profile(const TimingSet& timings,
-                                                                const std::map<std::string, std::string>& facts,
-                                                                const ImportQuestion& question);
+[[nodiscard]] Result<ImportedProfile> assemble_profile(const TimingSet& timings,
+                                                       const std::map<std::string, std::string>& facts,
+                                                       const ImportQuestion& question);
 
 } // namespace mc2::profiler
 

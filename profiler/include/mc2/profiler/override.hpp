@@ -18,7 +18,7 @@ namespace mc2::profiler {
 ///                         it is a fit of its own, which one size says nothing about far away.
 /// The last two stay analytic; quality.reason says what was done. Outliers and co-run samples are left out.
 /// Errors: InvalidSpec (a model without variants, samples that are not positive).
-[[nodiscard]] planner::Result<FitSummary> override_model(planner::CostModel model, const planner::Profile& profile);
+[[nodiscard]] Result<FitSummary> override_model(planner::CostModel model, const planner::Profile& profile);
 
 } // namespace mc2::profiler
 

@@ -47,9 +47,9 @@ struct Recalibration {
 /// kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian Data Analysis, 2013, §2.6).
 /// docs/cost_model.md §6.
 /// Errors: CannotFit (no observations, or a time that is not positive and finite), and as planner::predict_cut.
-[[nodiscard]] planner::Result<Recalibration> recalibrate(const planner::CostModel& model,
-                                                         std::span<const RaceObservation> observations,
-                                                         const RecalibrateOptions& options = {});
+[[nodiscard]] Result<Recalibration> recalibrate(const planner::CostModel& model,
+                                                std::span<const RaceObservation> observations,
+                                                const RecalibrateOptions& options = {});
 
 } // namespace mc2::profiler
 

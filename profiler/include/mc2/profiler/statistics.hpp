@@ -20,6 +20,9 @@ struct Interval {
 /// q lies in [0, 1].
 [[nodiscard]] double quantile(std::span<const double> values, double q);
 
+/// quantile() at 0.5. Not empty.
+[[nodiscard]] double median(std::span<const double> values);
+
 /// Distribution-free confidence interval of a quantile from order statistics: the number of values below the true
 /// quantile is binomial (Conover, Practical Nonparametric Statistics, 1999, §3.2), (1 - confidence) / 2 in each tail.
 /// A side with too few values for the confidence asked ends at the smallest or the largest value.

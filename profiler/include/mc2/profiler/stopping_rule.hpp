@@ -18,7 +18,7 @@ struct StoppingOptions {
 
   /// Errors: InvalidSpec naming the option: counts 1 <= min <= max, quantile and confidence inside (0, 1), width >=
   /// 0.
-  [[nodiscard]] planner::Result<void> validate() const;
+  [[nodiscard]] Result<void> validate() const;
 };
 
 /// Decides when one size has been timed often enough: the confidence interval of its low quantile is narrow, or the

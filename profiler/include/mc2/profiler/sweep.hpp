@@ -27,15 +27,15 @@ struct SweepCase {
 struct SweepOptions {
   int warmup_rounds = 2; ///< timed by nobody, recorded nowhere; at most an eighth of the budget
   StoppingOptions stopping;
-  std::chrono::milliseconds budget{120'000}; ///< no new round starts after this, except the first
-  std::uint64_t seed = 1;                    ///< of the order of cases within a round
+  std::chrono::milliseconds budget{60'000}; ///< no new round starts after this, except the first
+  std::uint64_t seed = 1;                   ///< of the order of cases within a round
   /// Settled cases, the cheapest of each component, that stay in every round while a case of that component is
   /// unsettled: without them the drift of late rounds could not be told from the size of what is still timed.
   /// Default: what estimate_drift needs.
   int reference_case_count = 4;
 
   /// Errors: InvalidSpec naming the option: counts and budget >= 0, stopping as StoppingOptions::validate.
-  [[nodiscard]] planner::Result<void> validate() const;
+  [[nodiscard]] Result<void> validate() const;
 };
 
 struct SweepProgress {
@@ -85,9 +85,8 @@ struct SweepSummary {
 ///                numbered after them
 /// Errors: InvalidSpec (no cases, a case without `measure` or `owns`, no `now`, bad options), Cancelled (after
 /// on_samples has received everything measured). Exceptions of `measure` pass through.
-[[nodiscard]] planner::Result<SweepSummary> run_sweep(std::span<const SweepCase> cases, const SweepOptions& options,
-                                                      const SweepHooks& hooks,
-                                                      std::span<const planner::Sample> earlier);
+[[nodiscard]] Result<SweepSummary> run_sweep(std::span<const SweepCase> cases, const SweepOptions& options,
+                                             const SweepHooks& hooks, std::span<const planner::Sample> earlier);
 
 /// Block lengths worth timing for a cut axis of `rows`: 256, 512, 768, 1024, 2048 and further doublings where they
 /// fit, short ones down to the alignment, fractions of the axis and the whole of it; ascending, each at most `rows`.

@@ -45,7 +45,7 @@ struct Config {
   [[nodiscard]] bool has_tls() const noexcept { return !tls_certificate.empty(); }
 
   /// Errors: InvalidSpec naming the setting.
-  [[nodiscard]] planner::Result<void> validate() const;
+  [[nodiscard]] Result<void> validate() const;
 };
 
 } // namespace mc2::server

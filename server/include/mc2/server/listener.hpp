@@ -34,15 +34,14 @@ class Listener {
  public:
   /// Binds. Errors: InvalidSpec (address; or one that lets the network in without tokens or TLS), Unsupported (the port
   /// is taken or not permitted, the socket cannot be made).
-  [[nodiscard]] static planner::Result<std::unique_ptr<Listener>> open(Service& service, const Config& config,
-                                                                       Logs logs);
+  [[nodiscard]] static Result<std::unique_ptr<Listener>> open(Service& service, const Config& config, Logs logs);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
   /// Takes limits and certificate from `config`, for connections and requests that begin from now on, and tells the
   /// service. Errors: as open and Config::validate; everything stays as it is then. Threads: any, one at a time.
-  [[nodiscard]] planner::Result<void> reload(const Config& config);
+  [[nodiscard]] Result<void> reload(const Config& config);
 
   /// Bound to; never 0.
   [[nodiscard]] std::uint16_t port() const noexcept;

@@ -45,7 +45,7 @@ class Service {
  public:
   /// Opens or creates the store.
   /// Errors: as store::Store::open, Config::validate. Throws SystemError.
-  [[nodiscard]] static planner::Result<std::unique_ptr<Service>> open(const Config& config, Surroundings surroundings);
+  [[nodiscard]] static Result<std::unique_ptr<Service>> open(const Config& config, Surroundings surroundings);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;

@@ -19,7 +19,7 @@ enum class LogLevel : std::uint8_t { Off = 0, Error = 1, Warning = 2, Info = 3, 
 /// "off", "error", "warning", "info" or "debug".
 [[nodiscard]] std::string_view to_string(LogLevel level) noexcept;
 /// Errors: UnknownName, listing the legal names.
-[[nodiscard]] planner::Result<LogLevel> parse_log_level(std::string_view text);
+[[nodiscard]] Result<LogLevel> parse_log_level(std::string_view text);
 
 /// Takes one line of key=value pairs, without its end. Threads: may be called by several at once.
 using LogSink = std::function<void(LogLevel level, const std::string& line)>;
@@ -49,10 +49,10 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 [[nodiscard]] std::filesystem::path store_path(const Variables& variables);
 
 /// Errors: UnknownName for MC2_LOG; InvalidSpec for an MC2_DISABLE or MC2_TRANSFER that is neither 0 nor 1.
-[[nodiscard]] planner::Result<Environment> read_environment(const Variables& variables);
+[[nodiscard]] Result<Environment> read_environment(const Variables& variables);
 
 /// As above, of process_variables().
-[[nodiscard]] planner::Result<Environment> read_environment();
+[[nodiscard]] Result<Environment> read_environment();
 
 } // namespace mc2::embed
 

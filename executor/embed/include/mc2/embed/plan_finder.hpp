@@ -25,7 +25,7 @@ namespace mc2::embed {
 /// One block, which the backend of the machine runs as matmul and collective one after the other: correct everywhere,
 /// and what a program without mc2 does. Its times are 0, because nothing predicts them; its strategy is "given".
 /// Errors: InvalidSpec (op); UnknownName for a fingerprint without a backend of this build; Unsupported.
-[[nodiscard]] planner::Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine);
+[[nodiscard]] Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
 /// Where a PlanFinder looks, in this order: files, service, kept plans, own planner.
 struct FinderOptions {
@@ -57,7 +57,7 @@ class PlanFinder {
   /// Errors: InvalidSpec (options, client::Client::open); as finder::plan_file; as store::Layers::open, NewerVersion
   /// among them.
   /// Throws SystemError as store::Store::open.
-  [[nodiscard]] static planner::Result<PlanFinder> open(FinderOptions options);
+  [[nodiscard]] static Result<PlanFinder> open(FinderOptions options);
 
   PlanFinder(PlanFinder&&) noexcept;
   PlanFinder& operator=(PlanFinder&&) noexcept;
@@ -66,11 +66,10 @@ class PlanFinder {
   /// The first plan found, never null. The same question gives the same plan until `refresh` has passed.
   /// Errors: InvalidSpec (question); as finder::find_plan, with every place's reason in one line: a caller without a
   /// plan runs uncut_plan(). Unsupported in a child of the process that opened it.
-  [[nodiscard]] planner::Result<std::shared_ptr<const finder::FoundPlan>> find(
-      const finder::PlanQuestion& question) const;
+  [[nodiscard]] Result<std::shared_ptr<const finder::FoundPlan>> find(const finder::PlanQuestion& question) const;
   /// As above, of a question without options, which is copied only where the plan is not remembered.
-  [[nodiscard]] planner::Result<std::shared_ptr<const finder::FoundPlan>> find(
-      const planner::OpSpec& op, const planner::Fingerprint& machine) const;
+  [[nodiscard]] Result<std::shared_ptr<const finder::FoundPlan>> find(const planner::OpSpec& op,
+                                                                      const planner::Fingerprint& machine) const;
 
  private:
   struct Impl;

@@ -13,7 +13,7 @@ namespace {
 [[noreturn]] void fail(const char* call, int code, const std::string& what, int rank) {
   const std::string text = call;
   const std::string name = text.substr(0, text.find('('));
-  throw planner::SystemError(name, code, (rank < 0 ? "" : "rank " + std::to_string(rank) + ": ") + what);
+  throw SystemError(name, code, (rank < 0 ? "" : "rank " + std::to_string(rank) + ": ") + what);
 }
 
 } // namespace

@@ -17,7 +17,7 @@ constexpr const char* kLibrary = "libcublasLt.so." MC2_TEXT(CUBLAS_VER_MAJOR);
 void* found(void* symbol, const char* call, const std::string& advice) {
   if (symbol != nullptr) return symbol;
   const char* reason = dlerror();
-  throw planner::SystemError(call, 0, (reason != nullptr ? reason : "no reason given") + advice);
+  throw SystemError(call, 0, (reason != nullptr ? reason : "no reason given") + advice);
 }
 
 } // namespace

@@ -87,14 +87,14 @@ constexpr std::array kTiles{
 
 } // namespace
 
-planner::Result<int> read_tile(std::string_view name) {
+Result<int> read_tile(std::string_view name) {
   std::string legal;
   for (const auto& [known, tile] : kTiles) {
     if (known == name) return static_cast<int>(tile);
     legal += (legal.empty() ? "" : ", ") + std::string(known);
   }
-  return planner::Error{planner::ErrorCode::InvalidSpec, "variant",
-                        "there is no tile \"" + std::string(name.substr(0, 64)) + "\"; legal: " + legal};
+  return Error{ErrorCode::InvalidSpec, "variant",
+               "there is no tile \"" + std::string(name.substr(0, 64)) + "\"; legal: " + legal};
 }
 
 std::uint32_t alignment_of(const void* address) noexcept {

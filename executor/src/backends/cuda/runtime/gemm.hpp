@@ -34,7 +34,7 @@ struct GemmShape {
 
 /// The library's number of a tile of its product by name, e.g. "128x256"; its rows are columns of ours. Errors:
 /// InvalidSpec, listing the legal names.
-[[nodiscard]] planner::Result<int> read_tile(std::string_view name);
+[[nodiscard]] Result<int> read_tile(std::string_view name);
 
 struct GemmOperands {
   const std::byte* a = nullptr;

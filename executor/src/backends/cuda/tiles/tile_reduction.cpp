@@ -14,8 +14,6 @@ namespace mc2::executor::cuda {
 namespace {
 
 using planner::ceil_div;
-using planner::Error;
-using planner::ErrorCode;
 
 constexpr std::int64_t kRowMultiple = 8; ///< elements in 16 bytes
 
@@ -72,7 +70,7 @@ std::uint32_t* flags_at(std::byte* address) { return reinterpret_cast<std::uint3
 
 } // namespace
 
-planner::Result<void> check_tile_shape(const planner::OpSpec& op) {
+Result<void> check_tile_shape(const planner::OpSpec& op) {
   if (op.dtype != planner::DType::Bf16 && op.dtype != planner::DType::F16) {
     return Error{ErrorCode::Unsupported, "variant",
                  "tile_store takes bf16 and f16, not " + std::string(to_string(op.dtype)) + "; choose another variant"};

@@ -16,7 +16,7 @@ namespace mc2::executor::cuda {
 
 /// What the kernel multiplies: bf16 and f16, and rows whose length is a multiple of 16 bytes, as bulk copies need.
 /// Errors: Unsupported naming type, n or k.
-[[nodiscard]] planner::Result<void> check_tile_shape(const planner::OpSpec& op);
+[[nodiscard]] Result<void> check_tile_shape(const planner::OpSpec& op);
 
 /// Bytes of the memory that each rank brings for TileReduction.
 [[nodiscard]] std::int64_t tile_memory_bytes(const StageList& stages, int tile_columns);

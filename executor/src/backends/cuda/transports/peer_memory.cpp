@@ -27,7 +27,7 @@ std::size_t offset_in_allocation(const std::byte* address) {
   CUdeviceptr base = 0;
   const auto place = reinterpret_cast<CUdeviceptr>(address);
   if (const CUresult code = kGetRange(&base, nullptr, place); code != CUDA_SUCCESS)
-    throw planner::SystemError("cuMemGetAddressRange", code, "the address is not in memory of the current device");
+    throw SystemError("cuMemGetAddressRange", code, "the address is not in memory of the current device");
   return place - base;
 }
 

@@ -28,7 +28,7 @@
 namespace mc2::client {
 
 /// What an Error of a service that does not answer, or not with what was asked for, carries.
-inline constexpr planner::ErrorCode kUnavailable = planner::ErrorCode::Unsupported;
+inline constexpr ErrorCode kUnavailable = ErrorCode::Unsupported;
 
 /// Where a service is and how it is spoken to.
 struct Options {
@@ -39,7 +39,7 @@ struct Options {
   std::size_t max_answer_bytes = 64ULL << 20U; ///< a longer answer is refused while it arrives
 
   /// Errors: InvalidSpec naming the option.
-  [[nodiscard]] planner::Result<void> validate() const;
+  [[nodiscard]] Result<void> validate() const;
 };
 
 using finder::PlanQuestion;
@@ -62,31 +62,30 @@ struct AskOptions {
 class Client {
  public:
   /// Connects to nothing yet. Errors: as Options::validate.
-  [[nodiscard]] static planner::Result<Client> open(const Options& options);
+  [[nodiscard]] static Result<Client> open(const Options& options);
 
   [[nodiscard]] const std::string& url() const noexcept;
 
   /// The service's plan for a question. With an epoch: the answer of that epoch, or Stale when it is no longer known.
   /// Errors beside those above: Mismatch for a plan of another operator or machine.
-  [[nodiscard]] planner::Result<store::PlanAnswer> find_plan(const PlanQuestion& question,
-                                                             const AskOptions& ask = {}) const;
+  [[nodiscard]] Result<store::PlanAnswer> find_plan(const PlanQuestion& question, const AskOptions& ask = {}) const;
   /// A kept plan by its digest, or a unique prefix of at least 6 digits. Errors: NotFound; InvalidSpec for what is no
   /// digest.
-  [[nodiscard]] planner::Result<store::StoredPlan> find_plan(const std::string& digest_prefix) const;
+  [[nodiscard]] Result<store::StoredPlan> find_plan(const std::string& digest_prefix) const;
   /// A kept model by its digest, or a unique prefix of at least 6 digits. Errors: as above.
-  [[nodiscard]] planner::Result<planner::CostModel> find_model(const std::string& digest_prefix) const;
+  [[nodiscard]] Result<planner::CostModel> find_model(const std::string& digest_prefix) const;
   /// The kept model of exactly this operator on this machine, or else of the length of its cut axis that
   /// Store::find_model would choose. Errors: NotFound.
-  [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
-                                                               const planner::Fingerprint& machine) const;
+  [[nodiscard]] Result<planner::CostModel> find_model(const planner::OpSpec& op,
+                                                      const planner::Fingerprint& machine) const;
 
   /// Each keeps a document at the service in place of an earlier one; returns its digest.
-  [[nodiscard]] planner::Result<std::string> put_plan(const planner::Plan& plan) const;
-  [[nodiscard]] planner::Result<std::string> put_model(const planner::CostModel& model) const;
+  [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan) const;
+  [[nodiscard]] Result<std::string> put_model(const planner::CostModel& model) const;
   /// Adds the result of a race, unless the service has it. Returns whether it was new.
-  [[nodiscard]] planner::Result<bool> add_measurement(const store::MeasurementRecord& record) const;
+  [[nodiscard]] Result<bool> add_measurement(const store::MeasurementRecord& record) const;
   /// Adds samples to those that the service keeps; returns how many.
-  [[nodiscard]] planner::Result<std::int64_t> add_samples(const planner::Profile& profile) const;
+  [[nodiscard]] Result<std::int64_t> add_samples(const planner::Profile& profile) const;
 
  private:
   struct Impl;
@@ -100,8 +99,8 @@ using Broadcast = std::function<std::string(const std::string& text_of_rank_0)>;
 /// One plan for all ranks of a job, whatever is replaced at the service meanwhile: rank 0 asks, the others ask for its
 /// epoch, and a rank that gets another plan, or none, fails. Collective: every rank calls with the same question.
 /// Errors: as Client::find_plan; on the other ranks also what rank 0 failed with, and Mismatch.
-[[nodiscard]] planner::Result<store::PlanAnswer> find_plan_as_world(const Client& client, const PlanQuestion& question,
-                                                                    int rank, const Broadcast& broadcast);
+[[nodiscard]] Result<store::PlanAnswer> find_plan_as_world(const Client& client, const PlanQuestion& question, int rank,
+                                                           const Broadcast& broadcast);
 
 } // namespace mc2::client
 

@@ -19,8 +19,8 @@ namespace mc2::finder {
 
 /// What one or more stores have kept, as the finder asks for it. Threads: as whoever made it says.
 struct Kept {
-  std::function<planner::Result<store::StoredPlan>(const store::PlanKey&)> find_plan;
-  std::function<planner::Result<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> find_model;
+  std::function<Result<store::StoredPlan>(const store::PlanKey&)> find_plan;
+  std::function<Result<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> find_model;
   std::function<std::vector<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> list_models;
 };
 
@@ -51,19 +51,15 @@ struct FoundModel {
 /// model that cannot be read is passed over.
 /// Errors: NotFound, with every reason in one line, also where no model knows the variant; the kept one's code where it
 /// could not be read.
-[[nodiscard]] planner::Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);
+[[nodiscard]] Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);
 
 /// The plan that a model gives, marked where the model was measured for another operator.
 /// Errors: as planner::make_plan.
-[[nodiscard]] planner::Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question);
+[[nodiscard]] Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question);
 
 /// The same for blocks that somebody chose. Errors: as planner::predict_cut.
-[[nodiscard]] planner::Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question,
-                                                          const planner::Cut& cut);
-
-/// The model with no other variant. Errors: NotFound, listing those that the model has.
-[[nodiscard]] planner::Result<planner::CostModel> restricted_to(const planner::Variant& variant,
-                                                                planner::CostModel model);
+[[nodiscard]] Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question,
+                                                 const planner::Cut& cut);
 
 } // namespace mc2::finder
 

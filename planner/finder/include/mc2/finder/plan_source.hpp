@@ -44,7 +44,7 @@ struct FoundPlan {
 /// A place where plans come from. Threads: `find` may be called by several at once.
 struct PlanSource {
   std::string name;
-  std::function<planner::Result<FoundPlan>(const PlanQuestion&)> find;
+  std::function<Result<FoundPlan>(const PlanQuestion&)> find;
 };
 
 /// THE answer to "where does a plan come from", of the program, the service, host programs and Python. The places are
@@ -56,14 +56,14 @@ struct PlanSource {
 /// FoundPlan::misses, which every door shows or logs, and `mc2 db check` names it.
 /// Errors: InvalidSpec and Cancelled at once, for no other place would do better. Otherwise every place's reason in one
 /// line, with the code of the first that held something it could not read, else of the last.
-[[nodiscard]] planner::Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion question);
+[[nodiscard]] Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion question);
 
 /// A plan at hand, for its own operator and machine.
 [[nodiscard]] PlanSource given_plan(std::string name, planner::Plan plan);
 
 /// As given_plan(), from a document that is read now.
 /// Errors: NotFound; as store::decode_plan, naming the file.
-[[nodiscard]] planner::Result<PlanSource> plan_file(const std::filesystem::path& path);
+[[nodiscard]] Result<PlanSource> plan_file(const std::filesystem::path& path);
 
 /// What tuning keeps a plan for (store::PlanKey): a plan of one variant does not replace the best of all.
 [[nodiscard]] std::string tuned_purpose(const std::optional<planner::Variant>& variant);

@@ -5,10 +5,9 @@
 
 namespace mc2::render {
 
-/// "12.34 ms", "803.0 us": four significant digits and the unit that reads best.
-[[nodiscard]] std::string time_text(double us);
-/// "21.8 %"
-[[nodiscard]] std::string percent_text(double ratio);
+/// An overlap efficiency from 0 to 100 %. Beyond them it is no share of anything: "over 100 %" where the parts alone
+/// took longer than beside each other, "none" where the cut is slower than serial.
+[[nodiscard]] std::string efficiency_text(double ratio);
 
 /// The text with blanks behind it to so many columns of UTF-8.
 [[nodiscard]] std::string padded(std::string text, int width);

@@ -24,7 +24,7 @@ struct PlanAnswer {
 
 /// What a service answered. Keys of the answer itself that are not known are passed over: a newer service may say more.
 /// Errors: as decode_plan; Mismatch where the plan is not the one whose digest the answer names.
-[[nodiscard]] planner::Result<PlanAnswer> decode_answer(std::string_view json);
+[[nodiscard]] Result<PlanAnswer> decode_answer(std::string_view json);
 
 } // namespace mc2::store
 

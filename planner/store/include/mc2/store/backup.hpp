@@ -13,7 +13,7 @@ namespace mc2::store {
 /// copying. Errors: as Store::open for reading `from`; InvalidSpec (there is something at `to`), ReadOnly, Unsupported
 /// (`to` is on a network file system). Throws: SystemError for I/O errors, a full disk, and a store that others lock
 /// for more than 10 s.
-[[nodiscard]] planner::Result<void> back_up(const std::filesystem::path& from, const std::filesystem::path& to);
+[[nodiscard]] Result<void> back_up(const std::filesystem::path& from, const std::filesystem::path& to);
 
 } // namespace mc2::store
 

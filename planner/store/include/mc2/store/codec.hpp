@@ -61,17 +61,17 @@ struct WhatIf {
 [[nodiscard]] std::string encode(const planner::Topology& topology);
 /// Written for people and programs, never read back: it follows from the plan and the model.
 [[nodiscard]] std::string encode(const planner::Explanation& explanation);
-[[nodiscard]] planner::Result<planner::Plan> decode_plan(std::string_view json);
-[[nodiscard]] planner::Result<planner::CostModel> decode_model(std::string_view json);
-[[nodiscard]] planner::Result<planner::Profile> decode_profile(std::string_view json);
-[[nodiscard]] planner::Result<planner::Fingerprint> decode_fingerprint(std::string_view json);
-[[nodiscard]] planner::Result<PlanRequest> decode_request(std::string_view json);
-[[nodiscard]] planner::Result<MeasurementRecord> decode_measurement(std::string_view json);
-[[nodiscard]] planner::Result<planner::Topology> decode_topology(std::string_view json);
+[[nodiscard]] Result<planner::Plan> decode_plan(std::string_view json);
+[[nodiscard]] Result<planner::CostModel> decode_model(std::string_view json);
+[[nodiscard]] Result<planner::Profile> decode_profile(std::string_view json);
+[[nodiscard]] Result<planner::Fingerprint> decode_fingerprint(std::string_view json);
+[[nodiscard]] Result<PlanRequest> decode_request(std::string_view json);
+[[nodiscard]] Result<MeasurementRecord> decode_measurement(std::string_view json);
+[[nodiscard]] Result<planner::Topology> decode_topology(std::string_view json);
 /// Bodies of requests to the service, whose "schema" may be left out (schemas/openapi.yaml).
-[[nodiscard]] planner::Result<WhatIf> decode_what_if(std::string_view json);
+[[nodiscard]] Result<WhatIf> decode_what_if(std::string_view json);
 /// Every request of a batch is read by itself, so that one that is wrong does not spoil the others.
-[[nodiscard]] planner::Result<std::vector<planner::Result<PlanRequest>>> decode_batch(std::string_view json);
+[[nodiscard]] Result<std::vector<Result<PlanRequest>>> decode_batch(std::string_view json);
 
 /// Two-space indented form of a canonical document, with a final newline.
 [[nodiscard]] std::string pretty(std::string_view json);
@@ -79,7 +79,7 @@ struct WhatIf {
 /// SHA-256 of the bytes, as 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string digest(std::string_view bytes);
 /// A digest or its first 6 to 63 digits as a person may write them, in lower case. Errors: InvalidSpec.
-[[nodiscard]] planner::Result<std::string> read_digest(std::string_view text);
+[[nodiscard]] Result<std::string> read_digest(std::string_view text);
 
 } // namespace mc2::store
 

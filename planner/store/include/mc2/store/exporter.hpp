@@ -35,16 +35,16 @@ struct Exporter {
   bool takes_many; ///< a table of plans rather than one
   /// Errors: InvalidSpec naming what must be said beside the plan; Infeasible for a plan that the format cannot
   /// express.
-  planner::Result<std::string> (*write)(std::span<const ExportItem> items, const ExportOptions& options);
+  Result<std::string> (*write)(std::span<const ExportItem> items, const ExportOptions& options);
   /// Reads back what `write` wrote, the same to the byte; null where the format does not hold the plan.
   /// Errors: Malformed when the text is not what the plans in it give: it was edited.
-  planner::Result<std::vector<ExportItem>> (*read)(std::string_view text);
+  Result<std::vector<ExportItem>> (*read)(std::string_view text);
 };
 
 [[nodiscard]] std::span<const Exporter> exporter_registry() noexcept;
 
 /// Errors: UnknownName, listing the legal names.
-[[nodiscard]] planner::Result<const Exporter*> find_exporter(std::string_view name);
+[[nodiscard]] Result<const Exporter*> find_exporter(std::string_view name);
 
 } // namespace mc2::store
 

@@ -28,15 +28,14 @@ struct ImportedMachine {
 
 /// @param profiles  as list_profiles(imported_fields(device)) gives them
 /// Errors: Stale (device) when logs of the machine contradict each other, naming what they disagree in.
-[[nodiscard]] planner::Result<ImportedMachine> join_imported(const std::string& device,
-                                                             std::vector<planner::Profile> profiles);
+[[nodiscard]] Result<ImportedMachine> join_imported(const std::string& device, std::vector<planner::Profile> profiles);
 
 /// Adds imported samples to what is known of their machine, unless every one of them is known already: the same log
 /// again. Returns the digests of what was added; none when nothing was. Errors: Stale (device) when they contradict the
 /// machine's other logs; as Store::append_samples.
-[[nodiscard]] planner::Result<std::vector<std::string>> keep_imported(Store& store, const ImportedMachine& machine,
-                                                                      const planner::Profile& fresh,
-                                                                      const std::string& created_at);
+[[nodiscard]] Result<std::vector<std::string>> keep_imported(Store& store, const ImportedMachine& machine,
+                                                             const planner::Profile& fresh,
+                                                             const std::string& created_at);
 
 } // namespace mc2::store
 

@@ -24,7 +24,7 @@ struct LayerPaths {
 class Layers {
  public:
   /// Errors: as Store::open, for the first layer. A read-only layer that cannot be opened is skipped with a note.
-  [[nodiscard]] static planner::Result<Layers> open(const LayerPaths& paths);
+  [[nodiscard]] static Result<Layers> open(const LayerPaths& paths);
 
   /// The layer that is written to; its writes fail with ReadOnly where it may only be read.
   [[nodiscard]] Store& writable() noexcept { return stores_.front(); }
@@ -32,12 +32,12 @@ class Layers {
 
   /// First match. Errors: NotFound with each layer's reason, joined into one line; Corrupt and the like when a layer
   /// could not be read.
-  [[nodiscard]] planner::Result<StoredPlan> find_plan(const PlanKey& key) const;
+  [[nodiscard]] Result<StoredPlan> find_plan(const PlanKey& key) const;
   /// As above; InvalidSpec as Store::find_plan.
-  [[nodiscard]] planner::Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
+  [[nodiscard]] Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
   /// As above.
-  [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
-                                                               const planner::Fingerprint& fingerprint) const;
+  [[nodiscard]] Result<planner::CostModel> find_model(const planner::OpSpec& op,
+                                                      const planner::Fingerprint& fingerprint) const;
   /// Of every layer that can be read, stronger layers first. As Store::list_models.
   [[nodiscard]] std::vector<planner::CostModel> list_models(const planner::OpSpec& op,
                                                             const planner::Fingerprint& fingerprint) const;

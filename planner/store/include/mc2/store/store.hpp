@@ -158,7 +158,7 @@ class Store {
   /// directory not writable; or open read-only what must first be recovered or brought up to date), NewerVersion,
   /// Corrupt (not a database, truncated, or damaged; the message says how to salvage), Unsupported (network file
   /// system, unless read-only), InvalidSpec (the path names a directory or the like).
-  [[nodiscard]] static planner::Result<Store> open(const std::filesystem::path& path, OpenMode mode);
+  [[nodiscard]] static Result<Store> open(const std::filesystem::path& path, OpenMode mode);
 
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
@@ -170,109 +170,105 @@ class Store {
   /// Adds samples to those kept for the operator (m included) and fingerprint, in one transaction. Returns the digests
   /// of the batches that they are kept as.
   /// Errors: ReadOnly; InvalidSpec for a value that could not be read back, here and wherever a value is kept.
-  [[nodiscard]] planner::Result<std::vector<std::string>> append_samples(const planner::OpSpec& op,
-                                                                         const planner::Fingerprint& fingerprint,
-                                                                         std::span<const planner::Sample> samples,
-                                                                         const std::string& created_at);
+  [[nodiscard]] Result<std::vector<std::string>> append_samples(const planner::OpSpec& op,
+                                                                const planner::Fingerprint& fingerprint,
+                                                                std::span<const planner::Sample> samples,
+                                                                const std::string& created_at);
   /// Keeps these samples in place of all kept for the operator and fingerprint, in one transaction.
   /// Errors: ReadOnly, InvalidSpec.
-  [[nodiscard]] planner::Result<void> replace_samples(const planner::OpSpec& op,
-                                                      const planner::Fingerprint& fingerprint,
-                                                      std::span<const planner::Sample> samples,
-                                                      const std::string& created_at);
+  [[nodiscard]] Result<void> replace_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
+                                             std::span<const planner::Sample> samples, const std::string& created_at);
   /// Removes the samples kept for the operator and fingerprint; returns their number. Errors: ReadOnly.
-  [[nodiscard]] planner::Result<std::int64_t> remove_samples(const planner::OpSpec& op,
-                                                             const planner::Fingerprint& fingerprint);
+  [[nodiscard]] Result<std::int64_t> remove_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint);
   /// All samples, in the order in which they were added. Errors: NotFound naming what the store does have, Corrupt.
-  [[nodiscard]] planner::Result<planner::Profile> find_profile(const planner::OpSpec& op,
-                                                               const planner::Fingerprint& fingerprint) const;
+  [[nodiscard]] Result<planner::Profile> find_profile(const planner::OpSpec& op,
+                                                      const planner::Fingerprint& fingerprint) const;
 
   /// Every undamaged batch of samples of machines whose fingerprint carries these fields, oldest first; fields must not
   /// be empty. The same operator and machine may come several times.
-  [[nodiscard]] planner::Result<std::vector<planner::Profile>> list_profiles(
+  [[nodiscard]] Result<std::vector<planner::Profile>> list_profiles(
       const std::map<std::string, std::string>& fields) const;
 
   /// Keeps a model under its operator and fingerprint, replacing an earlier one. Returns its digest.
   /// Errors: ReadOnly, InvalidSpec.
-  [[nodiscard]] planner::Result<std::string> put_model(const planner::CostModel& model, const std::string& created_at);
+  [[nodiscard]] Result<std::string> put_model(const planner::CostModel& model, const std::string& created_at);
   /// The model fitted for exactly this operator, or else for another length of its cut axis
   /// (planner::has_same_block_costs): the next larger one, whose blocks were measured up to this size, else the
   /// largest. Errors: NotFound naming what the store does have, Corrupt.
-  [[nodiscard]] planner::Result<planner::CostModel> find_model(const planner::OpSpec& op,
-                                                               const planner::Fingerprint& fingerprint) const;
+  [[nodiscard]] Result<planner::CostModel> find_model(const planner::OpSpec& op,
+                                                      const planner::Fingerprint& fingerprint) const;
 
   /// Every undamaged model of the operator's kind, element type and ranks on this machine, whatever its m, n and k,
   /// newest first: what transfer() may answer from. Empty when there is none.
-  [[nodiscard]] planner::Result<std::vector<planner::CostModel>> list_models(
-      const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;
+  [[nodiscard]] Result<std::vector<planner::CostModel>> list_models(const planner::OpSpec& op,
+                                                                    const planner::Fingerprint& fingerprint) const;
 
   /// Keeps a plan under its key, replacing an earlier one. Returns its digest.
   /// @param purpose  UTF-8 without control characters
   /// Errors: ReadOnly, InvalidSpec.
-  [[nodiscard]] planner::Result<std::string> put_plan(const planner::Plan& plan, const std::string& purpose,
-                                                      const std::string& created_at);
+  [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan, const std::string& purpose,
+                                             const std::string& created_at);
   /// Errors: NotFound; Stale for blocks of rows of an operator that is cut along n since; Corrupt when the checksum
   /// does not match.
-  [[nodiscard]] planner::Result<StoredPlan> find_plan(const PlanKey& key) const;
+  [[nodiscard]] Result<StoredPlan> find_plan(const PlanKey& key) const;
   /// By digest or a unique prefix of at least 6 digits. Errors: NotFound, InvalidSpec (ambiguous or too short),
   /// Corrupt.
-  [[nodiscard]] planner::Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
+  [[nodiscard]] Result<StoredPlan> find_plan(const std::string& digest_prefix) const;
   /// Every undamaged plan, newest first.
-  [[nodiscard]] planner::Result<std::vector<StoredPlan>> list_plans() const;
+  [[nodiscard]] Result<std::vector<StoredPlan>> list_plans() const;
 
   /// Removes every plan with exactly this digest. Errors: NotFound, ReadOnly.
-  [[nodiscard]] planner::Result<void> remove_plan(const std::string& digest);
+  [[nodiscard]] Result<void> remove_plan(const std::string& digest);
 
   /// Undamaged plans, newest row first. Errors: none but Corrupt.
-  [[nodiscard]] planner::Result<std::vector<Listed>> list_plans(const ListFilter& filter) const;
+  [[nodiscard]] Result<std::vector<Listed>> list_plans(const ListFilter& filter) const;
   /// Undamaged models, newest row first.
-  [[nodiscard]] planner::Result<std::vector<Listed>> list_models(const ListFilter& filter) const;
+  [[nodiscard]] Result<std::vector<Listed>> list_models(const ListFilter& filter) const;
   /// Undamaged batches of samples, newest row first.
-  [[nodiscard]] planner::Result<std::vector<Listed>> list_samples(const ListFilter& filter) const;
+  [[nodiscard]] Result<std::vector<Listed>> list_samples(const ListFilter& filter) const;
   /// Undamaged measurements, newest row first.
-  [[nodiscard]] planner::Result<std::vector<Listed>> list_measurements(const ListFilter& filter) const;
+  [[nodiscard]] Result<std::vector<Listed>> list_measurements(const ListFilter& filter) const;
   /// By digest or a unique prefix of at least 6 digits. Errors: as find_plan.
-  [[nodiscard]] planner::Result<StoredModel> find_model(const std::string& digest_prefix) const;
+  [[nodiscard]] Result<StoredModel> find_model(const std::string& digest_prefix) const;
   /// As above.
-  [[nodiscard]] planner::Result<StoredSamples> find_samples(const std::string& digest_prefix) const;
+  [[nodiscard]] Result<StoredSamples> find_samples(const std::string& digest_prefix) const;
   /// As above.
-  [[nodiscard]] planner::Result<StoredMeasurement> find_measurement(const std::string& digest_prefix) const;
+  [[nodiscard]] Result<StoredMeasurement> find_measurement(const std::string& digest_prefix) const;
   /// Every undamaged fingerprint, oldest first.
-  [[nodiscard]] planner::Result<std::vector<StoredFingerprint>> list_fingerprints() const;
+  [[nodiscard]] Result<std::vector<StoredFingerprint>> list_fingerprints() const;
 
   /// Errors: InvalidSpec for a name above 64 bytes or with control characters, Mismatch when the identifier is taken,
   /// ReadOnly.
-  [[nodiscard]] planner::Result<void> add_token(const Token& token);
+  [[nodiscard]] Result<void> add_token(const Token& token);
   /// From now on the token lets nobody in; it stays listed. Errors: NotFound, Corrupt, ReadOnly.
-  [[nodiscard]] planner::Result<void> revoke_token(const std::string& id, const std::string& now);
-  [[nodiscard]] planner::Result<TokenList> list_tokens() const;
+  [[nodiscard]] Result<void> revoke_token(const std::string& id, const std::string& now);
+  [[nodiscard]] Result<TokenList> list_tokens() const;
 
   /// Rises whenever any program has added, replaced or removed a plan, model or token of this file. Throws SystemError
   /// for a file of schema 1 that is open read-only: it does not count yet.
-  [[nodiscard]] planner::Result<std::int64_t> revision() const;
+  [[nodiscard]] Result<std::int64_t> revision() const;
 
   /// Returns the digest of its document. Errors: ReadOnly, InvalidSpec.
-  [[nodiscard]] planner::Result<std::string> add_measurement(const planner::Fingerprint& fingerprint,
-                                                             const Measurement& measurement,
-                                                             const std::string& created_at);
+  [[nodiscard]] Result<std::string> add_measurement(const planner::Fingerprint& fingerprint,
+                                                    const Measurement& measurement, const std::string& created_at);
   /// Every undamaged measurement, oldest first; check() reports the others.
-  [[nodiscard]] planner::Result<std::vector<Measurement>> list_measurements(
-      const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;
+  [[nodiscard]] Result<std::vector<Measurement>> list_measurements(const planner::OpSpec& op,
+                                                                   const planner::Fingerprint& fingerprint) const;
 
   /// SQLite's integrity check and every document's checksum.
   [[nodiscard]] CheckReport check() const;
-  [[nodiscard]] planner::Result<StoreStats> stats() const;
+  [[nodiscard]] Result<StoreStats> stats() const;
   /// Every undamaged document as one JSON document that also names the damaged ones: the way to salvage a store, for
   /// which it is opened with Salvage. import_json adds it to this store under the same rules as merge.
-  [[nodiscard]] planner::Result<Exported> export_all() const;
+  [[nodiscard]] Result<Exported> export_all() const;
   /// Its JSON alone.
-  [[nodiscard]] planner::Result<std::string> export_json() const;
+  [[nodiscard]] Result<std::string> export_json() const;
   /// A document that its decoder in codec.hpp refuses is left out and named in the report.
   /// Errors: Malformed and NewerVersion of the export itself, and ReadOnly; nothing is kept then. At most 1 GiB.
-  [[nodiscard]] planner::Result<MergeReport> import_json(std::string_view json);
+  [[nodiscard]] Result<MergeReport> import_json(std::string_view json);
   /// Adds every undamaged document of another store; a damaged one of ours gives way to theirs.
   /// Errors: ReadOnly; all or nothing.
-  [[nodiscard]] planner::Result<MergeReport> merge(const Store& other);
+  [[nodiscard]] Result<MergeReport> merge(const Store& other);
 
  private:
   struct Impl;

@@ -22,7 +22,7 @@ enum class Role : std::uint8_t {
 
 [[nodiscard]] std::string_view to_string(Role role) noexcept;
 /// Errors: UnknownName naming the legal ones.
-[[nodiscard]] planner::Result<Role> parse_role(std::string_view name);
+[[nodiscard]] Result<Role> parse_role(std::string_view name);
 
 /// A bearer token as the store keeps it: without the secret.
 struct Token {

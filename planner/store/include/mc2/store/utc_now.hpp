@@ -3,9 +3,11 @@
 #include <ctime>
 #include <string>
 
-namespace mc2::embed {
+#pragma GCC visibility push(default)
 
-/// Now as ISO 8601 UTC, for the store.
+namespace mc2::store {
+
+/// Now as ISO 8601 UTC, which callers hand to what keeps something; the store itself reads no clock.
 [[nodiscard]] inline std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -15,4 +17,6 @@ namespace mc2::embed {
   return text;
 }
 
-} // namespace mc2::embed
+} // namespace mc2::store
+
+#pragma GCC visibility pop

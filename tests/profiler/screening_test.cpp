@@ -1,26 +1,26 @@
-#include "screening.hpp"
+#include "tune/screening.hpp"
 
 #include <gtest/gtest.h>
 
-namespace mc2::cli {
+namespace mc2::profiler {
 namespace {
 
 TEST(Screening, WhoIsFastestInSomeTrialStays) {
   // The first wins the first trial, the third the other two; the second is close everywhere and wins none.
   const std::vector<VariantTimes> times{{50, 300, 900}, {51, 131, 151}, {400, 130, 150}};
-  EXPECT_EQ(winners(times), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(fastest_variants(times), (std::vector<bool>{true, false, true}));
 }
 
 TEST(Screening, OneOfEqualVariantsIsEnough) {
   const std::vector<VariantTimes> times{{10, 20}, {10, 20}};
-  EXPECT_EQ(winners(times), (std::vector<bool>{true, false}));
+  EXPECT_EQ(fastest_variants(times), (std::vector<bool>{true, false}));
 }
 
 TEST(Screening, WhoTiesWithAnEarlierWinnerIsNotNeeded) {
   // The second wins the second trial by less than runs can tell, the third the last by more.
   const std::vector<VariantTimes> times{{40, 100, 200}, {60, 99, 200}, {60, 120, 150}};
-  EXPECT_EQ(winners(times), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(fastest_variants(times), (std::vector<bool>{true, false, true}));
 }
 
 } // namespace
-} // namespace mc2::cli
+} // namespace mc2::profiler

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "mc2/profiler/race.hpp"
+#include "mc2/profiler/tune_hooks.hpp"
+#include "mc2/store/store.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::embed {
+
+/// Calls back with a store that nobody else uses meanwhile. May throw where it is closed.
+using StoreAccess = std::function<void(const std::function<void(store::Store&)>&)>;
+
+/// A store that is the caller's alone, and outlives the access.
+[[nodiscard]] StoreAccess access_to(store::Store& store);
+
+/// What one contender of a race measured, as a store keeps it.
+/// @param plan  that raced, with what was predicted of it
+[[nodiscard]] store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan);
+
+/// Keeps in a store what tuning finds. Errors: as store::Store.
+class StoreKeeper final : public profiler::Keeper {
+ public:
+  /// @param purpose  what the plan is kept for, store::PlanKey
+  StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine,
+              std::string purpose = store::PlanKey{}.purpose);
+
+  [[nodiscard]] std::vector<planner::Sample> earlier_samples() override;
+  [[nodiscard]] Result<void> append_samples(std::span<const planner::Sample> samples) override;
+  [[nodiscard]] Result<void> replace_samples(std::span<const planner::Sample> samples) override;
+  [[nodiscard]] Result<void> keep_model(const planner::CostModel& model) override;
+  [[nodiscard]] Result<void> keep_race(const profiler::Race& race, std::span<const planner::Plan> contenders) override;
+  [[nodiscard]] Result<void> keep_plan(const planner::Plan& plan) override;
+
+  /// Of the plan that was kept; empty before.
+  [[nodiscard]] const std::string& plan_digest() const noexcept { return plan_digest_; }
+
+ private:
+  StoreAccess access_;
+  planner::OpSpec op_;
+  planner::Fingerprint machine_;
+  std::string purpose_;
+  std::string plan_digest_;
+};
+
+} // namespace mc2::embed
+
+#pragma GCC visibility pop

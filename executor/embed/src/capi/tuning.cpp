@@ -1,0 +1,216 @@
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "capi/objects.hpp"
+#include "capi/structs.hpp"
+#include "capi/values.hpp"
+#include "mc2/embed/store_keeper.hpp"
+#include "mc2/embed/workbench.hpp"
+#include "mc2/planner/units.hpp"
+#include "mc2/profiler/tune.hpp"
+
+namespace mc2::capi {
+namespace {
+
+using planner::Sample;
+using profiler::ActiveTarget;
+
+static_assert(MC2_PART_FUSED == static_cast<int>(profiler::RunPart::Fused));
+static_assert(MC2_PART_SERIAL == static_cast<int>(profiler::RunPart::Serial));
+static_assert(MC2_PART_SERIAL_COMPUTE == static_cast<int>(profiler::RunPart::SerialCompute));
+static_assert(MC2_PART_COMPUTE == static_cast<int>(profiler::RunPart::Compute));
+static_assert(MC2_PART_COMMUNICATION == static_cast<int>(profiler::RunPart::Communication));
+static_assert(MC2_TIME_MATMUL == static_cast<int>(ActiveTarget::Matmul));
+static_assert(MC2_TIME_COLLECTIVE == static_cast<int>(ActiveTarget::Collective));
+static_assert(MC2_TIME_BOTH_LANES == static_cast<int>(ActiveTarget::BothLanes));
+
+/// A handle that ends with *this.
+class LentPlan {
+ public:
+  explicit LentPlan(planner::Plan plan) { hand_out(std::make_unique<PlanObject>(std::move(plan)), &handle_); }
+  ~LentPlan() { static_cast<void>(free_handle<PlanObject>(handle_)); }
+  LentPlan(const LentPlan&) = delete;
+  LentPlan& operator=(const LentPlan&) = delete;
+  [[nodiscard]] const mc2_plan* get() const noexcept { return handle_; }
+
+ private:
+  mc2_plan* handle_ = nullptr;
+};
+
+/// A bench whose functions are the caller's. What they refuse leaves the call.
+class CallersBench final : public profiler::Bench {
+ public:
+  CallersBench(const mc2_bench& functions, profiler::BenchFacts facts)
+      : Bench(std::move(facts)), functions_(functions) {}
+
+  [[nodiscard]] Result<std::size_t> prepare(const planner::Plan& plan) override {
+    for (std::size_t i = 0; i < plans_.size(); ++i)
+      if (plans_[i].plan == plan) return i;
+    auto lent = std::make_unique<LentPlan>(plan);
+    done(functions_.prepare(functions_.user, plans_.size(), lent->get()), "bench.prepare");
+    plans_.push_back({plan, std::move(lent)});
+    return plans_.size() - 1;
+  }
+  [[nodiscard]] Result<void> verify(const planner::Plan& plan) override {
+    MC2_ASSIGN(const auto number, prepare(plan));
+    done(functions_.verify(functions_.user, number), "bench.verify");
+    return {};
+  }
+  [[nodiscard]] double time_us(std::size_t prepared, profiler::RunPart part) override {
+    double us = 0;
+    done(functions_.time_us(functions_.user, prepared, static_cast<std::int32_t>(part), &us), "bench.time_us");
+    return checked(us, "bench.time_us");
+  }
+  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one,
+                                                       const planner::Variant& variant) override {
+    return profiler::Measure([this, one, variant = variant.text()] { return measure(one, variant); });
+  }
+  [[nodiscard]] std::chrono::steady_clock::time_point now() override {
+    if (functions_.now_ns == nullptr) return std::chrono::steady_clock::now();
+    return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(functions_.now_ns(functions_.user)));
+  }
+
+ private:
+  struct Known {
+    planner::Plan plan;
+    std::unique_ptr<LentPlan> lent;
+  };
+
+  static void done(mc2_status status, const char* function) {
+    if (status != MC2_OK)
+      fail(status, function, "the caller's function returned " + std::string(mc2_status_name(status)));
+  }
+  static double checked(double us, const char* function) {
+    if (us > 0 && us <= planner::kMaxTimeUs) return us;
+    fail(MC2_ERROR_INVALID_SPEC, function, "gave " + std::to_string(us) + " us; times are above 0");
+  }
+  [[nodiscard]] Sample sample(const profiler::ActiveCase& one, const std::string& variant, bool is_matmul,
+                              double us) const {
+    const std::int64_t unit_bytes = planner::traits_of(op().kind).message_bytes_per_unit(op());
+    Sample sample;
+    sample.component = is_matmul ? planner::Component::Matmul : planner::Component::Collective;
+    sample.context = one.target == ActiveTarget::BothLanes ? planner::Context::CoRun : planner::Context::Alone;
+    sample.variant = variant;
+    sample.block_rows = one.block_rows;
+    sample.message_bytes = is_matmul ? 0 : one.block_rows * unit_bytes;
+    sample.time = std::chrono::nanoseconds(
+        std::max<std::int64_t>(1, std::llround(checked(us, "bench.time_blocks") * planner::kNsPerUs)));
+    return sample;
+  }
+  std::vector<Sample> measure(const profiler::ActiveCase& one, const std::string& variant) {
+    double matmul_us = 0, collective_us = 0;
+    done(functions_.time_blocks(functions_.user, variant.c_str(), static_cast<std::int32_t>(one.target), one.block_rows,
+                                &matmul_us, &collective_us),
+         "bench.time_blocks");
+    std::vector<Sample> samples;
+    if (one.target != ActiveTarget::Collective) samples.push_back(sample(one, variant, true, matmul_us));
+    if (one.target != ActiveTarget::Matmul) samples.push_back(sample(one, variant, false, collective_us));
+    return samples;
+  }
+
+  mc2_bench functions_;
+  std::vector<Known> plans_;
+};
+
+std::vector<planner::Variant> read_variants(const mc2_bench& bench) {
+  if (bench.variant_count == 0) fail(MC2_ERROR_INVALID_SPEC, "bench.variant_count", "is 0; name at least one variant");
+  given(bench.variants, "bench.variants");
+  std::vector<planner::Variant> variants;
+  for (std::size_t i = 0; i < bench.variant_count; ++i)
+    variants.push_back(planner::parse_variant(&given(bench.variants[i], "bench.variants")));
+  return variants;
+}
+
+profiler::TuneSettings read_settings(const mc2_tune_options& options, const planner::Fingerprint& machine) {
+  profiler::TuneSettings settings;
+  settings.plan = read_plan_options(options.plan_options, machine);
+  settings.profile.plan = settings.plan;
+  settings.profile.alignment = settings.plan.alignment;
+  constexpr double kMaxBudgetS = 1e6;
+  if (!(options.budget_s >= 0 && options.budget_s <= kMaxBudgetS))
+    fail(MC2_ERROR_INVALID_SPEC, "options.budget_s", "must be 0 to 1e6 s");
+  if (options.max_sample_count < 0 || options.race_round_count < 0)
+    fail(MC2_ERROR_INVALID_SPEC, options.max_sample_count < 0 ? "options.max_sample_count" : "options.race_round_count",
+         "must be 0 or more");
+  if (options.budget_s > 0)
+    settings.profile.sweep.budget = settings.race.budget =
+        std::chrono::milliseconds(std::llround(options.budget_s * 1000));
+  auto& stopping = settings.profile.sweep.stopping;
+  if (options.max_sample_count > 0) stopping.max_count = options.max_sample_count;
+  stopping.min_count = std::min(stopping.min_count, stopping.max_count);
+  if (options.race_round_count > 0) {
+    settings.race.min_rounds = settings.race.max_rounds = options.race_round_count;
+    settings.race.relative_half_width = 0;
+  }
+  if (options.variant != nullptr) settings.only = planner::parse_variant(options.variant);
+  if (options.model != nullptr)
+    settings.known_model = std::make_shared<const planner::CostModel>(Pinned<ModelObject>(options.model)->model);
+  return settings;
+}
+
+profiler::TuneHooks read_hooks(const mc2_tune_options& options) {
+  profiler::TuneHooks hooks;
+  constexpr std::int32_t kInfo = 3;
+  if (options.log != nullptr)
+    hooks.on_line = [log = options.log, user = options.user](const std::string& line) {
+      log(user, kInfo, line.c_str());
+    };
+  if (options.is_cancelled != nullptr)
+    hooks.is_cancelled = [ask = options.is_cancelled, user = options.user] { return ask(user) != 0; };
+  return hooks;
+}
+
+planner::Plan tune(profiler::Bench& bench, const mc2_tune_options& options) {
+  const auto settings = read_settings(options, bench.fingerprint());
+  std::optional<OpenStore> store;
+  std::unique_ptr<profiler::Keeper> keeper = std::make_unique<profiler::Keeper>();
+  if (options.store != nullptr) {
+    store.emplace(options.store);
+    keeper = std::make_unique<embed::StoreKeeper>(embed::access_to(**store), bench.op(), bench.fingerprint());
+  }
+  return take(profiler::tune(bench, settings, *keeper, read_hooks(options))).plan;
+}
+
+} // namespace
+} // namespace mc2::capi
+
+using namespace mc2;
+using namespace mc2::capi;
+
+extern "C" {
+
+mc2_status mc2_tune(mc2_communicator* communicator, const mc2_op_spec* op, const mc2_tune_options* options,
+                    mc2_plan** plan) {
+  return call([&] {
+    given(plan, "plan");
+    const auto read = read_optional_struct(options, "options");
+    const auto spec = read_op(op);
+    const Pinned<CommunicatorObject> on(communicator);
+    const SharedCommunicator::Turn turn(*on->shared);
+    executor::Communicator& ranks = on->shared->get();
+    if (ranks.local_ranks().size() != static_cast<std::size_t>(ranks.world_size()))
+      fail(MC2_ERROR_UNSUPPORTED, "communicator",
+           "holds one rank of several processes; tune one that holds every rank");
+    constexpr std::uint64_t kSeed = 1;
+    const auto bench = take(embed::Workbench::on(ranks, on->shared->backend(), on->shared->options(), spec, kSeed));
+    hand_out(std::make_unique<PlanObject>(tune(*bench, read)), plan);
+  });
+}
+
+mc2_status mc2_tune_bench(const mc2_bench* bench, const mc2_tune_options* options, mc2_plan** plan) {
+  return call([&] {
+    given(plan, "plan");
+    const auto read = read_optional_struct(options, "options");
+    const auto functions = read_struct(&given(bench, "bench"), "bench");
+    const bool is_whole = functions.prepare != nullptr && functions.verify != nullptr && functions.time_us != nullptr &&
+                          functions.time_blocks != nullptr;
+    if (!is_whole) fail(MC2_ERROR_INVALID_SPEC, "bench", "needs prepare, verify, time_us and time_blocks");
+    const Pinned<MachineObject> machine(functions.machine);
+    CallersBench callers(functions, {read_op(functions.op), machine->fingerprint, read_variants(functions), false});
+    hand_out(std::make_unique<PlanObject>(tune(callers, read)), plan);
+  });
+}
+
+} // extern "C"

@@ -1,0 +1,87 @@
+#include "mc2/embed/store_keeper.hpp"
+
+#include "mc2/profiler/statistics.hpp"
+#include "mc2/store/utc_now.hpp"
+
+namespace mc2::embed {
+
+StoreAccess access_to(store::Store& store) {
+  return [&store](const std::function<void(store::Store&)>& body) { body(store); };
+}
+
+store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan) {
+  const planner::Validation validation = contender.validation();
+  store::Measurement measurement;
+  measurement.op = plan.op;
+  measurement.cut = contender.cut;
+  measurement.variant = contender.variant;
+  measurement.fused_us = validation.fused_us;
+  measurement.serial_us = validation.serial_us;
+  measurement.compute_us = profiler::median(contender.compute_us);
+  measurement.communication_us = profiler::median(contender.communication_us);
+  measurement.benefit = validation.benefit;
+  measurement.benefit_low = validation.benefit_low;
+  measurement.benefit_high = validation.benefit_high;
+  measurement.predicted_us = plan.makespan.us;
+  measurement.pair_count = validation.pair_count;
+  return measurement;
+}
+
+StoreKeeper::StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine, std::string purpose)
+    : access_(std::move(access)), op_(op), machine_(std::move(machine)), purpose_(std::move(purpose)) {}
+
+std::vector<planner::Sample> StoreKeeper::earlier_samples() {
+  std::vector<planner::Sample> samples;
+  access_([&](store::Store& store) {
+    if (auto kept = store.find_profile(op_, machine_)) samples = std::move(kept).value().samples;
+  });
+  return samples;
+}
+
+Result<void> StoreKeeper::append_samples(std::span<const planner::Sample> samples) {
+  Result<void> kept;
+  access_([&](store::Store& store) {
+    if (auto added = store.append_samples(op_, machine_, samples, store::utc_now()); !added) kept = added.error();
+  });
+  return kept;
+}
+
+Result<void> StoreKeeper::replace_samples(std::span<const planner::Sample> samples) {
+  Result<void> kept;
+  access_([&](store::Store& store) { kept = store.replace_samples(op_, machine_, samples, store::utc_now()); });
+  return kept;
+}
+
+Result<void> StoreKeeper::keep_model(const planner::CostModel& model) {
+  Result<void> kept;
+  access_([&](store::Store& store) {
+    if (auto put = store.put_model(model, store::utc_now()); !put) kept = put.error();
+  });
+  return kept;
+}
+
+Result<void> StoreKeeper::keep_race(const profiler::Race& race, std::span<const planner::Plan> contenders) {
+  Result<void> kept;
+  access_([&](store::Store& store) {
+    for (std::size_t i = 0; i < contenders.size() && kept; ++i)
+      if (auto added =
+              store.add_measurement(machine_, measurement_of(race.contenders[i], contenders[i]), store::utc_now());
+          !added)
+        kept = added.error();
+  });
+  return kept;
+}
+
+Result<void> StoreKeeper::keep_plan(const planner::Plan& plan) {
+  Result<void> kept;
+  access_([&](store::Store& store) {
+    auto digest = store.put_plan(plan, purpose_, store::utc_now());
+    if (digest)
+      plan_digest_ = std::move(digest).value();
+    else
+      kept = digest.error();
+  });
+  return kept;
+}
+
+} // namespace mc2::embed

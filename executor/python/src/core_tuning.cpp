@@ -1,0 +1,315 @@
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <limits>
+#include <memory>
+
+#include "core.hpp"
+#include "mc2/embed/store_keeper.hpp"
+#include "mc2/planner/cutting.hpp"
+#include "mc2/profiler/tune.hpp"
+#include "open_store.hpp"
+
+namespace mc2::python {
+namespace {
+
+using namespace py::literals;
+using planner::CostModel;
+using planner::Plan;
+using planner::Sample;
+using planner::Variant;
+using profiler::Bench;
+using profiler::Race;
+
+std::string to_text(profiler::ActiveTarget target) {
+  if (target == profiler::ActiveTarget::BothLanes) return "both";
+  return target == profiler::ActiveTarget::Matmul ? "matmul" : "collective";
+}
+
+profiler::ActiveTarget parse_target(const std::string& name) {
+  using profiler::ActiveTarget;
+  for (const auto target : {ActiveTarget::Matmul, ActiveTarget::Collective, ActiveTarget::BothLanes})
+    if (to_text(target) == name) return target;
+  throw Failure({ErrorCode::UnknownName, "target", "'" + name + "' is none; there are matmul, collective, both"});
+}
+
+profiler::RunPart parse_part(const std::string& name) {
+  using profiler::RunPart;
+  for (const auto part :
+       {RunPart::Fused, RunPart::Serial, RunPart::SerialCompute, RunPart::Compute, RunPart::Communication})
+    if (to_string(part) == name) return part;
+  throw Failure({ErrorCode::UnknownName, "part",
+                 "'" + name + "' is none; there are fused, serial, serial_compute, compute, communication"});
+}
+
+/// A bench whose functions are Python's. What they raise passes through the tuner.
+class PythonBench final : public Bench {
+ public:
+  PythonBench(const planner::OpSpec& op, planner::Fingerprint fingerprint, std::vector<Variant> variants,
+              bool variants_share_matmul)
+      : Bench({op, std::move(fingerprint), checked(op, std::move(variants)), variants_share_matmul}) {}
+
+  [[nodiscard]] Result<std::size_t> prepare(const Plan& plan) override {
+    const py::gil_scoped_acquire acquired;
+    return function("prepare")(plan).cast<std::size_t>();
+  }
+  [[nodiscard]] Result<void> verify(const Plan& plan) override {
+    const py::gil_scoped_acquire acquired;
+    function("verify")(plan);
+    return {};
+  }
+  [[nodiscard]] double time_us(std::size_t prepared, profiler::RunPart part) override {
+    const py::gil_scoped_acquire acquired;
+    const auto us = function("time_us")(prepared, to_string(part)).cast<double>();
+    if (us > 0 && us <= planner::kMaxTimeUs) return us;
+    throw Failure({ErrorCode::InvalidSpec, "time_us", "returned " + std::to_string(us) + "; times are above 0 us"});
+  }
+  [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one,
+                                                       const Variant& variant) override {
+    const py::gil_scoped_acquire acquired;
+    auto measure = function("prepare_case")(to_text(one.target), one.block_rows, variant)
+                       .cast<std::function<std::vector<Sample>()>>();
+    return profiler::Measure([measure = std::move(measure)] {
+      auto samples = measure(); // takes the interpreter's lock itself
+      if (samples.empty())
+        throw Failure({ErrorCode::InvalidSpec, "prepare_case", "made something that returned no sample"});
+      return samples;
+    });
+  }
+  [[nodiscard]] std::chrono::steady_clock::time_point now() override {
+    const py::gil_scoped_acquire acquired;
+    const py::function found = py::get_override(this, "now_s");
+    if (!found) return std::chrono::steady_clock::now();
+    return std::chrono::steady_clock::time_point(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+        std::chrono::duration<double>(found().cast<double>())));
+  }
+  [[nodiscard]] Result<std::vector<Plan>> rivals(const CostModel& model) override {
+    const py::gil_scoped_acquire acquired;
+    const py::function found = py::get_override(this, "rivals");
+    return found ? found(model).cast<std::vector<Plan>>() : std::vector<Plan>();
+  }
+
+ private:
+  static std::vector<Variant> checked(const planner::OpSpec& op, std::vector<Variant> variants) {
+    unwrap(op.validate());
+    if (variants.empty()) throw Failure({ErrorCode::InvalidSpec, "variants", "is empty; name at least one"});
+    return variants;
+  }
+
+  [[nodiscard]] py::function function(const char* name) const {
+    py::function found = py::get_override(this, name);
+    if (found) return found;
+    throw Failure({ErrorCode::InvalidSpec, "bench",
+                   std::string("has no function '") + name +
+                       "'; a subclass of mc2.Bench gives prepare, verify, time_us and prepare_case"});
+  }
+};
+
+/// Ctrl-C is heard between runs; whatever else Python's handlers raise passes through, too.
+profiler::TuneHooks hooks_of(const std::function<void(const std::string&)>& on_line) {
+  profiler::TuneHooks hooks;
+  hooks.is_cancelled = [] {
+    const py::gil_scoped_acquire acquired;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    return false;
+  };
+  hooks.on_line = on_line;
+  return hooks;
+}
+
+profiler::ProfileSettings profile_settings(std::int64_t alignment, double budget_s, int max_count,
+                                           const planner::PlanOptions& plan) {
+  profiler::ProfileSettings settings;
+  settings.sweep.budget = milliseconds_of(budget_s);
+  settings.sweep.stopping.max_count = max_count;
+  settings.sweep.stopping.min_count = std::min(settings.sweep.stopping.min_count, max_count);
+  settings.alignment = alignment;
+  settings.plan = plan;
+  return settings;
+}
+
+/// As many rounds as are asked for, else until the intervals are narrow.
+profiler::RaceSettings race_settings(std::optional<int> rounds, double budget_s) {
+  profiler::RaceSettings settings;
+  settings.budget = milliseconds_of(budget_s);
+  if (rounds) {
+    settings.min_rounds = settings.max_rounds = *rounds;
+    settings.relative_half_width = 0;
+  }
+  return settings;
+}
+
+embed::StoreAccess access_to(const std::shared_ptr<OpenStore>& store) {
+  return [store](const std::function<void(store::Store&)>& body) {
+    store->use([&](store::Store& open) {
+      body(open);
+      return Result<void>();
+    });
+  };
+}
+
+std::unique_ptr<profiler::Keeper> keeper_of(const std::shared_ptr<OpenStore>& store, const Bench& bench) {
+  if (!store) return std::make_unique<profiler::Keeper>();
+  return std::make_unique<embed::StoreKeeper>(access_to(store), bench.op(), bench.fingerprint());
+}
+
+/// A plan that raced, and its times.
+struct RacedPlan {
+  Plan plan;
+  profiler::Contender times;
+};
+
+std::vector<RacedPlan> raced_plans(const profiler::Tuned& tuned) {
+  std::vector<RacedPlan> result;
+  for (std::size_t i = 0; i < tuned.contenders.size(); ++i)
+    result.push_back({tuned.contenders[i], tuned.race.contenders[i]});
+  return result;
+}
+
+profiler::Tuned tune(Bench& bench, const std::shared_ptr<OpenStore>& store, const CostModel* model, double budget_s,
+                     int max_count, std::optional<int> race_rounds,
+                     const std::function<void(const std::string&)>& on_line, const py::kwargs& options) {
+  profiler::TuneSettings settings;
+  settings.plan = to_options(options, planner::default_options_on(bench.fingerprint()));
+  settings.profile = profile_settings(settings.plan.alignment, budget_s, max_count, settings.plan);
+  settings.race = race_settings(race_rounds, budget_s);
+  if (model != nullptr) settings.known_model = std::make_shared<const CostModel>(*model);
+  const py::gil_scoped_release released;
+  const auto keeper = keeper_of(store, bench);
+  return unwrap(profiler::tune(bench, settings, *keeper, hooks_of(on_line)));
+}
+
+planner::Profile profile(Bench& bench, std::optional<std::int64_t> alignment, double budget_s, int max_count,
+                         const std::shared_ptr<OpenStore>& store) {
+  const auto plan = planner::default_options_on(bench.fingerprint());
+  const auto settings = profile_settings(alignment.value_or(plan.alignment), budget_s, max_count, plan);
+  const auto keeper = keeper_of(store, bench);
+  return {bench.op(), bench.fingerprint(), unwrap(profiler::profile(bench, settings, *keeper, hooks_of({}))).samples};
+}
+
+Race race(Bench& bench, const std::vector<Plan>& plans, std::optional<int> rounds, double budget_s, bool times_parts) {
+  auto settings = race_settings(rounds, budget_s);
+  settings.times_parts = times_parts;
+  return unwrap(profiler::race(bench, plans, settings, "race", hooks_of({})));
+}
+
+std::optional<int> winner_of(const std::vector<Race>& races) {
+  if (races.empty()) throw Failure({ErrorCode::InvalidSpec, "races", "is empty"});
+  const int winner = profiler::winner_of(races);
+  return winner < 0 ? std::nullopt : std::optional(winner);
+}
+
+/// What a tuning without a store has found, and other plans that came of it.
+void keep(const std::shared_ptr<OpenStore>& store, const Bench& bench, const profiler::Tuned& tuned,
+          const std::vector<Plan>& plans) {
+  const auto keeper = keeper_of(store, bench);
+  unwrap(keeper->append_samples(tuned.samples));
+  if (tuned.model) {
+    unwrap(keeper->keep_model(*tuned.model));
+    unwrap(keeper->keep_race(tuned.race, tuned.contenders));
+  }
+  for (const Plan& plan : plans)
+    unwrap(embed::StoreKeeper(access_to(store), plan.op, plan.fingerprint).keep_plan(plan));
+}
+
+void bind_bench(py::module_& module) {
+  py::class_<Bench>(module, "AnyBench", "One operator where it can be run and timed.")
+      .def_property_readonly("op", &Bench::op)
+      .def_property_readonly("fingerprint", &Bench::fingerprint)
+      .def_property_readonly(
+          "variants",
+          [](const Bench& bench) { return std::vector<Variant>(bench.variants().begin(), bench.variants().end()); })
+      .def(
+          "prepare", [](Bench& bench, const Plan& plan) { return unwrap(bench.prepare(plan)); }, "plan"_a, NoGil())
+      .def(
+          "verify", [](Bench& bench, const Plan& plan) { unwrap(bench.verify(plan)); }, "plan"_a, NoGil())
+      .def(
+          "time_us",
+          [](Bench& bench, std::size_t number, const std::string& part) {
+            return bench.time_us(number, parse_part(part));
+          },
+          "number"_a, "part"_a, NoGil())
+      .def(
+          "prepare_case",
+          [](Bench& bench, const std::string& target, std::int64_t block_rows, const Variant& variant) {
+            const py::gil_scoped_release released;
+            return unwrap(bench.prepare_case({parse_target(target), block_rows}, variant));
+          },
+          "target"_a, "block_rows"_a, "variant"_a, py::keep_alive<0, 1>());
+  py::class_<PythonBench, Bench>(
+      module, "Bench",
+      "One operator where it can be run and timed, by functions of a subclass: prepare(plan) gives the plan's number,\n"
+      "verify(plan) raises mc2.Error where its result is wrong, time_us(number, part) runs a part once (\"fused\",\n"
+      "\"serial\", \"serial_compute\", \"compute\", \"communication\"), and prepare_case(target, block_rows, variant) "
+      "gives a\n"
+      "callable that times blocks of one length (\"matmul\", \"collective\" or \"both\") and returns samples. now_s() "
+      "and\n"
+      "rivals(model), more plans to race, may be left out.")
+      .def(py::init<const planner::OpSpec&, planner::Fingerprint, std::vector<Variant>, bool>(), "op"_a,
+           "fingerprint"_a, "variants"_a, "variants_share_matmul"_a = false);
+}
+
+void bind_races(py::module_& module) {
+  using profiler::Contender;
+  const auto times = [](std::vector<double> Contender::*member) {
+    return [member](const RacedPlan& raced) { return raced.times.*member; };
+  };
+  py::class_<RacedPlan>(
+      module, "Contender",
+      "A cut that raced, and its times; entry i of every list was taken within moments of the others.")
+      .def_readonly("plan", &RacedPlan::plan)
+      .def_property_readonly("fused_us", times(&Contender::fused_us))
+      .def_property_readonly("serial_us", times(&Contender::serial_us))
+      .def_property_readonly("compute_us", times(&Contender::compute_us))
+      .def_property_readonly("communication_us", times(&Contender::communication_us))
+      .def("validation", [](const RacedPlan& raced) { return raced.times.validation(); })
+      .def("observation", [](const RacedPlan& raced) { return profiler::observation_of(raced.times); });
+  py::class_<Race>(module, "Race", "What one race measured.")
+      .def_readonly("round_count", &Race::round_count)
+      .def_readonly("serial_variant", &Race::serial_variant)
+      .def(
+          "validation",
+          [](const Race& race, std::size_t index) {
+            if (index >= race.contenders.size()) throw py::index_error();
+            return race.contenders[index].validation();
+          },
+          "index"_a);
+  py::class_<profiler::Tuned>(module, "Tuned", "What tuning one operator found.")
+      .def_readonly("plan", &profiler::Tuned::plan)
+      .def_readonly("model", &profiler::Tuned::model)
+      .def_property_readonly("contenders", &raced_plans)
+      .def_readonly("notes", &profiler::Tuned::notes);
+}
+
+} // namespace
+
+std::chrono::milliseconds milliseconds_of(double budget_s) {
+  constexpr double kMaxBudgetS = 1e6;
+  if (!(budget_s >= 0 && budget_s <= kMaxBudgetS))
+    throw Failure({ErrorCode::InvalidSpec, "budget_s", "must be 0 to 1e6 s"});
+  return std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1e3));
+}
+
+void bind_tuning(py::module_& module) {
+  bind_bench(module);
+  bind_races(module);
+  const double budget_s = std::chrono::duration<double>(profiler::SweepOptions{}.budget).count();
+  const int max_count = profiler::StoppingOptions{}.max_count;
+  module.def("tune_on", &tune, "bench"_a, py::kw_only(), "store"_a = nullptr, "model"_a = nullptr,
+             "budget_s"_a = budget_s, "max_count"_a = max_count, "race_rounds"_a = py::none(), "on_line"_a = nullptr,
+             "mc2's tuner on any bench.");
+  module.def("profile_on", &profile, "bench"_a, py::kw_only(), "alignment"_a = py::none(), "budget_s"_a = budget_s,
+             "max_count"_a = max_count, "store"_a = nullptr, NoGil(),
+             "Times both lanes over a sweep of block lengths.");
+  module.def("race_on", &race, "bench"_a, "plans"_a, py::kw_only(), "rounds"_a = py::none(), "budget_s"_a = budget_s,
+             "times_parts"_a = true, NoGil(), "Races plans against serial.");
+  module.def("winner_of", &winner_of, "races"_a,
+             "The contender that beats serial beyond the noise in the first race and loses in none, or None.");
+  module.def("keep", &keep, "store"_a, "bench"_a, "tuned"_a, "plans"_a, NoGil(),
+             "Keeps what a tuning without a store has found, and these plans of it.");
+}
+
+} // namespace mc2::python

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+/// How numbers, shares, times and sizes read in pages, messages and notes; in every locale alike.
+
+#pragma GCC visibility push(default)
+
+namespace mc2 {
+
+/// By a format of printf for one double, such as "%.2f us"; formats are the program's own.
+[[nodiscard]] std::string number(double value, const char* format);
+
+/// So many significant digits.
+[[nodiscard]] std::string number_text(double value, int digits = 4);
+
+/// "21.8 %" of 0.218; errors and widths of intervals, which are small, have two decimals.
+[[nodiscard]] std::string percent_text(double ratio, int decimals = 1);
+
+/// "803.0 us", "12.34 ms", "1.5 s": the unit that reads best.
+[[nodiscard]] std::string time_text(double us);
+
+/// "17 B", "640 KiB", "12.34 GiB": four significant digits of the largest unit that leaves a whole one.
+[[nodiscard]] std::string bytes_text(std::int64_t bytes);
+
+} // namespace mc2
+
+#pragma GCC visibility pop

@@ -1,0 +1,85 @@
+#include "mc2/render/answer.hpp"
+
+#include <algorithm>
+
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/text.hpp"
+#include "mc2/render/text.hpp"
+
+namespace mc2::render {
+namespace {
+
+constexpr int kLabelWidth = 9;
+constexpr double kNoBenefit = 0.0005; ///< what shows as 0.0 %
+
+std::string work_of(const planner::Plan& plan) { return std::string(to_string(planner::traits_of(plan.op.kind).work)); }
+
+std::string blocks_text(const planner::Plan& plan) {
+  const std::string variant = ", variant " + plan.variant.text();
+  if (plan.is_cut()) return plan.cut.text() + " " + std::string(to_string(planner::cut_axis(plan.op))) + variant;
+  if (plan.overlaps()) return "one block that overlaps by itself" + variant;
+  return "do not cut: " + work_of(plan) + ", then collective" + variant;
+}
+
+std::string interval_text(double low, double high) { return percent_text(low) + " to " + percent_text(high); }
+
+/// Of the time that serial takes.
+std::string benefit_text(const planner::Plan& plan) {
+  if (plan.validation) {
+    const auto& v = *plan.validation;
+    return percent_text(v.benefit) + " less time than serial (95 % interval " +
+           interval_text(v.benefit_low, v.benefit_high) + ")";
+  }
+  if (!plan.overlaps()) return "none: no cut is faster here";
+  if (!(plan.serial_us > 0)) return "unknown: nothing is predicted of these blocks";
+  const double low = 1 - plan.makespan.high_us / plan.serial_us, high = 1 - plan.makespan.low_us / plan.serial_us;
+  if (plan.benefit() < kNoBenefit && plan.benefit() > -kNoBenefit) return "none predicted";
+  if (plan.benefit() < 0)
+    return percent_text(-plan.benefit()) + " MORE time than serial, predicted: do not run it for speed";
+  return percent_text(plan.benefit()) + " less time than serial (predicted; 90 %: " + interval_text(low, high) + ")";
+}
+
+std::string time_line(const planner::Plan& plan) {
+  if (plan.validation)
+    return time_text(plan.validation->fused_us) + " instead of " + time_text(plan.validation->serial_us);
+  if (!(plan.makespan.us > 0)) return {};
+  if (!plan.overlaps()) return time_text(plan.makespan.us);
+  return time_text(plan.makespan.us) + " instead of " + time_text(plan.serial_us);
+}
+
+std::string sure_text(const planner::Plan& plan) {
+  if (plan.validation)
+    return "measured: raced against serial on this machine, " + std::to_string(plan.validation->pair_count) + " pairs";
+  if (!(plan.makespan.us > 0)) return plan.makespan.reason.empty() ? "no model" : plan.makespan.reason;
+  return std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason;
+}
+
+/// The text cut at `columns`, if need be with "..." at its end.
+std::string shortened(std::string text, std::size_t columns) {
+  if (text.size() <= columns) return text;
+  text.resize(columns - 3);
+  // Not within a character of several bytes.
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
+  return text + "...";
+}
+
+/// One field, on two lines where it is too long for one.
+std::string field(const char* label, const std::string& text, int width) {
+  if (text.empty()) return {};
+  const auto columns = static_cast<std::size_t>(std::max(width - 2 - kLabelWidth, 16));
+  const std::string first = "  " + padded(label, kLabelWidth);
+  const std::size_t space = text.rfind(' ', columns);
+  if (text.size() <= columns || space == std::string::npos) return first + shortened(text, columns) + "\n";
+  return first + text.substr(0, space) + "\n  " + padded("", kLabelWidth) + shortened(text.substr(space + 1), columns) +
+         "\n";
+}
+
+} // namespace
+
+std::string answer(const planner::Plan& plan, const std::string& next, int width) {
+  return plan.op.text() + "\n" + plan.fingerprint.label() + "\n" + field("blocks", blocks_text(plan), width) +
+         field("benefit", benefit_text(plan), width) + field("time", time_line(plan), width) +
+         field("sure", sure_text(plan), width) + field("next", next, width);
+}
+
+} // namespace mc2::render

@@ -1,0 +1,41 @@
+#include "mc2/planner/text.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdio>
+
+namespace mc2 {
+
+std::string number(double value, const char* format) {
+  const auto length = static_cast<std::size_t>(std::snprintf(nullptr, 0, format, value));
+  std::string text(length, '\0');
+  std::snprintf(text.data(), length + 1, format, value);
+  return text;
+}
+
+std::string number_text(double value, int digits) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*g", digits, value);
+  return text.data();
+}
+
+std::string percent_text(double ratio, int decimals) {
+  std::array<char, 352> text{}; // the largest double has 309 digits
+  std::snprintf(text.data(), text.size(), "%.*f %%", decimals, ratio * 100);
+  return text.data();
+}
+
+std::string time_text(double us) {
+  if (us < 1000) return number(us, "%.1f us");
+  return us < 1e6 ? number(us / 1e3, "%.4g ms") : number(us / 1e6, "%.4g s");
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  return number(value, "%.4g ") + kUnits[unit];
+}
+
+} // namespace mc2

@@ -1,0 +1,73 @@
+#include "tune/judge.hpp"
+
+#include "mc2/planner/text.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Plan;
+
+/// As the model predicts what ran now that it has learned from the race; as it was raced where the model knows nothing
+/// of the variant, or would run it on another schedule.
+Result<Plan> predicted(const planner::OpSpec& op, const planner::CostModel& model, const Plan& raced) {
+  if (model.cost_of(raced.variant) == nullptr) return raced;
+  auto plan = planner::predict_cut(op, model, raced.variant, raced.cut);
+  if (plan && plan.value().schedule != raced.schedule) return raced;
+  return plan;
+}
+
+} // namespace
+
+std::string uncut_reason(const planner::OpSpec& op, const Race& race) {
+  const Contender* best = nullptr;
+  for (const auto& contender : race.contenders)
+    if (!contender.is_serial && (best == nullptr || contender.validation().benefit > best->validation().benefit))
+      best = &contender;
+  if (best == nullptr)
+    return "do not cut: no cut is predicted faster than " + std::string(to_string(planner::traits_of(op.kind).work)) +
+           " then collective";
+  const planner::Validation v = best->validation();
+  return "do not cut: the best plan, " + best->cut.text() + ", measured " + number(v.benefit * 100, "%+.1f %%") +
+         " (95 % interval " + number(v.benefit_low * 100, "%+.1f") + " to " + number(v.benefit_high * 100, "%+.1f %%") +
+         "), not faster than serial beyond the noise";
+}
+
+std::vector<planner::RunnerUp> losers(const Race& race, std::span<const Plan> contenders, const Plan& winner,
+                                      double winning_benefit) {
+  std::vector<planner::RunnerUp> result;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    const bool is_winner = contenders[i].cut == winner.cut && contenders[i].variant == winner.variant;
+    if (is_winner || race.contenders[i].is_serial) continue;
+    const double benefit = race.contenders[i].validation().benefit;
+    result.push_back({contenders[i].cut, contenders[i].variant, contenders[i].makespan.us,
+                      "measured benefit " + percent_text(benefit) + " against " + percent_text(winning_benefit)});
+  }
+  return result;
+}
+
+Result<Plan> judge(const planner::OpSpec& op, const planner::CostModel& model, const Race& race,
+                   std::span<const Plan> contenders, const planner::PlanOptions& options) {
+  const int winner = winner_of({&race, 1});
+  MC2_ASSIGN(const auto searched, planner::make_plan(op, model, options));
+  if (winner < 0) {
+    const bool is_modelled = model.cost_of(race.serial_variant) != nullptr;
+    MC2_ASSIGN(auto plan,
+               planner::serial_plan(op, model, is_modelled ? race.serial_variant : model.variants.front().variant));
+    plan.strategy = searched.strategy;
+    plan.reason = uncut_reason(op, race);
+    plan.runners_up = losers(race, contenders, plan, 0);
+    return plan;
+  }
+  const auto index = static_cast<std::size_t>(winner);
+  MC2_ASSIGN(auto plan, predicted(op, model, contenders[index]));
+  plan.strategy = searched.strategy;
+  plan.validation = race.contenders[index].validation();
+  plan.makespan.provenance = planner::Provenance::Measured;
+  plan.makespan.reason = "this cut was raced against serial on this machine";
+  plan.reason = "fastest of " + std::to_string(race.contenders.size()) + " cuts raced on this machine, " +
+                std::string(to_string(plan.bound)) + " bound";
+  plan.runners_up = losers(race, contenders, plan, plan.validation->benefit);
+  return plan;
+}
+
+} // namespace mc2::profiler

@@ -1,0 +1,216 @@
+#include "mc2/profiler/tune.hpp"
+#include "mc2/planner/text.hpp"
+
+#include <algorithm>
+
+#include "mc2/profiler/recalibrate.hpp"
+#include "tune/judge.hpp"
+#include "tune/without_model.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::CostModel;
+using planner::Plan;
+
+/// Enough runners-up that plans of several block counts are among them.
+constexpr int kSearchDepth = 100;
+/// A contender predicted this much slower than the best is not worth the machine's time.
+constexpr double kContenderMargin = 1.05;
+/// Numbers of blocks closer than this tell much the same in a race; what a block costs besides is what models know
+/// least.
+constexpr double kBlockCountStep = 1.25;
+constexpr double kVariantMargin = 1.2;
+constexpr int kMaxRaceCount = 3;
+
+std::vector<RaceObservation> observations(const Race& race, const CostModel& model) {
+  std::vector<RaceObservation> result;
+  for (const auto& contender : race.contenders) {
+    if (contender.is_serial || model.cost_of(contender.variant) == nullptr) continue;
+    result.push_back(observation_of(contender));
+  }
+  return result;
+}
+
+bool has_raced(std::span<const Plan> raced, const Plan& one) {
+  return std::ranges::any_of(raced,
+                             [&](const Plan& plan) { return plan.cut == one.cut && plan.variant == one.variant; });
+}
+
+/// The best cut of every variant that has none among the contenders and is not far behind: how two lanes disturb each
+/// other is what a profile knows least, and it is what tells variants apart.
+Result<void> add_other_variants(const planner::OpSpec& op, const CostModel& model, const planner::PlanOptions& options,
+                                std::vector<Plan>& contenders) {
+  const double limit_us = kVariantMargin * contenders.front().makespan.us;
+  for (const auto& cost : model.variants) {
+    if (std::ranges::find(contenders, cost.variant, &Plan::variant) != contenders.end()) continue;
+    CostModel alone = model;
+    alone.variants = {cost};
+    MC2_ASSIGN(auto plan, planner::make_plan(op, alone, options));
+    if (plan.overlaps() && plan.makespan.us <= limit_us) contenders.push_back(std::move(plan));
+  }
+  return {};
+}
+
+/// One tuning: its steps in order.
+class Tuner {
+ public:
+  Tuner(Bench& bench, const TuneSettings& settings, Keeper& keeper, const TuneHooks& hooks)
+      : bench_(bench), settings_(settings), keeper_(keeper), hooks_(hooks) {}
+
+  [[nodiscard]] Result<Tuned> run();
+
+ private:
+  /// Afterwards there is a model, or the reason why there is none.
+  [[nodiscard]] Result<void> find_model();
+  [[nodiscard]] Result<CostModel> offered() const;
+  [[nodiscard]] Result<void> choose();
+  [[nodiscard]] Result<void> check_new();
+  [[nodiscard]] Result<void> learn();
+  /// Races until the model that has learned from them prefers a cut that has raced; once without a model.
+  [[nodiscard]] Result<void> race_and_learn();
+  /// Adds what the model prefers now to the contenders. False when it has raced.
+  [[nodiscard]] Result<bool> add_preferred();
+  [[nodiscard]] Result<Plan> judged() const;
+  [[nodiscard]] Result<void> keep();
+
+  Bench& bench_;
+  const TuneSettings& settings_;
+  Keeper& keeper_;
+  const TuneHooks& hooks_;
+  Tuned tuned_;
+  std::string no_model_;          ///< why
+  std::size_t checked_count_ = 0; ///< of the contenders: an oracle of a large operator takes seconds
+  double timed_us_ = 0;           ///< in all races
+};
+
+Result<void> Tuner::find_model() {
+  if (settings_.known_model) {
+    tuned_.model = *settings_.known_model;
+    return {};
+  }
+  MC2_ASSIGN(auto summary, profile(bench_, settings_.profile, keeper_, hooks_));
+  tuned_.samples = std::move(summary).samples;
+  auto fitted = fit_cost_model({bench_.op(), bench_.fingerprint(), tuned_.samples});
+  if (!fitted && fitted.error().code != ErrorCode::CannotFit) return fitted.error();
+  if (!fitted) {
+    no_model_ = fitted.error().message;
+    if (hooks_.on_line) hooks_.on_line("no model: " + no_model_ + "; racing a few cuts without one");
+    return {};
+  }
+  tuned_.notes = std::move(fitted.value().notes);
+  tuned_.model = std::move(fitted.value().model);
+  return keeper_.keep_model(*tuned_.model);
+}
+
+/// What may be planned with.
+Result<CostModel> Tuner::offered() const {
+  if (!settings_.only) return *tuned_.model;
+  return planner::restricted_to(*settings_.only, *tuned_.model);
+}
+
+Result<void> Tuner::choose() {
+  if (!tuned_.model) {
+    MC2_ASSIGN(tuned_.contenders, plain_contenders(bench_, settings_.plan, settings_.only));
+    return {};
+  }
+  MC2_ASSIGN(const auto model, offered());
+  MC2_ASSIGN(tuned_.contenders, choose_contenders(bench_.op(), model, settings_.plan, settings_.contender_count));
+  MC2_ASSIGN(auto rivals, bench_.rivals(*tuned_.model));
+  for (auto& rival : rivals) tuned_.contenders.push_back(std::move(rival));
+  return {};
+}
+
+Result<void> Tuner::check_new() {
+  for (; checked_count_ < tuned_.contenders.size(); ++checked_count_)
+    MC2_TRY(bench_.verify(tuned_.contenders[checked_count_]));
+  return {};
+}
+
+/// Adjusts the model's factors to what the race measured; without overlap in the race there is nothing to learn.
+Result<void> Tuner::learn() {
+  if (!tuned_.model) return {};
+  const auto seen = observations(tuned_.race, *tuned_.model);
+  if (seen.empty()) return {};
+  MC2_ASSIGN(auto recalibrated, recalibrate(*tuned_.model, seen));
+  tuned_.notes.push_back("recalibrated: " + recalibrated.text);
+  tuned_.model = std::move(recalibrated.model);
+  return {};
+}
+
+Result<bool> Tuner::add_preferred() {
+  if (!tuned_.model) return false;
+  MC2_ASSIGN(const auto model, offered());
+  MC2_ASSIGN(auto best, planner::make_plan(bench_.op(), model, settings_.plan));
+  if (has_raced(tuned_.contenders, best) || !best.overlaps()) return false;
+  tuned_.contenders.push_back(std::move(best));
+  return true;
+}
+
+Result<void> Tuner::race_and_learn() {
+  for (int round = 1; round <= kMaxRaceCount; ++round) {
+    MC2_TRY(check_new());
+    MC2_ASSIGN(tuned_.race, race(bench_, tuned_.contenders, settings_.race, "race " + std::to_string(round), hooks_));
+    timed_us_ += tuned_.race.timed_us;
+    MC2_TRY(learn());
+    if (round == kMaxRaceCount) break;
+    MC2_ASSIGN(const auto added, add_preferred());
+    if (!added) break;
+  }
+  tuned_.notes.push_back("races ran for " + number_text(timed_us_ * 1e-6) + " s in all");
+  return {};
+}
+
+Result<Plan> Tuner::judged() const {
+  if (!tuned_.model) return judge_without_model(tuned_.race, tuned_.contenders, no_model_);
+  MC2_ASSIGN(const auto model, offered());
+  return judge(bench_.op(), model, tuned_.race, tuned_.contenders, settings_.plan);
+}
+
+Result<void> Tuner::keep() {
+  // A model of another shape says nothing that was measured on this one.
+  if (!settings_.known_model && tuned_.model) MC2_TRY(keeper_.keep_model(*tuned_.model));
+  if (tuned_.model) // a race is kept beside what was predicted of it
+    MC2_TRY(keeper_.keep_race(tuned_.race, tuned_.contenders));
+  return keeper_.keep_plan(tuned_.plan);
+}
+
+Result<Tuned> Tuner::run() {
+  MC2_TRY(find_model());
+  MC2_TRY(choose());
+  MC2_TRY(race_and_learn());
+  MC2_ASSIGN(tuned_.plan, judged());
+  MC2_TRY(keep());
+  return std::move(tuned_);
+}
+
+} // namespace
+
+Result<std::vector<Plan>> choose_contenders(const planner::OpSpec& op, const CostModel& model,
+                                            const planner::PlanOptions& options, int count) {
+  planner::PlanOptions deep = options;
+  deep.runner_up_count = kSearchDepth;
+  MC2_ASSIGN(auto best, planner::make_plan(op, model, deep));
+  std::vector<Plan> contenders{best};
+  std::vector<double> block_counts{1, static_cast<double>(best.cut.block_rows.size())};
+  for (const auto& runner_up : best.runners_up) {
+    if (static_cast<int>(contenders.size()) == count) break;
+    if (runner_up.makespan_us > kContenderMargin * best.makespan.us) break;
+    const auto block_count = static_cast<double>(runner_up.cut.block_rows.size());
+    const auto is_near = [&](double other) {
+      return std::max(block_count, other) < kBlockCountStep * std::min(block_count, other);
+    };
+    if (std::ranges::any_of(block_counts, is_near)) continue;
+    block_counts.push_back(block_count);
+    MC2_ASSIGN(auto plan, planner::predict_cut(op, model, runner_up.variant, runner_up.cut));
+    contenders.push_back(std::move(plan));
+  }
+  MC2_TRY(add_other_variants(op, model, options, contenders));
+  return contenders;
+}
+
+Result<Tuned> tune(Bench& bench, const TuneSettings& settings, Keeper& keeper, const TuneHooks& hooks) {
+  return Tuner(bench, settings, keeper, hooks).run();
+}
+
+} // namespace mc2::profiler

@@ -1,0 +1,34 @@
+#include "tune/turns.hpp"
+
+#include "mc2/planner/planner.hpp"
+#include "mc2/profiler/statistics.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+constexpr int kWarmups = 1;
+constexpr int kLeastRounds = 2, kMostRounds = 7;
+
+} // namespace
+
+Result<std::size_t> prepare_blocks(Bench& bench, const planner::Cut& cut, const planner::Variant& variant) {
+  MC2_ASSIGN(const auto plan, planner::unpredicted_plan(bench.op(), bench.fingerprint(), variant, cut));
+  return bench.prepare(plan);
+}
+
+Result<std::vector<double>> time_in_turn(Bench& bench, const planner::Cut& cut, RunPart part,
+                                         std::chrono::steady_clock::time_point deadline, const TuneHooks& hooks) {
+  std::vector<std::vector<double>> times(bench.variants().size());
+  for (int round = -kWarmups; round < kMostRounds && (round < kLeastRounds || bench.now() < deadline); ++round)
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (is_cancelled(hooks)) return Error{ErrorCode::Cancelled, "", "interrupted"};
+      MC2_ASSIGN(const auto prepared, prepare_blocks(bench, cut, bench.variants()[i]));
+      const double us = bench.time_us(prepared, part);
+      if (round >= 0) times[i].push_back(us);
+    }
+  std::vector<double> medians;
+  for (const auto& one : times) medians.push_back(median(one));
+  return medians;
+}
+
+} // namespace mc2::profiler

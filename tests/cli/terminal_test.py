@@ -1,0 +1,73 @@
+"""What the program shows on terminals of several kinds, and to a reader that leaves."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import unittest
+
+import program
+from program import MACHINE, MC2, QUICK, SHAPE
+
+
+class TerminalTest(program.ProgramTest):
+    def on_terminal(self, *arguments, columns=80, **variables):
+        """What a terminal of so many columns was sent."""
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        environment = {**program.environment(self.directory), "TERM": "xterm", **variables}
+        process = subprocess.Popen([MC2, *map(str, arguments), "--store", str(self.store)], stdin=subprocess.DEVNULL, stdout=follower,
+                                   stderr=follower, env=environment)  # fmt: skip
+        os.close(follower)
+        sent = b""
+        while True:
+            try:
+                part = os.read(leader, 65536)
+            except OSError:  # the last writer is gone
+                break
+            if not part:
+                break
+            sent += part
+        os.close(leader)
+        self.assertEqual(process.wait(timeout=60), program.SUCCESS, sent)
+        return sent.decode()
+
+    def plan(self, **variables):
+        model = program.SOURCE_DIRECTORY / "data" / "worked_example_model.json"
+        operator = ["--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 8]
+        return self.on_terminal("plan", "--model", model, *operator, "--verbose", **variables)
+
+    def test_colours_are_for_terminals_that_have_them(self):
+        self.assertIn("\x1b[", self.plan())
+        self.assertNotIn("\x1b[", self.plan(NO_COLOR="1"))
+        self.assertIn("\x1b[", self.plan(NO_COLOR=""), "an empty NO_COLOR asks for nothing: no-color.org")
+        self.assertNotIn("\x1b[", self.plan(TERM="dumb"))
+
+    def test_progress_never_wraps(self):
+        for columns in (80, 40, 20):
+            sent = self.on_terminal("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--fresh", columns=columns)
+            drawn = [line for line in re.findall(r"\r\x1b\[K([^\r\n]*)", sent) if line.startswith(("profile ", "race "))]
+            self.assertTrue(drawn, sent)
+            for line in drawn:
+                self.assertLess(len(line), columns, line)
+
+    def test_the_answer_of_a_tuning_is_short(self):
+        sent = self.on_terminal("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16)
+        answer = re.sub(r"\r\x1b\[K[^\r\n]*", "", sent).splitlines()
+        self.assertLessEqual(len(answer), 9, answer)
+        self.assertTrue(all(len(line) <= 80 for line in answer[2:7]), answer)
+
+    def test_a_reader_that_has_read_enough_is_no_error(self):
+        script = f"{MC2} sweep --models Llama-3-70B --ranks 8 --m 64,128,256,512,1024,2048,4096 --model {program.SOURCE_DIRECTORY}/data/worked_example_model.json"
+        done = subprocess.run(["bash", "-c", f"{script} | head -1"], capture_output=True, text=True, timeout=60,
+                              env=program.environment(self.directory))  # fmt: skip
+        self.assertEqual(done.returncode, 0)
+        self.assertNotIn("standard output", done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    program.main()

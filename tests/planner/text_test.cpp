@@ -1,0 +1,41 @@
+#include "mc2/planner/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace mc2 {
+namespace {
+
+TEST(Text, NumbersHaveSoManySignificantDigits) {
+  EXPECT_EQ(number_text(1234.56), "1235");
+  EXPECT_EQ(number_text(0.5), "0.5");
+  EXPECT_EQ(number_text(1234.56, 6), "1234.56");
+  EXPECT_EQ(number(2.5, "%+.2f rows"), "+2.50 rows");
+}
+
+TEST(Text, SharesHaveOneDecimalOrAsManyAsAsked) {
+  EXPECT_EQ(percent_text(0.218), "21.8 %");
+  EXPECT_EQ(percent_text(-0.004), "-0.4 %");
+  EXPECT_EQ(percent_text(0.01234, 2), "1.23 %");
+}
+
+TEST(Text, TimesHaveTheUnitThatReadsBest) {
+  EXPECT_EQ(time_text(0), "0.0 us");
+  EXPECT_EQ(time_text(803), "803.0 us");
+  EXPECT_EQ(time_text(12340), "12.34 ms");
+  EXPECT_EQ(time_text(22000), "22 ms");
+  EXPECT_EQ(time_text(1.5e6), "1.5 s");
+}
+
+TEST(Text, BytesHaveTheLargestUnitThatLeavesAWholeOne) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(1023), "1023 B");
+  EXPECT_EQ(bytes_text(1024), "1 KiB");
+  EXPECT_EQ(bytes_text(std::int64_t{256} << 20), "256 MiB");
+  EXPECT_EQ(bytes_text(std::int64_t{1331} << 20), "1.3 GiB"); // 1331 / 1024 = 1.2998
+  EXPECT_EQ(bytes_text(std::int64_t{4096} << 50), "4096 PiB");
+}
+
+} // namespace
+} // namespace mc2

@@ -1,0 +1,154 @@
+#include "mc2/profiler/race.hpp"
+
+#include <gtest/gtest.h>
+
+#include "mc2/planner/planner.hpp"
+#include "support/invented_bench.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Variant;
+
+const Variant kFew{"ring", {{"ctas", "4"}}};
+const Variant kMany{"ring", {{"ctas", "8"}}};
+
+planner::OpSpec small_op() {
+  return {.kind = planner::OpKind::MatmulAllReduce,
+          .m = 1024,
+          .n = 64,
+          .k = 64,
+          .dtype = planner::DType::F32,
+          .world_size = 2};
+}
+
+/// 10 us + 1 us a row of matmul; 20 us + 2 us a row of collective with few CTAs, 20 us + 1 us with many.
+class SteadyBench final : public test::InventedBench {
+ public:
+  SteadyBench() : InventedBench(small_op(), {{kFew, {10, 1, 20, 2}}, {kMany, {10, 1, 20, 1}}}) {}
+  int runs = 0;
+
+ protected:
+  double timed(double us) override {
+    ++runs;
+    return us;
+  }
+};
+
+planner::Plan halves(const Variant& variant) {
+  return planner::unpredicted_plan(small_op(), {}, variant, planner::equal_blocks(small_op(), 512)).value();
+}
+
+TEST(Race, RunsEachPlansVariantAgainstTheFastestSerial) {
+  SteadyBench bench;
+  const auto raced = race(bench, std::vector{halves(kFew), halves(kMany)}, {}, "race").value();
+  EXPECT_EQ(raced.serial_variant, kMany);
+  // Few: 522 us, then 2 * (20 + 2 * 512) = 2610. Many: 522 + 522 + 532. Serial: 1034 + 1044 with many CTAs.
+  EXPECT_DOUBLE_EQ(median(raced.contenders[0].fused_us), 2610);
+  EXPECT_DOUBLE_EQ(median(raced.contenders[1].fused_us), 1586);
+  EXPECT_DOUBLE_EQ(median(raced.contenders[0].serial_us), 2078);
+  EXPECT_DOUBLE_EQ(median(raced.contenders[0].communication_us), 20 + 2 * 1024);
+  EXPECT_DOUBLE_EQ(median(raced.contenders[1].communication_us), 20 + 1024);
+  EXPECT_DOUBLE_EQ(median(raced.communication_us), 20 + 1024);
+  // Of the 1034 us that could be hidden, 2078 - 1586 = 492 are.
+  EXPECT_NEAR(raced.overlap_efficiency(raced.contenders[1]).value, 492.0 / 1034, 1e-12);
+}
+
+TEST(Race, ASpentBudgetLeavesAsManyPairsAsAnIntervalNeeds) {
+  SteadyBench bench;
+  RaceSettings settings;
+  settings.budget = std::chrono::milliseconds(0);
+  const auto raced = race(bench, std::vector{halves(kFew)}, settings, "race").value();
+  // The smallest and largest of 6 ratios enclose their median with 1 - 2 / 2^6 = 97 %, of 5 with 94 %.
+  EXPECT_EQ(raced.contenders[0].fused_us.size(), 6U);
+  // 3 rounds of both variants find the fastest serial; a pair, then both lanes of both variants alone, 6 times.
+  EXPECT_EQ(bench.runs, 3 * 2 + 6 * (2 + 2 * 2));
+}
+
+TEST(Race, WithoutPartsTimesPairsAlone) {
+  SteadyBench bench;
+  RaceSettings settings;
+  settings.min_rounds = settings.max_rounds = 6;
+  settings.times_parts = false;
+  const auto raced = race(bench, std::vector{halves(kMany)}, settings, "race").value();
+  EXPECT_EQ(raced.round_count, 6);
+  EXPECT_TRUE(raced.compute_us.empty() && raced.contenders[0].compute_us.empty());
+  // Serial's variant by 8 rounds of both; then 2 pairs to warm up and 6 that count.
+  EXPECT_EQ(bench.runs, 8 * 2 + (2 + 6) * 2);
+}
+
+TEST(Race, IsStoppedBetweenRounds) {
+  SteadyBench bench;
+  TuneHooks hooks;
+  hooks.is_cancelled = [&] { return bench.runs > 30; };
+  const auto raced = race(bench, std::vector{halves(kMany)}, {}, "race 1", hooks);
+  ASSERT_FALSE(raced);
+  EXPECT_EQ(raced.error().code, ErrorCode::Cancelled);
+  EXPECT_EQ(raced.error().field, "race 1");
+}
+
+TEST(Race, RefusesSettingsThatCannotBe) {
+  SteadyBench bench;
+  RaceSettings settings;
+  settings.max_rounds = 3;
+  EXPECT_EQ(race(bench, std::vector{halves(kFew)}, settings, "race").error().field, "max_rounds");
+  EXPECT_EQ(race(bench, {}, {}, "race").error().field, "plans");
+}
+
+/// As many rounds of one contender, whose fused runs take 50 % or 50 % +- `spread` of serial.
+Race raced(int rounds, double spread) {
+  Race result;
+  result.contenders.emplace_back();
+  result.round_count = rounds;
+  for (int i = 0; i < rounds; ++i) {
+    result.contenders[0].serial_us.push_back(100);
+    result.contenders[0].fused_us.push_back(50 * (1 + spread * (i % 3 - 1)));
+  }
+  return result;
+}
+
+TEST(Race, ExpectsRoundsUntilTheIntervalsAreNarrowOrTheBudgetEnds) {
+  using std::chrono::milliseconds;
+  const RaceSettings settings; // 1 %, 61 rounds at most
+  const auto missing = [&](const Race& race, int budget_left_ms) {
+    return missing_rounds(race, settings, milliseconds(10), milliseconds(budget_left_ms));
+  };
+  EXPECT_EQ(missing(raced(4, 0), 60'000), 7);       // intervals are first asked after 11
+  EXPECT_EQ(missing(raced(4, 0), 55), 5);           // of 10 ms each
+  EXPECT_EQ(missing(raced(4, 0), -100), 2);         // 6 in any case
+  EXPECT_EQ(missing(raced(12, 0.015), 60'000), 15); // 1.5 % wide after 12: 12 * 1.5^2 = 27
+  EXPECT_EQ(missing(raced(12, 0.1), 60'000), 49);
+  EXPECT_EQ(missing(raced(12, 0.1), 200), 20);
+}
+
+/// Contenders whose fused runs take these shares of serial, 11 times, +- 0.1 %.
+Race of_ratios(const std::vector<double>& ratios) {
+  Race result;
+  for (const double ratio : ratios) {
+    Contender& contender = result.contenders.emplace_back();
+    for (int i = 0; i < 11; ++i) {
+      contender.serial_us.push_back(100);
+      contender.fused_us.push_back(100 * ratio * (1 + 0.001 * (i % 3 - 1)));
+    }
+  }
+  return result;
+}
+
+TEST(WinnerOf, IsTheFastestBeyondNoiseOrNobody) {
+  EXPECT_EQ(winner_of(std::vector{of_ratios({0.9, 0.8, 0.85})}), 1);
+  EXPECT_EQ(winner_of(std::vector{of_ratios({1.1, 1.0})}), -1);
+  auto race = of_ratios({0.9, 0.8});
+  race.contenders[1].is_serial = true; // faster than itself by chance
+  EXPECT_EQ(winner_of(std::vector{race}), 0);
+}
+
+TEST(WinnerOf, DoesNotLoseInAnotherRaceAndIsJudgedByItsWorst) {
+  // The second is fastest in the first race, and slower than serial in the other.
+  EXPECT_EQ(winner_of(std::vector{of_ratios({0.9, 0.7}), of_ratios({0.95, 1.1})}), 0);
+  EXPECT_EQ(winner_of(std::vector{of_ratios({0.9, 0.7}), of_ratios({0.92, 0.95})}), 0);
+  // No more than level with serial there is no loss.
+  EXPECT_EQ(winner_of(std::vector{of_ratios({0.7}), of_ratios({1.0})}), 0);
+}
+
+} // namespace
+} // namespace mc2::profiler

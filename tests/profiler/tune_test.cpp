@@ -1,0 +1,291 @@
+#include "mc2/profiler/tune.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/invented_bench.hpp"
+
+namespace mc2::profiler {
+namespace {
+
+using planner::Variant;
+using test::InventedBench;
+using test::InventedCosts;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const Variant kDirect{"direct", {}};
+const Variant kRing{"ring", {}};
+
+planner::OpSpec small_op() {
+  return {.kind = planner::OpKind::MatmulAllReduce,
+          .m = 1024,
+          .n = 64,
+          .k = 64,
+          .dtype = planner::DType::F32,
+          .world_size = 2};
+}
+
+TuneSettings settings() {
+  TuneSettings result;
+  result.profile.alignment = result.plan.alignment = result.plan.min_block_rows = 64;
+  return result;
+}
+
+/// Writes down what it is given to keep.
+class Notebook final : public Keeper {
+ public:
+  std::vector<planner::Sample> earlier_samples() override { return samples; }
+  Result<void> append_samples(std::span<const planner::Sample> fresh) override {
+    ++append_count;
+    if (failing_append == append_count) return Error{ErrorCode::ReadOnly, "store", "is full"};
+    samples.insert(samples.end(), fresh.begin(), fresh.end());
+    return {};
+  }
+  Result<void> replace_samples(std::span<const planner::Sample> all) override {
+    samples.assign(all.begin(), all.end());
+    return {};
+  }
+  Result<void> keep_model(const planner::CostModel& model) override {
+    models.push_back(model);
+    return {};
+  }
+  Result<void> keep_race(const Race& race, std::span<const planner::Plan> contenders) override {
+    EXPECT_EQ(race.contenders.size(), contenders.size());
+    ++race_count;
+    return {};
+  }
+  Result<void> keep_plan(const planner::Plan& plan) override {
+    plans.push_back(plan);
+    return {};
+  }
+
+  std::vector<planner::Sample> samples;
+  std::vector<planner::CostModel> models;
+  std::vector<planner::Plan> plans;
+  int append_count = 0, failing_append = 0, race_count = 0;
+};
+
+TEST(Tune, KeepsTheFastestCutThatWasCheckedAndRaced) {
+  InventedBench bench(small_op(), {{kDirect, {}}});
+  Notebook notebook;
+  const auto tuned = tune(bench, settings(), notebook).value();
+  ASSERT_TRUE(tuned.plan.is_cut());
+  ASSERT_TRUE(tuned.plan.validation.has_value());
+  // Uncut: 1044 of matmul and 783 of collective. n equal blocks: 20 n + 1024, then one block's 15 + 768 / n:
+  // shortest for n = 6, 1144 + 143; short blocks of multiples of 64 do about as well.
+  EXPECT_NEAR(tuned.plan.validation->benefit, 1 - 1287.0 / 1827, 0.03);
+  EXPECT_GT(tuned.plan.validation->benefit_low, 0.25);
+  EXPECT_EQ(notebook.plans, std::vector{tuned.plan});
+  EXPECT_EQ(notebook.models.back(), *tuned.model);
+  EXPECT_EQ(notebook.race_count, 1);
+  for (const auto& contender : tuned.contenders)
+    EXPECT_THAT(bench.verified(), ::testing::Contains(contender.cut)) << contender.cut.text();
+}
+
+TEST(Tune, KeepsSerialWhereTheLanesHoldEachOtherUp) {
+  /// Fused runs take what serial ones take.
+  class Disturbed final : public InventedBench {
+   public:
+    Disturbed() : InventedBench(small_op(), {{kDirect, {}}}) {}
+    double time_us(std::size_t prepared, RunPart part) override {
+      if (part != RunPart::Fused) return InventedBench::time_us(prepared, part);
+      const double compute_us = InventedBench::time_us(prepared, RunPart::Compute);
+      return compute_us + InventedBench::time_us(prepared, RunPart::Communication);
+    }
+  } bench;
+  Notebook notebook;
+  const auto tuned = tune(bench, settings(), notebook).value();
+  EXPECT_FALSE(tuned.plan.is_cut());
+  EXPECT_EQ(tuned.plan.schedule, planner::Schedule::Serial);
+  EXPECT_FALSE(tuned.plan.validation.has_value());
+  EXPECT_THAT(tuned.plan.reason, HasSubstr("not faster than serial beyond the noise"));
+  EXPECT_FALSE(tuned.plan.runners_up.empty());
+}
+
+TEST(Tune, ResumesFromKeptSamples) {
+  InventedBench first(small_op(), {{kDirect, {}}}), second(small_op(), {{kDirect, {}}});
+  Notebook notebook;
+  ASSERT_TRUE(profile(first, settings().profile, notebook));
+  const auto count = notebook.samples.size();
+  ASSERT_TRUE(profile(second, settings().profile, notebook));
+  EXPECT_EQ(notebook.samples.size(), count); // every case was settled
+  EXPECT_EQ(second.run_count(), 0);
+}
+
+TEST(Tune, CancelledKeepsWhatWasMeasured) {
+  InventedBench bench(small_op(), {{kDirect, {}}});
+  Notebook notebook;
+  TuneHooks hooks;
+  hooks.is_cancelled = [&] { return bench.run_count() > 100; };
+  const auto tuned = tune(bench, settings(), notebook, hooks);
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Cancelled);
+  EXPECT_FALSE(notebook.samples.empty());
+  EXPECT_TRUE(notebook.plans.empty());
+}
+
+TEST(Tune, EndsWhenSamplesCannotBeKept) {
+  InventedBench bench(small_op(), {{kDirect, {}}});
+  Notebook notebook;
+  notebook.failing_append = 2;
+  EXPECT_EQ(tune(bench, settings(), notebook).error().code, ErrorCode::ReadOnly);
+}
+
+TEST(Tune, AKnownModelIsRacedButNotKept) {
+  InventedBench bench(small_op(), {{kDirect, {}}}), other(small_op(), {{kDirect, {}}});
+  Notebook notebook, fresh;
+  auto asked = settings();
+  asked.known_model = std::make_shared<planner::CostModel>(*tune(bench, settings(), notebook).value().model);
+  const auto tuned = tune(other, asked, fresh).value();
+  EXPECT_TRUE(fresh.samples.empty());
+  EXPECT_TRUE(fresh.models.empty());
+  EXPECT_EQ(fresh.plans.front().cut, tuned.plan.cut);
+}
+
+TEST(Tune, PlansWithTheVariantThatIsAskedForOnly) {
+  const std::vector<std::pair<Variant, InventedCosts>> costs{{kDirect, {}}, {kRing, {20, 1, 15, 2}}};
+  InventedBench bench(small_op(), costs);
+  Notebook notebook;
+  auto asked = settings();
+  asked.only = kRing;
+  EXPECT_EQ(tune(bench, asked, notebook).value().plan.variant, kRing);
+  asked.only = Variant{"tree", {}};
+  InventedBench again(small_op(), costs);
+  EXPECT_EQ(tune(again, asked, notebook).error().code, ErrorCode::NotFound);
+}
+
+TEST(Tune, ARivalThatNoModelKnowsMayWin) {
+  static constexpr std::size_t kRivalOffset = 1000;
+  class WithRival final : public InventedBench {
+   public:
+    WithRival() : InventedBench(small_op(), {{kDirect, {}}}) {}
+    Result<std::vector<planner::Plan>> rivals(const planner::CostModel& model) override {
+      auto plan = planner::serial_plan(op(), model, kDirect).value();
+      plan.variant = kRing;
+      return std::vector{plan};
+    }
+    Result<std::size_t> prepare(const planner::Plan& plan) override {
+      auto known = plan;
+      known.variant = kDirect;
+      const auto number = InventedBench::prepare(known);
+      return plan.variant == kRing ? number.value() + kRivalOffset : number.value();
+    }
+    double time_us(std::size_t prepared, RunPart part) override {
+      if (prepared < kRivalOffset) return InventedBench::time_us(prepared, part);
+      const double us = InventedBench::time_us(prepared - kRivalOffset, part);
+      return part == RunPart::Fused ? us / 10 : us;
+    }
+  } bench;
+  Notebook notebook;
+  const auto tuned = tune(bench, settings(), notebook).value();
+  EXPECT_EQ(tuned.plan.variant, kRing);
+  ASSERT_TRUE(tuned.plan.validation.has_value());
+  EXPECT_GT(tuned.plan.validation->benefit, 0.8);
+  EXPECT_EQ(tuned.model->cost_of(kRing), nullptr); // nothing was learned of it
+}
+
+TEST(Tune, TellsWhatItDoes) {
+  InventedBench bench(small_op(), {{kDirect, {}}});
+  Notebook notebook;
+  std::vector<std::string> labels, lines;
+  TuneHooks hooks;
+  hooks.on_progress = [&](const TuneProgress& p) {
+    EXPECT_GE(p.fraction, 0);
+    EXPECT_LE(p.fraction, 1);
+    if (labels.empty() || labels.back() != p.label) labels.push_back(p.label);
+  };
+  hooks.on_line = [&](const std::string& line) { lines.push_back(line); };
+  auto asked = settings();
+  asked.profile.active = ActiveSettings{};
+  ASSERT_TRUE(tune(bench, asked, notebook, hooks));
+  EXPECT_THAT(labels, ElementsAre(HasSubstr("profile matmul_all_reduce"), "race 1"));
+  EXPECT_THAT(lines.back(), HasSubstr("stopped: "));
+}
+
+/// Samples fall with size by half: no curve is fitted to them.
+class Erratic final : public InventedBench {
+ public:
+  explicit Erratic(double overlap) : InventedBench(small_op(), {{kDirect, {}}, {kRing, {}}}), overlap_(overlap) {}
+  Result<Measure> prepare_case(const ActiveCase& one, const Variant& variant) override {
+    auto measure = InventedBench::prepare_case(one, variant).value();
+    return Measure([measure] {
+      auto samples = measure();
+      for (auto& sample : samples) sample.time = std::chrono::microseconds(2'000'000 / sample.block_rows);
+      return samples;
+    });
+  }
+  double time_us(std::size_t prepared, RunPart part) override {
+    return InventedBench::time_us(prepared, part) * (part == RunPart::Fused ? overlap_ : 1);
+  }
+
+ private:
+  double overlap_;
+};
+
+TEST(Tune, WithoutAModelRacesAFewCutsAndSaysSo) {
+  Erratic bench(1);
+  Notebook notebook;
+  std::vector<std::string> lines;
+  TuneHooks hooks;
+  hooks.on_line = [&](const std::string& line) { lines.push_back(line); };
+  const auto tuned = tune(bench, settings(), notebook, hooks).value();
+  EXPECT_FALSE(tuned.model.has_value());
+  EXPECT_TRUE(notebook.models.empty());
+  EXPECT_EQ(notebook.plans, std::vector{tuned.plan});
+  EXPECT_THAT(lines, ::testing::Contains(HasSubstr("no model: ")));
+  ASSERT_TRUE(tuned.plan.validation.has_value());
+  // Of 2, 4, 8 and 16 equal blocks, 8 take 20 * 8 + 1024 + 15 + 96 = 1295 us; 4 take 1311, 16 1407.
+  EXPECT_EQ(tuned.plan.cut.text(), "8 x 128");
+  EXPECT_EQ(tuned.plan.strategy, "raced");
+  EXPECT_EQ(tuned.plan.makespan.us, 0); // nothing is predicted
+  EXPECT_THAT(tuned.plan.makespan.reason, HasSubstr("raced, no model: "));
+  EXPECT_TRUE(tuned.plan.validate());
+}
+
+TEST(Tune, WithoutAModelKeepsSerialWhereNoCutIsFaster) {
+  Erratic bench(2);
+  Notebook notebook;
+  const auto tuned = tune(bench, settings(), notebook).value();
+  EXPECT_FALSE(tuned.plan.is_cut());
+  EXPECT_EQ(tuned.plan.schedule, planner::Schedule::Serial);
+  EXPECT_FALSE(tuned.plan.validation.has_value());
+  EXPECT_THAT(tuned.plan.reason, HasSubstr("do not cut"));
+}
+
+TEST(Tune, WithoutAModelRacesTheVariantThatIsAskedForOnly) {
+  Erratic bench(1);
+  Notebook notebook;
+  auto asked = settings();
+  asked.only = kRing;
+  const auto tuned = tune(bench, asked, notebook).value();
+  EXPECT_EQ(tuned.plan.variant, kRing);
+  for (const auto& contender : tuned.contenders) EXPECT_EQ(contender.variant, kRing);
+}
+
+TEST(Tune, AnOperatorThatCannotBeCutIsKeptAsSerial) {
+  auto op = small_op();
+  op.m = 1;
+  op.n = 8;
+  InventedBench bench(op, {{kDirect, {}}});
+  Notebook notebook;
+  const auto tuned = tune(bench, settings(), notebook).value();
+  EXPECT_FALSE(tuned.plan.is_cut());
+  EXPECT_EQ(notebook.plans.size(), 1U);
+}
+
+TEST(Profile, VariantsThatNeverWinAreLeftOutAndReleased) {
+  // They multiply alike, so that a few runs tell which collectives are worth measuring.
+  InventedBench bench(small_op(), {{kDirect, {}}, {kRing, {20, 1, 30, 2}}}, true);
+  Notebook notebook;
+  std::vector<std::string> lines;
+  TuneHooks hooks;
+  hooks.on_line = [&](const std::string& line) { lines.push_back(line); };
+  ASSERT_TRUE(profile(bench, settings().profile, notebook, hooks));
+  EXPECT_THAT(bench.released(), ElementsAre("ring"));
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("left out: ring")));
+  for (const auto& sample : notebook.samples) EXPECT_EQ(sample.variant, "direct");
+}
+
+} // namespace
+} // namespace mc2::profiler
