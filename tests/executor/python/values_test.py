@@ -70,7 +70,7 @@ class ValuesTest(Refusals):
 
     def test_the_published_recipe_gives_the_published_blocks(self):
         plan = mc2.plan(OP, mc2.CostModel.from_json(EXAMPLE), strategy="formula")
-        self.assertEqual(plan.blocks, [512, 896, 896, 896, 896])  # design.md §3
+        self.assertEqual(plan.blocks, [512, 896, 896, 896, 896])  # docs/cost_model.md §3
 
     def test_planning_refuses_what_it_cannot_answer(self):
         model = mc2.CostModel.from_json(EXAMPLE)
