@@ -18,7 +18,7 @@ namespace mc2::executor::cuda {
 
 /// Whether the lane's graph takes the time when the stage is done: where the blocks' length changes, and where one
 /// kernel has carried all so far. A node that takes the time costs microseconds, and where lanes run side by side it
-/// ties them together (docs/gpu.md), so there are no more of them.
+/// ties them together (docs/gpu_lab_notes.md), so there are no more of them.
 [[nodiscard]] bool is_stamped(const BoundPlan& plan, planner::Lane lane, RunMode mode, std::size_t stage) noexcept;
 
 /// Of the rank's run that has ended. Throws SystemError. @param has_stages the run took the times of single stages

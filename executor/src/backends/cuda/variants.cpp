@@ -164,8 +164,9 @@ Variant with_tile(Variant variant, const char* tile) {
   return variant;
 }
 
-/// Other tiles than the matmul library's first choice, which is not always the fastest (docs/gpu.md): with what wins
-/// most races, and with what is mostly the fastest where nothing overlaps, so that serial, too, has its best matmul.
+/// Other tiles than the matmul library's first choice, which is not always the fastest (docs/gpu_lab_notes.md): with
+/// what wins most races, and with what is mostly the fastest where nothing overlaps, so that serial, too, has its best
+/// matmul.
 void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
   if (planner::traits_of(op.kind).work != planner::Work::Matmul) return;
   const Variant fused = variants.front();
@@ -217,7 +218,7 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
     variants.push_back(wide);
     variants.push_back(with_tile(wide, kNarrow));
   }
-  // Legal, not proposed: nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu.md).
+  // Legal, not proposed: nccl_window and nccl_copy_engine, which were nowhere faster (docs/gpu_lab_notes.md).
   return variants;
 }
 

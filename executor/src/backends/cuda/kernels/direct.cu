@@ -154,7 +154,7 @@ SpanKernel span_kernel_for(DirectCollective collective, int world_size) {
 }
 
 /// In clusters of two thread blocks, which take neighbouring SMs: matmuls of Hopper run in clusters too, and every pair
-/// that is broken up costs them two SMs (docs/gpu.md).
+/// that is broken up costs them two SMs (docs/gpu_lab_notes.md).
 template <typename... Parameters>
 void launch_in_pairs(void (*kernel)(Parameters...), int cta_count, cudaStream_t stream,
                      const Parameters&... arguments) {

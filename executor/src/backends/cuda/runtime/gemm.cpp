@@ -75,7 +75,7 @@ int tile_of(const cublasLtMatmulAlgo_t& algorithm) {
   return static_cast<int>(tile);
 }
 
-/// Those that were the fastest of some of the matmuls in docs/gpu.md.
+/// Those that were the fastest of some of the matmuls in docs/gpu_lab_notes.md.
 constexpr std::array kTiles{
     std::pair{"64x128", CUBLASLT_MATMUL_TILE_64x128},   std::pair{"64x256", CUBLASLT_MATMUL_TILE_64x256},
     std::pair{"96x128", CUBLASLT_MATMUL_TILE_96x128},   std::pair{"128x64", CUBLASLT_MATMUL_TILE_128x64},
