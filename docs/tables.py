@@ -12,8 +12,8 @@ A page marks where a table goes, and may ask for the rows where a column has a v
     <!-- end -->
 
 A file is a CSV. Its comments say how it was measured: `# command:`, `# machine:` and `# date:`, each once, and `# note:` as
-often as needed. Cells are printed as they are. An underscore in a column's name becomes a space. The first table of a file
-on a page is followed by a line that says how the file was measured.
+often as needed. A command that is more than one call brings its own backticks. Cells are printed as they are. An underscore
+in a column's name becomes a space. The first table of a file on a page is followed by how the file was measured.
 """
 
 import argparse
@@ -99,7 +99,8 @@ def table_lines(columns, rows):
 def origin_lines(measurements, folder_of_page):
     about = measurements.about
     up = "/".join(".." for _ in pathlib.PurePath(folder_of_page).parts)
-    text = " ".join([f"`{about['command']}`; {about['machine']}; {about['date']}.", *about["note"],
+    command = about["command"] if "`" in about["command"] else f"`{about['command']}`"
+    text = " ".join([f"{command}; {about['machine']}; {about['date']}.", *about["note"],
                      f"Numbers: [{measurements.name}]({up}/{measurements.name})."])
     return textwrap.wrap(text, MAX_COLUMNS, break_long_words=False, break_on_hyphens=False)
 
