@@ -49,9 +49,8 @@ class HostBackend final : public Backend {
     return {};
   }
 
-  // 64 rows reach the matmul library's full speed; shorter blocks lose more to wake-ups than they gain in overlap
-  // (docs/benchmarks.md). The library packs B in
-  // tiles of 64 columns: narrower blocks of columns cost as much as 64.
+  // 64 rows reach the matmul library's full speed; shorter blocks lose more to wake-ups than they gain in overlap.
+  // The library packs B in tiles of 64 columns: narrower blocks of columns cost as much as 64.
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
     MC2_TRY(lanes::check_operator(op));
