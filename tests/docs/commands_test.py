@@ -1,0 +1,162 @@
+"""The ```sh blocks of the pages that people copy from, run as written, in order, in one scratch folder for each page.
+
+    python3 tests/docs/commands_test.py PATH_OF_MC2 PATH_OF_MC2_BENCH
+
+A block that needs what a test has not is marked in the page: <!-- not run: REASON --> on the line before it. What ends with `&` runs until
+the page ends.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "docs/common_tasks.md")
+PROGRAMS = dict(zip(("mc2", "mc2-bench"), map(pathlib.Path, sys.argv[1:])))
+DEFAULT_PORT = "8471"  # of mc2 serve
+MOST_NOT_RUN = 8
+BLOCK_SECONDS = 120
+NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
+# What fitting says of times that a busy host spoilt; without a model, later questions end with "no answer".
+BUSY_HOST = "measure again on a quieter machine"
+NO_ANSWER = 3
+# Names the line and the command that failed; an error ends the block.
+TRAP = """set -eE -o pipefail
+trap 'echo "$LINENO: $BASH_COMMAND" >> "$MC2_TEST_FAILURE"' ERR
+"""
+
+
+class Block:
+    def __init__(self, page, line, text, reason):
+        self.page, self.line, self.text, self.reason = page, line, text, reason
+
+    @property
+    def stays(self):
+        return self.text.rstrip().endswith("&")
+
+
+def blocks_of(page):
+    """The page's ```sh blocks, with the number of their first line and, where marked, why they are not run."""
+    found, reason, lines = [], None, (ROOT / page).read_text().split("\n")
+    inside = None
+    for number, line in enumerate(lines, 1):
+        if inside is not None:
+            if line.startswith("```"):
+                found.append(Block(page, inside, "\n".join(lines[inside - 1:number - 1]), reason))
+                inside = reason = None
+        elif line == "```sh":
+            inside = number + 1
+        elif line.strip():
+            marked = NOT_RUN.fullmatch(line.strip())
+            reason = marked[1] if marked else None
+    return found
+
+
+class CommandsTest(unittest.TestCase):
+    def setUp(self):
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="mc2-docs-"))
+        self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
+        self.staying = []
+        self.addCleanup(self.end_what_stays)
+        self.folder = self.scratch / "tree"  # what commands see of the source tree
+        for name in ("home", "bin", "tree"):
+            (self.scratch / name).mkdir()
+        for name in ("data", "docs"):
+            (self.folder / name).symlink_to(ROOT / name)
+        for name, program in PROGRAMS.items():
+            (self.scratch / "bin" / name).symlink_to(program.resolve())
+        (self.scratch / "trap.sh").write_text(TRAP)
+
+    def environment(self):
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("MC2_", "XDG_"))}
+        return {**own, "HOME": str(self.scratch / "home"), "PATH": f"{self.scratch}/bin:{os.environ['PATH']}",
+                "BASH_ENV": str(self.scratch / "trap.sh"), "MC2_TEST_FAILURE": str(self.scratch / "failure")}  # fmt: skip
+
+    def end_what_stays(self):
+        for process in self.staying:
+            try:
+                os.killpg(process.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass  # it has ended
+        self.staying.clear()
+
+    def run_block(self, block):
+        """What is wrong with it, or None."""
+        script, output, failure = (self.scratch / name for name in ("block.sh", f"output-{block.line}", "failure"))
+        script.write_text("\n" * (block.line - 1) + block.text + "\n")  # so that the shell counts lines as the page does
+        failure.unlink(missing_ok=True)
+        with output.open("w") as sink:
+            process = subprocess.Popen(["bash", script], cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL,
+                                       stdout=sink, stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
+        if block.stays:
+            self.staying.append(process)
+        try:
+            code = process.wait(timeout=BLOCK_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            code = f"{BLOCK_SECONDS} s without an end"
+        if code == 0:
+            return self.wait_for_first_output(output) if block.stays else None
+        where = failure.read_text().split("\n")[0] if failure.exists() else f"{block.line}: {block.text.split(chr(10))[0]}"
+        return f"{block.page}:{where}\nended with {code} and printed\n{output.read_text()}"
+
+    def wait_for_first_output(self, output):
+        """A server says that it listens."""
+        for _ in range(100):
+            if output.stat().st_size:
+                return None
+            time.sleep(0.1)
+        return "nothing was printed within 10 s by what goes on in the background"
+
+    def has_busy_host(self):
+        return any(BUSY_HOST in output.read_text() for output in self.scratch.glob("output-*"))
+
+    def check_page(self, page):
+        blocks = [block for block in blocks_of(page) if not block.reason]
+        self.assertNotEqual(blocks, [])
+        for block in blocks:
+            for port in re.findall(r"mc2 serve\b.*--port (\d+)", block.text) or ([DEFAULT_PORT] if block.stays else []):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", int(port))) == 0:
+                        self.skipTest(f"port {port} is taken, by somebody's own service perhaps")
+            wrong = self.run_block(block)
+            if wrong and f"\nended with {NO_ANSWER} " in wrong and self.has_busy_host():
+                self.skipTest(f"the host is too busy for measurements that a model fits: {wrong}")
+            if wrong:
+                self.fail(wrong)
+
+    def test_readme(self):
+        self.check_page("README.md")
+
+    def test_common_tasks(self):
+        self.check_page("docs/common_tasks.md")
+
+    def test_few_blocks_are_not_run(self):
+        left_out = [block for page in PAGES for block in blocks_of(page) if block.reason]
+        for block in left_out:
+            print(f"not run: {block.page}:{block.line}: {block.reason}")
+        self.assertLessEqual(len(left_out), MOST_NOT_RUN)
+
+    def test_every_mark_has_a_block(self):
+        for page in PAGES:
+            marks = NOT_RUN.findall((ROOT / page).read_text())
+            self.assertEqual(len(marks), sum(block.reason is not None for block in blocks_of(page)), page)
+
+    def test_commands_stand_in_blocks_that_are_run(self):
+        """Neither as indented code nor in blocks of another name."""
+        for page in PAGES:
+            text = (ROOT / page).read_text()
+            self.assertEqual(re.findall(r"^    .*\bmc2\b.*", text, re.MULTILINE), [], page)
+            self.assertEqual(re.findall(r"^```(?:bash|shell|console)", text, re.MULTILINE), [], page)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
