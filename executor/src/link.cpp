@@ -37,7 +37,7 @@ using Complaint = std::string;
 
 std::string quoted(std::string_view text) { return std::string("\"").append(text).append("\""); }
 
-std::string number_text(double value) {
+std::string plain_number(double value) {
   char buffer[64];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed).ptr;
   return {buffer, end};
@@ -93,9 +93,9 @@ std::string time_text(double time_us) {
 
 std::string rate_text(double bits_per_s) {
   for (const Unit& unit : kRateUnits) {
-    if (bits_per_s >= unit.factor) return number_text(bits_per_s / unit.factor) + std::string(unit.name);
+    if (bits_per_s >= unit.factor) return plain_number(bits_per_s / unit.factor) + std::string(unit.name);
   }
-  return number_text(bits_per_s / 1e3) + "kbit";
+  return plain_number(bits_per_s / 1e3) + "kbit";
 }
 
 Complaint read_link(std::string_view text, LinkSpec& link) {
@@ -167,7 +167,7 @@ Result<LinkSpec> parse_link(std::string_view text) {
 }
 
 std::string VirtualCompute::text() const {
-  std::string text = number_text(gflop_per_s).append("Gflops");
+  std::string text = plain_number(gflop_per_s).append("Gflops");
   if (fixed_us > 0) text.append(",").append(time_text(fixed_us));
   return text;
 }

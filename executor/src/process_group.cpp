@@ -26,7 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMostRanks = 64;
-constexpr std::size_t kSlotBytes = 4096;
+constexpr std::size_t kMessageSlotBytes = 4096;
 constexpr std::size_t kReasonBytes = 512;
 constexpr std::uint32_t kIsReady = 0x6d633267; // also tells apart another layout
 constexpr std::uint32_t kNoFailure = 0, kIsBeingWritten = 1, kIsWritten = 2;
@@ -87,7 +87,7 @@ struct ProcessGroup::Shared {
     std::atomic<std::uint32_t> has_left;
     std::array<std::uint32_t, 2> byte_counts;
     /// By turns: nobody writes round n + 2 before everybody has written n + 1, and so has read n.
-    char slots[2][kSlotBytes];
+    char slots[2][kMessageSlotBytes];
   };
 
   alignas(kAbortPageBytes) std::atomic<std::uint32_t> abort;
@@ -235,14 +235,14 @@ void ProcessGroup::exchange_round(std::string_view own, std::vector<std::string>
   auto& mine = shared_->ranks[static_cast<std::size_t>(rank_)];
   const std::size_t turn = ++round_ % 2;
   mine.byte_counts[turn] = static_cast<std::uint32_t>(own.size());
-  const std::string_view piece = own.substr(0, kSlotBytes);
+  const std::string_view piece = own.substr(0, kMessageSlotBytes);
   std::memcpy(mine.slots[turn], piece.data(), piece.size());
   mine.round.store(round_, std::memory_order_release);
   for (int rank = 0; rank < world_size_; ++rank) {
     wait_for_round(rank, round_);
     const auto& other = shared_->ranks[static_cast<std::size_t>(rank)];
     all[static_cast<std::size_t>(rank)].append(other.slots[turn],
-                                               std::min<std::size_t>(other.byte_counts[turn], kSlotBytes));
+                                               std::min<std::size_t>(other.byte_counts[turn], kMessageSlotBytes));
   }
 }
 
@@ -250,8 +250,8 @@ std::vector<std::string> ProcessGroup::all_gather(std::string_view own) {
   std::vector<std::string> all(static_cast<std::size_t>(world_size_));
   for (bool goes_on = true; goes_on;) {
     exchange_round(own, all);
-    own.remove_prefix(std::min(own.size(), kSlotBytes));
-    const auto has_more = [&](const Shared::Rank& rank) { return rank.byte_counts[round_ % 2] > kSlotBytes; };
+    own.remove_prefix(std::min(own.size(), kMessageSlotBytes));
+    const auto has_more = [&](const Shared::Rank& rank) { return rank.byte_counts[round_ % 2] > kMessageSlotBytes; };
     goes_on = std::any_of(shared_->ranks.begin(), shared_->ranks.begin() + world_size_, has_more);
   }
   return all;

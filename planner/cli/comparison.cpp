@@ -24,7 +24,7 @@ std::map<SizeKey, std::vector<double>> times_of(const planner::Profile& profile)
   std::map<SizeKey, std::vector<double>> times;
   for (const auto& sample : profile.samples) {
     if (sample.is_outlier || sample.time.count() <= 0) continue;
-    const std::int64_t size = sample.component == planner::Component::Matmul ? sample.block_rows : sample.message_bytes;
+    const std::int64_t size = sample.size();
     times[{sample.variant, sample.component, sample.context, size}].push_back(static_cast<double>(sample.time.count()) /
                                                                               planner::kNsPerUs);
   }

@@ -7,6 +7,7 @@
 #include "csv.hpp"
 
 namespace mc2::cli {
+namespace layer_table {
 namespace {
 
 constexpr std::size_t kMaxLayerCount = 10'000;
@@ -92,8 +93,10 @@ Result<LayerShape> read_layer(const CsvRow& row) {
 }
 
 } // namespace
+} // namespace layer_table
 
 std::vector<planner::OpKind> LayerShape::kinds() const {
+  using namespace layer_table;
   std::vector<planner::OpKind> result;
   for (const auto& traits : kParallelisms)
     if (traits.parallelism == parallelism)
@@ -116,6 +119,7 @@ Result<planner::OpSpec> LayerShape::op(planner::OpKind kind, std::int64_t m, int
 }
 
 Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const std::string& file) {
+  using namespace layer_table;
   std::vector<LayerShape> layers;
   std::map<std::pair<std::string, std::string>, int> line_of;
   const auto take = [&](const CsvRow& row) -> Result<void> {

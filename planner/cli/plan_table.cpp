@@ -8,6 +8,7 @@
 #include "mc2/store/codec.hpp"
 
 namespace mc2::cli {
+namespace plan_table {
 namespace {
 
 using planner::Plan;
@@ -133,6 +134,7 @@ std::string json_tail(const PlanCounts& counts) {
 }
 
 } // namespace
+} // namespace plan_table
 
 Result<TableFormat> parse_table_format(std::string_view text) {
   if (text == "csv") return TableFormat::Csv;
@@ -148,11 +150,13 @@ void PlanCounts::add(const PlanCounts& other) noexcept {
 }
 
 void append_row(TableFormat format, const PlanRow& row, std::string& text) {
+  using namespace plan_table;
   format == TableFormat::Csv ? append_csv_row(row, text) : append_json_row(row, text);
 }
 
 std::vector<std::string> make_table(TableFormat format, const planner::PlanOptions& options,
                                     std::vector<std::string> rows, const PlanCounts& counts) {
+  using namespace plan_table;
   std::vector<std::string> table = std::move(rows);
   if (format == TableFormat::Csv) {
     table.insert(table.begin(), csv_heading());

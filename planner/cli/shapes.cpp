@@ -6,6 +6,7 @@
 #include "csv.hpp"
 
 namespace mc2::cli {
+namespace shape_table {
 namespace {
 
 constexpr std::size_t kMaxShapeCount = 10'000;
@@ -47,9 +48,11 @@ Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults)
 }
 
 } // namespace
+} // namespace shape_table
 
 Result<std::vector<planner::OpSpec>> parse_shapes(std::string_view text, const std::string& file,
                                                   const OpOptions& defaults) {
+  using namespace shape_table;
   std::vector<planner::OpSpec> shapes;
   const auto take = [&](const CsvRow& row) -> Result<void> {
     MC2_ASSIGN(auto shape, read_shape(row, defaults));

@@ -10,6 +10,7 @@
 #include "model_file.hpp"
 
 namespace mc2::cli {
+namespace run_table {
 namespace {
 
 using profiler::CollectivePoint;
@@ -58,12 +59,15 @@ Result<planner::CostCurve> matmul_curve(const std::filesystem::path& model_file,
 }
 
 } // namespace
+} // namespace run_table
 
 Result<planner::Topology> read_topology(const std::filesystem::path& path) {
   return read_document(path, store::decode_topology);
 }
 
-Result<std::vector<CollectivePoint>> read_points(const std::filesystem::path& path, const planner::Topology& topology) {
+Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem::path& path,
+                                                           const planner::Topology& topology) {
+  using namespace run_table;
   MC2_ASSIGN(const auto content, read_file(path));
   std::vector<CollectivePoint> points;
   const auto take = [&](const CsvRow& row) -> Result<void> {
@@ -77,6 +81,7 @@ Result<std::vector<CollectivePoint>> read_points(const std::filesystem::path& pa
 
 Result<planner::CostModel> read_analytic_model(const std::filesystem::path& topology_file,
                                                const std::filesystem::path& model_file, const planner::OpSpec& op) {
+  using namespace run_table;
   MC2_ASSIGN(const auto topology, read_topology(topology_file));
   if (model_file.empty()) return planner::analytic_model(topology, op);
   MC2_ASSIGN(const auto matmul, matmul_curve(model_file, op));

@@ -14,16 +14,9 @@ namespace {
 using planner::Component;
 using planner::Sample;
 
-double us_of(const Sample& sample) { return planner::to_us(sample.time); }
-
 /// Samples beyond these are neither fitted nor drawn.
 bool is_drawable(const Sample& sample, Component component, const std::string& variant) {
-  return sample.component == component && sample.variant == variant && sample.time.count() > 0 &&
-         (component == Component::Matmul ? sample.block_rows : sample.message_bytes) > 0;
-}
-
-std::int64_t size_of(const Sample& sample) {
-  return sample.component == Component::Matmul ? sample.block_rows : sample.message_bytes;
+  return sample.component == component && sample.variant == variant && sample.time.count() > 0 && sample.size() > 0;
 }
 
 /// The rounds' drift and its level, by which fit_cost_model corrects times.
@@ -32,7 +25,7 @@ struct Correction {
   double level = 1;
 
   [[nodiscard]] double time_us(const Sample& sample) const {
-    return us_of(sample) / drift.factor(sample.round) * level;
+    return sample.time_us() / drift.factor(sample.round) * level;
   }
 };
 
@@ -41,9 +34,9 @@ Correction correction_of(const planner::Profile& profile, Component component) {
   std::vector<DriftCell> cells;
   for (const auto& sample : profile.samples) {
     if (sample.is_outlier || !is_drawable(sample, component, sample.variant)) continue;
-    const auto key = std::tuple(sample.variant, sample.context, size_of(sample));
+    const auto key = std::tuple(sample.variant, sample.context, sample.size());
     const int row = rows.try_emplace(key, static_cast<int>(rows.size())).first->second;
-    cells.push_back({row, sample.round, us_of(sample)});
+    cells.push_back({row, sample.round, sample.time_us()});
   }
   Correction correction{estimate_drift(cells)};
   std::vector<double> factors;
@@ -61,7 +54,7 @@ std::vector<CurveSample> curve_samples(const planner::Profile& profile, planner:
   std::vector<CurveSample> result;
   for (const auto& sample : profile.samples)
     if (is_drawable(sample, component, variant))
-      result.push_back({static_cast<double>(size_of(sample)), correction.time_us(sample),
+      result.push_back({static_cast<double>(sample.size()), correction.time_us(sample),
                         sample.context == planner::Context::CoRun, sample.is_outlier});
   return result;
 }

@@ -14,14 +14,11 @@ using planner::Component;
 using planner::CostCurve;
 using planner::Sample;
 
-double size_of(const Sample& sample) {
-  return static_cast<double>(sample.component == Component::Matmul ? sample.block_rows : sample.message_bytes);
-}
-
 bool is_judged(const Sample& sample, Component component, const std::string& variant, const CostCurve& curve) {
   return sample.component == component && sample.context == planner::Context::Alone && !sample.is_outlier &&
-         sample.variant == variant && sample.time.count() > 0 && size_of(sample) >= curve.valid_min_x &&
-         size_of(sample) <= curve.valid_max_x;
+         sample.variant == variant && sample.time.count() > 0 &&
+         static_cast<double>(sample.size()) >= curve.valid_min_x &&
+         static_cast<double>(sample.size()) <= curve.valid_max_x;
 }
 
 LaneDrift judge(const CostCurve& curve, Component component, const std::string& variant,
@@ -29,8 +26,8 @@ LaneDrift judge(const CostCurve& curve, Component component, const std::string& 
   std::vector<double> residuals;
   for (const Sample& sample : samples) {
     if (!is_judged(sample, component, variant, curve)) continue;
-    const double expected_us = curve.time_us(size_of(sample));
-    if (expected_us > 0) residuals.push_back(planner::to_us(sample.time) / expected_us - 1);
+    const double expected_us = curve.time_us(static_cast<double>(sample.size()));
+    if (expected_us > 0) residuals.push_back(sample.time_us() / expected_us - 1);
   }
   LaneDrift lane{.variant = variant, .component = component, .sample_count = static_cast<int>(residuals.size())};
   lane.limit = std::max(curve.relative_interval, kLeastDrift);

@@ -11,7 +11,7 @@
 namespace mc2::profiler {
 namespace {
 
-constexpr double kNormalMad = 1.4826; // scales a MAD to a standard deviation for normal noise
+constexpr double kNormalMad = 1.4826;
 constexpr std::size_t kMinOutlierCount = 5;
 constexpr double kNeverOutlierRatio = 0.1;
 constexpr double kFallbackFactor = 2.0;
@@ -77,17 +77,23 @@ Interval quantile_interval(std::span<const double> values, double q, double conf
   return {value, std::min(sorted[low], value), std::max(sorted[high], value)};
 }
 
+double robust_deviation(std::span<const double> values) {
+  const double center = median(values);
+  std::vector<double> distances(values.size());
+  std::transform(values.begin(), values.end(), distances.begin(), [&](double v) { return std::abs(v - center); });
+  return kNormalMad * median(distances);
+}
+
 std::vector<bool> find_outliers(std::span<const double> values, double limit) {
   std::vector<bool> marks(values.size(), false);
   if (values.size() < 2) return marks;
-  const double median = quantile(values, 0.5);
-  std::vector<double> deviations(values.size());
-  std::transform(values.begin(), values.end(), deviations.begin(), [&](double v) { return std::abs(v - median); });
-  const double deviation = kNormalMad * quantile(deviations, 0.5);
+  const double center = median(values);
+  const double deviation = robust_deviation(values);
   const bool is_scale_known = values.size() >= kMinOutlierCount && deviation > 0;
-  const double reach = std::max(limit * deviation, kNeverOutlierRatio * std::abs(median));
+  const double reach = std::max(limit * deviation, kNeverOutlierRatio * std::abs(center));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    marks[i] = is_scale_known ? deviations[i] > reach : is_beyond_factor(values[i], median, kFallbackFactor);
+    marks[i] =
+        is_scale_known ? std::abs(values[i] - center) > reach : is_beyond_factor(values[i], center, kFallbackFactor);
   }
   return marks;
 }

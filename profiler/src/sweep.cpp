@@ -12,6 +12,7 @@
 #include "mc2/planner/units.hpp"
 #include "mc2/profiler/drift.hpp"
 #include "mc2/profiler/statistics.hpp"
+#include "mc2/profiler/stopping_rule.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -19,10 +20,6 @@ namespace {
 using planner::Component;
 using planner::Sample;
 using Clock = std::chrono::steady_clock;
-
-constexpr int kWarmUpShare = 8; // of the budget
-
-double time_us(const Sample& sample) { return planner::to_us(sample.time); }
 
 /// Uniform in 0..limit-1. std::uniform_int_distribution gives another sequence on every standard library.
 std::size_t draw_below(std::mt19937_64& random, std::size_t limit) {
@@ -199,7 +196,7 @@ std::map<Component, Drift> Sweep::estimate_drifts() const {
     for (const auto& [component, samples] : states_[index].of_component) {
       for (const std::size_t i : samples) {
         if (samples_[i].time.count() <= 0) continue;
-        cells[component].push_back({static_cast<int>(index), samples_[i].round, time_us(samples_[i])});
+        cells[component].push_back({static_cast<int>(index), samples_[i].round, samples_[i].time_us()});
       }
     }
   }
@@ -213,7 +210,7 @@ std::vector<double> Sweep::steady_times(const std::vector<std::size_t>& samples,
   std::vector<double> times;
   for (const std::size_t i : samples) {
     const auto drift = drifts.find(samples_[i].component);
-    times.push_back(time_us(samples_[i]) / (drift == drifts.end() ? 1.0 : drift->second.factor(samples_[i].round)));
+    times.push_back(samples_[i].time_us() / (drift == drifts.end() ? 1.0 : drift->second.factor(samples_[i].round)));
   }
   return times;
 }
@@ -256,7 +253,7 @@ std::vector<std::size_t> Sweep::references() const {
     for (const auto& [component, samples] : states_[i].of_component) {
       if (!states_[i].is_finished) is_wanted[component] = true;
       const bool is_single = states_[i].of_component.size() == 1;
-      if (states_[i].is_finished && is_single) finished[component].emplace_back(time_us(samples_[samples.front()]), i);
+      if (states_[i].is_finished && is_single) finished[component].emplace_back(samples_[samples.front()].time_us(), i);
     }
   }
   std::vector<std::size_t> chosen;
@@ -341,7 +338,7 @@ CaseSummary Sweep::summarise(std::size_t index) const {
   std::vector<double> times;
   std::vector<double> ordinary;
   for (const std::size_t i : state.watched) {
-    times.push_back(time_us(samples_[i]));
+    times.push_back(samples_[i].time_us());
     if (!samples_[i].is_outlier) ordinary.push_back(times.back());
   }
   if (times.empty()) return summary;

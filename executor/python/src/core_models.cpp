@@ -23,8 +23,6 @@ using planner::Profile;
 using planner::Sample;
 using planner::VariantCost;
 
-double time_us(const Sample& sample) { return planner::to_us(sample.time); }
-
 /// What Python says of a sample beside its component, size and time.
 struct SampleWords {
   std::string component, context;
@@ -47,7 +45,7 @@ std::string table_of(const Profile& profile) {
   for (const Sample& sample : profile.samples) {
     auto& [count, fastest_us] = groups[{std::string(to_string(sample.component)),
                                         std::string(to_string(sample.context)), sample.variant, sample.block_rows}];
-    fastest_us = count++ == 0 ? time_us(sample) : std::min(fastest_us, time_us(sample));
+    fastest_us = count++ == 0 ? sample.time_us() : std::min(fastest_us, sample.time_us());
   }
   std::vector<std::vector<std::string>> rows{{"component", "context", "variant", "block", "samples", "fastest, us"}};
   for (const auto& [key, value] : groups) {
@@ -77,7 +75,7 @@ void bind_samples(py::module_& module) {
       .def_readonly("block_rows", &Sample::block_rows)
       .def_readonly("block_count", &Sample::block_count)
       .def_readonly("message_bytes", &Sample::message_bytes)
-      .def_property_readonly("time_us", &time_us)
+      .def_property_readonly("time_us", &Sample::time_us)
       .def_readonly("round", &Sample::round)
       .def_readonly("is_outlier", &Sample::is_outlier)
       .def(

@@ -18,7 +18,7 @@
 namespace mc2::executor::lanes {
 namespace {
 
-constexpr std::int64_t kTileElements = 1024; // stays in the first-level cache
+constexpr std::int64_t kVectorTileElements = 1024; // stays in the first-level cache
 
 MC2_EVERY_VECTOR_WIDTH void add_two(const float* left, const float* right, float* sum, std::int64_t count) noexcept {
   for (std::int64_t i = 0; i < count; ++i) sum[i] = left[i] + right[i];
@@ -53,9 +53,9 @@ void finish_streaming() noexcept {
 
 void sum_f32(std::span<const float* const> partials, float* result, std::int64_t count,
              bool streams_past_cache) noexcept {
-  alignas(64) std::array<float, kTileElements> tile;
-  for (std::int64_t first = 0; first < count; first += kTileElements) {
-    const std::int64_t length = std::min(kTileElements, count - first);
+  alignas(64) std::array<float, kVectorTileElements> tile;
+  for (std::int64_t first = 0; first < count; first += kVectorTileElements) {
+    const std::int64_t length = std::min(kVectorTileElements, count - first);
     sum_tile(partials, first, streams_past_cache ? tile.data() : result + first, length);
     if (streams_past_cache) stream(tile.data(), result + first, length);
   }

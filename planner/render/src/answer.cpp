@@ -9,7 +9,7 @@
 namespace mc2::render {
 namespace {
 
-constexpr int kLabelWidth = 9;
+constexpr int kAnswerLabelWidth = 9;
 constexpr double kNoBenefit = 0.0005; ///< what shows as 0.0 %
 
 std::string work_of(const planner::Plan& plan) { return std::string(to_string(planner::traits_of(plan.op.kind).work)); }
@@ -66,12 +66,12 @@ std::string shortened(std::string text, std::size_t columns) {
 /// One field, on two lines where it is too long for one.
 std::string field(const char* label, const std::string& text, int width) {
   if (text.empty()) return {};
-  const auto columns = static_cast<std::size_t>(std::max(width - 2 - kLabelWidth, 16));
-  const std::string first = "  " + padded(label, kLabelWidth);
+  const auto columns = static_cast<std::size_t>(std::max(width - 2 - kAnswerLabelWidth, 16));
+  const std::string first = "  " + padded(label, kAnswerLabelWidth);
   const std::size_t space = text.rfind(' ', columns);
   if (text.size() <= columns || space == std::string::npos) return first + shortened(text, columns) + "\n";
-  return first + text.substr(0, space) + "\n  " + padded("", kLabelWidth) + shortened(text.substr(space + 1), columns) +
-         "\n";
+  return first + text.substr(0, space) + "\n  " + padded("", kAnswerLabelWidth) +
+         shortened(text.substr(space + 1), columns) + "\n";
 }
 
 } // namespace

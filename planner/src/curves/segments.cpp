@@ -46,13 +46,13 @@ Result<void> validate_knots(const SegmentsCurve& curve) {
 }
 
 /// Range of one piece in units of scale_x; the last piece has no end, so its end_u is its begin_u.
-struct Range {
+struct PieceRange {
   double begin_u;
   double end_u;
   bool is_last;
 };
 
-Result<void> validate_piece(const CurvePiece& piece, std::size_t index, const Range& range) {
+Result<void> validate_piece(const CurvePiece& piece, std::size_t index, const PieceRange& range) {
   for (const auto& [field, value] : {std::pair{"q2", piece.q2}, std::pair{"q1", piece.q1}, std::pair{"q0", piece.q0}})
     if (!std::isfinite(value)) return field_error(piece_field(index, field), "is not a finite number");
   if (range.is_last && piece.q2 < 0)
@@ -96,7 +96,7 @@ Result<void> SegmentsCurve::validate(double /*min_x*/, double /*max_x*/) const {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const bool is_last = i == knots_x.size();
     const double begin_u = i == 0 ? 0 : knots_x[i - 1] / scale_x;
-    const Range range{begin_u, is_last ? begin_u : knots_x[i] / scale_x, is_last};
+    const PieceRange range{begin_u, is_last ? begin_u : knots_x[i] / scale_x, is_last};
     MC2_TRY(validate_piece(pieces[i], i, range));
     const double begin_us = piece_us(pieces[i], range.begin_u);
     if (begin_us < end_us * (1 - kMaxKnotFall)) return field_error(piece_field(i, "q0"), fall_text(end_us, begin_us));

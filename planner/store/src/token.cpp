@@ -24,7 +24,7 @@ constexpr std::string_view kPrefix = "mc2_";
 constexpr std::size_t kIdBytes = 4, kIdDigits = 2 * kIdBytes, kSecretDigits = 64;
 constexpr std::size_t kTextLength = kPrefix.size() + kIdDigits + 1 + kSecretDigits;
 constexpr std::size_t kMaxNameBytes = 64;
-constexpr const char* kColumns = "id, name, role, created_at, expires_at, revoked_at, hash";
+constexpr const char* kTokenColumns = "id, name, role, created_at, expires_at, revoked_at, hash";
 
 void initialise_sodium() {
   static const int initialised = sodium_init();
@@ -70,8 +70,8 @@ void bind_all(SQLite::Statement& statement, const Token& token) {
 }
 
 void replace(SQLite::Database& database, const Token& token) {
-  SQLite::Statement statement(
-      database, std::string("REPLACE INTO token (") + kColumns + ", checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+  SQLite::Statement statement(database, std::string("REPLACE INTO token (") + kTokenColumns +
+                                            ", checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
   bind_all(statement, token);
   statement.exec();
 }
@@ -133,7 +133,8 @@ Result<void> Store::add_token(const Token& token) {
 
 Result<void> Store::revoke_token(const std::string& id, const std::string& now) {
   return impl_->write("Store::revoke_token", [&]() -> Result<void> {
-    SQLite::Statement find(impl_->database, std::string("SELECT ") + kColumns + ", checksum FROM token WHERE id = ?1");
+    SQLite::Statement find(impl_->database,
+                           std::string("SELECT ") + kTokenColumns + ", checksum FROM token WHERE id = ?1");
     find.bind(1, id);
     if (!find.executeStep())
       return impl_->error(ErrorCode::NotFound,
@@ -152,8 +153,8 @@ Result<TokenList> Store::list_tokens() const {
   return impl_->read("Store::list_tokens", [&]() -> Result<TokenList> {
     TokenList list;
     if (!has_table(impl_->database)) return list;
-    SQLite::Statement statement(impl_->database,
-                                std::string("SELECT ") + kColumns + ", checksum FROM token ORDER BY created_at, id");
+    SQLite::Statement statement(
+        impl_->database, std::string("SELECT ") + kTokenColumns + ", checksum FROM token ORDER BY created_at, id");
     while (statement.executeStep()) {
       auto token = read_token(statement);
       if (token)
@@ -168,7 +169,7 @@ Result<TokenList> Store::list_tokens() const {
 std::vector<Damage> scan_tokens(SQLite::Database& database, std::int64_t& row_count) {
   std::vector<Damage> damages;
   if (!has_table(database)) return damages;
-  SQLite::Statement statement(database, std::string("SELECT ") + kColumns + ", checksum, rowid FROM token");
+  SQLite::Statement statement(database, std::string("SELECT ") + kTokenColumns + ", checksum, rowid FROM token");
   for (; statement.executeStep(); ++row_count)
     if (!read_token(statement))
       damages.push_back({"token", statement.getColumn(8).getInt64(), "fails its checksum: it lets nobody in"});

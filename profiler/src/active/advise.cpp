@@ -28,8 +28,6 @@ constexpr std::size_t kMaxExtraSizeCount = 12;
 /// Below this part of the regret a value is rounding.
 constexpr double kNegligibleValue = 1e-3;
 
-double time_us(const Sample& sample) { return planner::to_us(sample.time); }
-
 bool counts(const Sample& sample, const std::string& variant) {
   return !sample.is_outlier && sample.variant == variant && sample.block_rows > 0 && sample.time.count() > 0;
 }
@@ -45,16 +43,16 @@ Evidence gather(const ActiveQuestion& question, std::span<const Sample> samples)
   std::map<std::tuple<Component, std::int64_t, int>, double> alone;
   for (const Sample& sample : samples) {
     if (!counts(sample, question.variant) || sample.context != Context::Alone) continue;
-    alone[{sample.component, sample.block_rows, sample.round}] = time_us(sample);
+    alone[{sample.component, sample.block_rows, sample.round}] = sample.time_us();
     auto& lane = sample.component == Component::Matmul ? evidence.matmul : evidence.collective;
-    lane.push_back({static_cast<double>(sample.block_rows), time_us(sample), sample.round});
+    lane.push_back({static_cast<double>(sample.block_rows), sample.time_us(), sample.round});
   }
   for (const Sample& sample : samples) {
     if (!counts(sample, question.variant) || sample.context != Context::CoRun) continue;
     const auto pair = alone.find({sample.component, sample.block_rows, sample.round});
     if (pair == alone.end()) continue;
     auto& ratios = sample.component == Component::Matmul ? evidence.matmul_slowdowns : evidence.collective_slowdowns;
-    ratios.push_back(time_us(sample) / pair->second);
+    ratios.push_back(sample.time_us() / pair->second);
   }
   return evidence;
 }

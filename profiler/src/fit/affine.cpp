@@ -11,7 +11,7 @@
 namespace mc2::profiler::fit {
 namespace {
 
-using Parameters = std::array<double, 2>; // alpha, beta
+using AffineParameters = std::array<double, 2>; // alpha, beta
 
 /// (alpha + beta x - time) / time.
 struct AffineResidual {
@@ -25,15 +25,15 @@ struct AffineResidual {
   }
 };
 
-std::optional<Parameters> start(const ScaledPoints& scaled, double robust_scale) {
+std::optional<AffineParameters> start(const ScaledPoints& scaled, double robust_scale) {
   Basis basis(static_cast<Eigen::Index>(scaled.x.size()), 2);
   for (std::size_t i = 0; i < scaled.x.size(); ++i) basis.row(static_cast<Eigen::Index>(i)) << 1.0, scaled.x[i];
   const std::optional<Coefficients> coefficients = nonnegative_start(basis, scaled.time, robust_scale);
   if (!coefficients) return std::nullopt;
-  return Parameters{(*coefficients)(0), (*coefficients)(1)};
+  return AffineParameters{(*coefficients)(0), (*coefficients)(1)};
 }
 
-std::vector<bool> inliers_of(const ScaledPoints& scaled, const Parameters& parameters, double robust_scale) {
+std::vector<bool> inliers_of(const ScaledPoints& scaled, const AffineParameters& parameters, double robust_scale) {
   std::vector<double> errors(scaled.x.size());
   for (std::size_t i = 0; i < errors.size(); ++i) {
     errors[i] = ratio_error(parameters[0] + parameters[1] * scaled.x[i], scaled.time[i]);
@@ -45,7 +45,7 @@ std::vector<bool> inliers_of(const ScaledPoints& scaled, const Parameters& param
 
 std::optional<planner::CostCurve::Shape> fit_affine(const FamilyInput& input) {
   const ScaledPoints scaled = scale_points(input.points);
-  std::optional<Parameters> parameters = start(scaled, input.robust_scale);
+  std::optional<AffineParameters> parameters = start(scaled, input.robust_scale);
   if (!parameters) return std::nullopt;
 
   const std::vector<bool> inliers = inliers_of(scaled, *parameters, input.robust_scale);

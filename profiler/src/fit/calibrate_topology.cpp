@@ -62,7 +62,7 @@ struct PointResidual {
   }
 };
 
-struct PriorResidual {
+struct PublishedResidual {
   std::array<double, kCount> spreads;
 
   bool operator()(const double* log_factors, double* residual) const {
@@ -91,8 +91,8 @@ void add_residuals(ceres::Problem& problem, const Topology& topology, std::span<
     problem.AddResidualBlock(new ceres::NumericDiffCostFunction<PointResidual, ceres::CENTRAL, 1, kCount>(
                                  new PointResidual{topology, point, options.measurement_spread}),
                              nullptr, log_factors);
-  problem.AddResidualBlock(new ceres::NumericDiffCostFunction<PriorResidual, ceres::CENTRAL, kCount, kCount>(
-                               new PriorResidual{prior_spreads(options)}),
+  problem.AddResidualBlock(new ceres::NumericDiffCostFunction<PublishedResidual, ceres::CENTRAL, kCount, kCount>(
+                               new PublishedResidual{prior_spreads(options)}),
                            nullptr, log_factors);
   for (int i = 0; i < kCount; ++i) {
     problem.SetParameterLowerBound(log_factors, i, -kMaxLogFactor);

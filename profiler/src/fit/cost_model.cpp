@@ -24,7 +24,6 @@ using planner::Profile;
 using planner::Sample;
 
 constexpr double kFactorConfidence = 0.90;
-constexpr double kNormalMad = 1.4826;
 constexpr double kNotableDrift = 1.1;
 constexpr std::size_t kFewSamples = 3;
 constexpr std::int64_t kFewLengths = 2; ///< a cut axis so short has fewer block lengths than a fit needs
@@ -36,12 +35,6 @@ struct Series {
 
   [[nodiscard]] std::string text() const { return variant + " " + std::string(to_string(component)); }
 };
-
-std::int64_t size_of(const Sample& sample) {
-  return sample.component == Component::Matmul ? sample.block_rows : sample.message_bytes;
-}
-
-double time_us(const Sample& sample) { return planner::to_us(sample.time); }
 
 bool is_of(const Sample& sample, const Series& series, Context context) {
   return !sample.is_outlier && sample.variant == series.variant && sample.component == series.component &&
@@ -58,9 +51,9 @@ Result<void> check_samples(const Profile& profile) {
       return Error{ErrorCode::CannotFit, field,
                    which + " has a time of " + std::to_string(sample.time.count()) + " ns; must be above 0"};
     }
-    if (size_of(sample) <= 0) {
+    if (sample.size() <= 0) {
       return Error{ErrorCode::CannotFit, field,
-                   which + " has a size of " + std::to_string(size_of(sample)) + "; must be above 0"};
+                   which + " has a size of " + std::to_string(sample.size()) + "; must be above 0"};
     }
   }
   return {};
@@ -72,9 +65,9 @@ Drift drift_of(const Profile& profile, Component component) {
   std::vector<DriftCell> cells;
   for (const Sample& sample : profile.samples) {
     if (sample.is_outlier || sample.component != component) continue;
-    const auto key = std::tuple(sample.variant, sample.context, size_of(sample));
+    const auto key = std::tuple(sample.variant, sample.context, sample.size());
     const int row = rows.try_emplace(key, static_cast<int>(rows.size())).first->second;
-    cells.push_back({row, sample.round, time_us(sample)});
+    cells.push_back({row, sample.round, sample.time_us()});
   }
   return estimate_drift(cells);
 }
@@ -102,10 +95,7 @@ FitPoint make_point(std::int64_t size, const std::vector<double>& times_us, doub
   point.x = static_cast<double>(size);
   point.time_us = quantile(times_us, q);
   point.sample_count = static_cast<int>(times_us.size());
-  const double median = quantile(times_us, 0.5);
-  std::vector<double> deviations;
-  for (const double time : times_us) deviations.push_back(std::abs(time - median));
-  point.relative_spread = kNormalMad * quantile(deviations, 0.5) / point.time_us;
+  point.relative_spread = robust_deviation(times_us) / point.time_us;
   return point;
 }
 
@@ -114,8 +104,8 @@ std::vector<FitPoint> points_of(const Profile& profile, const Series& series, co
   std::map<std::int64_t, SizeTimes> sizes;
   for (const Sample& sample : profile.samples) {
     if (!is_of(sample, series, Context::Alone)) continue;
-    SizeTimes& times = sizes[size_of(sample)];
-    const double corrected_us = time_us(sample) * reference / drift.factor(sample.round);
+    SizeTimes& times = sizes[sample.size()];
+    const double corrected_us = sample.time_us() * reference / drift.factor(sample.round);
     times.all_us.push_back(corrected_us);
     if (drift.is_estimated(sample.round)) times.steady_us.push_back(corrected_us);
   }
@@ -143,15 +133,15 @@ void note_samples(const Profile& profile, const Series& series, std::span<const 
 double fit_slowdown(const Profile& profile, const Series& series, std::vector<std::string>& notes) {
   std::map<std::pair<std::int64_t, int>, std::vector<double>> alone;
   for (const Sample& sample : profile.samples) {
-    if (is_of(sample, series, Context::Alone)) alone[{size_of(sample), sample.round}].push_back(time_us(sample));
+    if (is_of(sample, series, Context::Alone)) alone[{sample.size(), sample.round}].push_back(sample.time_us());
   }
   std::vector<double> co_run_us;
   std::vector<double> alone_us;
   for (const Sample& sample : profile.samples) {
     if (!is_of(sample, series, Context::CoRun)) continue;
-    const auto pair = alone.find({size_of(sample), sample.round});
+    const auto pair = alone.find({sample.size(), sample.round});
     if (pair == alone.end()) continue;
-    co_run_us.push_back(time_us(sample));
+    co_run_us.push_back(sample.time_us());
     alone_us.push_back(quantile(pair->second, 0.5));
   }
   if (co_run_us.empty()) {

@@ -25,7 +25,6 @@ constexpr double kClockError = 0.001;
 constexpr double kQuantileError = 1.36;
 constexpr double kNoiseMargin = 1.5;
 
-constexpr double kMaxOutlierShare = 0.2;
 /// An error this much smaller needs no test: where a misfit shows at few sizes, the differences vary too much for
 /// one.
 constexpr double kPlainGain = 0.5;
@@ -82,13 +81,13 @@ std::vector<bool> find_unexplained(std::span<const FitPoint> points, CurveAxis a
     }
   }
   const auto count = static_cast<double>(std::count(unexplained.begin(), unexplained.end(), true));
-  if (count > kMaxOutlierShare * static_cast<double>(points.size())) unexplained.assign(points.size(), false);
+  if (count > fit::kMaxOutlierShare * static_cast<double>(points.size())) unexplained.assign(points.size(), false);
   return unexplained;
 }
 
 /// At most one point in five is left out, by both rules together.
 Split split_points(std::vector<FitPoint> points, CurveAxis axis, const FitOptions& options) {
-  const auto limit = static_cast<std::size_t>(kMaxOutlierShare * static_cast<double>(points.size()));
+  const auto limit = static_cast<std::size_t>(fit::kMaxOutlierShare * static_cast<double>(points.size()));
   Split split{std::move(points), {}};
   split.leave_out(fit::find_contradicting(split.kept));
   const std::vector<bool> unexplained = find_unexplained(split.kept, axis, options);

@@ -32,7 +32,7 @@ constexpr double kBelowNextSample = 1 - 1e-3;
 ///   left(x)  = q0 + s0 x + (s1 - s0) x^2 / (2 knot)      slope s0 at 0 and s1 at the knot
 ///   right(x) = left(knot) + jump + l1 (x - knot)
 enum Parameter : int { kQ0, kS0, kS1, kL1, kJump, kKnot, kParameterCount };
-using Parameters = std::array<double, kParameterCount>;
+using PiecewiseParameters = std::array<double, kParameterCount>;
 
 template <typename T>
 T left_time(const T* p, const T& x) {
@@ -70,7 +70,7 @@ struct JumpResidual {
 /// The knot lies at or after sample `last_left` and before the next one.
 struct Candidate {
   std::size_t last_left = 0;
-  Parameters parameters{};
+  PiecewiseParameters parameters{};
   double cost = 0;
 };
 
@@ -98,12 +98,12 @@ double gap_end(const ScaledPoints& scaled, std::size_t last_left) {
 }
 
 /// Moves the knot through its gap to where the pieces come closest while the left one still rises.
-Parameters join_pieces(const ScaledPoints& scaled, std::size_t last_left, const Coefficients& left,
-                       const Coefficients& right) {
+PiecewiseParameters join_pieces(const ScaledPoints& scaled, std::size_t last_left, const Coefficients& left,
+                                const Coefficients& right) {
   const double from = scaled.x[last_left];
   const double to = gap_end(scaled, last_left);
   const double q2 = (left(2) - left(1)) / (2 * from);
-  Parameters best{};
+  PiecewiseParameters best{};
   double best_distance = std::numeric_limits<double>::infinity();
   for (int step = 0; step <= kKnotStepCount; ++step) {
     const double knot = from + (to - from) * step / kKnotStepCount;
@@ -156,7 +156,7 @@ void add_residuals(ceres::Problem& problem, const ScaledPoints& scaled, const Ca
 }
 
 bool refine(const ScaledPoints& scaled, double robust_scale, Candidate& candidate) {
-  Parameters parameters = candidate.parameters;
+  PiecewiseParameters parameters = candidate.parameters;
   ceres::Problem problem;
   add_residuals(problem, scaled, candidate, robust_scale, parameters.data());
   for (int i = 0; i < kKnot; ++i) problem.SetParameterLowerBound(parameters.data(), i, 0.0);
@@ -187,7 +187,7 @@ std::vector<Candidate> starts(const ScaledPoints& scaled, std::size_t first, std
   return candidates;
 }
 
-PiecewiseCurve to_curve(const Parameters& p, const ScaledPoints& scaled, planner::CurveAxis axis) {
+PiecewiseCurve to_curve(const PiecewiseParameters& p, const ScaledPoints& scaled, planner::CurveAxis axis) {
   PiecewiseCurve curve;
   curve.scale_x = axis == planner::CurveAxis::Bytes ? planner::kBytesPerMib : 1.0;
   const double units = curve.scale_x / scaled.x_scale; // scaled x per unit of the curve's formula

@@ -19,7 +19,6 @@ constexpr double kFallTolerance = 0.1;
 constexpr double kFallStandardErrors = 2;
 constexpr double kMaxFallShare = 0.2;
 constexpr double kContradictionRatio = 1.25;
-constexpr double kMaxOutlierShare = 0.2;
 constexpr double kResolvedShare = 0.2;
 constexpr double kTiedShare = 0.95;
 

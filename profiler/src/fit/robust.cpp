@@ -15,7 +15,6 @@ using Indices = std::vector<Index>;
 
 constexpr double kInlierScales = 20; // a factor of 2 at the default scale
 constexpr double kCapScales = 3;
-constexpr double kMaxOutlierShare = 0.2;
 constexpr Index kSubsetPointCount = 8; // 8 points hold 56 triples: enough that many of them have no wrong point
 
 /// Calls visit(indices) for every ascending choice of `count` of the numbers 0..limit-1.

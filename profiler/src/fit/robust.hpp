@@ -12,6 +12,9 @@ namespace mc2::profiler::fit {
 /// either is not positive.
 [[nodiscard]] double ratio_error(double fitted, double measured) noexcept;
 
+/// With more wrong points than this share, it is the model that is wrong.
+inline constexpr double kMaxOutlierShare = 0.2;
+
 /// Sum of the errors, each counted up to 3 scales: a wrong point costs the same however wrong it is.
 [[nodiscard]] double capped_cost(std::span<const double> errors, double scale) noexcept;
 

@@ -98,7 +98,7 @@ std::optional<Knots> search(const ScaledPoints& scaled, std::size_t knot_count, 
 
 /// time at 0, slopes, knots.
 template <std::size_t kKnots>
-using Parameters = std::array<double, 2 + 2 * kKnots>;
+using SegmentsParameters = std::array<double, 2 + 2 * kKnots>;
 
 template <std::size_t kKnots, typename T>
 T time_at(const T* parameters, double x) {
@@ -123,7 +123,7 @@ struct SegmentsResidual {
 };
 
 template <std::size_t kKnots>
-double loss_of(const ScaledPoints& scaled, const Parameters<kKnots>& parameters, double robust_scale) {
+double loss_of(const ScaledPoints& scaled, const SegmentsParameters<kKnots>& parameters, double robust_scale) {
   double sum = 0;
   for (std::size_t i = 0; i < scaled.x.size(); ++i)
     sum += huber_loss(time_at<kKnots>(parameters.data(), scaled.x[i]) / scaled.time[i] - 1, robust_scale);
@@ -131,8 +131,8 @@ double loss_of(const ScaledPoints& scaled, const Parameters<kKnots>& parameters,
 }
 
 template <std::size_t kKnots>
-Parameters<kKnots> start_from(const ScaledPoints& scaled, const Knots& knots) {
-  Parameters<kKnots> parameters{};
+SegmentsParameters<kKnots> start_from(const ScaledPoints& scaled, const Knots& knots) {
+  SegmentsParameters<kKnots> parameters{};
   for (std::size_t i = 0; i < kKnots + 2; ++i) parameters[i] = knots.pieces.coefficients(static_cast<Eigen::Index>(i));
   for (std::size_t i = 0; i < kKnots; ++i) parameters[2 + kKnots + i] = scaled.x[knots.at[i]];
   return parameters;
@@ -140,9 +140,9 @@ Parameters<kKnots> start_from(const ScaledPoints& scaled, const Knots& knots) {
 
 /// Lets the knots leave their samples.
 template <std::size_t kKnots>
-Parameters<kKnots> refine(const ScaledPoints& scaled, const Knots& knots, double robust_scale) {
-  const Parameters<kKnots> start = start_from<kKnots>(scaled, knots);
-  Parameters<kKnots> parameters = start;
+SegmentsParameters<kKnots> refine(const ScaledPoints& scaled, const Knots& knots, double robust_scale) {
+  const SegmentsParameters<kKnots> start = start_from<kKnots>(scaled, knots);
+  SegmentsParameters<kKnots> parameters = start;
   ceres::Problem problem;
   auto* loss = new ceres::HuberLoss(robust_scale); // owned by the problem, however many residuals share it
   using Residual = SegmentsResidual<kKnots>;
@@ -165,7 +165,8 @@ Parameters<kKnots> refine(const ScaledPoints& scaled, const Knots& knots, double
 }
 
 template <std::size_t kKnots>
-SegmentsCurve to_curve(const Parameters<kKnots>& parameters, const ScaledPoints& scaled, planner::CurveAxis axis) {
+SegmentsCurve to_curve(const SegmentsParameters<kKnots>& parameters, const ScaledPoints& scaled,
+                       planner::CurveAxis axis) {
   SegmentsCurve curve;
   curve.scale_x = axis == planner::CurveAxis::Bytes ? planner::kBytesPerMib : 1.0;
   const double units = curve.scale_x / scaled.x_scale; // scaled x per unit of the curve's formula

@@ -18,15 +18,15 @@ using planner::Sample;
 constexpr std::size_t kMaxListedShapes = 6;
 
 /// What the logs say of themselves.
-struct Evidence {
+struct Seen {
   std::set<std::array<std::int64_t, 2>> shapes; ///< n, k
   std::set<planner::DType> dtypes;
   std::set<int> world_sizes;
   std::int64_t largest_m = 0;
 };
 
-Evidence evidence_of(const TimingSet& timings, const ImportQuestion& question) {
-  Evidence found;
+Seen evidence_of(const TimingSet& timings, const ImportQuestion& question) {
+  Seen found;
   for (const auto& [key, group] : timings.groups()) {
     if (key.component == Component::Collective) {
       if (key.world_size > 0) found.world_sizes.insert(key.world_size);
@@ -62,7 +62,7 @@ class Missing {
 };
 
 Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& question) {
-  const Evidence found = evidence_of(timings, question);
+  const Seen found = evidence_of(timings, question);
   Missing missing;
   OpSpec op;
   if (question.kind)

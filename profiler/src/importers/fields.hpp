@@ -12,6 +12,9 @@
 
 namespace mc2::profiler {
 
+/// A message larger than 1 PiB, full array, is a wrong number or unit.
+inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
+
 /// Without white space (and tabs that msprof puts behind numbers) and quotes at either end.
 [[nodiscard]] std::string_view bare(std::string_view text) noexcept;
 /// Without white space at either end.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "fields.hpp"
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::profiler {
@@ -17,9 +18,8 @@ enum class SizeMeaning : std::uint8_t {
 /// table.
 [[nodiscard]] inline std::optional<std::int64_t> full_array_bytes(std::int64_t bytes, SizeMeaning meaning,
                                                                   int world_size) {
-  constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
   if (meaning == SizeMeaning::FullArray) return bytes;
-  if (world_size < 1 || bytes < 0 || bytes > kMaxBytes / world_size) return std::nullopt;
+  if (world_size < 1 || bytes < 0 || bytes > kMaxMessageBytes / world_size) return std::nullopt;
   return bytes * world_size;
 }
 

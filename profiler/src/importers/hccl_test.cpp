@@ -8,6 +8,7 @@
 #include "log_sink.hpp"
 
 namespace mc2::profiler {
+namespace hccl_test {
 namespace {
 
 using planner::Collective;
@@ -90,8 +91,7 @@ class HcclTestLog {
   /// The tool rounds its counts up to whole elements, and to the same number for every rank where the ranks share one
   /// array.
   [[nodiscard]] static std::int64_t executed_bytes(std::int64_t size, std::int64_t element_bytes, std::int64_t parts) {
-    constexpr std::int64_t kMaxSize = std::int64_t{1} << 50;
-    if (size < 1 || size > kMaxSize) return size;
+    if (size < 1 || size > kMaxMessageBytes) return size;
     const std::int64_t count = planner::ceil_div(size, element_bytes);
     return planner::ceil_div(count, parts) * parts * element_bytes;
   }
@@ -125,6 +125,7 @@ class HcclTestLog {
 };
 
 } // namespace
+} // namespace hccl_test
 
 bool detect_hccl_test(std::string_view head) {
   const std::size_t at = head.find("data_size");
@@ -132,6 +133,7 @@ bool detect_hccl_test(std::string_view head) {
 }
 
 Result<void> read_hccl_test(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  using namespace hccl_test;
   HcclTestLog log(answers, sink);
   for (Line line; reader.next(line);) log.read(line);
   return {};

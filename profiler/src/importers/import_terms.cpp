@@ -2,10 +2,11 @@
 
 #include <charconv>
 
+#include "fields.hpp"
+
 namespace mc2::profiler {
 namespace {
 
-constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 constexpr std::size_t kShownText = 32;
 
 /// Nothing for an empty text. Errors: those of `parse`, under this name.

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "fields.hpp"
+
 namespace mc2::profiler {
 namespace {
 
 using planner::Component;
 
 constexpr std::int64_t kMaxTimeNs = 1'000'000'000'000'000; ///< 11 days: beyond, a unit or a number is wrong
-constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 constexpr std::size_t kMaxFactBytes = 256;
 constexpr std::size_t kMaxQuestionCount = 8;
 

@@ -13,6 +13,7 @@
 #include "msprof_names.hpp"
 
 namespace mc2::profiler {
+namespace msprof_db {
 namespace {
 
 using planner::Collective;
@@ -86,7 +87,7 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, LogSink& sin
     return sink.bad(line, "it ends before it starts, or takes no time");
   const auto bytes = element_bytes(row.getColumn(6), row.getColumn(7));
   const std::int64_t count = row.getColumn(5).getInt64();
-  if (!bytes || count < 1 || count > (std::int64_t{1} << 50) / *bytes)
+  if (!bytes || count < 1 || count > kMaxMessageBytes / *bytes)
     return sink.bad(line, "its count or element type is unknown");
   const auto meaning = hccl_counts_part(found.collective) ? SizeMeaning::PerRank : SizeMeaning::FullArray;
   const int world_size = answers.world_size.value_or(0);
@@ -118,10 +119,12 @@ Result<void> read_database(SQLite::Database& database, const ImportAnswers& answ
 }
 
 } // namespace
+} // namespace msprof_db
 
 bool detect_msprof_db(std::string_view head) { return head.starts_with(kSqliteHeader); }
 
 Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  using namespace msprof_db;
   std::string copy;
   try {
     const auto database = open_database(reader, copy);

@@ -13,6 +13,7 @@
 #include "msprof_names.hpp"
 
 namespace mc2::profiler {
+namespace msprof_kernels {
 namespace {
 
 using planner::Collective;
@@ -240,9 +241,11 @@ class KernelLog {
 };
 
 } // namespace
+} // namespace msprof_kernels
 
 /// By two of its columns, so that a file that lacks one is still told what it lacks.
 bool detect_msprof_kernels(std::string_view head) {
+  using namespace msprof_kernels;
   const std::string_view first = head.substr(0, head.find('\n'));
   if (first.find(',') == std::string_view::npos) return false;
   int count = 0;
@@ -256,6 +259,7 @@ bool detect_msprof_kernels(std::string_view head) {
 }
 
 Result<void> read_msprof_kernels(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  using namespace msprof_kernels;
   KernelLog log(answers, sink);
   auto done = read_table(reader, log, sink);
   log.finish();

@@ -9,6 +9,7 @@
 #include "msprof_names.hpp"
 
 namespace mc2::profiler {
+namespace msprof_statistic {
 namespace {
 
 using planner::Component;
@@ -95,6 +96,7 @@ class StatisticLog {
 };
 
 } // namespace
+} // namespace msprof_statistic
 
 bool detect_msprof_statistic(std::string_view head) {
   const std::string_view first = head.substr(0, head.find('\n'));
@@ -102,6 +104,7 @@ bool detect_msprof_statistic(std::string_view head) {
 }
 
 Result<void> read_msprof_statistic(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  using namespace msprof_statistic;
   StatisticLog log(answers, sink);
   return read_table(reader, log, sink);
 }

@@ -8,6 +8,7 @@
 #include "log_sink.hpp"
 
 namespace mc2::profiler {
+namespace nccl_tests {
 namespace {
 
 using planner::Collective;
@@ -252,6 +253,7 @@ class NcclTestsLog {
 };
 
 } // namespace
+} // namespace nccl_tests
 
 bool detect_nccl_tests(std::string_view head) {
   if (head.find("nccl-tests version") != std::string_view::npos || head.find("rccl-tests:") != std::string_view::npos)
@@ -261,6 +263,7 @@ bool detect_nccl_tests(std::string_view head) {
 }
 
 Result<void> read_nccl_tests(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  using namespace nccl_tests;
   NcclTestsLog log(answers, sink);
   for (Line line; reader.next(line);) log.read(line);
   log.finish(reader.line_number());

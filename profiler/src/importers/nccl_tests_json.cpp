@@ -13,6 +13,7 @@
 #include "log_sink.hpp"
 
 namespace mc2::profiler {
+namespace nccl_tests_json {
 namespace {
 
 using nlohmann::json;
@@ -258,6 +259,7 @@ class Handler : public nlohmann::json_sax<json> {
 };
 
 } // namespace
+} // namespace nccl_tests_json
 
 bool detect_nccl_tests_json(std::string_view head) {
   const std::string_view text = trimmed(head);
@@ -266,6 +268,7 @@ bool detect_nccl_tests_json(std::string_view head) {
 }
 
 Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  using namespace nccl_tests_json;
   MC2_ASSIGN(auto text, reader.rest(kMaxJsonBytes));
   const std::string document = without_nan(text);
   std::int64_t line = 1;

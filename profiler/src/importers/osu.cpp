@@ -8,6 +8,7 @@
 #include "log_sink.hpp"
 
 namespace mc2::profiler {
+namespace osu {
 namespace {
 
 using planner::Collective;
@@ -174,8 +175,10 @@ class OsuLog {
 };
 
 } // namespace
+} // namespace osu
 
 bool detect_osu(std::string_view head) {
+  using namespace osu;
   for (std::size_t at = head.find("OSU "); at != std::string_view::npos; at = head.find("OSU ", at + 1)) {
     const std::size_t begin = head.rfind('\n', at) + 1, end = std::min(head.find('\n', at), head.size());
     if (is_title(without_hash(without_launcher_tag(head.substr(begin, end - begin))))) return true;
@@ -184,6 +187,7 @@ bool detect_osu(std::string_view head) {
 }
 
 Result<void> read_osu(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
+  using namespace osu;
   OsuLog log(answers, sink);
   for (Line line; reader.next(line);) log.read(line);
   return {};

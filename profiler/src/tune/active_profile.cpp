@@ -19,7 +19,7 @@ bool is_watched(const Sample& sample) {
 CaseSummary summarise(const std::string& name, const std::vector<Sample>& samples) {
   std::vector<double> times, ordinary;
   for (const Sample& sample : samples) {
-    times.push_back(planner::to_us(sample.time));
+    times.push_back(sample.time_us());
     if (!sample.is_outlier) ordinary.push_back(times.back());
   }
   CaseSummary summary;

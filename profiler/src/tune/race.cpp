@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "mc2/profiler/stopping_rule.hpp"
 #include "tune/turns.hpp"
 
 namespace mc2::profiler {
@@ -15,7 +16,6 @@ using Clock = std::chrono::steady_clock;
 /// Intervals of fewer pairs may be narrow by chance.
 constexpr int kSettlingRounds = 11;
 constexpr int kWarmupRounds = 2;
-constexpr int kWarmUpShare = 8; // of the budget
 constexpr double kConfidence = 0.95;
 
 Interval fused_to_serial(const Contender& contender) {

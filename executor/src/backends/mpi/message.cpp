@@ -14,11 +14,11 @@ namespace {
 
 constexpr int kMessageTag = 1, kBytesTag = 2;
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
-constexpr std::chrono::microseconds kYieldFor{200}, kSleep{100};
+constexpr std::chrono::microseconds kMessageYieldFor{200}, kMessageSleep{100};
 
 void wait(MPI_Request request, int rank, const char* what, std::chrono::milliseconds deadline) {
   const auto start = Clock::now();
-  const Patience patience(kSleep, kYieldFor);
+  const Patience patience(kMessageSleep, kMessageYieldFor);
   wait_all({&request, 1}, [&] {
     if (deadline != kNoDeadline && Clock::now() - start >= deadline)
       abort_job(rank_text(rank) + " does not answer: " + what + " took longer than the deadline");
@@ -62,7 +62,7 @@ void Message::send(int rank, MPI_Comm comm, std::chrono::milliseconds deadline) 
 }
 
 Message Message::receive(int rank, MPI_Comm comm) {
-  const Patience patience(kSleep, kYieldFor);
+  const Patience patience(kMessageSleep, kMessageYieldFor);
   MPI_Status status;
   for (int has_come = 0;;) {
     check(MPI_Iprobe(rank, kMessageTag, comm, &has_come, &status), "MPI_Iprobe");

@@ -13,7 +13,7 @@ namespace {
 
 // Ranks that have a core each meet within microseconds; others meet within a few turns on the core (docs/mpi.md).
 constexpr int kLooks = 200, kYields = 200;
-constexpr timespec kSleep{.tv_sec = 0, .tv_nsec = 20'000'000};
+constexpr timespec kLongestWait{.tv_sec = 0, .tv_nsec = 20'000'000};
 
 void relax() noexcept {
 #if defined(__x86_64__)
@@ -52,7 +52,8 @@ void SharedSignal::sleep(std::uint32_t count) const noexcept {
   sleeper_count_.fetch_add(1);
   const std::uint32_t seen = count_.load();
   // Not FUTEX_WAIT_PRIVATE: the waker is another process.
-  if (static_cast<std::int32_t>(seen - count) < 0) syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &kSleep, nullptr, 0);
+  if (static_cast<std::int32_t>(seen - count) < 0)
+    syscall(SYS_futex, &count_, FUTEX_WAIT, seen, &kLongestWait, nullptr, 0);
   sleeper_count_.fetch_sub(1);
 }
 

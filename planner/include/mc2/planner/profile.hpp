@@ -9,6 +9,7 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/units.hpp"
 
 #pragma GCC visibility push(default)
 
@@ -39,6 +40,12 @@ struct Sample {
   int slowest_rank = 0;
   int round = 0;           ///< samples of one round were taken within moments of each other
   bool is_outlier = false; ///< kept and reported, but not fitted
+
+  /// What its curve is a function of: rows of a matmul, bytes of a collective.
+  [[nodiscard]] std::int64_t size() const noexcept {
+    return component == Component::Matmul ? block_rows : message_bytes;
+  }
+  [[nodiscard]] double time_us() const noexcept { return to_us(time); }
   bool operator==(const Sample&) const = default;
 };
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kMarker = "// mc2-plan: ";
 
 /// HcclDataType of the HCCL headers.
-int hccl_type(planner::DType dtype) {
+int hccl_type_code(planner::DType dtype) {
   switch (dtype) {
     case planner::DType::I8: return 0;
     case planner::DType::F8E4m3: break; // refused
@@ -36,7 +36,7 @@ std::vector<Field> operator_fields(const planner::OpSpec& op) {
           {"rankK", op.k},
           {"isTransposeA", 0},
           {"isTransposeB", 0},
-          {"dataType", hccl_type(op.dtype)}};
+          {"dataType", hccl_type_code(op.dtype)}};
 }
 
 /// The two groups of a plan: what runs first, and the rest. Errors: Infeasible for more of them.

@@ -23,6 +23,10 @@ struct Interval {
 /// quantile() at 0.5. Not empty.
 [[nodiscard]] double median(std::span<const double> values);
 
+/// 1.4826 times the median distance from the median: of normal noise the standard deviation, unmoved by outliers
+/// (Rousseeuw and Croux, 1993). Not empty.
+[[nodiscard]] double robust_deviation(std::span<const double> values);
+
 /// Distribution-free confidence interval of a quantile from order statistics: the number of values below the true
 /// quantile is binomial (Conover, Practical Nonparametric Statistics, 1999, §3.2), (1 - confidence) / 2 in each tail.
 /// A side with too few values for the confidence asked ends at the smallest or the largest value.

@@ -9,6 +9,9 @@
 
 namespace mc2::profiler {
 
+/// At most this part of a budget, an eighth, is spent on warming up.
+inline constexpr int kWarmUpShare = 8;
+
 struct StoppingOptions {
   int min_count = 7;
   int max_count = 40;

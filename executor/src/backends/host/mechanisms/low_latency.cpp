@@ -17,7 +17,7 @@ using Word = std::uint64_t; ///< low half: data; high half: the ordinal of the c
 constexpr std::int64_t kDataBytes = 4; ///< of a word
 constexpr std::int64_t kChunkBytes = std::int64_t{16} << 10U;
 constexpr std::int64_t kChunkWords = kChunkBytes / kDataBytes;
-constexpr std::int64_t kSlotCount = 2;
+constexpr std::int64_t kPacketSlotCount = 2;
 constexpr unsigned kFlagShift = 32;
 
 static_assert(std::atomic_ref<Word>::is_always_lock_free, "data and flag must become visible together");
@@ -102,7 +102,7 @@ class LowLatency final : public Transport {
   // Two slots are enough: a rank writes chunk t + 2 when it has read every peer's chunk t + 1, which a peer writes when
   // it has read all of chunk t.
   [[nodiscard]] Word* mailbox(int receiver, int sender, std::uint32_t flag) const noexcept {
-    const std::int64_t slot = (flag % kSlotCount) * world_size_ + sender;
+    const std::int64_t slot = (flag % kPacketSlotCount) * world_size_ + sender;
     return reinterpret_cast<Word*>(mailboxes_.segment(receiver).data()) + slot * kChunkWords;
   }
 
@@ -160,7 +160,7 @@ class LowLatency final : public Transport {
 } // namespace
 
 std::int64_t low_latency_bytes(int world_size) noexcept {
-  return kSlotCount * world_size * world_size * kChunkWords * static_cast<std::int64_t>(sizeof(Word));
+  return kPacketSlotCount * world_size * world_size * kChunkWords * static_cast<std::int64_t>(sizeof(Word));
 }
 
 std::unique_ptr<Transport> make_low_latency(int world_size) { return std::make_unique<LowLatency>(world_size); }

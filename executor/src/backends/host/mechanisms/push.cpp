@@ -11,8 +11,8 @@
 namespace mc2::executor::host {
 namespace {
 
-constexpr std::int64_t kSliceBytes = std::int64_t{64} << 10U;
-constexpr std::uint32_t kSlotCount = 2; ///< of each sender, in each receiver's memory
+constexpr std::int64_t kPushSliceBytes = std::int64_t{64} << 10U;
+constexpr std::uint32_t kPushSlotCount = 2; ///< of each sender, in each receiver's memory
 
 class Push final : public Transport {
  public:
@@ -94,14 +94,14 @@ class Push final : public Transport {
 
   /// Slices go to mailboxes that hold two from each sender: the second travels while the first is summed.
   void exchange_sums(const lanes::BlockExchange& block, const lanes::RunControl& control) {
-    const std::int64_t slice_elements = kSliceBytes / planner::size_bytes(block.dtype);
+    const std::int64_t slice_elements = kPushSliceBytes / planner::size_bytes(block.dtype);
     const std::int64_t slice_count = (block.element_count + slice_elements - 1) / slice_elements;
     const auto length = [&](std::int64_t i) {
       return std::min(slice_elements, block.element_count - i * slice_elements);
     };
     std::int64_t sent = 0;
     for (std::int64_t i = 0; i < slice_count; ++i) {
-      for (; sent < slice_count && sent < i + kSlotCount; ++sent)
+      for (; sent < slice_count && sent < i + kPushSlotCount; ++sent)
         put_slice(block, sent * slice_elements, length(sent), control);
       sum_slice(block, i * slice_elements, length(i), control);
     }
@@ -112,7 +112,7 @@ class Push final : public Transport {
     const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     Rank& own = rank_of(block.rank);
     // The slot that this slice takes is free when the receiver has taken the slice that was in it.
-    const std::uint32_t credit_count = ++own.sent > kSlotCount ? own.sent - kSlotCount : 0;
+    const std::uint32_t credit_count = ++own.sent > kPushSlotCount ? own.sent - kPushSlotCount : 0;
     for_each_peer(block, [&](int peer) {
       Rank& receiver = rank_of(peer);
       send({.from = block.pieces->outgoing[static_cast<std::size_t>(peer)] + first * element_bytes,
@@ -167,8 +167,8 @@ class Push final : public Transport {
 
   /// Where a sender's slice number `ordinal`, from 1, lies in a receiver's memory.
   [[nodiscard]] std::byte* mailbox(int receiver, int sender, std::uint32_t ordinal) const noexcept {
-    const std::int64_t slot = static_cast<std::int64_t>(ordinal % kSlotCount) * world_size_ + sender;
-    return mailboxes_->segment(receiver).data() + slot * kSliceBytes;
+    const std::int64_t slot = static_cast<std::int64_t>(ordinal % kPushSlotCount) * world_size_ + sender;
+    return mailboxes_->segment(receiver).data() + slot * kPushSliceBytes;
   }
 
   [[nodiscard]] static std::size_t mailbox_bytes(int world_size) noexcept {
@@ -184,7 +184,7 @@ class Push final : public Transport {
 } // namespace
 
 std::int64_t push_bytes(int world_size) noexcept {
-  return std::int64_t{kSlotCount} * world_size * world_size * kSliceBytes;
+  return std::int64_t{kPushSlotCount} * world_size * world_size * kPushSliceBytes;
 }
 
 std::unique_ptr<Transport> make_push(const MechanismShape& shape, ProxyThreads* proxies) {

@@ -12,8 +12,9 @@ namespace mc2::executor::host {
 namespace {
 
 constexpr std::int64_t kPartElements = std::int64_t{8} << 10U; ///< of one rank's part of a slice
-constexpr std::int64_t kSlotBytes = kPartElements * static_cast<std::int64_t>(sizeof(float));
-constexpr std::uint32_t kSlotCount = 4; ///< of one lane's buffer; two are enough to go on, more let a rank run ahead
+constexpr std::int64_t kRingSlotBytes = kPartElements * static_cast<std::int64_t>(sizeof(float));
+constexpr std::uint32_t kRingSlotCount =
+    4; ///< of one lane's buffer; two are enough to go on, more let a rank run ahead
 
 /// A slice is R parts, one per rank; part c is summed along the ranks c + 1, c + 2, ..., c, and for an all-reduce the
 /// sum goes on to c + 1, ..., c - 1. In step t rank r has part r - 1 - t.
@@ -71,7 +72,8 @@ class Ring final : public Transport {
   }
 
  private:
-  /// One lane's bounded buffer in front of a rank: slots are numbered on and on, slot i lies at i modulo kSlotCount.
+  /// One lane's bounded buffer in front of a rank: slots are numbered on and on, slot i lies at i modulo
+  /// kRingSlotCount.
   struct alignas(64) Channel {
     std::atomic<std::uint32_t> filled{0};              ///< slots that the previous rank has written in this run
     alignas(64) std::atomic<std::uint32_t> drained{0}; ///< slots that this rank has read
@@ -153,7 +155,7 @@ class Ring final : public Transport {
     const std::uint32_t in_slot = in.drained.load(std::memory_order_relaxed);
     const std::uint32_t out_slot = out.filled.load(std::memory_order_relaxed);
     if (reads && in.filled.load(std::memory_order_acquire) == in_slot) return false;
-    if (writes && out_slot - out.drained.load(std::memory_order_acquire) == kSlotCount) return false;
+    if (writes && out_slot - out.drained.load(std::memory_order_acquire) == kRingSlotCount) return false;
     move_part(job, cursor, slot(job.block->rank, lane, in_slot), slot(next(job.block->rank), lane, out_slot));
     if (reads) {
       in.drained.store(in_slot + 1, std::memory_order_release);
@@ -187,8 +189,8 @@ class Ring final : public Transport {
   }
 
   [[nodiscard]] std::byte* slot(int rank, int lane, std::uint32_t index) const noexcept {
-    const std::int64_t at = static_cast<std::int64_t>(lane) * kSlotCount + index % kSlotCount;
-    return buffers_.segment(rank).data() + at * kSlotBytes;
+    const std::int64_t at = static_cast<std::int64_t>(lane) * kRingSlotCount + index % kRingSlotCount;
+    return buffers_.segment(rank).data() + at * kRingSlotBytes;
   }
 
   int world_size_;
@@ -200,7 +202,7 @@ class Ring final : public Transport {
 } // namespace
 
 std::int64_t ring_bytes(int world_size, int lane_count) noexcept {
-  return std::int64_t{world_size} * lane_count * kSlotCount * kSlotBytes;
+  return std::int64_t{world_size} * lane_count * kRingSlotCount * kRingSlotBytes;
 }
 
 std::unique_ptr<Transport> make_ring(int world_size, int lane_count) {
