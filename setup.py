@@ -19,7 +19,8 @@ def setup_from_build_tree(build_dir):
 
     stage = pathlib.Path("_skbuild") / "installed"
     subprocess.run(["cmake", "--install", build_dir, "--component", "python", "--prefix", stage], check=True)
-    setup(package_dir={"": str(stage / "executor" / "python")}, distclass=WithExtensions, zip_safe=False, **PACKAGES)
+    package = next(stage.glob("**/mc2/__init__.py")).parent
+    setup(package_dir={"": str(package.parent)}, distclass=WithExtensions, zip_safe=False, **PACKAGES)
 
 
 def setup_with_cmake():

@@ -89,8 +89,7 @@ Result<ExitCode> CompareCommand::run() const {
 
 Command add_compare(CLI::App& app) {
   auto command = std::make_shared<CompareCommand>();
-  auto* sub =
-      app.add_subcommand("compare", "two profiles, models or plans side by side: better, worse or indistinguishable");
+  auto* sub = app.add_subcommand("compare", "two profiles, models or plans side by side");
   sub->add_option("A", command->left, "a document, or the digest of a kept plan")->required();
   sub->add_option("B", command->right, "what is judged against it")->required();
   command->store.add_to(*sub);

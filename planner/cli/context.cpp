@@ -257,13 +257,20 @@ bool StoreOptions::is_named() const {
 }
 
 Result<store::Layers> StoreOptions::open(StoreUse use) const {
-  MC2_ASSIGN(const auto writable, writable_path());
-  if (use == StoreUse::Read && is_named() && is_missing(writable))
-    return Error{
-        ErrorCode::NotFound, writable.string(),
-        "there is no such store; name one that is there, or make it with mc2 tune, profile, import or db import"};
+  MC2_ASSIGN(auto writable, writable_path());
+  auto below = system_paths();
+  if (use == StoreUse::Read && is_missing(writable)) {
+    // Who only reads makes no store: without one of the user's, those of the system are asked.
+    std::erase_if(below, is_missing);
+    if (is_named() || below.empty())
+      return Error{
+          ErrorCode::NotFound, writable.string(),
+          "there is no such store; name one that is there, or make it with mc2 tune, profile, import or db import"};
+    writable = below.back();
+    below.pop_back();
+  }
   store::LayerPaths layers{
-      .read_only = system_paths(), .writable = writable, .may_be_read_only = use != StoreUse::Write};
+      .read_only = std::move(below), .writable = writable, .may_be_read_only = use != StoreUse::Write};
   auto opened = store::Layers::open(layers);
   if (opened)
     for (const auto& note : opened.value().notes())

@@ -117,7 +117,7 @@ struct PlanningOptions {
 enum class StoreUse : std::uint8_t {
   Write, ///< it is created where it is missing
   Keep,  ///< as Write; where it may not be written, to read it will do
-  Read,  ///< as Keep, but one that was named has to be there
+  Read,  ///< as Keep, but none is made: it has to be there
 };
 
 struct StoreOptions {
@@ -129,7 +129,7 @@ struct StoreOptions {
   [[nodiscard]] static Result<std::filesystem::path> user_path();
   /// System stores that are read when present.
   [[nodiscard]] static std::vector<std::filesystem::path> system_paths();
-  /// Errors: as Layers::open; NotFound for a named store that is to be read and missing. Notes about skipped layers go
+  /// Errors: as Layers::open; NotFound for a store that is to be read and missing. Notes about skipped layers go
   /// to standard error, each once however often this is called.
   [[nodiscard]] Result<store::Layers> open(StoreUse use) const;
   /// --store, or the user's store. Errors: as user_path.

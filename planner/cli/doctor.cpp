@@ -113,7 +113,7 @@ Result<ExitCode> DoctorCommand::run() const {
 
 Command add_doctor(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
-  auto* sub = app.add_subcommand("doctor", "say what this machine can do and whether the store is healthy");
+  auto* sub = app.add_subcommand("doctor", "say what this machine can do, and if the store is healthy");
   command->store.add_to(*sub);
   sub->add_flag("--json", command->is_json, "print as JSON");
   sub->footer("Example:\n  mc2 doctor");

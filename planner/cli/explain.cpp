@@ -177,7 +177,7 @@ Command add_explain(CLI::App& app, ServerOptions& server) {
   sub->add_option("--max-blocks", command->limits.max_block_count, "most blocks that it could have (default: 64)")
       ->check(whole_number(1, planner::kMaxBlockCount));
   sub->footer(
-      "Examples:\n  mc2 explain --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --measure --html why.html\n"
+      "Examples:\n  mc2 explain --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --html why.html\n"
       "  mc2 explain 3f9c2a --html why.html\n"
       "  mc2 explain plan.json --model model.json --profile profile.json");
   return {sub, [command] { return command->run(); }, true};

@@ -9,6 +9,7 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/render/markup.hpp"
 #include "render.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -135,18 +136,10 @@ std::optional<double> measured_us(const planner::Plan& plan, const Evidence& evi
   return std::nullopt;
 }
 
-/// Lines of at most `width` columns, indented.
-std::string wrapped(const std::string& text, int width) {
-  std::string result, line = " ";
-  std::size_t from = 0;
-  while (from < text.size()) {
-    const std::size_t end = std::min(text.find(' ', from), text.size());
-    const std::string word = text.substr(from, end - from);
-    if (line.size() > 2 && std::ssize(line) + std::ssize(word) + 1 > width) result += std::exchange(line, " ") + "\n";
-    line += " " + word;
-    from = end + 1;
-  }
-  return result + line + "\n";
+std::string indented(const std::string& text, int width) {
+  std::string result;
+  for (const auto& line : wrapped(text, static_cast<std::size_t>(width) - 2)) result += "  " + line + "\n";
+  return result;
 }
 
 } // namespace
@@ -292,7 +285,7 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
   std::string page =
       heading(plan.op.text().c_str(), color).substr(1) + clipped(plan.fingerprint.label(), kMaxText) + "\n\n";
   page += facts_text(summary_facts(explanation, evidence));
-  page += heading("What bounds it", color) + wrapped(explanation.bound_text, width) + "\n";
+  page += heading("What bounds it", color) + indented(explanation.bound_text, width) + "\n";
   page += table(lane_cells(explanation)) + "\n" + account_text(explanation) + "\n";
   if (explanation.measured)
     page += "  measured, slowest rank\n" + draw_timeline(explanation.measured->timeline, first_lane, width, color) +
@@ -303,13 +296,13 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
   if (explanation.sensitivity) {
     page += heading("What would change the decision", color);
     for (const auto& text : {other_choice_text(*explanation.sensitivity), doubt_text(*explanation.sensitivity)})
-      if (!text.empty()) page += wrapped(text, width);
+      if (!text.empty()) page += indented(text, width);
     page += table(sensitivity_cells(*explanation.sensitivity));
   }
   if (plan.certificate) page += heading("Certificate", color) + "  " + clipped(plan.certificate->text, kMaxText) + "\n";
   const auto notes = all_notes(explanation, evidence);
   if (!notes.empty()) page += heading("Notes", color);
-  for (const auto& note : notes) page += wrapped(note, width);
+  for (const auto& note : notes) page += indented(note, width);
   return page;
 }
 

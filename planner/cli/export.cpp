@@ -199,7 +199,7 @@ std::string exporter_names() {
 
 Command add_export(CLI::App& app) {
   auto command = std::make_shared<ExportCommand>();
-  auto* sub = app.add_subcommand("export", "write plans in the form in which other programs take them");
+  auto* sub = app.add_subcommand("export", "write plans in the form that other programs take");
   sub->add_option("PLAN", command->plans, "plan files, or digests of kept plans; with --read an exported file");
   sub->add_option("--format", command->format, exporter_names())->required();
   sub->add_option("--out", command->out, "write to this file rather than to standard output");
@@ -214,7 +214,7 @@ Command add_export(CLI::App& app) {
   command->store.add_to(*sub);
   sub->footer(
       "Examples:\n  mc2 export plan.json --format ascendc --out tiling.h\n"
-      "  mc2 export --model model.json --rows 512:8192:512 --format vllm --out plans.json\n"
+      "  mc2 export --model model.json --rows 512:8192:512 --format vllm \\\n             --out plans.json\n"
       "  mc2 export plan.json --format nccl-tuner --algorithm nvls --protocol simple\n"
       "  mc2 export tiling.h --format ascendc --read --out plan.json");
   return {sub, [command] { return command->run(); }};

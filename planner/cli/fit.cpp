@@ -70,7 +70,7 @@ Result<ExitCode> FitCommand::run() const {
 
 Command add_fit(CLI::App& app) {
   auto command = std::make_shared<FitCommand>();
-  auto* sub = app.add_subcommand("fit", "fit CostMM, CostComm and the slow-down factors to kept samples");
+  auto* sub = app.add_subcommand("fit", "fit a cost model to kept samples");
   command->op.add_to(*sub, false);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);

@@ -218,8 +218,7 @@ std::string importer_names() {
 
 Command add_import(CLI::App& app) {
   auto command = std::make_shared<ImportCommand>();
-  auto* sub =
-      app.add_subcommand("import", "take timings from logs of msprof, nccl-tests, rccl-tests, hccl_test and OSU");
+  auto* sub = app.add_subcommand("import", "take timings from logs of other tools");
   sub->add_option("files", command->files, "logs, also compressed with gzip")->required();
   add_terms(*sub, command->terms);
   sub->add_option("--format", command->format, importer_names());
@@ -230,9 +229,8 @@ Command add_import(CLI::App& app) {
   command->store.add_to(*sub);
   sub->footer(
       "Examples:\n  mc2 import --dry-run all_reduce.log\n"
-      "  mc2 import op_summary_0.csv all_reduce_test.log --collective all_reduce --op matmul_all_reduce --ranks 8 "
-      "\\\n"
-      "             --device ascend-910b\n"
+      "  mc2 import op_summary_0.csv all_reduce_test.log --device ascend-910b \\\n"
+      "             --collective all_reduce --op matmul_all_reduce --ranks 8\n"
       "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8");
   return {sub, [command] { return command->run(); }};
 }

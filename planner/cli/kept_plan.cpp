@@ -8,6 +8,7 @@
 #include "document_file.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
+#include "no_plan.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -61,7 +62,7 @@ Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOpt
   auto layers = store.open(look_up_use(server));
   if (layers || layers.error().code != ErrorCode::NotFound) return layers;
   MC2_TRY(check_supported(op, here));
-  return layers;
+  return store.is_named() ? layers.error() : no_plan(op, here, nullptr);
 }
 
 Error with_advice(const Error& missing, const planner::OpSpec& op, const planner::Fingerprint& here) {
@@ -117,6 +118,12 @@ Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, st
   if (found) {
     tell_where_from(found.value(), asks_service);
     return found;
+  }
+  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
+  const auto model = finder::find_model(places, {.op = question.op, .machine = question.machine});
+  if (found.error().code == ErrorCode::NotFound && !asks_service && !model) {
+    MC2_TRY(check_supported(question.op, question.machine));
+    return no_plan(question.op, question.machine, &layers.writable(), finder::why_not_transferred(places, question));
   }
   if (found.error().code == ErrorCode::Unsupported) // what other places lack does not matter then
     MC2_TRY(check_supported(question.op, question.machine));

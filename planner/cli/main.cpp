@@ -1,28 +1,13 @@
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <string_view>
 #include <vector>
 
-#include "commands.hpp"
+#include "application.hpp"
 #include "program.hpp"
-#include "server_options.hpp"
 
 namespace {
 
-using mc2::cli::Command;
 using mc2::cli::ExitCode;
-
-constexpr const char* kFooter = R"(
-Start with:
-  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us
-  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us
-
-Exit codes:
-  0  success                           4    this build or machine cannot do it
-  1  a check failed (wrong result,     5    the store cannot be read or written
-     damaged store)                    6    a library, device or file failed
-  2  an argument or input is wrong     130  interrupted; what was kept stays kept
-  3  no plan, model or sample answers)";
 
 /// What a bare `mc2` says.
 constexpr const char* kStart =
@@ -44,17 +29,10 @@ std::vector<char*> without_help(int argc, char** argv) {
   return arguments;
 }
 
-/// Lets a command that asks no service say so, wherever the option stands.
-void hide_server_option(CLI::App& command, mc2::cli::ServerOptions& server) {
-  server.add_hidden_to(command);
-  for (auto* nested : command.get_subcommands([](const CLI::App*) { return true; }))
-    hide_server_option(*nested, server);
-}
-
-mc2::Result<ExitCode> run_command(const std::vector<Command>& commands, const mc2::cli::ServerOptions& server) {
-  for (const auto& command : commands) {
+mc2::Result<ExitCode> run_command(const mc2::cli::Application& program) {
+  for (const auto& command : program.commands) {
     if (!command.app->parsed()) continue;
-    MC2_TRY(mc2::cli::check_server_use(server, command));
+    MC2_TRY(mc2::cli::check_server_use(program.server, command));
     return command.action();
   }
   return ExitCode::Usage;
@@ -73,24 +51,10 @@ int run(int argc, char** argv) {
     return mc2::cli::report(ExitCode::Usage,
                             "bench: is a program of its own, mc2-bench; build it with "
                             "`cmake --build --preset release --target mc2-bench`");
-  CLI::App app{"mc2: cut a fused matmul + collective into blocks so that compute and communication overlap", "mc2"};
-  app.set_version_flag("--version", "mc2 " MC2_VERSION);
-  app.require_subcommand(1);
-  app.footer(kFooter);
-  mc2::cli::ServerOptions server;
-  server.add_to(app);
-  const std::vector<Command> commands{
-      mc2::cli::add_tune(app, server), mc2::cli::add_profile(app),     mc2::cli::add_fit(app),
-      mc2::cli::add_plan(app, server), mc2::cli::add_run(app, server), mc2::cli::add_explain(app, server),
-      mc2::cli::add_sweep(app),        mc2::cli::add_db(app),          mc2::cli::add_doctor(app),
-      mc2::cli::add_import(app),       mc2::cli::add_export(app),      mc2::cli::add_compare(app),
-      mc2::cli::add_serve(app),        mc2::cli::add_token(app),       mc2::cli::add_topology(app),
-      mc2::cli::add_push(app, server)};
-  for (const auto& command : commands)
-    if (!command.takes_server) hide_server_option(*command.app, server);
-  return mc2::cli::parse_and_run(app, argc, argv, [&] {
-    server.take_environment();
-    return run_command(commands, server);
+  mc2::cli::Application program;
+  return mc2::cli::parse_and_run(program.app, argc, argv, [&] {
+    program.server.take_environment();
+    return run_command(program);
   });
 }
 

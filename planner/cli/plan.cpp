@@ -194,7 +194,7 @@ Result<ExitCode> PlanCommand::run() const {
 Command add_plan(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<PlanCommand>();
   command->server = &server;
-  auto* sub = app.add_subcommand("plan", "decide how to cut an operator, from a fitted model");
+  auto* sub = app.add_subcommand("plan", "the kept plan of an operator, or one from a model");
   command->op.add_to(*sub, false);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
@@ -216,10 +216,9 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_flag("--verbose", command->is_verbose, "also print the timeline, the runners-up and how the plan was found");
   sub->footer(
       "Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-      "  mc2 plan --model data/worked_example_model.json --strategy formula \\\n"
-      "           --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
       "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
-      "  mc2 plan --topology data/topologies/dgx_h100.json --m 8192 --n 8192 --k 8192 --dtype bf16 --ranks 256");
+      "  mc2 plan --topology data/topologies/dgx_h100.json --ranks 256 \\\n"
+      "           --m 8192 --n 8192 --k 8192 --dtype bf16");
   return {sub, [command] { return command->run(); }, true};
 }
 

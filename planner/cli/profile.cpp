@@ -64,7 +64,7 @@ Result<ExitCode> ProfileCommand::run() const {
 
 Command add_profile(CLI::App& app) {
   auto command = std::make_shared<ProfileCommand>();
-  auto* sub = app.add_subcommand("profile", "measure matmul and collective costs, alone and together");
+  auto* sub = app.add_subcommand("profile", "measure a matmul and a collective, alone and together");
   command->op.add_to(*sub, true);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
@@ -74,7 +74,7 @@ Command add_profile(CLI::App& app) {
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
   sub->footer(
       "Examples:\n  mc2 profile --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-      "  mc2 profile --active --measurements 24 --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 profile --active --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us\n"
       "Interrupted work resumes: run the same command again.");
   return {sub, [command] { return command->run(); }};
 }

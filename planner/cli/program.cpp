@@ -13,6 +13,7 @@
 #include <iostream>
 #include <new>
 #include <numeric>
+#include <regex>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -89,6 +90,20 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
+/// What is wrong, in our words: CLI11's speak of types and lists.
+std::string complaint(const CLI::ParseError& error) {
+  static const std::pair<std::regex, const char*> kWords[] = {
+      {std::regex("(.*): 1 required .* missing"), "$1: needs a value"},
+      {std::regex("(.*): At Most 1 required but received ([0-9]+)"), "$1: is given $2 times; give it once"},
+      {std::regex("(.*) was given a disallowed flag override"), "$1: takes no value"},
+      {std::regex("(.*) is required"), "$1: is missing"},
+      {std::regex("(.*) requires (.*)"), "$1: needs $2, too"}};
+  const std::string text = error.what();
+  for (const auto& [theirs, ours] : kWords)
+    if (std::regex_match(text, theirs)) return std::regex_replace(text, theirs, ours);
+  return text;
+}
+
 /// CLI11 prints help itself; its usage errors become one line with the documented exit code.
 int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
@@ -97,8 +112,10 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
   const auto commands = command_names(*command);
   const auto unknown = app.remaining(true);
   if (commands.empty()) {
-    const std::string meant = unknown.empty() ? "" : suggestion(unknown.front(), option_names(*command));
-    return report(ExitCode::Usage, error.what() + meant + hint);
+    if (unknown.empty()) return report(ExitCode::Usage, complaint(error) + hint);
+    const std::string& word = unknown.front();
+    const std::string wrong = word.starts_with('-') ? "is no option of " + name : "is not expected here";
+    return report(ExitCode::Usage, word + ": " + wrong + suggestion(word, option_names(*command)) + hint);
   }
   std::string legal;
   for (const auto& one : commands) legal += (legal.empty() ? "" : ", ") + one;
@@ -171,8 +188,9 @@ int run_as_one(const std::string& name, int argc, char** argv, int (*run)(int, c
 } // namespace
 
 int report(ExitCode code, std::string text) {
-  // A path may hold a line break, and a library's message may too; scripts read one line.
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  // A path may hold a line break, and a library's message may too; ours are followed by two blanks.
+  for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
+    if (text.compare(at + 1, 2, "  ") != 0) text[at] = ' ';
   std::cerr << "mc2: " + text + "\n"; // in one write: other processes of a job share the stream
   return static_cast<int>(code);
 }

@@ -108,12 +108,12 @@ Result<Pushed> push(const client::Client& client, const store::Store& store, con
 Command add_push(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<PushCommand>();
   command->server = &server;
-  auto* sub = app.add_subcommand("push", "send what was measured and tuned here to a plan service");
+  auto* sub = app.add_subcommand("push", "send what was tuned here to a plan service");
   command->op.add_to(*sub, true);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   server.add_to(*sub);
-  sub->footer("Example:\n  mc2 push --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --server http://plans:8471");
+  sub->footer("Example:\n  mc2 push --m 1024 --n 1024 --k 1024 --server http://plans:8471");
   return {sub, [command] { return command->run(); }, true};
 }
 

@@ -195,7 +195,7 @@ Result<ExitCode> RunCommand::run() const {
 Command add_run(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<RunCommand>();
   command->server = &server;
-  auto* sub = app.add_subcommand("run", "execute a plan: check the result, then time it against serial");
+  auto* sub = app.add_subcommand("run", "check a plan's result, then time it against serial");
   command->op.add_to(*sub, false);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
@@ -222,7 +222,7 @@ Command add_run(CLI::App& app, ServerOptions& server) {
       ->check(whole_number(0, kMaxSeed));
   sub->add_flag("--json", command->is_json, "print as JSON");
   sub->footer(
-      "Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us --trace run.trace.json\n"
+      "Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --trace trace.json\n"
       "  mc2 run --plan plan.json --link 2.5Gbit,20us");
   return {sub,
           [command] {

@@ -102,10 +102,9 @@ void ServeCommand::add_to(CLI::App& app) {
   add_access_to(app);
   add_limits_to(app);
   app.footer(
-      "Command line goes before environment (MC2_SERVE_PORT for --port), environment before --config, that before the "
-      "defaults.\nStops on SIGTERM or Ctrl-C, after the requests in flight; reads --config and the certificate again "
-      "on "
-      "SIGHUP.\n\n"
+      "The command line goes before the environment (MC2_SERVE_PORT for --port), that\n"
+      "before --config, and that before the defaults. Stops on SIGTERM or Ctrl-C, after\n"
+      "the requests in flight; reads --config and the certificate again on SIGHUP.\n\n"
       "Example:\n  mc2 serve --port 8471 &\n  curl 'http://127.0.0.1:8471/v1/plan?m=1024&n=1024&k=1024'");
 }
 

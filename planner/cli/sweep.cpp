@@ -164,7 +164,7 @@ Result<ExitCode> SweepCommand::run() const {
 
 Command add_sweep(CLI::App& app) {
   auto command = std::make_shared<SweepCommand>();
-  auto* sub = app.add_subcommand("sweep", "plan a whole grid, layers x kinds x ranks x m, as a CSV or JSON table");
+  auto* sub = app.add_subcommand("sweep", "a table of plans: layers x kinds x ranks x m");
   sub->add_option("--shapes", command->shapes_file,
                   "CSV of layers: model,layer,parallel,n,k[,units,dtype] (default: common LLMs, data/llm_layers.csv)");
   sub->add_option("--models", command->models, "only the layers of these models")->delimiter(',');
@@ -185,12 +185,12 @@ Command add_sweep(CLI::App& app) {
   sub->add_option("--threads", command->thread_count, "threads that plan (default: one per core)")
       ->check(whole_number(1, kMaxThreadCount));
   sub->footer(
-      "Examples:\n  mc2 sweep --model model.json --models Llama-3-70B --m 1024:16384:1024 --out plans.csv\n"
-      "  mc2 sweep --shapes my_layers.csv --dtype f32 --ranks 2 --link 2.5Gbit,20us --format json\n"
-      "  mc2 sweep --topology data/topologies/dgx_h100.json --ranks 2,4,8 --out plans.csv\n"
-      "Models: --model documents first, then kept models of this machine, then --topology. Beside documents\n"
-      "kept models are asked only when --store is given. A row without a plan says why.\n"
-      "Exit code 3 when no row has a plan.");
+      "Examples:\n  mc2 sweep --models Llama-3-8B --dtype f32 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 sweep --shapes my_layers.csv --link 2.5Gbit,20us --format json\n"
+      "  mc2 sweep --topology data/topologies/dgx_h100.json --ranks 2,4,8\n"
+      "Costs come from --model, else from kept models of this machine, else from\n"
+      "--topology; with --model, kept models are asked only where --store is given.\n"
+      "A row without a plan says why. Exit code 3 when no row has a plan.");
   return {sub, [command] { return command->run(); }};
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace mc2::cli {
 
@@ -9,5 +11,8 @@ namespace mc2::cli {
 
 /// Without white space at either end.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
+
+/// Lines of at most `columns` of the words that blanks separate; a longer word has a line of its own.
+[[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
 
 } // namespace mc2::cli

@@ -69,9 +69,13 @@ Result<std::optional<client::Client>> TuneCommand::receiver() const {
 Result<void> TuneCommand::send(const client::Client& client, const planner::OpSpec& spec, store::Layers& layers) const {
   MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
   const auto pushed = push(client, layers.writable(), spec, here);
-  if (!pushed)
-    return Error{pushed.error().code, pushed.error().field,
-                 pushed.error().message + "; what was tuned is kept here, mc2 push sends it later"};
+  if (!pushed) {
+    const std::string kept = "; what was tuned is kept here, mc2 push sends it later";
+    if (pushed.error().code != ErrorCode::Unsupported)
+      return Error{pushed.error().code, pushed.error().field, pushed.error().message + kept};
+    std::cerr << "mc2: note: " + pushed.error().text() + kept + "\n";
+    return {};
+  }
   std::cerr << "mc2: note: " + pushed.value().text(client.url()) + "\n";
   return {};
 }
@@ -195,7 +199,7 @@ Result<ExitCode> TuneCommand::run() const {
 Command add_tune(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<TuneCommand>();
   command->server = &server;
-  auto* sub = app.add_subcommand("tune", "profile, fit, plan, race the best cuts on this machine and keep the winner");
+  auto* sub = app.add_subcommand("tune", "measure here, race the best cuts, keep the winner");
   command->op.add_to(*sub, false);
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
@@ -205,7 +209,8 @@ Command add_tune(CLI::App& app, ServerOptions& server) {
   server.add_to(*sub);
   sub->add_option(
       "--shapes", command->shapes_file,
-      "tune every shape of this CSV file (columns m,n,k[,op,dtype,ranks,tables,table_rows,pooling,epilogue])");
+      "tune every shape of this CSV file: columns m, n, k; op, dtype, ranks, tables, table_rows, pooling and epilogue "
+      "where they are not those of the options");
   sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
   sub->add_flag(
       "--transfer", command->may_transfer,
@@ -214,7 +219,7 @@ Command add_tune(CLI::App& app, ServerOptions& server) {
   sub->add_flag("--verbose", command->is_verbose, "also print the model, the races, the timeline and the runners-up");
   sub->footer(
       "Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
-      "  mc2 tune --active --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 tune --active --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us\n"
       "  mc2 tune --shapes data/shapes.csv --link 2.5Gbit,20us\n"
       "Interrupted work resumes: run the same command again.");
   return {sub, [command] { return command->run(); }, true};

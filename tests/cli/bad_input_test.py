@@ -30,7 +30,7 @@ class OptionTest(ProgramTest):
     def test_missing_sizes(self):
         for command in ("plan", "run", "tune"):
             self.refuse(USAGE, [command, "--n", 64, "--k", 64, "--store", self.store], "--m: is missing", "1 to 1000000000")
-        self.refuse(USAGE, ["profile", "--n", 64, "--k", 64], "--m is required", "mc2 profile --help")
+        self.refuse(USAGE, ["profile", "--n", 64, "--k", 64], "--m: is missing", "mc2 profile --help")
         self.refuse(USAGE, ["fit", "--store", self.store], "--m, --n, --k", "--profile FILE")
 
     def test_ranks(self):
@@ -111,7 +111,7 @@ class OptionTest(ProgramTest):
         self.assertIn("mc2 tune --m 1024", started.stdout)
         self.refuse(USAGE, ["--server", "http://127.0.0.1:1"], "name a command", "tune, profile, fit, plan, run, explain, sweep, db, doctor")
         self.refuse(USAGE, ["tone"], "no command 'tone'; did you mean tune?", "legal: tune, profile, ")
-        self.refuse(USAGE, ["tune", "--bugdet", "3"], "--bugdet; did you mean --budget?", "see mc2 tune --help")
+        self.refuse(USAGE, ["tune", "--bugdet", "3"], "--bugdet: is no option of mc2 tune; did you mean --budget?", "see mc2 tune --help")
         self.refuse(USAGE, ["frob"], "'frob'", "tune, profile, fit, plan, run, explain, sweep, db, doctor")
         self.refuse(USAGE, ["db"], "name a command", "check, stats, list, export, import, merge", "mc2 db --help")
         self.refuse(USAGE, ["db", "frob"], "'frob'", "check, stats, list, export, import, merge")
@@ -183,18 +183,19 @@ class ModelTest(ProgramTest):
     def test_other_operators(self):
         store = ["--store", self.store]
         for changes in ({"n": 32}, {"k": 32}):
-            self.refuse(NO_ANSWER, ["plan", *shape(**changes), *MACHINE, *store], "no cost model", "m=96 n=64 k=64")
-            self.refuse(NO_ANSWER, ["run", *shape(**changes), *MACHINE, *store], "no cost model", "mc2 tune")
+            self.refuse(NO_ANSWER, ["plan", *shape(**changes), *MACHINE, *store], "no model", "nearest kept: matmul_all_reduce m=96 n=64 k=64",
+                        *("different: --" + name for name in changes))
+            self.refuse(NO_ANSWER, ["run", *shape(**changes), *MACHINE, *store], "no model", "mc2 tune")
             self.refuse(NO_ANSWER, ["fit", *shape(**changes), *MACHINE, *store], "no samples", "m=96 n=64 k=64")
-        self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--ranks", 3, *store], "no cost model")
+        self.refuse(NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--ranks", 3, *store], "different: --ranks", "--ranks 3")
         model_file = self.directory / "model.json"
         self.succeed("fit", *SHAPE, *MACHINE, *store, "--out", model_file)
         self.refuse(NO_ANSWER, ["plan", *shape(n=32), "--model", model_file], "model: describes", "n=64", "n=32")
         self.succeed("plan", *shape(m=1000), "--model", model_file)
 
     def test_other_machine(self):
-        self.refuse(NO_ANSWER, ["plan", *SHAPE, "--link", "1Gbit,20us", "--store", self.store], "no cost model",
-                    "made elsewhere", "emulation")
+        self.refuse(NO_ANSWER, ["plan", *SHAPE, "--link", "1Gbit,20us", "--store", self.store],
+                    "no plan and no model", "different: the machine", "emulation")
 
     def test_digests(self):
         for name in ("nothing", "abc", "g" * 64, "a" * 65):

@@ -12,10 +12,9 @@ FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
 
 class EmbeddingTest(ProgramTest):
     def test_profile_fit_plan_run_explain_and_trace(self):
-        asked = [*BAGS, *TABLES, "--pooling", "mean", *MACHINE, "--store", self.store]
-        profile = self.succeed("profile", *asked, *QUICK, "--align", 16)
+        profile = self.profile_and_fit(*BAGS, *TABLES, "--pooling", "mean", *MACHINE)
         self.assertIn("pooling 16 rows", profile)
-        self.succeed("fit", *asked)
+        asked = [*BAGS, *TABLES, "--pooling", "mean", *MACHINE, "--store", self.store]
         plan = json.loads(self.succeed("plan", *asked, "--align", 16, "--json"))
         validators()["mc2.plan/1"].validate(plan)
         self.assertEqual(plan["op"]["tables"], {"count": 4, "pooling": "mean", "row_count": 50})

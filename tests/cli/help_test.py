@@ -1,4 +1,8 @@
-"""Help and version."""
+"""Help, man pages, completions and version."""
+
+import pathlib
+import re
+import subprocess
 
 import program
 from program import USAGE, ProgramTest
@@ -6,7 +10,8 @@ from program import USAGE, ProgramTest
 COMMANDS = (["tune"], ["profile"], ["fit"], ["plan"], ["run"], ["explain"], ["sweep"], ["doctor"], ["topology"],
             ["db"], ["db", "check"],
             ["db", "stats"], ["db", "list"], ["db", "export"], ["db", "import"], ["db", "merge"], ["db", "backup"],
-            ["token"], ["token", "create"], ["token", "list"], ["token", "revoke"])
+            ["token"], ["token", "create"], ["token", "list"], ["token", "revoke"], ["import"], ["export"], ["compare"], ["serve"], ["push"])
+MANUAL = pathlib.Path(program.MC2).parent / "manual"
 
 
 class HelpTest(ProgramTest):
@@ -22,6 +27,40 @@ class HelpTest(ProgramTest):
                 page = self.succeed(*command, "--help")
                 self.assertIn("Example", page)
                 self.assertIn("\n  mc2 " + " ".join(command), page)
+
+    def test_help_fits_a_screen_and_names_values(self):
+        for command in [[], *COMMANDS]:
+            for option, most_lines in (("--help", 40), ("--help-all", 200)):
+                with self.subTest(command=command, option=option):
+                    lines = self.succeed(*command, option).splitlines()
+                    self.assertLessEqual(len(lines), most_lines)
+                    self.assertEqual([line for line in lines if len(line) > 80], [])
+                    for line in lines:
+                        self.assertNotRegex(line, r"^ +--[a-z-]+ (TEXT|INT|UINT|FLOAT|BOOLEAN)\b")
+
+    def test_every_option_has_a_group(self):
+        for command in COMMANDS:
+            page = self.succeed(*command, "--help-all")
+            rest = page.partition("\nOptions:\n")[2].partition("\n\n")[0]
+            known = {"--help", "--help-all", "--config", "--name", "--role", "--expires", "--ranks"}
+            self.assertLessEqual(set(re.findall(r"^  (?:-h, )?(--[a-z-]+)", rest, re.M)), known, command)
+
+    def test_man_pages_say_what_help_says(self):
+        for command in [[], *COMMANDS]:
+            page = (MANUAL / "man1" / ("-".join(["mc2", *command]) + ".1")).read_text().replace("\\-", "-")
+            for option in re.findall(r"--[a-z][a-z0-9-]+", self.succeed(*command, "--help")):
+                self.assertIn(option, page)
+            self.assertRegex(page, r"^\.TH MC2")
+
+    def test_bash_completes_commands_options_and_values(self):
+        def completed(*words):
+            script = f"source {MANUAL}/completions/mc2.bash; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _mc2 2>/dev/null; echo ${{COMPREPLY[@]}}"
+            return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
+
+        self.assertEqual(completed("mc2", "tu"), ["tune"])
+        self.assertEqual(completed("mc2", "db", "imp"), ["import"])
+        self.assertIn("--budget", completed("mc2", "tune", "--bu"))
+        self.assertEqual(completed("mc2", "plan", "--dtype", "bf"), ["bf16"])
 
     def test_help_wins_over_missing_options(self):
         self.assertIn("Example", self.succeed("profile", "--help", "--m", "1"))

@@ -103,8 +103,6 @@ class MainJobTest(ProgramTest):
             page = self.at_store("run", "--op", kind, "--blocks", "16,32", *FEW_PAIRS)
             self.assertIn(checked, page)
             real = ["--link", "1Gbit,20us", "--store", self.store]
-            self.succeed("profile", "--op", kind, *SHAPE, *real, *QUICK, "--align", 16)
-            self.succeed("fit", "--op", kind, *SHAPE, *real)
             page = self.succeed("run", "--op", kind, *SHAPE, *real, "--blocks", "16,32", *FEW_PAIRS)
             self.assertIn("compared element by element", page)
 

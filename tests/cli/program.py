@@ -25,6 +25,7 @@ SHAPE = ["--m", "96", "--n", "64", "--k", "64"]
 MACHINE = ["--link", "1Gbit,20us", "--virtual-compute", "1Gflops,5us"]
 QUICK = ["--budget", "1", "--max-samples", "5"]
 # What fitting says of times that a busy host spoilt, where lanes are real.
+MOST_PROFILES = 6
 BUSY_HOST = "measure again on a quieter machine"
 
 
@@ -58,13 +59,15 @@ class ProgramTest(unittest.TestCase):
         return self.complete(*arguments, **options).stdout
 
     def assert_refused(self, done, code, *texts):
-        """Exit code, and one line for people that holds each text; lines of progress may come before."""
+        """Exit code, and one line for people, or three where no plan is found, that hold each text; lines of progress may come before."""
         lines = [line for line in done.stderr.splitlines() if not is_progress(line)]
         self.assertEqual(done.returncode, code, f"{done.args}: {done.stderr}")
-        self.assertEqual(len(lines), 1, f"{done.args}: not one line: {done.stderr}")
-        self.assertTrue(lines[0].startswith("mc2: "), lines[0])
+        expected = ["mc2: ", "  nearest kept: ", "  make one: "] if "mc2: no plan and no model" in done.stderr else ["mc2: "]
+        self.assertEqual(len(lines), len(expected), f"{done.args}: {done.stderr}")
+        for line, start in zip(lines, expected):
+            self.assertTrue(line.startswith(start), line)
         for text in texts:
-            self.assertIn(text, lines[0])
+            self.assertIn(text, "\n".join(lines))
 
     def refuse(self, code, arguments, *texts, **options):
         done = self.mc2(*arguments, **options)
@@ -77,10 +80,20 @@ class ProgramTest(unittest.TestCase):
                                      "schema": "mc2.store/1"}))
         self.succeed("db", "import", empty, "--store", self.store)
 
+    def profile_and_fit(self, *asked):
+        """A store with samples that a model fits; what another program's burst of work spoilt is measured again. The page of the profile."""
+        for _ in range(MOST_PROFILES):
+            page = self.succeed("profile", *asked, *QUICK, "--align", 16, "--store", self.store)
+            fitted = self.mc2("fit", *asked, "--store", self.store)
+            if BUSY_HOST not in fitted.stderr:
+                self.assertEqual(fitted.returncode, SUCCESS, fitted.stderr)
+                return page
+            self.store.unlink()
+        self.fail(f"{MOST_PROFILES} profiles were spoilt: {fitted.stderr}")
+
     def profiled_and_fitted(self):
         """A store with samples and a model of SHAPE on MACHINE."""
-        self.succeed("profile", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
-        self.succeed("fit", *SHAPE, *MACHINE, "--store", self.store)
+        self.profile_and_fit(*SHAPE, *MACHINE)
 
     def sample_count(self):
         exported = json.loads(self.succeed("db", "export", "--store", self.store))

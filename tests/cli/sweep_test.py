@@ -139,7 +139,8 @@ class TableTest(SweepTest):
 class BuiltInLayersTest(SweepTest):
     def plan_free_rows(self, *arguments):
         """Rows of a sweep for which no model exists."""
-        done = self.mc2("sweep", *arguments, "--m", 1024)
+        self.store.touch()  # a store that holds nothing
+        done = self.mc2("sweep", *arguments, "--m", 1024, "--store", self.store)
         self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
         return list(csv.DictReader(io.StringIO(done.stdout)))
 

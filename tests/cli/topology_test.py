@@ -109,7 +109,7 @@ class RefusalTest(ClusterTest):
             for command in (["topology"], ["plan", *OPERATOR, "--topology"]):
                 self.refuse(USAGE, [*command, self.changed(**changes)], "topology.json", text)
         self.refuse(USAGE, ["topology", self.directory / "none.json"], "none.json")
-        self.refuse(USAGE, ["topology"], "FILE is required")
+        self.refuse(USAGE, ["topology"], "FILE: is missing")
 
     def test_collectives(self):
         self.refuse(USAGE, ["topology", H100, "--collective", "broadcast"], "collective: unknown name", "all_to_all")

@@ -40,6 +40,17 @@ std::vector<CostModel> neighbours(const ModelPlaces& places, const PlanQuestion&
   return near;
 }
 
+/// Errors: NotFound, without words where there is no model of another n and k.
+Result<planner::Transfer> transferred(const ModelPlaces& places, const PlanQuestion& question) {
+  const auto near = neighbours(places, question);
+  const auto refused = [](const std::string& why) { return Error{ErrorCode::NotFound, "", why}; };
+  if (near.empty()) return refused("");
+  if (!question.may_transfer) return refused("; a model of another n and k might answer, but transfer is ruled out");
+  auto transfer = planner::transfer_from_nearest(near, question.op, question.machine);
+  if (transfer) return transfer;
+  return refused("; none of another n and k answers for it: " + transfer.error().text());
+}
+
 Result<FoundModel> find_any(const ModelPlaces& places, const PlanQuestion& question) {
   auto own = find_own(places, question);
   if (own) return FoundModel{std::move(own).value()};
@@ -47,11 +58,8 @@ Result<FoundModel> find_any(const ModelPlaces& places, const PlanQuestion& quest
   const auto refused = [&](const std::string& why) {
     return Error{own.error().code, own.error().field, own.error().message + why};
   };
-  const auto near = neighbours(places, question);
-  if (near.empty()) return own.error();
-  if (!question.may_transfer) return refused("; a model of another n and k might answer, but transfer is ruled out");
-  auto transfer = planner::transfer_from_nearest(near, question.op, question.machine);
-  if (!transfer) return refused("; none of another n and k answers for it: " + transfer.error().text());
+  auto transfer = transferred(places, question);
+  if (!transfer) return refused(transfer.error().message);
   CostModel model = transfer.value().model;
   return FoundModel{std::move(model), std::move(transfer).value()};
 }
@@ -77,6 +85,11 @@ Kept kept_in_unnamed(const store::Store& store) {
             auto models = store.list_models(op, machine);
             return models ? std::move(models).value() : std::vector<CostModel>();
           }};
+}
+
+std::string why_not_transferred(const ModelPlaces& places, const PlanQuestion& question) {
+  const auto transfer = transferred(places, question);
+  return transfer ? "" : transfer.error().message;
 }
 
 Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question) {

@@ -46,6 +46,9 @@ struct FoundModel {
   bool can_require_significance = true;
 };
 
+/// Why no model of another n and k answers the question: "; ..."; empty where there is none, or where one does.
+[[nodiscard]] std::string why_not_transferred(const ModelPlaces& places, const PlanQuestion& question);
+
 /// The model of the question's operator and machine: a given one, else the kept one, else the nearest of another n and
 /// k (planner/transfer.hpp) unless the question rules that out; of the question's variant alone where it names one. A
 /// model that cannot be read is passed over.

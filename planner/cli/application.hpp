@@ -1,0 +1,21 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <vector>
+
+#include "commands.hpp"
+#include "server_options.hpp"
+
+namespace mc2::cli {
+
+/// The command line of `mc2`: what its commands are called, take and do. Help, man pages and completions are made of
+/// it.
+struct Application {
+  Application();
+
+  CLI::App app;
+  ServerOptions server;
+  std::vector<Command> commands;
+};
+
+} // namespace mc2::cli

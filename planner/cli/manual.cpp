@@ -1,0 +1,244 @@
+#include "manual.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "help.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr std::string_view kFileValues[] = {"FILE", "DIR", "PATH", "DOCUMENT"};
+
+/// A command and the words that name it after "mc2": "db list"; empty for the program itself.
+struct NamedCommand {
+  std::string words;
+  const CLI::App* app;
+};
+
+std::vector<const CLI::App*> commands_below(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* below) { return !below->get_group().empty(); });
+}
+
+/// The program and all below it, parents first.
+std::vector<NamedCommand> all_commands(const CLI::App& app, const std::string& words = "") {
+  std::vector<NamedCommand> result{{words, &app}};
+  for (const CLI::App* below : commands_below(app)) {
+    const auto nested = all_commands(*below, (words.empty() ? "" : words + " ") + below->get_name());
+    result.insert(result.end(), nested.begin(), nested.end());
+  }
+  return result;
+}
+
+std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
+  std::vector<const CLI::Option*> result;
+  for (const std::string_view group : option_groups()) {
+    const auto options = options_of(app, group);
+    result.insert(result.end(), options.begin(), options.end());
+  }
+  return result;
+}
+
+bool takes_value(const CLI::Option& option) { return option.get_type_size() != 0; }
+
+bool takes_file(const CLI::Option& option) {
+  return std::ranges::find(kFileValues, option.get_type_name()) != std::end(kFileValues);
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& words, const std::string& between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+std::vector<std::string> names_below(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* below : commands_below(app)) names.push_back(below->get_name());
+  return names;
+}
+
+std::vector<std::string> long_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : shown_options(app))
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// Man pages (man-pages(7), groff_man(7)).
+
+/// Text that is no request and keeps its hyphens and backslashes.
+std::string roff(const std::string& text) {
+  std::string result = replaced(replaced(text, "\\", "\\e"), "-", "\\-");
+  result = replaced(result, "\n.", "\n\\&.");
+  result = replaced(result, "\n'", "\n\\&'");
+  return result.starts_with('.') || result.starts_with('\'') ? "\\&" + result : result;
+}
+
+std::string man_option(const CLI::Option& option) {
+  return ".TP\n.B " + roff(option_syntax(option)) + "\n" + roff(option_description(option)) + "\n";
+}
+
+std::string file_name(const std::string& words) {
+  return "mc2" + (words.empty() ? "" : "-" + replaced(words, " ", "-"));
+}
+
+std::string man_page(const NamedCommand& command) {
+  const CLI::App& app = *command.app;
+  const std::string name = "mc2" + (command.words.empty() ? "" : " " + command.words), file = file_name(command.words);
+  std::string title = file;
+  for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  std::string page = ".TH " + roff(title) + " 1 \"\" \"mc2 " MC2_VERSION "\" \"mc2\"\n.SH NAME\n" + roff(file) +
+                     " \\- " + roff(app.get_description()) + "\n.SH SYNOPSIS\n.B " + roff(name) + "\n" +
+                     roff(usage_of(app)) + "\n";
+  if (const auto below = commands_below(app); !below.empty()) {
+    page += ".SH COMMANDS\n";
+    for (const CLI::App* one : below)
+      page += ".TP\n.B " + roff(one->get_name()) + "\n" + roff(one->get_description()) + "\n";
+  }
+  if (const auto arguments = arguments_of(app); !arguments.empty()) {
+    page += ".SH ARGUMENTS\n";
+    for (const CLI::Option* option : arguments) page += man_option(*option);
+  }
+  page += ".SH OPTIONS\n";
+  for (const std::string_view group : option_groups()) {
+    const auto options = options_of(app, group);
+    if (options.empty()) continue;
+    page += ".SS " + std::string(group) + "\n";
+    for (const CLI::Option* option : options) page += man_option(*option);
+  }
+  if (const std::string footer = app.get_footer(); !footer.empty())
+    page += ".SH NOTES\n.nf\n" + roff(footer.substr(footer.find_first_not_of('\n'))) + "\n.fi\n";
+  std::vector<std::string> see;
+  for (const std::string& below : names_below(app))
+    see.push_back(".BR " + roff(file_name((command.words.empty() ? "" : command.words + " ") + below)) + " (1)");
+  if (!command.words.empty()) see.insert(see.begin(), ".BR mc2 (1)");
+  return page + ".SH SEE ALSO\n" + joined(see, ",\n") + "\n";
+}
+
+// Completions.
+
+std::string shell_quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
+
+std::string bash_completion(const std::vector<NamedCommand>& commands) {
+  std::vector<std::string> names, files;
+  std::string words_of_options, options_of_commands;
+  for (const auto& [words, app] : commands) {
+    if (!words.empty()) names.push_back(shell_quoted(words));
+    std::vector<std::string> words_here = names_below(*app);
+    const auto options = long_names(*app);
+    words_here.insert(words_here.end(), options.begin(), options.end());
+    options_of_commands += "    " + shell_quoted(words) + ") words=" + shell_quoted(joined(words_here, " ")) + " ;;\n";
+    for (const CLI::Option* option : shown_options(*app)) {
+      const std::string name = "--" + option->get_lnames().front();
+      if (takes_file(*option) && std::ranges::find(files, name) == files.end()) files.push_back(name);
+      const std::string line = "    " + name + ") words=" + shell_quoted(joined(values_of(*option), " ")) + " ;;\n";
+      if (!values_of(*option).empty() && words_of_options.find(line) == std::string::npos) words_of_options += line;
+    }
+  }
+  return "# Completes mc2 in bash.\n_mc2() {\n"
+         "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' words='' word\n"
+         "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+         "    case \"${command:+$command }$word\" in\n      " +
+         joined(names, "|") +
+         ") command=${command:+$command }$word ;;\n    esac\n  done\n"
+         "  case \"$previous\" in\n    " +
+         joined(files, "|") +
+         ")\n      compopt -o filenames 2>/dev/null\n      COMPREPLY=($(compgen -f -- \"$current\"))\n      return "
+         ";;\n" +
+         words_of_options +
+         "  esac\n"
+         "  [ -n \"$words\" ] || case \"$command\" in\n" +
+         options_of_commands +
+         "  esac\n"
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+         "  if [ ${#COMPREPLY[@]} = 0 ] && [ \"${current#-}\" = \"$current\" ]; then\n"
+         "    compopt -o filenames 2>/dev/null\n    COMPREPLY=($(compgen -f -- \"$current\"))\n  fi\n"
+         "}\ncomplete -F _mc2 mc2\n";
+}
+
+/// An option for zsh's _arguments: '--m[rows of ...]:ROWS:'.
+std::string zsh_option(const CLI::Option& option) {
+  std::string text = replaced(replaced(option_description(option), "[", "("), "]", ")");
+  std::string spec = "--" + option.get_lnames().front() + "[" + replaced(text, ":", "\\:") + "]";
+  if (takes_value(option)) {
+    const auto values = values_of(option);
+    spec += ":" + option.get_type_name() + ":" +
+            (takes_file(option) ? "_files"
+             : values.empty()   ? ""
+                                : "(" + joined(values, " ") + ")");
+  }
+  return shell_quoted(spec);
+}
+
+std::string zsh_completion(const std::vector<NamedCommand>& commands) {
+  std::string cases;
+  for (const auto& [words, app] : commands) {
+    std::vector<std::string> lines;
+    for (const CLI::Option* option : shown_options(*app)) lines.push_back(zsh_option(*option));
+    if (const auto below = names_below(*app); !below.empty())
+      lines.push_back(shell_quoted("*:command:(" + joined(below, " ") + ")"));
+    else
+      lines.push_back(shell_quoted("*:file:_files"));
+    cases += "    " + shell_quoted(words) + ")\n      _arguments " + joined(lines, " \\\n        ") + " ;;\n";
+  }
+  std::vector<std::string> names;
+  for (const auto& [words, app] : commands)
+    if (!words.empty()) names.push_back(shell_quoted(words));
+  return "#compdef mc2\n# Completes mc2 in zsh.\n_mc2() {\n  local command='' word\n"
+         "  for word in \"${(@)words[2,CURRENT-1]}\"; do\n    case \"${command:+$command }$word\" in\n      " +
+         joined(names, "|") +
+         ") command=\"${command:+$command }$word\" ;;\n    esac\n  done\n  case \"$command\" in\n" + cases +
+         "  esac\n}\n_mc2 \"$@\"\n";
+}
+
+std::string fish_condition(const std::string& words) {
+  std::string text;
+  for (std::size_t at = 0; at <= words.size();) {
+    const std::size_t end = std::min(words.find(' ', at), words.size());
+    text += (text.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + words.substr(at, end - at));
+    at = end + 1;
+  }
+  return text;
+}
+
+std::string fish_completion(const std::vector<NamedCommand>& commands) {
+  std::string text = "# Completes mc2 in fish.\n";
+  for (const auto& [words, app] : commands) {
+    const std::string parent = words.empty() ? "__fish_use_subcommand" : fish_condition(words);
+    for (const CLI::App* below : commands_below(*app))
+      text += "complete -c mc2 -f -n " +
+              shell_quoted(parent + (words.empty()
+                                         ? ""
+                                         : "; and not __fish_seen_subcommand_from " + joined(names_below(*app), " "))) +
+              " -a " + below->get_name() + " -d " + shell_quoted(below->get_description()) + "\n";
+    for (const CLI::Option* option : shown_options(*app)) {
+      text += "complete -c mc2 -n " + shell_quoted(parent) + " -l " + option->get_lnames().front();
+      if (takes_value(*option)) text += takes_file(*option) ? " -r -F" : " -x";
+      if (const auto values = values_of(*option); !values.empty()) text += " -a " + shell_quoted(joined(values, " "));
+      text += " -d " + shell_quoted(option_description(*option)) + "\n";
+    }
+  }
+  return text;
+}
+
+} // namespace
+
+std::map<std::string, std::string> manual_files(const CLI::App& app) {
+  const auto commands = all_commands(app);
+  std::map<std::string, std::string> files;
+  for (const NamedCommand& command : commands) files["man1/" + file_name(command.words) + ".1"] = man_page(command);
+  files["completions/mc2.bash"] = bash_completion(commands);
+  files["completions/mc2.zsh"] = zsh_completion(commands);
+  files["completions/mc2.fish"] = fish_completion(commands);
+  return files;
+}
+
+} // namespace mc2::cli

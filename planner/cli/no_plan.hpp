@@ -1,0 +1,18 @@
+#pragma once
+
+#include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/store/store.hpp"
+
+namespace mc2::cli {
+
+/// The command that makes a plan for the operator on a machine of this kind, without what is the default anyway.
+[[nodiscard]] std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& machine);
+
+/// "No plan" as people read it, in three lines: what is missing, the nearest that is kept and what is different there,
+/// and the command that makes one. @param store  nullptr where there is none yet
+/// @param why  "; ..." that is not enough for a plan
+[[nodiscard]] Error no_plan(const planner::OpSpec& op, const planner::Fingerprint& machine, const store::Store* store,
+                            const std::string& why = {});
+
+} // namespace mc2::cli
