@@ -28,7 +28,10 @@ set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "plans and tunes overlapped matmul + col
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME mc2)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "openmpi-bin, openssh-client")
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/conffiles;${CMAKE_CURRENT_LIST_DIR}/debian/postinst;${CMAKE_CURRENT_LIST_DIR}/debian/prerm;${CMAKE_CURRENT_LIST_DIR}/debian/postrm)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA)
+foreach(script conffiles postinst prerm postrm)
+  list(APPEND CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/mc2/${script})
+endforeach()
 
 set(CPACK_COMPONENT_LIBRARIES_DESCRIPTION "C++ and C libraries of mc2, with headers
  For programs that plan, keep, find and run plans of mc2 themselves: shared and
@@ -40,6 +43,9 @@ set(CPACK_COMPONENT_PYTHON_DESCRIPTION "Python module of mc2
  import mc2 plans, tunes and runs; mc2.torch works on PyTorch's process groups.")
 set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-mc2)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/python3-mc2/postinst
+  ${CMAKE_CURRENT_LIST_DIR}/debian/python3-mc2/prerm)
+find_package(Python3 COMPONENTS Interpreter)
 if(Python3_VERSION_MINOR)
   math(EXPR next_minor "${Python3_VERSION_MINOR} + 1")
   set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.${Python3_VERSION_MINOR}), python3 (<< 3.${next_minor})")
