@@ -1,11 +1,14 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "commands.hpp"
 #include "mc2/executor/backend.hpp"
 #include "mc2/store/store.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -75,25 +78,70 @@ nlohmann::ordered_json DoctorCommand::examine_store() const {
   return result;
 }
 
+/// Text that wraps, its further lines as far in as `start` is long.
+std::string hanging(const std::string& start, const std::string& text) {
+  std::string page;
+  for (const auto& line : wrapped(text, kPageColumns - start.size()))
+    page += (page.empty() ? start : std::string(start.size(), ' ')) + line + "\n";
+  return page;
+}
+
+/// Operators by element types; a "no" has the number of its reason, which stands once below.
+std::string dtype_matrix(const nlohmann::ordered_json& kinds) {
+  constexpr std::size_t kKindColumns = 24, kDtypeColumns = 9;
+  const auto cell = [](std::string text, std::size_t columns) {
+    text.resize(std::max(text.size() + 1, columns), ' ');
+    return text;
+  };
+  const auto end_line = [](std::string& lines) { lines.erase(lines.find_last_not_of(' ') + 1) += '\n'; };
+  std::string heading = "  " + cell("", kKindColumns), rows;
+  std::vector<std::string> reasons;
+  for (const auto& [kind, dtypes] : kinds.items()) {
+    if (rows.empty())
+      for (const auto& [dtype, answer] : dtypes.items()) heading += cell(dtype, kDtypeColumns);
+    rows += "  " + cell(kind, kKindColumns);
+    for (const auto& [dtype, answer] : dtypes.items()) {
+      const auto text = answer.get<std::string>();
+      if (text == "yes") {
+        rows += cell(text, kDtypeColumns);
+        continue;
+      }
+      auto known = std::ranges::find(reasons, text);
+      if (known == reasons.end()) known = reasons.insert(known, text);
+      rows += cell("no (" + std::to_string(known - reasons.begin() + 1) + ")", kDtypeColumns);
+    }
+    end_line(rows);
+  }
+  end_line(heading);
+  std::string page = heading + rows;
+  for (std::size_t i = 0; i < reasons.size(); ++i)
+    page += hanging("  (" + std::to_string(i + 1) + ") ", reasons[i].substr(std::string_view("no: ").size()));
+  return page;
+}
+
+/// "cores 2, isa avx512_core_bf16, ..."
+std::string facts(const nlohmann::ordered_json& fingerprint) {
+  std::string text;
+  for (const auto& [key, value] : fingerprint.items())
+    if (key != "backend") text += (text.empty() ? "" : ", ") + key + " " + value.get<std::string>();
+  return text;
+}
+
 void print_page(const nlohmann::ordered_json& report) {
   std::cout << "mc2 " << report["version"].get<std::string>() << "\n";
   for (const auto& backend : report["backends"]) {
-    std::cout << "\nbackend " << backend["name"].get<std::string>() << ": "
-              << (backend["available"].get<bool>() ? "available, " : "not available, ")
-              << backend["reason"].get<std::string>() << "\n";
-    if (!backend.contains("fingerprint")) continue;
-    for (const auto& [key, value] : backend["fingerprint"].items())
-      std::cout << "  " << key << ": " << value.get<std::string>() << "\n";
-    for (const auto& [kind, dtypes] : backend["dtypes"].items()) {
-      std::cout << "  " << kind << "\n";
-      for (const auto& [dtype, answer] : dtypes.items())
-        std::cout << "    " << dtype << ": " << answer.get<std::string>() << "\n";
-    }
+    std::cout << "\n"
+              << hanging("backend " + backend["name"].get<std::string>() + ": ",
+                         (backend["available"].get<bool>() ? "available, " : "not available, ") +
+                             backend["reason"].get<std::string>());
+    if (backend.contains("fingerprint"))
+      std::cout << hanging("  ", facts(backend["fingerprint"])) << dtype_matrix(backend["dtypes"]);
   }
   const auto& store = report["store"];
-  std::cout << "\nstore " << store.value("path", "") << ": "
-            << (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ") << store["reason"].get<std::string>()
-            << "\n";
+  std::cout << "\n"
+            << hanging("store ", store.value("path", "") + ": " +
+                                     (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ") +
+                                     store["reason"].get<std::string>());
   for (const char* count : {"plans", "models", "samples"})
     if (store.contains(count)) std::cout << "  " << count << ": " << store[count].get<std::int64_t>() << "\n";
 }

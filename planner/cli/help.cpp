@@ -12,7 +12,7 @@
 namespace mc2::cli {
 namespace {
 
-constexpr std::size_t kPageColumns = 80, kTextColumn = 24;
+constexpr std::size_t kTextColumn = 24;
 
 constexpr std::string_view kOperator = "Operator", kMachine = "Machine", kPlanning = "Planning",
                            kMeasuring = "Measuring", kInput = "Input", kOutput = "Output", kService = "Service",

@@ -6,6 +6,9 @@
 
 namespace mc2::cli {
 
+/// How wide pages are that do not ask for the terminal's width.
+inline constexpr std::size_t kPageColumns = 80;
+
 /// Without the mark with which spreadsheets begin a UTF-8 file.
 [[nodiscard]] std::string_view without_byte_order_mark(std::string_view text) noexcept;
 

@@ -29,7 +29,7 @@ class OptionsTest(BenchTest):
     def test_every_figure_that_races_takes_the_budget_behind_its_name(self):
         for figure in RACING:
             self.refuse(USAGE, [figure, "--race-budget", 0], "--race-budget", "0.1")
-        self.refuse(USAGE, ["planning", "--race-budget", 1], "not expected")
+        self.refuse(USAGE, ["planning", "--race-budget", 1], "is no option of mc2-bench planning")
 
     def test_peers_may_be_spelled_as_an_option(self):
         done = self.bench("--backend", "host", "--peers", cwd=self.directory)
