@@ -81,8 +81,8 @@ class JobTest(ProgramTest):
         return done
 
     def keep_model(self, shape, *variant, rank_count=2):
-        """Samples and a model that fits them, measured up to three times on a busy host."""
-        for _ in range(2):
+        """Samples and a model that fits them, measured up to six times on a busy host."""
+        for _ in range(5):
             self.complete_job("profile", *shape, *variant, *QUICK, "--fresh", rank_count=rank_count)
             if self.job(rank_count, "fit", *shape).returncode == 0:
                 return

@@ -9,19 +9,24 @@ import tempfile
 import unittest
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "examples" / "python"
+MOST_RUNS = 6
 
 
 class ExamplesTest(unittest.TestCase):
-    def run_example(self, name, *arguments):
-        done = subprocess.run([sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, timeout=100,
-                              env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})  # fmt: skip
+    def run_example(self, name, *arguments, spoilt=None):
+        """What it printed. A run whose measurements another program spoilt, which prints so, is repeated."""
+        for _ in range(MOST_RUNS):
+            done = subprocess.run([sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, timeout=100,
+                                  env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})  # fmt: skip
+            if spoilt is None or spoilt not in done.stdout:
+                break
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
     @unittest.skipUnless(importlib.util.find_spec("numpy"), "python3-numpy is not installed")
     def test_the_notebook_plans_runs_and_draws(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.assertIn("predicted", self.run_example("notebook.py", folder))
+            self.assertIn("predicted", self.run_example("notebook.py", folder, spoilt="raced, no model"))
             self.assertIn("<svg", (pathlib.Path(folder) / "plan.html").read_text())
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
