@@ -1,7 +1,6 @@
 # Debian packages of what is built, made with CPack by `./dev package`: the program, the libraries and the Python module. Preset
 # `package` configures for them: prefix /usr, Python's folder, no CUDA unless it is asked for.
-configure_file(${CMAKE_CURRENT_LIST_DIR}/mc2.service ${CMAKE_BINARY_DIR}/mc2.service COPYONLY)
-install(FILES ${CMAKE_BINARY_DIR}/mc2.service DESTINATION lib/systemd/system COMPONENT program)
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/mc2.service DESTINATION lib/systemd/system COMPONENT program)
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/mc2.sysusers DESTINATION lib/sysusers.d RENAME mc2.conf COMPONENT program)
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/serve.json DESTINATION /etc/mc2 COMPONENT program)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/mc2 RENAME copyright COMPONENT program)

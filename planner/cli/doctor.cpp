@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "mc2/executor/backend.hpp"
+#include "mc2/render/text.hpp"
 #include "mc2/store/store.hpp"
 #include "text.hpp"
 
@@ -88,27 +89,23 @@ std::string hanging(const std::string& start, const std::string& text) {
 
 /// Operators by element types; a "no" has the number of its reason, which stands once below.
 std::string dtype_matrix(const nlohmann::ordered_json& kinds) {
-  constexpr std::size_t kKindColumns = 24, kDtypeColumns = 9;
-  const auto cell = [](std::string text, std::size_t columns) {
-    text.resize(std::max(text.size() + 1, columns), ' ');
-    return text;
-  };
+  constexpr int kKindColumns = 24, kDtypeColumns = 9;
   const auto end_line = [](std::string& lines) { lines.erase(lines.find_last_not_of(' ') + 1) += '\n'; };
-  std::string heading = "  " + cell("", kKindColumns), rows;
+  std::string heading = "  " + render::padded("", kKindColumns), rows;
   std::vector<std::string> reasons;
   for (const auto& [kind, dtypes] : kinds.items()) {
     if (rows.empty())
-      for (const auto& [dtype, answer] : dtypes.items()) heading += cell(dtype, kDtypeColumns);
-    rows += "  " + cell(kind, kKindColumns);
+      for (const auto& [dtype, answer] : dtypes.items()) heading += render::padded(dtype, kDtypeColumns);
+    rows += "  " + render::padded(kind, kKindColumns);
     for (const auto& [dtype, answer] : dtypes.items()) {
       const auto text = answer.get<std::string>();
       if (text == "yes") {
-        rows += cell(text, kDtypeColumns);
+        rows += render::padded(text, kDtypeColumns);
         continue;
       }
       auto known = std::ranges::find(reasons, text);
       if (known == reasons.end()) known = reasons.insert(known, text);
-      rows += cell("no (" + std::to_string(known - reasons.begin() + 1) + ")", kDtypeColumns);
+      rows += render::padded("no (" + std::to_string(known - reasons.begin() + 1) + ")", kDtypeColumns);
     }
     end_line(rows);
   }

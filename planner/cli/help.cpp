@@ -5,8 +5,9 @@
 #include <array>
 #include <memory>
 
-#include "mc2/executor/executor.hpp"
+#include "mc2/executor/backend.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/planner.hpp"
 #include "text.hpp"
 
 namespace mc2::cli {
@@ -26,44 +27,46 @@ struct OptionPage {
   std::string_view name;
   std::string_view group;
   std::string_view value = {};
+  bool is_most_used = false;     ///< the short help shows it
   std::string_view command = {}; ///< only there, in front of the entry for all
 };
+constexpr bool kMostUsed = true;
 
 constexpr auto kOptions = std::to_array<OptionPage>({
-    {"--m", kOperator, "LIST", "sweep"},
-    {"--ranks", kOperator, "LIST", "sweep"},
-    {"--ranks", kOther, "N", "topology"},
-    {"--out", kOutput, "DIR", "export"},
-    {"--format", kOutput, "NAME", "export"},
-    {"--format", kInput, "NAME", "import"},
-    {"--model", kInput, "FILE"},
-    {"--fresh", kInput, {}, "import"},
+    {"--m", kOperator, "LIST", kMostUsed, "sweep"},
+    {"--ranks", kOperator, "LIST", kMostUsed, "sweep"},
+    {"--ranks", kOther, "N", kMostUsed, "topology"},
+    {"--out", kOutput, "DIR", kMostUsed, "export"},
+    {"--format", kOutput, "NAME", kMostUsed, "export"},
+    {"--format", kInput, "NAME", kMostUsed, "import"},
+    {"--model", kInput, "FILE", kMostUsed},
+    {"--fresh", kInput, {}, kMostUsed, "import"},
 
-    {"--op", kOperator, "KIND"},
-    {"--m", kOperator, "ROWS"},
-    {"--n", kOperator, "COLUMNS"},
-    {"--k", kOperator, "LENGTH"},
-    {"--dtype", kOperator, "TYPE"},
-    {"--ranks", kOperator, "N"},
+    {"--op", kOperator, "KIND", kMostUsed},
+    {"--m", kOperator, "ROWS", kMostUsed},
+    {"--n", kOperator, "COLUMNS", kMostUsed},
+    {"--k", kOperator, "LENGTH", kMostUsed},
+    {"--dtype", kOperator, "TYPE", kMostUsed},
+    {"--ranks", kOperator, "N", kMostUsed},
     {"--bias", kOperator},
     {"--residual", kOperator},
     {"--tables", kOperator, "N"},
     {"--table-rows", kOperator, "ROWS"},
     {"--pooling", kOperator, "HOW"},
     {"--counts", kOperator, "FILE"},
-    {"--shapes", kOperator, "FILE"},
-    {"--models", kOperator, "NAMES"},
+    {"--shapes", kOperator, "FILE", kMostUsed},
+    {"--models", kOperator, "NAMES", kMostUsed},
     {"--kinds", kOperator, "LIST"},
 
-    {"--backend", kMachine, "NAME"},
-    {"--link", kMachine, "LINK"},
+    {"--backend", kMachine, "NAME", kMostUsed},
+    {"--link", kMachine, "LINK", kMostUsed},
     {"--virtual-compute", kMachine, "SPEED"},
     {"--no-pin", kMachine},
     {"--deadline", kMachine, "SECONDS"},
-    {"--device", kMachine, "DEVICE"},
-    {"--topology", kMachine, "FILE"},
+    {"--device", kMachine, "DEVICE", kMostUsed},
+    {"--topology", kMachine, "FILE", kMostUsed},
     {"--accept-other-machine", kMachine},
-    {"--store", kMachine, "FILE"},
+    {"--store", kMachine, "FILE", kMostUsed},
 
     {"--strategy", kPlanning, "NAME"},
     {"--align", kPlanning, "ROWS"},
@@ -72,30 +75,30 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--runners-up", kPlanning, "N"},
     {"--objective", kPlanning, "SHARE"},
     {"--allow-small-gain", kPlanning},
-    {"--blocks", kPlanning, "ROWS,..."},
-    {"--variant", kPlanning, "VARIANT"},
+    {"--blocks", kPlanning, "ROWS,...", kMostUsed},
+    {"--variant", kPlanning, "VARIANT", kMostUsed},
     {"--transfer", kPlanning},
     {"--no-transfer", kPlanning},
-    {"--plan", kPlanning, "FILE"},
+    {"--plan", kPlanning, "FILE", kMostUsed},
     {"--request", kPlanning, "FILE"},
     {"--contention", kAdvanced, "FACTOR"},
     {"--short-block", kAdvanced, "WHICH"},
 
-    {"--budget", kMeasuring, "SECONDS"},
+    {"--budget", kMeasuring, "SECONDS", kMostUsed},
     {"--precision", kMeasuring, "SHARE"},
     {"--max-samples", kMeasuring, "N"},
     {"--seed", kMeasuring, "N"},
-    {"--active", kMeasuring},
+    {"--active", kMeasuring, {}, kMostUsed},
     {"--measurements", kMeasuring, "N"},
     {"--regret", kMeasuring, "PERCENT"},
-    {"--fresh", kMeasuring},
-    {"--pairs", kMeasuring, "N"},
-    {"--measure", kMeasuring},
+    {"--fresh", kMeasuring, {}, kMostUsed},
+    {"--pairs", kMeasuring, "N", kMostUsed},
+    {"--measure", kMeasuring, {}, kMostUsed},
     {"--buffers", kMeasuring, "HOW"},
     {"--threads", kMeasuring, "N"},
 
     {"--profile", kInput, "FILE"},
-    {"--collective", kInput, "NAME"},
+    {"--collective", kInput, "NAME", kMostUsed},
     {"--bytes", kInput, "MEANING"},
     {"--rows", kInput, "MEANING"},
     {"--algorithm", kInput, "NAME"},
@@ -105,30 +108,28 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--calibrate", kInput, "FILE"},
     {"--dry-run", kInput},
 
-    {"--json", kOutput},
-    {"--verbose", kOutput},
-    {"--all", kOutput},
-    {"--out", kOutput, "FILE"},
-    {"--format", kOutput, "NAME"},
-    {"--html", kOutput, "FILE"},
-    {"--trace", kOutput, "FILE"},
+    {"--json", kOutput, {}, kMostUsed},
+    {"--verbose", kOutput, {}, kMostUsed},
+    {"--out", kOutput, "FILE", kMostUsed},
+    {"--format", kOutput, "NAME", kMostUsed},
+    {"--html", kOutput, "FILE", kMostUsed},
+    {"--trace", kOutput, "FILE", kMostUsed},
     {"--report", kOutput, "FILE"},
 
-    {"--server", kService, "URL"},
+    {"--server", kService, "URL", kMostUsed},
     {"--token-file", kService, "FILE"},
     {"--server-ca", kService, "FILE"},
     {"--server-wait", kService, "SECONDS"},
 
-    {"--config", kOther, "FILE"},
-    {"--address", kNetwork, "ADDRESS"},
-    {"--port", kNetwork, "PORT"},
-    {"--unix-socket", kNetwork, "PATH"},
-    {"--tls-certificate", kNetwork, "FILE"},
-    {"--tls-key", kNetwork, "FILE"},
-    {"--require-tokens", kAccess},
+    {"--config", kOther, "FILE", kMostUsed},
+    {"--address", kNetwork, "ADDRESS", kMostUsed},
+    {"--port", kNetwork, "PORT", kMostUsed},
+    {"--unix-socket", kNetwork, "PATH", kMostUsed},
+    {"--tls-certificate", kNetwork, "FILE", kMostUsed},
+    {"--tls-key", kNetwork, "FILE", kMostUsed},
+    {"--require-tokens", kAccess, {}, kMostUsed},
     {"--public-read", kAccess},
     {"--insecure-network", kAccess},
-    {"--allowed-host", kAccess, "NAME"},
     {"--body-bytes", kLimits, "BYTES"},
     {"--body-timeout", kLimits, "SECONDS"},
     {"--cached-answer-bytes", kLimits, "BYTES"},
@@ -147,53 +148,11 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--name", kOther, "NAME"},
     {"--role", kOther, "ROLE"},
     {"--expires", kOther, "WHEN"},
-    {"--help", kOther},
-    {"--version", kOther},
-    {"--help-all", kOther},
+    {"--help", kOther, {}, kMostUsed},
+    {"--version", kOther, {}, kMostUsed},
+    {"--help-all", kOther, {}, kMostUsed},
 });
 
-/// What the short help of a command shows of its options.
-constexpr auto kMostUsed = std::to_array<std::string_view>({"--op",
-                                                            "--m",
-                                                            "--n",
-                                                            "--k",
-                                                            "--dtype",
-                                                            "--ranks",
-                                                            "--shapes",
-                                                            "--models",
-                                                            "--link",
-                                                            "--backend",
-                                                            "--store",
-                                                            "--device",
-                                                            "--topology",
-                                                            "--blocks",
-                                                            "--plan",
-                                                            "--variant",
-                                                            "--budget",
-                                                            "--active",
-                                                            "--pairs",
-                                                            "--measure",
-                                                            "--fresh",
-                                                            "--model",
-                                                            "--format",
-                                                            "--collective",
-                                                            "--json",
-                                                            "--verbose",
-                                                            "--all",
-                                                            "--out",
-                                                            "--html",
-                                                            "--trace",
-                                                            "--server",
-                                                            "--help",
-                                                            "--help-all",
-                                                            "--version",
-                                                            "--port",
-                                                            "--address",
-                                                            "--config",
-                                                            "--require-tokens",
-                                                            "--tls-certificate",
-                                                            "--tls-key",
-                                                            "--unix-socket"});
 constexpr std::ptrdiff_t kMostLines = 40;
 
 std::string long_name(const CLI::Option& option) {
@@ -258,7 +217,7 @@ std::string option_entries(const CLI::App& command, bool is_whole) {
     if (!is_whole && (group == kAdvanced || group == kLimits || group == kService)) continue;
     std::string entries;
     for (const CLI::Option* option : options_of(command, group))
-      if (is_whole || std::ranges::find(kMostUsed, long_name(*option)) != kMostUsed.end())
+      if (const OptionPage* page = page_of(command, *option); is_whole || (page != nullptr && page->is_most_used))
         entries += entry(option_syntax(*option), is_whole ? option_description(*option) : brief(*option));
     if (!entries.empty()) text += "\n" + std::string(group) + ":\n" + entries;
   }
@@ -354,9 +313,10 @@ std::vector<std::string> values_of(const CLI::Option& option) {
   if (value == "KIND")
     for (const auto& traits : planner::op_registry()) values.emplace_back(traits.name);
   if (value == "TYPE") values = {"f32", "f16", "bf16", "i8", "f8e4m3"};
-  if (name == "--backend") values = {"host", "mpi", "cuda"};
+  if (name == "--backend")
+    for (const auto* backend : executor::backend_registry()) values.emplace_back(backend->name());
   if (name == "--pooling") values = {"sum", "mean"};
-  if (name == "--strategy") values = {"search", "free", "formula", "wave_groups"};
+  if (name == "--strategy") values.assign(planner::strategy_names().begin(), planner::strategy_names().end());
   return values;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "context.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::cli {
@@ -92,12 +93,14 @@ std::string nearest_kept(const planner::OpSpec& op, const planner::Fingerprint& 
 std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& machine) {
   std::string text = "mc2 tune";
   const auto add = [&](const std::string& option, const std::string& value) { text += " --" + option + " " + value; };
-  if (op.kind != planner::OpKind::MatmulAllReduce) add("op", std::string(to_string(op.kind)));
+  const OpOptions operator_defaults;
+  const MachineOptions machine_defaults;
+  if (to_string(op.kind) != operator_defaults.kind) add("op", std::string(to_string(op.kind)));
   add("m", std::to_string(op.m));
   add("n", std::to_string(op.n));
   add("k", std::to_string(op.k));
-  if (op.dtype != planner::DType::F32) add("dtype", std::string(to_string(op.dtype)));
-  if (op.world_size != 2) add("ranks", std::to_string(op.world_size));
+  if (to_string(op.dtype) != operator_defaults.dtype) add("dtype", std::string(to_string(op.dtype)));
+  if (op.world_size != operator_defaults.ranks) add("ranks", std::to_string(op.world_size));
   if (op.epilogue.has_bias) text += " --bias";
   if (op.epilogue.has_residual) text += " --residual";
   if (op.tables) {
@@ -106,8 +109,8 @@ std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& 
     if (op.tables->pooling != planner::Pooling::Sum) add("pooling", std::string(to_string(op.tables->pooling)));
   }
   const std::string backend = field_of(machine, "backend"), link = field_of(machine, "link");
-  if (!backend.empty() && backend != "host") add("backend", backend);
-  if (backend == "host" && !link.empty() && link != "shm") add("link", link);
+  if (!backend.empty() && backend != machine_defaults.backend) add("backend", backend);
+  if (backend == machine_defaults.backend && !link.empty() && link != machine_defaults.link) add("link", link);
   constexpr std::string_view kVirtual = "virtual compute ";
   const std::string emulation = field_of(machine, "emulation");
   if (const auto at = emulation.find(kVirtual); at != std::string::npos)

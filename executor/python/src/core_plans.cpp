@@ -56,8 +56,7 @@ std::string svg_of(const Plan& plan, const Timeline* measured) {
 }
 
 std::string page_of(const Plan& plan, int width) {
-  // What contradicts itself cannot be drawn; a plan that was raced without a model has nothing to draw.
-  if (plan.has_timeline()) unwrap(planner::explain(plan, nullptr, PlanOptions{}));
+  unwrap(plan.validate()); // what contradicts itself cannot be drawn
   if (width < 40 || width > 400)
     throw Failure({ErrorCode::InvalidSpec, "width", std::to_string(width) + " is not a width from 40 to 400"});
   return render::plan_page(plan, width, false);
