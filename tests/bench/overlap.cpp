@@ -57,7 +57,7 @@ Result<ExitCode> bench_shared_memory(const TuneSettings& settings) {
     ScratchStore scratch;
     MC2_ASSIGN(auto store, scratch.open());
     MC2_ASSIGN(auto bench, open_bench(op, "shm"));
-    MC2_ASSIGN(const auto tuned, tune_operator(*bench, settings, store));
+    MC2_ASSIGN(const auto tuned, tune_to_model(*bench, settings, store));
     const planner::Cut four{std::vector<std::int64_t>(4, op.m / 4)};
     MC2_ASSIGN(const auto plan, planner::predict_cut(op, *tuned.model, tuned.plan.variant, four));
     MC2_ASSIGN(const auto raced, shown_race(*bench, {plan}, settings.race, "race 4 blocks"));

@@ -108,11 +108,11 @@ void race_torch_if_there(Workbench& bench, TorchSeat& seat, PeerRace& shape) {
 
 /// What cannot be fitted was spoilt by something else on the machine: measured once more.
 Result<Tuned> tune_with_second_chance(Workbench& bench, const TuneSettings& settings, store::Store& store) {
-  auto tuned = tune_operator(bench, settings, store);
+  auto tuned = tune_to_model(bench, settings, store);
   if (tuned || tuned.error().code != ErrorCode::CannotFit) return tuned;
   std::cerr << "mc2: measuring again: " << tuned.error().text() << "\n";
   MC2_TRY(store.remove_samples(bench.op(), bench.fingerprint()));
-  return tune_operator(bench, settings, store);
+  return tune_to_model(bench, settings, store);
 }
 
 Result<void> take_turn(const PeerArena& arena, PeerRace& shape) {

@@ -8,7 +8,7 @@ import sys
 import time
 import xml.etree.ElementTree
 
-from bench_program import BUSY_HOST, SOURCE_DIRECTORY, SUCCESS, UNSUPPORTED, USAGE, BenchTest, environment, main
+from bench_program import SOURCE_DIRECTORY, SUCCESS, UNSUPPORTED, USAGE, BenchTest, environment, main, measured
 
 FAKE_TORCH = SOURCE_DIRECTORY / "tests" / "bench" / "fake_torch.py"
 HEADING = "m,n,k,op,dtype,ranks\n"
@@ -32,9 +32,8 @@ class PeersTest(BenchTest):
 
     def run_peers(self, *more, fake="", torch=FAKE_TORCH):
         """Standard output, and the JSON document."""
-        done = self.bench(*self.arguments(*more, torch=torch), env={**environment(self.directory), "FAKE_TORCH": fake})
-        if BUSY_HOST in done.stderr and done.returncode != SUCCESS:
-            self.skipTest(f"this host is too busy to measure on: {done.stderr}")
+        done = measured(lambda: self.bench(*self.arguments(*more, torch=torch),
+                                           env={**environment(self.directory), "FAKE_TORCH": fake}))
         self.assertEqual(done.returncode, SUCCESS, done.stderr)
         return done.stdout, json.loads(self.json.read_text())
 

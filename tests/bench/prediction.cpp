@@ -55,7 +55,7 @@ Result<ExitCode> predict_others(std::int64_t n, std::int64_t k, std::int64_t fit
   planner::CostModel model;
   {
     MC2_ASSIGN(auto bench, open_bench(bench_op(fit_m, n, k), link, virtual_compute));
-    MC2_ASSIGN(auto tuned, tune_operator(*bench, settings, store));
+    MC2_ASSIGN(auto tuned, tune_to_model(*bench, settings, store));
     model = *std::move(tuned).model;
   }
   for (const std::int64_t m : asked_m) {

@@ -58,7 +58,11 @@ Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileS
 Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store) {
   embed::StoreKeeper keeper(embed::access_to(store), bench.op(), bench.fingerprint());
   TuneProgressLine progress;
-  auto tuned = profiler::tune(bench, settings, keeper, progress.hooks());
+  return profiler::tune(bench, settings, keeper, progress.hooks());
+}
+
+Result<Tuned> tune_to_model(Workbench& bench, const TuneSettings& settings, store::Store& store) {
+  auto tuned = tune_operator(bench, settings, store);
   if (tuned && !tuned.value().model) return Error{ErrorCode::CannotFit, "samples", tuned.value().plan.makespan.reason};
   return tuned;
 }

@@ -52,8 +52,10 @@ class ScratchStore {
 /// profiler::profile(), kept in a store and shown on standard error.
 [[nodiscard]] Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                               store::Store& store);
-/// profiler::tune() likewise; there is a model. Errors: CannotFit where there is none, too.
+/// profiler::tune() likewise: the answer that users get, with or without a model.
 [[nodiscard]] Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store);
+/// The same for what needs the model, which there is. Errors: as tune_operator; CannotFit where no curve fits.
+[[nodiscard]] Result<Tuned> tune_to_model(Workbench& bench, const TuneSettings& settings, store::Store& store);
 /// profiler::race(), shown on standard error.
 [[nodiscard]] Result<Race> shown_race(Workbench& bench, const std::vector<planner::Plan>& plans,
                                       const RaceSettings& settings, const std::string& label);

@@ -96,7 +96,7 @@ Result<planner::CostModel> tuned_model(const UnseenOperator& asked, const TuneSe
   ScratchStore scratch;
   MC2_ASSIGN(auto store, scratch.open());
   MC2_ASSIGN(auto bench, open_bench(bench_op(kTunedRows, asked.n, asked.k), asked.link));
-  MC2_ASSIGN(auto tuned, tune_operator(*bench, settings, store));
+  MC2_ASSIGN(auto tuned, tune_to_model(*bench, settings, store));
   return *std::move(tuned).model;
 }
 

@@ -33,12 +33,8 @@ class EmbeddingTest(ProgramTest):
         for options in (["--link", "shm"], ["--link", "tcp:1Gbit", "--ranks", 3], ["--dtype", "f16"], ["--dtype", "bf16"]):
             asked = [*BAGS, *TABLES, *options, "--store", self.store]
             with self.subTest(options=options):
-                tuned = self.mc2("tune", *asked, *QUICK)
-                if tuned.returncode == NO_ANSWER:  # a busy host
-                    self.assert_refused(tuned, NO_ANSWER, "measure again")
-                else:
-                    self.assertEqual(tuned.returncode, program.SUCCESS, tuned.stderr)
-                    self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
+                self.succeed("tune", *asked, *QUICK)
+                self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
 
     def test_shapes_of_a_file(self):
         shapes = self.directory / "shapes.csv"

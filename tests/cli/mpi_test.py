@@ -81,13 +81,13 @@ class JobTest(ProgramTest):
         return done
 
     def keep_model(self, shape, *variant, rank_count=2):
-        """Samples and a model that fits them, measured up to six times on a busy host."""
-        for _ in range(5):
+        """Samples and a model that fits them."""
+        def run():
             self.complete_job("profile", *shape, *variant, *QUICK, "--fresh", rank_count=rank_count)
-            if self.job(rank_count, "fit", *shape).returncode == 0:
-                return
-        self.complete_job("profile", *shape, *variant, *QUICK, "--fresh", rank_count=rank_count)
-        self.complete_job("fit", *shape, rank_count=rank_count)
+            return self.job(rank_count, "fit", *shape)
+
+        fitted = program.measured(run)
+        self.assertEqual(fitted.returncode, 0, fitted.stderr)
 
     def contents(self):
         return json.loads(self.succeed("db", "export", "--store", self.store))

@@ -3,7 +3,7 @@
 import json
 
 import program
-from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SUCCESS, UNSUPPORTED, ProgramTest
+from program import MACHINE, QUICK, SHAPE, SUCCESS, UNSUPPORTED, ProgramTest
 
 MOST_ROWS_CUT_ALONG_N = 64
 FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
@@ -42,7 +42,7 @@ class OddShapesTest(ProgramTest):
         self.succeed("tune", *SHAPE, *MACHINE, "--budget", "0.001", "--store", self.store)
 
     def test_real_lanes(self):
-        """Where the lanes really work, a busy host may make the times unfit for fitting; that is said, not crashed."""
+        """Where the times fit no curve, a plan is kept all the same."""
         for options in (["--link", "shm"], ["--link", "1Gbit,20us"], ["--link", "tcp:1Gbit"],
                         ["--link", "tcp:1Gbit", "--ranks", 3], ["--dtype", "bf16"], ["--no-pin"]):
             asked = ["--m", 96, "--n", 64, "--k", 64, *options, "--store", self.store]
@@ -50,9 +50,8 @@ class OddShapesTest(ProgramTest):
                 tuned = self.mc2("tune", *asked, *QUICK)
                 if tuned.returncode == UNSUPPORTED:
                     self.assert_refused(tuned, UNSUPPORTED, "--dtype: ", "bf16")
-                elif tuned.returncode != SUCCESS:
-                    self.assert_refused(tuned, NO_ANSWER, "measure again")
                 else:
+                    self.assertEqual(tuned.returncode, SUCCESS, tuned.stderr)
                     self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
 
     def test_emulation_is_marked_for_paced_loopback(self):

@@ -77,7 +77,7 @@ class OperatorOfAModelTest(ProgramTest):
 
 class EpilogueTest(ProgramTest):
     def test_epilogues_and_types_are_kept_apart_and_run(self):
-        """On real lanes: a busy host may make the times unfit for fitting; that is said, not crashed."""
+        """On real lanes: where the times fit no curve, a plan is kept all the same."""
         for options in (["--bias"], ["--bias", "--residual"], ["--residual", "--op", "matmul_all_to_all"],
                         ["--dtype", "i8"], ["--dtype", "i8", "--bias", "--op", "all_gather_matmul"]):
             asked = ["--m", 192, "--n", 64, "--k", 64, *options, "--link", "1Gbit,20us", "--store", self.store]
@@ -85,9 +85,8 @@ class EpilogueTest(ProgramTest):
                 tuned = self.mc2("tune", *asked, *QUICK)
                 if tuned.returncode == UNSUPPORTED:
                     self.assert_refused(tuned, UNSUPPORTED, "--dtype: ", "i8")
-                elif tuned.returncode != SUCCESS:
-                    self.assert_refused(tuned, NO_ANSWER, "direct")
                 else:
+                    self.assertEqual(tuned.returncode, SUCCESS, tuned.stderr)
                     self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
         self.refuse(NO_ANSWER, ["plan", "--m", 192, "--n", 64, "--k", 64, "--link", "1Gbit,20us", "--store", self.store],
                     "matmul_all_reduce m=192")

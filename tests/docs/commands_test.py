@@ -25,7 +25,9 @@ DEFAULT_PORT = "8471"  # of mc2 serve
 MOST_NOT_RUN = 8
 BLOCK_SECONDS = 120
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
-# What fitting says of times that a busy host spoilt; without a model, later questions end with "no answer".
+# What fitting says of times that another program's burst of work spoilt; without a model, later questions end with "no answer".
+# The page then starts again.
+MOST_TRIES = 4
 BUSY_HOST = "measure again on a quieter machine"
 NO_ANSWER = 3
 # Names the line and the command that failed; an error ends the block.
@@ -62,10 +64,15 @@ def blocks_of(page):
 
 class CommandsTest(unittest.TestCase):
     def setUp(self):
+        self.staying = []
+        self.start_again()
+        self.addCleanup(self.end_what_stays)
+
+    def start_again(self):
+        """In a scratch folder that no block has seen."""
+        self.end_what_stays()
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="mc2-docs-"))
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
-        self.staying = []
-        self.addCleanup(self.end_what_stays)
         self.folder = self.scratch / "tree"  # what commands see of the source tree
         for name in ("home", "bin", "tree"):
             (self.scratch / name).mkdir()
@@ -116,10 +123,20 @@ class CommandsTest(unittest.TestCase):
             time.sleep(0.1)
         return "nothing was printed within 10 s by what goes on in the background"
 
-    def has_busy_host(self):
-        return any(BUSY_HOST in output.read_text() for output in self.scratch.glob("output-*"))
+    def is_spoilt(self, wrong):
+        return f"\nended with {NO_ANSWER} " in wrong and any(
+            BUSY_HOST in output.read_text() for output in self.scratch.glob("output-*"))
 
     def check_page(self, page):
+        for _ in range(MOST_TRIES):
+            wrong = self.wrong_on(page)
+            if not wrong or not self.is_spoilt(wrong):
+                break
+            self.start_again()
+        self.assertIsNone(wrong, wrong)
+
+    def wrong_on(self, page):
+        """What is wrong with the first block that fails, or None."""
         blocks = [block for block in blocks_of(page) if not block.reason]
         self.assertNotEqual(blocks, [])
         for block in blocks:
@@ -128,10 +145,9 @@ class CommandsTest(unittest.TestCase):
                     if probe.connect_ex(("127.0.0.1", int(port))) == 0:
                         self.skipTest(f"port {port} is taken, by somebody's own service perhaps")
             wrong = self.run_block(block)
-            if wrong and f"\nended with {NO_ANSWER} " in wrong and self.has_busy_host():
-                self.skipTest(f"the host is too busy for measurements that a model fits: {wrong}")
             if wrong:
-                self.fail(wrong)
+                return wrong
+        return None
 
     def test_readme(self):
         self.check_page("README.md")
