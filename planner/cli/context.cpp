@@ -324,7 +324,7 @@ void write_file(const std::filesystem::path& path, const std::string& content) {
 
 void write_file(const std::filesystem::path& path, std::span<const std::string> pieces) {
   OutputFile file(path);
-  for (const auto& piece : pieces) file.stream() << piece;
+  for (const auto& piece : pieces) file.write(piece);
   file.keep();
 }
 

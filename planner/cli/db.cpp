@@ -8,6 +8,7 @@
 #include "mc2/store/backup.hpp"
 #include "mc2/store/store.hpp"
 #include "render.hpp"
+#include "report.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 struct DbCommand {
   StoreOptions store;
   std::string file;
+  bool is_json = false;
   Action action; ///< of the subcommand that was parsed
 
   [[nodiscard]] Result<store::Store> open(store::OpenMode mode) const;
@@ -25,6 +27,7 @@ struct DbCommand {
   [[nodiscard]] Result<ExitCode> import_from() const;
   [[nodiscard]] Result<ExitCode> merge_from() const;
   [[nodiscard]] Result<ExitCode> back_up_to() const;
+  [[nodiscard]] Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) const;
 };
 
 Result<store::Store> DbCommand::open(store::OpenMode mode) const {
@@ -32,31 +35,59 @@ Result<store::Store> DbCommand::open(store::OpenMode mode) const {
   return store::Store::open(path, mode);
 }
 
-Result<ExitCode> DbCommand::check() const {
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
-  const auto report = opened.check();
-  std::cout << opened.path().string() << ": " << (report.is_healthy ? "healthy" : "DAMAGED") << ", " << report.row_count
+void print_check(const std::filesystem::path& path, const store::CheckReport& report) {
+  std::cout << path.string() << ": " << (report.is_healthy ? "healthy" : "DAMAGED") << ", " << report.row_count
             << " rows, database " << report.database_check << "\n";
   for (const auto& damage : report.damages)
     std::cout << "  " << damage.table << " row " << damage.row_id << ": " << damage.what << "\n";
+}
+
+nlohmann::json check_report(const std::filesystem::path& path, const store::CheckReport& report) {
+  auto damages = nlohmann::json::array();
+  for (const auto& damage : report.damages)
+    damages.push_back({{"table", damage.table}, {"row", damage.row_id}, {"what", damage.what}});
+  return {{"path", path.string()},
+          {"healthy", report.is_healthy},
+          {"row_count", report.row_count},
+          {"database", report.database_check},
+          {"damages", std::move(damages)}};
+}
+
+Result<ExitCode> DbCommand::check() const {
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  const auto report = opened.check();
+  if (is_json)
+    print_report("mc2.store_check/1", check_report(opened.path(), report));
+  else
+    print_check(opened.path(), report);
   return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
 }
 
 Result<ExitCode> DbCommand::stats() const {
   MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
   MC2_ASSIGN(const store::StoreStats stats, opened.stats());
-  std::cout << stats.path.string() << "\n"
-            << table({{"schema", "bytes", "fingerprints", "samples", "models", "plans", "measurements"},
-                      {std::to_string(stats.schema_version), std::to_string(stats.file_bytes),
-                       std::to_string(stats.fingerprint_count), std::to_string(stats.sample_count),
-                       std::to_string(stats.model_count), std::to_string(stats.plan_count),
-                       std::to_string(stats.measurement_count)}});
+  const std::vector<std::pair<std::string, std::int64_t>> counts{{"schema", stats.schema_version},
+                                                                 {"bytes", stats.file_bytes},
+                                                                 {"fingerprints", stats.fingerprint_count},
+                                                                 {"samples", stats.sample_count},
+                                                                 {"models", stats.model_count},
+                                                                 {"plans", stats.plan_count},
+                                                                 {"measurements", stats.measurement_count}};
+  nlohmann::json report{{"path", stats.path.string()}};
+  std::vector<std::vector<std::string>> rows(2);
+  for (const auto& [name, count] : counts) {
+    report[name == "schema" ? "schema_version" : name] = count;
+    rows[0].push_back(name);
+    rows[1].push_back(std::to_string(count));
+  }
+  if (is_json)
+    print_report("mc2.store_stats/1", report);
+  else
+    std::cout << stats.path.string() << "\n" << table(rows);
   return ExitCode::Success;
 }
 
-Result<ExitCode> DbCommand::list() const {
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
-  MC2_ASSIGN(const auto plans, opened.list_plans());
+void print_plans(const std::vector<store::StoredPlan>& plans) {
   std::vector<std::vector<std::string>> rows{{"plan", "operator", "cut", "benefit", "machine", "kept"}};
   for (const auto& stored : plans) {
     const auto& plan = stored.plan;
@@ -65,8 +96,26 @@ Result<ExitCode> DbCommand::list() const {
     rows.push_back({stored.digest.substr(0, 12), plan.op.text(), plan.cut.text(), benefit, plan.fingerprint.label(),
                     stored.created_at});
   }
-  MC2_ASSIGN(const auto stats, opened.stats());
   std::cout << table(rows);
+}
+
+nlohmann::json plans_report(const std::vector<store::StoredPlan>& plans) {
+  auto items = nlohmann::json::array();
+  for (const auto& stored : plans)
+    items.push_back({{"created_at", stored.created_at},
+                     {"digest", stored.digest},
+                     {"plan", nlohmann::json::parse(stored.document)}});
+  return {{"items", std::move(items)}};
+}
+
+Result<ExitCode> DbCommand::list() const {
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const auto plans, opened.list_plans());
+  MC2_ASSIGN(const auto stats, opened.stats());
+  if (is_json)
+    print_report("mc2.kept_plans/1", plans_report(plans));
+  else
+    print_plans(plans);
   const auto damaged_count = stats.plan_count - std::ssize(plans);
   if (damaged_count > 0)
     std::cerr << "mc2: note: damaged plans not listed: " << damaged_count << "; mc2 db check says what is wrong\n";
@@ -84,17 +133,29 @@ Result<ExitCode> DbCommand::export_to() const {
   return exported.damaged.empty() ? ExitCode::Success : ExitCode::Negative;
 }
 
-Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) {
-  if (!merged) return merged.error();
-  std::cout << merged.value().added_count << " added, " << merged.value().same_count << " already there, "
-            << merged.value().conflicts.size() << " conflicts (ours kept)";
-  const auto left_out_count = merged.value().damaged.size() + merged.value().refused.size();
+void print_merge(const store::MergeReport& merged) {
+  std::cout << merged.added_count << " added, " << merged.same_count << " already there, " << merged.conflicts.size()
+            << " conflicts (ours kept)";
+  const auto left_out_count = merged.damaged.size() + merged.refused.size();
   if (left_out_count > 0) std::cout << ", " << left_out_count << " not taken";
   std::cout << "\n";
-  for (const auto& conflict : merged.value().conflicts) std::cout << "  " << conflict << "\n";
-  for (const auto& damaged : merged.value().damaged) std::cout << "  damaged, not taken: " << damaged << "\n";
-  for (const auto& refused : merged.value().refused) std::cout << "  refused: " << refused << "\n";
-  return left_out_count == 0 ? ExitCode::Success : ExitCode::Negative;
+  for (const auto& conflict : merged.conflicts) std::cout << "  " << conflict << "\n";
+  for (const auto& damaged : merged.damaged) std::cout << "  damaged, not taken: " << damaged << "\n";
+  for (const auto& refused : merged.refused) std::cout << "  refused: " << refused << "\n";
+}
+
+Result<ExitCode> DbCommand::report_merge(const Result<store::MergeReport>& merged) const {
+  if (!merged) return merged.error();
+  const auto& [added_count, same_count, conflicts, damaged, refused] = merged.value();
+  if (is_json)
+    print_report("mc2.merge/1", {{"added_count", added_count},
+                                 {"same_count", same_count},
+                                 {"conflicts", conflicts},
+                                 {"damaged", damaged},
+                                 {"refused", refused}});
+  else
+    print_merge(merged.value());
+  return damaged.empty() && refused.empty() ? ExitCode::Success : ExitCode::Negative;
 }
 
 Result<ExitCode> DbCommand::import_from() const {
@@ -118,8 +179,11 @@ Result<ExitCode> DbCommand::back_up_to() const {
   MC2_TRY(store::back_up(path, file));
   MC2_ASSIGN(const auto copy, store::Store::open(file, store::OpenMode::ReadOnly));
   const auto report = copy.check();
-  std::cout << file << ": a copy of " << path.string() << ", " << (report.is_healthy ? "healthy" : "DAMAGED as that is")
-            << ", " << report.row_count << " rows\n";
+  if (is_json)
+    print_report("mc2.store_check/1", check_report(file, report));
+  else
+    std::cout << file << ": a copy of " << path.string() << ", "
+              << (report.is_healthy ? "healthy" : "DAMAGED as that is") << ", " << report.row_count << " rows\n";
   return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
 }
 
@@ -131,6 +195,7 @@ CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const cha
   sub->footer("Example:\n  mc2 db " + example);
   sub->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
   command->store.add_to(*sub);
+  if (member != &DbCommand::export_to) add_json(*sub, command->is_json, "what was found"); // an export is JSON anyway
   return sub;
 }
 

@@ -9,6 +9,7 @@
 #include "mc2/executor/backend.hpp"
 #include "mc2/render/text.hpp"
 #include "mc2/store/store.hpp"
+#include "report.hpp"
 #include "text.hpp"
 
 namespace mc2::cli {
@@ -39,8 +40,11 @@ nlohmann::ordered_json DoctorCommand::examine_backends() const {
   auto result = nlohmann::ordered_json::array();
   for (const auto* backend : executor::backend_registry()) {
     const auto availability = backend->availability();
-    nlohmann::ordered_json entry{
-        {"name", backend->name()}, {"available", availability.is_available}, {"reason", availability.reason}};
+    nlohmann::ordered_json entry{{"name", backend->name()},
+                                 {"available", availability.is_available},
+                                 {"reason", availability.reason},
+                                 {"fingerprint", nlohmann::ordered_json::object()},
+                                 {"dtypes", nlohmann::ordered_json::object()}};
     if (availability.is_available) {
       executor::CommunicatorOptions options;
       for (const auto& [key, value] : backend->fingerprint(options).fields) entry["fingerprint"][key] = value;
@@ -54,8 +58,16 @@ nlohmann::ordered_json DoctorCommand::examine_backends() const {
 
 nlohmann::ordered_json DoctorCommand::examine_store() const {
   const auto path = store.writable_path();
-  if (!path) return {{"healthy", false}, {"reason", path.error().text()}};
-  nlohmann::ordered_json result{{"path", path.value().string()}};
+  nlohmann::ordered_json result{{"path", path ? path.value().string() : ""},
+                                {"healthy", false},
+                                {"reason", ""},
+                                {"plans", 0},
+                                {"models", 0},
+                                {"samples", 0}};
+  if (!path) {
+    result["reason"] = path.error().text();
+    return result;
+  }
   if (!std::filesystem::exists(path.value())) {
     result["healthy"] = true;
     result["reason"] = "does not exist yet; the first profile or tune creates it";
@@ -63,7 +75,6 @@ nlohmann::ordered_json DoctorCommand::examine_store() const {
   }
   auto opened = store::Store::open(path.value(), store::OpenMode::ReadOnly);
   if (!opened) {
-    result["healthy"] = false;
     result["reason"] = opened.error().text();
     return result;
   }
@@ -131,7 +142,7 @@ void print_page(const nlohmann::ordered_json& report) {
               << hanging("backend " + backend["name"].get<std::string>() + ": ",
                          (backend["available"].get<bool>() ? "available, " : "not available, ") +
                              backend["reason"].get<std::string>());
-    if (backend.contains("fingerprint"))
+    if (!backend["fingerprint"].empty())
       std::cout << hanging("  ", facts(backend["fingerprint"])) << dtype_matrix(backend["dtypes"]);
   }
   const auto& store = report["store"];
@@ -140,7 +151,7 @@ void print_page(const nlohmann::ordered_json& report) {
                                      (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ") +
                                      store["reason"].get<std::string>());
   for (const char* count : {"plans", "models", "samples"})
-    if (store.contains(count)) std::cout << "  " << count << ": " << store[count].get<std::int64_t>() << "\n";
+    if (store[count] != 0) std::cout << "  " << count << ": " << store[count].get<std::int64_t>() << "\n";
 }
 
 Result<ExitCode> DoctorCommand::run() const {
@@ -148,7 +159,7 @@ Result<ExitCode> DoctorCommand::run() const {
   report["backends"] = examine_backends();
   report["store"] = examine_store();
   if (is_json)
-    std::cout << report.dump(2) << "\n";
+    print_report("mc2.doctor/1", report);
   else
     print_page(report);
   return report["store"]["healthy"].get<bool>() ? ExitCode::Success : ExitCode::Negative;
@@ -160,7 +171,7 @@ Command add_doctor(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
   auto* sub = app.add_subcommand("doctor", "say what this machine can do, and if the store is healthy");
   command->store.add_to(*sub);
-  sub->add_flag("--json", command->is_json, "print as JSON");
+  add_json(*sub, command->is_json, "what was found");
   sub->footer("Example:\n  mc2 doctor");
   return {sub, [command] { return command->run(); }};
 }

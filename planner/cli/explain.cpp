@@ -16,6 +16,7 @@
 #include "model_file.hpp"
 #include "numbers.hpp"
 #include "race_page.hpp"
+#include "report.hpp"
 #include "terminal.hpp"
 
 namespace mc2::cli {
@@ -28,7 +29,7 @@ struct ExplainCommand {
   const ServerOptions* server = nullptr;
   std::string plan_name, model_file, profile_file, html_file;
   planner::CutLimits limits;
-  bool is_json = false, is_measuring = false, accept_other_machine = false, no_transfer = false;
+  bool is_json = false, is_full = false, is_measuring = false, accept_other_machine = false, no_transfer = false;
 
   [[nodiscard]] Result<store::StoredPlan> find() const;
   [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
@@ -138,14 +139,14 @@ Result<ExitCode> ExplainCommand::run() const {
   if (is_measuring) {
     MC2_ASSIGN(explanation.measured, measure(plan));
   }
-  if (!html_file.empty()) write_file(html_file, explain_html(explanation, evidence));
   if (is_json) {
     for (const auto& note : evidence.notes) explanation.notes.push_back(note);
     std::cout << store::pretty(store::encode(explanation));
-    return ExitCode::Success;
-  }
-  std::cout << explain_page(explanation, evidence, terminal_width(), has_color());
-  if (!html_file.empty()) std::cout << "\n  report written to " << html_file << " (opens in any browser, offline)\n";
+  } else
+    std::cout << (is_full ? full_explain_page : explain_page)(explanation, evidence, terminal_width(), has_color());
+  if (html_file.empty()) return ExitCode::Success;
+  write_file(html_file, explain_html(explanation, evidence));
+  if (!is_json) std::cout << "\n  report written to " << html_file << " (opens in any browser, offline)\n";
   return ExitCode::Success;
 }
 
@@ -161,7 +162,8 @@ Command add_explain(CLI::App& app, ServerOptions& server) {
   command->store.add_to(*sub);
   server.add_to(*sub);
   sub->add_option("--html", command->html_file, "also write a report with plots to this HTML file");
-  sub->add_flag("--json", command->is_json, "print the explanation as JSON");
+  add_json(*sub, command->is_json, "the explanation");
+  sub->add_flag("--all", command->is_full, "print every table, as wide as they are");
   sub->add_flag("--measure", command->is_measuring,
                 "run the plan here and show the measured timeline beside the predicted");
   sub->add_flag("--accept-other-machine", command->accept_other_machine,

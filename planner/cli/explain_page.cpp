@@ -142,6 +142,44 @@ std::string indented(const std::string& text, int width) {
   return result;
 }
 
+std::string title_text(const planner::Plan& plan, bool color) {
+  return heading(plan.op.text().c_str(), color).substr(1) + clipped(plan.fingerprint.label(), kMaxText) + "\n\n";
+}
+
+/// Of the facts, those that a screen shows.
+constexpr std::array<std::string_view, 6> kFewFacts{"cut", "predicted", "provenance", "measured", "serial", "why"};
+constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 2;
+
+/// One fact, in two lines at most.
+std::string hanging_fact(const std::string& name, const std::string& value, int width) {
+  constexpr std::size_t kNameColumns = 14;
+  const auto lines = first_lines(wrapped(value, static_cast<std::size_t>(width) - kNameColumns), kFewFactLines);
+  std::string text;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    text += "  " + render::padded(i == 0 ? name : "", kNameColumns - 2) + lines[i] + "\n";
+  return text;
+}
+
+/// "0.74 to 2 or more": how many times as fast as today, until the plan costs 1 % more than the best.
+std::string speed_range_text(const ParameterSensitivity& p) {
+  const auto speed = [&](const Excursion& excursion) {
+    return p.value / excursion.one_percent_value.value_or(excursion.end_value);
+  };
+  return number_text(speed(p.higher), 2) + (p.higher.one_percent_value ? "" : " or less") + " to " +
+         number_text(speed(p.lower), 2) + (p.lower.one_percent_value ? "" : " or more");
+}
+
+std::string few_losers_text(const Explanation& explanation, int width) {
+  std::string text;
+  const std::size_t count = std::min({explanation.losses.size(), explanation.plan.runners_up.size(), kFewLosers});
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& loser = explanation.plan.runners_up[i];
+    const std::string name = short_cut(loser.cut) + ", " + short_variant(loser.variant);
+    text += "  " + clipped(name + ": " + clipped(loser.reason, kMaxText), static_cast<std::size_t>(width) - 6) + "\n";
+  }
+  return text;
+}
+
 } // namespace
 
 bool has_same_blocks(const planner::Cut& a, const planner::Cut& b) {
@@ -279,12 +317,42 @@ std::vector<std::string> all_notes(const Explanation& explanation, const Evidenc
   return notes;
 }
 
+std::string robustness_text(const Sensitivity& sensitivity) {
+  const auto range = [&](Parameter wanted) {
+    const auto p = std::ranges::find(sensitivity.parameters, wanted, &ParameterSensitivity::parameter);
+    return p == sensitivity.parameters.end() ? std::string() : speed_range_text(*p);
+  };
+  const std::string compute = range(Parameter::ComputeTime), link = range(Parameter::CommunicationTime);
+  if (compute.empty() || link.empty()) return {};
+  return "It stays within 1 % of the best plan while compute is " + compute +
+         " times as fast as here. The same holds while the link is " + link + " times as fast.";
+}
+
 std::string explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
   const planner::Plan& plan = explanation.plan;
+  std::string page = title_text(plan, color);
+  for (const auto& [name, value] : summary_facts(explanation, evidence))
+    if (std::ranges::find(kFewFacts, name) != kFewFacts.end()) page += hanging_fact(name, value, width);
+  page += heading("What bounds it", color) + indented(explanation.bound_text, width) + "\n" +
+          draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color);
+  if (explanation.sensitivity) {
+    page += heading("What would change it", color);
+    for (const auto& text : {other_choice_text(*explanation.sensitivity), robustness_text(*explanation.sensitivity)})
+      if (!text.empty()) page += indented(text, width);
+  }
+  if (!explanation.losses.empty()) page += heading("Runners-up", color) + few_losers_text(explanation, width);
+  auto notes = all_notes(explanation, evidence);
+  if (notes.size() > kFewNotes) notes.resize(kFewNotes);
+  if (!notes.empty()) page += heading("Notes", color);
+  for (const auto& note : notes) page += indented(clipped(note, 2 * static_cast<std::size_t>(width) - 10), width);
+  page += "\n" + indented("--all shows every table: lanes, parts of the time, runners-up, each parameter", width);
+  return page;
+}
+
+std::string full_explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
+  const planner::Plan& plan = explanation.plan;
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
-  std::string page =
-      heading(plan.op.text().c_str(), color).substr(1) + clipped(plan.fingerprint.label(), kMaxText) + "\n\n";
-  page += facts_text(summary_facts(explanation, evidence));
+  std::string page = title_text(plan, color) + facts_text(summary_facts(explanation, evidence));
   page += heading("What bounds it", color) + indented(explanation.bound_text, width) + "\n";
   page += table(lane_cells(explanation)) + "\n" + account_text(explanation) + "\n";
   if (explanation.measured)
@@ -295,7 +363,8 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
     page += heading("Runners-up, against this plan", color) + table(loss_cells(explanation));
   if (explanation.sensitivity) {
     page += heading("What would change the decision", color);
-    for (const auto& text : {other_choice_text(*explanation.sensitivity), doubt_text(*explanation.sensitivity)})
+    for (const auto& text : {other_choice_text(*explanation.sensitivity), robustness_text(*explanation.sensitivity),
+                             doubt_text(*explanation.sensitivity)})
       if (!text.empty()) page += indented(text, width);
     page += table(sensitivity_cells(*explanation.sensitivity));
   }

@@ -31,8 +31,14 @@ using Cells = std::vector<std::vector<std::string>>;            ///< rows of a t
 [[nodiscard]] std::string other_choice_text(const planner::Sensitivity& sensitivity);
 [[nodiscard]] std::vector<std::string> all_notes(const planner::Explanation& explanation, const Evidence& evidence);
 
-/// The readable page of `mc2 explain`.
+/// In two sentences, how far compute and link may become slower or faster until the plan costs 1 % more than the best.
+[[nodiscard]] std::string robustness_text(const planner::Sensitivity& sensitivity);
+
+/// The readable page of `mc2 explain`: a screen of 40 lines and 80 columns.
 [[nodiscard]] std::string explain_page(const planner::Explanation& explanation, const Evidence& evidence, int width,
                                        bool color);
+/// The same with every table, as wide as they are.
+[[nodiscard]] std::string full_explain_page(const planner::Explanation& explanation, const Evidence& evidence,
+                                            int width, bool color);
 
 } // namespace mc2::cli

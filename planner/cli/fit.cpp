@@ -8,6 +8,7 @@
 #include "mc2/profiler/fit.hpp"
 #include "mc2/store/codec.hpp"
 #include "render.hpp"
+#include "report.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -55,14 +56,14 @@ Result<ExitCode> FitCommand::run() const {
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
   MC2_ASSIGN(const auto kept, layers.writable().put_model(fitted.model, utc_now()));
   const std::string document = store::pretty(store::encode(fitted.model));
-  if (!out.empty()) write_file(out, document);
   if (is_json) {
     std::cout << document;
-    return ExitCode::Success;
+  } else {
+    std::cout << model_page(fitted.model);
+    for (const auto& note : fitted.notes) std::cout << "  note: " << note << "\n";
+    std::cout << "  kept as model " << kept.substr(0, 12) << " in " << layers.writable().path().string() << "\n";
   }
-  std::cout << model_page(fitted.model);
-  for (const auto& note : fitted.notes) std::cout << "  note: " << note << "\n";
-  std::cout << "  kept as model " << kept.substr(0, 12) << " in " << layers.writable().path().string() << "\n";
+  if (!out.empty()) write_file(out, document);
   return ExitCode::Success;
 }
 
@@ -77,7 +78,7 @@ Command add_fit(CLI::App& app) {
   sub->add_option("--profile", command->profile_file, "fit this profile document instead of kept samples");
   sub->add_option("--device", command->device, "fit what was imported for this machine (mc2 import --device)");
   sub->add_option("--out", command->out, "also write the model to this JSON file");
-  sub->add_flag("--json", command->is_json, "print the model as JSON");
+  add_json(*sub, command->is_json, "the model");
   sub->footer("Example:\n  mc2 fit --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us");
   return {sub, [command] { return command->run(); }};
 }

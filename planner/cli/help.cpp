@@ -109,7 +109,9 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--dry-run", kInput},
 
     {"--json", kOutput, {}, kMostUsed},
+    {"--csv", kOutput, {}, kMostUsed},
     {"--verbose", kOutput, {}, kMostUsed},
+    {"--all", kOutput, {}, kMostUsed},
     {"--out", kOutput, "FILE", kMostUsed},
     {"--format", kOutput, "NAME", kMostUsed},
     {"--html", kOutput, "FILE", kMostUsed},

@@ -84,7 +84,8 @@ void ImageFile::write(const std::string& svg) const {
     throw SystemError("rsvg-convert to " + path_.string(), status,
                       status < 0 ? std::system_category().message(-status) : "it failed; nothing was changed");
   OutputFile file(path_);
-  file.stream() << std::ifstream(picture.path(), std::ios::binary).rdbuf();
+  std::ifstream drawn(picture.path(), std::ios::binary);
+  file.write(std::string{std::istreambuf_iterator<char>(drawn), {}});
   file.keep();
 }
 

@@ -54,7 +54,7 @@ struct ImportCommand {
   bool is_dry = false;
 
   [[nodiscard]] Result<profiler::LogSummary> read_file(const std::string& file, const profiler::ImportAnswers& answers,
-                                                       profiler::TimingSet& timings, std::ofstream* every_line) const;
+                                                       profiler::TimingSet& timings, OutputFile* every_line) const;
   [[nodiscard]] Result<void> read_files(const profiler::ImportAnswers& answers, profiler::ImportedLogs& imported) const;
   [[nodiscard]] Result<void> keep(const planner::Profile& profile) const;
   [[nodiscard]] Result<ExitCode> run() const;
@@ -80,14 +80,15 @@ std::string report_text(const profiler::ImportReport& report) {
 }
 
 /// @param every_line  where each line is named, or null
-profiler::ImportHooks hooks_of(profiler::ImportReport& report, const std::string& file, std::ofstream* every_line,
+profiler::ImportHooks hooks_of(profiler::ImportReport& report, const std::string& file, OutputFile* every_line,
                                ProgressLine& progress) {
   const auto start = std::chrono::steady_clock::now();
   profiler::ImportHooks hooks;
   hooks.on_line = [&report, &file, every_line](const profiler::LineVerdict& verdict) {
     report.add(verdict);
     if (every_line != nullptr)
-      *every_line << file << ':' << verdict.line << '\t' << to_string(verdict.verdict) << '\t' << verdict.text << '\n';
+      every_line->write(file + ":" + std::to_string(verdict.line) + "\t" + std::string(to_string(verdict.verdict)) +
+                        "\t" + std::string(verdict.text) + "\n");
   };
   hooks.is_cancelled = is_interrupted;
   hooks.on_progress = [&progress, start](std::int64_t done, std::int64_t total) {
@@ -104,7 +105,7 @@ profiler::ImportHooks hooks_of(profiler::ImportReport& report, const std::string
 }
 
 Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, const profiler::ImportAnswers& answers,
-                                                      profiler::TimingSet& timings, std::ofstream* every_line) const {
+                                                      profiler::TimingSet& timings, OutputFile* every_line) const {
   MC2_ASSIGN(const auto source, profiler::open_log(file));
   profiler::ImportReport report;
   Result<profiler::LogSummary> read = Error{};
@@ -127,8 +128,7 @@ Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, p
   if (!report_file.empty()) every_line.emplace(report_file);
   std::string database, table;
   for (const std::string& file : files) {
-    MC2_ASSIGN(const auto summary,
-               read_file(file, answers, imported.timings, every_line ? &every_line->stream() : nullptr));
+    MC2_ASSIGN(const auto summary, read_file(file, answers, imported.timings, every_line ? &*every_line : nullptr));
     const bool is_database = summary.format == "msprof_db";
     if (is_database || summary.format.starts_with("msprof")) (is_database ? database : table) = file;
     MC2_TRY(imported.add(file, summary, terms.device));

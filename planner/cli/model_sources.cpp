@@ -1,11 +1,15 @@
 #include "model_sources.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "mc2/finder/models.hpp"
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/analytic_model.hpp"
+#include "mc2/store/codec.hpp"
 #include "model_file.hpp"
 #include "terminal.hpp"
 #include "topology_files.hpp"
@@ -94,11 +98,43 @@ std::string any_length(const OpSpec& op) {
   return planner::cut_axis(op) == planner::CutAxis::Rows ? "for any m: " : "for any n: ";
 }
 
+/// A machine, and what was tuned on it.
+struct TunedMachine {
+  Result<planner::Fingerprint> fingerprint;
+  std::set<OpSpec> operators;
+};
+
+TunedMachine tuned_machine(finder::SharedLayers& layers, Result<planner::Fingerprint> fingerprint) {
+  TunedMachine result{std::move(fingerprint), {}};
+  if (!result.fingerprint) return result;
+  const std::string digest = store::digest(result.fingerprint.value().canonical_text());
+  for (auto& key : layers.use([&](const store::Layers& stores) { return stores.list_plan_keys(digest); }))
+    if (key.purpose == finder::tuned_purpose({})) result.operators.insert(std::move(key.op));
+  return result;
+}
+
 class StoreSource : public ModelSource {
  public:
-  /// Asks the store for one operator, as rarely as its answers allow.
-  void load(const finder::Kept& stores, const Result<planner::Fingerprint>& machine, const OpFamily& family,
-            bool may_transfer) {
+  /// Asks the store for the plans of one operator that tuning kept.
+  void load_tuned(const finder::Kept& stores, const TunedMachine& machine, const OpFamily& family,
+                  const planner::PlanOptions& options) {
+    const std::vector<finder::PlanSource> places{finder::kept_plans(stores)};
+    for (const std::int64_t m : family.all_m) {
+      OpSpec op = family.op;
+      op.m = m;
+      if (!machine.operators.contains(op)) continue;
+      auto answer = finder::find_plan(places, {.op = op, .machine = machine.fingerprint.value(), .options = options});
+      if (!answer) continue; // damaged, or other options: the model answers
+      FoundModel& found = kept_[key_of(op)].tuned[m];
+      found.source = "tuned " + answer.value().stored.created_at;
+      found.valid_to_m = m;
+      found.tuned = std::make_shared<const planner::Plan>(std::move(answer.value().stored.plan));
+    }
+  }
+
+  /// Asks the store for one operator's models, as rarely as its answers allow.
+  void load_models(const finder::Kept& stores, const Result<planner::Fingerprint>& machine, const OpFamily& family,
+                   bool may_transfer) {
     for (const std::int64_t m : family.all_m) {
       OpSpec op = family.op;
       op.m = m;
@@ -118,8 +154,14 @@ class StoreSource : public ModelSource {
   [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
     const auto kept = kept_.find(key_of(op));
     if (kept != kept_.end()) {
-      for (const FoundModel& model : kept->second.models)
-        if (op.m <= model.valid_to_m) return model;
+      const auto tuned = kept->second.tuned.lower_bound(op.m); // this or the next longer
+      const bool is_followed = tuned != kept->second.tuned.end();
+      if (is_followed && tuned->first == op.m) return tuned->second;
+      for (FoundModel model : kept->second.models) {
+        if (op.m > model.valid_to_m) continue;
+        if (is_followed) model.valid_to_m = std::min(model.valid_to_m, tuned->first - 1);
+        return model;
+      }
       if (kept->second.failure) return *kept->second.failure;
     }
     return Error{ErrorCode::NotFound, "", "store: was not asked for " + op.text()};
@@ -127,7 +169,8 @@ class StoreSource : public ModelSource {
 
  private:
   struct Kept {
-    std::vector<FoundModel> models; ///< ascending valid_to_m
+    std::map<std::int64_t, FoundModel> tuned; ///< by m
+    std::vector<FoundModel> models;           ///< ascending valid_to_m
     std::optional<Error> failure;
   };
   std::map<OpSpec, Kept> kept_;
@@ -167,18 +210,21 @@ Result<std::unique_ptr<ModelSource>> open_topology_source(const std::vector<std:
 }
 
 Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store, const MachineOptions& machine,
-                                                       std::span<const OpFamily> families, bool may_transfer) {
+                                                       std::span<const OpFamily> families,
+                                                       const planner::PlanOptions& options, bool may_transfer) {
   MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
   finder::SharedLayers shared(layers);
   const finder::Kept kept = finder::kept_in(shared);
   auto source = std::make_unique<StoreSource>();
-  std::map<int, Result<planner::Fingerprint>> fingerprints; ///< by ranks
+  std::map<int, TunedMachine> machines; ///< by ranks
   for (const OpFamily& family : families) {
     if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted before any plan; nothing was written"};
     const int ranks = family.op.world_size;
-    auto fingerprint = fingerprints.find(ranks);
-    if (fingerprint == fingerprints.end()) fingerprint = fingerprints.emplace(ranks, machine.fingerprint(ranks)).first;
-    source->load(kept, fingerprint->second, family, may_transfer);
+    auto found = machines.find(ranks);
+    if (found == machines.end())
+      found = machines.emplace(ranks, tuned_machine(shared, machine.fingerprint(ranks))).first;
+    source->load_tuned(kept, found->second, family, options);
+    source->load_models(kept, found->second.fingerprint, family, may_transfer);
   }
   return std::unique_ptr<ModelSource>(std::move(source));
 }

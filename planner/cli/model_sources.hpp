@@ -8,6 +8,8 @@
 
 #include "context.hpp"
 #include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/plan.hpp"
+#include "mc2/planner/planner.hpp"
 #include "mc2/planner/transfer.hpp"
 
 namespace mc2::cli {
@@ -23,6 +25,8 @@ struct FoundModel {
   /// Where the model was measured for another n and k; its plans are marked with it.
   std::shared_ptr<const planner::Transfer> transfer = nullptr;
   bool is_kept = false; ///< by the store, for this machine: its backend has a say in the alignment
+  /// What tuning kept for this very operator, which is the answer; there is no model then.
+  std::shared_ptr<const planner::Plan> tuned = nullptr;
 };
 
 /// A place where cost models come from. Threads: find() may be called by several at once.
@@ -53,11 +57,14 @@ struct OpFamily {
   std::vector<std::int64_t> all_m; ///< ascending
 };
 
-/// What finder::find_model() finds in the store for `families`, read now, because one connection serves one thread.
-/// Asked for anything else it finds nothing. Errors: as StoreOptions::open; Cancelled on an interrupt.
+/// What the finder finds in the store for `families`, tuned plans and models, read now, because one connection serves
+/// one thread. Asked for anything else it finds nothing.
+/// @param options  which plans will be made with: tuned ones answer only for the defaults
+/// Errors: as StoreOptions::open; Cancelled on an interrupt.
 [[nodiscard]] Result<std::unique_ptr<ModelSource>> open_store_source(const StoreOptions& store,
                                                                      const MachineOptions& machine,
                                                                      std::span<const OpFamily> families,
+                                                                     const planner::PlanOptions& options,
                                                                      bool may_transfer = true);
 
 } // namespace mc2::cli

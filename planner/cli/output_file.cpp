@@ -1,10 +1,13 @@
 #include "output_file.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <string_view>
+#include <utility>
 
 #include "mc2/planner/error.hpp"
 
@@ -61,27 +64,41 @@ void OutputFile::check(const fs::path& path) {
 OutputFile::OutputFile(const fs::path& path) : path_(path), target_(target_of(path)) {
   check(path);
   if (!is_special(target_)) temporary_ = target_.string() + ".part";
-  errno = 0;
-  if (temporary_.empty())
-    stream_.open(target_, std::ios::binary);
-  else
-    stream_.open(temporary_, std::ios::binary | std::ios::trunc);
-  if (!stream_) refuse(path_, errno, std::generic_category().message(errno));
+  constexpr mode_t kByUmask = 0666;
+  file_ =
+      ::open((temporary_.empty() ? target_ : temporary_).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kByUmask);
+  if (file_ < 0) refuse(path_, errno, std::generic_category().message(errno));
   std::error_code failure;
   const fs::file_status status = fs::status(target_, failure);
   if (fs::is_regular_file(status)) fs::permissions(temporary_, status.permissions(), failure);
 }
 
 OutputFile::~OutputFile() {
+  if (file_ >= 0) ::close(file_);
   if (temporary_.empty()) return;
   std::error_code ignored;
   fs::remove(temporary_, ignored); // not there any more when it was kept
 }
 
+void OutputFile::write(std::string_view text) {
+  constexpr std::size_t kMostUnwritten = 1 << 20;
+  unwritten_ += text;
+  if (unwritten_.size() > kMostUnwritten) flush();
+}
+
+void OutputFile::flush() {
+  for (std::string_view rest = unwritten_; !rest.empty();) {
+    const ssize_t count = ::write(file_, rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) refuse(path_, errno, std::generic_category().message(errno));
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
+  unwritten_.clear();
+}
+
 void OutputFile::keep() {
-  errno = 0;
-  stream_.close();
-  if (!stream_) refuse(path_, errno, std::generic_category().message(errno));
+  flush();
+  if (::close(std::exchange(file_, -1)) != 0) refuse(path_, errno, std::generic_category().message(errno));
   if (temporary_.empty()) return;
   std::error_code failure;
   fs::rename(temporary_, target_, failure);

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
+#include <string>
+#include <string_view>
 
 namespace mc2::cli {
 
@@ -20,15 +21,19 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  [[nodiscard]] std::ofstream& stream() noexcept { return stream_; }
+  /// Throws SystemError.
+  void write(std::string_view text);
   /// Throws SystemError; what was at the path is unchanged then.
   void keep();
 
  private:
+  void flush();
+
   std::filesystem::path path_;      ///< as it was named
   std::filesystem::path target_;    ///< without links
   std::filesystem::path temporary_; ///< empty: the target itself is written
-  std::ofstream stream_;
+  int file_ = -1;
+  std::string unwritten_; ///< so that many short texts are few calls
 };
 
 } // namespace mc2::cli

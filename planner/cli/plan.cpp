@@ -13,6 +13,7 @@
 #include "mc2/store/codec.hpp"
 #include "model_file.hpp"
 #include "render.hpp"
+#include "report.hpp"
 #include "server_options.hpp"
 #include "terminal.hpp"
 #include "topology_files.hpp"
@@ -175,17 +176,13 @@ Result<ExitCode> PlanCommand::run() const {
   MC2_ASSIGN(const auto asked, request(model));
   std::vector<std::string> notes;
   MC2_ASSIGN(const auto plan, make(asked, model, notes));
-  const std::string document = store::encode(plan);
-  if (!out.empty()) write_file(out, store::pretty(document));
-  if (is_json) {
-    std::cout << store::pretty(document);
-    return ExitCode::Success;
-  }
-  if (is_verbose)
-    std::cout << plan_page(plan, terminal_width(), has_color());
-  else
-    std::cout << render::answer(plan, next_step(plan), terminal_width());
-  for (const auto& note : notes) std::cout << "  note: " << note << "\n";
+  const std::string document = store::pretty(store::encode(plan));
+  std::cout << (is_json      ? document
+                : is_verbose ? plan_page(plan, terminal_width(), has_color())
+                             : render::answer(plan, next_step(plan), terminal_width()));
+  if (!is_json)
+    for (const auto& note : notes) std::cout << "  note: " << note << "\n";
+  if (!out.empty()) write_file(out, document);
   return ExitCode::Success;
 }
 
@@ -212,7 +209,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
   sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
-  sub->add_flag("--json", command->is_json, "print the plan as JSON");
+  add_json(*sub, command->is_json, "the plan");
   sub->add_flag("--verbose", command->is_verbose, "also print the timeline, the runners-up and how the plan was found");
   sub->footer(
       "Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"

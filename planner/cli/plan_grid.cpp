@@ -19,13 +19,6 @@ using planner::Plan;
 /// Rows that one thread takes at a time: few enough to share out a small grid, many enough to use a model again.
 constexpr std::size_t kChunkRows = 128;
 
-/// One layer, divided in one way: the rows of all its m.
-struct DividedLayer {
-  const LayerShape* layer;
-  planner::OpKind kind;
-  int ranks;
-};
-
 std::vector<planner::OpKind> wanted_kinds(const LayerShape& layer, const std::vector<planner::OpKind>& wanted) {
   std::vector<planner::OpKind> kinds = layer.kinds();
   std::erase_if(kinds,
@@ -33,13 +26,30 @@ std::vector<planner::OpKind> wanted_kinds(const LayerShape& layer, const std::ve
   return kinds;
 }
 
-std::vector<DividedLayer> divided_layers(const PlanGrid& grid) {
-  std::vector<DividedLayer> result;
-  for (const LayerShape& layer : grid.layers)
-    for (const planner::OpKind kind : wanted_kinds(layer, grid.kinds))
-      for (const int ranks : grid.ranks) result.push_back({&layer, kind, ranks});
-  return result;
-}
+/// Rows that one thread has planned.
+struct Chunk {
+  std::string text;
+  std::vector<GridCell> cells;
+  std::map<ErrorCode, Refusals> refusals;
+  PlanCounts counts;
+
+  void add(const Result<Plan>& plan) {
+    if (!plan) {
+      Refusals& alike = refusals[plan.error().code];
+      if (++alike.count == 1) alike.example = plan.error().text();
+      ++counts.refused;
+      cells.emplace_back();
+      return;
+    }
+    const bool is_cut = plan.value().is_cut();
+    cells.push_back({is_cut ? GridCell::Status::Cut : GridCell::Status::Uncut,
+                     is_cut ? static_cast<float>(benefit_of(plan.value())) : 0.0F});
+    ++(is_cut ? counts.cut : counts.uncut);
+  }
+
+  /// Measured where it was raced.
+  static double benefit_of(const Plan& plan) { return plan.validation ? plan.validation->benefit : plan.benefit(); }
+};
 
 /// Plans the rows of some m of one divided layer, in ascending m.
 class RowPlanner {
@@ -47,21 +57,23 @@ class RowPlanner {
   RowPlanner(const DividedLayer& divided, const ModelSources& sources, const GridRun& run)
       : divided_(divided), sources_(sources), run_(run) {}
 
-  void append(std::int64_t m, std::string& text, PlanCounts& counts) {
+  /// Plans one m and adds it to the chunk.
+  void append(std::int64_t m, Chunk& chunk) {
     const auto op = divided_.layer->op(divided_.kind, m, divided_.ranks);
     const auto plan = op ? plan_op(op.value()) : Result<Plan>(op.error());
     const bool has_model = op && model_ && model_->ok();
     append_row(run_.format,
                {*divided_.layer, divided_.kind, m, divided_.ranks, op, plan,
                 has_model ? std::string_view(model_->value().source) : std::string_view()},
-               text);
-    ++(!plan ? counts.refused : plan.value().is_cut() ? counts.cut : counts.uncut);
+               chunk.text);
+    chunk.add(plan);
   }
 
  private:
   Result<Plan> plan_op(const OpSpec& op) {
     if (!model_ || !model_->ok() || op.m > model_->value().valid_to_m) model_ = find_model(sources_, op);
     if (!model_->ok()) return model_->error();
+    if (model_->value().tuned) return *model_->value().tuned;
     planner::PlanOptions options = model_->value().is_kept ? run_.kept_options : run_.options;
     if (!model_->value().can_require_significance) options.require_significant_gain = false;
     auto plan = planner::make_plan(op, *model_->value().model, options);
@@ -104,9 +116,17 @@ Result<std::int64_t> PlanGrid::row_count() const {
   return count;
 }
 
+std::vector<DividedLayer> PlanGrid::divided_layers() const {
+  std::vector<DividedLayer> result;
+  for (const LayerShape& layer : layers)
+    for (const planner::OpKind kind : wanted_kinds(layer, kinds))
+      for (const int count : ranks) result.push_back({&layer, kind, count});
+  return result;
+}
+
 std::vector<OpFamily> PlanGrid::families() const {
   std::vector<OpFamily> result;
-  for (const DividedLayer& divided : divided_layers(*this)) {
+  for (const DividedLayer& divided : divided_layers()) {
     OpFamily family;
     for (const std::int64_t m : all_m)
       if (const auto op = divided.layer->op(divided.kind, m, divided.ranks)) {
@@ -120,28 +140,36 @@ std::vector<OpFamily> PlanGrid::families() const {
 
 Result<PlannedGrid> plan_grid(const PlanGrid& grid, const ModelSources& sources, const GridRun& run) {
   MC2_TRY(grid.row_count());
-  const std::vector<DividedLayer> divided = divided_layers(grid);
+  const std::vector<DividedLayer> divided = grid.divided_layers();
   const std::size_t chunks_each = (grid.all_m.size() + kChunkRows - 1) / kChunkRows;
   const std::size_t chunk_count = divided.size() * chunks_each;
-  PlannedGrid result;
-  result.rows.resize(chunk_count);
-  std::vector<PlanCounts> counts(chunk_count);
+  std::vector<Chunk> chunks(chunk_count);
   const auto plan_chunk = [&](std::size_t i) {
     const std::span<const std::int64_t> all_m(grid.all_m);
     const std::size_t first = i % chunks_each * kChunkRows;
     RowPlanner planner(divided[i / chunks_each], sources, run);
     for (const std::int64_t m : all_m.subspan(first, std::min(kChunkRows, all_m.size() - first))) {
       if (is_interrupted()) return;
-      planner.append(m, result.rows[i], counts[i]);
+      planner.append(m, chunks[i]);
     }
-    result.rows[i].shrink_to_fit();
+    chunks[i].text.shrink_to_fit();
   };
   Progress progress;
   const auto watch = [&](std::size_t done_count) {
     if (run.has_progress) progress.update(static_cast<double>(done_count) / static_cast<double>(chunk_count));
   };
   for_each_index(chunk_count, run.thread_count, plan_chunk, is_interrupted, watch);
-  for (const PlanCounts& each : counts) result.counts.add(each);
+  PlannedGrid result;
+  for (Chunk& chunk : chunks) {
+    result.rows.push_back(std::move(chunk.text));
+    result.cells.insert(result.cells.end(), chunk.cells.begin(), chunk.cells.end());
+    for (auto& [code, alike] : chunk.refusals) {
+      Refusals& all = result.refusals[code];
+      if (all.count == 0) all.example = std::move(alike.example);
+      all.count += alike.count;
+    }
+    result.counts.add(chunk.counts);
+  }
   if (is_interrupted())
     return Error{ErrorCode::Cancelled, "",
                  "interrupted after " + std::to_string(result.counts.total()) + " of " +

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ namespace mc2::cli {
 
 inline constexpr std::int64_t kMaxGridRows = 1'000'000;
 
+/// One layer, divided in one way: the cells of all its m.
+struct DividedLayer {
+  const LayerShape* layer;
+  planner::OpKind kind;
+  int ranks;
+};
+
 /// Every layer x kind x ranks x m, in this order of nesting.
 struct PlanGrid {
   std::vector<LayerShape> layers;
@@ -23,6 +31,8 @@ struct PlanGrid {
 
   /// Errors: InvalidSpec for no rows or more than kMaxGridRows.
   [[nodiscard]] Result<std::int64_t> row_count() const;
+  /// Layer x kind x ranks, in this order of nesting. Views of `layers`.
+  [[nodiscard]] std::vector<DividedLayer> divided_layers() const;
   /// The operators of the grid that are legal for at least one m, with those m.
   [[nodiscard]] std::vector<OpFamily> families() const;
 };
@@ -35,9 +45,24 @@ struct GridRun {
   bool has_progress = false; ///< a progress line on standard error
 };
 
-/// Rows in grid order as text, and what they add up to. Both depend on nothing but grid, sources and options.
+/// What became of one cell.
+struct GridCell {
+  enum class Status : std::uint8_t { Refused = 0, Uncut = 1, Cut = 2 };
+  Status status = Status::Refused;
+  float benefit = 0; ///< 1 - makespan / serial
+};
+
+/// Why cells have no plan: by code, how many, and the first one's reason.
+struct Refusals {
+  std::int64_t count = 0;
+  std::string example;
+};
+
+/// Rows in grid order, and what they add up to. All of it depends on nothing but grid, sources and options.
 struct PlannedGrid {
-  std::vector<std::string> rows; ///< in pieces; together they are all rows
+  std::vector<std::string> rows; ///< as text in pieces; together they are all rows
+  std::vector<GridCell> cells;   ///< of divided_layers(), for each of all_m
+  std::map<ErrorCode, Refusals> refusals;
   PlanCounts counts;
 };
 

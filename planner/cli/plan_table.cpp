@@ -43,6 +43,12 @@ std::string of_plan(const PlanRow& row) {
   return row.plan ? std::string(Cell(row.plan.value())) : "";
 }
 
+/// Plans that were raced without a model have none.
+template <auto Cell>
+std::string of_prediction(const PlanRow& row) {
+  return row.plan && row.plan.value().makespan.us > 0 ? std::string(Cell(row.plan.value())) : "";
+}
+
 std::string status(const PlanRow& row) {
   if (!row.plan) return "refused";
   return row.plan.value().is_cut() ? "cut" : "uncut";
@@ -66,14 +72,15 @@ constexpr std::array kColumns{
     Column{"status", false, status},
     Column{"blocks", false, of_plan<[](const Plan& plan) { return plan.cut.text(); }>},
     Column{"variant", false, of_plan<[](const Plan& plan) { return plan.variant.text(); }>},
-    Column{"makespan_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.makespan.us); }>},
-    Column{"low_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.makespan.low_us); }>},
-    Column{"high_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.makespan.high_us); }>},
-    Column{"serial_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.serial_us); }>},
-    Column{"ideal_us", true, of_plan<[](const Plan& plan) { return time_cell(plan.ideal_us); }>},
-    Column{"benefit", true, of_plan<[](const Plan& plan) { return ratio_cell(plan.benefit()); }>},
-    Column{"overlap_efficiency", true, of_plan<[](const Plan& plan) { return ratio_cell(plan.overlap_efficiency()); }>},
-    Column{"bound", false, of_plan<[](const Plan& plan) { return to_string(plan.bound); }>},
+    Column{"makespan_us", true, of_prediction<[](const Plan& plan) { return time_cell(plan.makespan.us); }>},
+    Column{"low_us", true, of_prediction<[](const Plan& plan) { return time_cell(plan.makespan.low_us); }>},
+    Column{"high_us", true, of_prediction<[](const Plan& plan) { return time_cell(plan.makespan.high_us); }>},
+    Column{"serial_us", true, of_prediction<[](const Plan& plan) { return time_cell(plan.serial_us); }>},
+    Column{"ideal_us", true, of_prediction<[](const Plan& plan) { return time_cell(plan.ideal_us); }>},
+    Column{"benefit", true, of_prediction<[](const Plan& plan) { return ratio_cell(plan.benefit()); }>},
+    Column{"overlap_efficiency", true,
+           of_prediction<[](const Plan& plan) { return ratio_cell(plan.overlap_efficiency()); }>},
+    Column{"bound", false, of_prediction<[](const Plan& plan) { return to_string(plan.bound); }>},
     Column{"provenance", false, of_plan<[](const Plan& plan) { return to_string(plan.makespan.provenance); }>},
     Column{"source", false, [](const PlanRow& row) { return std::string(row.source); }},
     Column{"refusal", false,
@@ -136,13 +143,6 @@ std::string json_tail(const PlanCounts& counts) {
 } // namespace
 } // namespace plan_table
 
-Result<TableFormat> parse_table_format(std::string_view text) {
-  if (text == "csv") return TableFormat::Csv;
-  if (text == "json") return TableFormat::Json;
-  return Error{ErrorCode::UnknownName, "--format",
-               "unknown name '" + std::string(text.substr(0, 64)) + "'; legal: csv, json"};
-}
-
 void PlanCounts::add(const PlanCounts& other) noexcept {
   cut += other.cut;
   uncut += other.uncut;
@@ -151,7 +151,8 @@ void PlanCounts::add(const PlanCounts& other) noexcept {
 
 void append_row(TableFormat format, const PlanRow& row, std::string& text) {
   using namespace plan_table;
-  format == TableFormat::Csv ? append_csv_row(row, text) : append_json_row(row, text);
+  if (format == TableFormat::Csv) append_csv_row(row, text);
+  if (format == TableFormat::Json) append_json_row(row, text);
 }
 
 std::vector<std::string> make_table(TableFormat format, const planner::PlanOptions& options,

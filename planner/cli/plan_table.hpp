@@ -12,10 +12,11 @@
 
 namespace mc2::cli {
 
-enum class TableFormat : std::uint8_t { Csv = 1, Json = 2 };
-
-/// Errors: UnknownName.
-[[nodiscard]] Result<TableFormat> parse_table_format(std::string_view text);
+enum class TableFormat : std::uint8_t {
+  None = 0, ///< no text: sweep_page() shows the cells
+  Csv = 1,
+  Json = 2,
+};
 
 /// One cell of a grid and what became of it. Views: everything must outlive the row.
 struct PlanRow {
@@ -35,11 +36,11 @@ struct PlanCounts {
   void add(const PlanCounts& other) noexcept;
 };
 
-/// Appends one row. As CSV (RFC 4180) a cell is empty where the JSON row has no such key.
+/// Appends one row, unless the format is None. As CSV (RFC 4180) a cell is empty where the JSON row has no such key.
 void append_row(TableFormat format, const PlanRow& row, std::string& text);
 
-/// The table of all rows: CSV with a heading line, or one JSON document (schemas/sweep.schema.json) with one row per
-/// line. Rows and table come in pieces, because a large one would not fit into memory twice.
+/// The table of all rows, not of format None: CSV with a heading line, or one JSON document (schemas/sweep.schema.json)
+/// with one row per line. Rows and table come in pieces, because a large one would not fit into memory twice.
 /// @param rows  at least one row, as append_row wrote them
 [[nodiscard]] std::vector<std::string> make_table(TableFormat format, const planner::PlanOptions& options,
                                                   std::vector<std::string> rows, const PlanCounts& counts);

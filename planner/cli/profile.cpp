@@ -8,6 +8,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 #include "render.hpp"
+#include "report.hpp"
 #include "sweep_options.hpp"
 #include "tune_progress.hpp"
 #include "variant_option.hpp"
@@ -21,11 +22,21 @@ struct ProfileCommand {
   StoreOptions store;
   SweepSettings sweep;
   VariantOption variant;
-  bool is_fresh = false;
+  bool is_fresh = false, is_json = false;
   std::string out;
 
   [[nodiscard]] Result<ExitCode> run() const;
 };
+
+void print_page(const planner::Profile& profile, const profiler::SweepSummary& summary, const store::Store& kept) {
+  std::cout << profile.op.text() << "\n" << profile.fingerprint.label() << "\n\n" << sweep_page(summary) << "\n";
+  // The fixed cost per block and the slow-down factors come out of the fit; `mc2 fit` keeps them.
+  if (const auto fitted = profiler::fit_cost_model(profile))
+    std::cout << model_page(fitted.value().model) << "\n";
+  else
+    std::cout << "  note: no cost model fits these samples yet: " << fitted.error().text() << "\n";
+  std::cout << "  kept in " << kept.path().string() << "; next: mc2 fit with the same options\n";
+}
 
 Result<ExitCode> ProfileCommand::run() const {
   MC2_TRY(check_output("--out", out, {}));
@@ -38,25 +49,20 @@ Result<ExitCode> ProfileCommand::run() const {
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
   store::Store& writable = layers.writable();
 
-  if (is_fresh) MC2_TRY(variant.remove_samples(writable, spec, bench->fingerprint()));
   embed::StoreKeeper keeper(embed::access_to(writable), spec, bench->fingerprint());
+  if (is_fresh) keeper.start_afresh(variant.text.value_or(""));
   TuneProgressLine progress;
   const auto settings = sweep.settings(planner::default_alignment(backend->name()));
   auto summary = profiler::profile(*bench, settings, keeper, progress.hooks());
   progress.clear();
   if (!summary) return summary.error();
-  std::cout << spec.text() << "\n" << bench->fingerprint().label() << "\n\n" << sweep_page(summary.value()) << "\n";
-  // The fixed cost per block and the slow-down factors come out of the fit; `mc2 fit` keeps them.
-  if (const auto fitted = profiler::fit_cost_model({spec, bench->fingerprint(), summary.value().samples}))
-    std::cout << model_page(fitted.value().model) << "\n";
+  const planner::Profile profile{spec, bench->fingerprint(), summary.value().samples};
+  const std::string document = store::pretty(store::encode(profile));
+  if (is_json)
+    std::cout << document;
   else
-    std::cout << "  note: no cost model fits these samples yet: " << fitted.error().text() << "\n";
-  if (!out.empty()) {
-    const planner::Profile profile{spec, bench->fingerprint(), summary.value().samples};
-    write_file(out, store::pretty(store::encode(profile)));
-    std::cout << "  written to " << out << "\n";
-  }
-  std::cout << "  kept in " << writable.path().string() << "; next: mc2 fit with the same options\n";
+    print_page(profile, summary.value(), writable);
+  if (!out.empty()) write_file(out, document);
   return ExitCode::Success;
 }
 
@@ -70,7 +76,9 @@ Command add_profile(CLI::App& app) {
   command->store.add_to(*sub);
   command->sweep.add_to(*sub);
   command->variant.add_to(*sub);
-  sub->add_flag("--fresh", command->is_fresh, "discard samples kept earlier for this operator and machine");
+  sub->add_flag("--fresh", command->is_fresh,
+                "measure again: what was kept for this operator and machine stays until then");
+  add_json(*sub, command->is_json, "every sample");
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
   sub->footer(
       "Examples:\n  mc2 profile --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"

@@ -180,6 +180,8 @@ int run_as_one(const std::string& name, int argc, char** argv, int (*run)(int, c
   try {
     const auto answer = executor::lead_processes(request, [&] { return run(argc, argv); });
     return answer ? answer.value() : report(ExitCode::Usage, answer.error().text());
+  } catch (const StorageError& error) {
+    return report(ExitCode::Store, error.what());
   } catch (const SystemError& error) {
     return report(ExitCode::System, error.what());
   }
@@ -211,6 +213,8 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const Action& action) {
     if (!std::cout && has_lost_its_reader(STDOUT_FILENO)) return kBrokenPipe;
     if (!std::cout) return report(ExitCode::System, "standard output: could not be written completely");
     return code;
+  } catch (const StorageError& error) {
+    return report(ExitCode::Store, error.what());
   } catch (const SystemError& error) {
     return report(ExitCode::System, error.what());
   } catch (const std::bad_alloc&) {

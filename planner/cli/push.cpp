@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "kept_plan.hpp"
 #include "mc2/store/codec.hpp"
+#include "report.hpp"
 #include "server_options.hpp"
 
 namespace mc2::cli {
@@ -67,6 +68,7 @@ struct PushCommand {
   MachineOptions machine;
   StoreOptions store;
   const ServerOptions* server = nullptr;
+  bool is_json = false;
 
   [[nodiscard]] Result<ExitCode> run() const {
     MC2_ASSIGN(const auto spec, op.spec());
@@ -78,7 +80,10 @@ struct PushCommand {
     MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
     const auto pushed = push(client, layers.writable(), spec, here);
     if (!pushed) return with_advice(pushed.error(), spec, here);
-    std::cout << pushed.value().text(client.url()) << "\n";
+    if (is_json)
+      print_report("mc2.push/1", pushed.value().report(client.url()));
+    else
+      std::cout << pushed.value().text(client.url()) << "\n";
     return ExitCode::Success;
   }
 };
@@ -90,6 +95,13 @@ std::string Pushed::text(const std::string& url) const {
   if (!model_digest.empty()) what += ", model " + model_digest.substr(0, kNamedDigits);
   if (!plan_digest.empty()) what += ", plan " + plan_digest.substr(0, kNamedDigits);
   return "pushed " + what + " to " + url;
+}
+
+nlohmann::json Pushed::report(const std::string& url) const {
+  nlohmann::json report{{"race_count", race_count}, {"sample_count", sample_count}, {"server", url}};
+  if (!model_digest.empty()) report["model_digest"] = model_digest;
+  if (!plan_digest.empty()) report["plan_digest"] = plan_digest;
+  return report;
 }
 
 Result<Pushed> push(const client::Client& client, const store::Store& store, const planner::OpSpec& op,
@@ -113,6 +125,7 @@ Command add_push(CLI::App& app, ServerOptions& server) {
   command->machine.add_to(*sub);
   command->store.add_to(*sub);
   server.add_to(*sub);
+  add_json(*sub, command->is_json, "what was sent");
   sub->footer("Example:\n  mc2 push --m 1024 --n 1024 --k 1024 --server http://plans:8471");
   return {sub, [command] { return command->run(); }, true};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "context.hpp"
@@ -13,6 +14,8 @@ struct Pushed {
   std::string model_digest, plan_digest; ///< empty: there is none here
   /// e.g. "pushed 40 samples, 4 races, model 0123456789ab, plan 0123456789ab to http://plans:8471".
   [[nodiscard]] std::string text(const std::string& url) const;
+  /// The same as mc2.push/1.
+  [[nodiscard]] nlohmann::json report(const std::string& url) const;
 };
 
 /// Sends a service the samples, the model, the races and the tuned plan that a store keeps of this very operator and

@@ -107,30 +107,29 @@ std::string run_page(const planner::Plan& plan, const profiler::Race& race, cons
   return page;
 }
 
-std::string run_json(const planner::Plan& plan, const profiler::Race& race, const executor::Verification& verification,
-                     const planner::Fingerprint& here) {
+nlohmann::json run_report(const planner::Plan& plan, const profiler::Race& race,
+                          const executor::Verification& verification, const planner::Fingerprint& here) {
   const auto& contender = race.contenders.front();
   const planner::Validation v = contender.validation();
   const profiler::Interval efficiency = race.overlap_efficiency(contender);
-  const nlohmann::ordered_json document{{"plan", nlohmann::ordered_json::parse(store::encode(plan))},
-                                        {"measured",
-                                         {{"machine", here.label()},
-                                          {"fused_us", v.fused_us},
-                                          {"serial_us", v.serial_us},
-                                          {"compute_us", profiler::median(race.compute_us)},
-                                          {"communication_us", profiler::median(race.communication_us)},
-                                          {"benefit", v.benefit},
-                                          {"benefit_low", v.benefit_low},
-                                          {"benefit_high", v.benefit_high},
-                                          {"overlap_efficiency", efficiency.value},
-                                          {"overlap_efficiency_low", efficiency.low},
-                                          {"overlap_efficiency_high", efficiency.high},
-                                          {"pair_count", v.pair_count}}},
-                                        {"verification",
-                                         {{"worst_error_ratio", verification.worst_error_ratio},
-                                          {"element_count", verification.element_count},
-                                          {"exact_row_count", verification.exact_row_count}}}};
-  return document.dump(2) + "\n";
+  return {{"plan", nlohmann::json::parse(store::encode(plan))},
+          {"measured",
+           {{"machine", here.label()},
+            {"fused_us", v.fused_us},
+            {"serial_us", v.serial_us},
+            {"compute_us", profiler::median(race.compute_us)},
+            {"communication_us", profiler::median(race.communication_us)},
+            {"benefit", v.benefit},
+            {"benefit_low", v.benefit_low},
+            {"benefit_high", v.benefit_high},
+            {"overlap_efficiency", efficiency.value},
+            {"overlap_efficiency_low", efficiency.low},
+            {"overlap_efficiency_high", efficiency.high},
+            {"pair_count", v.pair_count}}},
+          {"verification",
+           {{"worst_error_ratio", verification.worst_error_ratio},
+            {"element_count", verification.element_count},
+            {"exact_row_count", verification.exact_row_count}}}};
 }
 
 } // namespace mc2::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "mc2/executor/communicator.hpp"
@@ -15,12 +16,12 @@ namespace mc2::cli {
 /// One row per contender: measured, benefit with interval, overlap efficiency, predicted.
 [[nodiscard]] std::string race_table(const profiler::Race& race, const std::vector<planner::Plan>& plans);
 
-/// The readable page of `mc2 run`, and the same as JSON.
+/// The readable page of `mc2 run`, and the same as mc2.run/1.
 /// @param here  where it was measured, which need not be where the plan was made
 [[nodiscard]] std::string run_page(const planner::Plan& plan, const profiler::Race& race,
                                    const executor::Verification& verification, const executor::RunRecord& record,
                                    const planner::Fingerprint& here, int width, bool color);
-[[nodiscard]] std::string run_json(const planner::Plan& plan, const profiler::Race& race,
-                                   const executor::Verification& verification, const planner::Fingerprint& here);
+[[nodiscard]] nlohmann::json run_report(const planner::Plan& plan, const profiler::Race& race,
+                                        const executor::Verification& verification, const planner::Fingerprint& here);
 
 } // namespace mc2::cli

@@ -14,6 +14,7 @@
 #include "numbers.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
+#include "report.hpp"
 #include "terminal.hpp"
 #include "trace.hpp"
 #include "tune_progress.hpp"
@@ -134,8 +135,6 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   if (!raced) return raced.error();
   MC2_ASSIGN(auto ready, bench.ready(plan));
   const executor::RunRecord& record = ready->run(executor::RunMode::Fused);
-  if (!trace_file.empty()) write_file(trace_file, chrome_trace(plan, record, bench.fingerprint()));
-
   const store::Measurement measurement = embed::measurement_of(raced.value().contenders.front(), plan);
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
@@ -144,11 +143,12 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
     if (auto kept = layers->writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
       std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
   if (is_json)
-    std::cout << run_json(plan, raced.value(), checked, bench.fingerprint());
+    print_report("mc2.run/1", run_report(plan, raced.value(), checked, bench.fingerprint()));
   else
     std::cout << run_page(plan, raced.value(), checked, record, bench.fingerprint(), terminal_width(), has_color());
-  if (!trace_file.empty() && !is_json)
-    std::cout << "  trace written to " << trace_file << " (open in ui.perfetto.dev)\n";
+  if (trace_file.empty()) return ExitCode::Success;
+  write_file(trace_file, chrome_trace(plan, record, bench.fingerprint()));
+  if (!is_json) std::cout << "  trace written to " << trace_file << " (open in ui.perfetto.dev)\n";
   return ExitCode::Success;
 }
 
@@ -220,7 +220,7 @@ Command add_run(CLI::App& app, ServerOptions& server) {
   sub->add_option("--seed", command->seed, "of the random matrices; 0 takes a new one each time")
       ->capture_default_str()
       ->check(whole_number(0, kMaxSeed));
-  sub->add_flag("--json", command->is_json, "print as JSON");
+  add_json(*sub, command->is_json, "plan and times");
   sub->footer(
       "Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --trace trace.json\n"
       "  mc2 run --plan plan.json --link 2.5Gbit,20us");

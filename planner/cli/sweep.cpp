@@ -13,6 +13,8 @@
 #include "number_list.hpp"
 #include "numbers.hpp"
 #include "plan_grid.hpp"
+#include "report.hpp"
+#include "sweep_page.hpp"
 #include "terminal.hpp"
 
 namespace mc2::cli {
@@ -29,18 +31,18 @@ struct SweepCommand {
   std::string all_m = "256,512,1024,2048,4096,8192,16384";
   std::string ranks = "2,4,8";
   std::string dtype;
-  std::string format = "csv";
   std::vector<std::string> kinds, models, model_files, topology_files;
-  bool no_transfer = false;
+  bool no_transfer = false, is_csv = false, is_json = false;
   int thread_count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 
   [[nodiscard]] Result<std::vector<LayerShape>> layers() const;
   [[nodiscard]] Result<std::vector<planner::OpKind>> wanted_kinds() const;
   [[nodiscard]] Result<PlanGrid> grid() const;
   [[nodiscard]] bool is_foreign() const { return !model_files.empty() || !topology_files.empty(); }
-  [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid) const;
+  [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid, const GridRun& settled) const;
   [[nodiscard]] Result<GridRun> settings() const;
-  void write(const std::vector<std::string>& table) const;
+  /// What was asked for: a page, a table, or a file of it. Errors: NotFound where a page would be empty.
+  [[nodiscard]] Result<void> show(const PlanGrid& grid, PlannedGrid planned, const GridRun& settled) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -104,7 +106,7 @@ Result<PlanGrid> SweepCommand::grid() const {
   return result;
 }
 
-Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
+Result<ModelSources> SweepCommand::sources(const PlanGrid& grid, const GridRun& settled) const {
   ModelSources result;
   if (!model_files.empty()) {
     MC2_ASSIGN(auto documents, open_document_source(model_files));
@@ -112,7 +114,7 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
   }
   // Plans for another machine must not mix with this machine's unless that is asked for.
   if (!is_foreign() || !store.path.empty()) {
-    MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), !no_transfer));
+    MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), settled.kept_options, !no_transfer));
     result.push_back(std::move(kept));
   }
   if (!topology_files.empty()) {
@@ -128,16 +130,36 @@ Result<GridRun> SweepCommand::settings() const {
   MC2_ASSIGN(const auto kept, planning.checked(planner::default_alignment(backend->name())));
   result.kept_options = kept;
   result.options = is_foreign() ? planning.checked(planner::PlanOptions{}.alignment).value() : kept;
-  result.options.runner_up_count = result.kept_options.runner_up_count = 0; // a row has no place for them
-  MC2_ASSIGN(result.format, parse_table_format(format));
+  result.options.runner_up_count = 0; // a row has no place for them
+  const bool is_table = is_csv || !out.empty();
+  result.format = is_json ? TableFormat::Json : is_table ? TableFormat::Csv : TableFormat::None;
   result.thread_count = thread_count;
   result.has_progress = isatty(STDERR_FILENO) != 0;
   return result;
 }
 
-void SweepCommand::write(const std::vector<std::string>& table) const {
-  if (!out.empty()) return write_file(out, table);
-  for (const auto& piece : table) std::cout << piece;
+/// With the reason that most rows have.
+Error nothing_planned(const PlannedGrid& planned) {
+  const auto most = std::ranges::max_element(planned.refusals, {}, [](const auto& each) { return each.second.count; });
+  return {ErrorCode::NotFound, "",
+          "no plan for any of " + std::to_string(planned.counts.refused) + " rows; " +
+              std::to_string(most->second.count) + " of them, e.g.: " + most->second.example +
+              "; mc2 tune one of the layers first, or describe a cluster with --topology FILE"};
+}
+
+Result<void> SweepCommand::show(const PlanGrid& grid, PlannedGrid planned, const GridRun& settled) const {
+  if (settled.format == TableFormat::None) {
+    const PlanCounts& counts = planned.counts;
+    if (counts.cut + counts.uncut == 0) return nothing_planned(planned);
+    std::cout << sweep_page(grid, planned, static_cast<std::size_t>(terminal_width()));
+    return {};
+  }
+  const auto table = make_table(settled.format, settled.options, std::move(planned.rows), planned.counts);
+  if (!out.empty()) {
+    write_file(out, table);
+  } else
+    for (const auto& piece : table) std::cout << piece;
+  return {};
 }
 
 Result<ExitCode> SweepCommand::run() const {
@@ -148,10 +170,10 @@ Result<ExitCode> SweepCommand::run() const {
   const auto start = std::chrono::steady_clock::now();
   MC2_ASSIGN(const auto settled, settings());
   MC2_ASSIGN(const auto asked, grid());
-  MC2_ASSIGN(const auto opened, sources(asked));
+  MC2_ASSIGN(const auto opened, sources(asked, settled));
   MC2_ASSIGN(auto planned, plan_grid(asked, opened, settled));
   const PlanCounts counts = planned.counts;
-  write(make_table(settled.format, settled.options, std::move(planned.rows), counts));
+  MC2_TRY(show(asked, std::move(planned), settled));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   std::fprintf(stderr, "mc2: %lld rows: %lld plans (%lld cut, %lld uncut), %lld refused; %.2f s on %d threads\n",
                static_cast<long long>(counts.total()), static_cast<long long>(counts.cut + counts.uncut),
@@ -180,17 +202,20 @@ Command add_sweep(CLI::App& app) {
   command->store.add_to(*sub);
   command->planning.add_to(*sub);
   sub->remove_option(sub->get_option("--runners-up"));
-  sub->add_option("--format", command->format, "csv or json")->capture_default_str();
-  sub->add_option("--out", command->out, "write the table to this file instead of standard output");
+  auto* csv = sub->add_flag("--csv", command->is_csv, "print every plan as CSV");
+  add_json(*sub, command->is_json, "every plan");
+  csv->excludes("--json");
+  sub->add_option("--out", command->out, "write every plan to this file, as CSV or with --json as that");
   sub->add_option("--threads", command->thread_count, "threads that plan (default: one per core)")
       ->check(whole_number(1, kMaxThreadCount));
   sub->footer(
       "Examples:\n  mc2 sweep --models Llama-3-8B --dtype f32 --ranks 2 --link 2.5Gbit,20us\n"
-      "  mc2 sweep --shapes my_layers.csv --link 2.5Gbit,20us --format json\n"
+      "  mc2 sweep --shapes my_layers.csv --link 2.5Gbit,20us --json\n"
       "  mc2 sweep --topology data/topologies/dgx_h100.json --ranks 2,4,8\n"
       "Costs come from --model, else from kept models of this machine, else from\n"
       "--topology; with --model, kept models are asked only where --store is given.\n"
-      "A row without a plan says why. Exit code 3 when no row has a plan.");
+      "Tuned plans come first. A row without a plan says why. Exit code 3 when no row\n"
+      "has a plan.");
   return {sub, [command] { return command->run(); }};
 }
 

@@ -23,8 +23,7 @@ struct SweepSettings {
   double tolerated_regret_percent = 0.5;
 
   void add_to(CLI::App& app, bool with_alignment = true) {
-    app.add_option("--budget", budget_s,
-                   "seconds after which no new round starts; tune: of profiling, and again of each race")
+    app.add_option("--budget", budget_s, "seconds after which nothing new starts but the few rounds that are needed")
         ->capture_default_str()
         ->check(real_number(0.001, 86'400));
     app.add_option("--precision", precision, "stop a size when its interval is this narrow, relative")

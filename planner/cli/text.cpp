@@ -1,5 +1,7 @@
 #include "text.hpp"
 
+#include <algorithm>
+
 namespace mc2::cli {
 
 std::string_view without_byte_order_mark(std::string_view text) noexcept {
@@ -24,6 +26,16 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
     lines.back() += word;
     at = end + 1;
   }
+  return lines;
+}
+
+std::vector<std::string> first_lines(std::vector<std::string> lines, std::size_t count) {
+  if (lines.size() <= count || count == 0) return lines;
+  lines.resize(count);
+  std::string& last = lines.back();
+  const std::size_t blank = last.rfind(' ');
+  last.erase(blank == std::string::npos ? last.size() - std::min<std::size_t>(last.size(), 4) : blank);
+  last += " ...";
   return lines;
 }
 

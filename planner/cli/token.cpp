@@ -9,6 +9,7 @@
 #include "expiry.hpp"
 #include "mc2/store/store.hpp"
 #include "render.hpp"
+#include "report.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 struct TokenCommand {
   StoreOptions store;
   std::string role, name, expires, id;
+  bool is_json = false;
   Action action; ///< of the subcommand that was parsed
 
   [[nodiscard]] Result<store::Store> open(store::OpenMode mode) const;
@@ -56,15 +58,36 @@ std::string state_of(const store::Token& token, const std::string& now) {
   return store::is_valid_at(token, now) ? "valid" : "expired";
 }
 
-Result<ExitCode> TokenCommand::list() const {
-  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
-  MC2_ASSIGN(const auto listed, opened.list_tokens());
+std::string tokens_page(const store::TokenList& listed, const std::string& now) {
   std::vector<std::vector<std::string>> rows{{"token", "role", "name", "made", "expires", "state"}};
   for (const store::Token& token : listed.tokens)
     rows.push_back({token.id, std::string(to_string(token.role)), token.name.empty() ? "-" : token.name,
-                    token.created_at, token.expires_at.empty() ? "never" : token.expires_at,
-                    state_of(token, utc_now())});
-  std::cout << table(rows);
+                    token.created_at, token.expires_at.empty() ? "never" : token.expires_at, state_of(token, now)});
+  return table(rows);
+}
+
+nlohmann::json tokens_report(const store::TokenList& listed, const std::string& now) {
+  auto tokens = nlohmann::json::array();
+  for (const store::Token& token : listed.tokens) {
+    nlohmann::json entry{{"token", token.id},
+                         {"role", to_string(token.role)},
+                         {"name", token.name},
+                         {"created_at", token.created_at},
+                         {"is_valid", store::is_valid_at(token, now)}};
+    if (!token.expires_at.empty()) entry["expires_at"] = token.expires_at;
+    if (!token.revoked_at.empty()) entry["revoked_at"] = token.revoked_at;
+    tokens.push_back(std::move(entry));
+  }
+  return {{"damaged_count", listed.damaged_count}, {"tokens", std::move(tokens)}};
+}
+
+Result<ExitCode> TokenCommand::list() const {
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const auto listed, opened.list_tokens());
+  if (is_json)
+    print_report("mc2.token_list/1", tokens_report(listed, utc_now()));
+  else
+    std::cout << tokens_page(listed, utc_now());
   if (listed.damaged_count > 0)
     std::cerr << "mc2: note: " << listed.damaged_count
               << " damaged tokens are not listed and let nobody in; mc2 db check says which\n";
@@ -99,7 +122,9 @@ Command add_token(CLI::App& app) {
   create->add_option("--name", command->name, "what it is for, to find it in lists");
   create->add_option("--expires", command->expires,
                      "from when on it no longer counts, e.g. 12h, 30d or 2027-01-31 (UTC)");
-  add(*token, command, "list", "list the tokens; what they are themselves is not kept", "list", &TokenCommand::list);
+  add_json(*add(*token, command, "list", "list the tokens; what they are themselves is not kept", "list",
+                &TokenCommand::list),
+           command->is_json, "the tokens");
   add(*token, command, "revoke", "let a token's bearer in no more; a running service follows at once",
       "revoke 1f2e3d4c", &TokenCommand::revoke)
       ->add_option("token", command->id, "its first column in mc2 token list")

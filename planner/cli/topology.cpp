@@ -10,6 +10,7 @@
 #include "mc2/store/codec.hpp"
 #include "numbers.hpp"
 #include "render.hpp"
+#include "report.hpp"
 #include "topology_files.hpp"
 
 namespace mc2::cli {
@@ -23,6 +24,7 @@ struct TopologyCommand {
   std::string file, points_file, out;
   std::string collective = "all_reduce";
   std::optional<int> ranks; ///< all of the cluster when not given
+  bool is_json = false;
 
   [[nodiscard]] Result<ExitCode> run() const;
 };
@@ -31,23 +33,54 @@ std::string bandwidth_text(const CollectiveSpec& spec, double us) {
   return number(spec.message_bytes * bus_factor(spec.collective, spec.world_size) / us / 1e3, "%.2f");
 }
 
-/// Sizes from 1 KiB to 4 GiB, the time of every algorithm, and what the fastest makes of it.
-Result<std::string> times_page(const Topology& topology, CollectiveSpec spec) {
-  std::vector<std::vector<std::string>> rows;
+/// One message size: every algorithm, and the fastest.
+struct SizeTimes {
+  CollectiveSpec spec;
+  std::vector<CollectiveTime> times;
+  CollectiveTime best;
+};
+
+/// Sizes from 1 KiB to 4 GiB; at least one.
+Result<std::vector<SizeTimes>> times_by_size(const Topology& topology, CollectiveSpec spec) {
+  std::vector<SizeTimes> result;
   for (spec.message_bytes = 1024; spec.message_bytes <= 4.0 * 1024 * 1024 * 1024; spec.message_bytes *= 4) {
-    MC2_ASSIGN(const auto times, planner::collective_times(topology, spec));
-    if (rows.empty()) {
-      rows.push_back({"bytes"});
-      for (const CollectiveTime& time : times) rows.front().push_back(std::string(to_string(time.algorithm)));
-      rows.front().insert(rows.front().end(), {"fastest", "protocol", "busbw GB/s"});
-    }
-    const CollectiveTime best = planner::best_collective_time(topology, spec).value();
+    MC2_ASSIGN(auto times, planner::collective_times(topology, spec));
+    MC2_ASSIGN(const auto best, planner::best_collective_time(topology, spec));
+    result.push_back({spec, std::move(times), best});
+  }
+  return result;
+}
+
+std::string times_page(const std::vector<SizeTimes>& sizes) {
+  std::vector<std::vector<std::string>> rows{{"bytes"}};
+  for (const CollectiveTime& time : sizes.front().times) rows.front().push_back(std::string(to_string(time.algorithm)));
+  rows.front().insert(rows.front().end(), {"fastest", "protocol", "busbw GB/s"});
+  for (const auto& [spec, times, best] : sizes) {
     rows.push_back({bytes_text(static_cast<std::int64_t>(spec.message_bytes))});
     for (const CollectiveTime& time : times) rows.back().push_back(time_text(time.us));
     rows.back().insert(rows.back().end(), {std::string(to_string(best.algorithm)), std::string(best.protocol),
                                            bandwidth_text(spec, best.us)});
   }
   return table(rows);
+}
+
+nlohmann::json times_report(const Topology& topology, const CollectiveSpec& asked,
+                            const std::vector<SizeTimes>& sizes) {
+  auto rows = nlohmann::json::array();
+  for (const auto& [spec, times, best] : sizes) {
+    nlohmann::json row{{"bytes", static_cast<std::int64_t>(spec.message_bytes)},
+                       {"fastest", to_string(best.algorithm)},
+                       {"protocol", best.protocol},
+                       {"us", best.us},
+                       {"algorithms", nlohmann::json::object()}};
+    for (const CollectiveTime& time : times) row["algorithms"][std::string(to_string(time.algorithm))] = time.us;
+    rows.push_back(std::move(row));
+  }
+  return {{"topology", topology.name},
+          {"calibration", topology.calibration},
+          {"collective", to_string(asked.collective)},
+          {"ranks", asked.world_size},
+          {"sizes", std::move(rows)}};
 }
 
 std::string heading_text(const Topology& topology, const CollectiveSpec& spec) {
@@ -73,7 +106,7 @@ Result<ExitCode> TopologyCommand::run() const {
   if (!points_file.empty()) {
     MC2_ASSIGN(const auto points, read_points(points_file, topology));
     MC2_ASSIGN(const auto calibration, profiler::calibrate_topology(topology, points));
-    std::cout << calibration_page(calibration);
+    if (!is_json) std::cout << calibration_page(calibration);
     topology = calibration.topology;
   }
   MC2_ASSIGN(const auto kind, planner::parse_collective(collective));
@@ -81,9 +114,12 @@ Result<ExitCode> TopologyCommand::run() const {
   const int most = static_cast<int>(std::min<std::int64_t>(all, planner::kMaxWorldSize));
   const CollectiveSpec spec{
       kind, 0, ranks.value_or(most - (most > topology.ranks_per_node ? most % topology.ranks_per_node : 0))};
-  MC2_ASSIGN(const auto page, times_page(topology, spec));
+  MC2_ASSIGN(const auto sizes, times_by_size(topology, spec));
+  if (is_json)
+    print_report("mc2.collective_times/1", times_report(topology, spec, sizes));
+  else
+    std::cout << heading_text(topology, spec) << times_page(sizes);
   if (!out.empty()) write_file(out, store::pretty(store::encode(topology)));
-  std::cout << heading_text(topology, spec) << page;
   return ExitCode::Success;
 }
 
@@ -98,6 +134,7 @@ Command add_topology(CLI::App& app) {
   sub->add_option("--ranks", command->ranks, "ranks that take part; all of the cluster when not given")
       ->check(whole_number(2, planner::kMaxWorldSize));
   sub->add_option("--calibrate", command->points_file, "fit the constants to this CSV: collective,ranks,bytes,us");
+  add_json(*sub, command->is_json, "the times of each size");
   sub->add_option("--out", command->out, "write the (calibrated) topology to this JSON file");
   sub->footer(
       "Examples:\n  mc2 topology data/topologies/dgx_h100.json --ranks 256\n"

@@ -11,6 +11,7 @@
 #include "push.hpp"
 #include "race_page.hpp"
 #include "render.hpp"
+#include "report.hpp"
 #include "server_options.hpp"
 #include "shapes.hpp"
 #include "sweep_options.hpp"
@@ -19,6 +20,13 @@
 
 namespace mc2::cli {
 namespace {
+
+/// Where plans come from and go to.
+struct Surroundings {
+  store::Layers& layers;
+  const std::optional<client::Client>& service;
+  DocumentPrinter& documents; ///< with --json
+};
 
 struct TuneCommand {
   OpOptions op;
@@ -37,10 +45,9 @@ struct TuneCommand {
   [[nodiscard]] Result<std::vector<planner::OpSpec>> shapes() const;
   [[nodiscard]] Result<profiler::TuneSettings> settings() const;
   [[nodiscard]] Result<ExitCode> tune(const planner::OpSpec& spec, const profiler::TuneSettings& settings,
-                                      store::Layers& layers, const std::optional<client::Client>& service) const;
+                                      const Surroundings& around) const;
   /// Keeps and prints what another machine of this kind has tuned, if the service has it.
-  [[nodiscard]] Result<bool> take_served(const client::Client& service, const finder::PlanQuestion& question,
-                                         store::Store& writable) const;
+  [[nodiscard]] Result<bool> take_served(const finder::PlanQuestion& question, const Surroundings& around) const;
   [[nodiscard]] profiler::TuneSettings with_kept_model(profiler::TuneSettings settings, store::Layers& layers,
                                                        const planner::Fingerprint& here,
                                                        const planner::OpSpec& spec) const;
@@ -48,7 +55,9 @@ struct TuneCommand {
     if (is_verbose) return plan_page(plan, terminal_width(), has_color());
     return render::answer(plan, "mc2 run with the same options checks and times it", terminal_width());
   }
-  void print(const profiler::Tuned& tuned, const std::string& digest, const store::Store& store) const;
+  /// A plan that was kept before.
+  void print(const planner::Plan& kept, const std::string& document, DocumentPrinter& documents) const;
+  void print(const profiler::Tuned& tuned, const std::string& digest, const Surroundings& around) const;
   /// The client of the service that is sent what was tuned; none without a server. Errors: as ServerOptions::open.
   [[nodiscard]] Result<std::optional<client::Client>> receiver() const;
   [[nodiscard]] Result<void> send(const client::Client& client, const planner::OpSpec& spec,
@@ -97,7 +106,7 @@ Result<profiler::TuneSettings> TuneCommand::settings() const {
   result.profile = sweep.settings(result.plan.alignment);
   result.profile.plan = result.plan;
   MC2_ASSIGN(result.only, variant.chosen());
-  result.race.budget = result.profile.sweep.budget;
+  result.budget = result.profile.sweep.budget;
   return result;
 }
 
@@ -121,11 +130,15 @@ profiler::TuneSettings TuneCommand::with_kept_model(profiler::TuneSettings setti
   return settings;
 }
 
-void TuneCommand::print(const profiler::Tuned& tuned, const std::string& digest, const store::Store& store) const {
-  if (is_json) {
-    std::cout << store::pretty(store::encode(tuned.plan));
-    return;
-  }
+void TuneCommand::print(const planner::Plan& kept, const std::string& document, DocumentPrinter& documents) const {
+  if (is_json)
+    documents.print(document);
+  else
+    std::cout << page_of(kept);
+}
+
+void TuneCommand::print(const profiler::Tuned& tuned, const std::string& digest, const Surroundings& around) const {
+  if (is_json) return around.documents.print(store::encode(tuned.plan));
   if (is_verbose) {
     if (tuned.model) std::cout << model_page(*tuned.model) << "\n";
     for (const auto& note : tuned.notes) std::cout << "  note: " << note << "\n";
@@ -133,51 +146,51 @@ void TuneCommand::print(const profiler::Tuned& tuned, const std::string& digest,
               << race_table(tuned.race, tuned.contenders) << "\n";
   }
   std::cout << page_of(tuned.plan);
-  std::cout << "  kept as plan " << digest.substr(0, 12) << " in " << store.path().string() << "\n";
+  std::cout << "  kept as plan " << digest.substr(0, 12) << " in " << around.layers.writable().path().string() << "\n";
 }
 
-Result<bool> TuneCommand::take_served(const client::Client& service, const finder::PlanQuestion& question,
-                                      store::Store& writable) const {
-  const auto served = service.find_plan(question);
+Result<bool> TuneCommand::take_served(const finder::PlanQuestion& question, const Surroundings& around) const {
+  const auto served = around.service->find_plan(question);
   if (!served || served.value().source != "stored") return false; // away or without one: it is measured here
   const store::PlanAnswer& answer = served.value();
-  MC2_TRY(writable.put_plan(answer.plan, "tuned", answer.created_at));
-  std::cerr << "mc2: already tuned at " << answer.created_at << ", says " << service.url()
+  MC2_TRY(around.layers.writable().put_plan(answer.plan, "tuned", answer.created_at));
+  std::cerr << "mc2: already tuned at " << answer.created_at << ", says " << around.service->url()
             << "; --fresh measures here\n";
-  std::cout << (is_json ? store::pretty(answer.document) : page_of(answer.plan));
+  print(answer.plan, answer.document, around.documents);
   return true;
 }
 
 Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::TuneSettings& settings,
-                                   store::Layers& layers, const std::optional<client::Client>& service) const {
+                                   const Surroundings& around) const {
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
   MC2_ASSIGN(auto variants, variant.choose(*backend, options, spec));
   const planner::Fingerprint here = backend->fingerprint(options);
-  store::Store& writable = layers.writable();
+  store::Store& writable = around.layers.writable();
   std::string damage; // of the plan that was kept
-  if (is_fresh) {
-    MC2_TRY(variant.remove_samples(writable, spec, here));
-  } else if (auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), variant.purpose()}); !kept) {
+  if (auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), variant.purpose()}); is_fresh) {
+    // measured again, whatever was kept
+  } else if (!kept) {
     if (kept.error().code != ErrorCode::NotFound) damage = kept.error().text();
   } else {
     std::cerr << "mc2: already tuned on this machine at " << kept.value().created_at << "; --fresh measures again\n";
-    std::cout << (is_json ? store::pretty(kept.value().document) : page_of(kept.value().plan));
+    print(kept.value().plan, kept.value().document, around.documents);
     return ExitCode::Success;
   }
-  if (service && !is_fresh) {
-    MC2_ASSIGN(const auto taken, take_served(*service, {.op = spec, .machine = here}, writable));
+  if (around.service && !is_fresh) {
+    MC2_ASSIGN(const auto taken, take_served({.op = spec, .machine = here}, around));
     if (taken) return ExitCode::Success;
   }
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, sweep.seed, std::move(variants)));
   embed::StoreKeeper keeper(embed::access_to(writable), spec, here, variant.purpose());
+  if (is_fresh) keeper.start_afresh(variant.text.value_or(""));
   TuneProgressLine progress;
-  const auto asked = with_kept_model(settings, layers, here, spec);
+  const auto asked = with_kept_model(settings, around.layers, here, spec);
   const auto tuned = profiler::tune(*bench, asked, keeper, progress.hooks());
   progress.clear();
   if (!tuned) return tuned.error();
   if (!damage.empty()) std::cerr << "mc2: note: " << damage << "; the new plan replaces it\n";
-  print(tuned.value(), keeper.plan_digest(), writable);
+  print(tuned.value(), keeper.plan_digest(), around);
   return ExitCode::Success;
 }
 
@@ -186,9 +199,10 @@ Result<ExitCode> TuneCommand::run() const {
   MC2_ASSIGN(const auto checked, settings());
   MC2_ASSIGN(const auto client, receiver());
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
+  DocumentPrinter documents(is_json && !shapes_file.empty());
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (list.size() > 1) std::cerr << "mc2: shape " << i + 1 << " of " << list.size() << ": " << list[i].text() << "\n";
-    MC2_TRY(tune(list[i], checked, layers, client));
+    MC2_TRY(tune(list[i], checked, {layers, client, documents}));
     if (client) MC2_TRY(send(*client, list[i], layers));
   }
   return ExitCode::Success;
@@ -211,11 +225,11 @@ Command add_tune(CLI::App& app, ServerOptions& server) {
       "--shapes", command->shapes_file,
       "tune every shape of this CSV file: columns m, n, k; op, dtype, ranks, tables, table_rows, pooling and epilogue "
       "where they are not those of the options");
-  sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before");
+  sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before; it stays until then");
   sub->add_flag(
       "--transfer", command->may_transfer,
       "plan from the model of the nearest shape kept for this machine instead of profiling; the race decides");
-  sub->add_flag("--json", command->is_json, "print the kept plans as JSON");
+  add_json(*sub, command->is_json, "the kept plan, or those of --shapes as an array,");
   sub->add_flag("--verbose", command->is_verbose, "also print the model, the races, the timeline and the runners-up");
   sub->footer(
       "Examples:\n  mc2 tune --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"

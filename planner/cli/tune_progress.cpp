@@ -16,7 +16,9 @@ void TuneProgressLine::show(const profiler::TuneProgress& progress) {
     label_ = progress.label;
     line_.emplace(label_);
   }
-  line_->update(progress.fraction, progress.remaining, progress.detail);
+  const auto left = progress.budget_left;
+  line_->update(progress.fraction, progress.remaining,
+                progress.detail + (left ? "; all within " + std::to_string((left->count() + 999) / 1000) + " s" : ""));
 }
 
 void TuneProgressLine::tell(const std::string& text) {

@@ -50,17 +50,4 @@ Result<std::optional<planner::Variant>> VariantOption::chosen() const {
   return std::optional(std::move(one));
 }
 
-Result<void> VariantOption::remove_samples(store::Store& store, const planner::OpSpec& op,
-                                           const planner::Fingerprint& machine) const {
-  if (!text) {
-    MC2_TRY(store.remove_samples(op, machine));
-    return {};
-  }
-  auto kept = store.find_profile(op, machine);
-  if (!kept) return kept.error().code == ErrorCode::NotFound ? Result<void>{} : kept.error();
-  auto& samples = kept.value().samples;
-  std::erase_if(samples, [&](const planner::Sample& sample) { return sample.variant == *text; });
-  return store.replace_samples(op, machine, samples, utc_now());
-}
-
 } // namespace mc2::cli

@@ -31,10 +31,6 @@ struct VariantOption {
   /// The variant asked for, if any. Errors: InvalidSpec for a text that is no variant's.
   [[nodiscard]] Result<std::optional<planner::Variant>> chosen() const;
 
-  /// Discards the samples of what will be measured. Errors: as Store::remove_samples and Store::replace_samples.
-  [[nodiscard]] Result<void> remove_samples(store::Store& store, const planner::OpSpec& op,
-                                            const planner::Fingerprint& machine) const;
-
  private:
   [[nodiscard]] Result<planner::Variant> variant() const;
 };

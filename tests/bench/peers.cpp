@@ -123,8 +123,8 @@ Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& s
       planner::default_alignment(backend->name());
   arena.tune.profile.plan = arena.tune.plan;
   // Most of the time goes into the profile; up to three races follow, and the final one.
-  arena.tune.profile.sweep.budget = to_ms(0.6 * budget_s);
-  arena.tune.race.budget = arena.race.budget = to_ms(0.1 * budget_s);
+  arena.tune.budget = to_ms(budget_s);
+  arena.race.budget = to_ms(0.1 * budget_s);
   arena.race.min_rounds = 21;
   try {
     return race_peers(op, arena);

@@ -169,7 +169,7 @@ Result<RegretFigure> RegretBench::figure_of(const planner::OpSpec& op) const {
   settings.plan.alignment = settings.plan.min_block_rows = settings.profile.alignment =
       alignment.value_or(planner::default_alignment(backend->name()));
   settings.profile.plan = settings.plan;
-  settings.profile.sweep.budget = to_ms(0.6 * budget_s);
+  settings.budget = to_ms(budget_s);
   MC2_ASSIGN(auto bench, Workbench::open(*backend, options, op, fresh_seed()));
   MC2_ASSIGN(const auto family, everybody(*bench, settings.plan));
   ScratchStore scratch;

@@ -45,6 +45,7 @@ TuneSettings bench_settings(double race_budget_s) {
   result.plan.alignment = result.plan.min_block_rows = result.profile.alignment = planner::default_alignment("host");
   result.profile.sweep.budget = std::chrono::milliseconds(30'000);
   result.race.budget = std::chrono::milliseconds(static_cast<std::int64_t>(race_budget_s * 1000));
+  result.budget = result.profile.sweep.budget + 2 * result.race.budget;
   return result;
 }
 

@@ -46,7 +46,7 @@ class ScratchStore {
 [[nodiscard]] Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const std::string& link,
                                                             const std::string& virtual_compute = "");
 
-/// @param race_budget_s for each race
+/// @param race_budget_s for each race; tuning has 30 s to profile, and two of these
 [[nodiscard]] TuneSettings bench_settings(double race_budget_s);
 
 /// profiler::profile(), kept in a store and shown on standard error.

@@ -296,7 +296,7 @@ class BadStoreTest(ProgramTest):
         layers = self.directory / "layers.csv"
         layers.write_text("model,layer,parallel,n,k,dtype\ntiny,only,row,64,128,f32\n")
         done = self.mc2("sweep", "--shapes", layers, "--ranks", "2", "--m", "96", "--kinds", "matmul_all_reduce",
-                        *MACHINE, "--store", self.store)
+                        *MACHINE, "--store", self.store, "--max-blocks", 3, "--csv")
         self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
         self.assertIn("corrupt", done.stdout)
 
@@ -322,7 +322,7 @@ class BadStoreTest(ProgramTest):
         other = ["--m", "80", "--n", "64", "--k", "64", *MACHINE, *QUICK, "--align", "16", "--store", self.store]
         for room in (0, 4096):
             done = self.mc2("tune", *other, preexec_fn=limit_files_to(size + room))
-            self.assert_refused(done, SYSTEM, "store.db: ", "nothing already kept was lost")
+            self.assert_refused(done, STORE, "store.db: ", "nothing already kept was lost")
         self.assert_healthy()
         self.assertGreaterEqual(self.sample_count(), count)
         self.succeed("tune", *other)
@@ -349,7 +349,7 @@ class BadStoreTest(ProgramTest):
                               env=program.environment(self.directory), check=False)
         if done.returncode == 77:
             self.skipTest(f"cannot mount a small file system: {done.stderr.strip()}")
-        self.assert_refused(done, SYSTEM, "store.db: ", "the disk is full", "nothing already kept was lost")
+        self.assert_refused(done, STORE, "store.db: ", "the disk is full", "nothing already kept was lost")
         self.assertIn("healthy", done.stdout)
 
     def test_output_file_on_a_full_disk_keeps_the_old_one(self):
@@ -359,6 +359,11 @@ class BadStoreTest(ProgramTest):
         self.assert_refused(done, SYSTEM, "plan.json")
         self.assertEqual(out.read_text(), "old")
         self.assertFalse((self.directory / "plan.json.part").exists())
+
+    def test_output_on_a_full_device_says_so(self):
+        done = self.mc2("plan", *SHAPE, *MACHINE, "--store", self.store, "--out", "/dev/full")
+        self.assert_refused(done, SYSTEM, "/dev/full", "(28)", "No space left on device")
+        self.assertIn("blocks", done.stdout)
 
     def test_closed_standard_output(self):
         out = self.directory / "plan.json"

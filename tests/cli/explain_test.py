@@ -64,7 +64,7 @@ class ExplainTest(ProgramTest):
         return file
 
     def explain(self, *arguments):
-        return self.succeed("explain", *arguments, "--store", self.store)
+        return self.succeed("explain", *arguments, "--all", "--store", self.store)
 
     def document(self, *arguments):
         """The explanation as JSON, valid by its schema."""
@@ -135,6 +135,22 @@ class WorkedExampleTest(ExplainTest):
         for text in ("communication bound", "head exposed", "tail exposed", "What would change the decision", "uncut",
                      "legal cuts compared", plan["runners_up"][0]["reason"], "the samples are not in the store"):
             self.assertIn(text, page)
+
+    def test_a_screen_says_how_much_may_change(self):
+        document = self.document(self.plan_file(), "--model", MODEL)
+        page = self.succeed("explain", self.plan_file(), "--model", MODEL, "--store", self.store)
+        lines = page.split("\n")
+        self.assertLessEqual(len(lines), 41)  # the last is empty
+        self.assertLessEqual(max(map(len, lines)), 80)
+        for text in ("communication bound", "What would change it", "Runners-up", "--all shows every table"):
+            self.assertIn(text, page)
+        said = re.search(r"within 1 % of the best plan while compute is ([\d.]+)( or less)? to ([\d.]+)( or more)?", " ".join(page.split()))
+        lower, higher = (next(p for p in document["sensitivity"]["parameters"] if p["parameter"] == "compute_time")[side]
+                         for side in ("lower", "higher"))
+        for place, mark, excursion in ((1, 2, higher), (3, 4, lower)):  # of times; a speed is one over it
+            factor = excursion.get("one_percent_value")
+            self.assertAlmostEqual(float(said[place]), 1 / (factor or excursion["end_value"]), delta=0.06 * float(said[place]))
+            self.assertEqual(said[mark] is None, factor is not None)
 
     def test_a_measurement_outside_the_interval_is_pointed_out(self):
         def change(plan):

@@ -59,6 +59,19 @@ class InterruptTest(ProgramTest):
         self.assertGreaterEqual(self.sample_count(), kept)
         self.succeed("fit", *SHAPE, *MACHINE, "--store", self.store)
 
+    def test_what_is_measured_afresh_replaces_nothing_until_it_is_whole(self):
+        asked = ["tune", *SHAPE, *MACHINE, "--store", self.store]
+        self.succeed(*asked, *QUICK)
+        kept = json.loads(self.succeed("db", "export", "--store", self.store))
+        process = self.start(*asked, *ENDLESS, "--fresh")
+        self.wait_for_line(process, "profile ")
+        self.interrupt(process)
+        self.assertEqual(json.loads(self.succeed("db", "export", "--store", self.store)), kept)
+        self.succeed(*asked, *QUICK, "--fresh")
+        again = json.loads(self.succeed("db", "export", "--store", self.store))
+        self.assertEqual([len(store["samples"]) for store in (kept, again)], [1, 1])  # one operator's
+        self.assertNotEqual(kept["samples"], again["samples"])
+
     def test_tune_in_its_sweep_terminated(self):
         process = self.start("tune", *SHAPE, *MACHINE, *ENDLESS, "--store", self.store)
         self.wait_for_samples()

@@ -80,15 +80,6 @@ class JobTest(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
-    def keep_model(self, shape, *variant, rank_count=2):
-        """Samples and a model that fits them."""
-        def run():
-            self.complete_job("profile", *shape, *variant, *QUICK, "--fresh", rank_count=rank_count)
-            return self.job(rank_count, "fit", *shape)
-
-        fitted = program.measured(run)
-        self.assertEqual(fitted.returncode, 0, fitted.stderr)
-
     def contents(self):
         return json.loads(self.succeed("db", "export", "--store", self.store))
 
@@ -144,21 +135,21 @@ class MpiTest(JobTest):
             self.assertEqual(plan["document"]["fingerprint"]["ranks"], "2")
 
     def test_a_given_cut_is_checked_on_three_ranks(self):
+        self.make_empty_store()
         shape = ["--backend", "mpi", "--ranks", 3, "--m", 192, "--n", 64, "--k", 64]
-        self.keep_model(shape, rank_count=3)
         page = self.complete_job("run", *shape, "--blocks", "64,128", "--pairs", 3, rank_count=3).stdout
         self.assertIn("all ranks equal to the bit", page)
 
     def test_few_rows_are_cut_into_columns_and_epilogues_added(self):
-        shape = ["--backend", "mpi", "--m", 16, "--n", 512, "--k", 64, "--bias", "--residual"]
-        self.keep_model(shape, "--variant", "ring(sleep_us=50)")
+        self.make_empty_store()
+        shape = ["--backend", "mpi", "--m", 16, "--n", 512, "--k", 64, "--bias", "--residual", "--variant", "ring(sleep_us=50)"]
         page = self.complete_job("run", *shape, "--blocks", "100,412", "--pairs", 3).stdout
         self.assertIn("100 + 412", page)
         self.assertIn("all ranks equal to the bit", page)
 
     def test_real_counts_are_exchanged_and_impossible_ones_refused(self):
-        shape = ["--backend", "mpi", "--op", "all_to_all_matmul", "--m", 256, "--n", 128, "--k", 128]
-        self.keep_model(shape, "--variant", "blocking")
+        self.make_empty_store()
+        shape = ["--backend", "mpi", "--op", "all_to_all_matmul", "--m", 256, "--n", 128, "--k", 128, "--variant", "blocking"]
         file = self.directory / "counts.csv"
         ask = ["run", *shape, "--blocks", "40,88", "--counts", file, "--pairs", 3]
         file.write_text("128,0\n30,60\n")
@@ -173,7 +164,7 @@ class MpiTest(JobTest):
             self.assertIn(text, done.stderr)
 
     def test_planning_again_gives_the_same_bytes(self):
-        self.keep_model(SHAPE)
+        self.complete_job("tune", *SHAPE, *QUICK)
         first = self.complete_job("plan", *SHAPE, "--json").stdout
         self.assertEqual(first, self.complete_job("plan", *SHAPE, "--json").stdout)
         self.assertEqual(json.loads(first)["schema"], "mc2.plan/1")
@@ -212,7 +203,7 @@ class MpiTest(JobTest):
         self.assertFalse(self.store.exists())
 
     def test_killing_a_rank_ends_the_job_and_keeps_nothing_of_the_run(self):
-        self.keep_model(LONG_SHAPE, *DIRECT)
+        self.complete_job("profile", *LONG_SHAPE, *DIRECT, *QUICK)
         before = self.contents()
         for rank in (0, 1):
             job = self.start(*LONG_RUN)
@@ -225,7 +216,7 @@ class MpiTest(JobTest):
             self.assert_healthy()
 
     def test_a_rank_that_stops_answering_ends_the_job_within_the_deadline(self):
-        self.keep_model(LONG_SHAPE, *DIRECT)
+        self.complete_job("profile", *LONG_SHAPE, *DIRECT, *QUICK)
         before = self.contents()
         job = self.start(*LONG_RUN, "--deadline", 3)
         victim = self.rank_of_measuring_job(job, 1)

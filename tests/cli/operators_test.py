@@ -27,7 +27,7 @@ class FewRowsTest(ProgramTest):
         self.assertIn("4 x 128", page)
         blocks = [event["args"] for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
         self.assertEqual({tuple(block) for block in blocks}, {("columns",)})
-        explained = self.succeed("explain", plan, "--store", self.store)
+        explained = self.succeed("explain", plan, "--all", "--store", self.store)
         self.assertIn("columns (n)", explained)
         self.assertNotIn("rows (m)", explained)
 

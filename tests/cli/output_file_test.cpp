@@ -30,7 +30,7 @@ class OutputFiles : public ::testing::Test {
   static void put(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
   static void write(const fs::path& path, const std::string& text) {
     OutputFile file(path);
-    file.stream() << text;
+    file.write(text);
     file.keep();
   }
   static std::string refusal(const fs::path& path) {
@@ -53,7 +53,7 @@ TEST_F(OutputFiles, StayAsTheyWereUntilTheyAreKept) {
   put(folder_ / "a", "old");
   {
     OutputFile file(folder_ / "a");
-    file.stream() << "half of the ne";
+    file.write("half of the ne");
   }
   EXPECT_EQ(content(folder_ / "a"), "old");
   EXPECT_EQ(file_count(), 1U);

@@ -116,6 +116,13 @@ def is_progress(line):
     return line.startswith(("profile ", "race ", "run "))
 
 
+def keep_document(document):
+    """For store/schemas.ValidateDocuments, which also tries what is not valid; only where the test's environment says so."""
+    if place := os.environ.get("MC2_SCHEMA_DOCUMENTS"):
+        name = document["schema"].replace("mc2.", "cli_").replace("/1", ".json")
+        pathlib.Path(place, name).write_text(json.dumps(document), encoding="utf-8")
+
+
 def validators():
     """One validator per kind of document, e.g. "mc2.plan/1"."""
     return load_validators(SOURCE_DIRECTORY / "schemas")

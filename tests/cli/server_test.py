@@ -45,6 +45,9 @@ class ServerTest(program.ProgramTest):
         # A second time nothing is measured, and nothing is kept twice.
         again = self.complete("push", *QUESTION, "--store", self.own, "--server", url)
         self.assertIn("pushed 0 samples, 0 races, model ", again.stdout)
+        document = json.loads(self.succeed("push", *QUESTION, "--store", self.own, "--server", url, "--json"))
+        self.assertEqual((document["sample_count"], document["race_count"], document["server"]), (0, 0, url))
+        program.keep_document(document)
         self.assertEqual(self.sample_count_of(self.store), samples)
 
         # A third store on the same machine has nothing to measure any more.

@@ -33,7 +33,7 @@ class SweepTest(ProgramTest):
         return ["sweep", "--shapes", shapes, "--model", EXAMPLE_MODEL, "--ranks", ranks, *arguments]
 
     def rows(self, *arguments):
-        return list(csv.DictReader(io.StringIO(self.succeed(*arguments))))
+        return list(csv.DictReader(io.StringIO(self.succeed(*arguments, "--csv"))))
 
 
 class TableTest(SweepTest):
@@ -80,15 +80,15 @@ class TableTest(SweepTest):
         self.assertRegex(done.stderr, r"^mc2: 3 rows: 1 plans \(1 cut, 0 uncut\), 2 refused; \d+\.\d\d s on \d+ threads\n$")
 
     def test_threads_change_nothing(self):
-        for form in ("csv", "json"):
-            asked = self.example("--m", "128:65536:128", "--kinds", "matmul_all_reduce", "--format", form)
+        for form in ("--csv", "--json"):
+            asked = self.example("--m", "128:65536:128", "--kinds", "matmul_all_reduce", form)
             one = self.succeed(*asked, "--threads", 1)
             self.assertEqual(self.succeed(*asked, "--threads", 7), one)
             self.assertEqual(one.count("matmul_all_reduce"), 512)
 
     def test_json_follows_its_schema_and_agrees_with_csv(self):
         asked = self.example("--m", "8,1000,1001,4096")
-        document = json.loads(self.succeed(*asked, "--format", "json"))
+        document = json.loads(self.succeed(*asked, "--json"))
         program.validators()["mc2.sweep/1"].validate(document)
         rows = self.rows(*asked)
         self.assertEqual(len(rows), len(document["rows"]))
@@ -101,14 +101,14 @@ class TableTest(SweepTest):
 
     def test_strategy_and_options_reach_the_plans(self):
         document = json.loads(self.succeed(*self.example("--m", 4096, "--kinds", "matmul_all_reduce", "--strategy", "formula",
-                                                         "--format", "json")))
+                                                         "--json")))
         self.assertEqual(document["options"]["strategy"], "formula")
         # docs/cost_model.md section 3: the recipe cuts the worked example into 512 and 4 x 896.
         self.assertEqual(document["rows"][0]["blocks"], "512 + 4 x 896")
 
     def test_output_file_is_whole_or_unchanged(self):
         file = self.directory / "plans.csv"
-        printed = self.succeed(*self.example("--m", 4096))
+        printed = self.succeed(*self.example("--m", 4096, "--csv"))
         self.assertEqual(self.succeed(*self.example("--m", 4096, "--out", file)), "")
         self.assertEqual(file.read_text(), printed)
         self.refuse(SYSTEM, self.example("--m", 4096, "--out", self.directory / "no" / "plans.csv"), "plans.csv")
@@ -132,15 +132,42 @@ class TableTest(SweepTest):
         asked = ["sweep", "--shapes", file, "--model", EXAMPLE_MODEL, "--ranks", 8, "--m", 4096]
         row = self.rows(*asked)[0]
         self.assertEqual((row["model"], row["layer"]), ('A "b", c', "\u00e9\\x"))
-        document = json.loads(self.succeed(*asked, "--format", "json"))
+        document = json.loads(self.succeed(*asked, "--json"))
         self.assertEqual((document["rows"][0]["model"], document["rows"][0]["layer"]), ('A "b", c', "\u00e9\\x"))
+
+
+class PageTest(SweepTest):
+    def test_a_line_for_each_layer_and_ranks_and_every_reason_once(self):
+        page = self.succeed(*self.example("--m", "1000,4096", ranks="2,8"))
+        self.assertIn("Toy, matmul_all_reduce, f16\n", page)
+        cut = json.loads(self.succeed("plan", "--model", EXAMPLE_MODEL, "--m", 4096, "--n", 8192, "--k", 3072, "--dtype", "f16",
+                                      "--ranks", 8, "--json"))
+        benefit = 100 * (1 - cut["makespan"]["us"] / cut["serial_us"])
+        self.assertRegex(page, rf"(?m)^  down +8 +[\d.]+ % +{benefit:.1f} %$")
+        self.assertRegex(page, r"(?m)^  down +2 +- +-$")
+        self.assertEqual(page.count("no document describes"), 1)
+
+    def test_fits_a_screen_whatever_the_grid(self):
+        page = self.succeed("sweep", "--topology", TOPOLOGY, "--m", "128:65536:128")
+        lines = page.split("\n")
+        self.assertLessEqual(len(lines), 41)  # the last is empty
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertRegex(page, r"not shown: \d+ lines, \d+ values of m; --csv or --json")
+
+    def test_a_page_without_a_plan_is_an_error(self):
+        self.store.touch()
+        done = self.mc2("sweep", "--store", self.store)
+        self.assertEqual((done.returncode, done.stdout), (NO_ANSWER, ""))
+        self.assertIn("has no cost model", done.stderr)
+        self.assertIn("mc2 tune", done.stderr)
+        self.assertLess(len(done.stderr), 1000)
 
 
 class BuiltInLayersTest(SweepTest):
     def plan_free_rows(self, *arguments):
         """Rows of a sweep for which no model exists."""
         self.store.touch()  # a store that holds nothing
-        done = self.mc2("sweep", *arguments, "--m", 1024, "--store", self.store)
+        done = self.mc2("sweep", *arguments, "--m", 1024, "--csv", "--store", self.store)
         self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
         return list(csv.DictReader(io.StringIO(done.stdout)))
 
@@ -179,7 +206,7 @@ class SourceTest(SweepTest):
         self.profiled_and_fitted()
         file = self.shapes("model,layer,parallel,n,k,dtype\nToy,kept,row,64,128,f32\nToy,other,row,64,256,f32\n")
         done = self.complete("sweep", "--shapes", file, "--ranks", "2,1000", "--m", "80,96,200", *MACHINE,
-                             "--kinds", "matmul_all_reduce", "--store", self.store)
+                             "--kinds", "matmul_all_reduce", "--csv", "--store", self.store)
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
         kept = [row for row in rows if row["layer"] == "kept" and row["ranks"] == "2"]
         self.assertEqual(len(kept), 3)
@@ -198,6 +225,20 @@ class SourceTest(SweepTest):
         many = [row for row in rows if row["ranks"] == "1000"]
         self.assertTrue(many[0]["reason"], many[0])
 
+    def test_tuned_plans_come_before_models(self):
+        self.succeed("tune", *program.SHAPE, *MACHINE, *program.QUICK, "--store", self.store)
+        kept = json.loads(self.succeed("plan", *program.SHAPE, *MACHINE, "--json", "--store", self.store))
+        file = self.shapes("model,layer,parallel,n,k,dtype\nToy,kept,row,64,128,f32\n")
+        asked = ["sweep", "--shapes", file, "--ranks", 2, "--m", "80,96,128", *MACHINE, "--kinds", "matmul_all_reduce", "--store",
+                 self.store]
+        sources = {row["m"]: row["source"].split(" ")[0] for row in self.rows(*asked)}
+        self.assertEqual(sources["96"], "tuned")
+        self.assertNotIn("tuned", (sources["80"], sources["128"]))
+        tuned = next(row for row in self.rows(*asked) if row["m"] == "96")
+        self.assertAlmostEqual(float(tuned["makespan_us"]), kept["makespan"]["us"], delta=1e-6 * kept["makespan"]["us"])
+        other = next(row for row in self.rows(*asked, "--align", 32) if row["m"] == "96")  # was tuned for the default
+        self.assertNotIn("tuned", other["source"].split(" ")[0])
+
     def test_documents_leave_the_store_alone_unless_it_is_named(self):
         self.succeed(*self.example("--m", 4096))
         self.assertFalse((self.directory / "mc2").exists())
@@ -205,8 +246,8 @@ class SourceTest(SweepTest):
         done = self.mc2(*self.example("--m", 4096, "--kinds", "all_gather_matmul", "--store", self.store,
                                       ranks=4))
         self.assertEqual(done.returncode, NO_ANSWER)
-        self.assertIn("--model: no document describes", done.stdout)
-        self.assertIn("has no cost model", done.stdout)
+        self.assertIn("--model: no document describes", done.stderr)
+        self.assertIn("has no cost model", done.stderr)
 
     def test_topologies_answer_for_every_layer_after_the_documents(self):
         rows = self.rows(*self.example("--m", "1024,4096", "--topology", TOPOLOGY))
@@ -228,7 +269,8 @@ class SourceTest(SweepTest):
     def test_ranks_that_a_topology_does_not_have(self):
         done = self.mc2("sweep", "--topology", TOPOLOGY, "--shapes", self.shapes(HEADING + DOWN), "--ranks", 1024, "--m", 1024)
         self.assertEqual(done.returncode, SUCCESS, done.stderr)
-        done = self.mc2("sweep", "--topology", TOPOLOGY, "--shapes", self.shapes(HEADING + DOWN), "--ranks", 12, "--m", 1024)
+        done = self.mc2("sweep", "--topology", TOPOLOGY, "--shapes", self.shapes(HEADING + DOWN), "--ranks", 12, "--m", 1024,
+                        "--csv")
         self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
         self.assertIn("--topology: ", done.stdout)
 
@@ -298,7 +340,7 @@ class BadInputTest(SweepTest):
 
     def test_names_and_numbers(self):
         for option, value, *expected in (("--kinds", "nope", "matmul_reduce_scatter"), ("--models", "nope", "Llama-3-8B"),
-                                         ("--format", "xml", "csv, json"), ("--dtype", "f99", "bf16"),
+                                         ("--dtype", "f99", "bf16"),
                                          ("--threads", "0", "1 to 1024"), ("--threads", "x", "1 to 1024"),
                                          ("--strategy", "nope", "search")):
             self.refuse(USAGE, ["sweep", option, value], f"{option}: ", value, *expected)

@@ -61,7 +61,7 @@ class TerminalTest(program.ProgramTest):
         self.assertTrue(all(len(line) <= 80 for line in answer[2:7]), answer)
 
     def test_a_reader_that_has_read_enough_is_no_error(self):
-        script = f"{MC2} sweep --models Llama-3-70B --ranks 8 --m 64,128,256,512,1024,2048,4096 --model {program.SOURCE_DIRECTORY}/data/worked_example_model.json"
+        script = f"{MC2} sweep --csv --models Llama-3-70B --ranks 8 --m 64,128,256,512,1024,2048,4096 --model {program.SOURCE_DIRECTORY}/data/worked_example_model.json"
         done = subprocess.run(["bash", "-c", f"{script} | head -1"], capture_output=True, text=True, timeout=60,
                               env=program.environment(self.directory))  # fmt: skip
         self.assertEqual(done.returncode, 0)

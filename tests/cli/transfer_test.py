@@ -66,7 +66,7 @@ class TransferTest(ProgramTest):
     def test_sweep_plans_other_shapes_too(self):
         layers = self.directory / "layers.csv"
         layers.write_text(f"model,layer,parallel,n,k,dtype\ntiny,wide,row,{2 * self.n},{2 * self.k},f32\n")
-        table = self.succeed("sweep", "--shapes", layers, "--ranks", 2, "--m", 96, "--kinds", "matmul_all_reduce",
+        table = self.succeed("sweep", "--csv", "--shapes", layers, "--ranks", 2, "--m", 96, "--kinds", "matmul_all_reduce",
                              *[part for part in MACHINE if part not in ("--ranks", "2")], "--align", 16,
                              "--store", self.store)
         rows = list(csv.DictReader(io.StringIO(table)))

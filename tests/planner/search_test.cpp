@@ -46,6 +46,9 @@ TEST(Search, ShowsTheUncutPlanAmongTheRunnersUp) {
   EXPECT_TRUE(std::any_of(plan.runners_up.begin(), plan.runners_up.end(),
                           [](const RunnerUp& r) { return r.cut.block_rows.size() == 1; }));
   for (const auto& runner_up : plan.runners_up) EXPECT_FALSE(runner_up.reason.empty());
+  std::set<std::pair<std::string, std::size_t>> seen{{plan.variant.text(), plan.cut.block_rows.size()}};
+  for (const auto& runner_up : plan.runners_up)
+    EXPECT_TRUE(seen.emplace(runner_up.variant.text(), runner_up.cut.block_rows.size()).second) << runner_up.cut.text();
 }
 
 /// 1000 rows: 100 us of matmul and 40 us of collective, handed over in 4 slices.

@@ -103,6 +103,26 @@ TEST(Tune, KeepsSerialWhereTheLanesHoldEachOtherUp) {
   EXPECT_FALSE(tuned.plan.runners_up.empty());
 }
 
+TEST(Tune, SpendsItsBudgetOnceForProfilingAndRaces) {
+  for (const int budget_ms : {400, 1000}) {
+    InventedBench bench(small_op(), {{kDirect, {}}});
+    Notebook notebook;
+    TuneSettings asked = settings();
+    asked.budget = std::chrono::milliseconds(budget_ms);
+    asked.profile.sweep.stopping.max_count = asked.race.max_rounds = 1'000'000; // nothing but time ends it
+    asked.profile.sweep.stopping.relative_half_width = asked.race.relative_half_width = 0;
+    std::vector<std::int64_t> left_ms;
+    TuneHooks hooks;
+    hooks.on_progress = [&](const TuneProgress& progress) { left_ms.push_back(progress.budget_left.value().count()); };
+    const auto start = bench.now();
+    ASSERT_TRUE(tune(bench, asked, notebook, hooks));
+    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(bench.now() - start);
+    EXPECT_GT(spent.count(), budget_ms / 2);
+    EXPECT_LE(spent.count(), budget_ms + 60); // the rounds that are always run take some 100 ms here
+    EXPECT_TRUE(std::ranges::is_sorted(left_ms, std::greater<>()));
+  }
+}
+
 TEST(Tune, ResumesFromKeptSamples) {
   InventedBench first(small_op(), {{kDirect, {}}}), second(small_op(), {{kDirect, {}}});
   Notebook notebook;

@@ -209,7 +209,9 @@ class RoutesTest(ServiceTest):
         other["timeline"]["first"] = []
         self.ask("POST", "/v1/plans", 400, other)
         other["timeline"]["second"] = []  # a plan without a timeline, which cannot be drawn
-        self.ask("GET", f"/v1/plans/{self.ask('POST', '/v1/plans', 201, other)['digest']}?format=svg", 422)
+        undrawn = self.ask("POST", "/v1/plans", 201, other)["digest"]
+        self.ask("GET", f"/v1/plans/{undrawn}?format=svg", 422)
+        self.assertIn("predicted", self.ask("GET", f"/v1/plans/{undrawn}?format=text", 200))
         self.ask("POST", "/v1/plans", 201, plan)
         self.ask("GET", f"/v1/plans/{kept}", 304, headers={"If-None-Match": f'"{kept}"'})
         model = self.service.json("GET", "/v1/models")["items"][0]["digest"]

@@ -428,7 +428,7 @@ typedef struct mc2_tune_options {
   uint32_t version;
   int32_t max_sample_count;             /* of one block length; 0: 40 */
   const mc2_plan_options* plan_options; /* NULL: what fits the backend */
-  double budget_s;                      /* of profiling, and again of each race; 0: 60 */
+  double budget_s;                      /* of profiling and races together; 0: 60 */
   int32_t race_round_count;             /* pairs of each race; 0: until their intervals are narrow */
   int32_t reserved;                     /* 0 */
   const char* variant;                  /* plan with this variant only; NULL: any */

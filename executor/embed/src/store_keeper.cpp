@@ -30,15 +30,20 @@ store::Measurement measurement_of(const profiler::Contender& contender, const pl
 StoreKeeper::StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine, std::string purpose)
     : access_(std::move(access)), op_(op), machine_(std::move(machine)), purpose_(std::move(purpose)) {}
 
+void StoreKeeper::start_afresh(std::string variant) { afresh_ = std::move(variant); }
+
 std::vector<planner::Sample> StoreKeeper::earlier_samples() {
+  if (afresh_ && afresh_->empty()) return {};
   std::vector<planner::Sample> samples;
   access_([&](store::Store& store) {
     if (auto kept = store.find_profile(op_, machine_)) samples = std::move(kept).value().samples;
   });
+  if (afresh_) std::erase_if(samples, [&](const planner::Sample& sample) { return sample.variant == *afresh_; });
   return samples;
 }
 
 Result<void> StoreKeeper::append_samples(std::span<const planner::Sample> samples) {
+  if (afresh_) return {}; // replace_samples() gets them
   Result<void> kept;
   access_([&](store::Store& store) {
     if (auto added = store.append_samples(op_, machine_, samples, store::utc_now()); !added) kept = added.error();
@@ -49,6 +54,7 @@ Result<void> StoreKeeper::append_samples(std::span<const planner::Sample> sample
 Result<void> StoreKeeper::replace_samples(std::span<const planner::Sample> samples) {
   Result<void> kept;
   access_([&](store::Store& store) { kept = store.replace_samples(op_, machine_, samples, store::utc_now()); });
+  if (kept) afresh_.reset();
   return kept;
 }
 

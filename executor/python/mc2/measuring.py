@@ -39,7 +39,7 @@ def tune(
 
     store        where samples, model, plan and measurements are kept (purpose "tuned"); None keeps nothing
     model        taken instead of profiling
-    budget_s     of profiling, and again of each race
+    budget_s     of profiling and races together; nothing new starts later but the few rounds that are needed
     race_rounds  so many pairs in each race; None: until the intervals are narrow
     options      of the planner, as mc2.plan takes them; default: what fits the backend
     """

@@ -176,6 +176,7 @@ profiler::Tuned tune(Bench& bench, const std::shared_ptr<OpenStore>& store, cons
   settings.plan = to_options(options, planner::default_options_on(bench.fingerprint()));
   settings.profile = profile_settings(settings.plan.alignment, budget_s, max_count, settings.plan);
   settings.race = race_settings(race_rounds, budget_s);
+  settings.budget = milliseconds_of(budget_s);
   if (model != nullptr) settings.known_model = std::make_shared<const CostModel>(*model);
   const py::gil_scoped_release released;
   const auto keeper = keeper_of(store, bench);
@@ -296,7 +297,7 @@ std::chrono::milliseconds milliseconds_of(double budget_s) {
 void bind_tuning(py::module_& module) {
   bind_bench(module);
   bind_races(module);
-  const double budget_s = std::chrono::duration<double>(profiler::SweepOptions{}.budget).count();
+  const double budget_s = std::chrono::duration<double>(profiler::TuneSettings{}.budget).count();
   const int max_count = profiler::StoppingOptions{}.max_count;
   module.def("tune_on", &tune, "bench"_a, py::kw_only(), "store"_a = nullptr, "model"_a = nullptr,
              "budget_s"_a = budget_s, "max_count"_a = max_count, "race_rounds"_a = py::none(), "on_line"_a = nullptr,

@@ -51,16 +51,23 @@ bool is_better(const Scored& a, const Scored& b) {
   return a.member.block_count() < b.member.block_count();
 }
 
-/// The best few candidates so far.
-class Podium {
+/// The best few candidates so far, one of each variant and number of blocks: what differs from another in a few rows
+/// tells nobody anything.
+class Shortlist {
  public:
-  explicit Podium(std::size_t size) : size_(size) { entries_.reserve(size); }
+  explicit Shortlist(std::size_t size) : size_(size) { entries_.reserve(size); }
 
   void offer(const Scored& scored) {
-    if (entries_.size() == size_) {
-      if (!is_better(scored, entries_.back())) return;
+    const bool is_full = entries_.size() == size_;
+    if (is_full && !is_better(scored, entries_.back())) return;
+    const auto alike = std::ranges::find_if(entries_, [&](const Scored& entry) {
+      return entry.cost == scored.cost && entry.member.block_count() == scored.member.block_count();
+    });
+    if (alike != entries_.end()) {
+      if (!is_better(scored, *alike)) return;
+      entries_.erase(alike);
+    } else if (is_full)
       entries_.pop_back();
-    }
     entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), scored, is_better), scored);
   }
   [[nodiscard]] const std::vector<Scored>& entries() const noexcept { return entries_; }
@@ -82,14 +89,14 @@ class VariantSearch {
         local_us_(cost.local_us(problem.op)),
         slices_(slices_of(cost.variant)) {}
 
-  /// How many there are; each is offered to the podium.
-  std::int64_t run(Podium& podium) const {
+  /// How many there are; each is offered to the shortlist.
+  std::int64_t run(Shortlist& shortlist) const {
     std::int64_t count = 0;
     for_each_member(problem_.rows, problem_.options, [&](const FamilyMember& member) {
       ++count;
       const double score_us =
           objective_.score_us([&](double first, double second) { return makespan_us(member, first, second); });
-      podium.offer({score_us, member, &cost_});
+      shortlist.offer({score_us, member, &cost_});
     });
     return count;
   }
@@ -165,13 +172,13 @@ std::string choice_reason(const Plan& plan) {
          time_text(exposed.tail_us) + " after the overlap";
 }
 
-void add_runners_up(const Problem& problem, const Podium& podium, const VariantCost& uncut, Plan& plan) {
+void add_runners_up(const Problem& problem, const Shortlist& shortlist, const VariantCost& uncut, Plan& plan) {
   const auto wanted = static_cast<std::size_t>(problem.options.runner_up_count);
   const auto add = [&](const VariantCost& cost, const Cut& cut) {
     if (cut == plan.cut && cost.variant == plan.variant) return;
     plan.runners_up.push_back(to_runner_up(problem, plan, cost, cut));
   };
-  for (const auto& entry : podium.entries())
+  for (const auto& entry : shortlist.entries())
     if (plan.runners_up.size() < wanted) add(*entry.cost, cut_of(problem, entry));
   const bool has_uncut = std::any_of(plan.runners_up.begin(), plan.runners_up.end(),
                                      [](const RunnerUp& r) { return r.cut.block_rows.size() == 1; });
@@ -196,18 +203,18 @@ RunnerUp to_runner_up(const Problem& problem, const Plan& plan, const VariantCos
 }
 
 Plan plan_by_search(const Problem& problem) {
-  Podium podium(static_cast<std::size_t>(problem.options.runner_up_count) + 1);
+  Shortlist shortlist(static_cast<std::size_t>(problem.options.runner_up_count) + 1);
   const VariantCost& uncut_cost = best_uncut_variant(problem);
   const Plan uncut = predict(problem, uncut_cost, Cut{{problem.rows}}, "search");
-  podium.offer({objective_us(problem, uncut), FamilyMember{}, &uncut_cost});
+  shortlist.offer({objective_us(problem, uncut), FamilyMember{}, &uncut_cost});
   std::int64_t candidate_count = 1;
-  for (const auto& cost : problem.model.variants) candidate_count += VariantSearch(problem, cost).run(podium);
+  for (const auto& cost : problem.model.variants) candidate_count += VariantSearch(problem, cost).run(shortlist);
 
-  const Scored& best = podium.entries().front();
+  const Scored& best = shortlist.entries().front();
   Plan plan = predict(problem, *best.cost, cut_of(problem, best), "search");
   plan.reason = choice_reason(plan);
   plan = require_significance(problem, std::move(plan), uncut);
-  add_runners_up(problem, podium, uncut_cost, plan);
+  add_runners_up(problem, shortlist, uncut_cost, plan);
   plan.certificate = certify(problem, candidate_count);
   return plan;
 }

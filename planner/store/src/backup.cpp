@@ -54,7 +54,7 @@ class Draft {
 
  private:
   [[noreturn]] void fail(const char* call) const {
-    throw SystemError(std::string(call) + " " + target_.string(), errno, std::strerror(errno));
+    throw StorageError(std::string(call) + " " + target_.string(), errno, std::strerror(errno));
   }
   void flush(const fs::path& place, int flags) const {
     const int file = ::open(place.c_str(), flags | O_CLOEXEC);

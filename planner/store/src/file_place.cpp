@@ -40,7 +40,7 @@ Error not_writable(const char* call, const fs::path& path, int code) {
             std::string("cannot be written (") + std::strerror(code) + "); name a store in a place you may write to"};
   if (code == ENOTDIR)
     return {ErrorCode::InvalidSpec, path.string(), "a part of this path is a file, not a directory; name another"};
-  throw SystemError(call, code, path.string() + ": " + std::strerror(code));
+  throw StorageError(call, code, path.string() + ": " + std::strerror(code));
 }
 
 class Descriptor {

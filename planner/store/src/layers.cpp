@@ -1,6 +1,7 @@
 #include "mc2/store/layers.hpp"
 
 #include <iterator>
+#include <limits>
 #include <ranges>
 #include <utility>
 
@@ -72,6 +73,17 @@ std::vector<planner::CostModel> Layers::list_models(const planner::OpSpec& op,
       models.insert(models.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
     }
   return models;
+}
+
+std::vector<PlanKey> Layers::list_plan_keys(const std::string& fingerprint_digest) const {
+  ListFilter filter;
+  filter.fingerprint_digest = fingerprint_digest;
+  filter.limit = std::numeric_limits<int>::max();
+  std::vector<PlanKey> keys;
+  for (const Store& store : stores_)
+    if (const auto listed = store.list_plans(filter))
+      for (const Listed& plan : listed.value()) keys.push_back(plan.key);
+  return keys;
 }
 
 std::vector<planner::Profile> Layers::list_profiles(const std::map<std::string, std::string>& fields) const {

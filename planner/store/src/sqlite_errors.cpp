@@ -45,8 +45,8 @@ Error to_error(const SQLite::Exception& exception, const std::filesystem::path& 
   const int primary_code = exception.getErrorCode() & 0xFF;
   if (primary_code == SQLITE_READONLY)
     return {ErrorCode::ReadOnly, path.string(), "cannot be written (" + said + "); name a store that you may write to"};
-  throw SystemError(call, exception.getExtendedErrorCode(),
-                    path.string() + ": " + advice(primary_code) + " (" + said + ")");
+  throw StorageError(call, exception.getExtendedErrorCode(),
+                     path.string() + ": " + advice(primary_code) + " (" + said + ")");
 }
 
 } // namespace mc2::store

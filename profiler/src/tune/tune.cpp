@@ -14,7 +14,7 @@ using planner::CostModel;
 using planner::Plan;
 
 /// Enough runners-up that plans of several block counts are among them.
-constexpr int kSearchDepth = 100;
+constexpr int kSearchDepth = 40;
 /// A contender predicted this much slower than the best is not worth the machine's time.
 constexpr double kContenderMargin = 1.05;
 /// Numbers of blocks closer than this tell much the same in a race; what a block costs besides is what models know
@@ -22,6 +22,7 @@ constexpr double kContenderMargin = 1.05;
 constexpr double kBlockCountStep = 1.25;
 constexpr double kVariantMargin = 1.2;
 constexpr int kMaxRaceCount = 3;
+constexpr double kProfileShare = 0.6; ///< of the budget, at most
 
 std::vector<RaceObservation> observations(const Race& race, const CostModel& model) {
   std::vector<RaceObservation> result;
@@ -55,12 +56,29 @@ Result<void> add_other_variants(const planner::OpSpec& op, const CostModel& mode
 /// One tuning: its steps in order.
 class Tuner {
  public:
-  Tuner(Bench& bench, const TuneSettings& settings, Keeper& keeper, const TuneHooks& hooks)
-      : bench_(bench), settings_(settings), keeper_(keeper), hooks_(hooks) {}
+  Tuner(Bench& bench, const TuneSettings& settings, Keeper& keeper, TuneHooks hooks)
+      : bench_(bench), settings_(settings), keeper_(keeper), end_(bench.now() + settings.budget) {
+    if (hooks.on_progress)
+      hooks.on_progress = [this, show = std::move(hooks.on_progress)](TuneProgress progress) {
+        progress.budget_left = budget_left();
+        show(progress);
+      };
+    hooks_ = std::move(hooks);
+  }
 
   [[nodiscard]] Result<Tuned> run();
 
  private:
+  [[nodiscard]] std::chrono::milliseconds budget_left() const {
+    return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(end_ - bench_.now()),
+                    std::chrono::milliseconds(0));
+  }
+  /// Of one race: half of what is left, because another may follow; the last one has all.
+  [[nodiscard]] RaceSettings race_settings(int round) const {
+    RaceSettings result = settings_.race;
+    result.budget = round == kMaxRaceCount ? budget_left() : budget_left() / 2;
+    return result;
+  }
   /// Afterwards there is a model, or the reason why there is none.
   [[nodiscard]] Result<void> find_model();
   [[nodiscard]] Result<CostModel> offered() const;
@@ -77,7 +95,8 @@ class Tuner {
   Bench& bench_;
   const TuneSettings& settings_;
   Keeper& keeper_;
-  const TuneHooks& hooks_;
+  TuneHooks hooks_;
+  std::chrono::steady_clock::time_point end_; ///< of the budget
   Tuned tuned_;
   std::string no_model_;          ///< why
   std::size_t checked_count_ = 0; ///< of the contenders: an oracle of a large operator takes seconds
@@ -89,7 +108,9 @@ Result<void> Tuner::find_model() {
     tuned_.model = *settings_.known_model;
     return {};
   }
-  MC2_ASSIGN(auto summary, profile(bench_, settings_.profile, keeper_, hooks_));
+  ProfileSettings asked = settings_.profile;
+  asked.sweep.budget = std::chrono::duration_cast<std::chrono::milliseconds>(settings_.budget * kProfileShare);
+  MC2_ASSIGN(auto summary, profile(bench_, asked, keeper_, hooks_));
   tuned_.samples = std::move(summary).samples;
   auto fitted = fit_cost_model({bench_.op(), bench_.fingerprint(), tuned_.samples});
   if (!fitted && fitted.error().code != ErrorCode::CannotFit) return fitted.error();
@@ -150,7 +171,8 @@ Result<bool> Tuner::add_preferred() {
 Result<void> Tuner::race_and_learn() {
   for (int round = 1; round <= kMaxRaceCount; ++round) {
     MC2_TRY(check_new());
-    MC2_ASSIGN(tuned_.race, race(bench_, tuned_.contenders, settings_.race, "race " + std::to_string(round), hooks_));
+    const std::string label = "race " + std::to_string(round);
+    MC2_ASSIGN(tuned_.race, race(bench_, tuned_.contenders, race_settings(round), label, hooks_));
     timed_us_ += tuned_.race.timed_us;
     MC2_TRY(learn());
     if (round == kMaxRaceCount) break;

@@ -17,14 +17,21 @@ namespace {
 
 constexpr int kTextWidth = 80; ///< columns; as the program writes into a file
 
-using Draw = std::string (*)(const planner::Explanation& explanation);
+/// Errors: of a plan that contradicts itself, or has nothing that can be drawn.
+using Draw = Result<std::string> (*)(const planner::Plan& plan);
 
-std::string draw_svg(const planner::Explanation& explanation) { return render::plan_drawing(explanation, {}); }
-std::string draw_text(const planner::Explanation& explanation) {
-  return render::plan_page(explanation.plan, kTextWidth, false);
+Result<std::string> draw_svg(const planner::Plan& plan) {
+  MC2_ASSIGN(const auto explained, planner::explain(plan, nullptr, planner::likely_limits(plan)));
+  return render::plan_drawing(explained, {});
 }
-std::string draw_trace(const planner::Explanation& explanation) {
-  return render::chrome_trace(explanation.plan, {}, explanation.plan.fingerprint);
+/// Also of a plan that was raced without a model, which predicts nothing.
+Result<std::string> draw_text(const planner::Plan& plan) {
+  MC2_TRY(plan.validate());
+  return render::plan_page(plan, kTextWidth, false);
+}
+Result<std::string> draw_trace(const planner::Plan& plan) {
+  MC2_TRY(planner::explain(plan, nullptr, planner::likely_limits(plan)));
+  return render::chrome_trace(plan, {}, plan.fingerprint);
 }
 
 /// The first is what is answered to those who do not choose.
@@ -39,12 +46,10 @@ std::string names() {
 }
 
 Result<Response> draw(const store::StoredPlan& stored, const Form& form) {
-  const planner::Plan& plan = stored.plan;
-  // Refuses a plan that contradicts itself, of which nothing can be drawn.
-  const auto explained = planner::explain(plan, nullptr, planner::likely_limits(plan));
-  if (!explained) return Error{ErrorCode::Infeasible, explained.error().field, explained.error().message};
-  const Draw draw = kDraws[static_cast<std::size_t>(&form - kForms.data())];
-  Response response = document_response(draw(explained.value()), stored.digest + "-" + std::string(form.name));
+  const Draw draw_form = kDraws[static_cast<std::size_t>(&form - kForms.data())];
+  const auto drawn = draw_form(stored.plan);
+  if (!drawn) return Error{ErrorCode::Infeasible, drawn.error().field, drawn.error().message};
+  Response response = document_response(drawn.value(), stored.digest + "-" + std::string(form.name));
   response.content_type = std::string(form.media_type) + (form.name == "text" ? "; charset=utf-8" : "");
   // A drawing that is opened by itself may do nothing but be looked at.
   response.headers.emplace_back("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");

@@ -134,9 +134,7 @@ profiler::TuneSettings read_settings(const mc2_tune_options& options, const plan
   if (options.max_sample_count < 0 || options.race_round_count < 0)
     fail(MC2_ERROR_INVALID_SPEC, options.max_sample_count < 0 ? "options.max_sample_count" : "options.race_round_count",
          "must be 0 or more");
-  if (options.budget_s > 0)
-    settings.profile.sweep.budget = settings.race.budget =
-        std::chrono::milliseconds(std::llround(options.budget_s * 1000));
+  if (options.budget_s > 0) settings.budget = std::chrono::milliseconds(std::llround(options.budget_s * 1000));
   auto& stopping = settings.profile.sweep.stopping;
   if (options.max_sample_count > 0) stopping.max_count = options.max_sample_count;
   stopping.min_count = std::min(stopping.min_count, stopping.max_count);

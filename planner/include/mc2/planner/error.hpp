@@ -113,6 +113,12 @@ class SystemError : public std::runtime_error {
   int native_code_;
 };
 
+/// What a store is kept on failed: a disk that is full, a lock that is not given up.
+class StorageError : public SystemError {
+ public:
+  using SystemError::SystemError;
+};
+
 } // namespace mc2
 
 #pragma GCC visibility pop

@@ -132,7 +132,7 @@ struct Plan {
   Slowdown slowdown; ///< {compute, communication} factors used
   /// predicted; first = the kind's first lane; block 0 is the local part where it comes first; may be empty
   Timeline timeline;
-  std::vector<RunnerUp> runners_up;       ///< best first
+  std::vector<RunnerUp> runners_up;       ///< best first; of a search, the best of each variant and number of blocks
   std::optional<Certificate> certificate; ///< strategies search and free only
   std::vector<RecipeStep> recipe;         ///< strategy formula only
   std::optional<Validation> validation;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,6 +35,9 @@ struct ProfileSettings {
 };
 
 struct TuneSettings {
+  /// Of profiling and races together, by the bench's clock. No round starts after it but those that are always needed:
+  /// one of the profile, RaceSettings::min_rounds of each race. The budgets of `profile` and `race` follow from it.
+  std::chrono::milliseconds budget{60'000};
   ProfileSettings profile;
   RaceSettings race;
   planner::PlanOptions plan;

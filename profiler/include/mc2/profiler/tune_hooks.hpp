@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct TuneProgress {
   double fraction = 0;                    ///< of the step's expected work, 0..1
   std::chrono::milliseconds remaining{0}; ///< estimate
   std::string detail;                     ///< "12 of 48 cases settled"
+  /// Until the budget of the whole tuning is spent; not of a step by itself.
+  std::optional<std::chrono::milliseconds> budget_left = std::nullopt;
 };
 
 /// Whom tuning tells, and who may stop it. Each may be empty. Called on the tuner's thread.

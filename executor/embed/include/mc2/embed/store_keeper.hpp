@@ -29,6 +29,11 @@ class StoreKeeper final : public profiler::Keeper {
   StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine,
               std::string purpose = store::PlanKey{}.purpose);
 
+  /// Earlier samples do not count - those of one variant, or all - but stay in the store until a profile is whole and
+  /// takes their place: what is interrupted loses nothing.
+  /// @param variant  as its samples name it; empty: all
+  void start_afresh(std::string variant);
+
   [[nodiscard]] std::vector<planner::Sample> earlier_samples() override;
   [[nodiscard]] Result<void> append_samples(std::span<const planner::Sample> samples) override;
   [[nodiscard]] Result<void> replace_samples(std::span<const planner::Sample> samples) override;
@@ -45,6 +50,7 @@ class StoreKeeper final : public profiler::Keeper {
   planner::Fingerprint machine_;
   std::string purpose_;
   std::string plan_digest_;
+  std::optional<std::string> afresh_; ///< whose earlier samples do not count; none: all do
 };
 
 } // namespace mc2::embed

@@ -41,6 +41,8 @@ class Layers {
   /// Of every layer that can be read, stronger layers first. As Store::list_models.
   [[nodiscard]] std::vector<planner::CostModel> list_models(const planner::OpSpec& op,
                                                             const planner::Fingerprint& fingerprint) const;
+  /// Of the plans for a machine, of every layer that can be read, stronger layers first; several may be alike.
+  [[nodiscard]] std::vector<PlanKey> list_plan_keys(const std::string& fingerprint_digest) const;
   /// Of every layer that can be read, stronger layers first. As Store::list_profiles.
   [[nodiscard]] std::vector<planner::Profile> list_profiles(const std::map<std::string, std::string>& fields) const;
 
