@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <numeric>
 
 #include "blocks.hpp"
 #include "commands.hpp"
@@ -163,6 +164,11 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request,
 }
 
 std::string PlanCommand::next_step(const planner::Plan& plan) const {
+  if (plan.is_cut() && !plan.validation && plan.serial_us > 0 && plan.benefit() < 0) {
+    const auto& blocks = plan.cut.block_rows;
+    return "not cutting is predicted faster: --blocks " +
+           std::to_string(std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0})) + " plans that";
+  }
   const bool is_of_this_machine = device.empty() && topology_file.empty() && model_file.empty();
   if (!is_of_this_machine) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
   if (plan.validation) return "mc2 run checks and times it; --verbose shows more";

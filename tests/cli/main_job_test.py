@@ -227,6 +227,15 @@ class MainJobTest(ProgramTest):
         plan = json.loads(self.succeed("plan", "--model", model, "--strategy", "formula", *question, "--json"))
         self.assertEqual(plan["cut"]["block_rows"], [512, 896, 896, 896, 896])  # docs/cost_model.md
 
+    def test_a_cut_that_is_slower_than_serial_offers_the_whole(self):
+        model = json.loads((program.SOURCE_DIRECTORY / "data" / "worked_example_model.json").read_text())
+        model["variants"][0]["communication"]["fixed_us"] = 10_000
+        file = self.directory / "slow.json"
+        file.write_text(json.dumps(model))
+        page = self.succeed("plan", "--model", file, "--m", 4096, "--blocks", "4x1024")
+        self.assertIn("MORE time than serial", page)
+        self.assertIn("--blocks 4096 plans that", " ".join(page.split()))
+
     def test_doctor_reports_a_damaged_store(self):
         self.store.write_bytes(b"no database, but long enough to look like a file\n" * 100)
         done = self.mc2("doctor", "--store", self.store)

@@ -54,12 +54,18 @@ struct ConformanceCase {
 
 inline void PrintTo(const ConformanceCase& one, std::ostream* out) { *out << one.name(); }
 
-/// Every backend given with every operator kind, also cut into columns where the kind is: what a backend's test file
-/// instantiates the suite with.
-inline std::vector<ConformanceCase> with_every_kind(const std::vector<BackendUnderTest>& backends) {
+inline bool is_any(const planner::OpTraits& /*traits*/) { return true; }
+inline bool is_product(const planner::OpTraits& traits) { return traits.work == planner::Work::Matmul; }
+inline bool has_local_part(const planner::OpTraits& traits) { return traits.has_local_part; }
+inline bool has_row_shards(const planner::OpTraits& traits) { return traits.has_row_shards; }
+
+/// Every backend given with every operator kind that is so, also cut into columns where the kind is.
+inline std::vector<ConformanceCase> with_kinds(bool (*is_so)(const planner::OpTraits&),
+                                               const std::vector<BackendUnderTest>& backends) {
   std::vector<ConformanceCase> cases;
   for (const BackendUnderTest& backend : backends) {
     for (const auto& traits : planner::op_registry()) {
+      if (!is_so(traits)) continue;
       cases.push_back({backend, traits.kind, CutAxis::Rows});
       const OpSpec few_rows{.kind = traits.kind, .m = 8, .n = 8, .k = 8, .dtype = DType::F32, .world_size = 2};
       if (planner::cut_axis(few_rows) == CutAxis::Columns) cases.push_back({backend, traits.kind, CutAxis::Columns});
@@ -247,6 +253,13 @@ inline std::vector<Cut> cuts_of(const OpSpec& op) {
   return cuts;
 }
 
+/// What only some kinds have is asked of those alone.
+class ProductConformance : public BackendConformance {};
+class LocalPartConformance : public BackendConformance {};
+class ShardConformance : public BackendConformance {};
+/// What only backends with virtual compute show.
+class IntermediatesConformance : public BackendConformance {};
+
 TEST_P(BackendConformance, FusedResultIsTheDefinitionForEveryCutAndRankCount) {
   // Ragged and prime sizes, one element, one row, one column, one inner step, and round shapes: the cut axis first.
   const std::vector<std::vector<std::int64_t>> shapes{{1, 1, 1},    {7, 5, 3},     {1, 67, 31},
@@ -317,7 +330,7 @@ TEST_P(BackendConformance, ShortTypesAccumulateInF32) {
   if (run_count == 0) GTEST_SKIP() << reasons;
 }
 
-TEST_P(BackendConformance, EpiloguesAreAddedOnceForEveryCutTypeAndRankCount) {
+TEST_P(ProductConformance, EpiloguesAreAddedOnceForEveryCutTypeAndRankCount) {
   std::string reasons;
   int run_count = 0;
   const auto check = [&](const char* name, DType dtype, int world_size) {
@@ -338,7 +351,7 @@ TEST_P(BackendConformance, EpiloguesAreAddedOnceForEveryCutTypeAndRankCount) {
   if (run_count == 0) GTEST_SKIP() << reasons;
 }
 
-TEST_P(BackendConformance, VerifyKnowsEpiloguesAndScales) {
+TEST_P(ProductConformance, VerifyKnowsEpiloguesAndScales) {
   std::string reasons;
   int run_count = 0;
   for (const DType dtype : {DType::F32, DType::I8}) {
@@ -457,12 +470,12 @@ TEST_P(BackendConformance, IndependentRunsBothLanesAndLeavesTheNextFusedRunRight
   expect_right(spec, *bound.problem);
 }
 
-TEST_P(BackendConformance, WhatPassesBetweenTheLanesExplainsAFusedRun) {
+TEST_P(IntermediatesConformance, WhatPassesBetweenTheLanesExplainsAFusedRun) {
   const OpSpec spec = op(73, 24, 16, runs(3) ? 3 : 2);
   auto bound = bind(spec, {{11, 62}});
   bound.prepared->run(RunMode::Fused);
   const auto intermediates = bound.prepared->intermediates();
-  if (intermediates.empty()) GTEST_SKIP() << "the backend shows no intermediates: it has no virtual compute";
+  ASSERT_FALSE(intermediates.empty());
   bound.problem->fetch_results();
   const auto found = executor::verify_exchange(spec, intermediates, bound.problem->host().buffers(), {{11, 62}});
   EXPECT_TRUE(found.ok()) << found.error().text();
@@ -499,9 +512,7 @@ TEST_P(BackendConformance, RecordedTimesFollowTheOrderOfTheLanes) {
   EXPECT_EQ(record.makespan, last - first);
 }
 
-TEST_P(BackendConformance, AnOwnShardThatIsNotFirstWaitsForTheOthers) {
-  const auto& traits = planner::traits_of(GetParam().kind);
-  if (!traits.has_local_part) GTEST_SKIP() << "the kind has no local part";
+TEST_P(LocalPartConformance, AnOwnShardThatIsNotFirstWaitsForTheOthers) {
   const OpSpec spec = op(60, 24, 32, 2);
   auto communicator = open(2);
   ResidentProblem problem(spec, 9, *communicator);
@@ -587,8 +598,7 @@ TEST_P(BackendConformance, RefusesAnotherWorldSize) {
   expect_refused(spec, problem.buffers(), *communicator, ErrorCode::InvalidSpec, "world_size");
 }
 
-TEST_P(BackendConformance, RefusesRowsThatTheRanksDoNotShareEvenly) {
-  if (!has_shards()) GTEST_SKIP() << "no kind's rows but those of sharded kinds are shared";
+TEST_P(ShardConformance, RefusesRowsThatTheRanksDoNotShareEvenly) {
   auto communicator = open(2);
   OpSpec spec = op(8, 8, 8, 2);
   const ResidentProblem problem(spec, 1, *communicator);
@@ -667,5 +677,14 @@ TEST_P(BackendConformance, RefusesWhatExceedsMemoryBeforeAllocating) {
   EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
   EXPECT_THAT(refused.error().message, ::testing::HasSubstr("available"));
 }
+
+/// Instantiates the suites of every backend. @param backends  an expression of type std::vector<BackendUnderTest>
+#define MC2_INSTANTIATE_CONFORMANCE(prefix, backends)                                         \
+  MC2_INSTANTIATE_SUITE(prefix, BackendConformance, with_kinds(&is_any, backends));           \
+  MC2_INSTANTIATE_SUITE(prefix, ProductConformance, with_kinds(&is_product, backends));       \
+  MC2_INSTANTIATE_SUITE(prefix, LocalPartConformance, with_kinds(&has_local_part, backends)); \
+  MC2_INSTANTIATE_SUITE(prefix, ShardConformance, with_kinds(&has_row_shards, backends))
+#define MC2_INSTANTIATE_SUITE(prefix, suite, cases) \
+  INSTANTIATE_TEST_SUITE_P(prefix, suite, ::testing::ValuesIn(cases), [](const auto& one) { return one.param.name(); })
 
 } // namespace mc2::testing

@@ -12,9 +12,14 @@ namespace {
 
 using executor::cuda::cuda_backend;
 
-INSTANTIATE_TEST_SUITE_P(Cuda, BackendConformance,
-                         ::testing::ValuesIn(with_every_kind({{"cuda", &cuda_backend(), {}}})),
-                         [](const auto& instance) { return instance.param.name(); });
+std::vector<BackendUnderTest> gpus() { return {{"cuda", &cuda_backend(), {}}}; }
+
+// It adds no epilogues.
+MC2_INSTANTIATE_SUITE(Cuda, BackendConformance, with_kinds(&is_any, gpus()));
+MC2_INSTANTIATE_SUITE(Cuda, LocalPartConformance, with_kinds(&has_local_part, gpus()));
+MC2_INSTANTIATE_SUITE(Cuda, ShardConformance, with_kinds(&has_row_shards, gpus()));
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ProductConformance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IntermediatesConformance);
 
 class CudaBackend : public ::testing::Test {
  protected:

@@ -16,10 +16,12 @@ BackendUnderTest host_with(const std::string& name, const std::string& link) {
   return {name, &host_backend(), options};
 }
 
-INSTANTIATE_TEST_SUITE_P(Host, BackendConformance,
-                         ::testing::ValuesIn(with_every_kind({host_with("shm", "shm"), host_with("emulated", "100Gbit"),
-                                                              host_with("tcp", "tcp:100Gbit")})),
-                         [](const auto& instance) { return instance.param.name(); });
+std::vector<BackendUnderTest> hosts() {
+  return {host_with("shm", "shm"), host_with("emulated", "100Gbit"), host_with("tcp", "tcp:100Gbit")};
+}
+
+MC2_INSTANTIATE_CONFORMANCE(Host, hosts());
+MC2_INSTANTIATE_SUITE(Host, IntermediatesConformance, with_kinds(&is_any, hosts()));
 
 OpSpec spec(std::int64_t m, std::int64_t n, std::int64_t k, int world_size) {
   return {

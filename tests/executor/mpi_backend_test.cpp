@@ -12,8 +12,8 @@ namespace {
 
 using executor::mpi::mpi_backend;
 
-INSTANTIATE_TEST_SUITE_P(Mpi, BackendConformance, ::testing::ValuesIn(with_every_kind({{"mpi", &mpi_backend(), {}}})),
-                         [](const auto& instance) { return instance.param.name(); });
+MC2_INSTANTIATE_CONFORMANCE(Mpi, (std::vector<BackendUnderTest>{{"mpi", &mpi_backend(), {}}}));
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IntermediatesConformance);
 
 OpSpec op_for(int world_size, DType dtype = DType::F32) {
   return {.kind = OpKind::MatmulAllReduce, .m = 8, .n = 8, .k = 8, .dtype = dtype, .world_size = world_size};
