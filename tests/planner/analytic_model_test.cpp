@@ -8,7 +8,7 @@
 #include "mc2/planner/planner.hpp"
 #include "support/topologies.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::analytic_model_test {
 namespace {
 
 using examples::topology;
@@ -164,4 +164,4 @@ TEST(AnalyticModel, PlansForAThousandRanksAreNeverSlowerThanSerial) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::analytic_model_test

@@ -7,7 +7,7 @@
 
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::block_lengths_test {
 namespace {
 
 /// 1000 rows: 100 us of matmul and 40 us of collective.
@@ -96,4 +96,4 @@ RC_GTEST_PROP(CompareLengths, NeverBeatsTheSearchAndStaysWithinItsBounds, ()) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::block_lengths_test

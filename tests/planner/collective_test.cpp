@@ -8,7 +8,7 @@
 
 #include "support/topologies.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::collective_test {
 namespace {
 
 using examples::topology;
@@ -233,4 +233,4 @@ TEST(Collective, NothingBeatsTheRailsOfANode) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::collective_test

@@ -7,7 +7,7 @@
 
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::cost_curve_test {
 namespace {
 
 TEST(CostCurve, AffineAddsFixedCostToSlope) {
@@ -81,4 +81,4 @@ TEST(CostCurve, OwnIntervalLeavesTheSpreadOfSingleTimingsOut) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::cost_curve_test

@@ -7,7 +7,7 @@
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::cost_model_test {
 namespace {
 
 /// Two shards of 64 rows of 512 bytes: compute 10 + 64 = 74 us, communication 20 + 0.5 us/KiB * 64 KiB = 52 us.
@@ -182,4 +182,4 @@ TEST(Variant, TextOfAnotherFormIsANameWithoutSettings) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::cost_model_test

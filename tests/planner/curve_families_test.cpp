@@ -11,7 +11,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/units.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::curve_families_test {
 namespace {
 
 CostCurve curve_of(CostCurve::Shape shape, double max_x = 1e6, CurveAxis axis = CurveAxis::Rows) {
@@ -138,4 +138,4 @@ TEST(Piecewise, RefusesADropAtItsKnot) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::curve_families_test

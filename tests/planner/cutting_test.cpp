@@ -4,7 +4,7 @@
 
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::cutting_test {
 namespace {
 
 Fingerprint machine_of(const char* backend) { return {.fields = {{"backend", backend}}}; }
@@ -65,4 +65,4 @@ TEST(LikelyLimits, AreWhatIsSaid) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::cutting_test

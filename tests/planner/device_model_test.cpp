@@ -4,7 +4,7 @@
 
 #include "mc2/planner/planner.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::device_model_test {
 namespace {
 
 OpSpec all_reduce(std::int64_t k = 3072, int ranks = 8) {
@@ -67,4 +67,4 @@ TEST(DeviceModel, RefusesWhatNobodyPublished) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::device_model_test

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-namespace mc2 {
+namespace mc2::error_test {
 namespace {
 
 Result<int> half(int value) {
@@ -90,4 +90,4 @@ TEST(Try, TakesOneInTheLambdaThatItCalls) {
 }
 
 } // namespace
-} // namespace mc2
+} // namespace mc2::error_test

@@ -6,7 +6,7 @@
 
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::explanation_test {
 namespace {
 
 /// 256 rows: 1 us of compute a row, 10 us + 1 us of communication a row.
@@ -152,4 +152,4 @@ TEST(LaneUse, SumsToTheMakespan) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::explanation_test

@@ -6,7 +6,7 @@
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::formula_test {
 namespace {
 
 double step_value(const Plan& plan, const std::string& name) {
@@ -121,4 +121,4 @@ TEST(Formula, RefusesAContentionBelowOne) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::formula_test

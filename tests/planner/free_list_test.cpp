@@ -10,7 +10,7 @@
 #include "support/models.hpp"
 #include "support/random_slices.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::free_list_test {
 namespace {
 
 PlanOptions free_options() {
@@ -163,4 +163,4 @@ RC_GTEST_PROP(FreeList, IsNeverSlowerThanTheShortLongFamily, ()) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::free_list_test

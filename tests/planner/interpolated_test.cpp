@@ -8,7 +8,7 @@
 #include "mc2/planner/cost_curve.hpp"
 #include "mc2/planner/cost_model.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::interpolated_test {
 namespace {
 
 CostCurve curve_of(std::vector<CurveKnot> knots) {
@@ -97,4 +97,4 @@ TEST(Interpolated, StaysFiniteAtItsExtremes) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::interpolated_test

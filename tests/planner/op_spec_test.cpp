@@ -5,7 +5,7 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::op_spec_test {
 namespace {
 
 OpSpec legal() { return testing::all_reduce_op(1024, 1024, 1024, DType::F32, 2); }
@@ -278,4 +278,4 @@ TEST(Fingerprint, EmulationShowsInTheLabelAndNeverMatchesAReal) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::op_spec_test

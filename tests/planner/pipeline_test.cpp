@@ -9,7 +9,7 @@
 
 #include "support/random_slices.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::pipeline_test {
 namespace {
 
 TEST(Pipeline, OneBlockIsTheSum) {
@@ -139,4 +139,4 @@ RC_GTEST_PROP(Pipeline, SlicesAreBlocksOneBehindTheOther, ()) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::pipeline_test

@@ -5,7 +5,7 @@
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::plan_test {
 namespace {
 
 TEST(Cut, OrderNamesTheOddBlock) {
@@ -133,4 +133,4 @@ TEST(Plan, ValidateNamesWhatCannotBe) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::plan_test

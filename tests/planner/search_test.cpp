@@ -10,7 +10,7 @@
 #include "support/models.hpp"
 #include "support/random_slices.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::search_test {
 namespace {
 
 /// Every cut of the family, simulated one by one.
@@ -455,4 +455,4 @@ TEST(Formula, CutsNoColumns) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::search_test

@@ -9,7 +9,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/units.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::segments_test {
 namespace {
 
 CostCurve curve_of(SegmentsCurve shape, CurveAxis axis = CurveAxis::Rows) {
@@ -145,4 +145,4 @@ TEST(Segments, RefusesTooManyKnots) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::segments_test

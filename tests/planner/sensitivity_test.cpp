@@ -7,7 +7,7 @@
 
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::sensitivity_test {
 namespace {
 
 /// 256 rows in blocks of at least 128, so that the only decisions are "uncut" and "2 x 128". 1 us of compute a row;
@@ -200,4 +200,4 @@ TEST(Sensitivity, RefusesMoreBlocksThanAPlanMayHave) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::sensitivity_test

@@ -7,7 +7,7 @@
 #include "mc2/planner/cost_curve.hpp"
 #include "mc2/planner/cost_model.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::staircase_test {
 namespace {
 
 /// 10 us + 0.01 us/row + 50 us per wave of 264 rows.
@@ -97,4 +97,4 @@ TEST(WavePeriod, RefusesFactsThatCannotBe) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::staircase_test

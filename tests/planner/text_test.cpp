@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace mc2 {
+namespace mc2::text_test {
 namespace {
 
 TEST(Text, NumbersHaveSoManySignificantDigits) {
@@ -38,4 +38,4 @@ TEST(Text, BytesHaveTheLargestUnitThatLeavesAWholeOne) {
 }
 
 } // namespace
-} // namespace mc2
+} // namespace mc2::text_test

@@ -8,7 +8,7 @@
 
 #include "support/topologies.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::topology_test {
 namespace {
 
 using examples::topology;
@@ -82,4 +82,4 @@ TEST(Topology, EveryNameReadsBack) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::topology_test

@@ -6,7 +6,7 @@
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::transfer_test {
 namespace {
 
 using testing::affine;
@@ -237,4 +237,4 @@ RC_GTEST_PROP(Transfer, AnswersOrRefusesButNeverNarrows, ()) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::transfer_test

@@ -5,7 +5,7 @@
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
-namespace mc2::planner {
+namespace mc2::planner::wave_groups_test {
 namespace {
 
 PlanOptions wave_options() {
@@ -59,4 +59,4 @@ TEST(WaveGroups, KeepsWithinTheLimits) {
 }
 
 } // namespace
-} // namespace mc2::planner
+} // namespace mc2::planner::wave_groups_test

@@ -8,7 +8,7 @@
 #include "support/active_truth.hpp"
 #include "support/models.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::active_sweep_test {
 namespace {
 
 using planner::Sample;
@@ -213,4 +213,4 @@ RC_GTEST_PROP(ActiveSweep, EndsWithinItsBudgetOnAnyAxis, ()) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::active_sweep_test

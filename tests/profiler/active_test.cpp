@@ -9,7 +9,7 @@
 #include "support/active_truth.hpp"
 #include "support/models.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::active_test {
 namespace {
 
 using planner::Component;
@@ -200,4 +200,4 @@ RC_GTEST_PROP(Advise, StaysInsideTheAxisAndRepeatsItself, ()) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::active_test

@@ -6,7 +6,7 @@
 #include "imported_log.hpp"
 #include "mc2/profiler/fit.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::assemble_test {
 namespace {
 
 using planner::Collective;
@@ -14,7 +14,7 @@ using planner::Component;
 using planner::DType;
 using planner::OpKind;
 using std::chrono::microseconds;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Timing matmul(std::int64_t m, std::int64_t us) {
   return {.component = Component::Matmul, .m = m, .n = 8192, .k = 3072, .dtype = DType::F16, .time = microseconds(us)};
@@ -87,7 +87,7 @@ TEST(Assemble, CountsBlocksOfShardsAlongTheCutAxis) {
   ASSERT_EQ(scatter.value().profile.samples.size(), 1U); // 4100 rows do not divide among 8 shards
   EXPECT_EQ(scatter.value().profile.samples[0].block_rows, 512);
   EXPECT_THAT(scatter.value().notes,
-              testing::ElementsAre(HasSubstr("1 sizes are of another operator, e.g. matmul m=4100")));
+              ::testing::ElementsAre(HasSubstr("1 sizes are of another operator, e.g. matmul m=4100")));
   // All-gather: the own shard is multiplied apart, so 3584 rows are 512 of each of the 7 others.
   const auto gather = assemble_profile(set_of({matmul(3584, 703)}), kFacts,
                                        {.kind = OpKind::AllGatherMatmul, .world_size = 8, .m = 4096});
@@ -104,7 +104,7 @@ TEST(Assemble, CountsColumnsWhereFewRowsAreCutAlongN) {
   ASSERT_TRUE(imported) << imported.error().text();
   std::vector<std::int64_t> lengths;
   for (const auto& sample : imported.value().profile.samples) lengths.push_back(sample.block_rows);
-  EXPECT_THAT(lengths, testing::UnorderedElementsAre(8192, 1024));
+  EXPECT_THAT(lengths, ::testing::UnorderedElementsAre(8192, 1024));
 }
 
 TEST(Assemble, MarksOutliersAndKeepsThem) {
@@ -134,4 +134,4 @@ TEST(Assemble, GivesAProfileThatFits) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::assemble_test

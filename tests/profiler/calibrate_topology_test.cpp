@@ -7,7 +7,7 @@
 
 #include "support/topologies.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::calibrate_topology_test {
 namespace {
 
 using planner::Collective;
@@ -119,4 +119,4 @@ TEST(CalibrateTopology, Refusals) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::calibrate_topology_test

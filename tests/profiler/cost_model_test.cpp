@@ -12,15 +12,15 @@
 #include "mc2/planner/profile.hpp"
 #include "mc2/profiler/fit.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::cost_model_test {
 namespace {
 
 using planner::Component;
 using planner::Context;
 using planner::Profile;
 using planner::Sample;
-using testing::Contains;
-using testing::HasSubstr;
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 constexpr std::int64_t kBytesPerRow = 4096;
 const std::vector<std::int64_t> kRows{128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096};
@@ -292,4 +292,4 @@ TEST(FitCostModelRefuses, TimesThatFallWithSize) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::cost_model_test

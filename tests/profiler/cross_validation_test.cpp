@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace mc2::profiler::fit {
+namespace mc2::profiler::fit::cross_validation_test {
 namespace {
 
 std::vector<std::size_t> fold_sizes(const std::vector<double>& sizes) {
@@ -63,4 +63,4 @@ TEST(StudentT, MatchesTheTable) {
 }
 
 } // namespace
-} // namespace mc2::profiler::fit
+} // namespace mc2::profiler::fit::cross_validation_test

@@ -9,7 +9,7 @@
 #include "support/truths.hpp"
 
 /// Which family fit_curve chooses, and how honest its interval is, on random curves with known noise.
-namespace mc2::profiler {
+namespace mc2::profiler::curve_choice_test {
 namespace {
 
 using planner::CostCurve;
@@ -218,4 +218,4 @@ TEST(CurveChoice, EveryChoiceIsAValidCurve) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::curve_choice_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::profiler {
+namespace mc2::profiler::curve_samples_test {
 namespace {
 
 using planner::Component;
@@ -71,4 +71,4 @@ TEST(CurveSamples, AreCorrectedForDrift) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::curve_samples_test

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::profiler {
+namespace mc2::profiler::drift_test {
 namespace {
 
 /// Every row in every round: time = base * (row + 1) * factor of the round.
@@ -90,4 +90,4 @@ TEST(DriftDeathTest, NonPositiveTimeIsABrokenInvariant) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::drift_test

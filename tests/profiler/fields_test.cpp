@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::profiler {
+namespace mc2::profiler::fields_test {
 namespace {
 
 using planner::Collective;
@@ -65,4 +65,4 @@ TEST(Fields, CutsForeignTextShortAndPrintable) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::fields_test

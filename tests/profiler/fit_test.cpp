@@ -14,7 +14,7 @@
 
 #include "mc2/planner/units.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::fit_test {
 namespace {
 
 using planner::AffineCurve;
@@ -22,7 +22,7 @@ using planner::CostCurve;
 using planner::CurveAxis;
 using planner::kBytesPerMib;
 using planner::PiecewiseCurve;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// The published communication cost of an Ascend all-reduce, us over MiB (docs/cost_model.md §2).
 double published_us(double mib) {
@@ -139,7 +139,7 @@ struct WrongPoint {
   double factor;
 };
 void PrintTo(const WrongPoint& param, std::ostream* out) { *out << param.name; }
-class OneWrongPointTest : public testing::TestWithParam<WrongPoint> {};
+class OneWrongPointTest : public ::testing::TestWithParam<WrongPoint> {};
 
 TEST_P(OneWrongPointTest, DoesNotShiftTheOthers) {
   const auto [name, truth, factor] = GetParam();
@@ -153,10 +153,10 @@ TEST_P(OneWrongPointTest, DoesNotShiftTheOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OneWrongPointTest,
-                         testing::Values(WrongPoint{"AffineTooSlow", &affine_us, 3.0},
-                                         WrongPoint{"AffineTooFast", &affine_us, 1.0 / 3},
-                                         WrongPoint{"PublishedTooSlow", &published_us, 3.0},
-                                         WrongPoint{"PublishedTooFast", &published_us, 1.0 / 3}));
+                         ::testing::Values(WrongPoint{"AffineTooSlow", &affine_us, 3.0},
+                                           WrongPoint{"AffineTooFast", &affine_us, 1.0 / 3},
+                                           WrongPoint{"PublishedTooSlow", &published_us, 3.0},
+                                           WrongPoint{"PublishedTooFast", &published_us, 1.0 / 3}));
 
 TEST(FitCurve, NamesThePointItLeftOut) {
   std::vector<FitPoint> points = points_of(affine_us, kTenSizesMib);
@@ -373,7 +373,7 @@ struct BadOption {
   std::string field;
 };
 void PrintTo(const BadOption& param, std::ostream* out) { *out << param.name; }
-class FitOptionsTest : public testing::TestWithParam<BadOption> {};
+class FitOptionsTest : public ::testing::TestWithParam<BadOption> {};
 
 TEST_P(FitOptionsTest, IsRefusedByName) {
   const auto curve = fit_curve(row_points({1, 2, 3}, {1, 2, 3}), CurveAxis::Rows, GetParam().options);
@@ -382,14 +382,14 @@ TEST_P(FitOptionsTest, IsRefusedByName) {
   EXPECT_EQ(curve.error().field, GetParam().field);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FitOptionsTest,
-                         testing::Values(BadOption{"NegativeQuantile", {.quantile = -0.1}, "quantile"},
-                                         BadOption{"NanQuantile", {.quantile = std::nan("")}, "quantile"},
-                                         BadOption{"NoScale", {.robust_scale = 0}, "robust_scale"},
-                                         BadOption{"TwoPoints", {.min_point_count = 2}, "min_point_count"},
-                                         BadOption{"NoGain", {.cross_validation_gain = 0}, "cross_validation_gain"},
-                                         BadOption{
-                                             "GainAboveOne", {.cross_validation_gain = 1.1}, "cross_validation_gain"}));
+INSTANTIATE_TEST_SUITE_P(
+    All, FitOptionsTest,
+    ::testing::Values(BadOption{"NegativeQuantile", {.quantile = -0.1}, "quantile"},
+                      BadOption{"NanQuantile", {.quantile = std::nan("")}, "quantile"},
+                      BadOption{"NoScale", {.robust_scale = 0}, "robust_scale"},
+                      BadOption{"TwoPoints", {.min_point_count = 2}, "min_point_count"},
+                      BadOption{"NoGain", {.cross_validation_gain = 0}, "cross_validation_gain"},
+                      BadOption{"GainAboveOne", {.cross_validation_gain = 1.1}, "cross_validation_gain"}));
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::fit_test

@@ -4,7 +4,7 @@
 
 #include "mc2/profiler/import_terms.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::import_report_test {
 namespace {
 
 TEST(ImportReport, LinesOfOneFateAreGroupedInRuns) {
@@ -110,4 +110,4 @@ TEST(ImportTerms, IllegalWordsNameTheirTerm) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::import_report_test

@@ -6,13 +6,13 @@
 
 #include "imported_log.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::importer_bad_input_test {
 namespace {
 
 using planner::Collective;
 using planner::DType;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr const char* kKernels =
     "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Task ID\n";
@@ -242,7 +242,7 @@ TEST(BadInput, CutAndDamagedCompressedFiles) {
   std::string bytes = gzipped(read_log("nccl_tests.log"));
   const std::string whole = bytes;
   bytes.resize(bytes.size() - 10);
-  EXPECT_THAT(import_text(bytes).summary.value().bad_count, testing::Gt(0));
+  EXPECT_THAT(import_text(bytes).summary.value().bad_count, ::testing::Gt(0));
   bytes.resize(12);
   EXPECT_FALSE(import_text(bytes).summary && import_text(bytes).summary.value().bad_count == 0);
   std::string damaged = whole;
@@ -278,4 +278,4 @@ TEST(BadInput, RepeatedTimingsOfASizeAreDrawnEvenly) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::importer_bad_input_test

@@ -10,14 +10,14 @@
 
 #include "imported_log.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::importer_test {
 namespace {
 
 using planner::Collective;
 using planner::DType;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 /// One sample log, what is said beside it, and every timing that it holds.
 struct Sample {
@@ -30,7 +30,7 @@ struct Sample {
 
 std::ostream& operator<<(std::ostream& out, const Sample& sample) { return out << sample.file; }
 
-class SampleLog : public testing::TestWithParam<Sample> {};
+class SampleLog : public ::testing::TestWithParam<Sample> {};
 
 TEST_P(SampleLog, GivesItsRowsBytesAndMicroseconds) {
   const Sample& sample = GetParam();
@@ -38,12 +38,12 @@ TEST_P(SampleLog, GivesItsRowsBytesAndMicroseconds) {
   ASSERT_TRUE(imported.summary) << imported.summary.error().text();
   EXPECT_EQ(imported.summary.value().format, sample.format);
   EXPECT_EQ(imported.summary.value().bad_count, sample.bad_count) << imported.summary.value().first_bad;
-  EXPECT_THAT(timings_text(imported.timings), testing::UnorderedElementsAreArray(sample.timings));
+  EXPECT_THAT(timings_text(imported.timings), ::testing::UnorderedElementsAreArray(sample.timings));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Data, SampleLog,
-    testing::Values(
+    ::testing::Values(
         Sample{"nccl_tests.log",
                "nccl_tests",
                {},
@@ -138,7 +138,7 @@ std::string hccl_log(const std::string& program) {
          "1024 | 2.50 | 0.4 | success\n";
 }
 
-class ByteTable : public testing::TestWithParam<ByteCell> {};
+class ByteTable : public ::testing::TestWithParam<ByteCell> {};
 
 TEST_P(ByteTable, NormalisesToTheFullArray) {
   const ImportedLog imported = import_text(GetParam().log, GetParam().answers);
@@ -149,18 +149,18 @@ TEST_P(ByteTable, NormalisesToTheFullArray) {
 const ImportAnswers kFourRanks{.world_size = 4};
 INSTANTIATE_TEST_SUITE_P(
     Tools, ByteTable,
-    testing::Values(ByteCell{nccl_log("all_reduce_perf", 256), {}, "all_reduce x4 1024 B 2500 ns"},
-                    ByteCell{nccl_log("reduce_scatter_perf", 64), {}, "reduce_scatter x4 1024 B 2500 ns"},
-                    ByteCell{nccl_log("all_gather_perf", 64), {}, "all_gather x4 1024 B 2500 ns"},
-                    ByteCell{nccl_log("alltoall_perf", 64), {}, "all_to_all x4 1024 B 2500 ns"},
-                    ByteCell{osu_log("Allreduce"), kFourRanks, "all_reduce x0 1024 B 2500 ns"},
-                    ByteCell{osu_log("Reduce_scatter"), kFourRanks, "reduce_scatter x0 1024 B 2500 ns"},
-                    ByteCell{osu_log("Allgather"), kFourRanks, "all_gather x0 4096 B 2500 ns"},
-                    ByteCell{osu_log("All-to-All Personalized Exchange"), kFourRanks, "all_to_all x0 4096 B 2500 ns"},
-                    ByteCell{hccl_log("all_reduce_test"), {}, "all_reduce x4 1024 B 2500 ns"},
-                    ByteCell{hccl_log("reduce_scatter_test"), {}, "reduce_scatter x4 1024 B 2500 ns"},
-                    ByteCell{hccl_log("all_gather_test"), {}, "all_gather x4 1024 B 2500 ns"},
-                    ByteCell{hccl_log("alltoall_test"), {}, "all_to_all x4 1024 B 2500 ns"}));
+    ::testing::Values(ByteCell{nccl_log("all_reduce_perf", 256), {}, "all_reduce x4 1024 B 2500 ns"},
+                      ByteCell{nccl_log("reduce_scatter_perf", 64), {}, "reduce_scatter x4 1024 B 2500 ns"},
+                      ByteCell{nccl_log("all_gather_perf", 64), {}, "all_gather x4 1024 B 2500 ns"},
+                      ByteCell{nccl_log("alltoall_perf", 64), {}, "all_to_all x4 1024 B 2500 ns"},
+                      ByteCell{osu_log("Allreduce"), kFourRanks, "all_reduce x0 1024 B 2500 ns"},
+                      ByteCell{osu_log("Reduce_scatter"), kFourRanks, "reduce_scatter x0 1024 B 2500 ns"},
+                      ByteCell{osu_log("Allgather"), kFourRanks, "all_gather x0 4096 B 2500 ns"},
+                      ByteCell{osu_log("All-to-All Personalized Exchange"), kFourRanks, "all_to_all x0 4096 B 2500 ns"},
+                      ByteCell{hccl_log("all_reduce_test"), {}, "all_reduce x4 1024 B 2500 ns"},
+                      ByteCell{hccl_log("reduce_scatter_test"), {}, "reduce_scatter x4 1024 B 2500 ns"},
+                      ByteCell{hccl_log("all_gather_test"), {}, "all_gather x4 1024 B 2500 ns"},
+                      ByteCell{hccl_log("alltoall_test"), {}, "all_to_all x4 1024 B 2500 ns"}));
 
 TEST(Importer, KeepsOfTheEnvironmentOnlySettingsOfNccl) {
   const ImportedLog imported = import_text(read_log("nccl_tests.json"));
@@ -168,7 +168,7 @@ TEST(Importer, KeepsOfTheEnvironmentOnlySettingsOfNccl) {
   const auto& facts = imported.summary.value().facts;
   EXPECT_EQ(facts, (std::map<std::string, std::string>{
                        {"device", "NVIDIA H100 80GB HBM3"}, {"nccl", "22902"}, {"nccl_algo", "Ring"}}));
-  for (const SaidOfLine& said : imported.lines) EXPECT_THAT(said.text, testing::Not(HasSubstr("secret")));
+  for (const SaidOfLine& said : imported.lines) EXPECT_THAT(said.text, ::testing::Not(HasSubstr("secret")));
 }
 
 TEST(Importer, TellsTheDeviceAndTheLibraries) {
@@ -211,7 +211,7 @@ TEST(Importer, TakesTheAOfTheMatmulBehindAnAllGather) {
   const ImportedLog imported = import_text(log, {.bytes_from_neighbour = true});
   ASSERT_TRUE(imported.summary) << imported.summary.error().text();
   // The matmul of device 1 is none of device 0's. A is 64 x 32 elements of 2 bytes.
-  EXPECT_THAT(timings_text(imported.timings), testing::Contains("all_gather x0 4096 B 10500 ns"));
+  EXPECT_THAT(timings_text(imported.timings), ::testing::Contains("all_gather x0 4096 B 10500 ns"));
 }
 
 const std::string kMatmul = "0,MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\"\n";
@@ -241,7 +241,7 @@ TEST(Importer, SkipsACollectiveBesideAMatmulThatTellsNoSize) {
 TEST(Importer, SkipsAnAllGatherBeforeAMatmulThatTellsNoSize) {
   const ImportedLog imported = import_text(kKernels + kGathered + kShapeless + kMatmul, {.bytes_from_neighbour = true});
   EXPECT_EQ(imported.summary.value().took_count, 2); // the matmuls
-  EXPECT_THAT(imported.lines, testing::Contains(testing::Field(
+  EXPECT_THAT(imported.lines, ::testing::Contains(::testing::Field(
                                   &SaidOfLine::text, HasSubstr("the matmul behind this all-gather has no shapes"))));
 }
 
@@ -258,12 +258,12 @@ TEST(Importer, TakesTheSizeOfAMatmulWhoseTimeIsWrong) {
   const ImportedLog imported = import_text(log, {.bytes_from_neighbour = true});
   EXPECT_EQ(imported.summary.value().bad_count, 1);
   // 8 x 8 elements of 2 bytes.
-  EXPECT_THAT(timings_text(imported.timings), testing::Contains("all_reduce x0 128 B 10500 ns"));
+  EXPECT_THAT(timings_text(imported.timings), ::testing::Contains("all_reduce x0 128 B 10500 ns"));
 }
 
 std::string database_text(const std::string& sql) {
   const std::filesystem::path path =
-      std::filesystem::path(testing::TempDir()) / ("msprof_" + std::to_string(getpid()) + ".db");
+      std::filesystem::path(::testing::TempDir()) / ("msprof_" + std::to_string(getpid()) + ".db");
   std::filesystem::remove(path);
   SQLite::Database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(sql);
   std::ifstream stream(path, std::ios::binary);
@@ -330,4 +330,4 @@ TEST(Importer, RefusesWhatItDoesNotKnow) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::importer_test

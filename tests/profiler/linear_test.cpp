@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace mc2::profiler::fit {
+namespace mc2::profiler::fit::linear_test {
 namespace {
 
 /// Rows {1, x} / time.
@@ -74,4 +74,4 @@ TEST(FitNonnegative, MeetsTheConditionsOfAMinimum) {
 }
 
 } // namespace
-} // namespace mc2::profiler::fit
+} // namespace mc2::profiler::fit::linear_test

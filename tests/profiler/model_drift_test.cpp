@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace mc2::profiler {
+namespace mc2::profiler::model_drift_test {
 namespace {
 
 using planner::Component;
@@ -106,4 +106,4 @@ TEST(ModelDrift, LanesAreJudgedApart) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::model_drift_test

@@ -7,7 +7,7 @@
 #include "mc2/planner/device_model.hpp"
 #include "mc2/planner/planner.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::override_test {
 namespace {
 
 using planner::Component;
@@ -101,4 +101,4 @@ TEST(Override, LeavesOutliersOutAndRefusesNonsense) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::override_test

@@ -5,7 +5,7 @@
 #include "mc2/planner/planner.hpp"
 #include "support/invented_bench.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::race_test {
 namespace {
 
 using planner::Variant;
@@ -151,4 +151,4 @@ TEST(WinnerOf, DoesNotLoseInAnotherRaceAndIsJudgedByItsWorst) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::race_test

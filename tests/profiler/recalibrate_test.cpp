@@ -11,7 +11,7 @@
 #include "mc2/planner/planner.hpp"
 #include "support/models.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::recalibrate_test {
 namespace {
 
 using planner::CostModel;
@@ -219,4 +219,4 @@ TEST(Recalibrate, RefusesBlocksOfAnotherShapeAndAnInvalidModel) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::recalibrate_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::profiler {
+namespace mc2::profiler::screening_test {
 namespace {
 
 TEST(Screening, WhoIsFastestInSomeTrialStays) {
@@ -23,4 +23,4 @@ TEST(Screening, WhoTiesWithAnEarlierWinnerIsNotNeeded) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::screening_test

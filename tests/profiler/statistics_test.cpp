@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-namespace mc2::profiler {
+namespace mc2::profiler::statistics_test {
 namespace {
 
 TEST(Quantile, InterpolatesBetweenOrderStatistics) {
@@ -96,28 +96,28 @@ TEST(Interval, RelativeHalfWidthIsHalfTheWidthOverTheValue) {
 TEST(FindOutliers, MarksBothSides) {
   // Median 101, absolute deviations 2 1 0 1 2 99 81: median 2, scaled 2.97, reach 6 * 2.97 = 17.8.
   const std::vector values{99.0, 100.0, 101.0, 102.0, 103.0, 200.0, 20.0};
-  EXPECT_THAT(find_outliers(values), testing::ElementsAre(false, false, false, false, false, true, true));
+  EXPECT_THAT(find_outliers(values), ::testing::ElementsAre(false, false, false, false, false, true, true));
 }
 
 TEST(FindOutliers, KeepsValuesWithinTenPercentHoweverTightTheRest) {
   // Scaled deviation about 0.1, so 109 is 60 deviations away; but it is within 10 % of the median of 100.1.
   const std::vector values{100.0, 100.1, 100.2, 100.0, 100.1, 100.2, 109.0, 111.0};
-  EXPECT_THAT(find_outliers(values), testing::ElementsAre(false, false, false, false, false, false, false, true));
+  EXPECT_THAT(find_outliers(values), ::testing::ElementsAre(false, false, false, false, false, false, false, true));
 }
 
 TEST(FindOutliers, MarksOnlyBeyondAFactorOfTwoWhenThereIsNoDeviation) {
   const std::vector values{10.0, 10.0, 10.0, 10.0, 19.0, 21.0, 4.0};
-  EXPECT_THAT(find_outliers(values), testing::ElementsAre(false, false, false, false, false, true, true));
+  EXPECT_THAT(find_outliers(values), ::testing::ElementsAre(false, false, false, false, false, true, true));
 }
 
 TEST(FindOutliers, MarksOnlyBeyondAFactorOfTwoAmongFewValues) {
-  EXPECT_THAT(find_outliers(std::vector{10.0, 11.0, 19.0}), testing::ElementsAre(false, false, false));
-  EXPECT_THAT(find_outliers(std::vector{10.0, 11.0, 23.0}), testing::ElementsAre(false, false, true));
+  EXPECT_THAT(find_outliers(std::vector{10.0, 11.0, 19.0}), ::testing::ElementsAre(false, false, false));
+  EXPECT_THAT(find_outliers(std::vector{10.0, 11.0, 23.0}), ::testing::ElementsAre(false, false, true));
 }
 
 TEST(FindOutliers, AcceptsNoneAndOne) {
   EXPECT_TRUE(find_outliers({}).empty());
-  EXPECT_THAT(find_outliers(std::vector{5.0}), testing::ElementsAre(false));
+  EXPECT_THAT(find_outliers(std::vector{5.0}), ::testing::ElementsAre(false));
 }
 
 TEST(PairedRatio, IsTheMedianOfRatiosNotTheRatioOfMedians) {
@@ -153,4 +153,4 @@ TEST(StatisticsDeathTest, QuantileOfNothingIsABrokenInvariant) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::statistics_test

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mc2::profiler {
+namespace mc2::profiler::stopping_rule_test {
 namespace {
 
 StoppingRule rule_after(const StoppingOptions& options, int count, double (*time)(int)) {
@@ -36,7 +36,7 @@ TEST(StoppingRule, GoesOnWhileTheIntervalIsWide) {
   // 100 200 100 200 100 200 100: the lower quartile is 100, its upper bound the 5th smallest value: 200.
   const StoppingRule rule = rule_after({.min_count = 7, .max_count = 40}, 7, noisy);
   EXPECT_FALSE(rule.is_finished());
-  EXPECT_THAT(rule.reason(), testing::HasSubstr("waiting for 2.00 %"));
+  EXPECT_THAT(rule.reason(), ::testing::HasSubstr("waiting for 2.00 %"));
   EXPECT_EQ(rule.expected_count(), 40); // 7 * (0.5 / 0.02)^2 is beyond the maximum
 }
 
@@ -45,7 +45,7 @@ TEST(StoppingRule, StopsAtTheMaximumWithoutBeingSettled) {
   const StoppingRule rule = rule_after(options, 4, [](int i) { return 100.0 * (i + 1); });
   EXPECT_TRUE(rule.is_finished());
   EXPECT_FALSE(rule.is_settled());
-  EXPECT_THAT(rule.reason(), testing::HasSubstr("at the maximum of 4 samples"));
+  EXPECT_THAT(rule.reason(), ::testing::HasSubstr("at the maximum of 4 samples"));
 }
 
 TEST(StoppingRule, CountsWhatItWasGiven) { EXPECT_EQ(rule_after({}, 3, steady).count(), 3); }
@@ -56,7 +56,7 @@ struct BadOption {
   std::string field;
 };
 void PrintTo(const BadOption& param, std::ostream* out) { *out << param.name; }
-class StoppingOptionsTest : public testing::TestWithParam<BadOption> {};
+class StoppingOptionsTest : public ::testing::TestWithParam<BadOption> {};
 
 TEST_P(StoppingOptionsTest, IsRefusedByName) {
   const auto valid = GetParam().options.validate();
@@ -67,14 +67,14 @@ TEST_P(StoppingOptionsTest, IsRefusedByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, StoppingOptionsTest,
-    testing::Values(BadOption{"NoMinimum", {.min_count = 0}, "stopping.min_count"},
-                    BadOption{"MaximumBelowMinimum", {.min_count = 7, .max_count = 6}, "stopping.max_count"},
-                    BadOption{"QuantileZero", {.quantile = 0}, "stopping.quantile"},
-                    BadOption{"QuantileOne", {.quantile = 1}, "stopping.quantile"},
-                    BadOption{"CertainConfidence", {.confidence = 1}, "stopping.confidence"},
-                    BadOption{"NegativeWidth", {.relative_half_width = -0.1}, "stopping.relative_half_width"}));
+    ::testing::Values(BadOption{"NoMinimum", {.min_count = 0}, "stopping.min_count"},
+                      BadOption{"MaximumBelowMinimum", {.min_count = 7, .max_count = 6}, "stopping.max_count"},
+                      BadOption{"QuantileZero", {.quantile = 0}, "stopping.quantile"},
+                      BadOption{"QuantileOne", {.quantile = 1}, "stopping.quantile"},
+                      BadOption{"CertainConfidence", {.confidence = 1}, "stopping.confidence"},
+                      BadOption{"NegativeWidth", {.relative_half_width = -0.1}, "stopping.relative_half_width"}));
 
 TEST(StoppingOptions, DefaultsAreLegal) { EXPECT_TRUE(StoppingOptions{}.validate().ok()); }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::stopping_rule_test

@@ -8,15 +8,15 @@
 
 #include "mc2/profiler/sweep.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::sweep_blocks_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(SweepBlockRows, HoldsCommonLengthsShortOnesAndFractions) {
   const std::vector<std::int64_t> lengths = sweep_block_rows(4096, 128);
   for (const std::int64_t length : {128, 256, 512, 768, 1024, 2048, 3072, 4096}) {
-    EXPECT_THAT(lengths, testing::Contains(length));
+    EXPECT_THAT(lengths, ::testing::Contains(length));
   }
 }
 
@@ -56,4 +56,4 @@ TEST(SweepBlockRows, AscendsToTheWholeAxisWithEnoughLengthsAndNotTooMany) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::sweep_blocks_test

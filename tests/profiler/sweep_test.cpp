@@ -11,14 +11,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mc2::profiler {
+namespace mc2::profiler::sweep_test {
 namespace {
 
 using planner::Component;
 using planner::Context;
 using planner::Sample;
 using std::chrono::milliseconds;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// A machine whose time passes only when something is measured on it.
 class FakeMachine {
@@ -144,8 +144,8 @@ TEST(Sweep, ShufflesEveryRoundByTheSeedAlone) {
   EXPECT_NE(first, order(2));
   const std::vector<std::int64_t> round0(first.begin(), first.begin() + 8);
   const std::vector<std::int64_t> round1(first.begin() + 8, first.begin() + 16);
-  EXPECT_THAT(round0, testing::UnorderedElementsAreArray(rows));
-  EXPECT_THAT(round1, testing::UnorderedElementsAreArray(rows));
+  EXPECT_THAT(round0, ::testing::UnorderedElementsAreArray(rows));
+  EXPECT_THAT(round1, ::testing::UnorderedElementsAreArray(rows));
   EXPECT_NE(round0, round1);
 }
 
@@ -422,4 +422,4 @@ TEST(SweepRefuses, IllegalOptions) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::sweep_test

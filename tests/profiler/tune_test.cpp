@@ -5,7 +5,7 @@
 
 #include "support/invented_bench.hpp"
 
-namespace mc2::profiler {
+namespace mc2::profiler::tune_test {
 namespace {
 
 using planner::Variant;
@@ -308,4 +308,4 @@ TEST(Profile, VariantsThatNeverWinAreLeftOutAndReleased) {
 }
 
 } // namespace
-} // namespace mc2::profiler
+} // namespace mc2::profiler::tune_test

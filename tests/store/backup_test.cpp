@@ -13,7 +13,7 @@
 #include "mc2/store/store.hpp"
 #include "place.hpp"
 
-namespace mc2::store {
+namespace mc2::store::backup_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +102,4 @@ TEST(Backup, EveryCopyIsWholeWhileAnotherProcessWrites) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::backup_test

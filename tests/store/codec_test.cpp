@@ -13,7 +13,7 @@
 #include "generators.hpp"
 #include "support/topologies.hpp"
 
-namespace mc2::store {
+namespace mc2::store::codec_test {
 namespace {
 
 using nlohmann::json;
@@ -493,4 +493,4 @@ TEST(Codec, DigestIsSha256) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::codec_test

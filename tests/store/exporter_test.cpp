@@ -10,10 +10,10 @@
 #include "examples.hpp"
 #include "mc2/store/codec.hpp"
 
-namespace mc2::store {
+namespace mc2::store::exporter_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 planner::Plan plan_of(std::vector<std::int64_t> blocks, std::int64_t m = 1024) {
   planner::Plan plan = examples::plan(m);
@@ -158,8 +158,8 @@ TEST(Exporter, NcclChannelsThatContradictEachOtherAreRefused) {
   items[1].plan.variant = {"nccl_window", {{"ctas", "8"}}};
   const auto refused = find_exporter("nccl-tuner").value()->write(items, {"ring", "simple"}).error();
   EXPECT_EQ(refused.code, ErrorCode::InvalidSpec);
-  EXPECT_THAT(refused.message, testing::AllOf(HasSubstr("m=1024"), HasSubstr("nccl(ctas=16)"), HasSubstr("m=896"),
-                                              HasSubstr("nccl_window(ctas=8)"), HasSubstr("over 16 and 8 channels")));
+  EXPECT_THAT(refused.message, ::testing::AllOf(HasSubstr("m=1024"), HasSubstr("nccl(ctas=16)"), HasSubstr("m=896"),
+                                                HasSubstr("nccl_window(ctas=8)"), HasSubstr("over 16 and 8 channels")));
 }
 
 TEST(Exporter, HcclCountsARanksInputOfAnAllGather) {
@@ -205,4 +205,4 @@ TEST(Exporter, NamesEveryFormat) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::exporter_test

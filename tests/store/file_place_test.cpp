@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::store {
+namespace mc2::store::file_place_test {
 namespace {
 
 TEST(FilePlace, NetworkFileSystemsAreKnownByTheirMagic) {
@@ -27,4 +27,4 @@ TEST(FilePlace, FuseMountsAreJudgedByTheirType) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::file_place_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace mc2::store {
+namespace mc2::store::json_parse_test {
 namespace {
 
 std::string nested(int depth) {
@@ -57,4 +57,4 @@ TEST(ParseJson, NumbersKeepTheirKindAndBits) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::json_parse_test

@@ -9,7 +9,7 @@
 #include "place.hpp"
 #include "raw_sql.hpp"
 
-namespace mc2::store {
+namespace mc2::store::layers_test {
 namespace {
 
 using examples::key_of;
@@ -121,4 +121,4 @@ TEST(Layers, ListsTheModelsOfEveryLayer) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::layers_test

@@ -5,7 +5,7 @@
 #include <array>
 #include <span>
 
-namespace mc2::store {
+namespace mc2::store::migrations_test {
 namespace {
 
 constexpr std::array kSteps{Migration{1, "first", "CREATE TABLE a (x) STRICT"},
@@ -71,4 +71,4 @@ TEST(Migrations, EmptyDatabaseCannotBeOnlyRead) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::migrations_test

@@ -13,7 +13,7 @@
 #include "records.hpp"
 
 /// What the store makes of files that something else has changed.
-namespace mc2::store {
+namespace mc2::store::store_damage_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -298,4 +298,4 @@ TEST(StoreDamage, JournalThatAReaderMayNotRollBackIsRefused) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::store_damage_test

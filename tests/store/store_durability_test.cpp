@@ -20,7 +20,7 @@
 #include "place.hpp"
 
 /// What the store keeps when processes die, disks fill up and others write at the same time.
-namespace mc2::store {
+namespace mc2::store::store_durability_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -190,4 +190,4 @@ TEST(StoreDurability, ReadOnlyFileSystemIsReadOnlyAndCanStillBeRead) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::store_durability_test

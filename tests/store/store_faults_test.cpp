@@ -14,7 +14,7 @@
 #include "place.hpp"
 
 /// What the store keeps when any single operation of the file system fails, and when the power goes at any moment.
-namespace mc2::store {
+namespace mc2::store::store_faults_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,7 +156,7 @@ void use_with(const Injection& injection) {
 /// One injection for each operation of a use. Returns their number.
 std::int64_t use_with_each(Injection injection) {
   const std::int64_t count = operations_of_a_use();
-  for (injection.at = 0; injection.at < count && !testing::Test::HasFailure(); ++injection.at) {
+  for (injection.at = 0; injection.at < count && !::testing::Test::HasFailure(); ++injection.at) {
     SCOPED_TRACE("operation " + std::to_string(injection.at) + " of " + std::to_string(count) + ", seed " +
                  std::to_string(injection.seed));
     use_with(injection);
@@ -198,4 +198,4 @@ TEST(StoreFaults, ReadsThatComeInPiecesAreWhole) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::store_faults_test

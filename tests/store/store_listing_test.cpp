@@ -10,7 +10,7 @@
 #include "place.hpp"
 #include "raw_sql.hpp"
 
-namespace mc2::store {
+namespace mc2::store::store_listing_test {
 namespace {
 
 using examples::kNow;
@@ -120,4 +120,4 @@ TEST(StoreListing, NamesEveryMachine) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::store_listing_test

@@ -12,7 +12,7 @@
 #include "place.hpp"
 #include "raw_sql.hpp"
 
-namespace mc2::store {
+namespace mc2::store::store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -489,4 +489,4 @@ TEST(Store, ListsModelsOfOneKindTypeAndRankCountOnOneMachine) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::store_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace mc2::store {
+namespace mc2::store::text_test {
 namespace {
 
 TEST(OneLine, ControlCharactersBecomeSpaces) { EXPECT_EQ(one_line("a\nb\x1b[2Jc\x7f"), "a b [2Jc "); }
@@ -30,4 +30,4 @@ TEST(OneLine, CutsBetweenCharacters) {
 TEST(OneLine, HalfACharacterAtTheEndStays) { EXPECT_EQ(one_line("a\xC2"), "a\xC2"); }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::text_test

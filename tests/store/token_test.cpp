@@ -7,7 +7,7 @@
 #include "place.hpp"
 #include "raw_sql.hpp"
 
-namespace mc2::store {
+namespace mc2::store::token_test {
 namespace {
 
 TokenRandomness bytes(std::uint8_t first) {
@@ -132,4 +132,4 @@ TEST(TokenStore, TokensAreNeitherExportedNorMerged) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::token_test

@@ -9,7 +9,7 @@
 #include "place.hpp"
 #include "raw_sql.hpp"
 
-namespace mc2::store {
+namespace mc2::store::transfer_test {
 namespace {
 
 using examples::key_of;
@@ -197,4 +197,4 @@ TEST(Transfer, BadImportChangesNothing) {
 }
 
 } // namespace
-} // namespace mc2::store
+} // namespace mc2::store::transfer_test
