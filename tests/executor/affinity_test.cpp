@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mc2::executor::lanes {
+namespace mc2::executor::lanes::affinity_test {
 namespace {
 
 using planner::Lane;
@@ -45,4 +45,4 @@ TEST(CoreLayout, KeepsTheThreadCountWhenPinningIsOff) {
 TEST(AllowedCores, HasAtLeastOne) { EXPECT_FALSE(allowed_cores().empty()); }
 
 } // namespace
-} // namespace mc2::executor::lanes
+} // namespace mc2::executor::lanes::affinity_test

@@ -7,7 +7,7 @@
 #include "mc2/executor/backend.hpp"
 #include "mc2/planner/cutting.hpp"
 
-namespace mc2::executor {
+namespace mc2::executor::backend_registry_test {
 namespace {
 
 // Two tables that name every backend: backend_registry() in executor/src/backends/backend_registry.cpp, and
@@ -20,4 +20,4 @@ TEST(BackendRegistry, HasAnAlignmentInThePlannerForEachBackend) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::backend_registry_test

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <vector>
 
-namespace mc2::executor {
+namespace mc2::executor::block_times_test {
 namespace {
 
 using planner::Component;
@@ -63,4 +63,4 @@ TEST(BlockTimes, ALaneThatTheOtherLeavesEarlyIsJudgedByWhatItShared) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::block_times_test

@@ -5,7 +5,7 @@
 
 #include "mc2/executor/verify.hpp"
 
-namespace mc2::executor {
+namespace mc2::executor::checks_test {
 namespace {
 
 using planner::OpKind;
@@ -73,4 +73,4 @@ TEST(CheckBuffers, TakesAGatheredAOfTheRightSizeWhereOneIsGathered) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::checks_test

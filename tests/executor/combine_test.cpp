@@ -8,7 +8,7 @@
 
 #include "bf16.hpp"
 
-namespace mc2::executor::lanes {
+namespace mc2::executor::lanes::combine_test {
 namespace {
 
 template <typename Element>
@@ -75,4 +75,4 @@ TEST(Bf16, RoundsToNearestEvenAndKeepsSpecialValues) {
 }
 
 } // namespace
-} // namespace mc2::executor::lanes
+} // namespace mc2::executor::lanes::combine_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace mc2::executor {
+namespace mc2::executor::f16_test {
 namespace {
 
 TEST(F16, EveryNumberSurvivesTheRoundTripAndHasItsValue) {
@@ -38,4 +38,4 @@ TEST(F16, RoundsToNearestEvenAndOverflowsToInfinity) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::f16_test

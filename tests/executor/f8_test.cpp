@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace mc2::executor {
+namespace mc2::executor::f8_test {
 namespace {
 
 TEST(F8E4m3, EveryNumberSurvivesTheRoundTripAndHasItsValue) {
@@ -38,4 +38,4 @@ TEST(F8E4m3, RoundsToNearestEvenAndKeepsToItsLargest) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::f8_test

@@ -5,7 +5,7 @@
 #include "mc2/executor/verify.hpp"
 #include "support/oracle.hpp"
 
-namespace mc2::executor::lanes {
+namespace mc2::executor::lanes::gemm_test {
 namespace {
 
 TEST(Gemm, MultipliesEveryBlockLengthWithOnePackedCopyOfB) {
@@ -63,4 +63,4 @@ TEST(Gemm, NamesItsLibraryAndInstructionSet) {
 }
 
 } // namespace
-} // namespace mc2::executor::lanes
+} // namespace mc2::executor::lanes::gemm_test

@@ -16,7 +16,7 @@
 #include "mc2/executor/verify.hpp"
 #include "support/prepare.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::host::host_communicator_test {
 namespace {
 
 using planner::Lane;
@@ -223,4 +223,4 @@ TEST(HostCommunicator, RefusesToRunInAChildProcessWhichMayEndAllTheSame) {
 }
 
 } // namespace
-} // namespace mc2::executor::host
+} // namespace mc2::executor::host::host_communicator_test

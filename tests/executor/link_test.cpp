@@ -3,7 +3,7 @@
 
 #include "mc2/executor/backend.hpp"
 
-namespace mc2::executor {
+namespace mc2::executor::link_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -101,4 +101,4 @@ TEST(CommunicatorOptions, ValidateNamesTheOption) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::link_test

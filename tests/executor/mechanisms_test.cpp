@@ -13,7 +13,7 @@
 #include "mc2/planner/collective.hpp"
 #include "support/prepare.hpp"
 
-namespace mc2::executor::host {
+namespace mc2::executor::host::mechanisms_test {
 namespace {
 
 using planner::Cut;
@@ -217,4 +217,4 @@ TEST(HostVariants, RefuseWhatTheyCannotCarryNamingWhatThereIs) {
 }
 
 } // namespace
-} // namespace mc2::executor::host
+} // namespace mc2::executor::host::mechanisms_test

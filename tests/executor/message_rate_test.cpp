@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::executor {
+namespace mc2::executor::message_rate_test {
 namespace {
 
 TEST(MessageRate, EveryPathDeliversMoreMessagesThanItsBuffersHold) {
@@ -19,4 +19,4 @@ TEST(MessageRate, EveryPathDeliversMoreMessagesThanItsBuffersHold) {
 TEST(MessageRate, OneMessageIsEnough) { EXPECT_GT(time_messages(MessagePath::Push, 64, 1).throughput_us, 0); }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::message_rate_test

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace mc2::executor {
+namespace mc2::executor::parallel_for_test {
 namespace {
 
 TEST(ParallelFor, CallsEveryIndexOnce) {
@@ -32,4 +32,4 @@ TEST(ParallelFindFirst, IsTheLowestOfSeveral) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::parallel_for_test

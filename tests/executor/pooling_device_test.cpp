@@ -13,7 +13,7 @@
 #include "support/prepare.hpp"
 
 /// What embedding_all_to_all does with bags; the conformance suite compares its results with the definition.
-namespace mc2::executor {
+namespace mc2::executor::pooling_device_test {
 namespace {
 
 using planner::OpKind;
@@ -229,4 +229,4 @@ TEST(Pooling, VirtualComputeIsCheckedByWhatWasExchanged) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::pooling_device_test

@@ -10,7 +10,7 @@
 
 #include "support/forked.hpp"
 
-namespace mc2::executor {
+namespace mc2::executor::process_group_test {
 namespace {
 
 using mc2::testing::run_processes;
@@ -213,4 +213,4 @@ TEST(ProcessGroup, WhatAnEndedJobLeftBehindIsPassedOver) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::process_group_test

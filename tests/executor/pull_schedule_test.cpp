@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace mc2::executor::host {
+namespace mc2::executor::host::pull_schedule_test {
 namespace {
 
 /// A piece of this length from every rank.
@@ -133,4 +133,4 @@ RC_GTEST_PROP(PullSchedule, NoDirectionCarriesMoreThanItsRate, ()) {
 }
 
 } // namespace
-} // namespace mc2::executor::host
+} // namespace mc2::executor::host::pull_schedule_test

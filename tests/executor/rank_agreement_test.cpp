@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace mc2::executor {
+namespace mc2::executor::rank_agreement_test {
 namespace {
 
 TEST(RankAgreement, NoErrorIsNobodys) {
@@ -40,4 +40,4 @@ TEST(RankAgreement, TheFirstRankThatCallsSomethingElseIsNamedWithBothTexts) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::rank_agreement_test

@@ -18,7 +18,7 @@
 #include "support/prepare.hpp"
 
 /// Unequal splits: where rows lie, what is refused, and the host backend's results on every link.
-namespace mc2::executor {
+namespace mc2::executor::row_splits_test {
 namespace {
 
 using planner::Cut;
@@ -287,4 +287,4 @@ TEST(EqualSplits, AreAllThatABackendWithoutCountsTakes) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::row_splits_test

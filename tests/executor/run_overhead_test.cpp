@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mc2::executor {
+namespace mc2::executor::run_overhead_test {
 namespace {
 
 // That both give the same results is checked inside, which throws otherwise.
@@ -18,4 +18,4 @@ TEST(RunOverhead, TimesAsManyPairsAsAsked) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::run_overhead_test

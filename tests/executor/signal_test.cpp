@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-namespace mc2::executor::lanes {
+namespace mc2::executor::lanes::signal_test {
 namespace {
 
 constexpr auto kForever = Clock::time_point::max();
@@ -79,4 +79,4 @@ TEST(Signal, ResetCountsFromZeroAgain) {
 }
 
 } // namespace
-} // namespace mc2::executor::lanes
+} // namespace mc2::executor::lanes::signal_test

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace mc2::executor {
+namespace mc2::executor::stage_test {
 namespace {
 
 using planner::Schedule;
@@ -79,4 +79,4 @@ TEST(Lower, AKindWithoutAnOwnShardDoesNotBeginWithIt) {
 TEST(Lower, RefusesIllegalOperators) { EXPECT_EQ(lower(op(0), {{}}, Schedule::Pipelined).error().field, "m"); }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::stage_test

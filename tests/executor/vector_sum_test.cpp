@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace mc2::executor::lanes {
+namespace mc2::executor::lanes::vector_sum_test {
 namespace {
 
 /// `count` partials of `length` numbers that are not sums of powers of two, so that the order of adding shows.
@@ -52,4 +52,4 @@ TEST(VectorSum, AddsInTheOrderOfThePartialsToTheBitHoweverItWrites) {
 }
 
 } // namespace
-} // namespace mc2::executor::lanes
+} // namespace mc2::executor::lanes::vector_sum_test

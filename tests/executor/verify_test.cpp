@@ -12,7 +12,7 @@
 #include "f16.hpp"
 #include "support/oracle.hpp"
 
-namespace mc2::executor {
+namespace mc2::executor::verify_test {
 namespace {
 
 using planner::DType;
@@ -334,4 +334,4 @@ TEST(RandomProblem, StartsPoisonedAndRefillsOnlyA) {
 }
 
 } // namespace
-} // namespace mc2::executor
+} // namespace mc2::executor::verify_test
