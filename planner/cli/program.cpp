@@ -104,6 +104,18 @@ std::string complaint(const CLI::ParseError& error) {
   return text;
 }
 
+/// CLI11 2.4 passes over the value of an environment variable that the option refuses; 2.3 tells of it. Throws
+/// CLI::ParseError.
+void refuse_passed_over_variables(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
+    const char* value = option->get_envname().empty() ? nullptr : std::getenv(option->get_envname().c_str());
+    if (value == nullptr || *value == '\0' || option->count() > 0) continue;
+    option->add_result(value);
+    option->run_callback();
+  }
+  for (CLI::App* command : app.get_subcommands()) refuse_passed_over_variables(*command);
+}
+
 /// CLI11 prints help itself; its usage errors become one line with the documented exit code.
 int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
@@ -200,6 +212,7 @@ int report(ExitCode code, std::string text) {
 int parse_and_run(CLI::App& app, int argc, char** argv, const Action& action) {
   try {
     app.parse(argc, argv);
+    refuse_passed_over_variables(app);
   } catch (const CLI::ParseError& error) {
     return exit_parse(app, error);
   }

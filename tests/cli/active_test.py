@@ -26,8 +26,8 @@ class ActiveTest(ProgramTest):
         self.assertEqual(self.sample_count(), count)
 
     def test_tunes(self):
-        plan = json.loads(self.succeed("tune", *SHAPE, *MACHINE, "--align", 16, "--active", "--measurements", 9,
-                                       "--budget", 1, "--json", "--store", self.store))
+        plan = json.loads(self.tuned(*SHAPE, *MACHINE, "--align", 16, "--active", "--measurements", 9,
+                                       "--budget", 1, "--json", "--store", self.store).stdout)
         self.assertEqual(sum(plan["cut"]["block_rows"]), 96)
 
     def test_refuses_options_that_do_not_fit(self):

@@ -136,7 +136,7 @@ class BadStoreTest(ProgramTest):
         self.assertEqual(exported.returncode, NEGATIVE, exported.stderr)
         self.assertIn("not exported: plan row 1: ", exported.stderr)
         self.assertTrue(json.loads(salvaged.read_text())["models"])
-        tuned = self.complete("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        tuned = self.tuned(*SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
         self.assertIn("plan in row 1 is damaged", tuned.stderr)
         self.assertIn("the new plan replaces it", tuned.stderr)
         self.succeed("run", *SHAPE, *MACHINE, "--pairs", 3, "--store", self.store)
@@ -325,7 +325,7 @@ class BadStoreTest(ProgramTest):
             self.assert_refused(done, STORE, "store.db: ", "nothing already kept was lost")
         self.assert_healthy()
         self.assertGreaterEqual(self.sample_count(), count)
-        self.succeed("tune", *other)
+        self.tuned(*other)
 
     def test_disk_full_on_a_small_file_system(self):
         unshare, file_system = shutil.which("unshare"), self.directory / "small"

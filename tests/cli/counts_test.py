@@ -21,7 +21,7 @@ class CountsTest(ProgramTest):
         for kind in ("matmul_all_to_all", "all_to_all_matmul"):
             asked = ["--op", kind, *SHAPE, "--store", self.store]
             with self.subTest(kind=kind):
-                self.succeed("tune", *asked, "--m", 3 * LARGEST, *MACHINE, *QUICK, "--align", 8)
+                self.tuned(*asked, "--m", 3 * LARGEST, *MACHINE, *QUICK, "--align", 8)
                 measured = len(json.loads(self.succeed("db", "export", "--store", self.store))["measurements"])
                 ran = self.complete("run", *asked, *MACHINE, "--blocks", "10,30", "--counts", self.file, *FEW_PAIRS)
                 self.assertIn("correct: ", ran.stdout)
@@ -51,11 +51,11 @@ class CountsTest(ProgramTest):
         self.refuse_counts("999999999,2,3\n4,5,6\n7,8,9\n", "m would exceed")
 
     def test_counts_that_a_plan_cannot_have(self):
-        self.succeed("tune", "--op", "all_to_all_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
+        self.tuned("--op", "all_to_all_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
         self.refuse_counts("17,1,1\n1,1,1\n1,1,1\n", "--m: is 48; a rank of --counts sends 17 rows to one of 3, so it must be at least 51",
                            more=["--m", 48])
         self.refuse_counts("16,1,1\n0,0,0\n1,1,1\n", "rank 1 sends no row at all", more=["--m", 48])
-        self.succeed("tune", "--op", "all_gather_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
+        self.tuned("--op", "all_gather_matmul", *SHAPE, "--m", 48, *MACHINE, *QUICK, "--store", self.store)
         self.refuse_counts("1,1,1\n1,1,1\n1,1,1\n", "not all_gather_matmul", op="all_gather_matmul", more=["--m", 48])
 
     def test_advice_that_can_be_followed(self):

@@ -33,14 +33,14 @@ class EmbeddingTest(ProgramTest):
         for options in (["--link", "shm"], ["--link", "tcp:1Gbit", "--ranks", 3], ["--dtype", "f16"], ["--dtype", "bf16"]):
             asked = [*BAGS, *TABLES, *options, "--store", self.store]
             with self.subTest(options=options):
-                self.succeed("tune", *asked, *QUICK)
+                self.tuned(*asked, *QUICK)
                 self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
 
     def test_shapes_of_a_file(self):
         shapes = self.directory / "shapes.csv"
         shapes.write_text("op,m,n,k,tables,table_rows,pooling\n"
                           "embedding_all_to_all,64,32,4,2,10,mean\nmatmul_all_to_all,64,32,4,,,\n")
-        self.succeed("tune", "--shapes", shapes, *MACHINE, *QUICK, "--store", self.store)
+        self.tuned("--shapes", shapes, *MACHINE, *QUICK, "--store", self.store)
         listed = self.succeed("db", "list", "--store", self.store)
         self.assertIn("tables=2x10 mean", listed)
         shapes.write_text("op,m,n,k,tables\nembedding_all_to_all,64,32,4,2\n")

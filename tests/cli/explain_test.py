@@ -350,7 +350,7 @@ class HostileTest(ExplainTest):
 class TunedTest(ExplainTest):
     def setUp(self):
         super().setUp()
-        self.succeed("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        self.tuned(*SHAPE, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
 
     def test_kept_plan_with_samples_and_a_measured_run(self):
         text, report = self.report(*SHAPE, *MACHINE, "--measure")

@@ -78,7 +78,7 @@ class InterruptTest(ProgramTest):
         self.interrupt(process, signal.SIGTERM)
         kept = self.sample_count()
         self.assertGreater(kept, 0)
-        self.succeed("tune", *SHAPE, *MACHINE, *QUICK, "--store", self.store)
+        self.tuned(*SHAPE, *MACHINE, *QUICK, "--store", self.store)
         self.assertGreaterEqual(self.sample_count(), kept)
 
     def test_tune_in_its_race_keeps_the_samples(self):

@@ -26,6 +26,8 @@ class JsonTest(ProgramTest):
 
     def test_what_is_measured_and_kept(self):
         store = ["--store", self.store]
+        self.profile_and_fit(*SHAPE, *MACHINE)
+        self.tuned(*SHAPE, *MACHINE, *QUICK, *store)
         profile = self.document("mc2.profile/1", "profile", *SHAPE, *MACHINE, *QUICK, *store)
         self.assertTrue(profile["samples"])
         self.document("mc2.cost_model/1", "fit", *SHAPE, *MACHINE, *store)

@@ -76,7 +76,7 @@ class MainJobTest(ProgramTest):
         first = self.at_store("tune", *QUICK, "--align", 16, "--json")
         self.assert_valid(json.loads(first), "mc2.plan/1")
         self.assertEqual(first, self.at_store("tune", *QUICK, "--align", 16, "--json"))
-        done = self.complete("tune", *SHAPE, *MACHINE, "--store", self.store)
+        done = self.tuned(*SHAPE, *MACHINE, "--store", self.store)
         self.assertIn("already tuned", done.stderr)
         self.assertIn(EMULATED, done.stdout)
 
@@ -169,13 +169,13 @@ class MainJobTest(ProgramTest):
 
     def test_fresh_tunes_again(self):
         self.at_store("tune", *QUICK, "--align", 16)
-        done = self.complete("tune", *SHAPE, *MACHINE, *QUICK, "--align", 16, "--fresh", "--store", self.store)
+        done = self.tuned(*SHAPE, *MACHINE, *QUICK, "--align", 16, "--fresh", "--store", self.store)
         self.assertNotIn("already tuned", done.stderr)
 
     def test_shapes_are_tuned_in_order(self):
         shapes = self.directory / "shapes.csv"
         shapes.write_text("# two\r\nm,n,k\r\n\r\n96,64,64\r\n48,64,64\r\n")
-        done = self.complete("tune", "--shapes", shapes, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
+        done = self.tuned("--shapes", shapes, *MACHINE, *QUICK, "--align", 16, "--store", self.store)
         self.assertIn("shape 2 of 2: matmul_all_reduce m=48 n=64 k=64 f32 x2", done.stderr)
         self.assertEqual(len(self.succeed("db", "list", "--store", self.store).splitlines()), 3)
 

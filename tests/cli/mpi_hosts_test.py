@@ -44,7 +44,7 @@ class MpiHostsTest(mpi_test.JobTest):
         self.assertGreater(min(whole), 750_000)
 
     def test_cutting_the_link_ends_the_job_within_the_deadline(self):
-        self.keep_model(SHAPE)
+        self.complete_job("profile", *SHAPE, *QUICK)
         before = self.contents()
         job = self.start(*LONG_RUN, "--deadline", 3)
         self.rank_of_measuring_job(job, 1)

@@ -12,7 +12,7 @@ FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
 class OddShapesTest(ProgramTest):
     def tune_and_run(self, m, n, k, *options, tune_with=()):
         asked = ["--m", m, "--n", n, "--k", k, *options, "--store", self.store]
-        plan = json.loads(self.succeed("tune", *asked, *QUICK, *tune_with, "--json"))
+        plan = json.loads(self.tuned(*asked, *QUICK, *tune_with, "--json").stdout)
         lengths = plan["cut"]["block_rows"] if m > MOST_ROWS_CUT_ALONG_N else plan["cut"]["block_columns"]
         self.assertEqual(sum(lengths), m if m > MOST_ROWS_CUT_ALONG_N else n)
         self.assertIn("correct: ", self.succeed("run", *asked, *FEW_PAIRS))
@@ -39,7 +39,7 @@ class OddShapesTest(ProgramTest):
                 self.tune_and_run(96, 64, 64, *MACHINE, "--ranks", ranks)
 
     def test_tiny_budget(self):
-        self.succeed("tune", *SHAPE, *MACHINE, "--budget", "0.001", "--store", self.store)
+        self.tuned(*SHAPE, *MACHINE, "--budget", "0.001", "--store", self.store)
 
     def test_real_lanes(self):
         """Where the times fit no curve, a plan is kept all the same."""

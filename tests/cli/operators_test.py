@@ -18,7 +18,7 @@ class FewRowsTest(ProgramTest):
         page = self.succeed("profile", *asked, *QUICK, "--align", 64, "--out", profile)
         self.assertIn("matmul 512 columns", page)
         self.assertIn("block_columns", json.loads(profile.read_text())["samples"][0])
-        page = self.succeed("tune", "--verbose", *asked, *QUICK, "--align", 64)
+        page = self.tuned("--verbose", *asked, *QUICK, "--align", 64).stdout
         self.assertIn("us/column", page)
         plan, trace = self.directory / "plan.json", self.directory / "trace.json"
         self.succeed("plan", *asked, "--blocks", "4x128", "--out", plan)
@@ -33,7 +33,7 @@ class FewRowsTest(ProgramTest):
 
     def test_a_model_answers_for_another_n_and_for_no_other_m(self):
         asked = ["--k", 64, *MACHINE, "--store", self.store]
-        self.succeed("tune", "--m", 16, "--n", 512, *asked, *QUICK)
+        self.tuned("--m", 16, "--n", 512, *asked, *QUICK)
         plan = json.loads(self.succeed("plan", "--m", 16, "--n", 1000, *asked, "--json"))
         self.assertEqual(sum(plan["cut"]["block_columns"]), 1000)
         for m in (17, 512):
@@ -41,7 +41,7 @@ class FewRowsTest(ProgramTest):
 
     def test_rows_of_an_earlier_plan_are_refused(self):
         asked = [*FEW_ROWS, *MACHINE, "--store", self.store]
-        plan = json.loads(self.succeed("tune", *asked, *QUICK, "--json"))
+        plan = json.loads(self.tuned(*asked, *QUICK, "--json").stdout)
         plan["cut"] = {"block_rows": [16]}
         file = self.directory / "plan.json"
         file.write_text(json.dumps(plan))

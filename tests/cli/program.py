@@ -23,7 +23,7 @@ SUCCESS, NEGATIVE, USAGE, NO_ANSWER, UNSUPPORTED, STORE, SYSTEM, INTERRUPTED = 0
 SHAPE = ["--m", "96", "--n", "64", "--k", "64"]
 # Lanes that sleep take the same time on a busy host, so that fits never fail for its noise.
 MACHINE = ["--link", "1Gbit,20us", "--virtual-compute", "1Gflops,5us"]
-QUICK = ["--budget", "1", "--max-samples", "5"]
+QUICK = ["--budget", "2", "--max-samples", "5"]
 # What fitting says of times that another program's burst of work spoilt, where lanes are real.
 BUSY_HOST = "measure again on a quieter machine"
 MOST_TRIES = 6
@@ -99,6 +99,15 @@ class ProgramTest(unittest.TestCase):
         fitted = measured(run)
         self.assertEqual(fitted.returncode, SUCCESS, fitted.stderr)
         return self.page
+
+    def tuned(self, *arguments):
+        """A tuning with a model: where times were spoilt a plan is kept without one, and it is measured again."""
+        done = self.complete("tune", *arguments)
+        for _ in range(MOST_TRIES):
+            if "no model: " not in done.stderr:
+                break
+            done = self.complete("tune", *arguments, "--fresh")
+        return done
 
     def profiled_and_fitted(self):
         """A store with samples and a model of SHAPE on MACHINE."""

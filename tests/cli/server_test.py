@@ -28,7 +28,7 @@ class ServerTest(program.ProgramTest):
         return service, f"http://127.0.0.1:{service.port}"
 
     def tune(self, store, *options):
-        return self.complete("tune", *QUESTION, *QUICK, "--align", 16, "--store", store, *options)
+        return self.tuned(*QUESTION, *QUICK, "--align", 16, "--store", store, *options)
 
     def test_what_is_tuned_goes_to_the_service_and_comes_from_it(self):
         service, url = self.serve()
@@ -51,7 +51,7 @@ class ServerTest(program.ProgramTest):
         self.assertEqual(self.sample_count_of(self.store), samples)
 
         # A third store on the same machine has nothing to measure any more.
-        taken = self.complete("tune", *QUESTION, *QUICK, "--store", self.directory / "second.db", "--server", url)
+        taken = self.tuned(*QUESTION, *QUICK, "--store", self.directory / "second.db", "--server", url)
         self.assertIn(f"says {url}; --fresh measures here", taken.stderr)
         self.assertEqual(self.sample_count_of(self.directory / "second.db"), 0)
 

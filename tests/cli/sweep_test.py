@@ -226,7 +226,7 @@ class SourceTest(SweepTest):
         self.assertTrue(many[0]["reason"], many[0])
 
     def test_tuned_plans_come_before_models(self):
-        self.succeed("tune", *program.SHAPE, *MACHINE, *program.QUICK, "--store", self.store)
+        self.tuned(*program.SHAPE, *MACHINE, *program.QUICK, "--store", self.store)
         kept = json.loads(self.succeed("plan", *program.SHAPE, *MACHINE, "--json", "--store", self.store))
         file = self.shapes("model,layer,parallel,n,k,dtype\nToy,kept,row,64,128,f32\n")
         asked = ["sweep", "--shapes", file, "--ranks", 2, "--m", "80,96,128", *MACHINE, "--kinds", "matmul_all_reduce", "--store",
@@ -384,7 +384,7 @@ class InterruptTest(SweepTest):
         command = [program.MC2, *map(str, self.example(*self.LONG))]
         controller, terminal = pty.openpty()
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=terminal,
-                              env=program.environment(self.directory)) as process:
+                              env={**program.environment(self.directory), "TERM": "xterm"}) as process:
             os.close(terminal)
             said = b""
             while b"left" not in said:
