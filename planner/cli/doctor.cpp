@@ -90,14 +90,6 @@ nlohmann::ordered_json DoctorCommand::examine_store() const {
   return result;
 }
 
-/// Text that wraps, its further lines as far in as `start` is long.
-std::string hanging(const std::string& start, const std::string& text) {
-  std::string page;
-  for (const auto& line : wrapped(text, kPageColumns - start.size()))
-    page += (page.empty() ? start : std::string(start.size(), ' ')) + line + "\n";
-  return page;
-}
-
 /// Operators by element types; a "no" has the number of its reason, which stands once below.
 std::string dtype_matrix(const nlohmann::ordered_json& kinds) {
   constexpr int kKindColumns = 24, kDtypeColumns = 9;
@@ -123,7 +115,8 @@ std::string dtype_matrix(const nlohmann::ordered_json& kinds) {
   end_line(heading);
   std::string page = heading + rows;
   for (std::size_t i = 0; i < reasons.size(); ++i)
-    page += hanging("  (" + std::to_string(i + 1) + ") ", reasons[i].substr(std::string_view("no: ").size()));
+    page +=
+        hanging("  (" + std::to_string(i + 1) + ") ", reasons[i].substr(std::string_view("no: ").size()), kPageColumns);
   return page;
 }
 
@@ -141,15 +134,17 @@ void print_page(const nlohmann::ordered_json& report) {
     std::cout << "\n"
               << hanging("backend " + backend["name"].get<std::string>() + ": ",
                          (backend["available"].get<bool>() ? "available, " : "not available, ") +
-                             backend["reason"].get<std::string>());
+                             backend["reason"].get<std::string>(),
+                         kPageColumns);
     if (!backend["fingerprint"].empty())
-      std::cout << hanging("  ", facts(backend["fingerprint"])) << dtype_matrix(backend["dtypes"]);
+      std::cout << hanging("  ", facts(backend["fingerprint"]), kPageColumns) << dtype_matrix(backend["dtypes"]);
   }
   const auto& store = report["store"];
   std::cout << "\n"
-            << hanging("store ", store.value("path", "") + ": " +
-                                     (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ") +
-                                     store["reason"].get<std::string>());
+            << hanging("store ",
+                       store.value("path", "") + ": " + (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ") +
+                           store["reason"].get<std::string>(),
+                       kPageColumns);
   for (const char* count : {"plans", "models", "samples"})
     if (store[count] != 0) std::cout << "  " << count << ": " << store[count].get<std::int64_t>() << "\n";
 }

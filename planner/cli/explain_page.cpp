@@ -137,9 +137,7 @@ std::optional<double> measured_us(const planner::Plan& plan, const Evidence& evi
 }
 
 std::string indented(const std::string& text, int width) {
-  std::string result;
-  for (const auto& line : wrapped(text, static_cast<std::size_t>(width) - 2)) result += "  " + line + "\n";
-  return result;
+  return hanging("  ", text, static_cast<std::size_t>(width));
 }
 
 std::string title_text(const planner::Plan& plan, bool color) {
@@ -153,11 +151,7 @@ constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 2;
 /// One fact, in two lines at most.
 std::string hanging_fact(const std::string& name, const std::string& value, int width) {
   constexpr std::size_t kNameColumns = 14;
-  const auto lines = first_lines(wrapped(value, static_cast<std::size_t>(width) - kNameColumns), kFewFactLines);
-  std::string text;
-  for (std::size_t i = 0; i < lines.size(); ++i)
-    text += "  " + render::padded(i == 0 ? name : "", kNameColumns - 2) + lines[i] + "\n";
-  return text;
+  return hanging("  " + render::padded(name, kNameColumns - 2), value, static_cast<std::size_t>(width), kFewFactLines);
 }
 
 /// "0.74 to 2 or more": how many times as fast as today, until the plan costs 1 % more than the best.

@@ -97,12 +97,7 @@ class Page {
     text_ += "\n";
   }
 
-  void note(const std::string& start, const std::string& what) {
-    const auto lines =
-        first_lines(wrapped(what, width_ > start.size() + 10 ? width_ - start.size() : 10), kReasonLines);
-    for (std::size_t i = 0; i < lines.size(); ++i)
-      notes_ += (i == 0 ? start : std::string(start.size(), ' ')) + lines[i] + "\n";
-  }
+  void note(const std::string& start, const std::string& what) { notes_ += hanging(start, what, width_, kReasonLines); }
 
   std::string notes() {
     note("  ", "percent: time saved by the plan's cut, beside serial; whole: not cutting is best" +

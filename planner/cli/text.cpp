@@ -29,14 +29,26 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
   return lines;
 }
 
+namespace {
+
 std::vector<std::string> first_lines(std::vector<std::string> lines, std::size_t count) {
-  if (lines.size() <= count || count == 0) return lines;
+  if (lines.size() <= count) return lines;
   lines.resize(count);
   std::string& last = lines.back();
   const std::size_t blank = last.rfind(' ');
   last.erase(blank == std::string::npos ? last.size() - std::min<std::size_t>(last.size(), 4) : blank);
   last += " ...";
   return lines;
+}
+
+} // namespace
+
+std::string hanging(const std::string& start, std::string_view text, std::size_t columns, std::size_t most_lines) {
+  const std::size_t room = columns > start.size() ? columns - start.size() : std::string::npos;
+  std::string page;
+  for (const auto& line : first_lines(wrapped(text, room), most_lines))
+    page += (page.empty() ? start : std::string(start.size(), ' ')) + line + "\n";
+  return page;
 }
 
 } // namespace mc2::cli

@@ -168,14 +168,14 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::
   const planner::Fingerprint here = backend->fingerprint(options);
   store::Store& writable = around.layers.writable();
   std::string damage; // of the plan that was kept
-  if (auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), variant.purpose()}); is_fresh) {
-    // measured again, whatever was kept
-  } else if (!kept) {
+  if (!is_fresh) {
+    const auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), variant.purpose()});
+    if (kept) {
+      std::cerr << "mc2: already tuned on this machine at " << kept.value().created_at << "; --fresh measures again\n";
+      print(kept.value().plan, kept.value().document, around.documents);
+      return ExitCode::Success;
+    }
     if (kept.error().code != ErrorCode::NotFound) damage = kept.error().text();
-  } else {
-    std::cerr << "mc2: already tuned on this machine at " << kept.value().created_at << "; --fresh measures again\n";
-    print(kept.value().plan, kept.value().document, around.documents);
-    return ExitCode::Success;
   }
   if (around.service && !is_fresh) {
     MC2_ASSIGN(const auto taken, take_served({.op = spec, .machine = here}, around));
