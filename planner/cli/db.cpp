@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -87,16 +88,23 @@ Result<ExitCode> DbCommand::stats() const {
   return ExitCode::Success;
 }
 
+/// By machine, in the order in which each first kept one.
 void print_plans(const std::vector<store::StoredPlan>& plans) {
-  std::vector<std::vector<std::string>> rows{{"plan", "operator", "cut", "benefit", "machine", "kept"}};
+  using Rows = std::vector<std::vector<std::string>>;
+  std::vector<std::pair<std::string, Rows>> machines;
   for (const auto& stored : plans) {
     const auto& plan = stored.plan;
+    const std::string label = plan.fingerprint.label();
+    auto machine = std::ranges::find(machines, label, &std::pair<std::string, Rows>::first);
+    if (machine == machines.end())
+      machine = machines.insert(machine, {label, {{"plan", "operator", "cut", "benefit", "kept"}}});
     const std::string benefit = plan.validation ? percent_text(plan.validation->benefit) + " measured"
                                                 : percent_text(plan.benefit()) + " predicted";
-    rows.push_back({stored.digest.substr(0, 12), plan.op.text(), plan.cut.text(), benefit, plan.fingerprint.label(),
-                    stored.created_at});
+    machine->second.push_back({stored.digest.substr(0, 12), plan.op.text(), plan.cut.text(), benefit,
+                               stored.created_at.substr(0, std::string_view("2026-01-31").size())});
   }
-  std::cout << table(rows);
+  for (const auto& [label, rows] : machines)
+    std::cout << (&label == &machines.front().first ? "" : "\n") << label << "\n" << table(rows);
 }
 
 nlohmann::json plans_report(const std::vector<store::StoredPlan>& plans) {

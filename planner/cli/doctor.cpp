@@ -115,8 +115,8 @@ std::string dtype_matrix(const nlohmann::ordered_json& kinds) {
   end_line(heading);
   std::string page = heading + rows;
   for (std::size_t i = 0; i < reasons.size(); ++i)
-    page +=
-        hanging("  (" + std::to_string(i + 1) + ") ", reasons[i].substr(std::string_view("no: ").size()), kPageColumns);
+    page += render::hanging("  (" + std::to_string(i + 1) + ") ", reasons[i].substr(std::string_view("no: ").size()),
+                            kPageColumns);
   return page;
 }
 
@@ -132,19 +132,21 @@ void print_page(const nlohmann::ordered_json& report) {
   std::cout << "mc2 " << report["version"].get<std::string>() << "\n";
   for (const auto& backend : report["backends"]) {
     std::cout << "\n"
-              << hanging("backend " + backend["name"].get<std::string>() + ": ",
-                         (backend["available"].get<bool>() ? "available, " : "not available, ") +
-                             backend["reason"].get<std::string>(),
-                         kPageColumns);
+              << render::hanging("backend " + backend["name"].get<std::string>() + ": ",
+                                 (backend["available"].get<bool>() ? "available, " : "not available, ") +
+                                     backend["reason"].get<std::string>(),
+                                 kPageColumns);
     if (!backend["fingerprint"].empty())
-      std::cout << hanging("  ", facts(backend["fingerprint"]), kPageColumns) << dtype_matrix(backend["dtypes"]);
+      std::cout << render::hanging("  ", facts(backend["fingerprint"]), kPageColumns)
+                << dtype_matrix(backend["dtypes"]);
   }
   const auto& store = report["store"];
   std::cout << "\n"
-            << hanging("store ",
-                       store.value("path", "") + ": " + (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ") +
-                           store["reason"].get<std::string>(),
-                       kPageColumns);
+            << render::hanging("store ",
+                               store.value("path", "") + ": " +
+                                   (store["healthy"].get<bool>() ? "healthy, " : "NOT healthy, ") +
+                                   store["reason"].get<std::string>(),
+                               kPageColumns);
   for (const char* count : {"plans", "models", "samples"})
     if (store[count] != 0) std::cout << "  " << count << ": " << store[count].get<std::int64_t>() << "\n";
 }

@@ -8,6 +8,7 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/render/markup.hpp"
+#include "mc2/render/text.hpp"
 #include "render.hpp"
 #include "text.hpp"
 
@@ -105,12 +106,12 @@ std::string heading(const char* text, bool color) {
   return color ? std::string("\n\033[1m") + text + "\033[0m\n" : std::string("\n") + text + "\n";
 }
 
-std::string facts_text(const Facts& facts) {
+std::string facts_text(const Facts& facts, int width) {
   std::string text;
   for (const auto& [name, value] : facts) {
     std::string padded = name;
     padded.resize(std::max<std::size_t>(16, name.size() + 2), ' ');
-    text += "  " + padded + value + "\n";
+    text += render::hanging("  " + padded, value, static_cast<std::size_t>(width));
   }
   return text;
 }
@@ -137,7 +138,7 @@ std::optional<double> measured_us(const planner::Plan& plan, const Evidence& evi
 }
 
 std::string indented(const std::string& text, int width) {
-  return hanging("  ", text, static_cast<std::size_t>(width));
+  return render::hanging("  ", text, static_cast<std::size_t>(width));
 }
 
 std::string title_text(const planner::Plan& plan, bool color) {
@@ -151,7 +152,8 @@ constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 2;
 /// One fact, in two lines at most.
 std::string hanging_fact(const std::string& name, const std::string& value, int width) {
   constexpr std::size_t kNameColumns = 14;
-  return hanging("  " + render::padded(name, kNameColumns - 2), value, static_cast<std::size_t>(width), kFewFactLines);
+  return render::hanging("  " + render::padded(name, kNameColumns - 2), value, static_cast<std::size_t>(width),
+                         kFewFactLines);
 }
 
 /// "0.74 to 2 or more": how many times as fast as today, until the plan costs 1 % more than the best.
@@ -245,23 +247,26 @@ Cells lane_cells(const Explanation& explanation) {
   return cells;
 }
 
+/// The parts of what a runner-up lost, without those that are nothing; their sum is the loss.
+std::string parts_text(const Account& difference) {
+  std::string text;
+  for (const auto& [name, us] : {std::pair{"cutting", difference.cutting_us},
+                                 {"contention", difference.contention_us},
+                                 {"waits", difference.waits_us()}})
+    if (us != 0) text += (text.empty() ? "" : ", ") + std::string(name) + " " + signed_time(us);
+  return text;
+}
+
 Cells loss_cells(const Explanation& explanation) {
   const planner::Plan& plan = explanation.plan;
-  Cells cells{{"runner-up", "variant", "predicted", "slower by", "cutting", "contention", "waits", "reason"}};
+  Cells cells{{"runner-up", "variant", "predicted", "slower by", "of it", "reason"}};
   const std::size_t count = std::min({explanation.losses.size(), plan.runners_up.size(), kMaxShownLosers});
   for (std::size_t i = 0; i < count; ++i) {
     const auto& loser = plan.runners_up[i];
     const auto& loss = explanation.losses[i];
-    std::vector<std::string> row{short_cut(loser.cut), short_variant(loser.variant), time_text(loser.makespan_us),
-                                 signed_time(lost_us(loss))};
-    if (loss.difference) {
-      const Account& d = *loss.difference;
-      row.insert(row.end(), {signed_time(d.cutting_us), signed_time(d.contention_us), signed_time(d.waits_us())});
-    } else {
-      row.insert(row.end(), {"?", "?", "?"});
-    }
-    row.push_back(clipped(loser.reason, kMaxText));
-    cells.push_back(std::move(row));
+    cells.push_back({short_cut(loser.cut), short_variant(loser.variant), time_text(loser.makespan_us),
+                     signed_time(lost_us(loss)), loss.difference ? parts_text(*loss.difference) : "?",
+                     clipped(loser.reason, kMaxText)});
   }
   return cells;
 }
@@ -346,7 +351,7 @@ std::string explain_page(const Explanation& explanation, const Evidence& evidenc
 std::string full_explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
   const planner::Plan& plan = explanation.plan;
   const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
-  std::string page = title_text(plan, color) + facts_text(summary_facts(explanation, evidence));
+  std::string page = title_text(plan, color) + facts_text(summary_facts(explanation, evidence), width);
   page += heading("What bounds it", color) + indented(explanation.bound_text, width) + "\n";
   page += table(lane_cells(explanation)) + "\n" + account_text(explanation) + "\n";
   if (explanation.measured)

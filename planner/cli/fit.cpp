@@ -9,6 +9,7 @@
 #include "mc2/store/codec.hpp"
 #include "render.hpp"
 #include "report.hpp"
+#include "terminal.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -59,8 +60,8 @@ Result<ExitCode> FitCommand::run() const {
   if (is_json) {
     std::cout << document;
   } else {
-    std::cout << model_page(fitted.model);
-    for (const auto& note : fitted.notes) std::cout << "  note: " << note << "\n";
+    std::cout << model_page(fitted.model, terminal_width());
+    std::cout << notes_text(fitted.notes);
     std::cout << "  kept as model " << kept.substr(0, 12) << " in " << layers.writable().path().string() << "\n";
   }
   if (!out.empty()) write_file(out, document);

@@ -8,6 +8,7 @@
 #include "mc2/executor/backend.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/render/text.hpp"
 #include "text.hpp"
 
 namespace mc2::cli {
@@ -193,14 +194,14 @@ std::string entry(const std::string& name, const std::string& text) {
     first.resize(kTextColumn, ' ');
   }
   std::string result;
-  for (const std::string& line : wrapped(text, kPageColumns - kTextColumn))
+  for (const std::string& line : render::wrapped(text, kPageColumns - kTextColumn))
     result += (result.empty() ? first : std::string(kTextColumn, ' ')) + line + "\n";
   return result;
 }
 
 std::string paragraph(const std::string& text) {
   std::string result;
-  for (const std::string& line : wrapped(text, kPageColumns)) result += line + "\n";
+  for (const std::string& line : render::wrapped(text, kPageColumns)) result += line + "\n";
   return result;
 }
 
@@ -209,7 +210,7 @@ std::string brief(const CLI::Option& option) {
   const std::string text = option.get_description();
   const std::string clause =
       text.substr(0, std::min({text.find("; "), text.find(": "), text.find(" ("), text.find(", e.g.")}));
-  const auto lines = wrapped(clause, kPageColumns - kTextColumn - std::string_view(" ...").size());
+  const auto lines = render::wrapped(clause, kPageColumns - kTextColumn - std::string_view(" ...").size());
   return lines.size() == 1 ? clause : lines.front() + " ...";
 }
 

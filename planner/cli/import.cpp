@@ -179,8 +179,11 @@ Result<void> ImportCommand::keep(const planner::Profile& profile) const {
     std::cout << "  note: every one of these samples is kept already; nothing was added\n";
     return {};
   }
-  std::cout << "  kept in " << writable.path().string() << "; next: mc2 fit or mc2 plan with --device '"
-            << profile.fingerprint.fields.at("device") << "' and the operator\n";
+  std::cout << "  kept in " << writable.path().string() << "\n"
+            << render::hanging("  ",
+                               "next: mc2 fit or mc2 plan with --device '" + profile.fingerprint.fields.at("device") +
+                                   "' and the operator",
+                               static_cast<std::size_t>(terminal_width()));
   return {};
 }
 
@@ -202,7 +205,7 @@ Result<ExitCode> ImportCommand::run() const {
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(imported.timings, imported.facts, question.value()));
   const auto& profile = assembled.profile;
   std::cout << profile_page(profile) << "\n";
-  for (const auto& note : assembled.notes) std::cout << "  note: " << note << "\n";
+  std::cout << notes_text(assembled.notes);
   if (!out.empty()) write_file(out, store::pretty(store::encode(profile)));
   MC2_TRY(keep(profile));
   return ExitCode::Success;

@@ -186,8 +186,7 @@ Result<ExitCode> PlanCommand::run() const {
   std::cout << (is_json      ? document
                 : is_verbose ? plan_page(plan, terminal_width(), has_color())
                              : render::answer(plan, next_step(plan), terminal_width()));
-  if (!is_json)
-    for (const auto& note : notes) std::cout << "  note: " << note << "\n";
+  if (!is_json) std::cout << notes_text(notes);
   if (!out.empty()) write_file(out, document);
   return ExitCode::Success;
 }

@@ -10,6 +10,7 @@
 #include "render.hpp"
 #include "report.hpp"
 #include "sweep_options.hpp"
+#include "terminal.hpp"
 #include "tune_progress.hpp"
 #include "variant_option.hpp"
 
@@ -22,19 +23,22 @@ struct ProfileCommand {
   StoreOptions store;
   SweepSettings sweep;
   VariantOption variant;
-  bool is_fresh = false, is_json = false;
+  bool is_fresh = false, is_json = false, is_verbose = false;
   std::string out;
 
   [[nodiscard]] Result<ExitCode> run() const;
+  void print(const planner::Profile& profile, const profiler::SweepSummary& summary, const store::Store& kept) const;
 };
 
-void print_page(const planner::Profile& profile, const profiler::SweepSummary& summary, const store::Store& kept) {
-  std::cout << profile.op.text() << "\n" << profile.fingerprint.label() << "\n\n" << sweep_page(summary) << "\n";
+void ProfileCommand::print(const planner::Profile& profile, const profiler::SweepSummary& summary,
+                           const store::Store& kept) const {
+  std::cout << profile.op.text() << "\n"
+            << profile.fingerprint.label() << "\n\n"
+            << sweep_page(summary, is_verbose) << "\n";
   // The fixed cost per block and the slow-down factors come out of the fit; `mc2 fit` keeps them.
-  if (const auto fitted = profiler::fit_cost_model(profile))
-    std::cout << model_page(fitted.value().model) << "\n";
-  else
-    std::cout << "  note: no cost model fits these samples yet: " << fitted.error().text() << "\n";
+  const auto fitted = profiler::fit_cost_model(profile);
+  if (!fitted) std::cout << notes_text({"no cost model fits these samples yet: " + fitted.error().text()});
+  if (fitted && is_verbose) std::cout << model_page(fitted.value().model, terminal_width()) << "\n";
   std::cout << "  kept in " << kept.path().string() << "; next: mc2 fit with the same options\n";
 }
 
@@ -61,7 +65,7 @@ Result<ExitCode> ProfileCommand::run() const {
   if (is_json)
     std::cout << document;
   else
-    print_page(profile, summary.value(), writable);
+    print(profile, summary.value(), writable);
   if (!out.empty()) write_file(out, document);
   return ExitCode::Success;
 }
@@ -78,6 +82,7 @@ Command add_profile(CLI::App& app) {
   command->variant.add_to(*sub);
   sub->add_flag("--fresh", command->is_fresh,
                 "measure again: what was kept for this operator and machine stays until then");
+  sub->add_flag("--verbose", command->is_verbose, "all that was measured, why each size ended, and the fitted curves");
   add_json(*sub, command->is_json, "every sample");
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
   sub->footer(

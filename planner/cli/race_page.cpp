@@ -50,15 +50,16 @@ planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::R
 
 std::string race_table(const profiler::Race& race, const std::vector<planner::Plan>& plans) {
   std::vector<std::vector<std::string>> rows{
-      {"cut", "variant", "predicted", "measured", "serial", "benefit", "95 % interval", "overlap efficiency", "pairs"}};
+      {"cut", "variant", "predicted", "measured", "serial", "benefit (95 % interval)", "overlap efficiency", "pairs"}};
   for (std::size_t i = 0; i < race.contenders.size(); ++i) {
     const auto& contender = race.contenders[i];
     const planner::Validation v = contender.validation();
-    rows.push_back({contender.cut.text(), contender.variant.text(), time_text(plans[i].makespan.us),
-                    time_text(v.fused_us), time_text(v.serial_us), percent_text(v.benefit),
-                    percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high),
-                    !contender.is_serial ? render::efficiency_text(race.overlap_efficiency(contender).value) : "-",
-                    std::to_string(v.pair_count)});
+    rows.push_back(
+        {contender.cut.text(), contender.variant.text(), time_text(plans[i].makespan.us), time_text(v.fused_us),
+         time_text(v.serial_us),
+         percent_text(v.benefit) + " (" + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) + ")",
+         !contender.is_serial ? render::efficiency_text(race.overlap_efficiency(contender).value) : "-",
+         std::to_string(v.pair_count)});
   }
   return table(rows);
 }
@@ -75,7 +76,11 @@ std::string run_page(const planner::Plan& plan, const profiler::Race& race, cons
   std::string page = plan.op.text() + "\n" + here.label() + "\n";
   if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
   page += "\n";
-  page += "  correct: " + verification.text + "\n\n";
+  const auto hung = [width](const std::string& start, const std::string& text) {
+    return render::hanging("  " + start, text, static_cast<std::size_t>(width));
+  };
+  const auto fact = [&](const char* name, const std::string& text) { return hung(render::padded(name, 20), text); };
+  page += hung("correct: ", verification.text) + "\n";
   const bool is_predicted = plan.makespan.us > 0;
   std::vector<std::vector<std::string>> rows{
       {"", "fused", "serial", work + " alone", "collective alone", "ideal"},
@@ -86,24 +91,25 @@ std::string run_page(const planner::Plan& plan, const profiler::Race& race, cons
                     time_text(plan.communication_us), time_text(plan.ideal_us)});
   const auto predicted = [&](double share) { return is_predicted ? ", predicted " + percent_text(share) : ""; };
   page += table(rows);
-  page += "\n  cut                 " + plan.cut.text();
+  page += "\n" + fact("cut", plan.cut.text());
   const bool has_overlap = plan.overlaps();
   if (has_overlap) {
-    page += "\n  benefit             " + interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
-            predicted(plan.benefit());
-    page += "\n  overlap efficiency  " + render::efficiency_text(efficiency.value) + " (95 % interval " +
-            render::efficiency_text(efficiency.low) + " to " + render::efficiency_text(efficiency.high) + ")";
-    if (is_predicted) page += ", predicted " + render::efficiency_text(plan.overlap_efficiency());
+    page += fact("benefit", interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
+                                predicted(plan.benefit()));
+    page += fact("overlap efficiency",
+                 render::efficiency_text(efficiency.value) + " (95 % interval " +
+                     render::efficiency_text(efficiency.low) + " to " + render::efficiency_text(efficiency.high) + ")" +
+                     (is_predicted ? ", predicted " + render::efficiency_text(plan.overlap_efficiency()) : ""));
   } else {
-    page += "\n  benefit             none: this plan is serial, and both sides of every pair ran the same";
+    page += fact("benefit", "none: this plan is serial, and both sides of every pair ran the same");
   }
-  page += "\n  verdict             " +
-          (has_overlap ? verdict(measured) : std::string("this plan is not cut: it is serial")) + "; medians of " +
-          std::to_string(measured.pair_count) + " interleaved pairs\n\n";
+  page += fact("verdict", (has_overlap ? verdict(measured) : std::string("this plan is not cut: it is serial")) +
+                              "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs") +
+          "\n";
   page += "  measured, one run, slowest rank\n" +
           draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
   if (plan.has_timeline()) page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);
-  if (!is_predicted) page += "  nothing is predicted: " + plan.reason + "\n";
+  if (!is_predicted) page += hung("nothing is predicted: ", plan.reason);
   return page;
 }
 

@@ -10,12 +10,14 @@
 
 #include "commands.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/render/text.hpp"
 #include "number_list.hpp"
 #include "numbers.hpp"
 #include "plan_grid.hpp"
 #include "report.hpp"
 #include "sweep_page.hpp"
 #include "terminal.hpp"
+#include "text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -138,13 +140,16 @@ Result<GridRun> SweepCommand::settings() const {
   return result;
 }
 
+constexpr std::size_t kMostReasonLines = 4;
+
 /// With the reason that most rows have.
 Error nothing_planned(const PlannedGrid& planned) {
   const auto most = std::ranges::max_element(planned.refusals, {}, [](const auto& each) { return each.second.count; });
   return {ErrorCode::NotFound, "",
-          "no plan for any of " + std::to_string(planned.counts.refused) + " rows; " +
-              std::to_string(most->second.count) + " of them, e.g.: " + most->second.example +
-              "; mc2 tune one of the layers first, or describe a cluster with --topology FILE"};
+          "no plan for any of " + std::to_string(planned.counts.refused) + " rows\n" +
+              render::hanging("  " + std::to_string(most->second.count) + " of them, e.g.: ", most->second.example,
+                              kPageColumns, kMostReasonLines) +
+              "  next: mc2 tune one of the layers, or describe a cluster with --topology FILE"};
 }
 
 Result<void> SweepCommand::show(const PlanGrid& grid, PlannedGrid planned, const GridRun& settled) const {

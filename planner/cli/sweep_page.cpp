@@ -97,7 +97,9 @@ class Page {
     text_ += "\n";
   }
 
-  void note(const std::string& start, const std::string& what) { notes_ += hanging(start, what, width_, kReasonLines); }
+  void note(const std::string& start, const std::string& what) {
+    notes_ += render::hanging(start, what, width_, kReasonLines);
+  }
 
   std::string notes() {
     note("  ", "percent: time saved by the plan's cut, beside serial; whole: not cutting is best" +

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace mc2::cli {
 
@@ -14,15 +13,5 @@ inline constexpr std::size_t kPageColumns = 80;
 
 /// Without white space at either end.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
-
-/// Lines of at most `columns` of the words that blanks separate; a longer word has a line of its own.
-[[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
-
-inline constexpr std::size_t kEveryLine = std::string::npos;
-
-/// Text that wraps at `columns` behind `start`, its further lines as far in as that is long. Where more than
-/// `most_lines` follow, the last one's last word makes room for "...".
-[[nodiscard]] std::string hanging(const std::string& start, std::string_view text, std::size_t columns,
-                                  std::size_t most_lines = kEveryLine);
 
 } // namespace mc2::cli

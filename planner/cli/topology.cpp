@@ -11,6 +11,7 @@
 #include "numbers.hpp"
 #include "render.hpp"
 #include "report.hpp"
+#include "text.hpp"
 #include "topology_files.hpp"
 
 namespace mc2::cli {
@@ -88,7 +89,7 @@ std::string heading_text(const Topology& topology, const CollectiveSpec& spec) {
   return std::string(to_string(spec.collective)) + " over " + std::to_string(spec.world_size) + " ranks, " +
          std::to_string(nodes) + (nodes == 1 ? " node" : " nodes") + " of " + topology.name + ", " +
          std::string(to_string(topology.transport)) + ": ANALYTIC, " +
-         (topology.calibration.empty() ? "published constants" : "calibrated with " + topology.calibration) + "\n";
+         (topology.calibration.empty() ? "published constants" : "calibrated with " + topology.calibration);
 }
 
 std::string calibration_page(const profiler::TopologyCalibration& calibration) {
@@ -97,7 +98,7 @@ std::string calibration_page(const profiler::TopologyCalibration& calibration) {
     rows.push_back({factor.name, number(factor.factor, "%.3g"),
                     number(factor.low, "%.3g") + number(factor.high, " to %.3g"), factor.is_determined ? "yes" : "no"});
   }
-  return table(rows) + calibration.text + "\n\n";
+  return table(rows) + render::hanging("  ", calibration.text, kPageColumns) + "\n";
 }
 
 Result<ExitCode> TopologyCommand::run() const {
@@ -118,7 +119,7 @@ Result<ExitCode> TopologyCommand::run() const {
   if (is_json)
     print_report("mc2.collective_times/1", times_report(topology, spec, sizes));
   else
-    std::cout << heading_text(topology, spec) << times_page(sizes);
+    std::cout << render::hanging("", heading_text(topology, spec), kPageColumns) << times_page(sizes);
   if (!out.empty()) write_file(out, store::pretty(store::encode(topology)));
   return ExitCode::Success;
 }

@@ -140,8 +140,8 @@ void TuneCommand::print(const planner::Plan& kept, const std::string& document, 
 void TuneCommand::print(const profiler::Tuned& tuned, const std::string& digest, const Surroundings& around) const {
   if (is_json) return around.documents.print(store::encode(tuned.plan));
   if (is_verbose) {
-    if (tuned.model) std::cout << model_page(*tuned.model) << "\n";
-    for (const auto& note : tuned.notes) std::cout << "  note: " << note << "\n";
+    if (tuned.model) std::cout << model_page(*tuned.model, terminal_width()) << "\n";
+    std::cout << notes_text(tuned.notes);
     std::cout << "\n  raced on this machine, beside the uncut plan\n"
               << race_table(tuned.race, tuned.contenders) << "\n";
   }

@@ -128,7 +128,7 @@ Result<ExitCode> measured() {
   }
   std::cout
       << "Active profile against the default sweep on this machine; regret to the fastest cut of the family, raced\n"
-      << table(rows) << "\n";
+      << render::table(rows, render::kAnyWidth) << "\n";
   return ExitCode::Success;
 }
 

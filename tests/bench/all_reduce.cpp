@@ -143,7 +143,7 @@ Result<ExitCode> AllReduceBench::run() const {
             << bytes_text(kBytesPerRun)
             << " together, after one of 4 KiB that is not counted; time of one on the slowest rank, medians of "
             << kPairs << " pairs in turn\n"
-            << table(rows) << "geometric mean of the ratios "
+            << render::table(rows, render::kAnyWidth) << "geometric mean of the ratios "
             << number(std::exp(log_sum / static_cast<double>(ratios.size())), "%.2f") << ", least "
             << number(*std::ranges::min_element(ratios), "%.2f") << "\n";
   return ExitCode::Success;

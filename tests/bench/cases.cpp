@@ -125,7 +125,7 @@ Result<void> print_strategies(const std::vector<PublishedCase>& cases) {
   std::cout
       << "\nStrategies on the same cases, simulated with both lanes slowed down under each other; regret against\n"
          "the exact optimum of the lists that a strategy may choose from (free lists; short/long for formula)\n"
-      << table(rows);
+      << render::table(rows, render::kAnyWidth);
   return {};
 }
 
@@ -145,7 +145,8 @@ Result<ExitCode> bench_published_cases(const std::string& file) {
     all.add(tally);
   }
   rows.push_back(all.row("all"));
-  std::cout << "Published cases of " << file << ": another planner's cuts and times, and mc2's plans\n" << table(rows);
+  std::cout << "Published cases of " << file << ": another planner's cuts and times, and mc2's plans\n"
+            << render::table(rows, render::kAnyWidth);
   MC2_TRY(print_strategies(cases));
   return ExitCode::Success;
 }

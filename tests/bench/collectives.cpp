@@ -173,7 +173,7 @@ std::string mode_table(std::span<const CollectiveTimes> sizes, std::span<const s
     if (is_throughput) row.push_back(number(bytes * bus_factor / size.of(mode)[winner] / 1e3, "%.2f GB/s"));
     if (has_copy) row.push_back(number(size.copy_us, "%.2f us") + number(bytes / size.copy_us / 1e3, ", %.2f GB/s"));
   }
-  return table(rows);
+  return render::table(rows, render::kAnyWidth);
 }
 
 } // namespace

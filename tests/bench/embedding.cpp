@@ -116,11 +116,11 @@ Result<ExitCode> bench_embedding(int pair_count) {
   MC2_ASSIGN(const auto lookups, lookup_rows());
   MC2_ASSIGN(const auto overheads, overhead_rows(pair_count));
   std::cout << "PlanFinder::find(), one thread\n"
-            << table(lookups) << "\n"
+            << render::table(lookups, render::kAnyWidth) << "\n"
             << "Prepared::run() of the host backend beside the same calls written by hand: 2 ranks, blocks of 128 x "
                "16 x 16, "
             << pair_count << " pairs in turn\n"
-            << table(overheads) << "\n";
+            << render::table(overheads, render::kAnyWidth) << "\n";
   return ExitCode::Success;
 }
 

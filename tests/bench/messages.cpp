@@ -56,7 +56,7 @@ Result<ExitCode> bench_messages() {
   std::cout << "Messages between two threads that share memory, medians of " << kRounds << " trials in turn\n"
             << "throughput: back to back; latency: half a round trip, waiting each time; lane time: what the sender's "
                "own thread spends on a message\n"
-            << table(rows) << "\n";
+            << render::table(rows, render::kAnyWidth) << "\n";
   return ExitCode::Success;
 }
 

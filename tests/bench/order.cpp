@@ -77,7 +77,7 @@ Result<ExitCode> bench_order() {
   }
   std::cout << "Order in which ranks turn to their peers, EMULATED: link " << kLink << " in each direction of each of "
             << kRanks << " ranks, virtual compute " << kVirtualCompute << "\n"
-            << table(rows) << "\n";
+            << render::table(rows, render::kAnyWidth) << "\n";
   return ExitCode::Success;
 }
 

@@ -46,7 +46,7 @@ Result<ExitCode> bench_overlap(const TuneSettings& settings) {
     std::cerr << "mc2: " << rows.back()[0] << " " << c.link << ": efficiency " << rows.back()[4] << "\n";
   }
   std::cout << "Overlap efficiency of tuned plans on emulated links, 2 ranks (median of paired runs)\n"
-            << table(rows) << "\n";
+            << render::table(rows, render::kAnyWidth) << "\n";
   return ExitCode::Success;
 }
 
@@ -66,7 +66,8 @@ Result<ExitCode> bench_shared_memory(const TuneSettings& settings) {
                     percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high),
                     v.benefit_low > 0 ? "a cut would have gained" : "right not to cut"});
   }
-  std::cout << "Plain shared memory, 2 ranks: communication is CPU work\n" << table(rows) << "\n";
+  std::cout << "Plain shared memory, 2 ranks: communication is CPU work\n"
+            << render::table(rows, render::kAnyWidth) << "\n";
   return ExitCode::Success;
 }
 

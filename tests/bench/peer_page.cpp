@@ -102,7 +102,8 @@ std::vector<PeerRace> finished(std::span<const PeerRace> shapes, const planner::
 std::string kind_text(const planner::OpTraits& traits, std::span<const PeerRace> shapes) {
   std::vector<std::vector<std::string>> rows{heading()};
   for (const auto& shape : shapes) rows.push_back(row_of(shape));
-  return std::string(traits.name) + "\n" + table(rows) + summary_text(summarize(shapes)) + "\n";
+  return std::string(traits.name) + "\n" + render::table(rows, render::kAnyWidth) + summary_text(summarize(shapes)) +
+         "\n";
 }
 
 std::string heading_text(const PeerRun& run) {

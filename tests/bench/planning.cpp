@@ -56,7 +56,8 @@ Result<ExitCode> bench_planning() {
                     std::to_string(certificate.simulated_count), time_text(median(times_us)),
                     time_text(profiler::quantile(times_us, 0.99))});
   }
-  std::cout << "Planning time, m = 16384, from a loaded model, one variant\n" << table(rows) << "\n";
+  std::cout << "Planning time, m = 16384, from a loaded model, one variant\n"
+            << render::table(rows, render::kAnyWidth) << "\n";
   return ExitCode::Success;
 }
 

@@ -41,7 +41,7 @@ void print_errors(const std::string& title, const std::vector<PredictionError>& 
     sizes.push_back(std::abs(error.relative()));
   }
   std::cout << title << "\n"
-            << table(rows) << "  median error " << percent_text(median(sizes)) << ", worst "
+            << render::table(rows, render::kAnyWidth) << "  median error " << percent_text(median(sizes)) << ", worst "
             << percent_text(profiler::quantile(sizes, 1)) << " over " << errors.size() << " shapes\n\n";
 }
 

@@ -31,7 +31,7 @@ std::string quality_table(const std::vector<Method>& methods) {
                             percent_text(method.quantile_at(count, 0.95)) + " / " +
                             percent_text(method.quantile_at(count, 1)));
   }
-  std::string text = table(rows);
+  std::string text = render::table(rows, render::kAnyWidth);
   for (const Method& method : methods) {
     const int count = method.reached();
     text += "  " + method.name + ": median <= 2 % and worst <= 5 % " +

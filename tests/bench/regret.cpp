@@ -140,7 +140,7 @@ void print_figures(const std::vector<RegretFigure>& figures) {
     regrets.push_back(each.regret);
   }
   std::cout << "Tuned plans against brute force: every cut of the short/long family with every variant\n"
-            << table(rows);
+            << render::table(rows, render::kAnyWidth);
   if (regrets.empty()) return;
   std::cout << "  regret: median " << percent_text(median(regrets)) << ", worst "
             << percent_text(*std::ranges::max_element(regrets)) << "\n";

@@ -110,7 +110,7 @@ Result<ExitCode> print_rows(const std::string& title, const std::vector<std::str
   }
   const std::size_t finished = rows.size() - 1;
   const std::string part = stopped ? ", " + std::to_string(finished) + " of " + std::to_string(count) : "";
-  if (finished > 0 || !stopped) std::cout << title << part << "\n" << table(rows) << "\n";
+  if (finished > 0 || !stopped) std::cout << title << part << "\n" << render::table(rows, render::kAnyWidth) << "\n";
   if (stopped) return *stopped;
   return ExitCode::Success;
 }

@@ -107,7 +107,7 @@ Result<ExitCode> bench_sweep() {
     }
   std::cout << "Sweep over the layers of data/llm_layers.csv, 2, 4 and 8 ranks, m up to 16384, strategy search, "
                "table included\n"
-            << table(rows) << "\n";
+            << render::table(rows, render::kAnyWidth) << "\n";
   return ExitCode::Success;
 }
 

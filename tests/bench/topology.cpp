@@ -82,7 +82,7 @@ void print_points(const PublishedCurve& curve, const Comparison& comparison) {
                     time_text(point.us * (1 + plain)), percent_text(plain), time_text(point.us * (1 + calibrated)),
                     percent_text(calibrated), is_small(curve, point) ? "calibrated with" : ""});
   }
-  std::cout << table(rows);
+  std::cout << render::table(rows, render::kAnyWidth);
 }
 
 /// The errors of points that were not calibrated with, by both predictions.
@@ -116,7 +116,7 @@ Result<ExitCode> bench_topology(const std::string& data_folder) {
   }
   std::cout << "Collective model against published curves: |model / published - 1|; larger points are those that were "
                "not calibrated with\n"
-            << table(rows) << "\n";
+            << render::table(rows, render::kAnyWidth) << "\n";
   return ExitCode::Success;
 }
 

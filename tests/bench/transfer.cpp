@@ -37,7 +37,7 @@ void print_errors(const std::vector<planner::TransferError>& errors) {
                     percent_text(error.worst_relative), percent_text(error.covered)});
   std::cout << "Leave one shape out: curves answered by the model of the nearest other shape, m = " << kRows << ", "
             << kLink << ", 2 ranks\n"
-            << table(rows);
+            << render::table(rows, render::kAnyWidth);
 }
 
 void print_summary(const std::vector<planner::TransferError>& errors, planner::Component component) {

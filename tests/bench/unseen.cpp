@@ -122,7 +122,8 @@ void print_unseen(const std::vector<UnseenResult>& results) {
            percent_text(*std::max_element(values.begin(), values.end())) + "\n";
   };
   std::cout << "Models tuned at m = " << kTunedRows << ", asked for other m; every cut of the family raced, 2 ranks\n"
-            << table(rows) << summary("prediction error", errors) << summary("regret to measured brute force", regrets);
+            << render::table(rows, render::kAnyWidth) << summary("prediction error", errors)
+            << summary("regret to measured brute force", regrets);
   if (!wave_regrets.empty()) std::cout << summary("regret of wave_groups", wave_regrets);
   std::cout << "  free lists gain over short/long: median " << percent_text(median(free_gains)) << "\n"
             << "  90 % intervals that hold the measured time: " << covered_count << " of " << misses.size() << ", "

@@ -38,6 +38,11 @@ def measured(run):
     return done
 
 
+def unwrapped(page):
+    """The page's words with one blank between them."""
+    return " ".join(page.split())
+
+
 def environment(directory):
     """No user's own store may be read or written."""
     return {**os.environ, "XDG_DATA_HOME": str(directory), "HOME": str(directory), "MC2_STORE": ""}
@@ -112,6 +117,10 @@ class ProgramTest(unittest.TestCase):
     def profiled_and_fitted(self):
         """A store with samples and a model of SHAPE on MACHINE."""
         self.profile_and_fit(*SHAPE, *MACHINE)
+
+    def kept_plans(self):
+        """What `mc2 db list` lists, as documents."""
+        return json.loads(self.succeed("db", "list", "--json", "--store", self.store))["items"]
 
     def sample_count(self):
         exported = json.loads(self.succeed("db", "export", "--store", self.store))

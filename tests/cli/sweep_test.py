@@ -158,7 +158,7 @@ class PageTest(SweepTest):
         self.store.touch()
         done = self.mc2("sweep", "--store", self.store)
         self.assertEqual((done.returncode, done.stdout), (NO_ANSWER, ""))
-        self.assertIn("has no cost model", done.stderr)
+        self.assertIn("has no cost model", program.unwrapped(done.stderr))
         self.assertIn("mc2 tune", done.stderr)
         self.assertLess(len(done.stderr), 1000)
 
@@ -247,7 +247,7 @@ class SourceTest(SweepTest):
                                       ranks=4))
         self.assertEqual(done.returncode, NO_ANSWER)
         self.assertIn("--model: no document describes", done.stderr)
-        self.assertIn("has no cost model", done.stderr)
+        self.assertIn("has no cost model", program.unwrapped(done.stderr))
 
     def test_topologies_answer_for_every_layer_after_the_documents(self):
         rows = self.rows(*self.example("--m", "1024,4096", "--topology", TOPOLOGY))

@@ -16,6 +16,11 @@ void bind_tuning(py::module_& module);    ///< benches, races, the tuner
 void bind_store(py::module_& module);
 void bind_finder(py::module_& module); ///< where a plan comes from
 
+inline constexpr int kPageWidth = 100; ///< of pages of text, in columns
+
+/// The width of a page as it is; Failure for one that is none.
+[[nodiscard]] int checked_page_width(int width);
+
 /// A budget in seconds; Failure for one that is none.
 [[nodiscard]] std::chrono::milliseconds milliseconds_of(double budget_s);
 

@@ -134,12 +134,17 @@ void bind_model(py::module_& module) {
       .def("to_dict", [](const CostModel& m) { return to_dict(store::encode(m)); })
       .def_static(
           "from_json", [](const std::string& json) { return unwrap(store::decode_model(json)); }, "json"_a)
-      .def("page", [](const CostModel& m) { return unwrap(m.validate()), render::model_page(m); })
+      .def(
+          "page",
+          [](const CostModel& m, int width) {
+            return unwrap(m.validate()), render::model_page(m, checked_page_width(width));
+          },
+          "width"_a = kPageWidth, "Curves and factors as `mc2 fit` prints them.")
       .def(
           "__eq__", [](const CostModel& a, const CostModel& b) { return a == b; }, py::is_operator())
       .def("_repr_html_",
            [](const CostModel& m) {
-             return unwrap(m.validate()), render::Markup().element("pre", {}, render::model_page(m)).str();
+             return unwrap(m.validate()), render::Markup().element("pre", {}, render::model_page(m, kPageWidth)).str();
            })
       .def("__repr__", [](const CostModel& m) { return "<mc2.CostModel " + m.op.text() + ", " + m.source + ">"; });
   module.def(

@@ -57,9 +57,7 @@ std::string svg_of(const Plan& plan, const Timeline* measured) {
 
 std::string page_of(const Plan& plan, int width) {
   unwrap(plan.validate()); // what contradicts itself cannot be drawn
-  if (width < 40 || width > 400)
-    throw Failure({ErrorCode::InvalidSpec, "width", std::to_string(width) + " is not a width from 40 to 400"});
-  return render::plan_page(plan, width, false);
+  return render::plan_page(plan, checked_page_width(width), false);
 }
 
 std::string html_of(const Plan& plan) {
@@ -165,7 +163,7 @@ void bind_plan(py::module_& module) {
       .def("to_dict", [](const Plan& p) { return to_dict(store::encode(p)); })
       .def_static(
           "from_json", [](const std::string& json) { return unwrap(store::decode_plan(json)); }, "json"_a)
-      .def("page", &page_of, "width"_a = 100, "The readable page that `mc2 plan` prints.")
+      .def("page", &page_of, "width"_a = kPageWidth, "The readable page that `mc2 plan` prints.")
       .def("svg", &svg_of, "measured"_a = py::none())
       .def("_repr_html_", &html_of)
       .def(
@@ -186,6 +184,12 @@ Plan predict(const planner::OpSpec& op, const planner::CostModel& model, std::ve
 }
 
 } // namespace
+
+int checked_page_width(int width) {
+  if (width < 40 || width > 400)
+    throw Failure({ErrorCode::InvalidSpec, "width", std::to_string(width) + " is not a width from 40 to 400"});
+  return width;
+}
 
 PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
   const std::map<std::string, std::function<void(const py::handle&)>> setters{

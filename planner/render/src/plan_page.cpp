@@ -62,8 +62,8 @@ std::string axis(double makespan_us, int width) {
 
 std::string bold(const std::string& text, bool color) { return color ? "\033[1m" + text + kReset : text; }
 
-std::string field(const char* name, const std::string& value) {
-  return "  " + padded(name, kLabelWidth) + value + "\n";
+std::string page_field(const char* name, const std::string& value, int width) {
+  return hanging("  " + padded(name, kLabelWidth), value, static_cast<std::size_t>(std::max(width, 0)));
 }
 
 std::string measured_text(const planner::Validation& v) {
@@ -72,60 +72,70 @@ std::string measured_text(const planner::Validation& v) {
          std::to_string(v.pair_count) + " pairs)";
 }
 
-std::string predicted_fields(const planner::Plan& plan) {
+std::string predicted_fields(const planner::Plan& plan, int width) {
   std::string page;
-  page += field("predicted", time_text(plan.makespan.us) + "  (90 % interval " + time_text(plan.makespan.low_us) +
-                                 " to " + time_text(plan.makespan.high_us) + ")");
-  page += field("serial", time_text(plan.serial_us) + "  = " +
-                              std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +
-                              time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us));
-  page += field("ideal", time_text(plan.ideal_us) + "  (serial's longer part)");
-  page += field("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") +
-                               "  overlap efficiency " + efficiency_text(plan.overlap_efficiency()));
-  page += field("bound", std::string(to_string(plan.bound)));
-  return page;
-}
-
-std::string summary_fields(const planner::Plan& plan) {
-  std::string page;
+  page += page_field("predicted",
+                     time_text(plan.makespan.us) + "  (90 % interval " + time_text(plan.makespan.low_us) + " to " +
+                         time_text(plan.makespan.high_us) + ")",
+                     width);
   page +=
-      field("cut", plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
-                       ", variant " + plan.variant.text());
-  if (plan.makespan.us > 0) page += predicted_fields(plan);
-  if (plan.validation) page += field("measured", measured_text(*plan.validation));
-  page += field("why", plan.reason);
-  page += plan.makespan.us > 0
-              ? field("provenance", std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason)
-              : field("predicted", "nothing: " + (plan.makespan.reason.empty() ? "no model" : plan.makespan.reason));
+      page_field("serial",
+                 time_text(plan.serial_us) + "  = " + std::string(to_string(planner::traits_of(plan.op.kind).work)) +
+                     " " + time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us),
+                 width);
+  page += page_field("ideal", time_text(plan.ideal_us) + "  (serial's longer part)", width);
+  page += page_field("benefit",
+                     percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") + "  overlap efficiency " +
+                         efficiency_text(plan.overlap_efficiency()),
+                     width);
+  page += page_field("bound", std::string(to_string(plan.bound)), width);
   return page;
 }
 
-std::string recipe_table(const planner::Plan& plan) {
+std::string summary_fields(const planner::Plan& plan, int width) {
+  std::string page;
+  page += page_field("cut",
+                     plan.cut.text() + (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
+                         ", variant " + plan.variant.text(),
+                     width);
+  if (plan.makespan.us > 0) page += predicted_fields(plan, width);
+  if (plan.validation) page += page_field("measured", measured_text(*plan.validation), width);
+  page += page_field("why", plan.reason, width);
+  page += plan.makespan.us > 0
+              ? page_field("provenance", std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason,
+                           width)
+              : page_field("predicted",
+                           "nothing: " + (plan.makespan.reason.empty() ? "no model" : plan.makespan.reason), width);
+  return page;
+}
+
+std::string recipe_table(const planner::Plan& plan, int width) {
   std::vector<std::vector<std::string>> rows{{"step", "value", "", ""}};
   for (const auto& step : plan.recipe) rows.push_back({step.name, number_text(step.value, 6), step.unit, step.text});
-  return table(rows);
+  return table(rows, width);
 }
 
-std::string runner_up_table(const planner::Plan& plan) {
+std::string runner_up_table(const planner::Plan& plan, int width) {
   std::vector<std::vector<std::string>> rows{{"runner-up", "variant", "predicted", "why it lost"}};
   for (const auto& loser : plan.runners_up)
     rows.push_back({loser.cut.text(), loser.variant.text(), loser.makespan_us > 0 ? time_text(loser.makespan_us) : "-",
                     loser.reason});
-  return table(rows);
+  return table(rows, width);
 }
 
 std::string lane_row(const planner::LaneCost& lane) {
   return "slow-down " + number(lane.slowdown, "%.3f, ") + number(lane.fixed_us, "%.1f us fixed per block");
 }
 
-std::string curve_fields(const char* name, const planner::LaneCost& lane) {
+std::string curve_fields(const char* name, const planner::LaneCost& lane, int width) {
   const auto& quality = lane.curve.quality;
   const std::string residual =
       std::to_string(quality.point_count) + " sizes, residual rms " + percent_text(quality.relative_rms, 2) +
       " worst " + percent_text(quality.relative_worst, 2) + ", cross-validated " +
       percent_text(quality.cross_validated_rms, 2) + ", interval +-" + percent_text(lane.curve.relative_interval, 2);
-  return field(name, std::string(lane.curve.family()) + ": " + lane.curve.formula_text()) + field("", residual) +
-         field("", quality.reason) + field("", lane_row(lane));
+  return page_field(name, std::string(lane.curve.family()) + ": " + lane.curve.formula_text(), width) +
+         page_field("", residual, width) + page_field("", quality.reason, width) +
+         page_field("", lane_row(lane), width);
 }
 
 } // namespace
@@ -145,22 +155,22 @@ std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first
 
 std::string plan_page(const planner::Plan& plan, int width, bool color) {
   std::string page = bold(plan.op.text(), color) + "\n" + plan.fingerprint.label() + "\n\n";
-  page += summary_fields(plan) + "\n";
+  page += summary_fields(plan, width) + "\n";
   if (plan.has_timeline())
     page += draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color) + "\n";
-  if (!plan.recipe.empty()) page += recipe_table(plan) + "\n";
-  if (!plan.runners_up.empty()) page += runner_up_table(plan) + "\n";
-  if (plan.certificate) page += "  " + plan.certificate->text + "\n";
+  if (!plan.recipe.empty()) page += recipe_table(plan, width) + "\n";
+  if (!plan.runners_up.empty()) page += runner_up_table(plan, width) + "\n";
+  if (plan.certificate) page += hanging("  ", plan.certificate->text, static_cast<std::size_t>(std::max(width, 0)));
   return page;
 }
 
-std::string model_page(const planner::CostModel& model) {
+std::string model_page(const planner::CostModel& model, int width) {
   std::string page = model.op.text() + "\n" + model.fingerprint.label() + "\n\n";
   const bool is_matmul = planner::traits_of(model.op.kind).work == planner::Work::Matmul;
   for (const auto& variant : model.variants) {
     page += "  variant " + variant.variant.text() + "\n";
-    page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute) +
-            curve_fields("CostComm", variant.communication);
+    page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute, width) +
+            curve_fields("CostComm", variant.communication, width);
   }
   return page;
 }

@@ -19,18 +19,111 @@ std::string padded(std::string text, int width) {
   return text;
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<int> widths;
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
+  std::vector<std::string> lines(1);
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > columns) lines.emplace_back();
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += word;
+    at = end + 1;
+  }
+  return lines;
+}
+
+namespace {
+
+std::vector<std::string> first_lines(std::vector<std::string> lines, std::size_t count, std::size_t columns) {
+  constexpr std::string_view kMore = " ...";
+  if (lines.size() <= count) return lines;
+  lines.resize(count);
+  std::string& last = lines.back();
+  const std::size_t blank = last.rfind(' ');
+  if (last.size() + kMore.size() > columns && blank != std::string::npos) last.erase(blank);
+  last += kMore;
+  return lines;
+}
+
+} // namespace
+
+std::string hanging(const std::string& start, std::string_view text, std::size_t columns, std::size_t most_lines) {
+  const std::size_t room = columns > start.size() ? columns - start.size() : std::string::npos;
+  std::string page;
+  for (const auto& line : first_lines(wrapped(text, room), most_lines, room))
+    page += (page.empty() ? start : std::string(start.size(), ' ')) + line + "\n";
+  return page;
+}
+
+namespace {
+
+constexpr std::size_t kGap = 2; ///< before each column
+
+struct ColumnWidth {
+  std::size_t now = 0;   ///< of the longest cell, then less
+  std::size_t least = 0; ///< of the longest word
+};
+
+constexpr char kFixedBlank = '\0'; ///< stands for a blank at which a cell must not wrap
+
+/// Its lines. A number keeps what follows it: a unit, a percent sign, the length of a block.
+std::vector<std::string> cell_lines(std::string text, std::size_t columns) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::size_t i = 1; i + 1 < text.size(); ++i)
+    if (text[i] == ' ' &&
+        ((is_digit(text[i - 1]) && text[i + 1] != '+') || (text[i - 1] == 'x' && is_digit(text[i + 1]))))
+      text[i] = kFixedBlank;
+  auto lines = wrapped(text, columns);
+  for (std::string& line : lines) std::ranges::replace(line, kFixedBlank, ' ');
+  return lines;
+}
+
+std::size_t longest_word(const std::string& text) {
+  std::size_t longest = 0;
+  for (const std::string& word : cell_lines(text, 1)) longest = std::max(longest, word.size());
+  return longest;
+}
+
+std::vector<ColumnWidth> column_widths(const std::vector<std::vector<std::string>>& rows, std::size_t page_width) {
+  std::vector<ColumnWidth> widths;
+  std::size_t total = 0;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], static_cast<int>(row[i].size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i].now = std::max(widths[i].now, row[i].size());
+      widths[i].least = std::max(widths[i].least, longest_word(row[i]));
+    }
   }
+  for (const ColumnWidth& each : widths) total += kGap + each.now;
+  const auto shrinkable = [](const ColumnWidth& each) { return each.now > each.least ? each.now : 0; };
+  for (; total > page_width; --total) {
+    const auto widest = std::ranges::max_element(widths, {}, shrinkable);
+    if (widest == widths.end() || shrinkable(*widest) == 0) break;
+    --widest->now;
+  }
+  return widths;
+}
+
+} // namespace
+
+std::string table(const std::vector<std::vector<std::string>>& rows, int width) {
+  const auto widths = column_widths(rows, static_cast<std::size_t>(std::max(width, 0)));
   std::string text;
   for (const auto& row : rows) {
-    std::string line = " ";
-    for (std::size_t i = 0; i < row.size(); ++i) line += " " + padded(row[i], widths[i]) + " ";
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
+    std::vector<std::vector<std::string>> cells;
+    std::size_t line_count = 0;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      cells.push_back(cell_lines(row[i], widths[i].now));
+      line_count = std::max(line_count, cells.back().size());
+    }
+    for (std::size_t line = 0; line < line_count; ++line) {
+      std::string drawn;
+      for (std::size_t i = 0; i < cells.size(); ++i)
+        drawn += std::string(kGap, ' ') +
+                 padded(line < cells[i].size() ? cells[i][line] : "", static_cast<int>(widths[i].now));
+      drawn.erase(drawn.find_last_not_of(' ') + 1);
+      text += drawn + "\n";
+    }
   }
   return text;
 }

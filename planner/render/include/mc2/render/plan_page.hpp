@@ -17,6 +17,6 @@ namespace mc2::render {
 [[nodiscard]] std::string plan_page(const planner::Plan& plan, int width, bool color);
 
 /// Curves and factors of a model.
-[[nodiscard]] std::string model_page(const planner::CostModel& model);
+[[nodiscard]] std::string model_page(const planner::CostModel& model, int width);
 
 } // namespace mc2::render

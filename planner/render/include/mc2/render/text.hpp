@@ -1,6 +1,8 @@
 #pragma once
 
+#include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mc2::render {
@@ -12,7 +14,20 @@ namespace mc2::render {
 /// The text with blanks behind it to so many columns of UTF-8.
 [[nodiscard]] std::string padded(std::string text, int width);
 
-/// Rows of cells, aligned in columns with two spaces between; the first row is the heading.
-[[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows);
+/// Lines of at most `columns` of the words that blanks separate; a longer word has a line of its own.
+[[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
+
+inline constexpr std::size_t kEveryLine = std::string::npos;
+
+/// Text that wraps at `columns` behind `start`, its further lines as far in as that is long. Where it has more
+/// than `most_lines`, the last one of them ends with "...", with its last word left out if need be.
+[[nodiscard]] std::string hanging(const std::string& start, std::string_view text, std::size_t columns,
+                                  std::size_t most_lines = kEveryLine);
+
+inline constexpr int kAnyWidth = std::numeric_limits<int>::max();
+
+/// Rows of cells, aligned in columns with two spaces between; the first row is the heading. Where that is wider than
+/// `width`, the widest columns wrap their cells' words; a number stays on one line with what follows it.
+[[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows, int width);
 
 } // namespace mc2::render
