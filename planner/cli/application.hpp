@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <vector>
 
-#include "commands.hpp"
-#include "server_options.hpp"
+#include "commands/commands.hpp"
+#include "options/server_options.hpp"
 
 namespace mc2::cli {
 

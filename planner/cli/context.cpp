@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "mc2/embed/environment.hpp"
-#include "numbers.hpp"
+#include "options/numbers.hpp"
 #include "output_file.hpp"
 
 namespace mc2::cli {

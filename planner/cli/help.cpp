@@ -9,7 +9,7 @@
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/render/text.hpp"
-#include "text.hpp"
+#include "pages/text.hpp"
 
 namespace mc2::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "document_file.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
-#include "no_plan.hpp"
+#include "options/document_file.hpp"
+#include "pages/no_plan.hpp"
 
 namespace mc2::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include "context.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/store/store.hpp"
-#include "server_options.hpp"
-#include "variant_option.hpp"
+#include "options/server_options.hpp"
+#include "options/variant_option.hpp"
 
 namespace mc2::cli {
 

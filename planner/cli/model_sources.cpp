@@ -10,9 +10,9 @@
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/analytic_model.hpp"
 #include "mc2/store/codec.hpp"
-#include "model_file.hpp"
-#include "terminal.hpp"
-#include "topology_files.hpp"
+#include "options/model_file.hpp"
+#include "options/topology_files.hpp"
+#include "pages/terminal.hpp"
 
 namespace mc2::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "pages/terminal.hpp"
 #include "parallel.hpp"
-#include "terminal.hpp"
 
 namespace mc2::cli {
 namespace {

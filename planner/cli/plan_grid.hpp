@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "context.hpp"
-#include "layer_shapes.hpp"
 #include "mc2/planner/planner.hpp"
 #include "model_sources.hpp"
-#include "plan_table.hpp"
+#include "options/layer_shapes.hpp"
+#include "pages/plan_table.hpp"
 
 namespace mc2::cli {
 

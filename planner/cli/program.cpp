@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "mc2/executor/processes.hpp"
-#include "terminal.hpp"
+#include "pages/terminal.hpp"
 
 namespace mc2::cli {
 namespace {

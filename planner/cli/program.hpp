@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "commands.hpp"
+#include "commands/commands.hpp"
 #include "context.hpp"
 
 namespace mc2::cli {

@@ -9,15 +9,15 @@
 #include <random>
 #include <utility>
 
-#include "image_file.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/active_sweep.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/statistics.hpp"
-#include "numbers.hpp"
+#include "options/numbers.hpp"
+#include "pages/image_file.hpp"
+#include "pages/render.hpp"
 #include "profiling_courses.hpp"
-#include "render.hpp"
 #include "support.hpp"
 
 namespace mc2::cli {

@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "mc2/planner/text.hpp"
-#include "render.hpp"
+#include "pages/render.hpp"
+#include "pages/terminal.hpp"
 #include "support.hpp"
-#include "terminal.hpp"
 
 namespace mc2::cli {
 namespace {

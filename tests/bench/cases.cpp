@@ -5,8 +5,8 @@
 #include "benches.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
+#include "pages/render.hpp"
 #include "published_cases.hpp"
-#include "render.hpp"
 
 namespace mc2::cli {
 namespace {

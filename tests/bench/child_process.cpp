@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "terminal.hpp"
+#include "pages/terminal.hpp"
 
 namespace mc2::cli {
 namespace {

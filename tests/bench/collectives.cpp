@@ -9,17 +9,17 @@
 
 #include "benches.hpp"
 #include "collective_times.hpp"
-#include "image_file.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
-#include "numbers.hpp"
-#include "render.hpp"
+#include "options/numbers.hpp"
+#include "pages/image_file.hpp"
+#include "pages/render.hpp"
+#include "pages/terminal.hpp"
 #include "support.hpp"
-#include "terminal.hpp"
 
 namespace mc2::cli {
 namespace {

@@ -7,9 +7,9 @@
 #include "mc2/embed/plan_finder.hpp"
 #include "mc2/executor/run_overhead.hpp"
 #include "mc2/planner/text.hpp"
-#include "render.hpp"
+#include "pages/render.hpp"
+#include "pages/terminal.hpp"
 #include "support.hpp"
-#include "terminal.hpp"
 
 namespace mc2::cli {
 namespace {

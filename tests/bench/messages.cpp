@@ -5,9 +5,9 @@
 #include "benches.hpp"
 #include "mc2/executor/message_rate.hpp"
 #include "mc2/planner/text.hpp"
-#include "render.hpp"
+#include "pages/render.hpp"
+#include "pages/terminal.hpp"
 #include "support.hpp"
-#include "terminal.hpp"
 
 namespace mc2::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/render/plot.hpp"
-#include "render.hpp"
+#include "pages/render.hpp"
 
 namespace mc2::cli {
 namespace {

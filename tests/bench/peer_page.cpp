@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "mc2/planner/text.hpp"
-#include "render.hpp"
+#include "pages/render.hpp"
 
 namespace mc2::cli {
 namespace {

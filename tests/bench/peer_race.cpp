@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iostream>
 
+#include "pages/terminal.hpp"
 #include "support.hpp"
-#include "terminal.hpp"
 
 namespace mc2::cli {
 namespace {

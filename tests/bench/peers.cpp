@@ -9,16 +9,16 @@
 #include <sstream>
 #include <string_view>
 
-#include "image_file.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
-#include "numbers.hpp"
+#include "options/numbers.hpp"
+#include "options/seconds.hpp"
+#include "options/shapes.hpp"
 #include "overlap_chart.hpp"
-#include "render.hpp"
-#include "seconds.hpp"
-#include "shapes.hpp"
+#include "pages/image_file.hpp"
+#include "pages/render.hpp"
+#include "pages/terminal.hpp"
 #include "support.hpp"
-#include "terminal.hpp"
 
 namespace mc2::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include "benches.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
-#include "render.hpp"
+#include "pages/render.hpp"
 #include "support.hpp"
 
 namespace mc2::cli {

@@ -2,7 +2,7 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
-#include "render.hpp"
+#include "pages/render.hpp"
 
 namespace mc2::cli {
 

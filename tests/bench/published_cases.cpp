@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "csv.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
+#include "options/csv.hpp"
 
 namespace mc2::cli {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
-#include "numbers.hpp"
-#include "render.hpp"
-#include "seconds.hpp"
-#include "shapes.hpp"
+#include "options/numbers.hpp"
+#include "options/seconds.hpp"
+#include "options/shapes.hpp"
+#include "pages/render.hpp"
+#include "pages/terminal.hpp"
 #include "support.hpp"
-#include "terminal.hpp"
 
 namespace mc2::cli {
 namespace {

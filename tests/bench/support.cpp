@@ -11,8 +11,8 @@
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
-#include "render.hpp"
-#include "tune_progress.hpp"
+#include "pages/render.hpp"
+#include "pages/tune_progress.hpp"
 
 namespace mc2::cli {
 

@@ -8,8 +8,8 @@
 #include <iostream>
 #include <memory>
 
+#include "pages/render.hpp"
 #include "plan_grid.hpp"
-#include "render.hpp"
 #include "support.hpp"
 
 namespace mc2::cli {

@@ -7,8 +7,8 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
-#include "render.hpp"
-#include "topology_files.hpp"
+#include "options/topology_files.hpp"
+#include "pages/render.hpp"
 
 namespace mc2::cli {
 namespace {

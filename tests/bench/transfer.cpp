@@ -5,7 +5,7 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/profiler/fit.hpp"
-#include "render.hpp"
+#include "pages/render.hpp"
 #include "support.hpp"
 
 namespace mc2::cli {

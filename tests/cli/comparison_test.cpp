@@ -1,4 +1,4 @@
-#include "comparison.hpp"
+#include "pages/comparison.hpp"
 
 #include <gtest/gtest.h>
 

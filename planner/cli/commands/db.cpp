@@ -1,0 +1,234 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <memory>
+
+#include "commands/commands.hpp"
+#include "mc2/planner/text.hpp"
+#include "mc2/store/backup.hpp"
+#include "mc2/store/store.hpp"
+#include "pages/render.hpp"
+#include "pages/report.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct DbCommand {
+  StoreOptions store;
+  std::string file;
+  bool is_json = false;
+  Action action; ///< of the subcommand that was parsed
+
+  [[nodiscard]] Result<store::Store> open(store::OpenMode mode) const;
+  [[nodiscard]] Result<ExitCode> check() const;
+  [[nodiscard]] Result<ExitCode> stats() const;
+  [[nodiscard]] Result<ExitCode> list() const;
+  [[nodiscard]] Result<ExitCode> export_to() const;
+  [[nodiscard]] Result<ExitCode> import_from() const;
+  [[nodiscard]] Result<ExitCode> merge_from() const;
+  [[nodiscard]] Result<ExitCode> back_up_to() const;
+  [[nodiscard]] Result<ExitCode> report_merge(const Result<store::MergeReport>& merged) const;
+};
+
+Result<store::Store> DbCommand::open(store::OpenMode mode) const {
+  MC2_ASSIGN(const auto path, store.writable_path());
+  return store::Store::open(path, mode);
+}
+
+void print_check(const std::filesystem::path& path, const store::CheckReport& report) {
+  std::cout << path.string() << ": " << (report.is_healthy ? "healthy" : "DAMAGED") << ", " << report.row_count
+            << " rows, database " << report.database_check << "\n";
+  for (const auto& damage : report.damages)
+    std::cout << "  " << damage.table << " row " << damage.row_id << ": " << damage.what << "\n";
+}
+
+nlohmann::json check_report(const std::filesystem::path& path, const store::CheckReport& report) {
+  auto damages = nlohmann::json::array();
+  for (const auto& damage : report.damages)
+    damages.push_back({{"table", damage.table}, {"row", damage.row_id}, {"what", damage.what}});
+  return {{"path", path.string()},
+          {"healthy", report.is_healthy},
+          {"row_count", report.row_count},
+          {"database", report.database_check},
+          {"damages", std::move(damages)}};
+}
+
+Result<ExitCode> DbCommand::check() const {
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  const auto report = opened.check();
+  if (is_json)
+    print_report("mc2.store_check/1", check_report(opened.path(), report));
+  else
+    print_check(opened.path(), report);
+  return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
+}
+
+Result<ExitCode> DbCommand::stats() const {
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const store::StoreStats stats, opened.stats());
+  const std::vector<std::pair<std::string, std::int64_t>> counts{{"schema", stats.schema_version},
+                                                                 {"bytes", stats.file_bytes},
+                                                                 {"fingerprints", stats.fingerprint_count},
+                                                                 {"samples", stats.sample_count},
+                                                                 {"models", stats.model_count},
+                                                                 {"plans", stats.plan_count},
+                                                                 {"measurements", stats.measurement_count}};
+  nlohmann::json report{{"path", stats.path.string()}};
+  std::vector<std::vector<std::string>> rows(2);
+  for (const auto& [name, count] : counts) {
+    report[name == "schema" ? "schema_version" : name] = count;
+    rows[0].push_back(name);
+    rows[1].push_back(std::to_string(count));
+  }
+  if (is_json)
+    print_report("mc2.store_stats/1", report);
+  else
+    std::cout << stats.path.string() << "\n" << table(rows);
+  return ExitCode::Success;
+}
+
+/// By machine, in the order in which each first kept one.
+void print_plans(const std::vector<store::StoredPlan>& plans) {
+  using Rows = std::vector<std::vector<std::string>>;
+  std::vector<std::pair<std::string, Rows>> machines;
+  for (const auto& stored : plans) {
+    const auto& plan = stored.plan;
+    const std::string label = plan.fingerprint.label();
+    auto machine = std::ranges::find(machines, label, &std::pair<std::string, Rows>::first);
+    if (machine == machines.end())
+      machine = machines.insert(machine, {label, {{"plan", "operator", "cut", "benefit", "kept"}}});
+    const std::string benefit = plan.validation ? percent_text(plan.validation->benefit) + " measured"
+                                                : percent_text(plan.benefit()) + " predicted";
+    machine->second.push_back({stored.digest.substr(0, 12), plan.op.text(), plan.cut.text(), benefit,
+                               stored.created_at.substr(0, std::string_view("2026-01-31").size())});
+  }
+  for (const auto& [label, rows] : machines)
+    std::cout << (&label == &machines.front().first ? "" : "\n") << label << "\n" << table(rows);
+}
+
+nlohmann::json plans_report(const std::vector<store::StoredPlan>& plans) {
+  auto items = nlohmann::json::array();
+  for (const auto& stored : plans)
+    items.push_back({{"created_at", stored.created_at},
+                     {"digest", stored.digest},
+                     {"plan", nlohmann::json::parse(stored.document)}});
+  return {{"items", std::move(items)}};
+}
+
+Result<ExitCode> DbCommand::list() const {
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const auto plans, opened.list_plans());
+  MC2_ASSIGN(const auto stats, opened.stats());
+  if (is_json)
+    print_report("mc2.kept_plans/1", plans_report(plans));
+  else
+    print_plans(plans);
+  const auto damaged_count = stats.plan_count - std::ssize(plans);
+  if (damaged_count > 0)
+    std::cerr << "mc2: note: damaged plans not listed: " << damaged_count << "; mc2 db check says what is wrong\n";
+  return ExitCode::Success;
+}
+
+Result<ExitCode> DbCommand::export_to() const {
+  MC2_ASSIGN(auto opened, open(store::OpenMode::Salvage));
+  MC2_ASSIGN(const auto exported, opened.export_all());
+  if (file.empty())
+    std::cout << exported.json << "\n";
+  else
+    write_file(file, exported.json + "\n");
+  for (const auto& damaged : exported.damaged) std::cerr << "mc2: note: not exported: " << damaged << "\n";
+  return exported.damaged.empty() ? ExitCode::Success : ExitCode::Negative;
+}
+
+void print_merge(const store::MergeReport& merged) {
+  std::cout << merged.added_count << " added, " << merged.same_count << " already there, " << merged.conflicts.size()
+            << " conflicts (ours kept)";
+  const auto left_out_count = merged.damaged.size() + merged.refused.size();
+  if (left_out_count > 0) std::cout << ", " << left_out_count << " not taken";
+  std::cout << "\n";
+  for (const auto& conflict : merged.conflicts) std::cout << "  " << conflict << "\n";
+  for (const auto& damaged : merged.damaged) std::cout << "  damaged, not taken: " << damaged << "\n";
+  for (const auto& refused : merged.refused) std::cout << "  refused: " << refused << "\n";
+}
+
+Result<ExitCode> DbCommand::report_merge(const Result<store::MergeReport>& merged) const {
+  if (!merged) return merged.error();
+  const auto& [added_count, same_count, conflicts, damaged, refused] = merged.value();
+  if (is_json)
+    print_report("mc2.merge/1", {{"added_count", added_count},
+                                 {"same_count", same_count},
+                                 {"conflicts", conflicts},
+                                 {"damaged", damaged},
+                                 {"refused", refused}});
+  else
+    print_merge(merged.value());
+  return damaged.empty() && refused.empty() ? ExitCode::Success : ExitCode::Negative;
+}
+
+Result<ExitCode> DbCommand::import_from() const {
+  MC2_ASSIGN(const auto content, read_file(file));
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  const auto merged = opened.import_json(content);
+  const bool is_store_at_fault =
+      !merged && to_exit_code(merged.error().code) == ExitCode::Store && merged.error().code != ErrorCode::NewerVersion;
+  if (!merged && !is_store_at_fault) return document_error(file, merged.error());
+  return report_merge(merged);
+}
+
+Result<ExitCode> DbCommand::merge_from() const {
+  MC2_ASSIGN(auto other, store::Store::open(file, store::OpenMode::ReadOnly));
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  return report_merge(opened.merge(other));
+}
+
+Result<ExitCode> DbCommand::back_up_to() const {
+  MC2_ASSIGN(const auto path, store.writable_path());
+  MC2_TRY(store::back_up(path, file));
+  MC2_ASSIGN(const auto copy, store::Store::open(file, store::OpenMode::ReadOnly));
+  const auto report = copy.check();
+  if (is_json)
+    print_report("mc2.store_check/1", check_report(file, report));
+  else
+    std::cout << file << ": a copy of " << path.string() << ", "
+              << (report.is_healthy ? "healthy" : "DAMAGED as that is") << ", " << report.row_count << " rows\n";
+  return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
+}
+
+using Member = Result<ExitCode> (DbCommand::*)() const;
+
+CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const char* name, const char* help,
+              const std::string& example, Member member) {
+  auto* sub = db.add_subcommand(name, help);
+  sub->footer("Example:\n  mc2 db " + example);
+  sub->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
+  command->store.add_to(*sub);
+  if (member != &DbCommand::export_to) add_json(*sub, command->is_json, "what was found"); // an export is JSON anyway
+  return sub;
+}
+
+} // namespace
+
+Command add_db(CLI::App& app) {
+  auto command = std::make_shared<DbCommand>();
+  auto* db = app.add_subcommand("db", "look after the store");
+  db->require_subcommand(1);
+  add(*db, command, "check", "verify the database and every document's checksum", "check", &DbCommand::check);
+  add(*db, command, "stats", "count what the store holds", "stats", &DbCommand::stats);
+  add(*db, command, "list", "list the kept plans", "list", &DbCommand::list);
+  add(*db, command, "export", "write the whole store as JSON", "export plans.json", &DbCommand::export_to)
+      ->add_option("file", command->file, "where to write; standard output when omitted");
+  add(*db, command, "import", "add the content of an exported JSON file", "import plans.json", &DbCommand::import_from)
+      ->add_option("file", command->file, "the exported file")
+      ->required();
+  add(*db, command, "merge", "add the content of another store", "merge colleague.db", &DbCommand::merge_from)
+      ->add_option("file", command->file, "the other store")
+      ->required();
+  add(*db, command, "backup", "copy the store while others use it", "backup plans-monday.db", &DbCommand::back_up_to)
+      ->add_option("file", command->file, "the copy, which must not exist yet")
+      ->required();
+  db->footer("Examples:\n  mc2 db check\n  mc2 db export plans.json\n  mc2 db merge colleague.db");
+  return {db, [command] { return command->action(); }};
+}
+
+} // namespace mc2::cli

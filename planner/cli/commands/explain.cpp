@@ -1,0 +1,188 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "commands/commands.hpp"
+#include "kept_plan.hpp"
+#include "mc2/embed/workbench.hpp"
+#include "mc2/planner/cutting.hpp"
+#include "mc2/planner/explanation.hpp"
+#include "mc2/store/codec.hpp"
+#include "options/document_file.hpp"
+#include "options/model_file.hpp"
+#include "options/numbers.hpp"
+#include "pages/explain_evidence.hpp"
+#include "pages/explain_html.hpp"
+#include "pages/explain_page.hpp"
+#include "pages/race_page.hpp"
+#include "pages/report.hpp"
+#include "pages/terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct ExplainCommand {
+  OpOptions op;
+  MachineOptions machine;
+  StoreOptions store;
+  const ServerOptions* server = nullptr;
+  std::string plan_name, model_file, profile_file, html_file;
+  planner::CutLimits limits;
+  bool is_json = false, is_full = false, is_measuring = false, accept_other_machine = false, no_transfer = false;
+
+  [[nodiscard]] Result<store::StoredPlan> find() const;
+  [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
+  /// The service's model, where there is none here.
+  void add_served_model(Evidence& evidence, const planner::Plan& plan) const;
+  [[nodiscard]] Result<planner::MeasuredRun> measure(const planner::Plan& plan) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<store::StoredPlan> ExplainCommand::find() const {
+  if (!plan_name.empty()) {
+    MC2_TRY(op.given.none_beside("PLAN", "operator"));
+    return load_predicted_plan(plan_name, "PLAN", store, *server);
+  }
+  if (!op.is_given())
+    return Error{ErrorCode::InvalidSpec, "PLAN",
+                 "is missing; give a plan file, the digest of a kept plan, or --m, --n and --k"};
+  MC2_ASSIGN(const auto spec, op.spec());
+  MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
+  MC2_ASSIGN(auto layers, open_to_look_up(store, *server, spec, here));
+  MC2_ASSIGN(const auto question, plan_question(spec, here, {}, !no_transfer));
+  MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
+  return std::move(found).stored;
+}
+
+void ExplainCommand::add_served_model(Evidence& evidence, const planner::Plan& plan) const {
+  if (evidence.model || !server->is_given()) return;
+  const auto client = server->open();
+  auto model =
+      client ? client.value().find_model(plan.op, plan.fingerprint) : Result<planner::CostModel>(client.error());
+  if (model)
+    evidence.model = std::move(model).value();
+  else
+    evidence.notes.push_back("the service has no model: " + model.error().text());
+}
+
+Result<Evidence> ExplainCommand::gather(const store::StoredPlan& stored) const {
+  Evidence evidence{stored.digest, stored.created_at, {}, {}, {}, {}};
+  if (!model_file.empty()) {
+    MC2_ASSIGN(evidence.model, read_model(model_file));
+  }
+  if (!profile_file.empty()) {
+    MC2_ASSIGN(evidence.profile, read_document(profile_file, store::decode_profile));
+  }
+  auto layers = store.open(look_up_use(*server));
+  if (layers)
+    look_up(evidence, stored.plan, layers.value());
+  else if (layers.error().code == ErrorCode::NotFound)
+    note_missing(evidence, layers.error().text());
+  else
+    evidence.notes.push_back("the store cannot be read: " + layers.error().text());
+  add_served_model(evidence, stored.plan);
+  drop_foreign(evidence, stored.plan);
+  return evidence;
+}
+
+/// The measured lanes, moved so that the first of them starts at 0.
+planner::Timeline from_zero(planner::Timeline timeline) {
+  const double start_us = std::min(timeline.first.front().start_us, timeline.second.front().start_us);
+  timeline.makespan_us = 0;
+  for (auto* lane : {&timeline.first, &timeline.second})
+    for (auto& block : *lane) {
+      block = {block.start_us - start_us, block.end_us - start_us};
+      timeline.makespan_us = std::max(timeline.makespan_us, block.end_us);
+    }
+  timeline.overlap_us = planner::timeline_use(timeline).overlap_us;
+  return timeline;
+}
+
+/// A run of middling time out of a few, after some that warm the caches.
+Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) const {
+  constexpr int kWarmupCount = 2, kRunCount = 5;
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(plan.op.world_size));
+  const planner::Fingerprint here = backend->fingerprint(options);
+  if (!(plan.fingerprint == here) && !accept_other_machine)
+    return Error{ErrorCode::Stale, "--measure",
+                 "the plan was made for another machine (" + here.differences(plan.fingerprint).front() +
+                     "); pass the same --link, or add --accept-other-machine"};
+  MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, plan.op, fresh_seed()));
+  MC2_TRY(bench->check(plan));
+  MC2_ASSIGN(auto prepared, bench->ready(plan));
+  std::vector<planner::Timeline> runs;
+  for (int i = 0; i < kWarmupCount + kRunCount; ++i) {
+    if (is_interrupted()) return Error{ErrorCode::Cancelled, "--measure", "interrupted"};
+    const auto& record = prepared->run(executor::RunMode::Fused);
+    if (i >= kWarmupCount) runs.push_back(from_zero(measured_timeline(plan.op, record)));
+  }
+  const auto middle = runs.begin() + kRunCount / 2;
+  std::nth_element(runs.begin(), middle, runs.end(),
+                   [](const auto& a, const auto& b) { return a.makespan_us < b.makespan_us; });
+  return planner::MeasuredRun{*middle, planner::timeline_use(*middle)};
+}
+
+Result<ExitCode> ExplainCommand::run() const {
+  MC2_TRY(check_output("--html", html_file, {plan_name, model_file, profile_file}));
+  MC2_ASSIGN(const auto stored, find());
+  const planner::Plan& plan = stored.plan;
+  MC2_ASSIGN(const auto evidence, gather(stored));
+  const auto& model = evidence.model;
+  auto explained = planner::explain(plan, model ? &*model : nullptr, planner::likely_limits(plan, limits));
+  if (!explained) {
+    if (!plan_name.empty()) return Error{explained.error().code, plan_name, explained.error().text()};
+    return explained.error();
+  }
+  planner::Explanation explanation = std::move(explained).value();
+  if (is_measuring) {
+    MC2_ASSIGN(explanation.measured, measure(plan));
+  }
+  if (is_json) {
+    for (const auto& note : evidence.notes) explanation.notes.push_back(note);
+    std::cout << store::pretty(store::encode(explanation));
+  } else
+    std::cout << (is_full ? full_explain_page : explain_page)(explanation, evidence, terminal_width(), has_color());
+  if (html_file.empty()) return ExitCode::Success;
+  write_file(html_file, explain_html(explanation, evidence));
+  if (!is_json) std::cout << "\n  report written to " << html_file << " (opens in any browser, offline)\n";
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_explain(CLI::App& app, ServerOptions& server) {
+  auto command = std::make_shared<ExplainCommand>();
+  command->server = &server;
+  auto* sub = app.add_subcommand("explain", "why a plan is what it is, and what would change it");
+  sub->add_option("PLAN", command->plan_name, "a plan file, or the digest of a kept plan");
+  command->op.add_to(*sub, false);
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  server.add_to(*sub);
+  sub->add_option("--html", command->html_file, "also write a report with plots to this HTML file");
+  add_json(*sub, command->is_json, "the explanation");
+  sub->add_flag("--all", command->is_full, "print every table, as wide as they are");
+  sub->add_flag("--measure", command->is_measuring,
+                "run the plan here and show the measured timeline beside the predicted");
+  sub->add_flag("--accept-other-machine", command->accept_other_machine,
+                "measure a plan that was made for another machine");
+  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
+  sub->add_option("--model", command->model_file, "use this model document instead of the kept one");
+  sub->add_option("--profile", command->profile_file, "show this profile document's samples instead of the kept ones");
+  sub->add_option("--align", command->limits.alignment,
+                  "alignment that the plan was made with (default: the backend's)")
+      ->check(whole_number(1, planner::kMaxSize));
+  sub->add_option("--min-block", command->limits.min_block_rows, "shortest block that it could have (default: --align)")
+      ->check(whole_number(1, planner::kMaxSize));
+  sub->add_option("--max-blocks", command->limits.max_block_count, "most blocks that it could have (default: 64)")
+      ->check(whole_number(1, planner::kMaxBlockCount));
+  sub->footer(
+      "Examples:\n  mc2 explain --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --html why.html\n"
+      "  mc2 explain 3f9c2a --html why.html\n"
+      "  mc2 explain plan.json --model model.json --profile profile.json");
+  return {sub, [command] { return command->run(); }, true};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,223 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "commands/commands.hpp"
+#include "kept_plan.hpp"
+#include "mc2/executor/executor.hpp"
+#include "mc2/finder/plan_source.hpp"
+#include "mc2/planner/cutting.hpp"
+#include "mc2/render/timeline_chart.hpp"
+#include "mc2/render/trace.hpp"
+#include "mc2/store/codec.hpp"
+#include "mc2/store/exporter.hpp"
+#include "neighbour_loss.hpp"
+#include "options/model_file.hpp"
+#include "options/number_list.hpp"
+#include "options/numbers.hpp"
+#include "pages/explain_evidence.hpp"
+#include "pages/explain_html.hpp"
+#include "pages/image_file.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr std::int64_t kMaxTableRows = 10'000;
+constexpr const char* kPictures = "html, svg, png, trace";
+
+struct ExportCommand {
+  StoreOptions store;
+  std::vector<std::string> plans;
+  std::string format, out, model_file, rows;
+  store::ExportOptions options;
+  std::optional<std::int64_t> m;
+  bool reads_back = false;
+
+  [[nodiscard]] Result<std::optional<planner::CostModel>> load_model() const;
+  [[nodiscard]] Result<std::vector<store::ExportItem>> load_items(const std::optional<planner::CostModel>& model) const;
+  /// The only plan of a format that takes one.
+  [[nodiscard]] Result<store::StoredPlan> load_one(const std::optional<planner::CostModel>& model) const;
+  [[nodiscard]] Error not_one(std::size_t count) const;
+  [[nodiscard]] Result<ExitCode> write_text(const std::string& text) const;
+  [[nodiscard]] Result<ExitCode> write_document(const store::Exporter& exporter) const;
+  [[nodiscard]] Result<ExitCode> write_picture() const;
+  [[nodiscard]] Result<ExitCode> read_back() const;
+  [[nodiscard]] Result<void> check_options() const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<std::optional<planner::CostModel>> ExportCommand::load_model() const {
+  if (model_file.empty()) return std::optional<planner::CostModel>();
+  MC2_ASSIGN(auto model, read_model(model_file));
+  return std::optional(std::move(model));
+}
+
+/// A plan of the model for every m. Errors: as make_plan.
+Result<std::vector<store::ExportItem>> plans_for(const planner::CostModel& model,
+                                                 const std::vector<std::int64_t>& all_m) {
+  std::vector<store::ExportItem> items;
+  for (const std::int64_t m : all_m) {
+    planner::OpSpec op = model.op;
+    op.m = m;
+    MC2_ASSIGN(auto plan, planner::make_plan(op, model, {}));
+    items.push_back({std::move(plan)});
+  }
+  return items;
+}
+
+Result<std::vector<store::ExportItem>> ExportCommand::load_items(const std::optional<planner::CostModel>& model) const {
+  if (!rows.empty()) {
+    if (!model || !plans.empty())
+      return Error{ErrorCode::InvalidSpec, "--rows", "makes plans of a model: give --model, and no PLAN"};
+    MC2_ASSIGN(const auto all_m, parse_number_list(rows, "--rows", {1, planner::kMaxSize, kMaxTableRows}));
+    return plans_for(*model, all_m);
+  }
+  if (plans.empty())
+    return Error{ErrorCode::InvalidSpec, "PLAN",
+                 "is missing; give plan files or digests of kept plans, or --model with --rows"};
+  std::vector<store::ExportItem> items;
+  for (const auto& name : plans) {
+    MC2_ASSIGN(auto stored, load_predicted_plan(name, "PLAN", store));
+    items.push_back({std::move(stored).plan});
+  }
+  return items;
+}
+
+Error ExportCommand::not_one(std::size_t count) const {
+  return {ErrorCode::InvalidSpec, rows.empty() ? "PLAN" : "--rows",
+          "the format " + format + " is of one plan; give one" + (rows.empty() ? "" : " m") + ", not " +
+              std::to_string(count)};
+}
+
+Result<store::StoredPlan> ExportCommand::load_one(const std::optional<planner::CostModel>& model) const {
+  if (rows.empty() && plans.size() == 1) return load_predicted_plan(plans.front(), "PLAN", store);
+  MC2_ASSIGN(auto items, load_items(model));
+  if (items.size() != 1) return not_one(items.size());
+  return finder::unkept(std::move(items.front().plan));
+}
+
+Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
+  if (out.empty())
+    std::cout << text;
+  else
+    write_file(out, text);
+  return ExitCode::Success;
+}
+
+Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) const {
+  MC2_ASSIGN(const auto model, load_model());
+  MC2_ASSIGN(auto items, load_items(model));
+  if (!exporter.takes_many && items.size() > 1) return not_one(items.size());
+  auto& sorted = items;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.plan.op < b.plan.op; });
+  if (model && exporter.takes_many) MC2_TRY(add_neighbour_losses(sorted, *model, {}));
+  MC2_ASSIGN(const auto text, exporter.write(sorted, options));
+  return write_text(text);
+}
+
+Result<ExitCode> ExportCommand::write_picture() const {
+  MC2_ASSIGN(auto model, load_model());
+  MC2_ASSIGN(const auto stored, load_one(model));
+  const planner::Plan& plan = stored.plan;
+  Evidence evidence{stored.digest, stored.created_at, std::move(model), {}, {}, {}};
+  if (auto layers = store.open(StoreUse::Read)) look_up(evidence, plan, layers.value());
+  drop_foreign(evidence, plan);
+  MC2_ASSIGN(const auto explained,
+             planner::explain(plan, evidence.model ? &*evidence.model : nullptr, planner::likely_limits(plan)));
+  if (format == "trace") return write_text(render::chrome_trace(plan, {}, plan.fingerprint));
+  if (format == "html") return write_text(explain_html(explained, evidence));
+  const auto curves = curve_evidence(plan, evidence);
+  // A report holds its notes; an image has no place to say why a model's curves are not in it.
+  if (!model_file.empty() && curves.empty())
+    for (const auto& note : evidence.notes) std::cerr << "mc2: note: " << note << "\n";
+  std::vector<render::Markup> charts;
+  for (const auto& curve : curves) charts.push_back(curve_chart(curve));
+  const std::string svg = render::plan_drawing(explained, charts);
+  if (format == "svg") return write_text(svg);
+  if (out.empty()) return Error{ErrorCode::InvalidSpec, "--out", "is missing; name the PNG file"};
+  MC2_ASSIGN(const auto image, ImageFile::open(out, "--out"));
+  image.write(svg);
+  return ExitCode::Success;
+}
+
+Result<ExitCode> ExportCommand::read_back() const {
+  if (plans.size() != 1) return Error{ErrorCode::InvalidSpec, "PLAN", "--read takes one exported file"};
+  MC2_ASSIGN(const auto exporter, store::find_exporter(format));
+  if (!exporter->read)
+    return Error{ErrorCode::Unsupported, "--format", format + " does not hold the plan: it cannot be read back"};
+  MC2_ASSIGN(const auto content, read_file(plans.front()));
+  auto items = exporter->read(content);
+  if (!items) return document_error(plans.front(), items.error());
+  std::erase_if(items.value(), [&](const store::ExportItem& item) { return m && item.plan.op.m != *m; });
+  if (items.value().size() == 1) return write_text(store::pretty(store::encode(items.value().front().plan)));
+  if (items.value().empty())
+    return Error{ErrorCode::NotFound, "--m", "the file holds no plan of m=" + std::to_string(m.value_or(0))};
+  return Error{ErrorCode::InvalidSpec, "--m",
+               "is missing: the file holds " + std::to_string(items.value().size()) + " plans"};
+}
+
+/// Errors: InvalidSpec naming an option that says nothing to this format or way.
+Result<void> ExportCommand::check_options() const {
+  const bool is_nccl = format == "nccl-tuner", has_algorithm = is_nccl || format == "hccl-tuner";
+  const std::string made =
+      "is of plans that are made, and --read turns an exported file back into one; leave one of them out";
+  if (m && !reads_back)
+    return Error{ErrorCode::InvalidSpec, "--m",
+                 "says which plan of a table --read takes; leave it out, or give --read"};
+  if (reads_back && !rows.empty()) return Error{ErrorCode::InvalidSpec, "--rows", made};
+  if (reads_back && !model_file.empty()) return Error{ErrorCode::InvalidSpec, "--model", made};
+  if (!options.algorithm.empty() && !has_algorithm)
+    return Error{ErrorCode::InvalidSpec, "--algorithm",
+                 "is of nccl-tuner and hccl-tuner, not of " + format + "; leave it out"};
+  if (!options.protocol.empty() && !is_nccl)
+    return Error{ErrorCode::InvalidSpec, "--protocol", "is of nccl-tuner, not of " + format + "; leave it out"};
+  return {};
+}
+
+Result<ExitCode> ExportCommand::run() const {
+  MC2_TRY(check_options());
+  std::vector<std::string> read = plans;
+  read.push_back(model_file);
+  MC2_TRY(check_output("--out", out, read));
+  if (reads_back) return read_back();
+  if (format == "html" || format == "svg" || format == "png" || format == "trace") return write_picture();
+  const auto exporter = store::find_exporter(format);
+  if (!exporter)
+    return Error{exporter.error().code, exporter.error().field, exporter.error().message + ", " + kPictures};
+  return write_document(*exporter.value());
+}
+
+std::string exporter_names() {
+  std::string text;
+  for (const auto& exporter : store::exporter_registry()) text += std::string(exporter.name) + ", ";
+  return text + kPictures;
+}
+
+} // namespace
+
+Command add_export(CLI::App& app) {
+  auto command = std::make_shared<ExportCommand>();
+  auto* sub = app.add_subcommand("export", "write plans in the form that other programs take");
+  sub->add_option("PLAN", command->plans, "plan files, or digests of kept plans; with --read an exported file");
+  sub->add_option("--format", command->format, exporter_names())->required();
+  sub->add_option("--out", command->out, "write to this file rather than to standard output");
+  sub->add_option("--model", command->model_file,
+                  "model of the plans: says what it costs to use a neighbouring m, and draws the curves");
+  sub->add_option("--rows", command->rows, "make a plan of the model for each m, e.g. 512:8192:512");
+  sub->add_option("--algorithm", command->options.algorithm,
+                  "of nccl-tuner, e.g. ring, or hccl-tuner, e.g. aicpu:sole:nhr");
+  sub->add_option("--protocol", command->options.protocol, "of nccl-tuner: ll, ll128 or simple");
+  sub->add_flag("--read", command->reads_back, "turn an exported file back into the plan document");
+  sub->add_option("--m", command->m, "which plan of a table --read takes")->check(whole_number(1, planner::kMaxSize));
+  command->store.add_to(*sub);
+  sub->footer(
+      "Examples:\n  mc2 export plan.json --format ascendc --out tiling.h\n"
+      "  mc2 export --model model.json --rows 512:8192:512 --format vllm \\\n             --out plans.json\n"
+      "  mc2 export plan.json --format nccl-tuner --algorithm nvls --protocol simple\n"
+      "  mc2 export tiling.h --format ascendc --read --out plan.json");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,241 @@
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "commands/commands.hpp"
+#include "imported.hpp"
+#include "mc2/planner/text.hpp"
+#include "mc2/profiler/import_report.hpp"
+#include "mc2/profiler/import_terms.hpp"
+#include "mc2/profiler/statistics.hpp"
+#include "mc2/store/codec.hpp"
+#include "options/numbers.hpp"
+#include "output_file.hpp"
+#include "pages/render.hpp"
+#include "pages/terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+/// The options, as mc2 import names them.
+void add_terms(CLI::App& app, profiler::ImportTerms& terms) {
+  app.add_option("--op", terms.op, "operator kind that the timings are for, as for mc2 plan");
+  const auto add_size = [&](const char* name, std::optional<std::int64_t>& size, const char* help) {
+    app.add_option(name, size, help)->check(whole_number(1, planner::kMaxSize));
+  };
+  add_size("--m", terms.m, "rows of the uncut product (default: the largest in the logs)");
+  add_size("--n", terms.n, "columns of the product (default: those of the logs' only matmul)");
+  add_size("--k", terms.k, "inner length (default: that of the logs' only matmul)");
+  app.add_option("--dtype", terms.dtype, "element type (default: that of the logs' matmuls)");
+  app.add_option("--ranks", terms.ranks, "ranks that took part (default: as the logs say)")
+      ->check(whole_number(1, planner::kMaxWorldSize));
+  app.add_option("--collective", terms.collective,
+                 "all_reduce, reduce_scatter, all_gather or all_to_all, where a log does not say");
+  app.add_option(
+      "--bytes", terms.bytes,
+      "full array of communication rows without a size: a number, or 'neighbour' for that of the matmul beside");
+  app.add_option("--buffers", terms.buffers, "of nccl-tests: out-of-place, in-place or both")->capture_default_str();
+  app.add_option("--device", terms.device,
+                 "name of the machine, for mc2 fit and plan --device (default: as the logs say)");
+}
+
+/// The option that a refused term came from.
+Error as_option(const Error& error) { return {error.code, "--" + error.field, error.message}; }
+
+struct ImportCommand {
+  profiler::ImportTerms terms;
+  StoreOptions store;
+  std::vector<std::string> files;
+  std::string format, out, report_file;
+  bool keeps_good = false;
+  bool is_dry = false;
+
+  [[nodiscard]] Result<profiler::LogSummary> read_file(const std::string& file, const profiler::ImportAnswers& answers,
+                                                       profiler::TimingSet& timings, OutputFile* every_line) const;
+  [[nodiscard]] Result<void> read_files(const profiler::ImportAnswers& answers, profiler::ImportedLogs& imported) const;
+  [[nodiscard]] Result<void> keep(const planner::Profile& profile) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+std::string run_text(const std::pair<std::int64_t, std::int64_t>& run) {
+  return std::to_string(run.first) + (run.first == run.second ? "" : "-" + std::to_string(run.second));
+}
+
+std::string lines_text(const profiler::LineGroup& group) {
+  std::string text;
+  for (const auto& run : group.runs) text += (text.empty() ? "" : ", ") + run_text(run);
+  return group.last_line > group.runs.back().second ? text + ", ... " + std::to_string(group.last_line) : text;
+}
+
+std::string report_text(const profiler::ImportReport& report) {
+  std::vector<std::vector<std::string>> rows{{"", "count", "lines", "what"}};
+  for (const auto& [key, group] : report.groups())
+    rows.push_back({std::string(to_string(key.first)), std::to_string(group.count), lines_text(group), key.second});
+  if (report.groups().size() > profiler::ImportReport::kMaxGroups)
+    rows.push_back({"", "", "", "--report FILE names each line"});
+  return table(rows);
+}
+
+/// @param every_line  where each line is named, or null
+profiler::ImportHooks hooks_of(profiler::ImportReport& report, const std::string& file, OutputFile* every_line,
+                               ProgressLine& progress) {
+  const auto start = std::chrono::steady_clock::now();
+  profiler::ImportHooks hooks;
+  hooks.on_line = [&report, &file, every_line](const profiler::LineVerdict& verdict) {
+    report.add(verdict);
+    if (every_line != nullptr)
+      every_line->write(file + ":" + std::to_string(verdict.line) + "\t" + std::string(to_string(verdict.verdict)) +
+                        "\t" + std::string(verdict.text) + "\n");
+  };
+  hooks.is_cancelled = is_interrupted;
+  hooks.on_progress = [&progress, start](std::int64_t done, std::int64_t total) {
+    const double fraction = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
+    const auto elapsed =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+    // Short logs are read before anyone could look.
+    if (elapsed.count() < 500 || fraction <= 0) return;
+    const auto remaining = std::chrono::milliseconds(
+        static_cast<std::int64_t>(static_cast<double>(elapsed.count()) * (1 - fraction) / fraction));
+    progress.update(fraction, remaining, std::to_string(done >> 20) + " MiB");
+  };
+  return hooks;
+}
+
+Result<profiler::LogSummary> ImportCommand::read_file(const std::string& file, const profiler::ImportAnswers& answers,
+                                                      profiler::TimingSet& timings, OutputFile* every_line) const {
+  MC2_ASSIGN(const auto source, profiler::open_log(file));
+  profiler::ImportReport report;
+  Result<profiler::LogSummary> read = Error{};
+  {
+    ProgressLine progress("import " + file);
+    read = profiler::import_log(*source, format, answers, timings, hooks_of(report, file, every_line, progress));
+  }
+  if (!read)
+    return Error{read.error().code, read.error().field.empty() ? file : read.error().field, read.error().message};
+  const auto& summary = read.value();
+  std::cout << file << ": " << summary.format << (format.empty() ? " (detected)" : "") << ", " << summary.took_count
+            << (summary.took_count == 1 ? " timing taken, " : " timings taken, ") << summary.skipped_count
+            << (summary.skipped_count == 1 ? " line skipped, " : " lines skipped, ") << summary.bad_count << " bad\n"
+            << report_text(report) << "\n";
+  return read;
+}
+
+Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, profiler::ImportedLogs& imported) const {
+  std::optional<OutputFile> every_line;
+  if (!report_file.empty()) every_line.emplace(report_file);
+  std::string database, table;
+  for (const std::string& file : files) {
+    MC2_ASSIGN(const auto summary, read_file(file, answers, imported.timings, every_line ? &*every_line : nullptr));
+    const bool is_database = summary.format == "msprof_db";
+    if (is_database || summary.format.starts_with("msprof")) (is_database ? database : table) = file;
+    MC2_TRY(imported.add(file, summary, terms.device));
+  }
+  if (every_line) every_line->keep();
+  if (!terms.bytes.empty() && !database.empty() && !table.empty())
+    return Error{ErrorCode::InvalidSpec, "--bytes",
+                 "would count the collectives of " + table + " beside those of " + database +
+                     ", which has their sizes; leave it out, or import runs that are not the same one apart"};
+  if (imported.first_bad.empty() || keeps_good) return {};
+  return Error{ErrorCode::Malformed, "", imported.first_bad + "; --keep-good takes the good lines"};
+}
+
+std::string size_text(const planner::Sample& sample, const planner::OpSpec& op) {
+  if (sample.component == planner::Component::Matmul)
+    return std::to_string(sample.block_rows) + " " + std::string(to_string(planner::cut_axis(op)));
+  return std::to_string(sample.message_bytes) + " B";
+}
+
+std::string profile_page(const planner::Profile& profile) {
+  std::vector<std::vector<std::string>> rows{{"  component", "size", "samples", "median", "outliers"}};
+  for (std::size_t i = 0; i < profile.samples.size();) {
+    const auto& first = profile.samples[i];
+    std::vector<double> times;
+    std::int64_t outlier_count = 0;
+    for (; i < profile.samples.size(); ++i) {
+      const auto& sample = profile.samples[i];
+      if (sample.component != first.component || sample.block_rows != first.block_rows ||
+          sample.message_bytes != first.message_bytes)
+        break;
+      times.push_back(static_cast<double>(sample.time.count()) / planner::kNsPerUs);
+      outlier_count += sample.is_outlier ? 1 : 0;
+    }
+    rows.push_back({"  " + std::string(to_string(first.component)), size_text(first, profile.op),
+                    std::to_string(times.size()), time_text(profiler::quantile(times, 0.5)),
+                    std::to_string(outlier_count)});
+  }
+  return profile.op.text() + "\n" + profile.fingerprint.label() + "\n\n" + table(rows);
+}
+
+Result<void> ImportCommand::keep(const planner::Profile& profile) const {
+  MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
+  MC2_ASSIGN(const auto machine, find_imported(layers, profile.fingerprint.fields.at("device")));
+  store::Store& writable = layers.writable();
+  const auto kept = store::keep_imported(writable, machine, profile, utc_now());
+  if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : kept.error();
+  if (kept.value().empty()) {
+    std::cout << "  note: every one of these samples is kept already; nothing was added\n";
+    return {};
+  }
+  std::cout << "  kept in " << writable.path().string() << "\n"
+            << render::hanging("  ",
+                               "next: mc2 fit or mc2 plan with --device '" + profile.fingerprint.fields.at("device") +
+                                   "' and the operator",
+                               static_cast<std::size_t>(terminal_width()));
+  return {};
+}
+
+Result<ExitCode> ImportCommand::run() const {
+  if (is_dry && !out.empty())
+    return Error{ErrorCode::InvalidSpec, "--out",
+                 "gets the profile that is kept, and --dry-run keeps none; leave one of them out"};
+  MC2_TRY(check_output("--report", report_file, files));
+  MC2_TRY(check_output("--out", out, files));
+  const auto answers = terms.answers();
+  if (!answers) return as_option(answers.error());
+  const auto question = terms.question();
+  if (!question) return as_option(question.error());
+  profiler::ImportedLogs imported;
+  MC2_TRY(read_files(answers.value(), imported));
+  MC2_TRY(imported.require_timings());
+  for (const auto& asked : imported.questions) std::cout << "  to take more of it, say " << asked << "\n";
+  if (is_dry) return ExitCode::Success;
+  MC2_ASSIGN(const auto assembled, profiler::assemble_profile(imported.timings, imported.facts, question.value()));
+  const auto& profile = assembled.profile;
+  std::cout << profile_page(profile) << "\n";
+  std::cout << notes_text(assembled.notes);
+  if (!out.empty()) write_file(out, store::pretty(store::encode(profile)));
+  MC2_TRY(keep(profile));
+  return ExitCode::Success;
+}
+
+std::string importer_names() {
+  std::string text = "format of the files (default: detected):";
+  for (const auto& importer : profiler::importer_registry()) text += " " + std::string(importer.name);
+  return text;
+}
+
+} // namespace
+
+Command add_import(CLI::App& app) {
+  auto command = std::make_shared<ImportCommand>();
+  auto* sub = app.add_subcommand("import", "take timings from logs of other tools");
+  sub->add_option("files", command->files, "logs, also compressed with gzip")->required();
+  add_terms(*sub, command->terms);
+  sub->add_option("--format", command->format, importer_names());
+  sub->add_flag("--keep-good", command->keeps_good, "take the good lines of a log that has bad ones");
+  sub->add_flag("--dry-run", command->is_dry, "say what the logs hold and keep nothing");
+  sub->add_option("--report", command->report_file, "write what became of every line to this file");
+  sub->add_option("--out", command->out, "also write the profile to this JSON file");
+  command->store.add_to(*sub);
+  sub->footer(
+      "Examples:\n  mc2 import --dry-run all_reduce.log\n"
+      "  mc2 import op_summary_0.csv all_reduce_test.log --device ascend-910b \\\n"
+      "             --collective all_reduce --op matmul_all_reduce --ranks 8\n"
+      "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,227 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <numeric>
+
+#include "commands/commands.hpp"
+#include "device_plan.hpp"
+#include "kept_plan.hpp"
+#include "mc2/planner/cutting.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
+#include "mc2/store/codec.hpp"
+#include "options/blocks.hpp"
+#include "options/document_file.hpp"
+#include "options/model_file.hpp"
+#include "options/server_options.hpp"
+#include "options/topology_files.hpp"
+#include "options/variant_option.hpp"
+#include "pages/render.hpp"
+#include "pages/report.hpp"
+#include "pages/terminal.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct PlanCommand {
+  OpOptions op;
+  MachineOptions machine;
+  StoreOptions store;
+  PlanningOptions planning;
+  VariantOption variant;
+  const ServerOptions* server = nullptr;
+  std::string model_file, topology_file, request_file, out, blocks, device;
+  bool is_json = false;
+  bool is_verbose = false;
+  bool no_transfer = false;
+
+  /// @param model what is left out of the operator is as in it
+  [[nodiscard]] Result<store::PlanRequest> request(const std::optional<planner::CostModel>& model) const;
+  /// The model document's, where it answers and not only for a topology's matmul. Errors: as read_model.
+  [[nodiscard]] Result<std::optional<planner::CostModel>> given_model() const;
+  /// @param model  given_model()
+  /// @param notes  what a person should know beside the plan
+  [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request,
+                                           const std::optional<planner::CostModel>& model,
+                                           std::vector<std::string>& notes) const;
+  [[nodiscard]] Result<planner::Plan> plan_for_device(const store::PlanRequest& request,
+                                                      std::vector<std::string>& notes) const;
+  [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
+                                                const planner::CostModel& model) const;
+  /// For this machine: what the finder finds, or these blocks by the model that it finds.
+  [[nodiscard]] Result<planner::Plan> plan_here(const store::PlanRequest& request) const;
+  /// Errors: InvalidSpec when a server was named beside what answers without one.
+  [[nodiscard]] Result<void> check_server() const;
+  /// That the backend has the variant asked for. Errors: as MachineOptions and VariantOption::choose.
+  [[nodiscard]] Result<void> check_variant(const planner::OpSpec& spec) const;
+  /// What to do with the plan, for people.
+  [[nodiscard]] std::string next_step(const planner::Plan& plan) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<std::optional<planner::CostModel>> PlanCommand::given_model() const {
+  if (model_file.empty() || !topology_file.empty() || !device.empty()) return std::optional<planner::CostModel>();
+  MC2_ASSIGN(auto model, read_model(model_file));
+  return std::optional(std::move(model));
+}
+
+Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::CostModel>& model) const {
+  // A model or topology document describes some other machine, so this machine's backend has no say in its alignment.
+  MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
+  const bool is_foreign = !model_file.empty() || !topology_file.empty() || !device.empty();
+  const std::int64_t alignment =
+      is_foreign ? planner::PlanOptions{}.alignment : planner::default_alignment(backend->name());
+  if (!request_file.empty()) {
+    MC2_TRY(op.given.none_beside("--request", "operator"));
+    MC2_TRY(planning.given.none_beside("--request", "options"));
+    MC2_ASSIGN(const auto request, read_document(request_file, store::decode_request));
+    return store::PlanRequest{request.op, request.options_with(alignment)};
+  }
+  OpOptions asked = op;
+  if (model) asked.complete_with(model->op);
+  MC2_ASSIGN(const auto spec, asked.spec());
+  MC2_ASSIGN(const auto options, planning.checked(alignment));
+  return store::PlanRequest{spec, options};
+}
+
+Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request, const planner::CostModel& model) const {
+  MC2_ASSIGN(const auto offered, variant.restrict(model));
+  if (blocks.empty()) return planner::make_plan(request.op, offered, request.options);
+  MC2_ASSIGN(const auto cut, parse_blocks(blocks));
+  return planner::predict_cut(request.op, offered, cut);
+}
+
+Result<void> PlanCommand::check_variant(const planner::OpSpec& spec) const {
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
+  MC2_TRY(variant.choose(*backend, options, spec));
+  return {};
+}
+
+Result<void> PlanCommand::check_server() const {
+  const std::pair<bool, const char*> answers[]{{!model_file.empty(), "--model"},
+                                               {!topology_file.empty(), "--topology"},
+                                               {!device.empty(), "--device"},
+                                               {!blocks.empty(), "--blocks"},
+                                               {variant.is_given(), "--variant"}};
+  for (const auto& [is_given, option] : answers)
+    if (is_given) MC2_TRY(server->refuse_beside(option, "is answered here"));
+  return {};
+}
+
+Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request) const {
+  MC2_ASSIGN(const auto here, machine.fingerprint(request.op.world_size));
+  MC2_TRY(check_variant(request.op));
+  MC2_ASSIGN(auto question, plan_question(request.op, here, variant, !no_transfer));
+  question.options = request.options;
+  MC2_ASSIGN(auto layers, open_to_look_up(store, *server, request.op, here));
+  if (!blocks.empty()) {
+    MC2_ASSIGN(const auto cut, parse_blocks(blocks));
+    const auto model = find_kept_model(question, layers);
+    return model ? finder::predict_with(model.value(), question, cut) : model.error();
+  }
+  MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
+  return std::move(found).stored.plan;
+}
+
+/// What the published recipe would cut, beside what was chosen.
+std::string recipe_note(const store::PlanRequest& request, const planner::CostModel& model) {
+  planner::PlanOptions options = request.options;
+  options.strategy = "formula";
+  const auto recipe = planner::make_plan(request.op, model, options);
+  if (!recipe) return "published recipe: no cut (" + recipe.error().text() + ")";
+  return "published recipe: " + recipe.value().cut.text() + ", predicted " + time_text(recipe.value().makespan.us) +
+         " (--strategy formula)";
+}
+
+Result<planner::Plan> PlanCommand::plan_for_device(const store::PlanRequest& request,
+                                                   std::vector<std::string>& notes) const {
+  if (!model_file.empty() || !topology_file.empty())
+    return Error{ErrorCode::InvalidSpec, "--device", "stands beside --model or --topology; give one of them"};
+  MC2_ASSIGN(auto costs, device_costs(device, request.op, store));
+  store::PlanRequest asked = request;
+  // As for topologies: a wrong constant moves all block lengths alike.
+  if (costs.is_analytic) asked.options.require_significant_gain = false;
+  notes = std::move(costs.notes);
+  const bool is_recipe = asked.options.strategy == "formula" || !blocks.empty();
+  if (costs.is_analytic && !is_recipe) notes.push_back(recipe_note(asked, costs.model));
+  return plan_with(asked, costs.model);
+}
+
+Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request,
+                                        const std::optional<planner::CostModel>& model,
+                                        std::vector<std::string>& notes) const {
+  if (!device.empty()) return plan_for_device(request, notes);
+  if (!topology_file.empty()) {
+    MC2_ASSIGN(const auto described, read_analytic_model(topology_file, model_file, request.op));
+    store::PlanRequest analytic = request;
+    // A wrong constant moves all block lengths alike; the test of significance takes their errors as independent.
+    analytic.options.require_significant_gain = false;
+    return plan_with(analytic, described);
+  }
+  if (model) return plan_with(request, *model);
+  return plan_here(request);
+}
+
+std::string PlanCommand::next_step(const planner::Plan& plan) const {
+  if (plan.is_cut() && !plan.validation && plan.serial_us > 0 && plan.benefit() < 0) {
+    const auto& blocks = plan.cut.block_rows;
+    return "not cutting is predicted faster: --blocks " +
+           std::to_string(std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0})) + " plans that";
+  }
+  const bool is_of_this_machine = device.empty() && topology_file.empty() && model_file.empty();
+  if (!is_of_this_machine) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
+  if (plan.validation) return "mc2 run checks and times it; --verbose shows more";
+  return "mc2 tune races it on this machine; --verbose shows why it was chosen";
+}
+
+Result<ExitCode> PlanCommand::run() const {
+  MC2_TRY(check_output("--out", out, {model_file, topology_file, request_file}));
+  MC2_TRY(check_server());
+  MC2_ASSIGN(const auto model, given_model());
+  MC2_ASSIGN(const auto asked, request(model));
+  std::vector<std::string> notes;
+  MC2_ASSIGN(const auto plan, make(asked, model, notes));
+  const std::string document = store::pretty(store::encode(plan));
+  std::cout << (is_json      ? document
+                : is_verbose ? plan_page(plan, terminal_width(), has_color())
+                             : render::answer(plan, next_step(plan), terminal_width()));
+  if (!is_json) std::cout << notes_text(notes);
+  if (!out.empty()) write_file(out, document);
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_plan(CLI::App& app, ServerOptions& server) {
+  auto command = std::make_shared<PlanCommand>();
+  command->server = &server;
+  auto* sub = app.add_subcommand("plan", "the kept plan of an operator, or one from a model");
+  command->op.add_to(*sub, false);
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  command->planning.add_to(*sub);
+  command->variant.add_to(*sub);
+  server.add_to(*sub);
+  sub->add_option("--model", command->model_file,
+                  "use this model document instead of a kept one; what is left out of the operator is as in it");
+  sub->add_option("--topology", command->topology_file,
+                  "plan without measurements for the cluster that this document describes; --model gives its matmul");
+  sub->add_option(
+      "--device", command->device,
+      "plan for this machine from what was imported for it (mc2 import) and what is published of it: ascend-910b");
+  sub->add_option("--request", command->request_file, "read operator and options from this JSON file");
+  sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
+  sub->add_option("--out", command->out, "also write the plan to this JSON file");
+  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
+  add_json(*sub, command->is_json, "the plan");
+  sub->add_flag("--verbose", command->is_verbose, "also print the timeline, the runners-up and how the plan was found");
+  sub->footer(
+      "Examples:\n  mc2 plan --m 1024 --n 1024 --k 1024 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 plan --device ascend-910b --m 4096 --n 8192 --k 3072 --dtype f16 --ranks 8\n"
+      "  mc2 plan --topology data/topologies/dgx_h100.json --ranks 256 \\\n"
+      "           --m 8192 --n 8192 --k 8192 --dtype bf16");
+  return {sub, [command] { return command->run(); }, true};
+}
+
+} // namespace mc2::cli

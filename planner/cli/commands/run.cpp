@@ -1,0 +1,240 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <span>
+
+#include "commands/commands.hpp"
+#include "kept_plan.hpp"
+#include "mc2/embed/store_keeper.hpp"
+#include "mc2/embed/workbench.hpp"
+#include "mc2/planner/planner.hpp"
+#include "mc2/store/codec.hpp"
+#include "options/blocks.hpp"
+#include "options/counts_file.hpp"
+#include "options/numbers.hpp"
+#include "pages/race_page.hpp"
+#include "pages/render.hpp"
+#include "pages/report.hpp"
+#include "pages/terminal.hpp"
+#include "pages/trace.hpp"
+#include "pages/tune_progress.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct RunCommand {
+  OpOptions op;
+  MachineOptions machine;
+  StoreOptions store;
+  VariantOption variant;
+  const ServerOptions* server = nullptr;
+  std::string plan_name, blocks, trace_file, counts_file;
+  ExchangeCounts counts; ///< of counts_file, else empty
+  bool accept_other_machine = false;
+  bool no_transfer = false;
+  bool is_json = false;
+  std::uint64_t seed = 0;
+  profiler::RaceSettings race;
+  double budget_s = 60;
+
+  [[nodiscard]] Result<planner::Plan> find_plan(store::Layers* layers, const planner::Fingerprint& here,
+                                                std::span<const planner::Variant> variants) const;
+  [[nodiscard]] Result<planner::Plan> plan_of_blocks(const finder::PlanQuestion& question, store::Layers* layers,
+                                                     std::span<const planner::Variant> variants) const;
+  [[nodiscard]] Result<finder::FoundModel> model_of_blocks(const finder::PlanQuestion& question,
+                                                           store::Layers* layers) const;
+  /// Reads the file of counts, from which m follows unless it is given. Errors: as read_counts, InvalidSpec.
+  [[nodiscard]] Result<void> take_counts();
+  /// The operator that is asked for, and whether it takes counts. Errors: as OpOptions::spec, InvalidSpec.
+  [[nodiscard]] Result<void> check_asked() const;
+  [[nodiscard]] Result<store::Layers> open_asked(const planner::Fingerprint& here) const;
+  [[nodiscard]] Error with_advice_on_counts(const Error& missing) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+  [[nodiscard]] Result<ExitCode> measure(embed::Workbench& bench, const planner::Plan& plan,
+                                         store::Layers* layers) const;
+};
+
+Result<void> RunCommand::take_counts() {
+  if (counts_file.empty()) return {};
+  MC2_ASSIGN(counts, read_counts(counts_file));
+  if (plan_name.empty() && counts.ranks != op.ranks)
+    return Error{ErrorCode::InvalidSpec, "--counts",
+                 "are of " + std::to_string(counts.ranks) + " ranks; --ranks says " + std::to_string(op.ranks)};
+  if (counts.largest() > planner::kMaxSize / counts.ranks)
+    return Error{ErrorCode::InvalidSpec, "--counts",
+                 "are too large: m would exceed " + std::to_string(planner::kMaxSize)};
+  const std::int64_t least_m = counts.ranks * counts.largest();
+  if (op.m && *op.m < least_m)
+    return Error{ErrorCode::InvalidSpec, "--m",
+                 "is " + std::to_string(*op.m) + "; a rank of --counts sends " + std::to_string(counts.largest()) +
+                     " rows to one of " + std::to_string(counts.ranks) + ", so it must be at least " +
+                     std::to_string(least_m)};
+  if (plan_name.empty() && !op.m) op.m = least_m;
+  return {};
+}
+
+/// Errors: NotFound without one; as find_kept_model.
+Result<finder::FoundModel> RunCommand::model_of_blocks(const finder::PlanQuestion& question,
+                                                       store::Layers* layers) const {
+  if (layers == nullptr) return Error{ErrorCode::NotFound, "store", "there is none"};
+  return find_kept_model(question, *layers, *server);
+}
+
+/// Without a kept model nothing is predicted, and the first of the variants runs them.
+Result<planner::Plan> RunCommand::plan_of_blocks(const finder::PlanQuestion& question, store::Layers* layers,
+                                                 std::span<const planner::Variant> variants) const {
+  MC2_ASSIGN(const auto cut, parse_blocks(blocks));
+  auto model = model_of_blocks(question, layers);
+  if (!model && model.error().code == ErrorCode::NotFound) {
+    if (server->is_given()) std::cerr << "mc2: note: " << model.error().text() << "\n";
+    return planner::unpredicted_plan(question.op, question.machine, variants.front(), cut);
+  }
+  if (!model) return model.error();
+  // Variants behind the first may exchange equal splits only.
+  if (!counts.rows.empty()) model.value().model.variants.resize(1);
+  return finder::predict_with(model.value(), question, cut);
+}
+
+Result<void> RunCommand::check_asked() const {
+  MC2_ASSIGN(const auto spec, op.spec());
+  const planner::OpKind kind = spec.kind;
+  const auto takes_counts = [](const planner::OpTraits& traits) { return traits.takes_counts; };
+  if (counts.rows.empty() || takes_counts(planner::traits_of(kind))) return {};
+  return Error{ErrorCode::InvalidSpec, "--counts",
+               "are for " + planner::kinds_with(takes_counts) + ", not " + std::string(to_string(kind))};
+}
+
+/// After check_asked().
+Result<store::Layers> RunCommand::open_asked(const planner::Fingerprint& here) const {
+  return open_to_look_up(store, *server, op.spec().value(), here);
+}
+
+/// The blocks given, the tuned plan kept for this operator and machine, or a plan from the kept model.
+Result<planner::Plan> RunCommand::find_plan(store::Layers* layers, const planner::Fingerprint& here,
+                                            std::span<const planner::Variant> variants) const {
+  MC2_ASSIGN(const auto spec, op.spec());
+  MC2_ASSIGN(const auto question, plan_question(spec, here, variant, !no_transfer));
+  if (!blocks.empty()) return plan_of_blocks(question, layers, variants);
+  MC2_ASSIGN(auto found, find_plan_for(question, *layers, *server));
+  return std::move(found).stored.plan;
+}
+
+/// Plans are tuned for equal splits.
+Error RunCommand::with_advice_on_counts(const Error& missing) const {
+  if (counts.rows.empty() || missing.code != ErrorCode::NotFound) return missing;
+  return {missing.code, missing.field, missing.message + ", --m " + std::to_string(*op.m) + " in place of --counts"};
+}
+
+Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
+  MC2_ASSIGN(auto checked, bench.check(plan));
+  profiler::RaceSettings settings = race;
+  settings.budget = std::chrono::milliseconds(static_cast<std::int64_t>(budget_s * 1000));
+  TuneProgressLine progress;
+  auto raced = profiler::race(bench, {&plan, 1}, settings, "run " + plan.op.text(), progress.hooks());
+  progress.clear();
+  if (!raced) return raced.error();
+  MC2_ASSIGN(auto ready, bench.ready(plan));
+  const executor::RunRecord& record = ready->run(executor::RunMode::Fused);
+  const store::Measurement measurement = embed::measurement_of(raced.value().contenders.front(), plan);
+  if (!counts.rows.empty())
+    std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
+              << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";
+  else if (plan.makespan.us > 0 && plan.overlaps() && layers != nullptr) // a measurement is kept beside its prediction
+    if (auto kept = layers->writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
+      std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
+  if (is_json)
+    print_report("mc2.run/1", run_report(plan, raced.value(), checked, bench.fingerprint()));
+  else
+    std::cout << run_page(plan, raced.value(), checked, record, bench.fingerprint(), terminal_width(), has_color());
+  if (trace_file.empty()) return ExitCode::Success;
+  write_file(trace_file, chrome_trace(plan, record, bench.fingerprint()));
+  if (!is_json) std::cout << "  trace written to " << trace_file << " (open in ui.perfetto.dev)\n";
+  return ExitCode::Success;
+}
+
+Result<ExitCode> RunCommand::run() const {
+  MC2_ASSIGN(const auto backend, machine.find());
+  std::optional<planner::Plan> named;
+  if (!plan_name.empty()) {
+    MC2_TRY(op.given.none_beside("--plan", "operator"));
+    if (!blocks.empty() || variant.is_given())
+      return Error{ErrorCode::InvalidSpec, "--plan", "names blocks and variant; leave out --blocks and --variant"};
+    MC2_ASSIGN(auto loaded, load_plan(plan_name, "--plan", store, *server));
+    named = std::move(loaded).plan;
+  } else
+    MC2_TRY(check_asked());
+  const int ranks = named ? named->op.world_size : op.ranks;
+  MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
+  std::vector<planner::Variant> variants;
+  if (!named) {
+    MC2_ASSIGN(variants, variant.choose(*backend, options, op.spec().value()));
+  }
+  const planner::Fingerprint here = backend->fingerprint(options);
+  auto layers = named ? store.open(StoreUse::Keep) : open_asked(here);
+  const bool needs_store = blocks.empty() || store.is_named();
+  if (!layers && (needs_store || layers.error().code == ErrorCode::Unsupported))
+    return with_advice_on_counts(layers.error());
+  store::Layers* const kept = layers ? &layers.value() : nullptr;
+  const auto plan = named ? Result<planner::Plan>(*named) : find_plan(kept, here, variants);
+  if (!plan) return with_advice_on_counts(plan.error());
+  if (!counts.rows.empty() && counts.ranks != ranks)
+    return Error{ErrorCode::InvalidSpec, "--counts",
+                 "are of " + std::to_string(counts.ranks) + " ranks; the plan is of " + std::to_string(ranks)};
+  if (!(plan.value().fingerprint == here) && !accept_other_machine)
+    return Error{ErrorCode::Stale, "plan",
+                 "was made for another machine (" + here.differences(plan.value().fingerprint).front() +
+                     "); plan again here, pass the same --link, or add --accept-other-machine"};
+  MC2_ASSIGN(auto bench,
+             embed::Workbench::open(*backend, options, plan.value().op, {seed, counts.rows}, std::move(variants)));
+  if (!counts.rows.empty()) bench->keep_variants({plan.value().variant}); // others may take equal splits only
+  return measure(*bench, plan.value(), kept);
+}
+
+} // namespace
+
+Command add_run(CLI::App& app, ServerOptions& server) {
+  auto command = std::make_shared<RunCommand>();
+  command->server = &server;
+  auto* sub = app.add_subcommand("run", "check a plan's result, then time it against serial");
+  command->op.add_to(*sub, false);
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  command->variant.add_to(*sub);
+  server.add_to(*sub);
+  sub->add_option("--plan", command->plan_name, "a plan file, or the digest of a kept plan");
+  sub->add_option("--blocks", command->blocks, "run these blocks, e.g. 512,4x896")->check([](const std::string& text) {
+    return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
+  });
+  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
+  sub->add_option("--counts", command->counts_file,
+                  "exchange these rows: a CSV file, line r column q for what rank r sends rank q (all-to-all kinds)");
+  sub->add_option("--trace", command->trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
+  sub->add_flag("--accept-other-machine", command->accept_other_machine,
+                "run a plan that was made for another machine");
+  sub->add_option("--pairs", command->race.max_rounds, "most fused/serial pairs")
+      ->capture_default_str()
+      ->check(whole_number(3, 100'000));
+  sub->add_option("--budget", command->budget_s, "seconds after which no new pair starts")
+      ->capture_default_str()
+      ->check(real_number(0.001, 86'400));
+  sub->add_option("--seed", command->seed, "of the random matrices; 0 takes a new one each time")
+      ->capture_default_str()
+      ->check(whole_number(0, kMaxSeed));
+  add_json(*sub, command->is_json, "plan and times");
+  sub->footer(
+      "Examples:\n  mc2 run --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --trace trace.json\n"
+      "  mc2 run --plan plan.json --link 2.5Gbit,20us");
+  return {sub,
+          [command] {
+            const std::vector<std::string> read{command->plan_name, command->counts_file};
+            if (auto kept = check_output("--trace", command->trace_file, read); !kept)
+              return Result<ExitCode>(kept.error());
+            if (auto taken = command->take_counts(); !taken) return Result<ExitCode>(taken.error());
+            if (command->seed == 0) command->seed = fresh_seed();
+            command->race.min_rounds = std::min(command->race.min_rounds, command->race.max_rounds);
+            return command->run();
+          },
+          true};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,320 @@
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "access_log.hpp"
+#include "commands/commands.hpp"
+#include "mc2/server/listener.hpp"
+#include "options/numbers.hpp"
+#include "options/seconds.hpp"
+
+namespace mc2::cli {
+namespace {
+
+/// Seconds and bytes as people type them; the rest of a server::Config as it is.
+struct ServeSettings {
+  server::Config config;
+  StoreOptions store;
+  double header_timeout_s = 5, body_timeout_s = 10, idle_timeout_s = 30, drain_timeout_s = 5;
+};
+
+struct ServeCommand {
+  ServeSettings settings;
+  std::optional<ServeSettings> given; ///< by command line and environment, once the file was read for the first time
+  std::string config_file;
+  CLI::App* options = nullptr;
+  std::vector<CLI::Option*> from_file;
+  std::map<std::string, std::string> in_force; ///< what every option is set to
+
+  void add_to(CLI::App& app);
+  void add_limits_to(CLI::App& app);
+  void add_access_to(CLI::App& app);
+  /// Takes from the file what neither the command line nor the environment says. Errors: Malformed naming file and
+  /// setting.
+  [[nodiscard]] Result<void> read_config_file();
+  /// What holds now; reads the file, each time it is called.
+  [[nodiscard]] Result<server::Config> complete();
+  void reload(server::Listener& listener);
+  [[nodiscard]] Result<ExitCode> run();
+};
+
+/// The variable of the environment for an option: MC2_SERVE_PORT for "port".
+std::string variable_of(const std::string& option) {
+  std::string variable = "MC2_SERVE_" + option;
+  for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return variable;
+}
+
+template <typename Value>
+CLI::Option* add(CLI::App& app, const std::string& name, Value& value, const std::string& help) {
+  return app.add_option("--" + name, value, help)->envname(variable_of(name))->capture_default_str();
+}
+
+/// CLI11 lets what is no such word out as an exception of the standard library.
+CLI::Validator true_or_false() {
+  return {[](std::string& text) {
+            static const std::set<std::string> kLegal{"true", "on", "yes", "1", "false", "off", "no", "0"};
+            const bool is_legal = kLegal.contains(CLI::detail::to_lower(text));
+            return is_legal ? std::string() : "is '" + text.substr(0, 32) + "'; legal: true or false";
+          },
+          ""};
+}
+
+void add_flag(CLI::App& app, const std::string& name, std::function<void(bool)> set, const std::string& help) {
+  app.add_flag_function(
+         "--" + name, [set = std::move(set)](std::int64_t count) { set(count > 0); }, help)
+      ->envname(variable_of(name))
+      ->check(true_or_false());
+}
+
+void ServeCommand::add_to(CLI::App& app) {
+  options = &app;
+  server::Config& config = settings.config;
+  add(app, "config", config_file, "a JSON object with these options, e.g. {\"port\": 9000}");
+  add(app, "address", config.address, "IP address to listen on; others than loopback let the network in");
+  add(app, "port", config.port, "TCP port; 0 takes a free one and says which")->check(whole_number(0, 65'535));
+  add(app, "unix-socket", config.unix_socket, "listen on this Unix socket, too");
+  add(app, "store", settings.store.path, "the store to serve");
+  add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores");
+  add(app, "cached-answers", config.cached_answer_count, "answers kept in memory");
+  add(app, "cached-answer-bytes", config.cached_answer_bytes, "most bytes of answers kept in memory");
+  add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
+  add_access_to(app);
+  add_limits_to(app);
+  app.footer(
+      "The command line goes before the environment (MC2_SERVE_PORT for --port), that\n"
+      "before --config, and that before the defaults. Stops on SIGTERM or Ctrl-C, after\n"
+      "the requests in flight; reads --config and the certificate again on SIGHUP.\n\n"
+      "Example:\n  mc2 serve --port 8471 &\n  curl 'http://127.0.0.1:8471/v1/plan?m=1024&n=1024&k=1024'");
+}
+
+void ServeCommand::add_access_to(CLI::App& app) {
+  add(app, "tls-certificate", settings.config.tls_certificate,
+      "PEM file of the certificate and what it was signed with: speak TLS only");
+  add(app, "tls-key", settings.config.tls_key, "PEM file of the certificate's key, without passphrase");
+  add_flag(
+      app, "require-tokens", [this](bool is_on) { settings.config.requires_tokens = is_on; },
+      "answer only those who show a token (mc2 token create); unset: once the store has had one");
+  add_flag(
+      app, "public-read", [this](bool is_on) { settings.config.has_public_read = is_on; },
+      "what only asks needs no token");
+  add_flag(
+      app, "insecure-network", [this](bool is_on) { settings.config.allows_insecure_network = is_on; },
+      "listen where others can reach it, though without tokens or TLS: something in front has them");
+}
+
+void ServeCommand::add_limits_to(CLI::App& app) {
+  server::Limits& limits = settings.config.limits;
+  add(app, "header-bytes", limits.header_bytes, "most bytes of a request's headers");
+  add(app, "body-bytes", limits.body_bytes, "most bytes of a request's body");
+  add(app, "upload-bytes", limits.upload_bytes, "most bytes of models, samples and logs that are sent to be kept");
+  add(app, "uploads", limits.upload_count, "most of them at a time that are above --body-bytes; more are answered 503");
+  add(app, "connections", limits.connection_count, "most connections at a time; more are answered 503");
+  add(app, "requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
+  add(app, "refused-tokens-per-s", limits.refused_tokens_per_s,
+      "most answers 401 to one client address, then 429; 0: no limit");
+  const auto add_time = [&app](const std::string& name, double& value, const std::string& help) {
+    add(app, name, value, help)->check(real_number(0.001, 3600));
+  };
+  add_time("header-timeout", settings.header_timeout_s, "seconds for a request's headers");
+  add_time("body-timeout", settings.body_timeout_s, "seconds for a body, and for an answer to be taken");
+  add_time("idle-timeout", settings.idle_timeout_s, "seconds that a connection may stay open between requests");
+  add_time("drain-timeout", settings.drain_timeout_s, "seconds for requests in flight when stopping");
+}
+
+Result<void> ServeCommand::read_config_file() {
+  if (config_file.empty()) return {};
+  MC2_ASSIGN(const auto content, read_file(config_file));
+  const auto json = nlohmann::json::parse(content, nullptr, false);
+  if (!json.is_object())
+    return Error{ErrorCode::Malformed, config_file, "must be a JSON object of options, e.g. {\"port\": 9000}"};
+  for (const auto& [key, value] : json.items()) {
+    CLI::Option* option = key == "config" || key == "help" ? nullptr : options->get_option_no_throw("--" + key);
+    if (option == nullptr)
+      return Error{ErrorCode::Malformed, config_file, "\"" + key.substr(0, 64) + "\" is no option of mc2 serve"};
+    if (option->count() > 0) continue; // the command line or the environment has said
+    try {
+      from_file.push_back(option);
+      option->add_result(value.is_string() ? value.get<std::string>() : value.dump());
+      option->run_callback();
+    } catch (const CLI::ParseError& error) {
+      return Error{ErrorCode::Malformed, config_file, error.what()};
+    }
+  }
+  return {};
+}
+
+Result<server::Config> ServeCommand::complete() {
+  if (!given) given = settings;
+  settings = *given;
+  for (CLI::Option* option : std::exchange(from_file, {})) option->clear();
+  MC2_TRY(read_config_file());
+  server::Config result = settings.config;
+  MC2_ASSIGN(const auto path, settings.store.writable_path());
+  result.store = std::filesystem::absolute(path);
+  result.limits.header_timeout = to_ms(settings.header_timeout_s);
+  result.limits.body_timeout = to_ms(settings.body_timeout_s);
+  result.limits.idle_timeout = to_ms(settings.idle_timeout_s);
+  result.limits.drain_timeout = to_ms(settings.drain_timeout_s);
+  return result;
+}
+
+/// What every option is set to, by its name.
+std::map<std::string, std::string> texts_of(const CLI::App& app) {
+  std::map<std::string, std::string> texts;
+  for (const CLI::Option* option : app.get_options())
+    texts[option->get_name()] = option->count() > 0 ? option->results().back() : option->get_default_str();
+  return texts;
+}
+
+void ServeCommand::reload(server::Listener& listener) {
+  const auto config = complete();
+  const auto taken = config ? listener.reload(config.value()) : Result<void>(config.error());
+  if (!taken) {
+    std::cerr << "mc2: not reloaded, everything stays as it is: " + taken.error().text() + "\n";
+    return;
+  }
+  static const std::set<std::string> kFixed{"--address", "--port",           "--unix-socket",         "--store",
+                                            "--threads", "--cached-answers", "--cached-answer-bytes", "--access-log"};
+  std::string changes, later;
+  const auto before = std::exchange(in_force, texts_of(*options));
+  for (const auto& [name, text] : in_force) {
+    if (before.at(name) == text) continue;
+    std::string& list = kFixed.contains(name) ? later : changes;
+    list += " " + name + "=" + text;
+  }
+  std::cerr << "mc2: reloaded:" + (changes.empty() ? " no setting has changed" : changes) +
+                   (later.empty() ? "" : "; only a restart changes" + later) + "\n";
+}
+
+/// Tells systemd how the service is, where it asks to be told (sd_notify(3)).
+void notify_supervisor(const std::string& state) {
+  const char* path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  if (path == nullptr || *path == '\0' || std::strlen(path) >= sizeof address.sun_path) return;
+  std::strcpy(address.sun_path, path);
+  if (address.sun_path[0] == '@') address.sun_path[0] = '\0'; // in the abstract namespace
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return;
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
+  static_cast<void>(
+      sendto(socket, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), length));
+  close(socket);
+}
+
+/// Keeps the signals that end a service from this thread and those that it starts, so that one thread can wait for
+/// them.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals_, signal);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  /// Calls `stop` for each that ends the service, and `reload` for SIGHUP, until `ends` says so.
+  void wait(const std::stop_token& ends, const std::function<void()>& stop, const std::function<void()>& reload) const {
+    while (!ends.stop_requested()) {
+      const timespec moment{.tv_sec = 0, .tv_nsec = 100'000'000};
+      const int signal = sigtimedwait(&signals_, nullptr, &moment);
+      if (signal == SIGTERM || signal == SIGINT) stop();
+      if (signal == SIGHUP) reload();
+    }
+  }
+
+ private:
+  sigset_t signals_{}, before_{};
+};
+
+/// Every connection takes a descriptor, and the usual soft limit is as many as there may be connections.
+void raise_descriptor_limit(int connection_count) {
+  constexpr rlim_t kOthers = 128; // the store's readers, the log, the program's own
+  rlimit limit{};
+  const rlim_t wanted = static_cast<rlim_t>(connection_count) + kOthers;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= wanted) return;
+  std::cerr << "mc2: note: this process may open " + std::to_string(limit.rlim_cur) + " files only, --connections " +
+                   std::to_string(connection_count) + " takes " + std::to_string(wanted) + "; raise ulimit -n\n";
+}
+
+std::string url_of(const server::Config& config, std::uint16_t port) {
+  const bool is_v6 = config.address.find(':') != std::string::npos;
+  return (config.has_tls() ? "https://" : "http://") + (is_v6 ? "[" + config.address + "]" : config.address) + ":" +
+         std::to_string(port);
+}
+
+std::string monotonic_us() {
+  return std::to_string(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+Result<ExitCode> ServeCommand::run() {
+  MC2_ASSIGN(const auto config, complete());
+  in_force = texts_of(*options);
+  raise_descriptor_limit(config.limits.connection_count);
+  const BlockedSignals signals; // before any thread starts
+  const auto tell = [](const std::string& event) { std::cerr << "mc2: " + event + "\n"; };
+  MC2_ASSIGN(auto service, server::Service::open(config, {&utc_now, tell}));
+  MC2_ASSIGN(auto opened,
+             server::Listener::open(*service, config,
+                                    {config.has_access_log ? make_access_log() : server::AccessLog(), tell}));
+  server::Listener& listener = *opened;
+  {
+    const std::jthread waiter([&](const std::stop_token& ends) {
+      const auto stop = [&] {
+        notify_supervisor("STOPPING=1");
+        listener.stop();
+      };
+      signals.wait(ends, stop, [&] {
+        notify_supervisor("RELOADING=1\nMONOTONIC_USEC=" + monotonic_us());
+        try {
+          reload(listener);
+        } catch (const std::exception& error) { // what runs is not ended by what cannot be read
+          std::cerr << std::string("mc2: not reloaded: ") + error.what() + "\n";
+        }
+        notify_supervisor("READY=1");
+      });
+    });
+    std::cerr << "mc2: serving " + config.store.string() + " on " + url_of(config, listener.port()) + "\n";
+    notify_supervisor("READY=1");
+    listener.run();
+  }
+  std::cerr << "mc2: stopped\n";
+  return ExitCode::Success;
+}
+
+} // namespace
+
+Command add_serve(CLI::App& app) {
+  auto command = std::make_shared<ServeCommand>();
+  auto* sub = app.add_subcommand("serve", "answer queries for plans over HTTP");
+  command->add_to(*sub);
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,227 @@
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "commands/commands.hpp"
+#include "mc2/planner/cutting.hpp"
+#include "mc2/render/text.hpp"
+#include "options/number_list.hpp"
+#include "options/numbers.hpp"
+#include "pages/report.hpp"
+#include "pages/sweep_page.hpp"
+#include "pages/terminal.hpp"
+#include "pages/text.hpp"
+#include "plan_grid.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr int kMaxThreadCount = 1024;
+constexpr const char* kBuiltInName = "llm_layers.csv"; ///< in messages
+
+struct SweepCommand {
+  MachineOptions machine;
+  StoreOptions store;
+  PlanningOptions planning;
+  std::string shapes_file, out;
+  std::string all_m = "256,512,1024,2048,4096,8192,16384";
+  std::string ranks = "2,4,8";
+  std::string dtype;
+  std::vector<std::string> kinds, models, model_files, topology_files;
+  bool no_transfer = false, is_csv = false, is_json = false;
+  int thread_count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+
+  [[nodiscard]] Result<std::vector<LayerShape>> layers() const;
+  [[nodiscard]] Result<std::vector<planner::OpKind>> wanted_kinds() const;
+  [[nodiscard]] Result<PlanGrid> grid() const;
+  [[nodiscard]] bool is_foreign() const { return !model_files.empty() || !topology_files.empty(); }
+  [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid, const GridRun& settled) const;
+  [[nodiscard]] Result<GridRun> settings() const;
+  /// What was asked for: a page, a table, or a file of it. Errors: NotFound where a page would be empty.
+  [[nodiscard]] Result<void> show(const PlanGrid& grid, PlannedGrid planned, const GridRun& settled) const;
+  [[nodiscard]] Result<ExitCode> run() const;
+};
+
+Result<std::vector<LayerShape>> read_layers(const std::string& file) {
+  if (file.empty()) return parse_layer_shapes(built_in_layers(), kBuiltInName);
+  MC2_ASSIGN(const auto content, read_file(file));
+  return parse_layer_shapes(content, file);
+}
+
+/// Errors: UnknownName for a model that no layer names, listing those that are.
+Result<void> keep_models(const std::vector<std::string>& wanted, std::vector<LayerShape>& layers) {
+  if (wanted.empty()) return {};
+  std::vector<std::string> known;
+  for (const auto& layer : layers)
+    if (std::find(known.begin(), known.end(), layer.model) == known.end()) known.push_back(layer.model);
+  for (const auto& name : wanted) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string legal;
+    for (const auto& each : known) legal += (legal.empty() ? "" : ", ") + each;
+    return Error{ErrorCode::UnknownName, "--models", "unknown model '" + name.substr(0, 64) + "'; legal: " + legal};
+  }
+  std::erase_if(layers, [&](const LayerShape& layer) {
+    return std::find(wanted.begin(), wanted.end(), layer.model) == wanted.end();
+  });
+  return {};
+}
+
+Result<std::vector<LayerShape>> SweepCommand::layers() const {
+  MC2_ASSIGN(auto result, read_layers(shapes_file));
+  MC2_TRY(keep_models(models, result));
+  if (dtype.empty()) return result;
+  MC2_ASSIGN(const auto type, planner::parse_dtype(dtype));
+  for (auto& layer : result) layer.dtype = type;
+  return result;
+}
+
+Result<std::vector<planner::OpKind>> SweepCommand::wanted_kinds() const {
+  std::vector<planner::OpKind> result;
+  for (const auto& name : kinds) {
+    const auto kind = planner::parse_op_kind(name);
+    if (!kind) return Error{kind.error().code, "--kinds", kind.error().message};
+    result.push_back(kind.value());
+  }
+  if (kinds.empty())
+    for (const auto& traits : planner::op_registry()) result.push_back(traits.kind);
+  return result;
+}
+
+Result<PlanGrid> SweepCommand::grid() const {
+  PlanGrid result;
+  MC2_ASSIGN(const auto sizes, parse_number_list(all_m, "--m", {1, planner::kMaxSize, kMaxGridRows}));
+  MC2_ASSIGN(const auto rank_counts,
+             parse_number_list(ranks, "--ranks", {2, planner::kMaxWorldSize, planner::kMaxWorldSize}));
+  MC2_ASSIGN(auto named, layers());
+  MC2_ASSIGN(auto wanted, wanted_kinds());
+  result.all_m = sizes;
+  for (const std::int64_t count : rank_counts) result.ranks.push_back(static_cast<int>(count));
+  result.layers = std::move(named);
+  result.kinds = std::move(wanted);
+  MC2_TRY(result.row_count());
+  return result;
+}
+
+Result<ModelSources> SweepCommand::sources(const PlanGrid& grid, const GridRun& settled) const {
+  ModelSources result;
+  if (!model_files.empty()) {
+    MC2_ASSIGN(auto documents, open_document_source(model_files));
+    result.push_back(std::move(documents));
+  }
+  // Plans for another machine must not mix with this machine's unless that is asked for.
+  if (!is_foreign() || !store.path.empty()) {
+    MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), settled.kept_options, !no_transfer));
+    result.push_back(std::move(kept));
+  }
+  if (!topology_files.empty()) {
+    MC2_ASSIGN(auto topologies, open_topology_source(topology_files));
+    result.push_back(std::move(topologies));
+  }
+  return result;
+}
+
+Result<GridRun> SweepCommand::settings() const {
+  GridRun result;
+  MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
+  MC2_ASSIGN(const auto kept, planning.checked(planner::default_alignment(backend->name())));
+  result.kept_options = kept;
+  result.options = is_foreign() ? planning.checked(planner::PlanOptions{}.alignment).value() : kept;
+  result.options.runner_up_count = 0; // a row has no place for them
+  const bool is_table = is_csv || !out.empty();
+  result.format = is_json ? TableFormat::Json : is_table ? TableFormat::Csv : TableFormat::None;
+  result.thread_count = thread_count;
+  result.has_progress = isatty(STDERR_FILENO) != 0;
+  return result;
+}
+
+constexpr std::size_t kMostReasonLines = 4;
+
+/// With the reason that most rows have.
+Error nothing_planned(const PlannedGrid& planned) {
+  const auto most = std::ranges::max_element(planned.refusals, {}, [](const auto& each) { return each.second.count; });
+  return {ErrorCode::NotFound, "",
+          "no plan for any of " + std::to_string(planned.counts.refused) + " rows\n" +
+              render::hanging("  " + std::to_string(most->second.count) + " of them, e.g.: ", most->second.example,
+                              kPageColumns, kMostReasonLines) +
+              "  next: mc2 tune one of the layers, or describe a cluster with --topology FILE"};
+}
+
+Result<void> SweepCommand::show(const PlanGrid& grid, PlannedGrid planned, const GridRun& settled) const {
+  if (settled.format == TableFormat::None) {
+    const PlanCounts& counts = planned.counts;
+    if (counts.cut + counts.uncut == 0) return nothing_planned(planned);
+    std::cout << sweep_page(grid, planned, static_cast<std::size_t>(terminal_width()));
+    return {};
+  }
+  const auto table = make_table(settled.format, settled.options, std::move(planned.rows), planned.counts);
+  if (!out.empty()) {
+    write_file(out, table);
+  } else
+    for (const auto& piece : table) std::cout << piece;
+  return {};
+}
+
+Result<ExitCode> SweepCommand::run() const {
+  std::vector<std::string> read = model_files;
+  read.insert(read.end(), topology_files.begin(), topology_files.end());
+  read.push_back(shapes_file);
+  MC2_TRY(check_output("--out", out, read));
+  const auto start = std::chrono::steady_clock::now();
+  MC2_ASSIGN(const auto settled, settings());
+  MC2_ASSIGN(const auto asked, grid());
+  MC2_ASSIGN(const auto opened, sources(asked, settled));
+  MC2_ASSIGN(auto planned, plan_grid(asked, opened, settled));
+  const PlanCounts counts = planned.counts;
+  MC2_TRY(show(asked, std::move(planned), settled));
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  std::fprintf(stderr, "mc2: %lld rows: %lld plans (%lld cut, %lld uncut), %lld refused; %.2f s on %d threads\n",
+               static_cast<long long>(counts.total()), static_cast<long long>(counts.cut + counts.uncut),
+               static_cast<long long>(counts.cut), static_cast<long long>(counts.uncut),
+               static_cast<long long>(counts.refused), elapsed.count(), thread_count);
+  return counts.cut + counts.uncut > 0 ? ExitCode::Success : ExitCode::NoAnswer;
+}
+
+} // namespace
+
+Command add_sweep(CLI::App& app) {
+  auto command = std::make_shared<SweepCommand>();
+  auto* sub = app.add_subcommand("sweep", "a table of plans: layers x kinds x ranks x m");
+  sub->add_option("--shapes", command->shapes_file,
+                  "CSV of layers: model,layer,parallel,n,k[,units,dtype] (default: common LLMs, data/llm_layers.csv)");
+  sub->add_option("--models", command->models, "only the layers of these models")->delimiter(',');
+  sub->add_option("--m", command->all_m, "rows (tokens), as numbers and first:last:step")->capture_default_str();
+  sub->add_option("--ranks", command->ranks, "ranks, as numbers and first:last:step")->capture_default_str();
+  sub->add_option("--kinds", command->kinds, "only these operator kinds")->delimiter(',');
+  sub->add_option("--dtype", command->dtype, "element type instead of the file's: f32, f16, bf16, i8, f8e4m3");
+  sub->add_option("--model", command->model_files, "model document to plan with; may be given several times");
+  sub->add_option("--topology", command->topology_files,
+                  "plan without measurements for the cluster of this document; may be given several times");
+  sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
+  command->machine.add_to(*sub);
+  command->store.add_to(*sub);
+  command->planning.add_to(*sub);
+  sub->remove_option(sub->get_option("--runners-up"));
+  auto* csv = sub->add_flag("--csv", command->is_csv, "print every plan as CSV");
+  add_json(*sub, command->is_json, "every plan");
+  csv->excludes("--json");
+  sub->add_option("--out", command->out, "write every plan to this file, as CSV or with --json as that");
+  sub->add_option("--threads", command->thread_count, "threads that plan (default: one per core)")
+      ->check(whole_number(1, kMaxThreadCount));
+  sub->footer(
+      "Examples:\n  mc2 sweep --models Llama-3-8B --dtype f32 --ranks 2 --link 2.5Gbit,20us\n"
+      "  mc2 sweep --shapes my_layers.csv --link 2.5Gbit,20us --json\n"
+      "  mc2 sweep --topology data/topologies/dgx_h100.json --ranks 2,4,8\n"
+      "Costs come from --model, else from kept models of this machine, else from\n"
+      "--topology; with --model, kept models are asked only where --store is given.\n"
+      "Tuned plans come first. A row without a plan says why. Exit code 3 when no row\n"
+      "has a plan.");
+  return {sub, [command] { return command->run(); }};
+}
+
+} // namespace mc2::cli

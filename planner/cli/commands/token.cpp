@@ -1,0 +1,139 @@
+#include <sodium.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <iostream>
+#include <memory>
+
+#include "commands/commands.hpp"
+#include "mc2/store/store.hpp"
+#include "options/expiry.hpp"
+#include "pages/render.hpp"
+#include "pages/report.hpp"
+
+namespace mc2::cli {
+namespace {
+
+struct TokenCommand {
+  StoreOptions store;
+  std::string role, name, expires, id;
+  bool is_json = false;
+  Action action; ///< of the subcommand that was parsed
+
+  [[nodiscard]] Result<store::Store> open(store::OpenMode mode) const;
+  [[nodiscard]] Result<ExitCode> create() const;
+  [[nodiscard]] Result<ExitCode> list() const;
+  [[nodiscard]] Result<ExitCode> revoke() const;
+};
+
+Result<store::Store> TokenCommand::open(store::OpenMode mode) const {
+  MC2_ASSIGN(const auto path, store.writable_path());
+  return store::Store::open(path, mode);
+}
+
+Result<ExitCode> TokenCommand::create() const {
+  MC2_ASSIGN(const auto parsed_role, store::parse_role(role));
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  std::string expires_at;
+  if (!expires.empty()) {
+    MC2_ASSIGN(const auto expiry, parse_expiry(expires, now));
+    expires_at = utc_text(expiry);
+  }
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  store::TokenRandomness random{};
+  randombytes_buf(random.data(), random.size());
+  const std::string text = store::token_text(random);
+  const store::Token token{
+      std::string(store::token_id(text)), name, parsed_role, utc_text(now), expires_at, {}, store::token_hash(text)};
+  MC2_TRY(opened.add_token(token));
+  std::cerr << "mc2: token " + token.id + " (" + role + ", " +
+                   (expires_at.empty() ? "never expires" : "until " + expires_at) +
+                   ") follows; it is shown this once\n";
+  std::cout << text << "\n";
+  return ExitCode::Success;
+}
+
+std::string state_of(const store::Token& token, const std::string& now) {
+  if (!token.revoked_at.empty()) return "revoked " + token.revoked_at;
+  return store::is_valid_at(token, now) ? "valid" : "expired";
+}
+
+std::string tokens_page(const store::TokenList& listed, const std::string& now) {
+  std::vector<std::vector<std::string>> rows{{"token", "role", "name", "made", "expires", "state"}};
+  for (const store::Token& token : listed.tokens)
+    rows.push_back({token.id, std::string(to_string(token.role)), token.name.empty() ? "-" : token.name,
+                    token.created_at, token.expires_at.empty() ? "never" : token.expires_at, state_of(token, now)});
+  return table(rows);
+}
+
+nlohmann::json tokens_report(const store::TokenList& listed, const std::string& now) {
+  auto tokens = nlohmann::json::array();
+  for (const store::Token& token : listed.tokens) {
+    nlohmann::json entry{{"token", token.id},
+                         {"role", to_string(token.role)},
+                         {"name", token.name},
+                         {"created_at", token.created_at},
+                         {"is_valid", store::is_valid_at(token, now)}};
+    if (!token.expires_at.empty()) entry["expires_at"] = token.expires_at;
+    if (!token.revoked_at.empty()) entry["revoked_at"] = token.revoked_at;
+    tokens.push_back(std::move(entry));
+  }
+  return {{"damaged_count", listed.damaged_count}, {"tokens", std::move(tokens)}};
+}
+
+Result<ExitCode> TokenCommand::list() const {
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadOnly));
+  MC2_ASSIGN(const auto listed, opened.list_tokens());
+  if (is_json)
+    print_report("mc2.token_list/1", tokens_report(listed, utc_now()));
+  else
+    std::cout << tokens_page(listed, utc_now());
+  if (listed.damaged_count > 0)
+    std::cerr << "mc2: note: " << listed.damaged_count
+              << " damaged tokens are not listed and let nobody in; mc2 db check says which\n";
+  return ExitCode::Success;
+}
+
+Result<ExitCode> TokenCommand::revoke() const {
+  MC2_ASSIGN(auto opened, open(store::OpenMode::ReadWrite));
+  MC2_TRY(opened.revoke_token(id, utc_now()));
+  std::cout << "token " << id << " lets nobody in any more\n";
+  return ExitCode::Success;
+}
+
+CLI::App* add(CLI::App& parent, const std::shared_ptr<TokenCommand>& command, const char* name, const char* help,
+              const std::string& example, Result<ExitCode> (TokenCommand::*member)() const) {
+  auto* sub = parent.add_subcommand(name, help);
+  sub->footer("Example:\n  mc2 token " + example);
+  sub->callback([raw = command.get(), member] { raw->action = [raw, member] { return (raw->*member)(); }; });
+  command->store.add_to(*sub);
+  return sub;
+}
+
+} // namespace
+
+Command add_token(CLI::App& app) {
+  auto command = std::make_shared<TokenCommand>();
+  auto* token = app.add_subcommand("token", "say who may ask the service");
+  token->require_subcommand(1);
+  auto* create = add(*token, command, "create", "make a token and print it, this once",
+                     "create --role write --name ci --expires 90d", &TokenCommand::create);
+  create->add_option("--role", command->role, "read (ask), write (and add) or admin (and remove)")->required();
+  create->add_option("--name", command->name, "what it is for, to find it in lists");
+  create->add_option("--expires", command->expires,
+                     "from when on it no longer counts, e.g. 12h, 30d or 2027-01-31 (UTC)");
+  add_json(*add(*token, command, "list", "list the tokens; what they are themselves is not kept", "list",
+                &TokenCommand::list),
+           command->is_json, "the tokens");
+  add(*token, command, "revoke", "let a token's bearer in no more; a running service follows at once",
+      "revoke 1f2e3d4c", &TokenCommand::revoke)
+      ->add_option("token", command->id, "its first column in mc2 token list")
+      ->required();
+  token->footer(
+      "Once a store has a token, mc2 serve answers only those who show one.\n\nExamples:\n  mc2 token create --role "
+      "read\n"
+      "  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8471/v1/plans");
+  return {token, [command] { return command->action(); }};
+}
+
+} // namespace mc2::cli

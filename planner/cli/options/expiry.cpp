@@ -1,0 +1,73 @@
+#include "options/expiry.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+namespace mc2::cli {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::sys_days;
+using std::chrono::sys_seconds;
+
+constexpr sys_seconds kLatest = sys_days(std::chrono::year(9999) / 12 / 31);
+
+/// "30d" as a number of seconds; nothing for another form.
+std::optional<std::int64_t> duration_s(const std::string& text) {
+  constexpr std::array kUnits{std::pair{'s', 1}, std::pair{'m', 60}, std::pair{'h', 3600}, std::pair{'d', 86'400},
+                              std::pair{'w', 604'800}};
+  constexpr std::int64_t kMost = 1'000'000'000; // of any unit: beyond the last year, and far from overflowing
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end + 1 != text.data() + text.size() || count < 0 || count > kMost) return std::nullopt;
+  for (const auto& [unit, unit_s] : kUnits)
+    if (*end == unit) return count * unit_s;
+  return std::nullopt;
+}
+
+/// A date, with or without a time of day; nothing for another form or a day that no month has.
+std::optional<sys_seconds> moment(const std::string& text) {
+  int year = 0, length = 0;
+  unsigned month = 0, day = 0, hour = 0, minute = 0, second = 0;
+  const auto is_whole = [&] { return length > 0 && std::cmp_equal(length, text.size()); };
+  std::sscanf(text.c_str(), "%4d-%2u-%2u%n", &year, &month, &day, &length);
+  if (!is_whole()) {
+    length = 0;
+    std::sscanf(text.c_str(), "%4d-%2u-%2uT%2u:%2u:%2uZ%n", &year, &month, &day, &hour, &minute, &second, &length);
+  }
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
+  if (!is_whole() || !date.ok() || hour > 23 || minute > 59 || second > 59) return std::nullopt;
+  return sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) + seconds(second);
+}
+
+} // namespace
+
+std::string utc_text(sys_seconds time) {
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02dZ", static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+                static_cast<int>(clock.seconds().count()));
+  return text.data();
+}
+
+Result<sys_seconds> parse_expiry(const std::string& text, sys_seconds now) {
+  const auto refuse = [&](const std::string& what) {
+    return Error{ErrorCode::InvalidSpec, "--expires", "is \"" + text.substr(0, 64) + "\"; " + what};
+  };
+  const auto from_now_s = duration_s(text);
+  const auto at = from_now_s ? std::optional(now + seconds(*from_now_s)) : moment(text);
+  if (!at) return refuse("must be a time from now such as 12h or 30d, or a date such as 2027-01-31 (UTC)");
+  if (*at <= now) return refuse("that is not in the future");
+  if (*at > kLatest) return refuse("must be before the year 10000; leave it out for a token that does not expire");
+  return *at;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,40 @@
+#include "options/numbers.hpp"
+
+#include <charconv>
+#include <string>
+#include <system_error>
+
+#include "mc2/planner/text.hpp"
+
+namespace mc2::cli {
+namespace {
+
+std::string limit_text(std::int64_t value) { return std::to_string(value); }
+
+std::string limit_text(double value) { return number_text(value, 6); }
+
+/// Empty when `text` is a number within low..high.
+template <typename Number>
+std::string complaint_about(const std::string& text, Number low, Number high, const char* kind) {
+  Number value{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number =
+      end != text.data() && end == text.data() + text.size() && failure != std::errc::invalid_argument;
+  const std::string legal = "; legal: " + limit_text(low) + " to " + limit_text(high);
+  if (!is_number) return "'" + text.substr(0, 32) + "' is no " + kind + legal;
+  // A comparison with NaN is false.
+  if (failure == std::errc() && value >= low && value <= high) return {};
+  return "is " + text.substr(0, 32) + legal;
+}
+
+} // namespace
+
+CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
+  return {[low, high](std::string& text) { return complaint_about(text, low, high, "whole number"); }, ""};
+}
+
+CLI::Validator real_number(double low, double high) {
+  return {[low, high](std::string& text) { return complaint_about(text, low, high, "number"); }, ""};
+}
+
+} // namespace mc2::cli

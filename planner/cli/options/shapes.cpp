@@ -1,0 +1,66 @@
+#include "options/shapes.hpp"
+
+#include <array>
+#include <optional>
+
+#include "options/csv.hpp"
+
+namespace mc2::cli {
+namespace shape_table {
+namespace {
+
+constexpr std::size_t kMaxShapeCount = 10'000;
+
+enum Column : std::size_t { kM, kN, kK, kOp, kDtype, kRanks, kTables, kTableRows, kPooling, kEpilogue };
+constexpr std::array kColumns{CsvColumn{"m", true}, CsvColumn{"n", true}, CsvColumn{"k", true}, CsvColumn{"op"},
+                              CsvColumn{"dtype"},   CsvColumn{"ranks"},   CsvColumn{"tables"},  CsvColumn{"table_rows"},
+                              CsvColumn{"pooling"}, CsvColumn{"epilogue"}};
+
+/// Other kinds leave the cells of tables empty.
+bool is_given(const CsvRow& row, std::size_t column) { return row.has(column) && !row.text(column).empty(); }
+
+Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults) {
+  OpOptions op = defaults;
+  const std::pair<std::size_t, std::optional<std::int64_t>*> sizes[] = {
+      {kM, &op.m}, {kN, &op.n}, {kK, &op.k}, {kTables, &op.tables}, {kTableRows, &op.table_rows}};
+  for (const auto& [column, target] : sizes) {
+    if (!kColumns[column].is_required && !is_given(row, column)) continue;
+    MC2_ASSIGN(*target, row.whole_number(column, kColumns[column].name, 1, planner::kMaxSize));
+  }
+  if (is_given(row, kPooling)) op.pooling = row.text(kPooling);
+  if (row.has(kOp)) op.kind = row.text(kOp);
+  if (row.has(kDtype)) op.dtype = row.text(kDtype);
+  if (row.has(kRanks)) {
+    MC2_ASSIGN(const auto ranks, row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize));
+    op.ranks = static_cast<int>(ranks);
+  }
+  if (row.has(kEpilogue)) {
+    const auto epilogue = planner::parse_epilogue(row.text(kEpilogue));
+    if (!epilogue) return Error{epilogue.error().code, row.place(kEpilogue), epilogue.error().text()};
+    op.epilogue = epilogue.value();
+  }
+  auto spec = op.spec();
+  if (spec) return spec;
+  for (std::size_t column = 0; column < kColumns.size(); ++column)
+    if (spec.error().field == kColumns[column].name)
+      return Error{spec.error().code, row.place(column), spec.error().text()};
+  return Error{spec.error().code, row.place(kM), spec.error().text()};
+}
+
+} // namespace
+} // namespace shape_table
+
+Result<std::vector<planner::OpSpec>> parse_shapes(std::string_view text, const std::string& file,
+                                                  const OpOptions& defaults) {
+  using namespace shape_table;
+  std::vector<planner::OpSpec> shapes;
+  const auto take = [&](const CsvRow& row) -> Result<void> {
+    MC2_ASSIGN(auto shape, read_shape(row, defaults));
+    shapes.push_back(shape);
+    return {};
+  };
+  MC2_TRY(read_csv(text, file, {kColumns, "shape", kMaxShapeCount}, take));
+  return shapes;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,53 @@
+#include "options/variant_option.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "mc2/finder/plan_source.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr const char* kOption = "--variant";
+
+} // namespace
+
+void VariantOption::add_to(CLI::App& app) {
+  app.add_option(kOption, text, "only this variant of the backend, serial included: NAME or NAME(field=value,...)");
+}
+
+Result<planner::Variant> VariantOption::variant() const {
+  const planner::Variant parsed = planner::parse_variant(*text);
+  if (!parsed.name.empty() && parsed.name.find_first_of("(),=") == std::string::npos) return parsed;
+  return Error{ErrorCode::InvalidSpec, kOption,
+               "is '" + *text + "'; legal: NAME or NAME(field=value,...), fields in alphabetical order"};
+}
+
+Result<std::vector<planner::Variant>> VariantOption::choose(const executor::Backend& backend,
+                                                            const executor::CommunicatorOptions& options,
+                                                            const planner::OpSpec& op) const {
+  if (!text) return backend.variants(op, options);
+  MC2_ASSIGN(auto one, variant());
+  if (auto legal = backend.check_variant(op, options, one); !legal)
+    return Error{legal.error().code, kOption, legal.error().message};
+  return std::vector{std::move(one)};
+}
+
+Result<planner::CostModel> VariantOption::restrict(planner::CostModel model) const {
+  MC2_ASSIGN(const auto one, chosen());
+  if (!one) return model;
+  auto alone = planner::restricted_to(*one, std::move(model));
+  if (alone) return alone;
+  return Error{alone.error().code, kOption, alone.error().message};
+}
+
+std::string VariantOption::purpose() const {
+  return finder::tuned_purpose(text ? std::optional(planner::parse_variant(*text)) : std::nullopt);
+}
+
+Result<std::optional<planner::Variant>> VariantOption::chosen() const {
+  if (!text) return std::optional<planner::Variant>();
+  MC2_ASSIGN(auto one, variant());
+  return std::optional(std::move(one));
+}
+
+} // namespace mc2::cli

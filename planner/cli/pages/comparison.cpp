@@ -1,0 +1,159 @@
+#include "pages/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "mc2/profiler/statistics.hpp"
+
+#include "mc2/planner/text.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr double kConfidence = 0.9;
+constexpr std::size_t kKnownSamples = 6; ///< from here on order statistics bound the median at 90 %
+constexpr double kUnknownNoise = 0.1;
+constexpr int kModelSizes = 5;
+
+using SizeKey = std::tuple<std::string, planner::Component, planner::Context, std::int64_t>;
+
+std::map<SizeKey, std::vector<double>> times_of(const planner::Profile& profile) {
+  std::map<SizeKey, std::vector<double>> times;
+  for (const auto& sample : profile.samples) {
+    if (sample.is_outlier || sample.time.count() <= 0) continue;
+    const std::int64_t size = sample.size();
+    times[{sample.variant, sample.component, sample.context, size}].push_back(static_cast<double>(sample.time.count()) /
+                                                                              planner::kNsPerUs);
+  }
+  return times;
+}
+
+TimeInterval median_of(const std::vector<double>& times) {
+  const auto interval = profiler::quantile_interval(times, 0.5, kConfidence);
+  if (times.size() >= kKnownSamples) return {interval.value, interval.low, interval.high};
+  return {interval.value, interval.value / (1 + kUnknownNoise), interval.value * (1 + kUnknownNoise)};
+}
+
+std::string size_text(const SizeKey& key) {
+  const auto& [variant, component, context, size] = key;
+  const bool is_matmul = component == planner::Component::Matmul;
+  return std::string(to_string(component)) + " " + std::to_string(size) + (is_matmul ? " long" : " B") +
+         (context == planner::Context::CoRun ? ", other lane busy" : "") + ", " + variant;
+}
+
+TimeInterval curve_time(const planner::CostCurve& curve, double x) {
+  const double us = curve.time_us(x), spread = std::max(curve.curve_interval(), 1e-9);
+  return {us, us / (1 + spread), us * (1 + spread)};
+}
+
+/// Sizes that both curves know, evenly in log size.
+std::vector<double> shared_sizes(const planner::CostCurve& a, const planner::CostCurve& b, double largest) {
+  const double low = std::max({a.valid_min_x, b.valid_min_x, 1.0}),
+               high = std::min({a.valid_max_x, b.valid_max_x, largest});
+  std::vector<double> sizes;
+  for (int i = 0; low <= high && i < kModelSizes; ++i)
+    sizes.push_back(std::round(low * std::pow(high / low, i / (kModelSizes - 1.0))));
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+void compare_curves(const std::string& name, const planner::CostCurve& a, const planner::CostCurve& b, double largest,
+                    std::vector<ComparedRow>& rows) {
+  if (a.axis != b.axis) return;
+  const char* unit = a.axis == planner::CurveAxis::Bytes     ? " B"
+                     : a.axis == planner::CurveAxis::Columns ? " columns"
+                                                             : " rows";
+  for (const double x : shared_sizes(a, b, largest)) {
+    if (a.time_us(x) > 0 && b.time_us(x) > 0)
+      rows.push_back(compared_row(name + " " + number(x, "%.0f") + unit, curve_time(a, x), curve_time(b, x)));
+  }
+}
+
+} // namespace
+
+std::string_view to_string(Comparison comparison) noexcept {
+  switch (comparison) {
+    case Comparison::Better: return "better";
+    case Comparison::Worse: return "worse";
+    case Comparison::Indistinguishable: return "indistinguishable";
+  }
+  return "unknown";
+}
+
+std::string ratio_text(double ratio) { return number(ratio, "%.3f"); }
+
+ComparedRow compared_row(std::string what, const TimeInterval& a, const TimeInterval& b) {
+  ComparedRow row{std::move(what), a.us, b.us, b.us / a.us};
+  const double down = std::hypot(std::log(b.us / b.low_us), std::log(a.high_us / a.us));
+  const double up = std::hypot(std::log(b.high_us / b.us), std::log(a.us / a.low_us));
+  row.low = row.ratio * std::exp(-down);
+  row.high = row.ratio * std::exp(up);
+  row.verdict = row.high < 1 ? Comparison::Better : row.low > 1 ? Comparison::Worse : Comparison::Indistinguishable;
+  return row;
+}
+
+Result<std::vector<ComparedRow>> compare_profiles(const planner::Profile& a, const planner::Profile& b) {
+  const auto ours = times_of(a), theirs = times_of(b);
+  std::vector<ComparedRow> rows;
+  for (const auto& [key, times] : ours)
+    if (const auto other = theirs.find(key); other != theirs.end())
+      rows.push_back(compared_row(size_text(key), median_of(times), median_of(other->second)));
+  if (!rows.empty()) return rows;
+  return Error{ErrorCode::NotFound, "B", "shares no variant and size with A: " + a.op.text() + " and " + b.op.text()};
+}
+
+Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, const planner::CostModel& b) {
+  std::vector<ComparedRow> rows;
+  const auto length = static_cast<double>(std::max(planner::traits_of(a.op.kind).cut_axis_length(a.op),
+                                                   planner::traits_of(b.op.kind).cut_axis_length(b.op)));
+  const auto bytes = length * static_cast<double>(planner::traits_of(a.op.kind).message_bytes_per_unit(a.op));
+  for (const auto& variant : a.variants) {
+    const auto other = std::find_if(b.variants.begin(), b.variants.end(),
+                                    [&](const auto& theirs) { return theirs.variant == variant.variant; });
+    if (other == b.variants.end()) continue;
+    compare_curves("matmul, " + variant.variant.text() + ",", variant.compute.curve, other->compute.curve, length,
+                   rows);
+    compare_curves("collective, " + variant.variant.text() + ",", variant.communication.curve,
+                   other->communication.curve, bytes, rows);
+  }
+  if (!rows.empty()) return rows;
+  return Error{ErrorCode::NotFound, "B", "shares no variant and size with A: " + a.op.text() + " and " + b.op.text()};
+}
+
+Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const planner::Plan& b) {
+  if (a.op != b.op) return Error{ErrorCode::InvalidSpec, "B", "is of " + b.op.text() + ", and A of " + a.op.text()};
+  const auto estimate = [](const planner::Estimate& time) {
+    return TimeInterval{time.us, std::clamp(time.low_us, time.us * 1e-3, time.us), std::max(time.high_us, time.us)};
+  };
+  std::vector<ComparedRow> rows;
+  if (a.makespan.us > 0 && b.makespan.us > 0)
+    rows.push_back(compared_row("predicted, " + a.cut.text() + " and " + b.cut.text(), estimate(a.makespan),
+                                estimate(b.makespan)));
+  if (a.validation && b.validation && a.validation->fused_us > 0 && b.validation->fused_us > 0) {
+    // The benefit's interval is that of fused / serial; the serial times stand beside it as they are.
+    const auto measured = [](const planner::Validation& run) {
+      const double ratio = std::max(1 - run.benefit, 1e-6);
+      return TimeInterval{run.fused_us, run.fused_us * std::clamp((1 - run.benefit_high) / ratio, 1e-3, 1.0),
+                          run.fused_us * std::max((1 - run.benefit_low) / ratio, 1.0)};
+    };
+    rows.push_back(compared_row("measured, fused", measured(*a.validation), measured(*b.validation)));
+  }
+  // A plan holds no interval for its uncut parts: they are known as well as its makespan.
+  const auto as_well = [&](double us, const planner::Plan& plan) {
+    const TimeInterval known = estimate(plan.makespan);
+    return TimeInterval{us, us * known.low_us / known.us, us * known.high_us / known.us};
+  };
+  for (const auto& [name, part] : {std::pair("serial, predicted", &planner::Plan::serial_us),
+                                   std::pair("matmul alone, predicted", &planner::Plan::compute_us),
+                                   std::pair("collective alone, predicted", &planner::Plan::communication_us)})
+    if (!rows.empty() && a.*part > 0 && b.*part > 0)
+      rows.push_back(compared_row(name, as_well(a.*part, a), as_well(b.*part, b)));
+  if (!rows.empty()) return rows;
+  return Error{ErrorCode::NotFound, "B",
+               "has no time that A has, too: one of the plans predicts nothing, and no race is in both"};
+}
+
+} // namespace mc2::cli

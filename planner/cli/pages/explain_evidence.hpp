@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "context.hpp"
+#include "mc2/planner/explanation.hpp"
+#include "mc2/planner/profile.hpp"
+#include "mc2/store/store.hpp"
+#include "pages/explain_curves.hpp"
+
+namespace mc2::cli {
+
+/// Everything that a report shows beside the explanation itself.
+struct Evidence {
+  std::string digest;  ///< of the plan as a document
+  std::string kept_at; ///< empty for a plan that is not kept
+  std::optional<planner::CostModel> model;
+  std::optional<planner::Profile> profile;       ///< of the model's operator
+  std::optional<store::Measurement> measurement; ///< the last race of this cut
+  std::vector<std::string> notes;                ///< what was looked for and not found
+};
+
+/// Fills what `evidence` does not have yet from the store: model, samples and the last race of the plan's cut.
+void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers);
+
+/// Says of all that `evidence` does not have that it is not in the store, and why.
+void note_missing(Evidence& evidence, const std::string& why);
+
+/// Leaves out a model or samples of another operator, and says so, as it says of a model that does not know the plan's
+/// variant; another m of the same operator is fine.
+void drop_foreign(Evidence& evidence, const planner::Plan& plan);
+
+/// Both lanes' curves of the plan's variant, compute first; empty without a model that knows the variant.
+[[nodiscard]] std::vector<CurveEvidence> curve_evidence(const planner::Plan& plan, const Evidence& evidence);
+
+} // namespace mc2::cli

@@ -1,0 +1,377 @@
+#include "pages/explain_page.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "mc2/planner/text.hpp"
+#include "mc2/render/markup.hpp"
+#include "mc2/render/text.hpp"
+#include "pages/render.hpp"
+#include "pages/text.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using planner::Account;
+using planner::Excursion;
+using planner::Explanation;
+using planner::Flip;
+using planner::FlipKind;
+using planner::Parameter;
+using planner::ParameterSensitivity;
+using planner::Sensitivity;
+using render::clipped;
+
+constexpr std::size_t kMaxText = 300, kMaxCutText = 60, kMaxVariantText = 64, kMaxShownLosers = 20, kMaxNotes = 20;
+
+std::string short_cut(const planner::Cut& cut) {
+  // A free list can be long; its text would be cut off anyway.
+  if (cut.block_rows.size() > kMaxCutText && cut.order() == planner::BlockOrder::Free)
+    return std::to_string(cut.block_rows.size()) + " blocks of different lengths";
+  return clipped(cut.text(), kMaxCutText);
+}
+
+std::string short_variant(const planner::Variant& variant) { return clipped(variant.text(), kMaxVariantText); }
+
+std::string share_text(double us, double makespan_us) {
+  return time_text(us) + (makespan_us > 0 ? " (" + percent_text(us / makespan_us) + ")" : "");
+}
+
+std::string measured_text(double fused_us, double serial_us, double benefit, double low, double high, int pairs) {
+  return time_text(fused_us) + " fused, " + time_text(serial_us) + " serial: benefit " + percent_text(benefit) +
+         " (95 % interval " + percent_text(low) + " to " + percent_text(high) + ", " + std::to_string(pairs) +
+         " pairs)";
+}
+
+void add_measured(Facts& facts, const planner::Plan& plan, const Evidence& evidence) {
+  if (plan.validation) {
+    const auto& v = *plan.validation;
+    facts.emplace_back("measured",
+                       measured_text(v.fused_us, v.serial_us, v.benefit, v.benefit_low, v.benefit_high, v.pair_count));
+  } else if (evidence.measurement) {
+    const auto& m = *evidence.measurement;
+    facts.emplace_back("measured",
+                       measured_text(m.fused_us, m.serial_us, m.benefit, m.benefit_low, m.benefit_high, m.pair_count));
+  } else {
+    facts.emplace_back("measured", "not yet; mc2 run times it");
+  }
+}
+
+std::string value_text(const ParameterSensitivity& p, double value, int digits) {
+  if (p.unit == "us") return time_text(value);
+  if (p.unit == "rows" || p.unit == "columns") return std::to_string(static_cast<std::int64_t>(value));
+  return "x" + number_text(value, digits);
+}
+
+/// A value of a parameter as people say it, with as many digits as it takes to differ from today's.
+std::string value_text(const ParameterSensitivity& p, double value) {
+  for (int digits = 3; digits < 6; ++digits)
+    if (value == p.value || value_text(p, value, digits) != value_text(p, p.value, digits))
+      return value_text(p, value, digits);
+  return value_text(p, value, 6);
+}
+
+/// @param today  the cut of today's decision: a flip that keeps it is one to another variant
+std::string flip_text(const ParameterSensitivity& p, const Flip& flip, const planner::Cut& today) {
+  const std::size_t count = flip.cut.block_rows.size();
+  const std::string decision = count == 1 ? "uncut" : short_cut(flip.cut);
+  return value_text(p, flip.value) + ": " + decision +
+         (has_same_blocks(flip.cut, today) ? ", " + short_variant(flip.variant) : "");
+}
+
+std::string excursion_text(const ParameterSensitivity& p, const Excursion& e, const planner::Cut& today) {
+  if (e.end_value == p.value) return "-";
+  if (e.flips.empty()) return "never (to " + value_text(p, e.end_value) + ")";
+  const Flip& nearest = e.flips.front();
+  std::string text = flip_text(p, nearest, today);
+  const auto stronger = std::find_if(e.flips.begin(), e.flips.end(),
+                                     [](const Flip& flip) { return flip.kind != FlipKind::OtherLengths; });
+  if (stronger != e.flips.end() && stronger != e.flips.begin()) text += "; " + flip_text(p, *stronger, today);
+  if (e.flips.back().kind == FlipKind::CutOrUncut && stronger != std::prev(e.flips.end()))
+    text += "; " + flip_text(p, e.flips.back(), today);
+  return text;
+}
+
+std::string loss_text(const ParameterSensitivity& p) {
+  std::string text;
+  for (const Excursion* e : {&p.lower, &p.higher})
+    if (e->one_percent_value) text += (text.empty() ? "" : ", ") + value_text(p, *e->one_percent_value);
+  return text.empty() ? "-" : text;
+}
+
+std::string heading(const char* text, bool color) {
+  return color ? std::string("\n\033[1m") + text + "\033[0m\n" : std::string("\n") + text + "\n";
+}
+
+std::string facts_text(const Facts& facts, int width) {
+  std::string text;
+  for (const auto& [name, value] : facts) {
+    std::string padded = name;
+    padded.resize(std::max<std::size_t>(16, name.size() + 2), ' ');
+    text += render::hanging("  " + padded, value, static_cast<std::size_t>(width));
+  }
+  return text;
+}
+
+std::string account_text(const Explanation& explanation) {
+  const Account& a = explanation.account;
+  const std::string lane(to_string(a.lane));
+  Cells cells{{"part of the makespan", ""},
+              {lane + ", uncut", time_text(a.uncut_us)},
+              {"cutting it", signed_time(a.cutting_us)},
+              {"slowed by the other lane", signed_time(a.contention_us)},
+              {"waits at the start", signed_time(a.before_us)},
+              {"waits between blocks", signed_time(a.between_us)},
+              {"waits at the end", signed_time(a.after_us)},
+              {"= makespan", time_text(explanation.plan.timeline.makespan_us)}};
+  return table(cells);
+}
+
+/// Of the fused operator, where it was ever raced.
+std::optional<double> measured_us(const planner::Plan& plan, const Evidence& evidence) {
+  if (plan.validation) return plan.validation->fused_us;
+  if (evidence.measurement) return evidence.measurement->fused_us;
+  return std::nullopt;
+}
+
+std::string indented(const std::string& text, int width) {
+  return render::hanging("  ", text, static_cast<std::size_t>(width));
+}
+
+std::string title_text(const planner::Plan& plan, bool color) {
+  return heading(plan.op.text().c_str(), color).substr(1) + clipped(plan.fingerprint.label(), kMaxText) + "\n\n";
+}
+
+/// Of the facts, those that a screen shows.
+constexpr std::array<std::string_view, 6> kFewFacts{"cut", "predicted", "provenance", "measured", "serial", "why"};
+constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 2;
+
+/// One fact, in two lines at most.
+std::string hanging_fact(const std::string& name, const std::string& value, int width) {
+  constexpr std::size_t kNameColumns = 14;
+  return render::hanging("  " + render::padded(name, kNameColumns - 2), value, static_cast<std::size_t>(width),
+                         kFewFactLines);
+}
+
+/// "0.74 to 2 or more": how many times as fast as today, until the plan costs 1 % more than the best.
+std::string speed_range_text(const ParameterSensitivity& p) {
+  const auto speed = [&](const Excursion& excursion) {
+    return p.value / excursion.one_percent_value.value_or(excursion.end_value);
+  };
+  return number_text(speed(p.higher), 2) + (p.higher.one_percent_value ? "" : " or less") + " to " +
+         number_text(speed(p.lower), 2) + (p.lower.one_percent_value ? "" : " or more");
+}
+
+std::string few_losers_text(const Explanation& explanation, int width) {
+  std::string text;
+  const std::size_t count = std::min({explanation.losses.size(), explanation.plan.runners_up.size(), kFewLosers});
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& loser = explanation.plan.runners_up[i];
+    const std::string name = short_cut(loser.cut) + ", " + short_variant(loser.variant);
+    text += "  " + clipped(name + ": " + clipped(loser.reason, kMaxText), static_cast<std::size_t>(width) - 6) + "\n";
+  }
+  return text;
+}
+
+} // namespace
+
+bool has_same_blocks(const planner::Cut& a, const planner::Cut& b) {
+  return a == b || (a.block_rows.size() == 1 && b.block_rows.size() == 1);
+}
+
+double lost_us(const planner::Loss& loss) noexcept {
+  return loss.difference ? loss.difference->sum_us() : loss.lost_us;
+}
+
+std::string parameter_text(Parameter parameter) {
+  switch (parameter) {
+    case Parameter::ComputeTime: return "compute time";
+    case Parameter::CommunicationTime: return "communication time";
+    case Parameter::CommunicationLatency: return "latency of a message";
+    case Parameter::ComputeSlowdown: return "compute slow-down";
+    case Parameter::CommunicationSlowdown: return "communication slow-down";
+    case Parameter::ComputeBlockFixed: return "fixed cost, compute";
+    case Parameter::CommunicationBlockFixed: return "fixed cost, communication";
+    case Parameter::Rows: return "rows (m)";
+    case Parameter::Columns: return "columns (n)";
+  }
+  return "";
+}
+
+std::string signed_time(double us) {
+  if (std::abs(us) < 0.05) return "0";
+  return (us < 0 ? "-" : "+") + time_text(std::abs(us));
+}
+
+Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
+  const planner::Plan& plan = explanation.plan;
+  const double makespan_us = plan.timeline.makespan_us;
+  Facts facts;
+  facts.emplace_back("cut", short_cut(plan.cut) +
+                                (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") +
+                                ", variant " + short_variant(plan.variant));
+  facts.emplace_back("predicted", time_text(plan.makespan.us) + " (90 % interval " + time_text(plan.makespan.low_us) +
+                                      " to " + time_text(plan.makespan.high_us) + ")");
+  facts.emplace_back("provenance",
+                     std::string(to_string(plan.makespan.provenance)) + ": " + clipped(plan.makespan.reason, kMaxText));
+  add_measured(facts, plan, evidence);
+  facts.emplace_back("serial", time_text(plan.serial_us) + " = " +
+                                   std::string(to_string(planner::traits_of(plan.op.kind).work)) + " " +
+                                   time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us));
+  facts.emplace_back("ideal", time_text(plan.ideal_us) + " (serial's longer part)");
+  facts.emplace_back("benefit", percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") +
+                                    ", overlap efficiency " + render::efficiency_text(plan.overlap_efficiency()));
+  facts.emplace_back("head exposed", share_text(explanation.use.second.before_us, makespan_us));
+  facts.emplace_back("tail exposed", share_text(explanation.use.first.after_us, makespan_us));
+  facts.emplace_back("why", clipped(plan.reason, kMaxText));
+  facts.emplace_back("plan", evidence.digest.substr(0, 12) + ", strategy " + clipped(plan.strategy, 32) +
+                                 (evidence.kept_at.empty() ? "" : ", kept " + clipped(evidence.kept_at, 32)));
+  return facts;
+}
+
+Cells lane_cells(const Explanation& explanation) {
+  const planner::Lane first = planner::traits_of(explanation.plan.op.kind).first_lane;
+  const planner::Lane second = first == planner::Lane::Compute ? planner::Lane::Communication : planner::Lane::Compute;
+  Cells cells{{"lane", "", "busy", "idle before", "idle between", "idle after"}};
+  const auto add = [&](const char* source, const planner::TimelineUse& use, double makespan_us) {
+    for (const auto& [lane, u] : {std::pair{first, &use.first}, std::pair{second, &use.second}})
+      cells.push_back({std::string(to_string(lane)), source, share_text(u->busy_us, makespan_us),
+                       share_text(u->before_us, makespan_us), share_text(u->between_us, makespan_us),
+                       share_text(u->after_us, makespan_us)});
+  };
+  add("predicted", explanation.use, explanation.plan.timeline.makespan_us);
+  if (explanation.measured) add("measured", explanation.measured->use, explanation.measured->timeline.makespan_us);
+  return cells;
+}
+
+/// The parts of what a runner-up lost, without those that are nothing; their sum is the loss.
+std::string parts_text(const Account& difference) {
+  std::string text;
+  for (const auto& [name, us] : {std::pair{"cutting", difference.cutting_us},
+                                 {"contention", difference.contention_us},
+                                 {"waits", difference.waits_us()}})
+    if (us != 0) text += (text.empty() ? "" : ", ") + std::string(name) + " " + signed_time(us);
+  return text;
+}
+
+Cells loss_cells(const Explanation& explanation) {
+  const planner::Plan& plan = explanation.plan;
+  Cells cells{{"runner-up", "variant", "predicted", "slower by", "of it", "reason"}};
+  const std::size_t count = std::min({explanation.losses.size(), plan.runners_up.size(), kMaxShownLosers});
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& loser = plan.runners_up[i];
+    const auto& loss = explanation.losses[i];
+    cells.push_back({short_cut(loser.cut), short_variant(loser.variant), time_text(loser.makespan_us),
+                     signed_time(lost_us(loss)), loss.difference ? parts_text(*loss.difference) : "?",
+                     clipped(loser.reason, kMaxText)});
+  }
+  return cells;
+}
+
+Cells sensitivity_cells(const Sensitivity& sensitivity) {
+  Cells cells{{"parameter", "today", "lower: other decision at", "higher: other decision at", "costs 1 % at"}};
+  for (const auto& p : sensitivity.parameters)
+    cells.push_back({parameter_text(p.parameter), value_text(p, p.value),
+                     excursion_text(p, p.lower, sensitivity.best_cut),
+                     excursion_text(p, p.higher, sensitivity.best_cut), loss_text(p)});
+  return cells;
+}
+
+std::string doubt_text(const Sensitivity& sensitivity) {
+  std::string text;
+  for (const auto& p : sensitivity.parameters)
+    for (const Excursion* e : {&p.lower, &p.higher}) {
+      if (p.relative_interval == 0 || e->flips.empty() || std::abs(e->flips.front().value - 1) > p.relative_interval)
+        continue;
+      text += (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " +
+              flip_text(p, e->flips.front(), sensitivity.best_cut);
+    }
+  return text.empty() ? text : "inside the curves' own 90 % interval the decision can be another: " + text;
+}
+
+std::string other_choice_text(const Sensitivity& sensitivity) {
+  if (sensitivity.is_best()) return {};
+  return "by the model as it is, " + short_cut(sensitivity.best_cut) + " with " +
+         short_variant(sensitivity.best_variant) + " would be faster: " + time_text(sensitivity.best_us) +
+         ", this plan " + time_text(sensitivity.kept_us) + " (" + percent_text(sensitivity.loss(), 2) +
+         " more); decisions below are compared with that choice, losses with this plan";
+}
+
+std::vector<std::string> all_notes(const Explanation& explanation, const Evidence& evidence) {
+  std::vector<std::string> notes = explanation.notes;
+  const planner::Estimate& predicted = explanation.plan.makespan;
+  const auto fused_us = measured_us(explanation.plan, evidence);
+  if (fused_us && (*fused_us < predicted.low_us || *fused_us > predicted.high_us))
+    notes.push_back("measured, " + time_text(*fused_us) + ", lies outside the predicted 90 % interval, " +
+                    time_text(predicted.low_us) + " to " + time_text(predicted.high_us));
+  notes.insert(notes.end(), evidence.notes.begin(), evidence.notes.end());
+  if (std::ssize(explanation.plan.runners_up) > static_cast<std::ptrdiff_t>(kMaxShownLosers))
+    notes.push_back("the first " + std::to_string(kMaxShownLosers) + " of " +
+                    std::to_string(explanation.plan.runners_up.size()) + " runners-up are shown");
+  if (notes.size() > kMaxNotes) notes.resize(kMaxNotes);
+  for (auto& note : notes) note = clipped(note, 2 * kMaxText);
+  return notes;
+}
+
+std::string robustness_text(const Sensitivity& sensitivity) {
+  const auto range = [&](Parameter wanted) {
+    const auto p = std::ranges::find(sensitivity.parameters, wanted, &ParameterSensitivity::parameter);
+    return p == sensitivity.parameters.end() ? std::string() : speed_range_text(*p);
+  };
+  const std::string compute = range(Parameter::ComputeTime), link = range(Parameter::CommunicationTime);
+  if (compute.empty() || link.empty()) return {};
+  return "It stays within 1 % of the best plan while compute is " + compute +
+         " times as fast as here. The same holds while the link is " + link + " times as fast.";
+}
+
+std::string explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
+  const planner::Plan& plan = explanation.plan;
+  std::string page = title_text(plan, color);
+  for (const auto& [name, value] : summary_facts(explanation, evidence))
+    if (std::ranges::find(kFewFacts, name) != kFewFacts.end()) page += hanging_fact(name, value, width);
+  page += heading("What bounds it", color) + indented(explanation.bound_text, width) + "\n" +
+          draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color);
+  if (explanation.sensitivity) {
+    page += heading("What would change it", color);
+    for (const auto& text : {other_choice_text(*explanation.sensitivity), robustness_text(*explanation.sensitivity)})
+      if (!text.empty()) page += indented(text, width);
+  }
+  if (!explanation.losses.empty()) page += heading("Runners-up", color) + few_losers_text(explanation, width);
+  auto notes = all_notes(explanation, evidence);
+  if (notes.size() > kFewNotes) notes.resize(kFewNotes);
+  if (!notes.empty()) page += heading("Notes", color);
+  for (const auto& note : notes) page += indented(clipped(note, 2 * static_cast<std::size_t>(width) - 10), width);
+  page += "\n" + indented("--all shows every table: lanes, parts of the time, runners-up, each parameter", width);
+  return page;
+}
+
+std::string full_explain_page(const Explanation& explanation, const Evidence& evidence, int width, bool color) {
+  const planner::Plan& plan = explanation.plan;
+  const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
+  std::string page = title_text(plan, color) + facts_text(summary_facts(explanation, evidence), width);
+  page += heading("What bounds it", color) + indented(explanation.bound_text, width) + "\n";
+  page += table(lane_cells(explanation)) + "\n" + account_text(explanation) + "\n";
+  if (explanation.measured)
+    page += "  measured, slowest rank\n" + draw_timeline(explanation.measured->timeline, first_lane, width, color) +
+            "  predicted\n";
+  page += draw_timeline(plan.timeline, first_lane, width, color);
+  if (!explanation.losses.empty())
+    page += heading("Runners-up, against this plan", color) + table(loss_cells(explanation));
+  if (explanation.sensitivity) {
+    page += heading("What would change the decision", color);
+    for (const auto& text : {other_choice_text(*explanation.sensitivity), robustness_text(*explanation.sensitivity),
+                             doubt_text(*explanation.sensitivity)})
+      if (!text.empty()) page += indented(text, width);
+    page += table(sensitivity_cells(*explanation.sensitivity));
+  }
+  if (plan.certificate) page += heading("Certificate", color) + "  " + clipped(plan.certificate->text, kMaxText) + "\n";
+  const auto notes = all_notes(explanation, evidence);
+  if (!notes.empty()) page += heading("Notes", color);
+  for (const auto& note : notes) page += indented(note, width);
+  return page;
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,130 @@
+#include "pages/no_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "context.hpp"
+#include "mc2/store/codec.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr int kMostSeen = 1000;
+constexpr const char* kTheMachine = "the machine";
+
+std::string field_of(const planner::Fingerprint& machine, const std::string& name) {
+  const auto found = machine.fields.find(name);
+  return found == machine.fields.end() ? "" : found->second;
+}
+
+/// What is different in a kept plan, by the options' names, and how far that is from the question.
+struct Distance {
+  std::vector<std::string> options;
+  double value = 0;
+
+  void add(bool is_different, const std::string& option, double weight) {
+    if (!is_different) return;
+    options.push_back(option);
+    value += weight;
+  }
+};
+
+Distance distance_to(const store::Listed& kept, const planner::OpSpec& op, const std::string& machine) {
+  const planner::OpSpec& other = kept.key.op;
+  Distance distance;
+  distance.add(other.kind != op.kind, "--op", 64);
+  distance.add(other.dtype != op.dtype, "--dtype", 16);
+  distance.add(other.world_size != op.world_size, "--ranks", 8);
+  distance.add(other.n != op.n, "--n", 4);
+  distance.add(other.k != op.k, "--k", 4);
+  const double m_ratio = static_cast<double>(other.m) / static_cast<double>(op.m);
+  distance.add(other.m != op.m, "--m", 1 + std::min(std::abs(std::log2(m_ratio)), 20.0) / 40);
+  distance.add(other.epilogue != op.epilogue, "the epilogue", 2);
+  distance.add(other.tables != op.tables, "the tables", 2);
+  distance.add(kept.key.fingerprint_digest != machine, kTheMachine, 32);
+  return distance;
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return text;
+}
+
+/// In place of "the machine": the option that makes one of it, or the first fact that differs.
+std::string machine_option(const planner::Fingerprint& here, const planner::Fingerprint& there) {
+  for (const char* name : {"backend", "link"})
+    if (field_of(here, name) != field_of(there, name)) return "--" + std::string(name) + " " + field_of(there, name);
+  const auto differences = here.differences(there);
+  return "the machine" + (differences.empty() ? "" : " (" + differences.front() + ")");
+}
+
+/// Plans and models; what cannot be read is none.
+std::vector<store::Listed> kept_in(const store::Store& store) {
+  const store::ListFilter filter{.limit = kMostSeen};
+  auto kept = store.list_plans(filter);
+  if (!kept) return {};
+  if (const auto models = store.list_models(filter))
+    kept.value().insert(kept.value().end(), models.value().begin(), models.value().end());
+  return std::move(kept).value();
+}
+
+std::string nearest_kept(const planner::OpSpec& op, const planner::Fingerprint& machine, const store::Store& store) {
+  const auto kept = kept_in(store);
+  if (kept.empty()) return "nothing is kept there yet";
+  const std::string here = store::digest(machine.canonical_text());
+  const auto nearest =
+      std::ranges::min_element(kept, {}, [&](const store::Listed& one) { return distance_to(one, op, here).value; });
+  auto options = distance_to(*nearest, op, here).options;
+  if (options.empty()) return "this very operator, raced without a model: it answers only without other options";
+  if (options.back() == kTheMachine)
+    if (const auto machines = store.list_fingerprints())
+      for (const auto& there : machines.value())
+        if (there.digest == nearest->key.fingerprint_digest)
+          options.back() = machine_option(machine, there.fingerprint);
+  return nearest->key.op.text() + "; different: " + listed(options);
+}
+
+} // namespace
+
+std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& machine) {
+  std::string text = "mc2 tune";
+  const auto add = [&](const std::string& option, const std::string& value) { text += " --" + option + " " + value; };
+  const OpOptions operator_defaults;
+  const MachineOptions machine_defaults;
+  if (to_string(op.kind) != operator_defaults.kind) add("op", std::string(to_string(op.kind)));
+  add("m", std::to_string(op.m));
+  add("n", std::to_string(op.n));
+  add("k", std::to_string(op.k));
+  if (to_string(op.dtype) != operator_defaults.dtype) add("dtype", std::string(to_string(op.dtype)));
+  if (op.world_size != operator_defaults.ranks) add("ranks", std::to_string(op.world_size));
+  if (op.epilogue.has_bias) text += " --bias";
+  if (op.epilogue.has_residual) text += " --residual";
+  if (op.tables) {
+    add("tables", std::to_string(op.tables->table_count));
+    add("table-rows", std::to_string(op.tables->row_count));
+    if (op.tables->pooling != planner::Pooling::Sum) add("pooling", std::string(to_string(op.tables->pooling)));
+  }
+  const std::string backend = field_of(machine, "backend"), link = field_of(machine, "link");
+  if (!backend.empty() && backend != machine_defaults.backend) add("backend", backend);
+  if (backend == machine_defaults.backend && !link.empty() && link != machine_defaults.link) add("link", link);
+  constexpr std::string_view kVirtual = "virtual compute ";
+  const std::string emulation = field_of(machine, "emulation");
+  if (const auto at = emulation.find(kVirtual); at != std::string::npos)
+    add("virtual-compute", emulation.substr(at + kVirtual.size()));
+  return backend == "mpi" ? "mpirun -np " + std::to_string(op.world_size) + " " + text : text;
+}
+
+Error no_plan(const planner::OpSpec& op, const planner::Fingerprint& machine, const store::Store* store,
+              const std::string& why) {
+  return {ErrorCode::NotFound, "",
+          "no plan and no model of " + op.text() + " on " + machine.label() +
+              "\n  nearest kept: " + (store == nullptr ? "nothing is kept yet" : nearest_kept(op, machine, *store)) +
+              why + "\n  make one: " + tune_command(op, machine) +
+              (store == nullptr ? "" : "   (asked " + store->path().string() + ")")};
+}
+
+} // namespace mc2::cli

@@ -1,0 +1,141 @@
+#include "pages/race_page.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
+#include "mc2/store/codec.hpp"
+#include "pages/render.hpp"
+
+namespace mc2::cli {
+namespace {
+
+using planner::to_us;
+
+std::string interval_text(double value, double low, double high) {
+  return percent_text(value) + " (95 % interval " + percent_text(low) + " to " + percent_text(high) + ")";
+}
+
+std::string verdict(const planner::Validation& measured) {
+  if (measured.benefit_low > 0) return "faster than serial beyond the noise";
+  if (measured.benefit_high < 0) return "SLOWER than serial beyond the noise: do not use this plan here";
+  return "not distinguishable from serial";
+}
+
+} // namespace
+
+planner::Timeline measured_timeline(const planner::OpSpec& op, const executor::RunRecord& record) {
+  const auto last_end = [](const executor::RankTimes& rank) {
+    return std::max(rank.compute.back().end, rank.communication.back().end);
+  };
+  const auto& slowest = *std::max_element(record.ranks.begin(), record.ranks.end(),
+                                          [&](const auto& a, const auto& b) { return last_end(a) < last_end(b); });
+  const auto spans = [](const std::vector<executor::StageTime>& lane) {
+    std::vector<planner::Span> result;
+    for (const auto& stage : lane) result.push_back({to_us(stage.start), to_us(stage.end)});
+    return result;
+  };
+  const bool compute_first = planner::traits_of(op.kind).first_lane == planner::Lane::Compute;
+  planner::Timeline timeline;
+  timeline.first = spans(compute_first ? slowest.compute : slowest.communication);
+  timeline.second = spans(compute_first ? slowest.communication : slowest.compute);
+  if (planner::traits_of(op.kind).has_local_part) { // as block 0, the way predicted timelines show it
+    timeline.first.insert(timeline.first.begin(), planner::Span{});
+    timeline.second.insert(timeline.second.begin(), {to_us(slowest.local.start), to_us(slowest.local.end)});
+  }
+  timeline.makespan_us = to_us(record.makespan);
+  return timeline;
+}
+
+std::string race_table(const profiler::Race& race, const std::vector<planner::Plan>& plans) {
+  std::vector<std::vector<std::string>> rows{
+      {"cut", "variant", "predicted", "measured", "serial", "benefit (95 % interval)", "overlap efficiency", "pairs"}};
+  for (std::size_t i = 0; i < race.contenders.size(); ++i) {
+    const auto& contender = race.contenders[i];
+    const planner::Validation v = contender.validation();
+    rows.push_back(
+        {contender.cut.text(), contender.variant.text(), time_text(plans[i].makespan.us), time_text(v.fused_us),
+         time_text(v.serial_us),
+         percent_text(v.benefit) + " (" + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) + ")",
+         !contender.is_serial ? render::efficiency_text(race.overlap_efficiency(contender).value) : "-",
+         std::to_string(v.pair_count)});
+  }
+  return table(rows);
+}
+
+std::string run_page(const planner::Plan& plan, const profiler::Race& race, const executor::Verification& verification,
+                     const executor::RunRecord& record, const planner::Fingerprint& here, int width, bool color) {
+  const auto& contender = race.contenders.front();
+  const planner::Validation measured = contender.validation();
+  const profiler::Interval efficiency = race.overlap_efficiency(contender);
+  const double compute_us = profiler::median(race.compute_us),
+               communication_us = profiler::median(race.communication_us);
+  const planner::Lane first_lane = planner::traits_of(plan.op.kind).first_lane;
+  const std::string work(to_string(planner::traits_of(plan.op.kind).work));
+  std::string page = plan.op.text() + "\n" + here.label() + "\n";
+  if (!(plan.fingerprint == here)) page += "plan made on " + plan.fingerprint.label() + "\n";
+  page += "\n";
+  const auto hung = [width](const std::string& start, const std::string& text) {
+    return render::hanging("  " + start, text, static_cast<std::size_t>(width));
+  };
+  const auto fact = [&](const char* name, const std::string& text) { return hung(render::padded(name, 20), text); };
+  page += hung("correct: ", verification.text) + "\n";
+  const bool is_predicted = plan.makespan.us > 0;
+  std::vector<std::vector<std::string>> rows{
+      {"", "fused", "serial", work + " alone", "collective alone", "ideal"},
+      {"measured", time_text(measured.fused_us), time_text(measured.serial_us), time_text(compute_us),
+       time_text(communication_us), time_text(std::max(compute_us, communication_us))}};
+  if (is_predicted)
+    rows.push_back({"predicted", time_text(plan.makespan.us), time_text(plan.serial_us), time_text(plan.compute_us),
+                    time_text(plan.communication_us), time_text(plan.ideal_us)});
+  const auto predicted = [&](double share) { return is_predicted ? ", predicted " + percent_text(share) : ""; };
+  page += table(rows);
+  page += "\n" + fact("cut", plan.cut.text());
+  const bool has_overlap = plan.overlaps();
+  if (has_overlap) {
+    page += fact("benefit", interval_text(measured.benefit, measured.benefit_low, measured.benefit_high) +
+                                predicted(plan.benefit()));
+    page += fact("overlap efficiency",
+                 render::efficiency_text(efficiency.value) + " (95 % interval " +
+                     render::efficiency_text(efficiency.low) + " to " + render::efficiency_text(efficiency.high) + ")" +
+                     (is_predicted ? ", predicted " + render::efficiency_text(plan.overlap_efficiency()) : ""));
+  } else {
+    page += fact("benefit", "none: this plan is serial, and both sides of every pair ran the same");
+  }
+  page += fact("verdict", (has_overlap ? verdict(measured) : std::string("this plan is not cut: it is serial")) +
+                              "; medians of " + std::to_string(measured.pair_count) + " interleaved pairs") +
+          "\n";
+  page += "  measured, one run, slowest rank\n" +
+          draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
+  if (plan.has_timeline()) page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);
+  if (!is_predicted) page += hung("nothing is predicted: ", plan.reason);
+  return page;
+}
+
+nlohmann::json run_report(const planner::Plan& plan, const profiler::Race& race,
+                          const executor::Verification& verification, const planner::Fingerprint& here) {
+  const auto& contender = race.contenders.front();
+  const planner::Validation v = contender.validation();
+  const profiler::Interval efficiency = race.overlap_efficiency(contender);
+  return {{"plan", nlohmann::json::parse(store::encode(plan))},
+          {"measured",
+           {{"machine", here.label()},
+            {"fused_us", v.fused_us},
+            {"serial_us", v.serial_us},
+            {"compute_us", profiler::median(race.compute_us)},
+            {"communication_us", profiler::median(race.communication_us)},
+            {"benefit", v.benefit},
+            {"benefit_low", v.benefit_low},
+            {"benefit_high", v.benefit_high},
+            {"overlap_efficiency", efficiency.value},
+            {"overlap_efficiency_low", efficiency.low},
+            {"overlap_efficiency_high", efficiency.high},
+            {"pair_count", v.pair_count}}},
+          {"verification",
+           {{"worst_error_ratio", verification.worst_error_ratio},
+            {"element_count", verification.element_count},
+            {"exact_row_count", verification.exact_row_count}}}};
+}
+
+} // namespace mc2::cli

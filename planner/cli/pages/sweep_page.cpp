@@ -1,0 +1,129 @@
+#include "pages/sweep_page.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "mc2/planner/text.hpp"
+#include "mc2/render/text.hpp"
+#include "pages/text.hpp"
+
+namespace mc2::cli {
+namespace {
+
+constexpr std::size_t kMostLines = 32; ///< of tables; with the notes, a screen of 40
+constexpr std::size_t kCellColumns = 7;
+constexpr std::size_t kReasonLines = 3; ///< of each
+
+using render::padded;
+
+std::string right(const std::string& text, std::size_t columns) {
+  return std::string(columns - std::min(columns, text.size()), ' ') + text;
+}
+
+std::string cell_text(const GridCell& cell) {
+  switch (cell.status) {
+    case GridCell::Status::Cut: return percent_text(cell.benefit);
+    case GridCell::Status::Uncut: return "whole";
+    case GridCell::Status::Refused: break;
+  }
+  return "-";
+}
+
+/// The lines of one model and kind, by their place in PlanGrid::divided_layers().
+struct Section {
+  const LayerShape* layer; ///< the first
+  planner::OpKind kind;
+  std::vector<std::size_t> lines;
+};
+
+std::vector<Section> sections_of(const std::vector<DividedLayer>& divided) {
+  std::vector<Section> sections;
+  std::map<std::pair<std::string, planner::OpKind>, std::size_t> places;
+  for (std::size_t i = 0; i < divided.size(); ++i) {
+    const auto [place, is_new] = places.try_emplace({divided[i].layer->model, divided[i].kind}, sections.size());
+    if (is_new) sections.push_back({divided[i].layer, divided[i].kind, {}});
+    sections[place->second].lines.push_back(i);
+  }
+  return sections;
+}
+
+class Page {
+ public:
+  Page(const PlanGrid& grid, const PlannedGrid& planned, std::size_t width)
+      : grid_(grid), planned_(planned), divided_(grid.divided_layers()), width_(width) {
+    std::size_t longest = 0;
+    for (const DividedLayer& each : divided_) longest = std::max(longest, each.layer->layer.size());
+    name_columns_ = std::min<std::size_t>(longest, 24);
+    const std::size_t label_columns = label("", "").size();
+    const std::size_t room = width > label_columns ? (width - label_columns) / kCellColumns : 0;
+    shown_m_ = std::min(grid.all_m.size(), std::max<std::size_t>(room, 1));
+  }
+
+  std::string text() {
+    for (const Section& section : sections_of(divided_)) add(section);
+    return text_ + "\n" + notes();
+  }
+
+ private:
+  [[nodiscard]] std::string label(const std::string& layer, const std::string& ranks) const {
+    return "  " + padded(layer.substr(0, name_columns_), static_cast<int>(name_columns_)) + right(ranks, 6);
+  }
+
+  void add(const Section& section) {
+    if (line_count_ + 3 > kMostLines) { // room for a heading and one line at least
+      left_out_ += section.lines.size();
+      return;
+    }
+    text_ += text_.empty() ? "" : "\n";
+    text_ += section.layer->model + ", " + std::string(to_string(section.kind)) + ", " +
+             std::string(to_string(section.layer->dtype)) + "\n" + label("", "ranks");
+    for (std::size_t i = 0; i < shown_m_; ++i)
+      text_ += right((i == 0 ? "m=" : "") + std::to_string(grid_.all_m[i]), kCellColumns);
+    text_ += "\n";
+    line_count_ += 3;
+    for (const std::size_t line : section.lines) add_line(line);
+  }
+
+  void add_line(std::size_t line) {
+    if (++line_count_ > kMostLines) {
+      ++left_out_;
+      return;
+    }
+    text_ += label(divided_[line].layer->layer, std::to_string(divided_[line].ranks));
+    for (std::size_t i = 0; i < shown_m_; ++i)
+      text_ += right(cell_text(planned_.cells[line * grid_.all_m.size() + i]), kCellColumns);
+    text_ += "\n";
+  }
+
+  void note(const std::string& start, const std::string& what) {
+    notes_ += render::hanging(start, what, width_, kReasonLines);
+  }
+
+  std::string notes() {
+    note("  ", "percent: time saved by the plan's cut, beside serial; whole: not cutting is best" +
+                   std::string(planned_.counts.refused > 0 ? "; -: no plan" : ""));
+    for (const auto& [code, alike] : planned_.refusals)
+      note("  no plan for " + std::to_string(alike.count) + ": ", (alike.count > 1 ? "e.g. " : "") + alike.example);
+    const std::size_t left_out_m = grid_.all_m.size() - shown_m_;
+    std::string rest = left_out_ > 0 ? std::to_string(left_out_) + " lines" : "";
+    if (left_out_m > 0) rest += (rest.empty() ? "" : ", ") + std::to_string(left_out_m) + " values of m";
+    note("  ", (rest.empty() ? "" : "not shown: " + rest + "; ") + "--csv or --json: every plan, its blocks and times");
+    return notes_;
+  }
+
+  const PlanGrid& grid_;
+  const PlannedGrid& planned_;
+  std::vector<DividedLayer> divided_;
+  std::size_t width_, name_columns_ = 0, shown_m_ = 0, line_count_ = 0, left_out_ = 0;
+  std::string text_, notes_;
+};
+
+} // namespace
+
+std::string sweep_page(const PlanGrid& grid, const PlannedGrid& planned, std::size_t width) {
+  return Page(grid, planned, width).text();
+}
+
+} // namespace mc2::cli

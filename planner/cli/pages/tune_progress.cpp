@@ -1,0 +1,29 @@
+#include "pages/tune_progress.hpp"
+
+#include <iostream>
+
+namespace mc2::cli {
+
+profiler::TuneHooks TuneProgressLine::hooks() {
+  return {.on_progress = [this](const profiler::TuneProgress& progress) { show(progress); },
+          .on_line = [this](const std::string& text) { tell(text); },
+          .is_cancelled = &is_interrupted};
+}
+
+void TuneProgressLine::show(const profiler::TuneProgress& progress) {
+  if (!line_ || progress.label != label_) {
+    clear();
+    label_ = progress.label;
+    line_.emplace(label_);
+  }
+  const auto left = progress.budget_left;
+  line_->update(progress.fraction, progress.remaining,
+                progress.detail + (left ? "; all within " + std::to_string((left->count() + 999) / 1000) + " s" : ""));
+}
+
+void TuneProgressLine::tell(const std::string& text) {
+  clear();
+  std::cerr << text << "\n";
+}
+
+} // namespace mc2::cli
