@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "mc2/executor/failure_log.hpp"
 #include "mc2/executor/process_mark.hpp"
 #include "mc2/store/utc_now.hpp"
 #include "plan_cache.hpp"
@@ -71,7 +72,9 @@ FinderOptions finder_options(const Environment& environment) {
 }
 
 struct PlanFinder::Impl {
-  explicit Impl(FinderOptions given) : options(std::move(given)), cache(options.cached_plan_count) {}
+  explicit Impl(FinderOptions given) : options(std::move(given)), cache(options.cached_plan_count) {
+    if (options.log) failures.emplace([log = options.log](const std::string& line) { log(LogLevel::Error, line); });
+  }
 
   [[nodiscard]] Result<void> open_places();
   [[nodiscard]] Result<void> open_store();
@@ -89,7 +92,8 @@ struct PlanFinder::Impl {
   std::optional<store::Layers> layers;
   std::optional<finder::SharedLayers> shared_layers;
   PlanCache cache;
-  std::vector<PlanSource> sources; ///< last: the service's thread uses the store
+  std::optional<executor::FailureLog> failures; ///< where a log is
+  std::vector<PlanSource> sources;              ///< last: the service's thread uses the store
 };
 
 Result<void> PlanFinder::Impl::open_store() {

@@ -23,6 +23,12 @@
 namespace mc2::cli {
 namespace {
 
+/// What a person should know beside a plan.
+struct About {
+  std::vector<std::string> notes;
+  bool is_tuned = false; ///< here, or where a service has it from
+};
+
 struct PlanCommand {
   OpOptions op;
   MachineOptions machine;
@@ -40,22 +46,19 @@ struct PlanCommand {
   /// The model document's, where it answers and not only for a topology's matmul. Errors: as read_model.
   [[nodiscard]] Result<std::optional<planner::CostModel>> given_model() const;
   /// @param model  given_model()
-  /// @param notes  what a person should know beside the plan
   [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request,
-                                           const std::optional<planner::CostModel>& model,
-                                           std::vector<std::string>& notes) const;
-  [[nodiscard]] Result<planner::Plan> plan_for_device(const store::PlanRequest& request,
-                                                      std::vector<std::string>& notes) const;
+                                           const std::optional<planner::CostModel>& model, About& about) const;
+  [[nodiscard]] Result<planner::Plan> plan_for_device(const store::PlanRequest& request, About& about) const;
   [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
                                                 const planner::CostModel& model) const;
   /// For this machine: what the finder finds, or these blocks by the model that it finds.
-  [[nodiscard]] Result<planner::Plan> plan_here(const store::PlanRequest& request) const;
+  [[nodiscard]] Result<planner::Plan> plan_here(const store::PlanRequest& request, About& about) const;
   /// Errors: InvalidSpec when a server was named beside what answers without one.
   [[nodiscard]] Result<void> check_server() const;
   /// That the backend has the variant asked for. Errors: as MachineOptions and VariantOption::choose.
   [[nodiscard]] Result<void> check_variant(const planner::OpSpec& spec) const;
   /// What to do with the plan, for people.
-  [[nodiscard]] std::string next_step(const planner::Plan& plan) const;
+  [[nodiscard]] std::string next_step(const planner::Plan& plan, bool is_tuned) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -109,7 +112,7 @@ Result<void> PlanCommand::check_server() const {
   return {};
 }
 
-Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request) const {
+Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, About& about) const {
   MC2_ASSIGN(const auto here, machine.fingerprint(request.op.world_size));
   MC2_TRY(check_variant(request.op));
   MC2_ASSIGN(auto question, plan_question(request.op, here, variant, !no_transfer));
@@ -121,6 +124,7 @@ Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request) 
     return model ? finder::predict_with(model.value(), question, cut) : model.error();
   }
   MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
+  about.is_tuned = !found.stored.created_at.empty();
   return std::move(found).stored.plan;
 }
 
@@ -134,24 +138,22 @@ std::string recipe_note(const store::PlanRequest& request, const planner::CostMo
          " (--strategy formula)";
 }
 
-Result<planner::Plan> PlanCommand::plan_for_device(const store::PlanRequest& request,
-                                                   std::vector<std::string>& notes) const {
+Result<planner::Plan> PlanCommand::plan_for_device(const store::PlanRequest& request, About& about) const {
   if (!model_file.empty() || !topology_file.empty())
     return Error{ErrorCode::InvalidSpec, "--device", "stands beside --model or --topology; give one of them"};
   MC2_ASSIGN(auto costs, device_costs(device, request.op, store));
   store::PlanRequest asked = request;
   // As for topologies: a wrong constant moves all block lengths alike.
   if (costs.is_analytic) asked.options.require_significant_gain = false;
-  notes = std::move(costs.notes);
+  about.notes = std::move(costs.notes);
   const bool is_recipe = asked.options.strategy == "formula" || !blocks.empty();
-  if (costs.is_analytic && !is_recipe) notes.push_back(recipe_note(asked, costs.model));
+  if (costs.is_analytic && !is_recipe) about.notes.push_back(recipe_note(asked, costs.model));
   return plan_with(asked, costs.model);
 }
 
 Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request,
-                                        const std::optional<planner::CostModel>& model,
-                                        std::vector<std::string>& notes) const {
-  if (!device.empty()) return plan_for_device(request, notes);
+                                        const std::optional<planner::CostModel>& model, About& about) const {
+  if (!device.empty()) return plan_for_device(request, about);
   if (!topology_file.empty()) {
     MC2_ASSIGN(const auto described, read_analytic_model(topology_file, model_file, request.op));
     store::PlanRequest analytic = request;
@@ -160,10 +162,10 @@ Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request,
     return plan_with(analytic, described);
   }
   if (model) return plan_with(request, *model);
-  return plan_here(request);
+  return plan_here(request, about);
 }
 
-std::string PlanCommand::next_step(const planner::Plan& plan) const {
+std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) const {
   if (plan.is_cut() && !plan.validation && plan.serial_us > 0 && plan.benefit() < 0) {
     const auto& blocks = plan.cut.block_rows;
     return "not cutting is predicted faster: --blocks " +
@@ -171,7 +173,7 @@ std::string PlanCommand::next_step(const planner::Plan& plan) const {
   }
   const bool is_of_this_machine = device.empty() && topology_file.empty() && model_file.empty();
   if (!is_of_this_machine) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
-  if (plan.validation) return "mc2 run checks and times it; --verbose shows more";
+  if (is_tuned || plan.validation) return "mc2 run checks and times it; --verbose shows more";
   return "mc2 tune races it on this machine; --verbose shows why it was chosen";
 }
 
@@ -180,13 +182,13 @@ Result<ExitCode> PlanCommand::run() const {
   MC2_TRY(check_server());
   MC2_ASSIGN(const auto model, given_model());
   MC2_ASSIGN(const auto asked, request(model));
-  std::vector<std::string> notes;
-  MC2_ASSIGN(const auto plan, make(asked, model, notes));
+  About about;
+  MC2_ASSIGN(const auto plan, make(asked, model, about));
   const std::string document = store::pretty(store::encode(plan));
   std::cout << (is_json      ? document
                 : is_verbose ? plan_page(plan, terminal_width(), has_color())
-                             : render::answer(plan, next_step(plan), terminal_width()));
-  if (!is_json) std::cout << notes_text(notes);
+                             : render::answer(plan, next_step(plan, about.is_tuned), terminal_width()));
+  if (!is_json) std::cout << notes_text(about.notes);
   if (!out.empty()) write_file(out, document);
   return ExitCode::Success;
 }

@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <condition_variable>
-#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <numeric>
@@ -16,6 +15,7 @@
 #include "backends/cuda/cuda_prepared.hpp"
 #include "backends/cuda/runtime/machine.hpp"
 #include "checks.hpp"
+#include "mc2/executor/failure_log.hpp"
 #include "mc2/planner/error.hpp"
 #include "run_turn.hpp"
 
@@ -117,9 +117,9 @@ CudaCommunicator::~CudaCommunicator() {
         if (communicator) closing_.start(std::move(communicator));
     const bool is_closed = closing_.wait(options_.deadline);
     if (!is_closed) {
-      std::fprintf(stderr,
-                   "mc2: level=error text=\"closing devices: a graph that was captured holds runs of NCCL; "
-                   "destroy it before its communicator is closed. Memory stays allocated\"\n");
+      executor::log_failure(
+          "text=\"closing devices: a graph that was captured holds runs of NCCL; destroy it before "
+          "its communicator is closed. Memory stays allocated\"");
     }
     workers_.run([&](int rank) {
       RankDevice& device = devices_[static_cast<std::size_t>(rank)];
@@ -131,7 +131,7 @@ CudaCommunicator::~CudaCommunicator() {
       device.pool.reset();
     });
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "mc2: level=error text=\"closing devices: %s\"\n", error.what());
+    executor::log_failure("text=\"closing devices: " + std::string(error.what()) + "\"");
   }
 }
 

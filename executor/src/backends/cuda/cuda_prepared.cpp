@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "backends/cuda/plan_graphs.hpp"
 #include "backends/cuda/rank_matmuls.hpp"
 #include "checks.hpp"
+#include "mc2/executor/failure_log.hpp"
 #include "mc2/planner/error.hpp"
 #include "run_turn.hpp"
 
@@ -171,7 +171,7 @@ CudaPrepared::~CudaPrepared() {
       if (plan_.state_of(rank).last_use) communicator_.wait(rank, plan_.state_of(rank).last_use);
   } catch (const std::exception& error) { // of an aborted communicator, or of a caller's stream that is held up
     is_over = false;
-    std::fprintf(stderr, "mc2: level=error text=\"closing a plan: %s\"\n", error.what());
+    executor::log_failure("text=\"closing a plan: " + std::string(error.what()) + "\"");
   }
   if (!is_over) {
     std::ranges::for_each(plan_.ranks, &RankState::keep_memory);
@@ -188,7 +188,7 @@ CudaPrepared::~CudaPrepared() {
   try {
     communicator_.run([this](int rank) { plan_.transport->release_memory(rank); });
   } catch (const std::exception& error) { // an aborted communicator has lost its windows already
-    std::fprintf(stderr, "mc2: level=error text=\"releasing windows: %s\"\n", error.what());
+    executor::log_failure("text=\"releasing windows: " + std::string(error.what()) + "\"");
   }
 }
 

@@ -14,6 +14,7 @@
 #include "backends/mpi/shared_file.hpp"
 #include "lanes/gemm.hpp"
 #include "lanes/machine.hpp"
+#include "mc2/executor/failure_log.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -142,8 +143,8 @@ planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
 void abort_job(const std::string& reason) noexcept {
   int rank = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::fprintf(stderr, "mc2: aborted by rank %d: %s\n", rank, reason.c_str());
-  std::fflush(stderr);
+  log_failure("aborted by rank " + std::to_string(rank) + ": " + reason);
+  std::fflush(nullptr);
   MPI_Abort(MPI_COMM_WORLD, kSystemExitCode);
   std::_Exit(kSystemExitCode);
 }

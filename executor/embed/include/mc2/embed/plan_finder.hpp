@@ -38,7 +38,8 @@ struct FinderOptions {
   /// Whether a kept model of another n and k may answer (planner/transfer.hpp), which marks the plan as extrapolated.
   bool may_transfer = true;
   bool is_disabled = false; ///< every answer is the uncut plan
-  LogSink log = {};         ///< debug: every chosen plan; warning: what is passed over. Empty: nothing is told
+  LogSink log = {};         ///< debug: every chosen plan; warning: what is passed over; error: failures of devices
+                            ///< that are closed (executor::FailureLog). Empty: nothing is told
   /// A found plan of this age is looked up anew: what was tuned or served meanwhile takes its place.
   std::chrono::milliseconds refresh{30'000};
   std::size_t cached_plan_count = 4096; ///< at least 1; when there are more, all are forgotten

@@ -1,10 +1,10 @@
 #include "backends/cuda/runtime/check.hpp"
 
-#include <cstdio>
 #include <string>
 
 #include "backends/cuda/runtime/cublas_lt.hpp"
 #include "backends/cuda/runtime/driver.hpp"
+#include "mc2/executor/failure_log.hpp"
 #include "mc2/planner/error.hpp"
 
 namespace mc2::executor::cuda {
@@ -41,7 +41,8 @@ void check(cublasStatus_t code, const char* call, int rank) {
 
 void log_failure(cudaError_t code, const char* call) noexcept {
   if (code != cudaSuccess)
-    std::fprintf(stderr, "mc2: level=error call=%s code=%d text=\"%s\"\n", call, code, cudaGetErrorString(code));
+    executor::log_failure("call=" + std::string(call) + " code=" + std::to_string(code) + " text=\"" +
+                          cudaGetErrorString(code) + "\"");
 }
 
 } // namespace mc2::executor::cuda
