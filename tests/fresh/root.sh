@@ -4,10 +4,10 @@ fail() { printf 'fresh: %s\n' "$*" >&2; exit 2; }
 
 # Sets `root` to a new folder, unless it is set, and fills it.
 make_root() { # suite, packages
-  local suite=$1 packages=$2 mirror components
+  local suite=$1 packages=$2 mirror components script=sid
   case "$suite" in
     bookworm|trixie) mirror=http://deb.debian.org/debian components=main ;;
-    noble) mirror=http://archive.ubuntu.com/ubuntu components=main,universe ;;
+    noble) mirror=http://archive.ubuntu.com/ubuntu components=main,universe script=gutsy ;; # as every Ubuntu since
     *) fail "suite '$suite' is none of bookworm, trixie, noble" ;;
   esac
   [ "$(id -u)" = 0 ] || fail "wants root: it makes a root file system and mounts into it"
@@ -15,7 +15,7 @@ make_root() { # suite, packages
   [ -n "$root" ] || root=$(mktemp -d "/var/tmp/mc2-fresh-$suite.XXXXXX")
   mkdir -p "$root"
   printf '==> a bare %s in %s\n' "$suite" "$root"
-  debootstrap --variant=minbase --include="$packages" --components="$components" "$suite" "$root" "$mirror" \
+  debootstrap --variant=minbase --include="$packages" --components="$components" "$suite" "$root" "$mirror" "$script" \
     >"$root.log" 2>&1 || { tail -n 5 "$root.log" >&2; fail "debootstrap failed; whole output in $root.log"; }
   rm -f "$root.log"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
