@@ -13,7 +13,7 @@
 #include "mc2/server/service.hpp"
 #include "metrics.hpp"
 #include "question_cache.hpp"
-#include "regret_gauges.hpp"
+#include "prediction_gauges.hpp"
 #include "store_gate.hpp"
 
 namespace mc2::server {
@@ -27,7 +27,7 @@ struct Context {
   Metrics& metrics;
   const std::atomic<bool>& is_draining;
   DriftWatch& drift;
-  RegretGauges& regret;
+  PredictionGauges& predictions;
   Surroundings surroundings;
 };
 

@@ -77,8 +77,8 @@ struct Metrics::Impl {
       gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
   Gauge& raced_plans =
       gauges(registry, "mc2_plans_raced", "Kept plans with a measured makespan, of the newest 500.").Add({});
-  Family<Gauge>& regrets =
-      gauges(registry, "mc2_plan_regret_ratio", "Measured / predicted makespan - 1 of those plans, by quantile.");
+  Family<Gauge>& prediction_errors = gauges(registry, "mc2_plan_prediction_error_ratio",
+                                            "Measured / predicted makespan - 1 of those plans, by quantile.");
   Gauge& connections =
       prometheus::BuildGauge().Name("mc2_connections").Help("Connections that are open.").Register(registry).Add({});
   Family<Counter>& refused = counters(registry, "mc2_connections_refused_total",
@@ -124,8 +124,8 @@ void Metrics::count_drift(std::string_view component) {
 }
 void Metrics::set_drifted_models(std::size_t count) { impl_->drifted_models.Set(static_cast<double>(count)); }
 void Metrics::set_raced_plans(std::size_t count) { impl_->raced_plans.Set(static_cast<double>(count)); }
-void Metrics::set_regret(std::string_view quantile, double ratio) {
-  impl_->regrets.Add({{"quantile", std::string(quantile)}}).Set(ratio);
+void Metrics::set_prediction_error(std::string_view quantile, double ratio) {
+  impl_->prediction_errors.Add({{"quantile", std::string(quantile)}}).Set(ratio);
 }
 void Metrics::connection_opened() { impl_->connections.Increment(); }
 void Metrics::connection_closed() { impl_->connections.Decrement(); }

@@ -27,7 +27,7 @@ class Metrics {
   void set_drifted_models(std::size_t count);
   void set_raced_plans(std::size_t count);
   /// @param quantile  "0.5": the median of measured / predicted makespan - 1 of the kept plans that were raced
-  void set_regret(std::string_view quantile, double ratio);
+  void set_prediction_error(std::string_view quantile, double ratio);
   void connection_opened();
   void connection_closed();
   /// Closed without an answer, or with 408 or 503. @param reason  "limit", "timeout", "tls"

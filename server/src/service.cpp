@@ -33,7 +33,7 @@ struct Service::Impl {
   Compressor compressor;
   Metrics metrics;
   DriftWatch drift;
-  RegretGauges regret;
+  PredictionGauges predictions;
   std::atomic<bool> is_draining{false};
   Context context;
 
@@ -45,7 +45,8 @@ struct Service::Impl {
         answers(config.cached_answer_count, config.cached_answer_bytes),
         questions(config.cached_answer_count),
         compressor(config.cached_answer_count),
-        context{config, *store, answers, questions, metrics, is_draining, drift, regret, std::move(surroundings)} {}
+        context{config, *store, answers, questions, metrics, is_draining, drift, predictions, std::move(surroundings)} {
+  }
 
   [[nodiscard]] Admission admit(const RequestHead& head);
   /// What no answer tells, as it names files.

@@ -96,19 +96,19 @@ class ResultsTest(ServiceTest):
             problem = self.service.json("POST", "/v1/measurements", {**race, key: 0}, status=400)
             self.assertEqual(problem["field"], key)
 
-    def test_regret_is_measured_against_predicted(self):
+    def test_prediction_error_is_of_measured_to_predicted(self):
         plan = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")["plan"]
         plan["makespan"]["us"] = 100.0
         plan["validation"] = {"benefit": 0.1, "benefit_high": 0.2, "benefit_low": 0.05, "fused_us": 125.0, "pair_count": 9, "serial_us": 150.0}
         self.service.json("POST", "/v1/plans", plan, status=201)  # takes the place of the only one
         self.assertEqual(self.gauge("mc2_plans_raced"), 1)
         for quantile in ("0.5", "0.9", "1"):  # 125 / 100 - 1
-            self.assertAlmostEqual(self.gauge(f'mc2_plan_regret_ratio{{quantile="{quantile}"}}'), 0.25)
+            self.assertAlmostEqual(self.gauge(f'mc2_plan_prediction_error_ratio{{quantile="{quantile}"}}'), 0.25)
         plan["op"]["m"] = 96  # a second one, predicted exactly: the median lies half way
         plan["validation"]["fused_us"] = 100.0
         self.service.json("POST", "/v1/plans?purpose=tuned%20direct", plan, status=201)
         self.assertEqual(self.gauge("mc2_plans_raced"), 2)
-        self.assertAlmostEqual(self.gauge('mc2_plan_regret_ratio{quantile="0.5"}'), 0.125)
+        self.assertAlmostEqual(self.gauge('mc2_plan_prediction_error_ratio{quantile="0.5"}'), 0.125)
 
     def test_samples_that_agree_raise_no_alarm(self):
         drift = self.service.json("POST", "/v1/samples", self.samples(1.0), status=201)["drift"]

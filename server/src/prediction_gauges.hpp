@@ -10,7 +10,7 @@ namespace mc2::server {
 
 /// How far the kept plans' measured makespans are from the predicted ones, kept up with the store.
 /// Threads: safe to share; two that find the store changed both look.
-class RegretGauges {
+class PredictionGauges {
  public:
   /// Looks at the newest plans when the store has changed since the last time; where it cannot be read, the gauges
   /// stay.

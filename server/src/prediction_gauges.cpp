@@ -1,4 +1,4 @@
-#include "regret_gauges.hpp"
+#include "prediction_gauges.hpp"
 
 #include <vector>
 
@@ -10,29 +10,29 @@ namespace {
 constexpr int kMaxPlans = 500; ///< the newest: a scrape after a change reads them all
 
 /// Measured / predicted makespan - 1 of the newest plans that were raced.
-Result<std::vector<double>> regrets_in(const store::Store& store) {
+Result<std::vector<double>> prediction_errors_in(const store::Store& store) {
   MC2_ASSIGN(const auto listed, store.list_plans({.limit = kMaxPlans}));
-  std::vector<double> regrets;
+  std::vector<double> errors;
   for (const store::Listed& item : listed) {
     const auto found = store.find_plan(item.key);
     if (!found || !found.value().plan.validation) continue; // damaged or removed meanwhile; or never raced
     const double predicted_us = found.value().plan.makespan.us, measured_us = found.value().plan.validation->fused_us;
-    if (predicted_us > 0 && measured_us > 0) regrets.push_back(measured_us / predicted_us - 1);
+    if (predicted_us > 0 && measured_us > 0) errors.push_back(measured_us / predicted_us - 1);
   }
-  return regrets;
+  return errors;
 }
 
 } // namespace
 
-void RegretGauges::refresh(StoreGate& store, Metrics& metrics) {
+void PredictionGauges::refresh(StoreGate& store, Metrics& metrics) {
   const std::int64_t revision = store.revision();
   if (revision == revision_) return;
-  const auto regrets = store.read(&regrets_in);
-  if (!regrets) return;
+  const auto errors = store.read(&prediction_errors_in);
+  if (!errors) return;
   revision_ = revision;
-  metrics.set_raced_plans(regrets.value().size());
+  metrics.set_raced_plans(errors.value().size());
   for (const auto& [name, q] : {std::pair{"0.5", 0.5}, std::pair{"0.9", 0.9}, std::pair{"1", 1.0}})
-    metrics.set_regret(name, regrets.value().empty() ? 0 : profiler::quantile(regrets.value(), q));
+    metrics.set_prediction_error(name, errors.value().empty() ? 0 : profiler::quantile(errors.value(), q));
 }
 
 } // namespace mc2::server
