@@ -12,8 +12,8 @@
 #include "mc2/server/message.hpp"
 #include "mc2/server/service.hpp"
 #include "metrics.hpp"
-#include "question_cache.hpp"
 #include "prediction_gauges.hpp"
+#include "question_cache.hpp"
 #include "store_gate.hpp"
 
 namespace mc2::server {
