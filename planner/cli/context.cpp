@@ -224,13 +224,13 @@ void PlanningOptions::add_to(CLI::App& app) {
   given.set(app, first_option);
 }
 
-Result<planner::PlanOptions> PlanningOptions::checked(std::int64_t default_alignment) const {
-  planner::PlanOptions options = values;
-  options.alignment = alignment.value_or(default_alignment);
-  options.min_block_rows = min_block_rows.value_or(options.alignment);
-  MC2_ASSIGN(options.formula_short_block, planner::parse_short_block_rule(short_block));
-  MC2_TRY(options.validate());
-  return options;
+Result<store::PlanRequest> PlanningOptions::request(planner::OpSpec op) const {
+  store::PlanRequest request{std::move(op), values, alignment.has_value(), min_block_rows.has_value()};
+  request.options.alignment = alignment.value_or(values.alignment);
+  request.options.min_block_rows = min_block_rows.value_or(request.options.alignment);
+  MC2_ASSIGN(request.options.formula_short_block, planner::parse_short_block_rule(short_block));
+  MC2_TRY(request.options.validate());
+  return request;
 }
 
 void StoreOptions::add_to(CLI::App& app) {

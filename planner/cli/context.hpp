@@ -15,6 +15,7 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/store/codec.hpp"
 #include "mc2/store/layers.hpp"
 #include "mc2/store/utc_now.hpp"
 
@@ -103,14 +104,14 @@ struct MachineOptions {
 /// Planning options as the command line names them.
 struct PlanningOptions {
   planner::PlanOptions values;
-  std::optional<std::int64_t> alignment;      ///< the backend's own when not given
+  std::optional<std::int64_t> alignment;      ///< the machine's when not given
   std::optional<std::int64_t> min_block_rows; ///< the alignment when not given
   std::string short_block = "largest";
   GivenOptions given;
 
   void add_to(CLI::App& app);
-  /// Errors: InvalidSpec, UnknownName.
-  [[nodiscard]] Result<planner::PlanOptions> checked(std::int64_t default_alignment) const;
+  /// What is asked of the operator; what was not given is as the machine has it. Errors: InvalidSpec, UnknownName.
+  [[nodiscard]] Result<store::PlanRequest> request(planner::OpSpec op) const;
 };
 
 /// What a command does with the store.

@@ -90,7 +90,6 @@ Result<FoundModel> kept_model(const finder::Kept& kept, const planner::Fingerpri
   const bool is_largest = transfer || model_m < op.m;
   FoundModel result = found(std::move(answer.model), origin, is_largest ? planner::kMaxSize : model_m);
   if (transfer) result.transfer = std::make_shared<const planner::Transfer>(*transfer);
-  result.is_kept = true;
   return result;
 }
 

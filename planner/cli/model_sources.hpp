@@ -24,7 +24,6 @@ struct FoundModel {
   bool can_require_significance = true;
   /// Where the model was measured for another n and k; its plans are marked with it.
   std::shared_ptr<const planner::Transfer> transfer = nullptr;
-  bool is_kept = false; ///< by the store, for this machine: its backend has a say in the alignment
   /// What tuning kept for this very operator, which is the answer; there is no model then.
   std::shared_ptr<const planner::Plan> tuned = nullptr;
 };

@@ -38,8 +38,7 @@ struct PlanGrid {
 };
 
 struct GridRun {
-  planner::PlanOptions options;
-  planner::PlanOptions kept_options; ///< of models that the store keeps for this machine
+  store::PlanRequest asked; ///< of every operator of the grid
   TableFormat format = TableFormat::Csv;
   int thread_count = 1;
   bool has_progress = false; ///< a progress line on standard error

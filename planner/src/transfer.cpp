@@ -174,7 +174,11 @@ Result<Transfer> transfer_from_nearest(std::span<const CostModel> models, const 
 }
 
 Plan as_transferred(Plan plan, const Transfer& transfer) {
-  if (transfer.is_same || plan.makespan.provenance == Provenance::Analytic) return plan;
+  if (transfer.is_same) return plan;
+  if (plan.makespan.provenance == Provenance::Analytic) { // weaker still
+    plan.makespan.reason = transfer.reason + "; " + plan.makespan.reason;
+    return plan;
+  }
   plan.makespan.provenance = Provenance::Extrapolated;
   plan.makespan.reason = transfer.reason;
   return plan;

@@ -66,7 +66,7 @@ Result<Timing> time_sweep(const PlanGrid& grid, const ModelSources& sources, con
   const auto start = std::chrono::steady_clock::now();
   MC2_ASSIGN(auto planned, plan_grid(grid, sources, run));
   const PlanCounts counts = planned.counts;
-  const auto table = make_table(run.format, run.options, std::move(planned.rows), counts);
+  const auto table = make_table(run.format, run.asked, std::move(planned.rows), counts);
   const std::filesystem::path file = std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()));
   write_file(file, table);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -91,8 +91,8 @@ Result<ExitCode> bench_sweep() {
       {"format", "threads", "plans", "of them cut", "refused", "median", "plans/s", "table"}};
   for (const auto& [format, name] : {std::pair{TableFormat::Csv, "csv"}, std::pair{TableFormat::Json, "json"}})
     for (const int thread_count : {1, 2}) {
-      GridRun run{.options = {}, .kept_options = {}, .format = format, .thread_count = thread_count};
-      run.options.runner_up_count = 0;
+      GridRun run{.asked = store::PlanRequest::usual({}), .format = format, .thread_count = thread_count};
+      run.asked.options.runner_up_count = 0;
       std::vector<double> seconds;
       Timing last{};
       for (int i = 0; i < kRepeatCount; ++i) {

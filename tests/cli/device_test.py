@@ -54,7 +54,7 @@ class DeviceTest(ProgramTest):
     def test_devices_and_operators_that_nothing_is_known_of(self):
         self.refuse(USAGE, ["plan", "--device", "tpu", *SHAPE, "--k", 64, "--store", self.store], "--device: 'tpu'", "legal: ascend-910b")
         self.refuse(NO_ANSWER, ["plan", "--device", "ascend-910b", *SHAPE[:-1], 16, "--k", 64, "--store", self.store], "--ranks: costs on ascend-910b")
-        self.refuse(USAGE, ["plan", "--device", "ascend-910b", "--model", MODEL, *SHAPE, "--k", 64], "--device: stands beside")
+        self.refuse(USAGE, ["plan", "--device", "ascend-910b", "--model", MODEL, *SHAPE, "--k", 64], "--device: cannot be combined with --model")
 
     def test_a_store_that_is_not_there_is_refused_and_not_made(self):
         missing = self.directory / "typo.db"

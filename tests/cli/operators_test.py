@@ -71,8 +71,11 @@ class OperatorOfAModelTest(ProgramTest):
         self.assertEqual(asked("--m", 1024), {**model["op"], "m": 1024})
         whole = ["--op", "matmul_reduce_scatter", "--m", 1024, "--n", model["op"]["n"], "--k", model["op"]["k"], "--dtype", "bf16", "--ranks", 4, "--bias"]
         self.assertEqual(asked(*whole), {**model["op"], "m": 1024})
-        for options in (["--op", "matmul_all_reduce"], ["--n", model["op"]["n"] + 8], ["--dtype", "f32"], ["--ranks", 2], ["--residual"]):
-            self.refuse(NO_ANSWER, ["plan", "--model", file, *options], "model: describes matmul_reduce_scatter")
+        for options in (["--op", "matmul_all_reduce"], ["--dtype", "f32"], ["--ranks", 2], ["--residual"]):
+            self.refuse(NO_ANSWER, ["plan", "--model", file, *options], "no model of", "describes matmul_reduce_scatter")
+        near = ["plan", "--model", file, "--n", model["op"]["n"] + 8]
+        self.assertEqual(json.loads(self.succeed(*near, "--json"))["makespan"]["reason"][:16], "transferred from")
+        self.refuse(NO_ANSWER, [*near, "--no-transfer"], "no model of", "transfer is ruled out")
 
 
 class EpilogueTest(ProgramTest):

@@ -14,6 +14,7 @@ make_root() { # suite, packages
   command -v debootstrap >/dev/null || fail "debootstrap is missing; the package debootstrap has it"
   [ -n "$root" ] || root=$(mktemp -d "/var/tmp/mc2-fresh-$suite.XXXXXX")
   mkdir -p "$root"
+  chmod 755 "$root" # other users, whom tests become, must get past it
   printf '==> a bare %s in %s\n' "$suite" "$root"
   debootstrap --variant=minbase --include="$packages" --components="$components" "$suite" "$root" "$mirror" "$script" \
     >"$root.log" 2>&1 || { tail -n 5 "$root.log" >&2; fail "debootstrap failed; whole output in $root.log"; }

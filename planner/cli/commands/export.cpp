@@ -54,14 +54,14 @@ Result<std::optional<planner::CostModel>> ExportCommand::load_model() const {
   return std::optional(std::move(model));
 }
 
-/// A plan of the model for every m. Errors: as make_plan.
+/// A plan of the model for every m. Errors: as finder::plan_with.
 Result<std::vector<store::ExportItem>> plans_for(const planner::CostModel& model,
                                                  const std::vector<std::int64_t>& all_m) {
   std::vector<store::ExportItem> items;
   for (const std::int64_t m : all_m) {
     planner::OpSpec op = model.op;
     op.m = m;
-    MC2_ASSIGN(auto plan, planner::make_plan(op, model, {}));
+    MC2_ASSIGN(auto plan, finder::plan_with({model}, {.op = op, .machine = model.fingerprint}));
     items.push_back({std::move(plan)});
   }
   return items;
@@ -112,7 +112,8 @@ Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) 
   if (!exporter.takes_many && items.size() > 1) return not_one(items.size());
   auto& sorted = items;
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.plan.op < b.plan.op; });
-  if (model && exporter.takes_many) MC2_TRY(add_neighbour_losses(sorted, *model, {}));
+  if (model && exporter.takes_many)
+    MC2_TRY(add_neighbour_losses(sorted, *model, planner::default_options_on(model->fingerprint)));
   MC2_ASSIGN(const auto text, exporter.write(sorted, options));
   return write_text(text);
 }

@@ -45,12 +45,24 @@ struct PlanCommand {
   [[nodiscard]] Result<store::PlanRequest> request(const std::optional<planner::CostModel>& model) const;
   /// The model document's, where it answers and not only for a topology's matmul. Errors: as read_model.
   [[nodiscard]] Result<std::optional<planner::CostModel>> given_model() const;
-  /// @param model  given_model()
-  [[nodiscard]] Result<planner::Plan> make(const store::PlanRequest& request,
-                                           const std::optional<planner::CostModel>& model, About& about) const;
-  [[nodiscard]] Result<planner::Plan> plan_for_device(const store::PlanRequest& request, About& about) const;
-  [[nodiscard]] Result<planner::Plan> plan_with(const store::PlanRequest& request,
-                                                const planner::CostModel& model) const;
+  /// Whether a document or a device answers, whose machine need not be this one.
+  [[nodiscard]] bool is_elsewhere() const { return !model_file.empty() || !topology_file.empty() || !device.empty(); }
+  /// The model that the options name. @param model given_model()
+  [[nodiscard]] Result<finder::FoundModel> model_elsewhere(const planner::OpSpec& spec,
+                                                           const std::optional<planner::CostModel>& model,
+                                                           About& about) const;
+  /// For the machine of that model: what the finder makes of it.
+  [[nodiscard]] Result<planner::Plan> plan_elsewhere(const store::PlanRequest& request,
+                                                     const std::optional<planner::CostModel>& model,
+                                                     About& about) const;
+  /// As plan_question, with the options as they are on that machine.
+  [[nodiscard]] Result<finder::PlanQuestion> question_on(const planner::Fingerprint& machine,
+                                                         const store::PlanRequest& request) const;
+  /// Errors: as device_costs; InvalidSpec beside another document.
+  [[nodiscard]] Result<DeviceCosts> device_model(const planner::OpSpec& spec) const;
+  /// The plan, or the prediction of the blocks that the user named.
+  [[nodiscard]] Result<planner::Plan> plan_with(const finder::FoundModel& found,
+                                                const finder::PlanQuestion& question) const;
   /// For this machine: what the finder finds, or these blocks by the model that it finds.
   [[nodiscard]] Result<planner::Plan> plan_here(const store::PlanRequest& request, About& about) const;
   /// Errors: InvalidSpec when a server was named beside what answers without one.
@@ -69,29 +81,22 @@ Result<std::optional<planner::CostModel>> PlanCommand::given_model() const {
 }
 
 Result<store::PlanRequest> PlanCommand::request(const std::optional<planner::CostModel>& model) const {
-  // A model or topology document describes some other machine, so this machine's backend has no say in its alignment.
-  MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
-  const bool is_foreign = !model_file.empty() || !topology_file.empty() || !device.empty();
-  const std::int64_t alignment =
-      is_foreign ? planner::PlanOptions{}.alignment : planner::default_alignment(backend->name());
   if (!request_file.empty()) {
     MC2_TRY(op.given.none_beside("--request", "operator"));
     MC2_TRY(planning.given.none_beside("--request", "options"));
-    MC2_ASSIGN(const auto request, read_document(request_file, store::decode_request));
-    return store::PlanRequest{request.op, request.options_with(alignment)};
+    return read_document(request_file, store::decode_request);
   }
   OpOptions asked = op;
   if (model) asked.complete_with(model->op);
-  MC2_ASSIGN(const auto spec, asked.spec());
-  MC2_ASSIGN(const auto options, planning.checked(alignment));
-  return store::PlanRequest{spec, options};
+  MC2_ASSIGN(auto spec, asked.spec());
+  return planning.request(std::move(spec));
 }
 
-Result<planner::Plan> PlanCommand::plan_with(const store::PlanRequest& request, const planner::CostModel& model) const {
-  MC2_ASSIGN(const auto offered, variant.restrict(model));
-  if (blocks.empty()) return planner::make_plan(request.op, offered, request.options);
+Result<planner::Plan> PlanCommand::plan_with(const finder::FoundModel& found,
+                                             const finder::PlanQuestion& question) const {
+  if (blocks.empty()) return finder::plan_with(found, question);
   MC2_ASSIGN(const auto cut, parse_blocks(blocks));
-  return planner::predict_cut(request.op, offered, cut);
+  return finder::predict_with(found, question, cut);
 }
 
 Result<void> PlanCommand::check_variant(const planner::OpSpec& spec) const {
@@ -112,16 +117,21 @@ Result<void> PlanCommand::check_server() const {
   return {};
 }
 
+Result<finder::PlanQuestion> PlanCommand::question_on(const planner::Fingerprint& machine,
+                                                      const store::PlanRequest& request) const {
+  MC2_ASSIGN(auto question, plan_question(request.op, machine, variant, !no_transfer));
+  question.options = request.options_with(planner::default_options_on(machine).alignment);
+  return question;
+}
+
 Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, About& about) const {
   MC2_ASSIGN(const auto here, machine.fingerprint(request.op.world_size));
   MC2_TRY(check_variant(request.op));
-  MC2_ASSIGN(auto question, plan_question(request.op, here, variant, !no_transfer));
-  question.options = request.options;
+  MC2_ASSIGN(const auto question, question_on(here, request));
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, request.op, here));
   if (!blocks.empty()) {
-    MC2_ASSIGN(const auto cut, parse_blocks(blocks));
-    const auto model = find_kept_model(question, layers);
-    return model ? finder::predict_with(model.value(), question, cut) : model.error();
+    MC2_ASSIGN(const auto model, find_kept_model(question, layers));
+    return plan_with(model, question);
   }
   MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
   about.is_tuned = !found.stored.created_at.empty();
@@ -129,40 +139,42 @@ Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, 
 }
 
 /// What the published recipe would cut, beside what was chosen.
-std::string recipe_note(const store::PlanRequest& request, const planner::CostModel& model) {
-  planner::PlanOptions options = request.options;
-  options.strategy = "formula";
-  const auto recipe = planner::make_plan(request.op, model, options);
+std::string recipe_note(finder::PlanQuestion question, const finder::FoundModel& model) {
+  question.options->strategy = "formula";
+  const auto recipe = finder::plan_with(model, question);
   if (!recipe) return "published recipe: no cut (" + recipe.error().text() + ")";
   return "published recipe: " + recipe.value().cut.text() + ", predicted " + time_text(recipe.value().makespan.us) +
          " (--strategy formula)";
 }
 
-Result<planner::Plan> PlanCommand::plan_for_device(const store::PlanRequest& request, About& about) const {
-  if (!model_file.empty() || !topology_file.empty())
-    return Error{ErrorCode::InvalidSpec, "--device", "stands beside --model or --topology; give one of them"};
-  MC2_ASSIGN(auto costs, device_costs(device, request.op, store));
-  store::PlanRequest asked = request;
-  // As for topologies: a wrong constant moves all block lengths alike.
-  if (costs.is_analytic) asked.options.require_significant_gain = false;
-  about.notes = std::move(costs.notes);
-  const bool is_recipe = asked.options.strategy == "formula" || !blocks.empty();
-  if (costs.is_analytic && !is_recipe) about.notes.push_back(recipe_note(asked, costs.model));
-  return plan_with(asked, costs.model);
+Result<DeviceCosts> PlanCommand::device_model(const planner::OpSpec& spec) const {
+  if (model_file.empty() && topology_file.empty()) return device_costs(device, spec, store);
+  return Error{ErrorCode::InvalidSpec, "--device", "cannot be combined with --model or --topology; give one of them"};
 }
 
-Result<planner::Plan> PlanCommand::make(const store::PlanRequest& request,
-                                        const std::optional<planner::CostModel>& model, About& about) const {
-  if (!device.empty()) return plan_for_device(request, about);
-  if (!topology_file.empty()) {
-    MC2_ASSIGN(const auto described, read_analytic_model(topology_file, model_file, request.op));
-    store::PlanRequest analytic = request;
-    // A wrong constant moves all block lengths alike; the test of significance takes their errors as independent.
-    analytic.options.require_significant_gain = false;
-    return plan_with(analytic, described);
+Result<finder::FoundModel> PlanCommand::model_elsewhere(const planner::OpSpec& spec,
+                                                        const std::optional<planner::CostModel>& model,
+                                                        About& about) const {
+  if (!device.empty()) {
+    MC2_ASSIGN(auto costs, device_model(spec));
+    about.notes = std::move(costs.notes);
+    return finder::FoundModel{.model = std::move(costs.model), .can_require_significance = !costs.is_analytic};
   }
-  if (model) return plan_with(request, *model);
-  return plan_here(request, about);
+  if (model) return finder::FoundModel{*model};
+  MC2_ASSIGN(auto described, read_analytic_model(topology_file, model_file, spec));
+  return finder::FoundModel{.model = std::move(described), .can_require_significance = false};
+}
+
+Result<planner::Plan> PlanCommand::plan_elsewhere(const store::PlanRequest& request,
+                                                  const std::optional<planner::CostModel>& model, About& about) const {
+  MC2_ASSIGN(const auto named, model_elsewhere(request.op, model, about));
+  MC2_ASSIGN(const auto question, question_on(named.model.fingerprint, request));
+  MC2_ASSIGN(auto found, finder::find_model({.given = {named.model}}, question));
+  found.can_require_significance = named.can_require_significance;
+  const bool is_recipe = request.options.strategy == "formula" || !blocks.empty();
+  if (!device.empty() && !found.can_require_significance && !is_recipe)
+    about.notes.push_back(recipe_note(question, found));
+  return plan_with(found, question);
 }
 
 std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) const {
@@ -171,8 +183,7 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
     return "not cutting is predicted faster: --blocks " +
            std::to_string(std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0})) + " plans that";
   }
-  const bool is_of_this_machine = device.empty() && topology_file.empty() && model_file.empty();
-  if (!is_of_this_machine) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
+  if (is_elsewhere()) return "--verbose shows the timeline and the runners-up, --out keeps the plan";
   if (is_tuned || plan.validation) return "mc2 run checks and times it; --verbose shows more";
   return "mc2 tune races it on this machine; --verbose shows why it was chosen";
 }
@@ -183,7 +194,7 @@ Result<ExitCode> PlanCommand::run() const {
   MC2_ASSIGN(const auto model, given_model());
   MC2_ASSIGN(const auto asked, request(model));
   About about;
-  MC2_ASSIGN(const auto plan, make(asked, model, about));
+  MC2_ASSIGN(const auto plan, is_elsewhere() ? plan_elsewhere(asked, model, about) : plan_here(asked, about));
   const std::string document = store::pretty(store::encode(plan));
   std::cout << (is_json      ? document
                 : is_verbose ? plan_page(plan, terminal_width(), has_color())

@@ -41,7 +41,7 @@ struct SweepCommand {
   [[nodiscard]] Result<std::vector<planner::OpKind>> wanted_kinds() const;
   [[nodiscard]] Result<PlanGrid> grid() const;
   [[nodiscard]] bool is_foreign() const { return !model_files.empty() || !topology_files.empty(); }
-  [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid, const GridRun& settled) const;
+  [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid) const;
   [[nodiscard]] Result<GridRun> settings() const;
   /// What was asked for: a page, a table, or a file of it. Errors: NotFound where a page would be empty.
   [[nodiscard]] Result<void> show(const PlanGrid& grid, PlannedGrid planned, const GridRun& settled) const;
@@ -108,7 +108,7 @@ Result<PlanGrid> SweepCommand::grid() const {
   return result;
 }
 
-Result<ModelSources> SweepCommand::sources(const PlanGrid& grid, const GridRun& settled) const {
+Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
   ModelSources result;
   if (!model_files.empty()) {
     MC2_ASSIGN(auto documents, open_document_source(model_files));
@@ -116,7 +116,10 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid, const GridRun& 
   }
   // Plans for another machine must not mix with this machine's unless that is asked for.
   if (!is_foreign() || !store.path.empty()) {
-    MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), settled.kept_options, !no_transfer));
+    MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
+    MC2_ASSIGN(const auto request, planning.request({}));
+    const auto options = request.options_with(planner::default_alignment(backend->name()));
+    MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), options, !no_transfer));
     result.push_back(std::move(kept));
   }
   if (!topology_files.empty()) {
@@ -128,11 +131,8 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid, const GridRun& 
 
 Result<GridRun> SweepCommand::settings() const {
   GridRun result;
-  MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
-  MC2_ASSIGN(const auto kept, planning.checked(planner::default_alignment(backend->name())));
-  result.kept_options = kept;
-  result.options = is_foreign() ? planning.checked(planner::PlanOptions{}.alignment).value() : kept;
-  result.options.runner_up_count = 0; // a row has no place for them
+  MC2_ASSIGN(result.asked, planning.request({}));
+  result.asked.options.runner_up_count = 0; // a row has no place for them
   const bool is_table = is_csv || !out.empty();
   result.format = is_json ? TableFormat::Json : is_table ? TableFormat::Csv : TableFormat::None;
   result.thread_count = thread_count;
@@ -159,7 +159,7 @@ Result<void> SweepCommand::show(const PlanGrid& grid, PlannedGrid planned, const
     std::cout << sweep_page(grid, planned, static_cast<std::size_t>(terminal_width()));
     return {};
   }
-  const auto table = make_table(settled.format, settled.options, std::move(planned.rows), planned.counts);
+  const auto table = make_table(settled.format, settled.asked, std::move(planned.rows), planned.counts);
   if (!out.empty()) {
     write_file(out, table);
   } else
@@ -175,7 +175,7 @@ Result<ExitCode> SweepCommand::run() const {
   const auto start = std::chrono::steady_clock::now();
   MC2_ASSIGN(const auto settled, settings());
   MC2_ASSIGN(const auto asked, grid());
-  MC2_ASSIGN(const auto opened, sources(asked, settled));
+  MC2_ASSIGN(const auto opened, sources(asked));
   MC2_ASSIGN(auto planned, plan_grid(asked, opened, settled));
   const PlanCounts counts = planned.counts;
   MC2_TRY(show(asked, std::move(planned), settled));

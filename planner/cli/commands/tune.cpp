@@ -102,7 +102,8 @@ Result<std::vector<planner::OpSpec>> TuneCommand::shapes() const {
 Result<profiler::TuneSettings> TuneCommand::settings() const {
   profiler::TuneSettings result;
   MC2_ASSIGN(const auto backend, machine.find());
-  MC2_ASSIGN(result.plan, planning.checked(planner::default_alignment(backend->name())));
+  MC2_ASSIGN(const auto request, planning.request({}));
+  result.plan = request.options_with(planner::default_alignment(backend->name()));
   result.profile = sweep.settings(result.plan.alignment);
   result.profile.plan = result.plan;
   MC2_ASSIGN(result.only, variant.chosen());

@@ -110,7 +110,7 @@ Result<finder::PlanSource> ServerOptions::source(finder::SharedLayers& layers) c
 Result<void> ServerOptions::refuse_beside(const char* option, const std::string& reason) const {
   if (!is_explicit) return {};
   return Error{ErrorCode::InvalidSpec, "--server",
-               "stands beside " + std::string(option) + ", which " + reason + "; give one of them"};
+               "cannot be combined with " + std::string(option) + ", which " + reason + "; give one of them"};
 }
 
 Result<void> check_server_use(const ServerOptions& server, const Command& command) {

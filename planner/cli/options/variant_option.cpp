@@ -32,14 +32,6 @@ Result<std::vector<planner::Variant>> VariantOption::choose(const executor::Back
   return std::vector{std::move(one)};
 }
 
-Result<planner::CostModel> VariantOption::restrict(planner::CostModel model) const {
-  MC2_ASSIGN(const auto one, chosen());
-  if (!one) return model;
-  auto alone = planner::restricted_to(*one, std::move(model));
-  if (alone) return alone;
-  return Error{alone.error().code, kOption, alone.error().message};
-}
-
 std::string VariantOption::purpose() const {
   return finder::tuned_purpose(text ? std::optional(planner::parse_variant(*text)) : std::nullopt);
 }

@@ -23,9 +23,6 @@ struct VariantOption {
                                                              const executor::CommunicatorOptions& options,
                                                              const planner::OpSpec& op) const;
 
-  /// The model with no other variant. Errors: NotFound, listing those that the model has.
-  [[nodiscard]] Result<planner::CostModel> restrict(planner::CostModel model) const;
-
   /// What a tuned plan is kept for (store::PlanKey): a plan of one variant does not replace the best of all.
   [[nodiscard]] std::string purpose() const;
   /// The variant asked for, if any. Errors: InvalidSpec for a text that is no variant's.

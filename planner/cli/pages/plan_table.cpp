@@ -130,8 +130,8 @@ std::string csv_heading() {
 }
 
 /// With the options as a request document has them.
-std::string json_head(const planner::PlanOptions& options) {
-  const auto request = nlohmann::json::parse(store::encode(store::PlanRequest{{}, options}));
+std::string json_head(const store::PlanRequest& asked) {
+  const auto request = nlohmann::json::parse(store::encode(asked));
   return "{\n  \"schema\": \"mc2.sweep/1\",\n  \"options\": " + request.at("options").dump() + ",\n  \"rows\": [\n";
 }
 
@@ -155,8 +155,8 @@ void append_row(TableFormat format, const PlanRow& row, std::string& text) {
   if (format == TableFormat::Json) append_json_row(row, text);
 }
 
-std::vector<std::string> make_table(TableFormat format, const planner::PlanOptions& options,
-                                    std::vector<std::string> rows, const PlanCounts& counts) {
+std::vector<std::string> make_table(TableFormat format, const store::PlanRequest& asked, std::vector<std::string> rows,
+                                    const PlanCounts& counts) {
   using namespace plan_table;
   std::vector<std::string> table = std::move(rows);
   if (format == TableFormat::Csv) {
@@ -164,7 +164,7 @@ std::vector<std::string> make_table(TableFormat format, const planner::PlanOptio
     return table;
   }
   table.back().erase(table.back().rfind(','), 1); // JSON has none after the last row
-  table.insert(table.begin(), json_head(options));
+  table.insert(table.begin(), json_head(asked));
   table.push_back(json_tail(counts));
   return table;
 }

@@ -41,8 +41,9 @@ void append_row(TableFormat format, const PlanRow& row, std::string& text);
 
 /// The table of all rows, not of format None: CSV with a heading line, or one JSON document (schemas/sweep.schema.json)
 /// with one row per line. Rows and table come in pieces, because a large one would not fit into memory twice.
+/// @param asked  of every operator; its own does not matter
 /// @param rows  at least one row, as append_row wrote them
-[[nodiscard]] std::vector<std::string> make_table(TableFormat format, const planner::PlanOptions& options,
+[[nodiscard]] std::vector<std::string> make_table(TableFormat format, const store::PlanRequest& asked,
                                                   std::vector<std::string> rows, const PlanCounts& counts);
 
 } // namespace mc2::cli
