@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "mc2/planner/cutting.hpp"
 #include "pages/terminal.hpp"
 #include "parallel.hpp"
 

@@ -120,7 +120,7 @@ Result<void> take_turn(const PeerArena& arena, PeerRace& shape) {
   MC2_ASSIGN(auto bench, Workbench::open(arena.backend, arena.options, shape.op, fresh_seed()));
   MC2_ASSIGN(auto tuned, tune_with_second_chance(*bench, arena.tune, arena.store));
   shape.plan = tuned.plan;
-  shape.is_cut = shape.plan.validation.has_value();
+  shape.is_cut = shape.plan.schedule != planner::Schedule::Serial;
   shape.tuning_s = seconds_since(start);
   MC2_TRY(race_serial(*bench, *tuned.model, arena.race, shape));
   MC2_ASSIGN(const auto verified, bench->check(shape.plan));

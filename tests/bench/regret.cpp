@@ -119,7 +119,7 @@ Result<Race> race_everybody(Workbench& bench, std::vector<planner::Plan> plans, 
 
 /// @param race  its first contender is the kept plan
 void judge(const planner::Plan& kept, const Race& race, RegretFigure& figure) {
-  const bool is_cut = kept.validation.has_value(); // one that says "do not cut" runs as serial
+  const bool is_cut = kept.schedule != planner::Schedule::Serial;
   const auto ratios = ratios_of(race);
   const auto best = static_cast<std::size_t>(std::ranges::min_element(ratios) - ratios.begin());
   figure.planned = is_cut ? plan_text(kept) : "do not cut";

@@ -112,7 +112,7 @@ class MainJobTest(ProgramTest):
         self.assertTrue(document["plan"]["is_serial"])
         self.assertEqual(document["plan"]["makespan"]["us"], document["plan"]["serial_us"])
         self.assertIn("do not cut", document["plan"]["reason"])
-        self.assertIn(" 0.0 % predicted", program.unwrapped(self.succeed("db", "list", "--store", self.store)))
+        self.assertIn(" 0.0 % measured", program.unwrapped(self.succeed("db", "list", "--store", self.store)))
         self.assertIn("mc2 run checks", self.at_store("plan"))  # tuning is done
 
     def test_blocks_run_without_a_model_and_without_a_store(self):

@@ -66,6 +66,16 @@ class Notebook final : public Keeper {
   int append_count = 0, failing_append = 0, race_count = 0;
 };
 
+/// A plan that says "do not cut" has serial's time, which is no faster than itself.
+void expect_serial_is_measured(const planner::Plan& plan, double serial_us) {
+  ASSERT_TRUE(plan.validation.has_value());
+  EXPECT_NEAR(plan.validation->serial_us, serial_us, 0.02 * serial_us);
+  EXPECT_EQ(plan.validation->fused_us, plan.validation->serial_us);
+  EXPECT_EQ(plan.validation->benefit, 0);
+  EXPECT_GT(plan.validation->pair_count, 5);
+  EXPECT_NE(plan.makespan.provenance, planner::Provenance::Measured);
+}
+
 TEST(Tune, KeepsTheFastestCutThatWasCheckedAndRaced) {
   InventedBench bench(small_op(), {{kDirect, {}}});
   Notebook notebook;
@@ -76,6 +86,10 @@ TEST(Tune, KeepsTheFastestCutThatWasCheckedAndRaced) {
   // shortest for n = 6, 1144 + 143; short blocks of multiples of 64 do about as well.
   EXPECT_NEAR(tuned.plan.validation->benefit, 1 - 1287.0 / 1827, 0.03);
   EXPECT_GT(tuned.plan.validation->benefit_low, 0.25);
+  // What was predicted stays what it is, beside what was measured.
+  EXPECT_NE(tuned.plan.makespan.provenance, planner::Provenance::Measured);
+  EXPECT_EQ(tuned.plan.makespan,
+            planner::predict_cut(bench.op(), *tuned.model, tuned.plan.variant, tuned.plan.cut).value().makespan);
   EXPECT_EQ(notebook.plans, std::vector{tuned.plan});
   EXPECT_EQ(notebook.models.back(), *tuned.model);
   EXPECT_EQ(notebook.race_count, 1);
@@ -98,7 +112,7 @@ TEST(Tune, KeepsSerialWhereTheLanesHoldEachOtherUp) {
   const auto tuned = tune(bench, settings(), notebook).value();
   EXPECT_FALSE(tuned.plan.is_cut());
   EXPECT_EQ(tuned.plan.schedule, planner::Schedule::Serial);
-  EXPECT_FALSE(tuned.plan.validation.has_value());
+  expect_serial_is_measured(tuned.plan, 1827);
   EXPECT_THAT(tuned.plan.reason, HasSubstr("not faster than serial beyond the noise"));
   EXPECT_FALSE(tuned.plan.runners_up.empty());
 }
@@ -269,7 +283,7 @@ TEST(Tune, WithoutAModelKeepsSerialWhereNoCutIsFaster) {
   const auto tuned = tune(bench, settings(), notebook).value();
   EXPECT_FALSE(tuned.plan.is_cut());
   EXPECT_EQ(tuned.plan.schedule, planner::Schedule::Serial);
-  EXPECT_FALSE(tuned.plan.validation.has_value());
+  expect_serial_is_measured(tuned.plan, 1827);
   EXPECT_THAT(tuned.plan.reason, HasSubstr("do not cut"));
 }
 

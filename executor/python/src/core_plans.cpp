@@ -117,8 +117,6 @@ Plan validated(Plan plan, const planner::Validation& validation, std::string rea
   unwrap(options.validate());
   plan.strategy = options.strategy;
   plan.validation = validation;
-  plan.makespan.provenance = planner::Provenance::Measured;
-  plan.makespan.reason = "this cut was raced against serial on this machine";
   plan.reason = std::move(reason);
   return plan;
 }

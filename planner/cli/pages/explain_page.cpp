@@ -8,6 +8,7 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/render/markup.hpp"
+#include "mc2/render/plan_page.hpp"
 #include "mc2/render/text.hpp"
 #include "pages/render.hpp"
 #include "pages/text.hpp"
@@ -40,24 +41,14 @@ std::string share_text(double us, double makespan_us) {
   return time_text(us) + (makespan_us > 0 ? " (" + percent_text(us / makespan_us) + ")" : "");
 }
 
-std::string measured_text(double fused_us, double serial_us, double benefit, double low, double high, int pairs) {
-  return time_text(fused_us) + " fused, " + time_text(serial_us) + " serial: benefit " + percent_text(benefit) +
-         " (95 % interval " + percent_text(low) + " to " + percent_text(high) + ", " + std::to_string(pairs) +
-         " pairs)";
-}
-
 void add_measured(Facts& facts, const planner::Plan& plan, const Evidence& evidence) {
-  if (plan.validation) {
-    const auto& v = *plan.validation;
-    facts.emplace_back("measured",
-                       measured_text(v.fused_us, v.serial_us, v.benefit, v.benefit_low, v.benefit_high, v.pair_count));
-  } else if (evidence.measurement) {
+  auto measured = plan.validation;
+  if (!measured && evidence.measurement) {
     const auto& m = *evidence.measurement;
-    facts.emplace_back("measured",
-                       measured_text(m.fused_us, m.serial_us, m.benefit, m.benefit_low, m.benefit_high, m.pair_count));
-  } else {
-    facts.emplace_back("measured", "not yet; mc2 run times it");
+    measured = {m.fused_us, m.serial_us, m.benefit, m.benefit_low, m.benefit_high, m.pair_count};
   }
+  facts.emplace_back("measured",
+                     measured ? render::measured_text(*measured, plan.overlaps()) : "not yet; mc2 run times it");
 }
 
 std::string value_text(const ParameterSensitivity& p, double value, int digits) {

@@ -10,7 +10,8 @@ namespace mc2::render {
 namespace {
 
 constexpr int kAnswerLabelWidth = 9;
-constexpr double kNoBenefit = 0.0005; ///< what shows as 0.0 %
+constexpr double kNoBenefit = 0.0005;               ///< what shows as 0.0 %
+constexpr std::string_view kNoCut = "do not cut: "; ///< begins the reasons of plans that are serial
 
 std::string work_of(const planner::Plan& plan) { return std::string(to_string(planner::traits_of(plan.op.kind).work)); }
 
@@ -25,11 +26,12 @@ std::string interval_text(double low, double high) { return percent_text(low) + 
 
 /// Of the time that serial takes.
 std::string benefit_text(const planner::Plan& plan) {
-  if (plan.validation) {
+  if (plan.validation && plan.overlaps()) {
     const auto& v = *plan.validation;
     return percent_text(v.benefit) + " less time than serial (95 % interval " +
            interval_text(v.benefit_low, v.benefit_high) + ")";
   }
+  if (!plan.overlaps() && plan.reason.starts_with(kNoCut)) return "none: " + plan.reason.substr(kNoCut.size());
   if (!plan.overlaps()) return "none: no cut is faster here";
   if (!(plan.serial_us > 0)) return "unknown: nothing is predicted of these blocks";
   const double low = 1 - plan.makespan.high_us / plan.serial_us, high = 1 - plan.makespan.low_us / plan.serial_us;
@@ -40,6 +42,7 @@ std::string benefit_text(const planner::Plan& plan) {
 }
 
 std::string time_line(const planner::Plan& plan) {
+  if (plan.validation && !plan.overlaps()) return time_text(plan.validation->fused_us);
   if (plan.validation)
     return time_text(plan.validation->fused_us) + " instead of " + time_text(plan.validation->serial_us);
   if (!(plan.makespan.us > 0)) return {};
@@ -49,7 +52,7 @@ std::string time_line(const planner::Plan& plan) {
 
 std::string sure_text(const planner::Plan& plan) {
   if (plan.validation)
-    return "measured: raced against serial on this machine, " + std::to_string(plan.validation->pair_count) + " pairs";
+    return "measured: raced on this machine, " + std::to_string(plan.validation->pair_count) + " pairs";
   if (!(plan.makespan.us > 0)) return plan.makespan.reason.empty() ? "no model" : plan.makespan.reason;
   return std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason;
 }

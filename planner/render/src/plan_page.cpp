@@ -66,12 +66,6 @@ std::string page_field(const char* name, const std::string& value, int width) {
   return hanging("  " + padded(name, kLabelWidth), value, static_cast<std::size_t>(std::max(width, 0)));
 }
 
-std::string measured_text(const planner::Validation& v) {
-  return time_text(v.fused_us) + " fused, " + time_text(v.serial_us) + " serial: benefit " + percent_text(v.benefit) +
-         " (95 % interval " + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) + ", " +
-         std::to_string(v.pair_count) + " pairs)";
-}
-
 std::string predicted_fields(const planner::Plan& plan, int width) {
   std::string page;
   page += page_field("predicted",
@@ -99,7 +93,7 @@ std::string summary_fields(const planner::Plan& plan, int width) {
                          ", variant " + plan.variant.text(),
                      width);
   if (plan.makespan.us > 0) page += predicted_fields(plan, width);
-  if (plan.validation) page += page_field("measured", measured_text(*plan.validation), width);
+  if (plan.validation) page += page_field("measured", measured_text(*plan.validation, plan.overlaps()), width);
   page += page_field("why", plan.reason, width);
   page += plan.makespan.us > 0
               ? page_field("provenance", std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason,
@@ -139,6 +133,13 @@ std::string curve_fields(const char* name, const planner::LaneCost& lane, int wi
 }
 
 } // namespace
+
+std::string measured_text(const planner::Validation& v, bool overlaps) {
+  if (!overlaps) return time_text(v.serial_us) + " serial, " + std::to_string(v.pair_count) + " rounds";
+  return time_text(v.fused_us) + " fused, " + time_text(v.serial_us) + " serial: benefit " + percent_text(v.benefit) +
+         " (95 % interval " + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) + ", " +
+         std::to_string(v.pair_count) + " pairs)";
+}
 
 std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first_lane, int width, bool color) {
   const int cells = std::max(20, width - kLabelWidth - 3);

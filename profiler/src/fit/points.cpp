@@ -7,6 +7,7 @@
 #include <numeric>
 #include <string>
 
+#include "fit/robust.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/statistics.hpp"
 

@@ -27,7 +27,7 @@ std::string uncut_reason(const planner::OpSpec& op, const Race& race) {
     return "do not cut: no cut is predicted faster than " + std::string(to_string(planner::traits_of(op.kind).work)) +
            " then collective";
   const planner::Validation v = best->validation();
-  return "do not cut: the best plan, " + best->cut.text() + ", measured " + number(v.benefit * 100, "%+.1f %%") +
+  return "do not cut: the best cut, " + best->cut.text() + ", measured " + number(v.benefit * 100, "%+.1f %%") +
          " (95 % interval " + number(v.benefit_low * 100, "%+.1f") + " to " + number(v.benefit_high * 100, "%+.1f %%") +
          "), not faster than serial beyond the noise";
 }
@@ -54,6 +54,7 @@ Result<Plan> judge(const planner::OpSpec& op, const planner::CostModel& model, c
     MC2_ASSIGN(auto plan,
                planner::serial_plan(op, model, is_modelled ? race.serial_variant : model.variants.front().variant));
     plan.strategy = searched.strategy;
+    if (is_modelled) plan.validation = race.serial_validation();
     plan.reason = uncut_reason(op, race);
     plan.runners_up = losers(race, contenders, plan, 0);
     return plan;
@@ -62,8 +63,6 @@ Result<Plan> judge(const planner::OpSpec& op, const planner::CostModel& model, c
   MC2_ASSIGN(auto plan, predicted(op, model, contenders[index]));
   plan.strategy = searched.strategy;
   plan.validation = race.contenders[index].validation();
-  plan.makespan.provenance = planner::Provenance::Measured;
-  plan.makespan.reason = "this cut was raced against serial on this machine";
   plan.reason = "fastest of " + std::to_string(race.contenders.size()) + " cuts raced on this machine, " +
                 std::string(to_string(plan.bound)) + " bound";
   plan.runners_up = losers(race, contenders, plan, plan.validation->benefit);

@@ -201,6 +201,14 @@ Interval Race::overlap_efficiency(const Contender& contender) const {
   return possible.empty() ? Interval{} : paired_ratio(gained, possible, kConfidence);
 }
 
+planner::Validation Race::serial_validation() const {
+  std::vector<double> serial_us;
+  for (const Contender& contender : contenders)
+    serial_us.insert(serial_us.end(), contender.serial_us.begin(), contender.serial_us.end());
+  const double us = median(serial_us);
+  return {.fused_us = us, .serial_us = us, .pair_count = round_count};
+}
+
 RaceObservation observation_of(const Contender& contender) {
   return {contender.variant, contender.cut, median(contender.fused_us), median(contender.compute_us),
           median(contender.communication_us)};

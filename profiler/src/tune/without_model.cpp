@@ -59,9 +59,10 @@ Plan judge_without_model(const Race& race, std::span<const Plan> contenders, con
     plan.cut = planner::uncut(plan.op);
     plan.variant = race.serial_variant;
     plan.schedule = planner::Schedule::Serial;
+    plan.validation = race.serial_validation();
     plan.reason = uncut_reason(plan.op, race);
   }
-  plan.runners_up = losers(race, contenders, plan, plan.validation ? plan.validation->benefit : 0);
+  plan.runners_up = losers(race, contenders, plan, plan.validation->benefit);
   plan.strategy = "raced";
   plan.makespan.reason = "raced, no model: " + why;
   return plan;

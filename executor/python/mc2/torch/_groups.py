@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
 import pathlib
@@ -27,6 +28,18 @@ class Group(typing.NamedTuple):
     rank: int
     size: int
     backend: str  # "gloo", "nccl", ...
+
+
+_HELD_COUNT = 16
+_held: collections.deque[torch.Tensor] = collections.deque(maxlen=_HELD_COUNT)
+
+
+def held(tensor: torch.Tensor) -> torch.Tensor:
+    """A small tensor on its way through a collective, which stays alive for a while. Gloo's threads let go of it after the call has
+    returned; before PyTorch 2.8 the last reference of all, let go by them, can deadlock with destroy_process_group(), which joins them
+    without giving up the interpreter's lock (https://github.com/pytorch/pytorch/pull/154976)."""
+    _held.append(tensor)
+    return tensor
 
 
 _by_name: dict[str, Group] = {}

@@ -12,7 +12,7 @@ from .. import _core
 from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
 from . import _native, _settings, _symmetric
-from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint
+from ._groups import CAPTURED, EAGER, Calls, Group, fingerprint, held
 from ._passes import PASSES, Pass, unfused
 from ._settings import log, settings, warn
 
@@ -165,12 +165,13 @@ def may_overlap(problem: Problem, plan: Plan) -> bool:
 
 
 def is_fused(problem: Problem, plan: Plan) -> bool:
-    """Whether a plan is run as one: uncut it gains only where a local part hides behind the collective, and only if raced."""
+    """Whether a plan is run as one: uncut it gains only where a local part hides behind the collective, and only if it won a race."""
     if is_native(problem, plan):
         return True  # mc2's own backend has kernels of its own
     if len(plan.blocks) > MAX_BLOCK_COUNT:
         return False
-    return plan.is_cut or (may_overlap(problem, plan) and plan.validation is not None)
+    has_won = plan.validation is not None and plan.validation.benefit_low > 0
+    return plan.is_cut or (may_overlap(problem, plan) and has_won)
 
 
 # What rank 0 finds.
@@ -335,5 +336,7 @@ def _exchange(problem: Problem, offer: _Offer) -> list[_Offer]:
     device = problem.exchange_device()
     mine = torch.frombuffer(bytearray(json.dumps(offer).encode().ljust(_OFFER_BYTES)), dtype=torch.uint8).to(device)
     rows = [torch.empty_like(mine) for _ in range(problem.group.size)]
+    for row in (*rows, mine):
+        held(row)
     dist.all_gather(rows, mine, group=problem.group.handle)
     return [_Offer(*json.loads(bytes(row))) for row in torch.stack(rows).tolist()]

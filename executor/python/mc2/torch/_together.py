@@ -15,7 +15,7 @@ import torch.distributed as dist
 from .. import _core
 from .._core import CostModel, Plan, Sample, Variant
 from ..errors import Error
-from ._groups import Group
+from ._groups import Group, held
 from ._settings import log
 
 _LEADER = 0
@@ -70,7 +70,7 @@ class _Line:
 
     def _summed(self, tensor: torch.Tensor) -> torch.Tensor:
         """The leader's, on every rank: the others bring zeros. No backend of any version lacks sums."""
-        dist.all_reduce(tensor, group=self._group.handle)
+        dist.all_reduce(held(tensor), group=self._group.handle)
         return tensor.cpu()
 
     def pass_on(self, order: tuple[int, int, int, int] | None, text: str = "") -> tuple[tuple[int, int, int, int], str]:
@@ -89,7 +89,7 @@ class _Line:
         """The slowest rank's times. Raises Error, on all ranks, where one has failed."""
         values = [float(failure is not None)] + [max(us, _LEAST_US) for us in times_us] + [0.0] * (_MAX_TIME_COUNT - len(times_us))
         tensor = torch.tensor(values, dtype=torch.float64, device=self._device)
-        dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._group.handle)
+        dist.all_reduce(held(tensor), op=dist.ReduceOp.MAX, group=self._group.handle)
         failed, *slowest = tensor.cpu().tolist()
         if failed:
             failures: list[typing.Any] = [None] * self._group.size

@@ -53,7 +53,7 @@ class Clock:
     def time_us(self, call: typing.Callable[[], typing.Any]) -> float:
         if self._is_cuda and self._hides_launches:
             torch.cuda._sleep(_SLEEP_CYCLES)  # type: ignore[attr-defined]
-        dist.all_reduce(self._flag, group=self._group.handle)
+        dist.all_reduce(_groups.held(self._flag), group=self._group.handle)
         if not self._is_cuda:
             start = time.perf_counter()
             call()
@@ -91,7 +91,7 @@ def _slowest(problem: Problem, times: list[float]) -> list[float]:
     """Each entry's maximum over the ranks. Collective."""
     device = problem.exchange_device()
     tensor = torch.tensor(times, dtype=torch.float64, device=device)
-    dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=problem.group.handle)
+    dist.all_reduce(_groups.held(tensor), op=dist.ReduceOp.MAX, group=problem.group.handle)
     return typing.cast("list[float]", tensor.tolist())
 
 

@@ -102,9 +102,10 @@ struct RecipeStep {
   bool operator==(const RecipeStep&) const = default;
 };
 
-/// What was measured when the plan was run on the machine, where it was.
+/// What was measured when the plan was run on the machine. A plan that is serial is measured by serial's own runs, and
+/// its benefit is 0.
 struct Validation {
-  double fused_us = 0;                      ///< median
+  double fused_us = 0;                      ///< median of the plan as it runs
   double serial_us = 0;                     ///< median
   double benefit = 0;                       ///< 1 - median of paired fused/serial ratios
   double benefit_low = 0, benefit_high = 0; ///< 95 % interval
@@ -135,8 +136,8 @@ struct Plan {
   std::vector<RunnerUp> runners_up;       ///< best first; of a search, the best of each variant and number of blocks
   std::optional<Certificate> certificate; ///< strategies search and free only
   std::vector<RecipeStep> recipe;         ///< strategy formula only
-  std::optional<Validation> validation;
-  std::string reason; ///< why this cut, one or two sentences
+  std::optional<Validation> validation;   ///< apart from what was predicted, which it never replaces
+  std::string reason;                     ///< why this cut, one or two sentences
 
   /// (serial - fused) / serial.
   [[nodiscard]] double benefit() const noexcept { return serial_us > 0 ? (serial_us - makespan.us) / serial_us : 0; }

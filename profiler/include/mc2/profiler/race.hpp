@@ -52,6 +52,9 @@ struct Race {
 
   /// Median over rounds of (serial - fused) / (serial - max(compute, communication)) with its 95 % interval.
   [[nodiscard]] Interval overlap_efficiency(const Contender& contender) const;
+
+  /// Of serial itself: the median of all its runs, which is no faster than itself.
+  [[nodiscard]] planner::Validation serial_validation() const;
 };
 
 /// Runs every contender next to a serial run, in rounds of alternating order, with the uncut parts alone in between.

@@ -19,4 +19,7 @@ namespace mc2::render {
 /// Curves and factors of a model.
 [[nodiscard]] std::string model_page(const planner::CostModel& model, int width);
 
+/// What a race measured, in one line. @param overlaps  whether the plan does anything but serial
+[[nodiscard]] std::string measured_text(const planner::Validation& v, bool overlaps);
+
 } // namespace mc2::render
