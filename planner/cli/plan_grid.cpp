@@ -75,7 +75,7 @@ class RowPlanner {
     if (!model_ || !model_->ok() || op.m > model_->value().valid_to_m) model_ = find_model(sources_, op);
     if (!model_->ok()) return model_->error();
     if (model_->value().tuned) return *model_->value().tuned;
-    const CostModel& model = *model_->value().model;
+    const planner::CostModel& model = *model_->value().model;
     auto options = run_.asked.options_with(planner::default_options_on(model.fingerprint).alignment);
     if (!model_->value().can_require_significance) options.require_significant_gain = false;
     auto plan = planner::make_plan(op, model, options);
