@@ -28,20 +28,20 @@ OpSpec key_of(OpSpec op) {
 }
 
 /// Where columns are cut, another m is another operator.
-FoundModel found(CostModel model, const std::string& origin, std::int64_t valid_to_m) {
-  if (planner::cut_axis(model.op) == planner::CutAxis::Columns) valid_to_m = model.op.m;
-  const std::string label = model.fingerprint.label();
-  return {std::make_shared<const CostModel>(std::move(model)), origin + " (" + label + ")", valid_to_m, true};
+SourcedModel sourced(finder::FoundModel found, const std::string& origin, std::int64_t valid_to_m) {
+  if (planner::cut_axis(found.model.op) == planner::CutAxis::Columns) valid_to_m = found.model.op.m;
+  const std::string label = found.model.fingerprint.label();
+  return {std::make_shared<const finder::FoundModel>(std::move(found)), origin + " (" + label + ")", valid_to_m};
 }
 
 class DocumentSource : public ModelSource {
  public:
   void add(const std::string& file, CostModel model) {
     const OpSpec key = key_of(model.op);
-    models_.try_emplace(key, found(std::move(model), "document " + file, planner::kMaxSize));
+    models_.try_emplace(key, sourced({.model = std::move(model)}, "document " + file, planner::kMaxSize));
   }
 
-  [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
+  [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
     const auto kept = models_.find(key_of(op));
     if (kept != models_.end()) return kept->second;
     return Error{ErrorCode::NotFound, "",
@@ -49,22 +49,20 @@ class DocumentSource : public ModelSource {
   }
 
  private:
-  std::map<OpSpec, FoundModel> models_;
+  std::map<OpSpec, SourcedModel> models_;
 };
 
 class TopologySource : public ModelSource {
  public:
   void add(const std::string& file, planner::Topology topology) { topologies_.push_back({file, std::move(topology)}); }
 
-  [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
+  [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
     std::string reasons;
     for (const auto& [file, topology] : topologies_) {
       auto model = planner::analytic_model(topology, op);
-      if (model) {
-        FoundModel answer = found(std::move(model).value(), "topology " + file, planner::kMaxSize);
-        answer.can_require_significance = false;
-        return answer;
-      }
+      if (model)
+        return sourced({.model = std::move(model).value(), .can_require_significance = false}, "topology " + file,
+                       planner::kMaxSize);
       reasons += (reasons.empty() ? "" : "; ") + file + ": " + model.error().text();
     }
     return Error{ErrorCode::NotFound, "", "--topology: " + reasons};
@@ -79,8 +77,8 @@ class TopologySource : public ModelSource {
 };
 
 /// What the finder finds in the store, and for which other m it is the answer, too.
-Result<FoundModel> kept_model(const finder::Kept& kept, const planner::Fingerprint& machine, const OpSpec& op,
-                              bool may_transfer) {
+Result<SourcedModel> kept_model(const finder::Kept& kept, const planner::Fingerprint& machine, const OpSpec& op,
+                                bool may_transfer) {
   MC2_ASSIGN(auto answer, finder::find_model({.given = {}, .kept = kept},
                                              {.op = op, .machine = machine, .may_transfer = may_transfer}));
   const std::int64_t model_m = answer.model.op.m;
@@ -88,9 +86,7 @@ Result<FoundModel> kept_model(const finder::Kept& kept, const planner::Fingerpri
   const std::string origin = "kept model " + (transfer ? transfer->reason : "of m=" + std::to_string(model_m));
   // The store prefers the next larger model; without a larger one the largest answers for all further m.
   const bool is_largest = transfer || model_m < op.m;
-  FoundModel result = found(std::move(answer.model), origin, is_largest ? planner::kMaxSize : model_m);
-  if (transfer) result.transfer = std::make_shared<const planner::Transfer>(*transfer);
-  return result;
+  return sourced(std::move(answer), origin, is_largest ? planner::kMaxSize : model_m);
 }
 
 std::string any_length(const OpSpec& op) {
@@ -124,7 +120,7 @@ class StoreSource : public ModelSource {
       if (!machine.operators.contains(op)) continue;
       auto answer = finder::find_plan(places, {.op = op, .machine = machine.fingerprint.value(), .options = options});
       if (!answer) continue; // damaged, or other options: the model answers
-      FoundModel& found = kept_[key_of(op)].tuned[m];
+      SourcedModel& found = kept_[key_of(op)].tuned[m];
       found.source = "tuned " + answer.value().stored.created_at;
       found.valid_to_m = m;
       found.tuned = std::make_shared<const planner::Plan>(std::move(answer.value().stored.plan));
@@ -142,7 +138,7 @@ class StoreSource : public ModelSource {
       // Which length is asked decides which model answers, but not whether one does.
       if (is_known || kept.failure) continue;
       auto answer =
-          machine ? kept_model(stores, machine.value(), op, may_transfer) : Result<FoundModel>(machine.error());
+          machine ? kept_model(stores, machine.value(), op, may_transfer) : Result<SourcedModel>(machine.error());
       if (answer)
         kept.models.push_back(std::move(answer).value());
       else
@@ -150,13 +146,13 @@ class StoreSource : public ModelSource {
     }
   }
 
-  [[nodiscard]] Result<FoundModel> find(const OpSpec& op) const override {
+  [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
     const auto kept = kept_.find(key_of(op));
     if (kept != kept_.end()) {
       const auto tuned = kept->second.tuned.lower_bound(op.m); // this or the next longer
       const bool is_followed = tuned != kept->second.tuned.end();
       if (is_followed && tuned->first == op.m) return tuned->second;
-      for (FoundModel model : kept->second.models) {
+      for (SourcedModel model : kept->second.models) {
         if (op.m > model.valid_to_m) continue;
         if (is_followed) model.valid_to_m = std::min(model.valid_to_m, tuned->first - 1);
         return model;
@@ -168,8 +164,8 @@ class StoreSource : public ModelSource {
 
  private:
   struct Kept {
-    std::map<std::int64_t, FoundModel> tuned; ///< by m
-    std::vector<FoundModel> models;           ///< ascending valid_to_m
+    std::map<std::int64_t, SourcedModel> tuned; ///< by m
+    std::vector<SourcedModel> models;           ///< ascending valid_to_m
     std::optional<Error> failure;
   };
   std::map<OpSpec, Kept> kept_;
@@ -178,7 +174,7 @@ class StoreSource : public ModelSource {
 } // namespace
 
 /// A source that could not be read outweighs those that hold nothing.
-Result<FoundModel> find_model(const ModelSources& sources, const OpSpec& op) {
+Result<SourcedModel> find_model(const ModelSources& sources, const OpSpec& op) {
   std::string reasons;
   ErrorCode code = ErrorCode::NotFound;
   for (const auto& source : sources) {

@@ -7,23 +7,18 @@
 #include <vector>
 
 #include "context.hpp"
-#include "mc2/planner/cost_model.hpp"
+#include "mc2/finder/models.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/planner.hpp"
-#include "mc2/planner/transfer.hpp"
 
 namespace mc2::cli {
 
-/// A cost model and where it came from.
-struct FoundModel {
-  std::shared_ptr<const planner::CostModel> model; ///< shared by the source and whoever plans with it
-  std::string source;                              ///< for people, e.g. "document model.json (Ascend, 8 ranks, HCCS)"
+/// What a source answers with, and where it came from.
+struct SourcedModel {
+  /// Shared by the source and whoever plans with it: finder::plan_with.
+  std::shared_ptr<const finder::FoundModel> found;
+  std::string source;          ///< for people, e.g. "document model.json (Ascend, 8 ranks, HCCS)"
   std::int64_t valid_to_m = 0; ///< the source gives the same answer for every m from the asked one to this one
-  /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology moves all block
-  /// lengths alike, and the test of significance takes their errors as independent.
-  bool can_require_significance = true;
-  /// Where the model was measured for another n and k; its plans are marked with it.
-  std::shared_ptr<const planner::Transfer> transfer = nullptr;
   /// What tuning kept for this very operator, which is the answer; there is no model then.
   std::shared_ptr<const planner::Plan> tuned = nullptr;
 };
@@ -33,14 +28,14 @@ class ModelSource {
  public:
   virtual ~ModelSource() = default;
   /// Errors: NotFound and the like, naming the source and why it has no answer.
-  [[nodiscard]] virtual Result<FoundModel> find(const planner::OpSpec& op) const = 0;
+  [[nodiscard]] virtual Result<SourcedModel> find(const planner::OpSpec& op) const = 0;
 };
 
 using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
 
 /// The first source that answers. Errors: every source's reason, joined into one line: NotFound, or the code of the
 /// first source that could not be read.
-[[nodiscard]] Result<FoundModel> find_model(const ModelSources& sources, const planner::OpSpec& op);
+[[nodiscard]] Result<SourcedModel> find_model(const ModelSources& sources, const planner::OpSpec& op);
 
 /// Model documents; the first that describes an operator answers for every length of its cut axis.
 /// Errors: InvalidSpec for a file that cannot be read, Malformed naming the file.

@@ -75,18 +75,15 @@ class RowPlanner {
     if (!model_ || !model_->ok() || op.m > model_->value().valid_to_m) model_ = find_model(sources_, op);
     if (!model_->ok()) return model_->error();
     if (model_->value().tuned) return *model_->value().tuned;
-    const planner::CostModel& model = *model_->value().model;
-    auto options = run_.asked.options_with(planner::default_options_on(model.fingerprint).alignment);
-    if (!model_->value().can_require_significance) options.require_significant_gain = false;
-    auto plan = planner::make_plan(op, model, options);
-    const auto& transfer = model_->value().transfer;
-    return plan && transfer ? planner::as_transferred(std::move(plan).value(), *transfer) : plan;
+    const finder::FoundModel& found = *model_->value().found;
+    const auto usual = planner::default_options_on(found.model.fingerprint);
+    return finder::plan_with(found, {.op = op, .machine = {}, .options = run_.asked.options_with(usual.alignment)});
   }
 
   const DividedLayer& divided_;
   const ModelSources& sources_;
   const GridRun& run_;
-  std::optional<Result<FoundModel>> model_; ///< the last answer
+  std::optional<Result<SourcedModel>> model_; ///< the last answer
 };
 
 /// Draws how far the work is.

@@ -22,7 +22,7 @@ constexpr int kRepeatCount = 5;
 /// Models from two rates, so that the sweep's own time is measured and not that of finding models.
 class RateSource : public ModelSource {
  public:
-  [[nodiscard]] Result<FoundModel> find(const planner::OpSpec& op) const override {
+  [[nodiscard]] Result<SourcedModel> find(const planner::OpSpec& op) const override {
     constexpr double kFlopPerUs = 400e6, kBytesPerUs = 150e3, kLatencyUs = 12, kLaunchUs = 4;
     const auto& traits = planner::traits_of(op.kind);
     planner::CostCurve compute, communication;
@@ -32,10 +32,10 @@ class RateSource : public ModelSource {
     communication.axis = planner::CurveAxis::Bytes;
     communication.shape = planner::AffineCurve{kLatencyUs, 1 / kBytesPerUs};
     communication.valid_max_x = static_cast<double>(planner::kMaxOperandBytes);
-    planner::CostModel model;
-    model.op = op;
-    model.variants.push_back({{"direct", {}}, {compute, 0, 1.05}, {communication, 0, 1.15}});
-    return FoundModel{std::make_shared<const planner::CostModel>(std::move(model)), "two rates", planner::kMaxSize};
+    finder::FoundModel found;
+    found.model.op = op;
+    found.model.variants.push_back({{"direct", {}}, {compute, 0, 1.05}, {communication, 0, 1.15}});
+    return SourcedModel{std::make_shared<const finder::FoundModel>(std::move(found)), "two rates", planner::kMaxSize};
   }
 };
 

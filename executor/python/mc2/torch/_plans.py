@@ -335,8 +335,6 @@ def _ready(problem: Problem, w: torch.Tensor, offers: list[_Offer], cut: _Cut | 
 def _exchange(problem: Problem, offer: _Offer) -> list[_Offer]:
     device = problem.exchange_device()
     mine = torch.frombuffer(bytearray(json.dumps(offer).encode().ljust(_OFFER_BYTES)), dtype=torch.uint8).to(device)
-    rows = [torch.empty_like(mine) for _ in range(problem.group.size)]
-    for row in (*rows, mine):
-        held(row)
-    dist.all_gather(rows, mine, group=problem.group.handle)
+    rows = [held(torch.empty_like(mine)) for _ in range(problem.group.size)]
+    dist.all_gather(rows, held(mine), group=problem.group.handle)
     return [_Offer(*json.loads(bytes(row))) for row in torch.stack(rows).tolist()]
