@@ -67,28 +67,8 @@ set(dashboard_inputs
   package-lock.json
   tsconfig.json
   vite.config.ts)
-set(dashboard_sources
-  src/api.ts
-  src/chart.tsx
-  src/format.ts
-  src/hooks.ts
-  src/icon.svg
-  src/kinds.ts
-  src/main.tsx
-  src/metrics.ts
-  src/pages/health.tsx
-  src/pages/machines.tsx
-  src/pages/models.tsx
-  src/pages/plan.tsx
-  src/pages/plans.tsx
-  src/pages/query.tsx
-  src/pages/what_if.tsx
-  src/parts.tsx
-  src/style.css
-  src/timeline.tsx
-  src/types.ts)
+file(GLOB_RECURSE dashboard_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/src/*)
 list(TRANSFORM dashboard_inputs PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-list(TRANSFORM dashboard_sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 # Copied beside the packages, so that the source tree stays as it was checked out; and the schema to where vite.config.ts looks.
 set(dashboard_schema ${PROJECT_SOURCE_DIR}/schemas/common.schema.json)
 add_custom_command(

@@ -1,4 +1,8 @@
-"""Every list of operator kinds in another language says what the table says (planner/src/kinds.cpp)."""
+"""Every list of operator kinds in another language says what the table says (planner/src/kinds.cpp).
+
+    kinds_lists_test.py PRINT_KINDS            checks them
+    kinds_lists_test.py PRINT_KINDS --write    writes those of mc2.h and the schema
+"""
 
 import ast
 import json
@@ -10,11 +14,33 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PRINT_KINDS = sys.argv[1]
+C_HEADER = "executor/embed/include/mc2.h"
+SCHEMA = "schemas/common.schema.json"
 TORCH = SOURCE / "executor/python/mc2/torch"
 
 
 def read(path):
     return (SOURCE / path).read_text()
+
+
+def table():
+    """(name, stored value, work) of each kind, in the table's order."""
+    printed = subprocess.run([PRINT_KINDS], check=True, capture_output=True, text=True).stdout
+    return [(name, int(value), work) for name, value, work in map(str.split, printed.splitlines())]
+
+
+def write(path, pattern, body):
+    """Puts `body` between the pattern's two groups."""
+    text, count = re.subn(pattern, lambda found: found[1] + body + found[2], read(path), count=1)
+    if count != 1:
+        sys.exit(f"{path}: has no place like {pattern}")
+    (SOURCE / path).write_text(text)
+
+
+def write_lists():
+    enumerators = [f"  MC2_{name.upper()} = {value}" for name, value, _ in table()]
+    write(C_HEADER, r"(enum \{\n)  MC2_MATMUL_ALL_REDUCE = [^}]*(\n\};)", ",\n".join(enumerators))
+    write(SCHEMA, r'("kind": \{"enum": \[)"[^]]*(\])', ", ".join(f'"{name}"' for name, _, _ in table()))
 
 
 def enumerators(text, start):
@@ -35,11 +61,11 @@ def keys_of(path, name):
 class KindsLists(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        rows = [line.split() for line in subprocess.run([PRINT_KINDS], check=True, capture_output=True, text=True).stdout.splitlines()]
+        rows = table()
         cls.names = [name for name, _, _ in rows]
-        cls.values = {name: int(value) for name, value, _ in rows}
+        cls.values = {name: value for name, value, _ in rows}
         cls.pooling = [name for name, _, work in rows if work == "pooling"]
-        cls.op_schema = json.loads(read("schemas/common.schema.json"))["$defs"]["op"]
+        cls.op_schema = json.loads(read(SCHEMA))["$defs"]["op"]
 
     def test_stored_values_are_one_to_the_number_of_kinds(self):
         self.assertEqual(sorted(self.values.values()), list(range(1, len(self.names) + 1)))
@@ -49,8 +75,7 @@ class KindsLists(unittest.TestCase):
         self.assertEqual(found, {name.title().replace("_", ""): value for name, value in self.values.items()})
 
     def test_c_enumerators(self):
-        header = read("executor/embed/include/mc2.h")
-        found = enumerators(header, "enum {\n  MC2_" + self.names[0].upper())
+        found = enumerators(read(C_HEADER), "enum {\n  MC2_" + self.names[0].upper())
         self.assertEqual(found, {f"MC2_{name.upper()}": value for name, value in self.values.items()})
 
     def test_schema(self):
@@ -77,4 +102,7 @@ class KindsLists(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    if sys.argv[2:] == ["--write"]:
+        write_lists()
+    else:
+        unittest.main(argv=sys.argv[:1])

@@ -16,7 +16,7 @@ import jsonschema
 OPTIONAL_KEYS = {"certificate", "validation", "options", "sensitivity", "measured", "difference", "kept_us",
                  "one_percent_value", "end_loss", "anchored_interval", "is_local_first", "is_serial", "local_compute",
                  "restriction_cost", "epilogue", "neighbour_loss", "all_gather", "all_reduce", "all_to_all", "reduce_scatter",
-                 "expires_at", "revoked_at", "model_digest", "plan_digest"}
+                 "benefit_interval", "measured_at", "spread", "expires_at", "revoked_at", "model_digest", "plan_digest"}
 FREE_OBJECTS = {"fingerprint", "fields", "sources", "dtypes", "algorithms"}  # any key
 
 
@@ -58,11 +58,22 @@ def is_optional(path):
     return path[-1] in OPTIONAL_KEYS or "options" in path[:-1] or is_free(path[:-1])
 
 
-def mutations(document):
-    """(what was changed, changed document): each must be refused."""
+def place_of(document, path):
+    """What the schema says of a place: alike for all elements of a list."""
+    value = parent_of(document, path)[path[-1]]
+    form = frozenset(value) if isinstance(value, dict) else type(value)
+    return (document.get("schema"), tuple("*" if isinstance(key, int) else key for key in path), form)
+
+
+def mutations(document, known):
+    """(what was changed, changed document): each must be refused. Places in `known` are left out, the others join it."""
     changed = dict(document, unknown_key=1)
     yield "unknown key at the root", changed
     for path in places(document):
+        place = place_of(document, path)
+        if place in known:
+            continue
+        known.add(place)
         value = parent_of(document, path)[path[-1]]
         for wrong in ({"unknown_key": [1]}, None):
             changed = copy.deepcopy(document)
@@ -82,15 +93,15 @@ def mutations(document):
             yield f"{path} made negative", changed
 
 
-def check(path, validators):
-    """Problems with one document and its mutations."""
+def check(path, validators, known):
+    """Problems with one document and its mutations, and how many there were."""
     document = json.loads(path.read_text())
     validator = validators.get(document.get("schema"))
     if validator is None:
         return [f"{path.name}: no schema for {document.get('schema')}"], 0
     problems = [f"{path.name}: {error.json_path}: {error.message}" for error in validator.iter_errors(document)]
     count = 0
-    for what, changed in mutations(document):
+    for what, changed in mutations(document, known):
         count += 1
         if validator.is_valid(changed):
             problems.append(f"{path.name}: accepted with {what}")
@@ -102,9 +113,9 @@ def main(schemas_directory, documents_directory, kind=None):
     if kind:
         validators = {kind: validators[kind]}
     documents = sorted(pathlib.Path(documents_directory).glob("*.json"))
-    problems, mutation_count, seen = [], 0, set()
+    problems, mutation_count, seen, known = [], 0, set(), set()
     for path in documents:
-        found, count = check(path, validators)
+        found, count = check(path, validators, known)
         problems += found
         mutation_count += count
         seen.add(json.loads(path.read_text()).get("schema"))

@@ -86,7 +86,8 @@ class RanksTest(Refusals):
         _plans.settings.store, _plans.settings.is_disabled = "", False
         warnings.simplefilter("ignore")
 
-    def assert_near(self, found, expected, dtype=torch.float32):
+    def assert_near(self, found, expected, dtype=None):
+        dtype = dtype or torch.float32
         error = (found.double() - expected).abs().max() / expected.abs().max()
         self.assertLess(float(error), 16 * torch.finfo(dtype).eps)
 
