@@ -31,12 +31,6 @@ Result<store::StoredPlan> find_by_digest(const std::string& name, const char* op
   return Error{served.error().code, option, missing.message + "; " + served.error().text()};
 }
 
-/// That the machine's backend can run, and so tune, the operator. Errors: as Backend::supports.
-Result<void> check_supported(const planner::OpSpec& op, const planner::Fingerprint& here) {
-  const auto backend = executor::find_backend(here.fields.at("backend"));
-  return backend ? backend.value()->supports(op) : Result<void>();
-}
-
 } // namespace
 
 Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store,
@@ -61,14 +55,15 @@ Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOpt
                                       const planner::Fingerprint& here) {
   auto layers = store.open(look_up_use(server));
   if (layers || layers.error().code != ErrorCode::NotFound) return layers;
-  MC2_TRY(check_supported(op, here));
   return store.is_named() ? layers.error() : no_plan(op, here, nullptr);
 }
 
 Error with_advice(const Error& missing, const planner::OpSpec& op, const planner::Fingerprint& here) {
   if (missing.code != ErrorCode::NotFound) return missing;
-  MC2_TRY(check_supported(op, here));
-  return {missing.code, missing.field, missing.message + "; run mc2 tune with the same options first"};
+  const std::string obstacle = tuning_obstacle(op, here);
+  return {missing.code, missing.field,
+          missing.message + "; " +
+              (obstacle.empty() ? "run mc2 tune with the same options first" : "mc2 tune cannot help: " + obstacle)};
 }
 
 Result<finder::PlanQuestion> plan_question(const planner::OpSpec& op, const planner::Fingerprint& here,
@@ -121,12 +116,8 @@ Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, st
   }
   const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
   const auto model = finder::find_model(places, {.op = question.op, .machine = question.machine});
-  if (found.error().code == ErrorCode::NotFound && !asks_service && !model) {
-    MC2_TRY(check_supported(question.op, question.machine));
+  if (found.error().code == ErrorCode::NotFound && !asks_service && !model)
     return no_plan(question.op, question.machine, &layers.writable(), finder::why_not_transferred(places, question));
-  }
-  if (found.error().code == ErrorCode::Unsupported) // what other places lack does not matter then
-    MC2_TRY(check_supported(question.op, question.machine));
   return with_advice(found.error(), question.op, question.machine);
 }
 

@@ -24,8 +24,7 @@ namespace mc2::cli {
 /// What looking something up does with the store: what a service answers is kept.
 [[nodiscard]] StoreUse look_up_use(const ServerOptions& server);
 
-/// The store, to look this operator up for this machine. Errors: as StoreOptions::open; as Backend::supports where the
-/// store is missing and nothing could ever be kept for it.
+/// The store, to look this operator up for this machine. Errors: as StoreOptions::open.
 [[nodiscard]] Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOptions& server,
                                                     const planner::OpSpec& op, const planner::Fingerprint& here);
 

@@ -36,20 +36,38 @@ SourcedModel sourced(finder::FoundModel found, const std::string& origin, std::i
 
 class DocumentSource : public ModelSource {
  public:
+  explicit DocumentSource(bool may_transfer) : may_transfer_(may_transfer) {}
+
   void add(const std::string& file, CostModel model) {
     const OpSpec key = key_of(model.op);
-    models_.try_emplace(key, sourced({.model = std::move(model)}, "document " + file, planner::kMaxSize));
+    models_.try_emplace(key, sourced({.model = model}, "document " + file, planner::kMaxSize));
+    if (std::ranges::find(machines_, model.fingerprint) == machines_.end()) machines_.push_back(model.fingerprint);
+    all_.given.push_back(std::move(model));
   }
 
+  /// The document of the operator, else what the finder makes of those of another n and k, machine by machine.
   [[nodiscard]] Result<SourcedModel> find(const OpSpec& op) const override {
     const auto kept = models_.find(key_of(op));
     if (kept != models_.end()) return kept->second;
+    for (const auto& machine : machines_) {
+      auto found = finder::find_model(all_, {.op = op, .machine = machine, .may_transfer = may_transfer_});
+      if (found) return transferred(std::move(found).value());
+    }
     return Error{ErrorCode::NotFound, "",
-                 "--model: no document describes " + op.text() + " or another length of its cut axis"};
+                 "--model: no document describes " + op.text() + " or another length of its cut axis" +
+                     (may_transfer_ ? ", nor one near enough to answer for it" : "; transfer is ruled out")};
   }
 
  private:
+  static SourcedModel transferred(finder::FoundModel found) {
+    const std::string reason = found.transfer->reason;
+    return sourced(std::move(found), "document, " + reason, planner::kMaxSize);
+  }
+
+  bool may_transfer_;
   std::map<OpSpec, SourcedModel> models_;
+  finder::ModelPlaces all_;
+  std::vector<planner::Fingerprint> machines_;
 };
 
 class TopologySource : public ModelSource {
@@ -173,21 +191,35 @@ class StoreSource : public ModelSource {
 
 } // namespace
 
+namespace {
+
+bool is_transferred(const SourcedModel& answer) { return !answer.tuned && answer.found->transfer.has_value(); }
+bool is_described(const SourcedModel& answer) { return !answer.tuned && !answer.found->can_require_significance; }
+
+} // namespace
+
 /// A source that could not be read outweighs those that hold nothing.
 Result<SourcedModel> find_model(const ModelSources& sources, const OpSpec& op) {
   std::string reasons;
   ErrorCode code = ErrorCode::NotFound;
+  std::optional<SourcedModel> transferred; // waits for a model of the operator itself that was measured
   for (const auto& source : sources) {
     auto answer = source->find(op);
-    if (answer) return answer;
-    if (code == ErrorCode::NotFound) code = answer.error().code;
-    reasons += (reasons.empty() ? "" : "; ") + answer.error().text();
+    if (!answer) {
+      if (code == ErrorCode::NotFound) code = answer.error().code;
+      reasons += (reasons.empty() ? "" : "; ") + answer.error().text();
+    } else if (is_transferred(answer.value())) {
+      if (!transferred) transferred = std::move(answer).value();
+    } else if (!transferred || !is_described(answer.value())) {
+      return answer;
+    }
   }
+  if (transferred) return *std::move(transferred);
   return Error{code, "", reasons};
 }
 
-Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files) {
-  auto source = std::make_unique<DocumentSource>();
+Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files, bool may_transfer) {
+  auto source = std::make_unique<DocumentSource>(may_transfer);
   for (const auto& file : files) {
     MC2_ASSIGN(auto model, read_model(file));
     source->add(file, std::move(model));

@@ -33,13 +33,16 @@ class ModelSource {
 
 using ModelSources = std::vector<std::unique_ptr<ModelSource>>;
 
-/// The first source that answers. Errors: every source's reason, joined into one line: NotFound, or the code of the
-/// first source that could not be read.
+/// The first source that answers; where its model was measured for another n and k, the first with a measured model of
+/// the operator itself comes before it. Errors: every source's reason, joined into one line: NotFound, or the code of
+/// the first source that could not be read.
 [[nodiscard]] Result<SourcedModel> find_model(const ModelSources& sources, const planner::OpSpec& op);
 
 /// Model documents; the first that describes an operator answers for every length of its cut axis.
+/// @param may_transfer  whether those of another n and k answer for the rest (planner/transfer.hpp)
 /// Errors: InvalidSpec for a file that cannot be read, Malformed naming the file.
-[[nodiscard]] Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files);
+[[nodiscard]] Result<std::unique_ptr<ModelSource>> open_document_source(const std::vector<std::string>& files,
+                                                                        bool may_transfer);
 
 /// Analytic models from topology files, for machines that nobody can measure; the first that answers.
 /// Errors: as read_topology.

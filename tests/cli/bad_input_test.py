@@ -55,10 +55,13 @@ class OptionTest(ProgramTest):
     def test_types_the_backend_does_not_run(self):
         self.refuse(UNSUPPORTED, ["tune", *SHAPE, "--dtype", "f16", "--store", self.store], "--dtype: ", "f32")
 
-    def test_what_no_tuning_can_change_is_refused_as_tuning_would_be(self):
-        for command in ("plan", "run", "explain", "tune"):
-            self.refuse(UNSUPPORTED, [command, *SHAPE, "--dtype", "f8e4m3", "--store", self.store], "--dtype: ",
-                        "backend cuda may, or use i8 or bf16")
+    def test_what_no_tuning_can_change_is_said_where_tuning_would_be_proposed(self):
+        asked = [*SHAPE, "--dtype", "f8e4m3", "--store", self.store]
+        for command in ("run", "tune"):
+            self.refuse(UNSUPPORTED, [command, *asked], "--dtype: ", "backend cuda may, or use i8 or bf16")
+        self.make_empty_store()
+        for command in ("plan", "explain"):
+            self.refuse(NO_ANSWER, [command, *asked], "make one: not on this machine: ", "backend cuda may, or use i8 or bf16")
 
     def test_links(self):
         for value in ("nope", "", "tcp", "tcp:", "2.5", "2.5Gb", "-1Gbit", "nanGbit", "0Gbit", "1e99Gbit", "99999Gbit",

@@ -239,6 +239,19 @@ class SourceTest(SweepTest):
         other = next(row for row in self.rows(*asked, "--align", 32) if row["m"] == "96")  # was tuned for the default
         self.assertNotIn("tuned", other["source"].split(" ")[0])
 
+    def test_a_document_answers_for_another_n_and_k_as_plan_lets_it(self):
+        file = self.shapes(HEADING + DOWN + "Toy,wide,row,16384,24576,,f16\n")
+        asked = ["sweep", "--shapes", file, "--model", EXAMPLE_MODEL, "--ranks", 8, "--m", 4096, "--kinds", "matmul_all_reduce"]
+        own, wide = self.rows(*asked)
+        self.assertEqual(own["provenance"], "analytic")
+        self.assertIn("transferred from n=8192 k=3072", wide["source"])
+        plan = json.loads(self.succeed("plan", "--model", EXAMPLE_MODEL, "--m", 4096, "--n", 16384, "--k", 3072, "--dtype", "f16",
+                                       "--ranks", 8, "--json"))
+        self.assertAlmostEqual(float(wide["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"])
+        refused = self.rows(*asked, "--no-transfer")[1]
+        self.assertEqual(refused["refusal"], "not_found")
+        self.assertIn("transfer is ruled out", refused["reason"])
+
     def test_documents_leave_the_store_alone_unless_it_is_named(self):
         self.succeed(*self.example("--m", 4096))
         self.assertFalse((self.directory / "mc2").exists())

@@ -4,8 +4,10 @@ and the ranks of a process group of PyTorch.
     tuning_test.py PATH_OF_TUNING_DOOR
 """
 
+import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -112,9 +114,14 @@ def tune_as_rank(rank, meeting):
     sys.stdout.write(text)
 
 
+def undated(plan):
+    """Every byte but the day's date, which some doors' clocks tell."""
+    return re.sub(r'"measured_at":"[^"]*",', "", plan)
+
+
 class OneTuner(unittest.TestCase):
     def through(self, door):
-        return subprocess.run([DOOR, door], check=True, capture_output=True, text=True, timeout=60).stdout
+        return undated(subprocess.run([DOOR, door], check=True, capture_output=True, text=True, timeout=60).stdout)
 
     def setUp(self):
         self.kept = self.through("cpp")
@@ -129,12 +136,13 @@ class OneTuner(unittest.TestCase):
 
     def test_python(self):
         tuned = mc2.tune_on(InventedBench(), **OPTIONS)
-        self.assertEqual(tuned.plan.to_json(), self.kept)
+        self.assertEqual(undated(tuned.plan.to_json()), self.kept)
         with tempfile.TemporaryDirectory() as folder, mc2.Store(folder + "/store.db") as store:
             again = mc2.tune_on(InventedBench(), store=store, **OPTIONS)
-            self.assertEqual(store.find_plan(OP, MACHINE).document, self.kept)
-            self.assertEqual(again.plan, tuned.plan)
+            self.assertEqual(undated(store.find_plan(OP, MACHINE).document), self.kept)
+            self.assertEqual(undated(again.plan.to_json()), self.kept)
 
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is missing (python3-torch)")
     def test_the_ranks_of_a_process_group(self):
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
@@ -144,7 +152,7 @@ class OneTuner(unittest.TestCase):
             for rank in ranks:
                 text, _ = rank.communicate(timeout=120)
                 self.assertEqual(rank.returncode, 0)
-                self.assertEqual(text, self.kept)
+                self.assertEqual(undated(text), self.kept)
 
     def test_what_a_bench_raises_arrives(self):
         class Failing(InventedBench):

@@ -111,7 +111,7 @@ Result<PlanGrid> SweepCommand::grid() const {
 Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
   ModelSources result;
   if (!model_files.empty()) {
-    MC2_ASSIGN(auto documents, open_document_source(model_files));
+    MC2_ASSIGN(auto documents, open_document_source(model_files, !no_transfer));
     result.push_back(std::move(documents));
   }
   // Plans for another machine must not mix with this machine's unless that is asked for.
