@@ -80,6 +80,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--variant", kPlanning, "VARIANT", kMostUsed},
     {"--transfer", kPlanning},
     {"--no-transfer", kPlanning},
+    {"--anchor", kPlanning},
     {"--plan", kPlanning, "FILE", kMostUsed},
     {"--request", kPlanning, "FILE"},
     {"--contention", kAdvanced, "FACTOR"},

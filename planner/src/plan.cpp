@@ -40,10 +40,26 @@ Result<void> validate_times(const Plan& plan) {
   return {};
 }
 
+Result<void> validate_spread(const MeasuredSpread& spread) {
+  for (const auto& [name, low_us, high_us] : {std::tuple{"fused", spread.fused_low_us, spread.fused_high_us},
+                                              std::tuple{"serial", spread.serial_low_us, spread.serial_high_us}}) {
+    const std::string field = "validation.spread." + std::string(name);
+    MC2_TRY(validate_time(field + "_low_us", low_us));
+    MC2_TRY(validate_time(field + "_high_us", high_us));
+    MC2_TRY(validate_interval(field + "_low_us", low_us, high_us));
+  }
+  if (spread.speed_range >= 1 && spread.speed_range <= kMaxTimeUs) return {};
+  return Error{ErrorCode::InvalidSpec, "validation.spread.speed_range",
+               "is " + number_text(spread.speed_range) + "; legal: 1 to 1e15"};
+}
+
 Result<void> validate_intervals(const Plan& plan) {
   MC2_TRY(validate_interval("makespan.low_us", plan.makespan.low_us, plan.makespan.high_us));
+  if (plan.benefit_interval)
+    MC2_TRY(validate_interval("benefit_interval.low", plan.benefit_interval->low, plan.benefit_interval->high));
   if (!plan.validation) return {};
-  return validate_interval("validation.benefit_low", plan.validation->benefit_low, plan.validation->benefit_high);
+  MC2_TRY(validate_interval("validation.benefit_low", plan.validation->benefit_low, plan.validation->benefit_high));
+  return plan.validation->spread ? validate_spread(*plan.validation->spread) : Result<void>();
 }
 
 Result<void> validate_slowdown(const Plan& plan) {

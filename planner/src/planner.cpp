@@ -180,6 +180,7 @@ Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant
   MC2_ASSIGN(auto plan, predict_cut(op, model, variant, {{traits_of(op.kind).cut_axis_length(op)}}));
   Plan& serial = plan;
   serial.schedule = Schedule::Serial;
+  serial.benefit_interval = BenefitInterval{};
   const bool computes_first = traits_of(op.kind).first_lane == Lane::Compute;
   const double first_us = computes_first ? serial.compute_us : serial.communication_us;
   serial.timeline = {.first = {{0, first_us}},

@@ -5,6 +5,7 @@
 
 #include "context.hpp"
 #include "error_map.hpp"
+#include "first_clients.hpp"
 #include "gatekeeper.hpp"
 #include "http/content_coding.hpp"
 #include "http/header_list.hpp"
@@ -201,6 +202,7 @@ Response Service::answer(const Request& request) noexcept {
   Response response;
   try {
     response = impl_->answer(request, route);
+    if (is_first_client(request)) response = as_first_clients_read(std::move(response));
     if (response.status == 200) impl_->compressor.encode(response, request.accept_encoding);
     if (response.status == 200 && !response.etag.empty() && names_tag(request.if_none_match, response.etag))
       become_not_modified(response);

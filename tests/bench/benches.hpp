@@ -17,9 +17,8 @@ namespace mc2::cli {
 /// Errors: as tune_operator and race.
 [[nodiscard]] Result<ExitCode> bench_shared_memory(const TuneSettings& settings);
 
-/// `mc2-bench prediction` and `virtual`: models fitted on one m, asked for others; real matmul and virtual compute.
+/// `mc2-bench virtual`: models fitted on one m, asked for others; virtual compute, anchored by each race.
 /// Errors: as tune_operator and race.
-[[nodiscard]] Result<ExitCode> bench_prediction(const TuneSettings& settings);
 [[nodiscard]] Result<ExitCode> bench_virtual_prediction(const TuneSettings& settings);
 
 /// `mc2-bench planning`: time to make a plan from a loaded model. Errors: as planner::make_plan.

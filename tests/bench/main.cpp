@@ -7,6 +7,7 @@
 #include "all_reduce.hpp"
 #include "benches.hpp"
 #include "peers.hpp"
+#include "prediction.hpp"
 #include "program.hpp"
 #include "regret.hpp"
 #include "support.hpp"
@@ -63,8 +64,6 @@ class Benchmarks {
   void add_members_of_all() {
     add_racing("overlap", "tuned plans against the ideal and against brute force over the family",
                [this] { return bench_overlap(settings()); });
-    add_racing("prediction", "predicted against measured makespan, real matmul",
-               [this] { return bench_prediction(settings()); });
     add_racing("virtual", "predicted against measured makespan, virtual compute",
                [this] { return bench_virtual_prediction(settings()); });
     add_racing("shm", "plain shared memory, where a cut gains nothing",
@@ -96,6 +95,9 @@ class Benchmarks {
         ->check(CLI::Range(1, 100'000));
     add_racing("unseen", "20 shapes that no model was fitted to: errors, intervals, regret; about 15 minutes",
                [this] { return bench_unseen(race_budget_s_); });
+    add_with_options("prediction",
+                     "printed and anchored predictions beside what was measured; about 8 minutes a session",
+                     prediction_);
     add_with_options("active", "plan quality against number of measurements, active and fixed grid", active_);
   }
 
@@ -115,8 +117,7 @@ class Benchmarks {
          {Action(bench_planning), Action(bench_sweep), Action([this] { return bench_topology(data_folder_); }),
           Action([this] { return bench_virtual_prediction(settings()); }),
           Action([this] { return bench_shared_memory(settings()); }),
-          Action([this] { return bench_overlap(settings()); }),
-          Action([this] { return bench_prediction(settings()); })})
+          Action([this] { return bench_overlap(settings()); })})
       MC2_TRY(member());
     return ExitCode::Success;
   }
@@ -130,6 +131,7 @@ class Benchmarks {
   AllReduceBench all_reduce_;
   CollectivesBench collectives_;
   PeersBench peers_;
+  PredictionBench prediction_;
   RegretBench regret_;
   Action action_; ///< of the benchmark that was asked for
   bool is_peers_ = false;

@@ -166,7 +166,7 @@ class WorkedExampleTest(ExplainTest):
         # The worked example's curves have no interval: 90 % of its plan's time is the time itself.
         for fused_us, is_outside in ((json.loads(self.plan_file().read_text())["makespan"]["us"], False), (1500, True)):
             page = self.explain(self.changed_plan(change))
-            self.assertIn("(95 % interval 5.0 % to 20.0 %, 11 pairs)", program.unwrapped(page))
+            self.assertIn("(5.0 % to 20.0 %); 95 % intervals, 11 pairs", program.unwrapped(page))
             self.assertEqual("lies outside the predicted 90 % interval" in page, is_outside)
 
     def test_report_draws_the_plan(self):

@@ -35,6 +35,7 @@ PlanQuestion question(const OpSpec& op = op_of(1024)) { return {.op = op, .machi
 struct Shelf {
   std::vector<store::StoredPlan> plans;
   std::vector<CostModel> models;
+  std::vector<planner::SpeedRatio> ratios;
   std::optional<ErrorCode> plan_damage, model_damage;
 
   void tuned(const OpSpec& op, std::int64_t rows, const std::string& purpose = "tuned") {
@@ -58,7 +59,8 @@ struct Shelf {
                 if (model.fingerprint == machine && planner::has_same_block_costs(model.op, op)) return model;
               return Error{ErrorCode::NotFound, "", "no model"};
             },
-            [this](const OpSpec&, const planner::Fingerprint&) { return models; }};
+            [this](const OpSpec&, const planner::Fingerprint&) { return models; },
+            [this](const planner::Fingerprint&) { return ratios; }};
   }
 
   [[nodiscard]] std::vector<PlanSource> sources(std::vector<CostModel> given = {}) const {
@@ -202,6 +204,43 @@ TEST(FindModel, AWrongConstantExplainsNoGainAway) {
   EXPECT_FALSE(plan_with(found, question()).value().is_cut());
   found.can_require_significance = false;
   EXPECT_TRUE(plan_with(found, question()).value().is_cut());
+}
+
+TEST(FindModel, IsAsSureAsTheMachinesEarlierPredictionsWere) {
+  const auto width = [](const Shelf& shelf, const PlanQuestion& asked) {
+    const auto found = find_model({.given = {}, .kept = shelf.kept()}, asked).value();
+    const auto makespan = plan_with(found, asked).value().makespan;
+    return (makespan.high_us - makespan.low_us) / makespan.us;
+  };
+  Shelf steady;
+  steady.models = {model_of(op_of(1024))};
+  Shelf unsteady = steady;
+  steady.ratios.assign(50, {1.001, 1.001});
+  unsteady.ratios.assign(50, {1.5, 1.001});
+  EXPECT_LT(width(steady, question()), 0.1);
+  EXPECT_GT(width(unsteady, question()), 0.3);
+  // What is timed now needs no record of how the speed has changed.
+  PlanQuestion now = question();
+  now.time_uncut = [](const CostModel& model) -> Result<std::vector<planner::UncutTimes>> {
+    return std::vector<planner::UncutTimes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
+  };
+  EXPECT_LT(width(unsteady, now), 0.1);
+  const auto anchored = find_model({.given = {}, .kept = unsteady.kept()}, now).value();
+  EXPECT_DOUBLE_EQ(plan_with(anchored, now).value().compute_us, 2000);
+}
+
+TEST(FindPlan, WhatIsAskedOfNowPassesOverWhatWasTuned) {
+  Shelf shelf;
+  shelf.models = {model_of(op_of(1024))};
+  shelf.tuned(op_of(1024), 320);
+  PlanQuestion now = question();
+  now.time_uncut = [](const CostModel& model) -> Result<std::vector<planner::UncutTimes>> {
+    return std::vector<planner::UncutTimes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
+  };
+  EXPECT_EQ(find_plan(shelf.sources(), question()).value().origin, Origin::Kept);
+  const auto found = find_plan(shelf.sources(), now).value();
+  EXPECT_EQ(found.origin, Origin::Model);
+  EXPECT_NE(found.stored.plan.makespan.reason.find("at the speed that the uncut parts have now"), std::string::npos);
 }
 
 TEST(FindModel, PredictsBlocksThatSomebodyChose) {

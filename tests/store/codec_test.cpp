@@ -354,6 +354,10 @@ TEST(Codec, PlansThatCannotBeAreInvalid) {
                                                {"/validation/fused_us", -91},
                                                {"/validation/serial_us", 1e300},
                                                {"/validation/benefit_low", 0.6},
+                                               {"/validation/spread/fused_low_us", 93},
+                                               {"/validation/spread/serial_high_us", -1},
+                                               {"/validation/spread/speed_range", 0.5},
+                                               {"/benefit_interval/low", 0.5},
                                                {"/strategy", ""},
                                                {"/variant/name", ""},
                                                {"/runners_up/0/variant/name", ""}};
@@ -479,7 +483,7 @@ TEST(CodecDeathTest, EncodingANumberThatIsNotFiniteAborts) {
 
 TEST(Codec, PrettyFormReadsBackAsTheSameValue) {
   const std::string text = pretty(encode(examples::plan()));
-  EXPECT_EQ(text.substr(0, 14), "{\n  \"bound\": \"");
+  EXPECT_EQ(text.substr(0, 14), "{\n  \"benefit_i");
   EXPECT_EQ(text.back(), '\n');
   const auto decoded = decode_plan(text);
   ASSERT_TRUE(decoded.ok());

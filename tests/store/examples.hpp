@@ -50,6 +50,9 @@ inline planner::Plan plan(std::int64_t m = 1024, const std::string& cpu_model = 
   plan.certificate = planner::Certificate{12, 7, 5, "every legal cut was simulated or excluded by its bound"};
   plan.recipe = {{"short block", 384, "rows", "the largest of a, b, c"}};
   plan.validation = planner::Validation{91, 121, 0.25, -0.01, 0.5, 40};
+  plan.validation->spread = planner::MeasuredSpread{90, 92, 119, 124, 1.25};
+  plan.validation->measured_at = "2026-01-02T03:04:05Z";
+  plan.benefit_interval = planner::BenefitInterval{-0.02, 0.4};
   plan.reason = "overlap hides the collective";
   return plan;
 }

@@ -58,6 +58,7 @@ planner::Plan bare_plan() {
   planner::Plan plan = examples::plan();
   plan.certificate.reset();
   plan.validation.reset();
+  plan.benefit_interval.reset();
   plan.runners_up.clear();
   plan.recipe.clear();
   plan.fingerprint.fields.clear();
@@ -125,6 +126,10 @@ int main(int argc, char** argv) {
   write(directory / "fingerprint.json", encode(examples::fingerprint()));
   write(directory / "topology.json", encode(planner::examples::topology()));
   write(directory / "measurement.json", encode(MeasurementRecord{examples::fingerprint(), examples::measurement()}));
+  Measurement predicted = examples::measurement();
+  predicted.predicted_compute_us = 72;
+  predicted.predicted_communication_us = 49;
+  write(directory / "measurement_predicted.json", encode(MeasurementRecord{examples::fingerprint(), predicted}));
   write(directory / "explanation.json", encode(explanation(true)));
   write(directory / "explanation_bare.json", pretty(encode(explanation(false))));
   write(directory / "store.json", exported(directory));

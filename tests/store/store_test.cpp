@@ -314,6 +314,30 @@ TEST(Store, MeasurementsComeBackOldestFirst) {
   EXPECT_TRUE(store.list_measurements(examples::op(2048), fingerprint).value().empty());
 }
 
+TEST(Store, SpeedRatiosAreOfTheNewestMeasurementsWithAPrediction) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto fingerprint = examples::fingerprint();
+  Measurement predicted = examples::measurement();
+  predicted.compute_us = 80;
+  predicted.communication_us = 60;
+  predicted.predicted_compute_us = 40;
+  predicted.predicted_communication_us = 120;
+  ASSERT_TRUE(store.add_measurement(fingerprint, predicted, kNow).ok());
+  ASSERT_TRUE(store.add_measurement(fingerprint, examples::measurement(), kNow).ok()); // of nothing predicted before
+  predicted.compute_us = 20;
+  ASSERT_TRUE(store.add_measurement(fingerprint, predicted, kNow).ok());
+  const auto ratios = store.list_speed_ratios(fingerprint, 10).value();
+  ASSERT_EQ(ratios.size(), 2U);
+  EXPECT_EQ(ratios.front().compute, 0.5);
+  EXPECT_EQ(ratios.back().compute, 2);
+  EXPECT_EQ(ratios.back().communication, 0.5);
+  EXPECT_EQ(store.list_speed_ratios(fingerprint, 1).value().size(), 1U);
+  EXPECT_TRUE(store.list_speed_ratios({}, 10).value().empty());
+  predicted.predicted_communication_us = 0;
+  EXPECT_EQ(store.add_measurement(fingerprint, predicted, kNow).error().code, ErrorCode::InvalidSpec);
+}
+
 TEST(Store, ValueThatCouldNotBeReadBackIsNotKept) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

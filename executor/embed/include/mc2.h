@@ -367,6 +367,13 @@ MC2_API mc2_status mc2_run(mc2_prepared* prepared, int32_t mode, mc2_run_times* 
 MC2_API mc2_status mc2_enqueue(mc2_prepared* prepared, void* const* streams, size_t count, int32_t eager);
 MC2_API mc2_status mc2_free_prepared(mc2_prepared* prepared);
 
+/* As mc2_find_plan(), on the communicator's machine, of a model that is first brought to the speed that the machine has
+ * now: on random matrices the uncut matmul and the uncut collective run 5 times each, and for 50 ms. For predictions
+ * beside which something is timed; tuned plans are passed over, and nothing is remembered. A communicator of several
+ * processes is refused: MC2_ERROR_UNSUPPORTED. */
+MC2_API mc2_status mc2_find_plan_anchored(const mc2_context* context, mc2_communicator* communicator,
+                                          const mc2_op_spec* op, mc2_plan** plan);
+
 /* ---- Stores ---- */
 
 /* A file with samples, models and plans, as `mc2 tune` keeps them. */

@@ -82,6 +82,8 @@ struct PlanFinder::Impl {
   template <typename Ask>
   [[nodiscard]] Result<FoundPlanPtr> find(const QuestionView& view, const Ask& question);
   [[nodiscard]] Result<FoundPlanPtr> look_up(const PlanQuestion& question);
+  /// As look_up(), without remembering the answer.
+  [[nodiscard]] Result<FoundPlanPtr> ask(const PlanQuestion& question);
   [[nodiscard]] Result<FoundPlanPtr> renew(const PlanQuestion& question, const FoundPlanPtr& old);
   void tell(LogLevel level, const std::string& line) const {
     if (options.log) options.log(level, line);
@@ -133,6 +135,12 @@ Result<void> PlanFinder::Impl::open_places() {
 }
 
 Result<FoundPlanPtr> PlanFinder::Impl::look_up(const PlanQuestion& question) {
+  auto plan = ask(question);
+  if (plan) cache.put(question, plan.value(), PlanCache::Clock::now());
+  return plan;
+}
+
+Result<FoundPlanPtr> PlanFinder::Impl::ask(const PlanQuestion& question) {
   if (auto legal = question.op.validate(); !legal) return legal.error();
   if (question.options)
     if (auto legal = question.options->validate(); !legal) return legal.error();
@@ -142,7 +150,6 @@ Result<FoundPlanPtr> PlanFinder::Impl::look_up(const PlanQuestion& question) {
   if (!found) return found.error();
   auto plan = std::make_shared<const FoundPlan>(std::move(found).value());
   tell(plan->passed_over_damage ? LogLevel::Warning : LogLevel::Debug, describe(*plan));
-  cache.put(question, plan, PlanCache::Clock::now());
   return plan;
 }
 
@@ -188,6 +195,7 @@ Result<FoundPlanPtr> PlanFinder::Impl::find(const QuestionView& view, const Ask&
 }
 
 Result<FoundPlanPtr> PlanFinder::find(const PlanQuestion& question) const {
+  if (question.time_uncut && !impl_->process.is_inherited()) return impl_->ask(question);
   return impl_->find(question, [&]() -> const PlanQuestion& { return question; });
 }
 

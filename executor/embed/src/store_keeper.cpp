@@ -27,6 +27,14 @@ store::Measurement measurement_of(const profiler::Contender& contender, const pl
   return measurement;
 }
 
+store::Measurement measurement_of(const profiler::Race& race, const planner::Plan& plan) {
+  store::Measurement measurement = measurement_of(race.contenders.front(), plan);
+  if (race.serial_variant != plan.variant) return measurement; // the plan predicts serial's parts
+  measurement.predicted_compute_us = plan.compute_us;
+  measurement.predicted_communication_us = plan.communication_us;
+  return measurement;
+}
+
 StoreKeeper::StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine, std::string purpose)
     : access_(std::move(access)), op_(op), machine_(std::move(machine)), purpose_(std::move(purpose)) {}
 

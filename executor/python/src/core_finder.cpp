@@ -6,6 +6,7 @@
 #include "core.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/profiler/anchor.hpp"
 #include "open_store.hpp"
 
 namespace mc2::python {
@@ -31,6 +32,11 @@ Kept kept_in(const std::shared_ptr<OpenStore>& open) {
           [open](const OpSpec& op, const Fingerprint& machine) {
             auto models = open->ask([&](const store::Store& store) { return store.list_models(op, machine); });
             return models ? std::move(models).value() : std::vector<CostModel>();
+          },
+          [open](const Fingerprint& machine) {
+            auto times = open->ask(
+                [&](const store::Store& store) { return store.list_speed_ratios(machine, finder::kMostSpeedRatios); });
+            return times ? std::move(times).value() : std::vector<planner::SpeedRatio>();
           }};
 }
 
@@ -63,8 +69,10 @@ PlanSource service(const py::function& ask) {
 FoundPlan find_among(const OpSpec& op, const Fingerprint& machine, const std::vector<Plan>& plans,
                      const std::optional<py::function>& asked_service, const std::shared_ptr<OpenStore>& open,
                      std::vector<CostModel> models, std::optional<planner::Variant> variant, bool may_transfer,
-                     const py::kwargs& words) {
+                     profiler::Bench* anchor, const py::kwargs& words) {
   PlanQuestion question{.op = op, .machine = machine, .variant = std::move(variant), .may_transfer = may_transfer};
+  if (anchor != nullptr)
+    question.time_uncut = [anchor](const CostModel& model) { return profiler::time_uncut_parts(*anchor, model); };
   if (!words.empty()) question.options = to_options(words, planner::default_options_on(machine));
   std::vector<PlanSource> sources;
   for (const Plan& plan : plans) sources.push_back(finder::given_plan("given plan", plan));
@@ -103,8 +111,9 @@ void bind_finder(py::module_& module) {
       .def("_repr_html_", [](const FoundPlan& found) { return py::cast(found.stored.plan).attr("_repr_html_")(); });
   module.def("find_plan", &find_among, "op"_a, "fingerprint"_a, py::kw_only(), "plans"_a = std::vector<Plan>{},
              "service"_a = py::none(), "store"_a = py::none(), "models"_a = std::vector<CostModel>{},
-             "variant"_a = py::none(), "may_transfer"_a = true,
-             "The first plan among given ones, a service's, those kept in a store, and those that models give.");
+             "variant"_a = py::none(), "may_transfer"_a = true, "anchor"_a = py::none(),
+             "The first plan among given ones, a service's, those kept in a store, and those that models give. With a "
+             "bench as `anchor`, of a model that is first brought to the speed that the bench has now.");
   module.def("default_options", &default_options, "fingerprint"_a,
              "How cuts are planned on a machine unless one says.");
 }

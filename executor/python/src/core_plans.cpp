@@ -108,7 +108,22 @@ void bind_outcomes(py::module_& module) {
       .def_readonly("benefit", &planner::Validation::benefit)
       .def_readonly("benefit_low", &planner::Validation::benefit_low)
       .def_readonly("benefit_high", &planner::Validation::benefit_high)
-      .def_readonly("pair_count", &planner::Validation::pair_count);
+      .def_readonly("pair_count", &planner::Validation::pair_count)
+      .def_property_readonly(
+          "fused_interval_us",
+          [](const planner::Validation& v) {
+            return v.spread ? std::optional(std::pair(v.spread->fused_low_us, v.spread->fused_high_us)) : std::nullopt;
+          })
+      .def_property_readonly("serial_interval_us",
+                             [](const planner::Validation& v) {
+                               return v.spread
+                                          ? std::optional(std::pair(v.spread->serial_low_us, v.spread->serial_high_us))
+                                          : std::nullopt;
+                             })
+      .def_property_readonly(
+          "speed_range",
+          [](const planner::Validation& v) { return v.spread ? std::optional(v.spread->speed_range) : std::nullopt; })
+      .def_readonly("measured_at", &planner::Validation::measured_at);
 }
 
 Plan validated(Plan plan, const planner::Validation& validation, std::string reason, std::string strategy) {
@@ -141,6 +156,12 @@ void bind_plan(py::module_& module) {
       .def_readonly("ideal_us", &Plan::ideal_us)
       .def_property_readonly("bound", [](const Plan& p) { return to_string(p.bound); })
       .def_property_readonly("benefit", &Plan::benefit)
+      .def_property_readonly("benefit_interval",
+                             [](const Plan& p) {
+                               return p.benefit_interval
+                                          ? std::optional(std::pair(p.benefit_interval->low, p.benefit_interval->high))
+                                          : std::nullopt;
+                             })
       .def_property_readonly("overlap_efficiency", &Plan::overlap_efficiency)
       .def_readonly("timeline", &Plan::timeline)
       .def_readonly("runners_up", &Plan::runners_up)

@@ -214,6 +214,7 @@ class WorldBench final : public profiler::Bench {
     return profiler::Measure([this, measure = std::move(measure).value()] { return in_turn(measure); });
   }
   [[nodiscard]] std::chrono::steady_clock::time_point now() override { return bench_->now(); }
+  [[nodiscard]] std::string date() override { return bench_->date(); }
 
  protected:
   void release(const Variant& variant) override {

@@ -6,9 +6,11 @@
 #include "commands/commands.hpp"
 #include "device_plan.hpp"
 #include "kept_plan.hpp"
+#include "mc2/embed/workbench.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/profiler/anchor.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/blocks.hpp"
 #include "options/document_file.hpp"
@@ -40,6 +42,7 @@ struct PlanCommand {
   bool is_json = false;
   bool is_verbose = false;
   bool no_transfer = false;
+  bool is_anchored = false;
 
   /// @param model what is left out of the operator is as in it
   [[nodiscard]] Result<store::PlanRequest> request(const std::optional<planner::CostModel>& model) const;
@@ -60,6 +63,9 @@ struct PlanCommand {
                                                          const store::PlanRequest& request) const;
   /// Errors: as device_costs; InvalidSpec beside another document.
   [[nodiscard]] Result<DeviceCosts> device_model(const planner::OpSpec& spec) const;
+  /// What --anchor measures. Errors: Stale for a model of another machine; as profiler::time_uncut_parts.
+  [[nodiscard]] Result<std::vector<planner::UncutTimes>> time_uncut(const planner::OpSpec& spec,
+                                                                    const planner::CostModel& model) const;
   /// The plan, or the prediction of the blocks that the user named.
   [[nodiscard]] Result<planner::Plan> plan_with(const finder::FoundModel& found,
                                                 const finder::PlanQuestion& question) const;
@@ -107,11 +113,9 @@ Result<void> PlanCommand::check_variant(const planner::OpSpec& spec) const {
 }
 
 Result<void> PlanCommand::check_server() const {
-  const std::pair<bool, const char*> answers[]{{!model_file.empty(), "--model"},
-                                               {!topology_file.empty(), "--topology"},
-                                               {!device.empty(), "--device"},
-                                               {!blocks.empty(), "--blocks"},
-                                               {variant.is_given(), "--variant"}};
+  const std::pair<bool, const char*> answers[]{
+      {!model_file.empty(), "--model"}, {!topology_file.empty(), "--topology"}, {!device.empty(), "--device"},
+      {!blocks.empty(), "--blocks"},    {variant.is_given(), "--variant"},      {is_anchored, "--anchor"}};
   for (const auto& [is_given, option] : answers)
     if (is_given) MC2_TRY(server->refuse_beside(option, "is answered here"));
   return {};
@@ -121,7 +125,23 @@ Result<finder::PlanQuestion> PlanCommand::question_on(const planner::Fingerprint
                                                       const store::PlanRequest& request) const {
   MC2_ASSIGN(auto question, plan_question(request.op, machine, variant, !no_transfer));
   question.options = request.options_with(planner::default_options_on(machine).alignment);
+  if (is_anchored) question.time_uncut = [this, op = request.op](const auto& model) { return time_uncut(op, model); };
   return question;
+}
+
+Result<std::vector<planner::UncutTimes>> PlanCommand::time_uncut(const planner::OpSpec& spec,
+                                                                 const planner::CostModel& model) const {
+  MC2_ASSIGN(const auto backend, machine.find());
+  MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
+  const planner::Fingerprint here = backend->fingerprint(options);
+  if (model.fingerprint != here)
+    return Error{ErrorCode::Stale, "--anchor",
+                 "times this machine, and the model is of another (" + here.differences(model.fingerprint).front() +
+                     "); leave it out, or pass the model's --link and --backend"};
+  MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, {fresh_seed()}));
+  profiler::TuneHooks hooks;
+  hooks.is_cancelled = is_interrupted;
+  return profiler::time_uncut_parts(*bench, model, {}, hooks);
 }
 
 Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, About& about) const {
@@ -227,6 +247,8 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896");
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
   sub->add_flag("--no-transfer", command->no_transfer, "refuse rather than answer from a model of another n and k");
+  sub->add_flag("--anchor", command->is_anchored,
+                "first time the uncut parts, 50 ms each, and predict for the speed that the machine has now");
   add_json(*sub, command->is_json, "the plan");
   sub->add_flag("--verbose", command->is_verbose, "also print the timeline, the runners-up and how the plan was found");
   sub->footer(

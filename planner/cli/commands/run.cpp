@@ -135,11 +135,11 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   if (!raced) return raced.error();
   MC2_ASSIGN(auto ready, bench.ready(plan));
   const executor::RunRecord& record = ready->run(executor::RunMode::Fused);
-  const store::Measurement measurement = embed::measurement_of(raced.value().contenders.front(), plan);
+  const store::Measurement measurement = embed::measurement_of(raced.value(), plan);
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
               << " rows were exchanged; predictions are of the most, and the measurement was not kept\n";
-  else if (plan.makespan.us > 0 && plan.overlaps() && layers != nullptr) // a measurement is kept beside its prediction
+  else if (plan.makespan.us > 0 && layers != nullptr) // a measurement is kept beside its prediction
     if (auto kept = layers->writable().add_measurement(bench.fingerprint(), measurement, utc_now()); !kept)
       std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
   if (is_json)
@@ -167,13 +167,12 @@ Result<ExitCode> RunCommand::run() const {
   MC2_ASSIGN(const auto options, machine.communicator_options(ranks));
   std::vector<planner::Variant> variants;
   if (!named) {
+    MC2_TRY(backend->supports(op.spec().value()));
     MC2_ASSIGN(variants, variant.choose(*backend, options, op.spec().value()));
   }
   const planner::Fingerprint here = backend->fingerprint(options);
   auto layers = named ? store.open(StoreUse::Keep) : open_asked(here);
-  const bool needs_store = blocks.empty() || store.is_named();
-  if (!layers && (needs_store || layers.error().code == ErrorCode::Unsupported))
-    return with_advice_on_counts(layers.error());
+  if (!layers && (blocks.empty() || store.is_named())) return with_advice_on_counts(layers.error());
   store::Layers* const kept = layers ? &layers.value() : nullptr;
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(kept, here, variants);
   if (!plan) return with_advice_on_counts(plan.error());

@@ -75,6 +75,9 @@ std::string reason_of(const std::exception_ptr& failure) {
 
 } // namespace
 
+/// Services take those who name no mc2 for the clients before 0.2, which read less.
+constexpr const char* kUserAgent = "mc2/" MC2_VERSION;
+
 struct Transport::Impl {
   http::client::http_client client;
   std::string token;
@@ -86,6 +89,7 @@ struct Transport::Impl {
   [[nodiscard]] http::http_request to_request(const HttpRequest& request) const {
     http::http_request message(request.method);
     message.set_request_uri(request.target);
+    message.headers().add(http::header_names::user_agent, kUserAgent);
     if (!token.empty()) message.headers().add(http::header_names::authorization, "Bearer " + token);
     if (!request.body.empty()) {
       message.headers().set_content_type("application/json");

@@ -75,6 +75,10 @@ Kept kept_in(SharedLayers& layers) {
           },
           [&layers](const OpSpec& op, const Fingerprint& machine) {
             return layers.use([&](const store::Layers& stores) { return stores.list_models(op, machine); });
+          },
+          [&layers](const Fingerprint& machine) {
+            return layers.use(
+                [&](const store::Layers& stores) { return stores.list_speed_ratios(machine, kMostSpeedRatios); });
           }};
 }
 
@@ -84,6 +88,10 @@ Kept kept_in_unnamed(const store::Store& store) {
           [&store](const OpSpec& op, const Fingerprint& machine) {
             auto models = store.list_models(op, machine);
             return models ? std::move(models).value() : std::vector<CostModel>();
+          },
+          [&store](const Fingerprint& machine) {
+            auto times = store.list_speed_ratios(machine, kMostSpeedRatios);
+            return times ? std::move(times).value() : std::vector<planner::SpeedRatio>();
           }};
 }
 
@@ -94,24 +102,48 @@ std::string why_not_transferred(const ModelPlaces& places, const PlanQuestion& q
 
 Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question) {
   auto found = find_any(places, question);
-  if (!found || !question.variant) return found;
-  MC2_ASSIGN(auto alone, planner::restricted_to(*question.variant, std::move(found.value().model)));
-  found.value().model = std::move(alone);
+  if (!found) return found;
+  CostModel& model = found.value().model;
+  if (question.variant) {
+    MC2_ASSIGN(model, planner::restricted_to(*question.variant, std::move(model)));
+  }
+  if (question.time_uncut) {
+    MC2_ASSIGN(const auto now, question.time_uncut(model));
+    MC2_ASSIGN(model, planner::at_speed(std::move(model), question.op, now));
+    return found;
+  }
+  found.value().spread = planner::speed_spread(places.kept ? places.kept->list_speed_ratios(question.machine)
+                                                           : std::vector<planner::SpeedRatio>());
   return found;
 }
+
+namespace {
+
+CostModel model_at_any_speed(const FoundModel& found) {
+  return found.spread ? planner::with_spread(found.model, *found.spread) : found.model;
+}
+
+/// What the model was made from, and how its interval is meant.
+planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {
+  if (question.time_uncut) {
+    plan = planner::widened_by(found.model.anchored_interval.value_or(0), std::move(plan));
+    plan.makespan.reason += "; at the speed that the uncut parts have now";
+  }
+  return found.transfer ? planner::as_transferred(std::move(plan), *found.transfer) : plan;
+}
+
+} // namespace
 
 Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question) {
   planner::PlanOptions options = question.options.value_or(planner::default_options_on(question.machine));
   if (!found.can_require_significance) options.require_significant_gain = false;
-  auto plan = planner::make_plan(question.op, found.model, options);
-  if (!plan || !found.transfer) return plan;
-  return planner::as_transferred(std::move(plan).value(), *found.transfer);
+  MC2_ASSIGN(auto plan, planner::make_plan(question.op, model_at_any_speed(found), options));
+  return labelled(std::move(plan), found, question);
 }
 
 Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question, const planner::Cut& cut) {
-  auto plan = planner::predict_cut(question.op, found.model, cut);
-  if (!plan || !found.transfer) return plan;
-  return planner::as_transferred(std::move(plan).value(), *found.transfer);
+  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, model_at_any_speed(found), cut));
+  return labelled(std::move(plan), found, question);
 }
 
 } // namespace mc2::finder

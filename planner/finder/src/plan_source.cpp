@@ -127,6 +127,7 @@ PlanSource kept_plans(Kept kept) {
   const std::string name = "kept plans";
   return {name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
             if (question.options) return Error{ErrorCode::NotFound, "", "are of default options only"};
+            if (question.time_uncut) return Error{ErrorCode::NotFound, "", "are as they were raced, not of now"};
             MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine.canonical_text()),
                                                   tuned_purpose(question.variant)}));
             return FoundPlan{std::move(plan), name, Origin::Kept};

@@ -34,11 +34,12 @@ std::string benefit_text(const planner::Plan& plan) {
   if (!plan.overlaps() && plan.reason.starts_with(kNoCut)) return "none: " + plan.reason.substr(kNoCut.size());
   if (!plan.overlaps()) return "none: no cut is faster here";
   if (!(plan.serial_us > 0)) return "unknown: nothing is predicted of these blocks";
-  const double low = 1 - plan.makespan.high_us / plan.serial_us, high = 1 - plan.makespan.low_us / plan.serial_us;
   if (plan.benefit() < kNoBenefit && plan.benefit() > -kNoBenefit) return "none predicted";
   if (plan.benefit() < 0)
     return percent_text(-plan.benefit()) + " MORE time than serial, predicted: do not run it for speed";
-  return percent_text(plan.benefit()) + " less time than serial (predicted; 90 %: " + interval_text(low, high) + ")";
+  const std::string interval =
+      plan.benefit_interval ? "; 90 %: " + interval_text(plan.benefit_interval->low, plan.benefit_interval->high) : "";
+  return percent_text(plan.benefit()) + " less time than serial (predicted" + interval + ")";
 }
 
 std::string time_line(const planner::Plan& plan) {
@@ -46,13 +47,16 @@ std::string time_line(const planner::Plan& plan) {
   if (plan.validation)
     return time_text(plan.validation->fused_us) + " instead of " + time_text(plan.validation->serial_us);
   if (!(plan.makespan.us > 0)) return {};
-  if (!plan.overlaps()) return time_text(plan.makespan.us);
-  return time_text(plan.makespan.us) + " instead of " + time_text(plan.serial_us);
+  const std::string interval =
+      " (90 %: " + time_text(plan.makespan.low_us) + " to " + time_text(plan.makespan.high_us) + ")";
+  if (!plan.overlaps()) return time_text(plan.makespan.us) + interval;
+  return time_text(plan.makespan.us) + " instead of " + time_text(plan.serial_us) + interval;
 }
 
 std::string sure_text(const planner::Plan& plan) {
   if (plan.validation)
-    return "measured: raced on this machine, " + std::to_string(plan.validation->pair_count) + " pairs";
+    return "measured: raced on this machine, " + std::to_string(plan.validation->pair_count) + " pairs" +
+           (plan.validation->measured_at.empty() ? "" : ", " + plan.validation->measured_at.substr(0, 16) + "Z");
   if (!(plan.makespan.us > 0)) return plan.makespan.reason.empty() ? "no model" : plan.makespan.reason;
   return std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason;
 }

@@ -66,6 +66,12 @@ std::string page_field(const char* name, const std::string& value, int width) {
   return hanging("  " + padded(name, kLabelWidth), value, static_cast<std::size_t>(std::max(width, 0)));
 }
 
+std::string benefit_interval_text(const planner::Plan& plan) {
+  if (!plan.benefit_interval || !plan.overlaps()) return {};
+  return " (90 % interval " + percent_text(plan.benefit_interval->low) + " to " +
+         percent_text(plan.benefit_interval->high) + ")";
+}
+
 std::string predicted_fields(const planner::Plan& plan, int width) {
   std::string page;
   page += page_field("predicted",
@@ -78,10 +84,11 @@ std::string predicted_fields(const planner::Plan& plan, int width) {
                      " " + time_text(plan.compute_us) + " + collective " + time_text(plan.communication_us),
                  width);
   page += page_field("ideal", time_text(plan.ideal_us) + "  (serial's longer part)", width);
-  page += page_field("benefit",
-                     percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") + "  overlap efficiency " +
-                         efficiency_text(plan.overlap_efficiency()),
-                     width);
+  page +=
+      page_field("benefit",
+                 percent_text(plan.benefit()) + (plan.validation ? " predicted" : "") + benefit_interval_text(plan) +
+                     "  overlap efficiency " + efficiency_text(plan.overlap_efficiency()),
+                 width);
   page += page_field("bound", std::string(to_string(plan.bound)), width);
   return page;
 }
@@ -135,10 +142,18 @@ std::string curve_fields(const char* name, const planner::LaneCost& lane, int wi
 } // namespace
 
 std::string measured_text(const planner::Validation& v, bool overlaps) {
-  if (!overlaps) return time_text(v.serial_us) + " serial, " + std::to_string(v.pair_count) + " rounds";
-  return time_text(v.fused_us) + " fused, " + time_text(v.serial_us) + " serial: benefit " + percent_text(v.benefit) +
-         " (95 % interval " + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) + ", " +
-         std::to_string(v.pair_count) + " pairs)";
+  const auto measured = [&](double us, double low_us, double high_us) {
+    return time_text(us) + (v.spread ? " (" + time_text(low_us) + " to " + time_text(high_us) + ")" : "");
+  };
+  const planner::MeasuredSpread spread = v.spread.value_or(planner::MeasuredSpread{});
+  const std::string serial = measured(v.serial_us, spread.serial_low_us, spread.serial_high_us) + " serial";
+  const std::string when =
+      (v.spread ? "; serial's runs differed by a factor of " + number_text(spread.speed_range) : std::string()) +
+      (v.measured_at.empty() ? "" : "; " + v.measured_at);
+  if (!overlaps) return serial + ", " + std::to_string(v.pair_count) + " rounds" + when;
+  return measured(v.fused_us, spread.fused_low_us, spread.fused_high_us) + " fused, " + serial + ": benefit " +
+         percent_text(v.benefit) + " (" + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) +
+         "); 95 % intervals, " + std::to_string(v.pair_count) + " pairs" + when;
 }
 
 std::string draw_timeline(const planner::Timeline& timeline, planner::Lane first_lane, int width, bool color) {

@@ -21,20 +21,10 @@ const VariantCost& best_uncut_variant(const Problem& problem) {
                            [&](const VariantCost& a, const VariantCost& b) { return uncut_us(a) < uncut_us(b); });
 }
 
-namespace {
-
-double explained_gain_us(const Problem& problem, const Plan& plan, const Plan& uncut) {
-  if (const auto& interval = problem.model.anchored_interval) return *interval * plan.makespan.us;
-  return std::hypot(curve_half_width_us(problem, cost_of(problem, plan.variant), plan.cut),
-                    curve_half_width_us(problem, cost_of(problem, uncut.variant), uncut.cut));
-}
-
-} // namespace
-
 Plan require_significance(const Problem& problem, Plan plan, Plan uncut) {
   const double gain_us = uncut.makespan.us - plan.makespan.us;
   if (!problem.options.require_significant_gain || !plan.is_cut()) return plan;
-  const double explained_us = explained_gain_us(problem, plan, uncut);
+  const double explained_us = explained_gain_us(problem, plan, cost_of(problem, uncut.variant));
   if (gain_us > explained_us) return plan;
   uncut.reason = std::string(uncut.timeline.overlap_us > 0 ? "uncut, the lanes overlap as it is" : "do not cut") +
                  ": the best cut, " + plan.cut.text() + ", is predicted " + percent_text(gain_us / uncut.makespan.us) +

@@ -32,9 +32,7 @@ class Objective {
 /// The variant whose uncut plan has the best objective: it need not be the best cut's.
 [[nodiscard]] const VariantCost& best_uncut_variant(const Problem& problem);
 
-/// `plan`, or `uncut` with the reason when the plan is a cut whose gain the intervals can explain: the anchored
-/// interval of a model that was recalibrated; else those of both plans, where errors at different block lengths count
-/// as independent, which errs on the side of not cutting. Source: docs/cost_model.md §5.
+/// `plan`, or `uncut` with the reason when the plan is a cut whose gain is explained (explained_gain_us).
 [[nodiscard]] Plan require_significance(const Problem& problem, Plan plan, Plan uncut);
 
 } // namespace mc2::planner::strategies

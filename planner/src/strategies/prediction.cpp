@@ -63,6 +63,32 @@ void fill_interval(const Problem& problem, const VariantCost& cost, const BlockT
   estimate.high_us = estimate.us + effect_us(problem, cost, times, interval, +1);
 }
 
+/// What a lane's interval holds beyond the curve's own error: noise, and how the machine's speed changes.
+double speed_part(const CostCurve& curve) {
+  const double curve_part = curve.curve_interval();
+  return std::sqrt(std::max(0.0, curve.relative_interval * curve.relative_interval - curve_part * curve_part));
+}
+
+/// A lane that is slower than it was makes serial slower, too; what the curves leave open of the blocks does not.
+/// docs/cost_model.md §4.
+BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& cost, const BlockTimes& times,
+                                    const Plan& plan) {
+  const bool computes_first = problem.traits.first_lane == Lane::Compute;
+  const double first_us = computes_first ? plan.compute_us : plan.communication_us;
+  const double second_us = computes_first ? plan.communication_us : plan.compute_us;
+  const auto ratio = [&](double first, double second) {
+    return times.stretched_us(first, second, problem.slowdown(cost)) / (first * first_us + second * second_us);
+  };
+  const Slowdown speed = problem.in_lane_order(speed_part(cost.compute.curve), speed_part(cost.communication.curve));
+  const double expected = ratio(1, 1);
+  const double by_speed = std::hypot(ratio(1 + speed.first, 1) - expected, ratio(1, 1 + speed.second) - expected);
+  const double by_shape = plan.schedule == Schedule::Serial
+                              ? 0
+                              : explained_gain_us(problem, plan, best_serial_variant(problem)) / plan.serial_us;
+  const double half_width = std::hypot(by_speed, by_shape);
+  return {1 - expected - half_width, 1 - expected + half_width};
+}
+
 std::string range_text(const CostCurve& curve) {
   return number_text(curve.valid_min_x, 6) + ".." + number_text(curve.valid_max_x, 6) + " " +
          std::string(to_string(curve.axis));
@@ -151,6 +177,12 @@ double curve_half_width_us(const Problem& problem, const VariantCost& cost, cons
   return effect_us(problem, cost, block_times(problem, cost, cut), interval, +1);
 }
 
+double explained_gain_us(const Problem& problem, const Plan& plan, const VariantCost& uncut) {
+  if (const auto& interval = problem.model.anchored_interval) return *interval * plan.makespan.us;
+  return std::hypot(curve_half_width_us(problem, cost_of(problem, plan.variant), plan.cut),
+                    curve_half_width_us(problem, uncut, Cut{{problem.rows}}));
+}
+
 bool has_overlap(const Problem& problem, const VariantCost& cost, bool is_cut) {
   const Slices slices = slices_of(cost.variant);
   if (is_cut) return true;
@@ -188,6 +220,7 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.makespan = judged_estimate(problem, cost, cut);
   plan.makespan.us = plan.timeline.makespan_us;
   fill_interval(problem, cost, times, plan.makespan);
+  if (plan.serial_us > 0) plan.benefit_interval = benefit_interval_of(problem, cost, times, plan);
   return plan;
 }
 

@@ -88,14 +88,32 @@ RecipeStep read_recipe_step(const Node& node) {
   return {fields["name"].text(), fields["value"].number(), fields["unit"].text(), fields["text"].text()};
 }
 
+Json write_spread(const planner::MeasuredSpread& spread) {
+  return {{"fused_high_us", finite(spread.fused_high_us)},
+          {"fused_low_us", finite(spread.fused_low_us)},
+          {"serial_high_us", finite(spread.serial_high_us)},
+          {"serial_low_us", finite(spread.serial_low_us)},
+          {"speed_range", finite(spread.speed_range)}};
+}
+
+planner::MeasuredSpread read_spread(const Node& node) {
+  const Fields fields(node, {"fused_high_us", "fused_low_us", "serial_high_us", "serial_low_us", "speed_range"});
+  return {fields["fused_low_us"].number(), fields["fused_high_us"].number(), fields["serial_low_us"].number(),
+          fields["serial_high_us"].number(), fields["speed_range"].number()};
+}
+
 Json write_validation(const planner::Validation& validation) {
-  return {{"benefit", finite(validation.benefit)},         {"benefit_high", finite(validation.benefit_high)},
-          {"benefit_low", finite(validation.benefit_low)}, {"fused_us", finite(validation.fused_us)},
-          {"pair_count", validation.pair_count},           {"serial_us", finite(validation.serial_us)}};
+  Json result = {{"benefit", finite(validation.benefit)},         {"benefit_high", finite(validation.benefit_high)},
+                 {"benefit_low", finite(validation.benefit_low)}, {"fused_us", finite(validation.fused_us)},
+                 {"pair_count", validation.pair_count},           {"serial_us", finite(validation.serial_us)}};
+  if (!validation.measured_at.empty()) result["measured_at"] = validation.measured_at;
+  if (validation.spread) result["spread"] = write_spread(*validation.spread);
+  return result;
 }
 
 planner::Validation read_validation(const Node& node) {
-  const Fields fields(node, {"benefit", "benefit_high", "benefit_low", "fused_us", "pair_count", "serial_us"});
+  const Fields fields(node, {"benefit", "benefit_high", "benefit_low", "fused_us", "pair_count", "serial_us"},
+                      {"measured_at", "spread"});
   planner::Validation validation;
   validation.fused_us = fields["fused_us"].number();
   validation.serial_us = fields["serial_us"].number();
@@ -103,7 +121,18 @@ planner::Validation read_validation(const Node& node) {
   validation.benefit_low = fields["benefit_low"].number();
   validation.benefit_high = fields["benefit_high"].number();
   validation.pair_count = fields["pair_count"].small_integer(0);
+  if (fields.has("measured_at")) validation.measured_at = fields["measured_at"].text();
+  if (fields.has("spread")) validation.spread = read_spread(fields["spread"]);
   return validation;
+}
+
+Json write_benefit_interval(const planner::BenefitInterval& interval) {
+  return {{"high", finite(interval.high)}, {"low", finite(interval.low)}};
+}
+
+planner::BenefitInterval read_benefit_interval(const Node& node) {
+  const Fields fields(node, {"high", "low"});
+  return {fields["low"].number(), fields["high"].number()};
 }
 
 Json write_slowdown(const planner::Slowdown& slowdown) {
@@ -137,6 +166,7 @@ void read_decision(const Fields& fields, planner::Plan& plan) {
 
 void read_prediction(const Fields& fields, planner::Plan& plan) {
   plan.makespan = read_estimate(fields["makespan"]);
+  if (fields.has("benefit_interval")) plan.benefit_interval = read_benefit_interval(fields["benefit_interval"]);
   plan.serial_us = fields["serial_us"].number();
   plan.compute_us = fields["compute_us"].number();
   plan.communication_us = fields["communication_us"].number();
@@ -184,6 +214,7 @@ Json write_plan(const planner::Plan& plan) {
                  {"variant", write_variant(plan.variant)}};
   if (plan.schedule == Schedule::LocalFirst) result["is_local_first"] = true;
   if (plan.schedule == Schedule::Serial) result["is_serial"] = true;
+  if (plan.benefit_interval) result["benefit_interval"] = write_benefit_interval(*plan.benefit_interval);
   if (plan.certificate) result["certificate"] = write_certificate(*plan.certificate);
   if (plan.validation) result["validation"] = write_validation(*plan.validation);
   return result;
@@ -196,7 +227,7 @@ planner::Plan read_document<planner::Plan>(const Node& node) {
       node,
       {"bound", "communication_us", "compute_us", "cut", "fingerprint", "ideal_us", "makespan", "op", "reason",
        "recipe", "runners_up", "schema", "serial_us", "slowdown", "strategy", "timeline", "variant"},
-      {"certificate", "is_local_first", "is_serial", "validation"});
+      {"benefit_interval", "certificate", "is_local_first", "is_serial", "validation"});
   planner::Plan plan;
   read_decision(fields, plan);
   read_prediction(fields, plan);

@@ -75,6 +75,14 @@ std::vector<planner::CostModel> Layers::list_models(const planner::OpSpec& op,
   return models;
 }
 
+std::vector<planner::SpeedRatio> Layers::list_speed_ratios(const planner::Fingerprint& fingerprint, int limit) const {
+  std::vector<planner::SpeedRatio> times;
+  for (const Store& store : stores_)
+    if (const auto listed = store.list_speed_ratios(fingerprint, limit))
+      times.insert(times.end(), listed.value().begin(), listed.value().end());
+  return times;
+}
+
 std::vector<PlanKey> Layers::list_plan_keys(const std::string& fingerprint_digest) const {
   ListFilter filter;
   filter.fingerprint_digest = fingerprint_digest;

@@ -235,4 +235,27 @@ Result<std::vector<Measurement>> Store::list_measurements(const planner::OpSpec&
   });
 }
 
+Result<std::vector<planner::SpeedRatio>> Store::list_speed_ratios(const planner::Fingerprint& fingerprint,
+                                                                  int limit) const {
+  return impl_->read("Store::list_speed_ratios", [&]() -> Result<std::vector<planner::SpeedRatio>> {
+    SQLite::Statement statement(
+        impl_->database, select_sql(Table::Measurement,
+                                    "WHERE fingerprint_digest = ?1 AND json_valid(document) AND json_extract(document, "
+                                    "'$.predicted_compute_us') IS NOT NULL ORDER BY id DESC LIMIT ?2"));
+    statement.bind(1, fingerprint_digest(fingerprint));
+    statement.bind(2, limit);
+    std::vector<planner::SpeedRatio> result;
+    while (statement.executeStep()) {
+      const auto record = current_record(statement, Table::Measurement);
+      if (!record) continue;
+      const auto kept = decode_document<MeasurementRecord>(record.value().document);
+      if (!kept) continue;
+      const Measurement& one = kept.value().measurement;
+      result.push_back(
+          {one.compute_us / one.predicted_compute_us, one.communication_us / one.predicted_communication_us});
+    }
+    return result;
+  });
+}
+
 } // namespace mc2::store

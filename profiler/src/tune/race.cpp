@@ -99,6 +99,7 @@ Result<void> Track::prepare(std::span<const planner::Plan> plans) {
     Contender& contender = race_.contenders.emplace_back();
     contender.cut = plan.cut;
     contender.variant = plan.variant;
+    contender.measured_at = bench_.date();
     contender.is_serial = !plan.overlaps() && is_of_bench(plan.variant);
     if (!settings_.times_parts) continue;
     MC2_ASSIGN(const auto uncut, prepare_blocks(bench_, whole(), plan.variant));
@@ -177,6 +178,16 @@ Result<void> RaceSettings::validate() const {
   return {};
 }
 
+namespace {
+
+planner::MeasuredSpread spread_of(std::span<const double> fused_us, std::span<const double> serial_us) {
+  const Interval fused = quantile_interval(fused_us, 0.5, kConfidence);
+  const Interval serial = quantile_interval(serial_us, 0.5, kConfidence);
+  return {fused.low, fused.high, serial.low, serial.high, quantile(serial_us, 0.9) / quantile(serial_us, 0.1)};
+}
+
+} // namespace
+
 planner::Validation Contender::validation() const {
   const Interval ratio = fused_to_serial(*this);
   planner::Validation result;
@@ -186,6 +197,8 @@ planner::Validation Contender::validation() const {
   result.benefit_low = 1 - ratio.high;
   result.benefit_high = 1 - ratio.low;
   result.pair_count = static_cast<int>(fused_us.size());
+  result.spread = spread_of(fused_us, serial_us);
+  result.measured_at = measured_at;
   return result;
 }
 
@@ -206,7 +219,11 @@ planner::Validation Race::serial_validation() const {
   for (const Contender& contender : contenders)
     serial_us.insert(serial_us.end(), contender.serial_us.begin(), contender.serial_us.end());
   const double us = median(serial_us);
-  return {.fused_us = us, .serial_us = us, .pair_count = round_count};
+  return {.fused_us = us,
+          .serial_us = us,
+          .pair_count = round_count,
+          .spread = spread_of(serial_us, serial_us),
+          .measured_at = contenders.front().measured_at};
 }
 
 RaceObservation observation_of(const Contender& contender) {

@@ -105,6 +105,7 @@ Request to_request(const Parser::value_type& message) {
           .accept = joined(message, http::field::accept),
           .if_none_match = std::string(view(message[http::field::if_none_match])),
           .accept_encoding = joined(message, http::field::accept_encoding),
+          .user_agent = std::string(view(message[http::field::user_agent])),
           .id = request_id(message)};
 }
 
@@ -205,6 +206,7 @@ Request nameless() {
           .accept = {},
           .if_none_match = {},
           .accept_encoding = {},
+          .user_agent = {},
           .id = "-"};
 }
 

@@ -42,6 +42,7 @@ export interface Plan {
   variant: Variant;
   cut: Cut;
   is_local_first?: boolean;
+  benefit_interval?: {low: number; high: number};
   makespan: {us: number; low_us: number; high_us: number; provenance: string; reason: string};
   serial_us: number;
   compute_us: number;
@@ -58,6 +59,14 @@ export interface Plan {
     benefit_low: number;
     benefit_high: number;
     pair_count: number;
+    measured_at?: string;
+    spread?: {
+      fused_low_us: number;
+      fused_high_us: number;
+      serial_low_us: number;
+      serial_high_us: number;
+      speed_range: number;
+    };
   };
   reason: string;
 }

@@ -9,7 +9,9 @@
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/embed/workbench.hpp"
 #include "mc2/planner/units.hpp"
+#include "mc2/profiler/anchor.hpp"
 #include "mc2/profiler/tune.hpp"
+#include "mc2/store/utc_now.hpp"
 
 namespace mc2::capi {
 namespace {
@@ -71,6 +73,7 @@ class CallersBench final : public profiler::Bench {
     if (functions_.now_ns == nullptr) return std::chrono::steady_clock::now();
     return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(functions_.now_ns(functions_.user)));
   }
+  [[nodiscard]] std::string date() override { return functions_.now_ns == nullptr ? store::utc_now() : std::string(); }
 
  private:
   struct Known {
@@ -179,6 +182,36 @@ using namespace mc2::capi;
 
 extern "C" {
 
+namespace {
+
+/// Random matrices of the operator on the communicator, whose turn it is. Fails where other processes hold ranks of it.
+std::unique_ptr<embed::Workbench> bench_on(SharedCommunicator& shared, const planner::OpSpec& op) {
+  executor::Communicator& ranks = shared.get();
+  if (ranks.local_ranks().size() != static_cast<std::size_t>(ranks.world_size()))
+    fail(MC2_ERROR_UNSUPPORTED, "communicator",
+         "holds one rank of several processes; measure on one that holds every rank");
+  constexpr std::uint64_t kSeed = 1;
+  return take(embed::Workbench::on(ranks, shared.backend(), shared.options(), op, kSeed));
+}
+
+} // namespace
+
+mc2_status mc2_find_plan_anchored(const mc2_context* context, mc2_communicator* communicator, const mc2_op_spec* op,
+                                  mc2_plan** plan) {
+  return call([&] {
+    given(plan, "plan");
+    const auto spec = read_op(op);
+    const Pinned<ContextObject> in(context);
+    check_process(in->process, "context");
+    const Pinned<CommunicatorObject> on(communicator);
+    const SharedCommunicator::Turn turn(*on->shared);
+    const auto bench = bench_on(*on->shared, spec);
+    finder::PlanQuestion question{.op = spec, .machine = bench->fingerprint()};
+    question.time_uncut = [&](const planner::CostModel& model) { return profiler::time_uncut_parts(*bench, model); };
+    hand_out(std::make_unique<PlanObject>(take(in->finder.find(question))), plan);
+  });
+}
+
 mc2_status mc2_tune(mc2_communicator* communicator, const mc2_op_spec* op, const mc2_tune_options* options,
                     mc2_plan** plan) {
   return call([&] {
@@ -187,12 +220,7 @@ mc2_status mc2_tune(mc2_communicator* communicator, const mc2_op_spec* op, const
     const auto spec = read_op(op);
     const Pinned<CommunicatorObject> on(communicator);
     const SharedCommunicator::Turn turn(*on->shared);
-    executor::Communicator& ranks = on->shared->get();
-    if (ranks.local_ranks().size() != static_cast<std::size_t>(ranks.world_size()))
-      fail(MC2_ERROR_UNSUPPORTED, "communicator",
-           "holds one rank of several processes; tune one that holds every rank");
-    constexpr std::uint64_t kSeed = 1;
-    const auto bench = take(embed::Workbench::on(ranks, on->shared->backend(), on->shared->options(), spec, kSeed));
+    const auto bench = bench_on(*on->shared, spec);
     hand_out(std::make_unique<PlanObject>(tune(*bench, read)), plan);
   });
 }

@@ -73,6 +73,12 @@ enum class Bound : std::uint8_t { Compute = 1, Communication = 2 };
 /// Errors: UnknownName.
 [[nodiscard]] Result<Bound> parse_bound(std::string_view text);
 
+/// A 90 % interval of a predicted benefit. Both ends may be below 0.
+struct BenefitInterval {
+  double low = 0, high = 0;
+  bool operator==(const BenefitInterval&) const = default;
+};
+
 /// A candidate that was considered and not chosen.
 struct RunnerUp {
   Cut cut;
@@ -102,6 +108,14 @@ struct RecipeStep {
   bool operator==(const RecipeStep&) const = default;
 };
 
+/// How sure the measured medians are, and how steady the machine was meanwhile.
+struct MeasuredSpread {
+  double fused_low_us = 0, fused_high_us = 0;   ///< 95 % interval of the median
+  double serial_low_us = 0, serial_high_us = 0; ///< likewise
+  double speed_range = 1;                       ///< 0.9 quantile of serial's runs over their 0.1 quantile
+  bool operator==(const MeasuredSpread&) const = default;
+};
+
 /// What was measured when the plan was run on the machine. A plan that is serial is measured by serial's own runs, and
 /// its benefit is 0.
 struct Validation {
@@ -110,6 +124,8 @@ struct Validation {
   double benefit = 0;                       ///< 1 - median of paired fused/serial ratios
   double benefit_low = 0, benefit_high = 0; ///< 95 % interval
   int pair_count = 0;
+  std::optional<MeasuredSpread> spread = std::nullopt; ///< absent in what was kept by an mc2 before 0.2
+  std::string measured_at = {};                        ///< ISO 8601 UTC; empty where no clock was asked
   bool operator==(const Validation&) const = default;
 };
 
@@ -123,7 +139,10 @@ struct Plan {
   Variant variant;
   Cut cut;
   Schedule schedule = Schedule::Pipelined;
-  Estimate makespan;           ///< predicted, fused
+  Estimate makespan; ///< predicted, fused
+  /// Of benefit(). It is narrower than the makespan's interval: most of what changes a machine's speed changes serial,
+  /// too. Absent where nothing was predicted, or by an mc2 that did not say.
+  std::optional<BenefitInterval> benefit_interval;
   double serial_us = 0;        ///< uncut matmul and uncut collective one after the other, predicted
   double compute_us = 0;       ///< uncut matmul, local part included, predicted
   double communication_us = 0; ///< uncut collective, predicted

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -69,6 +70,8 @@ class Bench {
   [[nodiscard]] virtual Result<Measure> prepare_case(const ActiveCase& one, const planner::Variant& variant) = 0;
   /// The bench's clock, which budgets are counted by.
   [[nodiscard]] virtual std::chrono::steady_clock::time_point now() = 0;
+  /// The day and time for people, ISO 8601 UTC; empty where nobody wants to know.
+  [[nodiscard]] virtual std::string date() { return {}; }
   /// Plans of variants that no model knows, such as another library's fused operator; they race beside mc2's.
   /// Errors: end the tuning.
   [[nodiscard]] virtual Result<std::vector<planner::Plan>> rivals(const planner::CostModel& model);

@@ -25,6 +25,7 @@ struct Contender {
   std::vector<double> compute_us;       ///< the variant's uncut matmul alone, local part included
   std::vector<double> communication_us; ///< the variant's uncut collective alone
   bool is_serial = false;               ///< its runs are serial's own: what has one lane at a time cannot win
+  std::string measured_at = {};         ///< Bench::date()
 
   [[nodiscard]] planner::Validation validation() const;
 };

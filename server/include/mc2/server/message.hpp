@@ -41,6 +41,7 @@ struct Request {
   std::string accept;
   std::string if_none_match;
   std::string accept_encoding;
+  std::string user_agent;
   std::string id;                ///< the client's X-Request-Id, or one of ours
   Access granted = Access::Open; ///< by Service::admit
 };

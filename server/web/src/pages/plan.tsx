@@ -6,6 +6,17 @@ import {planRows, serialRow, TimelineChart, wholeRow} from "../timeline";
 import type {Account, Explanation, Plan, Race, Races} from "../types";
 import {questionOf} from "./query";
 
+function range(ends: {low: number; high: number} | undefined, text: (value: number) => string): string {
+  return ends ? ` (${text(ends.low)} to ${text(ends.high)})` : "";
+}
+
+function measuredText({fused_us, serial_us, spread, measured_at}: NonNullable<Plan["validation"]>): string {
+  const fused = spread && {low: spread.fused_low_us, high: spread.fused_high_us};
+  const serial = spread && {low: spread.serial_low_us, high: spread.serial_high_us};
+  const when = measured_at ? `, ${measured_at}` : "";
+  return `${time(fused_us)}${range(fused, time)} of ${time(serial_us)}${range(serial, time)} serial${when}`;
+}
+
 function Summary({plan}: {plan: Plan}) {
   const measured = plan.validation;
   return (
@@ -18,8 +29,8 @@ function Summary({plan}: {plan: Plan}) {
         ["Bound", plan.bound],
         ["Predicted", `${time(plan.makespan.us)} (${time(plan.makespan.low_us)} to ${time(plan.makespan.high_us)})`],
         ["Predicted serial", time(plan.serial_us)],
-        ["Predicted gain", percent(benefit(plan))],
-        ["Measured", measured ? `${time(measured.fused_us)} of ${time(measured.serial_us)} serial` : "not run yet"],
+        ["Predicted gain", `${percent(benefit(plan))}${range(plan.benefit_interval, percent)}`],
+        ["Measured", measured ? measuredText(measured) : "not run yet"],
         [
           "Measured gain",
           measured

@@ -64,7 +64,8 @@ class PlanFinder {
   PlanFinder& operator=(PlanFinder&&) noexcept;
   ~PlanFinder();
 
-  /// The first plan found, never null. The same question gives the same plan until `refresh` has passed.
+  /// The first plan found, never null. The same question gives the same plan until `refresh` has passed;
+  /// one that has the uncut parts timed is answered anew each time.
   /// Errors: InvalidSpec (question); as finder::find_plan, with every place's reason in one line: a caller without a
   /// plan runs uncut_plan(). Unsupported in a child of the process that opened it.
   [[nodiscard]] Result<std::shared_ptr<const finder::FoundPlan>> find(const finder::PlanQuestion& question) const;

@@ -14,6 +14,7 @@
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/profiler/bench.hpp"
+#include "mc2/store/utc_now.hpp"
 
 #pragma GCC visibility push(default)
 
@@ -49,6 +50,7 @@ class PreparedBench : public profiler::Bench {
   [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ActiveCase& one,
                                                        const planner::Variant& variant) override;
   [[nodiscard]] std::chrono::steady_clock::time_point now() override { return std::chrono::steady_clock::now(); }
+  [[nodiscard]] std::string date() override { return store::utc_now(); }
 
  protected:
   /// @param communicator  outlives the bench, and runs nothing else meanwhile

@@ -10,6 +10,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
+#include "mc2/planner/speed_spread.hpp"
 #include "mc2/planner/transfer.hpp"
 #include "mc2/store/store.hpp"
 
@@ -17,11 +18,16 @@
 
 namespace mc2::finder {
 
+/// What the spread of a machine's speed is estimated from, at most: reading one takes tens of microseconds.
+inline constexpr int kMostSpeedRatios = 100;
+
 /// What one or more stores have kept, as the finder asks for it. Threads: as whoever made it says.
 struct Kept {
   std::function<Result<store::StoredPlan>(const store::PlanKey&)> find_plan;
   std::function<Result<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> find_model;
   std::function<std::vector<planner::CostModel>(const planner::OpSpec&, const planner::Fingerprint&)> list_models;
+  /// Of the machine, the newest, at least kMostSpeedRatios.
+  std::function<std::vector<planner::SpeedRatio>(const planner::Fingerprint&)> list_speed_ratios;
 };
 
 /// The layers must outlive it. Threads: may be asked by several at once.
@@ -44,6 +50,9 @@ struct FoundModel {
   /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology or a device moves all
   /// block lengths alike, and the test of significance takes their errors as independent.
   bool can_require_significance = true;
+  /// How far off the machine's earlier predictions were; its plans are less sure by that. Absent where the uncut parts
+  /// were timed.
+  std::optional<planner::SpeedSpread> spread = std::nullopt;
 };
 
 /// Why no model of another n and k answers the question: "; ..."; empty where there is none, or where one does.
@@ -51,7 +60,8 @@ struct FoundModel {
 
 /// The model of the question's operator and machine: a given one, else the kept one, else the nearest of another n and
 /// k (planner/transfer.hpp) unless the question rules that out; of the question's variant alone where it names one. A
-/// model that cannot be read is passed over.
+/// model that cannot be read is passed over. At the speed that the machine has now where the question has the uncut
+/// parts timed.
 /// Errors: NotFound, with every reason in one line, also where no model knows the variant; the kept one's code where it
 /// could not be read.
 [[nodiscard]] Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);

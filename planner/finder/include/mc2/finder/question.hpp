@@ -1,11 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/speed_spread.hpp"
 #include "mc2/store/codec.hpp"
 
 #pragma GCC visibility push(default)
@@ -22,6 +25,9 @@ struct PlanQuestion {
   std::optional<planner::Variant> variant = std::nullopt;
   /// Whether a model of another n and k may answer (planner/transfer.hpp), which marks the plan as extrapolated.
   bool may_transfer = true;
+  /// Times the uncut parts on the machine (profiler::time_uncut_parts): the plan is made from a model that is first
+  /// brought to the speed that the machine has now. Unset: nothing is measured.
+  std::function<Result<std::vector<planner::UncutTimes>>(const planner::CostModel&)> time_uncut = nullptr;
 
   /// As a document asks it: operator and options.
   [[nodiscard]] store::PlanRequest request() const;

@@ -15,6 +15,7 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/planner/speed_spread.hpp"
 #include "mc2/store/token.hpp"
 
 #pragma GCC visibility push(default)
@@ -53,6 +54,8 @@ struct Measurement {
   double benefit = 0, benefit_low = 0, benefit_high = 0;
   double predicted_us = 0;
   int pair_count = 0;
+  /// Of the uncut parts, by a model that was made before; 0 where there was none, as in the race that made it
+  double predicted_compute_us = 0, predicted_communication_us = 0;
   bool operator==(const Measurement&) const = default;
 };
 
@@ -254,6 +257,11 @@ class Store {
   /// Every undamaged measurement, oldest first; check() reports the others.
   [[nodiscard]] Result<std::vector<Measurement>> list_measurements(const planner::OpSpec& op,
                                                                    const planner::Fingerprint& fingerprint) const;
+
+  /// Of the newest measurements on this machine that say what was predicted of their uncut parts, newest first; damaged
+  /// ones are left out.
+  [[nodiscard]] Result<std::vector<planner::SpeedRatio>> list_speed_ratios(const planner::Fingerprint& fingerprint,
+                                                                           int limit) const;
 
   /// SQLite's integrity check and every document's checksum.
   [[nodiscard]] CheckReport check() const;

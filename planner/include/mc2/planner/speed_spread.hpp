@@ -1,0 +1,56 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "mc2/planner/cost_model.hpp"
+#include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/plan.hpp"
+
+#pragma GCC visibility push(default)
+
+namespace mc2::planner {
+
+/// What the uncut parts of an operator took over what a model had predicted, some time after it was profiled. 0 where
+/// it is not known.
+struct SpeedRatio {
+  double compute = 0, communication = 0;
+};
+
+/// How far off predictions of uncut parts are because a machine's speed changes: half-widths of 90 % intervals of their
+/// ratios, relative.
+struct SpeedSpread {
+  double compute = 0, communication = 0;
+  bool operator==(const SpeedSpread&) const = default;
+};
+
+/// Of the machine's earlier predictions: the split conformal quantile of their absolute log ratios (Lei et al., JASA
+/// 113, 2018), which holds whatever their distribution. A prior stands in for the ratios that are not there yet: ten of
+/// a normal distribution with the deviation kPriorRatioDeviation. Source: docs/cost_model.md §14.
+[[nodiscard]] SpeedSpread speed_spread(std::span<const SpeedRatio> ratios);
+
+inline constexpr double kPriorRatioDeviation = 0.03;
+
+/// The model as it holds whenever it is asked: the interval of each measured curve joined with the spread, as squares.
+/// What a curve leaves open (CostCurve::curve_interval) stays: a change of speed does not bend it.
+[[nodiscard]] CostModel with_spread(CostModel model, const SpeedSpread& spread);
+
+/// What the uncut parts of an operator take now, with a variant, each alone.
+struct UncutTimes {
+  std::string variant;                                     ///< Variant::text()
+  double compute_us = 0, communication_us = 0;             ///< medians
+  double compute_interval = 0, communication_interval = 0; ///< half-widths of their 90 % intervals, relative
+};
+
+/// The model at the speed that the machine has now: each variant's curves scaled so that its uncut parts take what was
+/// timed, without variants that were not. Intervals are those of the times, joined with what the curves leave open -
+/// or, of a model with an anchored interval, with nothing: its plans are widened by that.
+/// Errors: NotFound where none was timed; InvalidSpec for a time that is not positive and finite.
+[[nodiscard]] Result<CostModel> at_speed(CostModel model, const OpSpec& op, std::span<const UncutTimes> times);
+
+/// The plan with its makespan's interval joined with another one, relative to the makespan, as squares.
+[[nodiscard]] Plan widened_by(double relative_interval, Plan plan);
+
+} // namespace mc2::planner
+
+#pragma GCC visibility pop

@@ -1,0 +1,46 @@
+"""mc2 plan --anchor: predictions for the speed that the machine has now."""
+
+import json
+
+from program import MACHINE, NO_ANSWER, SHAPE, USAGE, ProgramTest, main
+
+
+class AnchorTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.profiled_and_fitted()
+
+    def plan(self, *arguments):
+        return self.mc2("plan", *SHAPE, *MACHINE, "--align", 16, "--store", self.store, *arguments)
+
+    def planned(self, *arguments):
+        done = self.plan("--json", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_says_so(self):
+        anchored, other = self.planned("--anchor"), self.planned()
+        self.assertIn("at the speed that the uncut parts have now", anchored["makespan"]["reason"])
+        self.assertNotIn("at the speed", other["makespan"]["reason"])
+        self.assertGreater(anchored["serial_us"], 0)
+
+    def test_named_blocks_and_given_models_are_anchored_too(self):
+        blocks = self.planned("--anchor", "--blocks", f"{SHAPE[SHAPE.index('--m') + 1]}")
+        self.assertIn("at the speed", blocks["makespan"]["reason"])
+        model = self.directory / "model.json"
+        model.write_text(self.succeed("fit", *SHAPE, *MACHINE, "--store", self.store, "--json"))
+        self.assertIn("at the speed", self.planned("--anchor", "--model", model)["makespan"]["reason"])
+
+    def test_another_machines_model_is_refused(self):
+        model = json.loads(self.succeed("fit", *SHAPE, *MACHINE, "--store", self.store, "--json"))
+        model["fingerprint"]["cpu_model"] = "another"
+        file = self.directory / "model.json"
+        file.write_text(json.dumps(model))
+        self.assert_refused(self.plan("--anchor", "--model", file), NO_ANSWER, "--anchor: times this machine", "cpu_model")
+
+    def test_a_service_does_not_measure(self):
+        self.assert_refused(self.plan("--anchor", "--server", "http://127.0.0.1:1"), USAGE, "--anchor")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+#include "mc2/profiler/anchor.hpp"
+
+#include <gtest/gtest.h>
+
+#include "mc2/planner/planner.hpp"
+#include "support/invented_bench.hpp"
+#include "support/models.hpp"
+
+namespace mc2::profiler::anchor_test {
+namespace {
+
+using planner::CurveAxis;
+using planner::Variant;
+
+const Variant kDirect{"direct", {}};
+const Variant kRing{"ring", {}};
+
+planner::OpSpec small_op() { return mc2::testing::all_reduce_op(1024, 64, 64, planner::DType::F32, 2); }
+
+/// 1034 us of matmul and 2068 us of collective uncut, as a machine is that runs at half the model's speed.
+test::InventedBench slow_bench() { return {small_op(), {{kDirect, {10, 1, 20, 2}}, {kRing, {10, 1, 40, 4}}}}; }
+
+planner::CostModel model_of_a_faster_day() {
+  auto model = mc2::testing::model_of(small_op(), mc2::testing::affine(CurveAxis::Rows, 5, 0.5),
+                                      mc2::testing::affine(CurveAxis::Bytes, 10, 1.0 / 256), 1.1, 1.2);
+  model.variants.front().variant = kDirect;
+  for (auto* curve : {&model.variants.front().compute.curve, &model.variants.front().communication.curve}) {
+    curve->relative_interval = 0.2;
+    curve->quality.point_count = 9;
+    curve->quality.relative_rms = 0.01;
+  }
+  return model;
+}
+
+TEST(Anchor, TimesBothPartsOfWhatModelAndBenchKnow) {
+  test::InventedBench bench = slow_bench();
+  const auto times = time_uncut_parts(bench, model_of_a_faster_day()).value();
+  ASSERT_EQ(times.size(), 1U);
+  EXPECT_EQ(times.front().variant, "direct");
+  // Runs are up to 0.4 % longer than what they take, in turn.
+  EXPECT_NEAR(times.front().compute_us, 1034, 5);
+  EXPECT_NEAR(times.front().communication_us, 2068, 9);
+}
+
+TEST(Anchor, RunsEachPartForTheLeastTimeAndTheLeastRuns) {
+  test::InventedBench bench = slow_bench();
+  static_cast<void>(time_uncut_parts(bench, model_of_a_faster_day(), {std::chrono::milliseconds(50), 5}).value());
+  // 49 runs of 1.034 ms and 25 of 2.068 ms are above 50 ms; each part warms up twice.
+  EXPECT_NEAR(bench.run_count(), 49 + 25 + 4, 1);
+  test::InventedBench other = slow_bench();
+  static_cast<void>(time_uncut_parts(other, model_of_a_faster_day(), {std::chrono::milliseconds(0), 5}).value());
+  EXPECT_EQ(other.run_count(), 5 + 5 + 4);
+}
+
+TEST(Anchor, BringsTheModelToThatSpeed) {
+  test::InventedBench bench = slow_bench();
+  const auto model = model_of_a_faster_day();
+  const auto times = time_uncut_parts(bench, model).value();
+  const auto now = planner::at_speed(model, small_op(), times).value();
+  const planner::Cut halves = planner::equal_blocks(small_op(), 512);
+  const double before_us = planner::predict_cut(small_op(), model, halves).value().makespan.us;
+  const planner::Plan plan = planner::predict_cut(small_op(), now, halves).value();
+  EXPECT_NEAR(plan.makespan.us, 2 * before_us, 0.01 * before_us);
+  EXPECT_NEAR(plan.serial_us, 1034 + 2068, 14);
+  // What is left is the curves' own error, 1.645 %, and that of the median.
+  EXPECT_LT(plan.makespan.high_us / plan.makespan.us, 1.02);
+}
+
+TEST(Anchor, RefusesWhatNothingCanBeTimedOf) {
+  test::InventedBench bench = slow_bench();
+  auto model = model_of_a_faster_day();
+  model.variants.front().variant = {"tree", {}};
+  EXPECT_EQ(time_uncut_parts(bench, model).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(planner::at_speed(model, small_op(), {}).error().code, ErrorCode::NotFound);
+  planner::UncutTimes none;
+  none.variant = "tree";
+  EXPECT_EQ(planner::at_speed(model, small_op(), {&none, 1}).error().code, ErrorCode::InvalidSpec);
+}
+
+TEST(Anchor, StopsBetweenRuns) {
+  test::InventedBench bench = slow_bench();
+  TuneHooks hooks;
+  hooks.is_cancelled = [] { return true; };
+  EXPECT_EQ(time_uncut_parts(bench, model_of_a_faster_day(), {}, hooks).error().code, ErrorCode::Cancelled);
+}
+
+} // namespace
+} // namespace mc2::profiler::anchor_test
