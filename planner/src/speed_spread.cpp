@@ -21,11 +21,11 @@ double conformal_quantile(std::vector<double> values) {
   return values[std::min(rank, values.size()) - 1];
 }
 
-double half_width(std::span<const SpeedRatio> ratios, double SpeedRatio::*lane) {
+double half_width(std::span<const SpeedRatio> ratios, double SpeedRatio::*which, double prior_deviation) {
   std::vector<double> deviations;
-  for (const double quantile : kHalfNormalQuantiles) deviations.push_back(kPriorRatioDeviation * quantile);
+  for (const double quantile : kHalfNormalQuantiles) deviations.push_back(prior_deviation * quantile);
   for (const SpeedRatio& one : ratios)
-    if (one.*lane > 0) deviations.push_back(std::abs(std::log(one.*lane)));
+    if (one.*which > 0) deviations.push_back(std::abs(std::log(one.*which)));
   return conformal_quantile(std::move(deviations));
 }
 
@@ -37,7 +37,9 @@ CostCurve in_any_session(CostCurve curve, double half_width) {
 } // namespace
 
 SpeedSpread speed_spread(std::span<const SpeedRatio> ratios) {
-  return {half_width(ratios, &SpeedRatio::compute), half_width(ratios, &SpeedRatio::communication)};
+  return {half_width(ratios, &SpeedRatio::compute, kPriorSpeedDeviation),
+          half_width(ratios, &SpeedRatio::communication, kPriorSpeedDeviation),
+          half_width(ratios, &SpeedRatio::overlap, kPriorOverlapDeviation)};
 }
 
 namespace {
@@ -73,11 +75,22 @@ Result<CostModel> at_speed(CostModel model, const OpSpec& op, std::span<const Un
   return Error{ErrorCode::NotFound, "uncut times", "are of none of the model's variants"};
 }
 
-Plan widened_by(double relative_interval, Plan plan) {
+Plan with_wider_makespan(double relative_interval, Plan plan) {
   Estimate& makespan = plan.makespan;
   const double more_us = relative_interval * makespan.us;
   makespan.low_us = std::max(0.0, makespan.us - std::hypot(makespan.us - makespan.low_us, more_us));
   makespan.high_us = makespan.us + std::hypot(makespan.high_us - makespan.us, more_us);
+  return plan;
+}
+
+Plan with_wider_overlap(double relative_interval, Plan plan) {
+  if (!plan.overlaps()) return plan;
+  plan = with_wider_makespan(relative_interval, std::move(plan));
+  if (!plan.benefit_interval) return plan;
+  const double more = relative_interval * (1 - plan.benefit());
+  auto& [low, high] = *plan.benefit_interval;
+  low = plan.benefit() - std::hypot(plan.benefit() - low, more);
+  high = plan.benefit() + std::hypot(high - plan.benefit(), more);
   return plan;
 }
 

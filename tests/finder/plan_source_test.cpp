@@ -215,8 +215,8 @@ TEST(FindModel, IsAsSureAsTheMachinesEarlierPredictionsWere) {
   Shelf steady;
   steady.models = {model_of(op_of(1024))};
   Shelf unsteady = steady;
-  steady.ratios.assign(50, {1.001, 1.001});
-  unsteady.ratios.assign(50, {1.5, 1.001});
+  steady.ratios.assign(50, {1.001, 1.001, 1.001});
+  unsteady.ratios.assign(50, {1.5, 1.001, 1.001});
   EXPECT_LT(width(steady, question()), 0.1);
   EXPECT_GT(width(unsteady, question()), 0.3);
   // What is timed now needs no record of how the speed has changed.

@@ -332,6 +332,8 @@ TEST(Store, SpeedRatiosAreOfTheNewestMeasurementsWithAPrediction) {
   EXPECT_EQ(ratios.front().compute, 0.5);
   EXPECT_EQ(ratios.back().compute, 2);
   EXPECT_EQ(ratios.back().communication, 0.5);
+  // Fused took 0.75 of serial; predicted were 90.5 of 160 us.
+  EXPECT_DOUBLE_EQ(ratios.back().overlap, 0.75 * 160 / 90.5);
   EXPECT_EQ(store.list_speed_ratios(fingerprint, 1).value().size(), 1U);
   EXPECT_TRUE(store.list_speed_ratios({}, 10).value().empty());
   predicted.predicted_communication_us = 0;

@@ -107,26 +107,24 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   if (question.variant) {
     MC2_ASSIGN(model, planner::restricted_to(*question.variant, std::move(model)));
   }
-  if (question.time_uncut) {
-    MC2_ASSIGN(const auto now, question.time_uncut(model));
-    MC2_ASSIGN(model, planner::at_speed(std::move(model), question.op, now));
-    return found;
-  }
-  found.value().spread = planner::speed_spread(places.kept ? places.kept->list_speed_ratios(question.machine)
-                                                           : std::vector<planner::SpeedRatio>());
+  planner::SpeedSpread& spread = found.value().spread;
+  spread = planner::speed_spread(places.kept ? places.kept->list_speed_ratios(question.machine)
+                                             : std::vector<planner::SpeedRatio>());
+  if (!question.time_uncut) return found;
+  MC2_ASSIGN(const auto now, question.time_uncut(model));
+  MC2_ASSIGN(model, planner::at_speed(std::move(model), question.op, now));
+  spread.compute = spread.communication = 0;
   return found;
 }
 
 namespace {
 
-CostModel model_at_any_speed(const FoundModel& found) {
-  return found.spread ? planner::with_spread(found.model, *found.spread) : found.model;
-}
-
 /// What the model was made from, and how its interval is meant.
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {
+  if (plan.makespan.provenance != planner::Provenance::Analytic)
+    plan = planner::with_wider_overlap(found.spread.overlap, std::move(plan));
   if (question.time_uncut) {
-    plan = planner::widened_by(found.model.anchored_interval.value_or(0), std::move(plan));
+    plan = planner::with_wider_makespan(found.model.anchored_interval.value_or(0), std::move(plan));
     plan.makespan.reason += "; at the speed that the uncut parts have now";
   }
   return found.transfer ? planner::as_transferred(std::move(plan), *found.transfer) : plan;
@@ -137,12 +135,12 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
 Result<planner::Plan> plan_with(const FoundModel& found, const PlanQuestion& question) {
   planner::PlanOptions options = question.options.value_or(planner::default_options_on(question.machine));
   if (!found.can_require_significance) options.require_significant_gain = false;
-  MC2_ASSIGN(auto plan, planner::make_plan(question.op, model_at_any_speed(found), options));
+  MC2_ASSIGN(auto plan, planner::make_plan(question.op, planner::with_spread(found.model, found.spread), options));
   return labelled(std::move(plan), found, question);
 }
 
 Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question, const planner::Cut& cut) {
-  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, model_at_any_speed(found), cut));
+  MC2_ASSIGN(auto plan, planner::predict_cut(question.op, planner::with_spread(found.model, found.spread), cut));
   return labelled(std::move(plan), found, question);
 }
 

@@ -87,6 +87,14 @@ std::string other_machine(const SQLite::Database& database, const planner::OpSpe
   return "; one was made elsewhere (" + (differences.empty() ? "" : one_line(differences.front())) + ")";
 }
 
+/// Of a measurement with predictions of the uncut parts.
+planner::SpeedRatio ratios_of(const Measurement& one) {
+  const double serial_us = one.predicted_compute_us + one.predicted_communication_us;
+  const bool is_cut = one.cut.block_rows.size() > 1 && one.predicted_us > 0;
+  return {one.compute_us / one.predicted_compute_us, one.communication_us / one.predicted_communication_us,
+          is_cut ? (1 - one.benefit) * serial_us / one.predicted_us : 0};
+}
+
 } // namespace
 
 Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
@@ -251,8 +259,7 @@ Result<std::vector<planner::SpeedRatio>> Store::list_speed_ratios(const planner:
       const auto kept = decode_document<MeasurementRecord>(record.value().document);
       if (!kept) continue;
       const Measurement& one = kept.value().measurement;
-      result.push_back(
-          {one.compute_us / one.predicted_compute_us, one.communication_us / one.predicted_communication_us});
+      result.push_back(ratios_of(one));
     }
     return result;
   });

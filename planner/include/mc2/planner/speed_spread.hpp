@@ -11,25 +11,26 @@
 
 namespace mc2::planner {
 
-/// What the uncut parts of an operator took over what a model had predicted, some time after it was profiled. 0 where
-/// it is not known.
+/// What was measured over what a model had predicted, some time after it was profiled. 0 where it is not known.
 struct SpeedRatio {
-  double compute = 0, communication = 0;
+  double compute = 0, communication = 0; ///< times of the uncut parts
+  double overlap = 0;                    ///< fused / serial of a plan that overlaps
 };
 
-/// How far off predictions of uncut parts are because a machine's speed changes: half-widths of 90 % intervals of their
-/// ratios, relative.
+/// How far off predictions are because a machine changes: half-widths of 90 % intervals of those ratios, relative.
 struct SpeedSpread {
-  double compute = 0, communication = 0;
+  double compute = 0, communication = 0, overlap = 0;
   bool operator==(const SpeedSpread&) const = default;
 };
 
 /// Of the machine's earlier predictions: the split conformal quantile of their absolute log ratios (Lei et al., JASA
 /// 113, 2018), which holds whatever their distribution. A prior stands in for the ratios that are not there yet: ten of
-/// a normal distribution with the deviation kPriorRatioDeviation. Source: docs/cost_model.md §14.
+/// a normal distribution with the deviation kPriorSpeedDeviation, or kPriorOverlapDeviation. Source:
+/// docs/cost_model.md §14.
 [[nodiscard]] SpeedSpread speed_spread(std::span<const SpeedRatio> ratios);
 
-inline constexpr double kPriorRatioDeviation = 0.03;
+inline constexpr double kPriorSpeedDeviation = 0.03;
+inline constexpr double kPriorOverlapDeviation = 0.01; ///< what disturbs one lane disturbs serial, too
 
 /// The model as it holds whenever it is asked: the interval of each measured curve joined with the spread, as squares.
 /// What a curve leaves open (CostCurve::curve_interval) stays: a change of speed does not bend it.
@@ -49,7 +50,10 @@ struct UncutTimes {
 [[nodiscard]] Result<CostModel> at_speed(CostModel model, const OpSpec& op, std::span<const UncutTimes> times);
 
 /// The plan with its makespan's interval joined with another one, relative to the makespan, as squares.
-[[nodiscard]] Plan widened_by(double relative_interval, Plan plan);
+[[nodiscard]] Plan with_wider_makespan(double relative_interval, Plan plan);
+
+/// The same of a plan that overlaps and of its benefit: the interval is of fused / serial.
+[[nodiscard]] Plan with_wider_overlap(double relative_interval, Plan plan);
 
 } // namespace mc2::planner
 

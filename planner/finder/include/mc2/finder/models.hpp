@@ -50,9 +50,9 @@ struct FoundModel {
   /// False where the model's intervals cannot explain away a gain: a wrong constant of a topology or a device moves all
   /// block lengths alike, and the test of significance takes their errors as independent.
   bool can_require_significance = true;
-  /// How far off the machine's earlier predictions were; its plans are less sure by that. Absent where the uncut parts
-  /// were timed.
-  std::optional<planner::SpeedSpread> spread = std::nullopt;
+  /// How far off the machine's earlier predictions were; its plans are less sure by that. 0 of the uncut parts where
+  /// they were timed.
+  planner::SpeedSpread spread = {};
 };
 
 /// Why no model of another n and k answers the question: "; ..."; empty where there is none, or where one does.
