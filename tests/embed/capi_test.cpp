@@ -230,6 +230,49 @@ TEST(CContext, FindsAPlanFromAModelAndSaysWhereAndWhyNotElsewhere) {
   EXPECT_EQ(mc2_free_machine(machine), MC2_OK);
 }
 
+/// The fields of a machine document, or of a model's fingerprint: what stands in the braces behind this name.
+std::string fields_of(const std::string& json, const std::string& name) {
+  const auto begin = json.find('{', json.find("\"" + name + "\""));
+  return json.substr(begin, json.find('}', begin) - begin + 1);
+}
+
+TEST(CContext, AnAnchoredPlanIsOfWhatTheMachineTakesNow) {
+  mc2_communicator* const ranks = communicator();
+  mc2_machine* here = nullptr;
+  MC2_ASSERT_OK(mc2_communicator_machine(ranks, &here));
+  const char* text = nullptr;
+  MC2_ASSERT_OK(mc2_machine_to_json(here, &text, nullptr));
+  std::string document = model_document();
+  const std::string invented = fields_of(document, "fingerprint");
+  document.replace(document.find(invented), invented.size(), fields_of(text, "fields"));
+  mc2_model* from = nullptr;
+  MC2_ASSERT_OK(mc2_model_from_json(document.data(), document.size(), &from));
+  const mc2_model* models[] = {from};
+  Lines lines;
+  auto options = offline(lines);
+  options.models = models;
+  options.model_count = 1;
+  mc2_context* context = nullptr;
+  MC2_ASSERT_OK(mc2_context_create(&options, &context));
+  const auto spec = op();
+  mc2_plan *plain = nullptr, *anchored = nullptr;
+  MC2_ASSERT_OK(mc2_find_plan(context, &spec, here, &plain));
+  MC2_ASSERT_OK(mc2_find_plan_anchored(context, ranks, &spec, &anchored));
+  mc2_plan_summary before = MC2_INIT(mc2_plan_summary), now = MC2_INIT(mc2_plan_summary);
+  MC2_ASSERT_OK(mc2_plan_summarize(plain, &before));
+  MC2_ASSERT_OK(mc2_plan_summarize(anchored, &now));
+  // The model's times are invented: 276 us of matmul to the nanosecond is not what this machine takes.
+  EXPECT_DOUBLE_EQ(before.compute_us, 276);
+  EXPECT_NE(now.compute_us, before.compute_us);
+  EXPECT_GT(now.makespan_us, 0);
+  EXPECT_EQ(mc2_find_plan_anchored(context, nullptr, &spec, &anchored), MC2_ERROR_HANDLE);
+  for (mc2_plan* plan : {plain, anchored}) mc2_free_plan(plan);
+  mc2_free_context(context);
+  mc2_free_model(from);
+  mc2_free_machine(here);
+  mc2_free_communicator(ranks);
+}
+
 TEST(CContext, DisabledGivesTheUncutPlanWhichRunsRight) {
   Lines lines;
   auto options = offline(lines);

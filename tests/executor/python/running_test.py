@@ -1,5 +1,6 @@
 """Plans run on numpy arrays, without copies; profiles and races on the host backend."""
 
+import json
 import os
 import pathlib
 import sys
@@ -281,6 +282,21 @@ class MeasuringTest(Refusals):
             self.assertGreater(store.stats()["samples"], 0)
         if tuned.plan.is_cut:  # on a machine that is busy enough nothing may win
             self.assertGreater(tuned.plan.validation.benefit_low, 0)
+
+    def test_a_plan_may_be_of_what_the_machine_takes_now(self):
+        with mc2.Communicator(RANKS, pin_threads=False) as world:
+            document = json.loads((pathlib.Path(__file__).resolve().parents[2] / "install_consumer" / "model.json").read_text())
+            document["fingerprint"] = dict(world.fingerprint.fields)
+            model = mc2.CostModel.from_json(json.dumps(document))
+            op = mc2.OpSpec("matmul_all_reduce", m=512, n=256, k=128, ranks=RANKS)
+            plain, anchored = (mc2.find_plan(op, world.fingerprint, models=[model], anchor=anchor).plan
+                               for anchor in (None, world.bench(op)))
+            self.assertAlmostEqual(plain.compute_us, 276)  # the model's times are invented
+            self.assertNotAlmostEqual(anchored.compute_us, 276)
+            self.assertIn("at the speed that the uncut parts have now", anchored.makespan.reason)
+            low, high = anchored.benefit_interval
+            self.assertLessEqual(low, anchored.benefit)
+            self.assertGreaterEqual(high, anchored.benefit)
 
     def test_a_problem_is_checked_against_its_oracle(self):
         with mc2.Communicator(RANKS, pin_threads=False) as world:
